@@ -1,0 +1,77 @@
+# The first Python on the path that is new enough and can make an environment. Asking it, not
+# `command -v`: a name on the path need not run.
+find_python = $(firstword $(shell for p in $(1); do \
+	"$$p" -c 'import sys, venv, ensurepip; sys.exit(not $(2))' >/dev/null 2>&1 && echo "$$p"; \
+	done))
+PYTHON ?= $(call find_python,python3.13 python3.12 python3.11 python3,sys.hexversion >= 0x30b0000)
+OLDEST_PYTHON ?= $(call find_python,python3.11 python3.12 python3,0x30b0000 <= sys.hexversion < 0x30d0000)
+
+VENV := .venv
+OLDEST := .venv-oldest
+# quiet, but for errors
+PIP := -m pip --disable-pip-version-check -qq
+# what decides about the installed package and its version
+META := pyproject.toml src/vicinal/__init__.py
+# more arguments for pytest, e.g. `make test ARGS="-k gradient -x"`
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-nojit test-oldest lint format bench clean
+
+help: ## say what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) \
+	| awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.demo ## learn on wine and digits: a table, and pictures in demo/
+	$(VENV)/bin/python examples/demo.py
+
+test: $(VENV)/.test ## run the tests
+	$(VENV)/bin/python -m pytest $(ARGS)
+
+test-nojit: $(VENV)/.test ## run the kernels as plain Python, on tiny data
+	NUMBA_DISABLE_JIT=1 $(VENV)/bin/python -m pytest -m nojit $(ARGS) tests
+
+test-oldest: $(OLDEST)/.test ## run the tests on the oldest supported dependencies
+	$(OLDEST)/bin/python -m pytest $(ARGS)
+
+lint: $(VENV)/.lint ## check style, layers, spelling and types
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/codespell
+	$(VENV)/bin/mypy
+
+format: $(VENV)/.lint ## sort the imports and lay out the code
+	$(VENV)/bin/ruff check --fix-only
+	$(VENV)/bin/ruff format
+
+bench: $(VENV)/.test ## measure speed and memory beside other libraries
+	$(VENV)/bin/python benchmarks/nca_speed.py
+
+clean: ## remove all that make, the tests and the tools have written
+	rm -rf $(VENV) $(OLDEST) .bench-env build demo dist htmlcov .coverage .hypothesis
+	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests examples benchmarks tools -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# One environment for everything but the oldest dependencies. A stamp says what is in it, so that
+# the second run installs nothing.
+$(VENV)/pyvenv.cfg:
+	@test -n "$(PYTHON)" || { echo "vicinal needs Python 3.11 or newer with venv; found none." >&2; exit 1; }
+	@echo "Making $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv --clear $(VENV)
+
+$(VENV)/.demo: EXTRAS := plot,progress
+$(VENV)/.test: EXTRAS := test
+$(VENV)/.lint: EXTRAS := dev
+$(VENV)/.demo $(VENV)/.test $(VENV)/.lint: $(META) $(VENV)/pyvenv.cfg
+	@echo "Installing vicinal[$(EXTRAS)] into $(VENV)"
+	@$(VENV)/bin/python $(PIP) install --editable ".[$(EXTRAS)]"
+	@touch $@
+
+$(OLDEST)/.test: $(META) tools/constraints-oldest.txt
+	@test -n "$(OLDEST_PYTHON)" || { echo "The oldest dependencies need Python 3.11 or 3.12; found none." >&2; exit 1; }
+	@echo "Making $(OLDEST) with $(OLDEST_PYTHON)"
+	@$(OLDEST_PYTHON) -m venv --clear $(OLDEST)
+	@$(OLDEST)/bin/python $(PIP) install --constraint tools/constraints-oldest.txt --editable ".[test]"
+	@touch $@

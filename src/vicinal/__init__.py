@@ -1,0 +1,44 @@
+"""Metric learning from labelled neighbours.
+
+Every public name loads on first use: ``import vicinal`` itself imports and compiles nothing.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "NCA",
+    "RCA",
+    "callbacks",
+    "initialise",
+    "maps",
+    "objectives",
+    "solvers",
+    "targets",
+]
+
+#: where each class lives; every other public name is a submodule
+_HOMES = {
+    "NCA": "vicinal.estimators.nca",
+    "RCA": "vicinal.estimators.rca",
+}
+
+if _TYPE_CHECKING:
+    from vicinal import callbacks, initialise, maps, objectives, solvers, targets
+    from vicinal.estimators.nca import NCA
+    from vicinal.estimators.rca import RCA
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'vicinal' has no attribute {name!r}")
+    home = _HOMES.get(name)
+    value = getattr(_import_module(home), name) if home else _import_module(f"vicinal.{name}")
+    globals()[name] = value  # the next look-up does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

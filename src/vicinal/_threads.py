@@ -1,0 +1,94 @@
+"""Threads that give the same bits however many of them there are.
+
+Kernels release the GIL, so plain Python threads do.  The number follows scikit-learn's OpenMP
+convention: all cores, or less by ``OMP_NUM_THREADS``, by ``threadpoolctl.threadpool_limits`` or
+inside a joblib worker.  What is computed and in which order is fixed by a schedule that depends
+on the size of the problem alone; the threads only share out its independent parts.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any
+
+import joblib
+import sklearn.utils  # noqa: F401  (loads the OpenMP runtime that threadpoolctl looks for)
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["block_edges", "n_threads", "rectangle", "round_robin", "run", "single_threaded_blas"]
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def n_threads() -> int:
+    """How many threads to use now."""
+    limits = [pool["num_threads"] for pool in _controller().select(user_api="openmp").info()]
+    return max(1, min([joblib.cpu_count(), *limits]))
+
+
+def single_threaded_blas() -> AbstractContextManager[Any]:
+    """BLAS on one thread: its sums depend on its thread count, and its pool fights with ours."""
+    return _controller().limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _pool(pid: int) -> ThreadPoolExecutor:
+    # keyed by process: threads do not survive a fork
+    return ThreadPoolExecutor(max_workers=max(1, joblib.cpu_count()), thread_name_prefix="vicinal")
+
+
+def run(function: Callable[[Any, int], None], tasks: Sequence[Any], threads: int) -> None:
+    """Call ``function(task, thread)`` for all tasks, shared out over the threads; wait for all."""
+    threads = min(threads, len(tasks))
+
+    def work(thread: int) -> None:
+        for task in tasks[thread::threads]:
+            function(task, thread)
+
+    others = [_pool(os.getpid()).submit(work, thread) for thread in range(1, threads)]
+    try:
+        if tasks:
+            work(0)
+    finally:
+        for other in others:
+            other.result()
+
+
+def block_edges(n: int, size: int = 384, multiple: int = 4) -> list[int]:
+    """Cut ``range(n)`` into equal blocks of about ``size``, in a number shared out evenly."""
+    if n <= size:
+        return [0, n]
+    count = -(-n // size)
+    count = -(-count // multiple) * multiple
+    return [n * b // count for b in range(count + 1)]
+
+
+def round_robin(count: int) -> Iterator[list[tuple[int, int]]]:
+    """All unordered pairs of blocks in rounds that touch each block once (the circle method).
+
+    The blocks paired with themselves come first.
+    """
+    yield [(b, b) for b in range(count)]
+    ring: list[int | None] = list(range(count))
+    if count % 2:
+        ring.append(None)
+    half = len(ring) // 2
+    for _ in range(len(ring) - 1):
+        pairs = zip(ring[:half], reversed(ring[half:]), strict=True)
+        yield [(min(p, q), max(p, q)) for p, q in pairs if p is not None and q is not None]
+        ring.insert(1, ring.pop())
+
+
+def rectangle(rows: int, columns: int) -> Iterator[list[tuple[int, int]]]:
+    """All (row, column) pairs of blocks in rounds that touch no row and no column twice."""
+    larger = max(rows, columns)
+    for shift in range(larger):
+        pairs = [(r, (r + shift) % larger) for r in range(rows)]
+        yield [(r, c) for r, c in pairs if c < columns]

@@ -1,0 +1,83 @@
+"""The few shapes that parts hand to each other.
+
+An objective is a function ``value, dZ = objective(Z, targets, ...)``; a map gives
+``Z, pull = mapping.forward(theta, X)``; ``problem.py`` binds the two into
+``value, dtheta = fun(theta, batch)``; a solver walks on ``fun``.  Nothing here computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Batch", "Map", "Result", "Sampler", "Solver"]
+
+Array = NDArray[Any]
+#: ``value, dtheta = fun(theta, batch)``: the loss and its gradient, both float64.
+Fun = Callable[[Array, "Batch | None"], tuple[float, Array]]
+
+
+class Batch(NamedTuple):
+    """Which rows one evaluation sees.
+
+    ``rows`` are embedded (None: all of them); ``queries`` are positions among those rows and
+    are scored against all the embedded rows (None: every row is a query).
+    """
+
+    rows: Array | None = None
+    queries: Array | None = None
+
+
+@runtime_checkable
+class Map(Protocol):
+    """``Z = φ(X; theta)`` with the pull-back of ``dZ``; ``theta`` is always flat, float64."""
+
+    def forward(self, theta: Array, X: Any) -> tuple[Array, Callable[[Array], Array]]: ...
+
+    def theta(self, components: Array) -> Array: ...
+
+    def components(self, theta: Array) -> Array: ...
+
+
+@runtime_checkable
+class Solver(Protocol):
+    """A minimiser in single steps, its whole memory visible in ``state`` (a named tuple).
+
+    Every state has ``value``, ``grad``, ``n_evaluations`` and ``stalled`` (True when no step of
+    this solver lowers the loss any further).
+    """
+
+    #: whether the solver needs the same function at every step (line searches do)
+    needs_fixed_batch: bool
+
+    def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> Any: ...
+
+    def step(
+        self, fun: Fun, theta: Array, state: Any, batch: Batch | None = None
+    ) -> tuple[Array, Any]: ...
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """An endless source of batches; ``fixed`` says that they are all the same one."""
+
+    fixed: bool
+
+    def batches(self, n_rows: int, random_state: np.random.RandomState) -> Any: ...
+
+
+@dataclass
+class Result:
+    """What a run of the loop leaves behind: the best map, how it got there, and why it stopped."""
+
+    theta: Array
+    value: float
+    n_iter: int
+    converged: bool
+    reason: str
+    state: Any
+    history: dict[str, list] = field(default_factory=dict)

@@ -1,0 +1,73 @@
+"""Starts for the optimisation: first maps from the data, and their scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vicinal.initialise.scale import base_scale, scale_start
+from vicinal.initialise.scatter import Scatter, scatter
+from vicinal.initialise.starts import (
+    LDA,
+    PCA,
+    RCA,
+    Auto,
+    Given,
+    Identity,
+    Random,
+    Start,
+    Whiten,
+)
+
+__all__ = [
+    "LDA",
+    "PCA",
+    "RCA",
+    "Auto",
+    "Given",
+    "Identity",
+    "Random",
+    "Scatter",
+    "Start",
+    "Whiten",
+    "base_scale",
+    "resolve",
+    "scale_start",
+    "scatter",
+]
+
+_NAMES: dict[str, type] = {
+    "auto": Auto,
+    "identity": Identity,
+    "lda": LDA,
+    "pca": PCA,
+    "random": Random,
+    "rca": RCA,
+    "whiten": Whiten,
+}
+
+
+def resolve(init: Any, owner: str = "NCA") -> Start:
+    """Turn the value of an ``init`` parameter into a start.
+
+    Parameters
+    ----------
+    init : str, Start or array-like of shape (d, D)
+        A name, a start with its own parameters, or the map itself.
+    owner : str, default="NCA"
+        The estimator to name in an error.
+
+    Returns
+    -------
+    Start
+    """
+    if isinstance(init, str) and init in _NAMES:
+        return _NAMES[init]()
+    if isinstance(init, (list, tuple)) or hasattr(init, "__array__"):
+        return Given(init, owner)
+    if callable(init) and not isinstance(init, type):
+        return init
+    names = ", ".join(repr(name) for name in _NAMES)
+    raise ValueError(
+        f"The 'init' parameter of {owner} must be one of {names}, a start such as RCA(), or an "
+        f"array of shape (n_components, n_features). Got {init!r} instead."
+    )

@@ -1,0 +1,1 @@
+"""Compiled inner loops: numbers in, numbers out."""

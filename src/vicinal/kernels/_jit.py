@@ -1,0 +1,108 @@
+"""The two decorators of all kernels, and the two operations LLVM must see whole.
+
+Kernels are plain functions: numbers in, numbers out, no checks, no printing, no Python objects.
+They run without the GIL, so :mod:`vicinal._threads` can call them from several threads; they
+never start threads themselves (numba's threading layers abort on nested or forked use, and cost
+seconds of compilation).
+
+The compiled code is cached on disk beside the package, or under ``NUMBA_CACHE_DIR``.  Numba's
+cache does not see edits in *other* files: develop with a fresh ``NUMBA_CACHE_DIR``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import config, njit, types
+from numba.extending import intrinsic
+
+__all__ = ["exp2", "helper", "kernel", "maximum", "minimum"]
+
+# No "ninf": inf marks a pair that does not count.  "nnan" is safe because every inf - inf is
+# excluded by construction; without it a minimum is not vectorised.
+_FASTMATH = {"reassoc", "contract", "nsz", "nnan"}
+
+_OPTIONS = {"nogil": True, "fastmath": _FASTMATH, "error_model": "numpy"}
+#: for what Python calls: compiled once per machine, then loaded from the cache
+kernel = njit(cache=True, **_OPTIONS)
+#: for what only kernels call: its code is part of theirs
+helper = njit(**_OPTIONS)
+
+# Coefficients of 2**r on [-1/2, 1/2] for the smallest relative error; tests/test_kernels.py
+# bounds the error at 4e-7 and 5e-16.  The constants come from tools/exp2_coefficients.py.
+_EXP2_32 = (1.0, 0.6931469440460205, 0.24022242426872253, 0.05550733581185341,
+            0.009671512991189957, 0.001326472032815218)  # fmt: skip
+_EXP2_64 = tuple(math.log(2.0) ** k / math.factorial(k) for k in range(12))
+
+
+def _exp2_ir(builder: Any, x: Any, single: bool) -> Any:
+    """2**x as fifteen instructions without a branch, which the loop vectoriser takes as they are.
+
+    x = n + r with n the nearest integer; 2**r by a polynomial; n is added to the exponent bits.
+    Below the smallest normal number the result stays there (1e-38, 1e-308) rather than 0.
+    """
+    real = x.type
+    integer = ir.IntType(32 if single else 64)
+    mantissa = 23 if single else 52
+
+    def const(value: float) -> Any:
+        return ir.Constant(real, value)
+
+    unary = ir.FunctionType(real, [real])
+    binary = ir.FunctionType(real, [real, real])
+    rint = builder.module.declare_intrinsic("llvm.rint", [real], unary)
+    maxnum = builder.module.declare_intrinsic("llvm.maxnum", [real], binary)
+    x = builder.call(maxnum, [x, const(-126.0 if single else -1022.0)])
+    n = builder.call(rint, [x])
+    r = builder.fsub(x, n)
+    coefficients = _EXP2_32 if single else _EXP2_64
+    p = const(coefficients[-1])
+    for c in coefficients[-2::-1]:
+        p = builder.fma(p, r, const(c))
+    # Adding 1.5 * 2**mantissa leaves the integer n in the low bits: AVX2 cannot convert to int64.
+    bits = builder.bitcast(builder.fadd(n, const(1.5 * 2.0**mantissa)), integer)
+    bits = builder.shl(bits, ir.Constant(integer, mantissa))
+    return builder.bitcast(builder.add(builder.bitcast(p, integer), bits), real)
+
+
+@intrinsic
+def _exp2_intrinsic(typingctx: Any, x: Any) -> Any:
+    if x not in (types.float32, types.float64):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _exp2_ir(builder, args[0], x == types.float32)
+
+    return x(x), codegen
+
+
+def _binary_intrinsic(name: str) -> Any:
+    """An LLVM operation of two floats; Python's own min and max are not vectorised by numba."""
+
+    @intrinsic
+    def operation(typingctx: Any, a: Any, b: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            real = args[0].type
+            binary = ir.FunctionType(real, [real, real])
+            return builder.call(builder.module.declare_intrinsic(name, [real], binary), args)
+
+        return a(a, a), codegen
+
+    return operation
+
+
+if config.DISABLE_JIT:  # the same functions as plain Python, for `make test-nojit`
+
+    def exp2(x: Any) -> Any:
+        """2**x, never below the smallest normal number."""
+        dtype = np.result_type(x)
+        return np.exp2(np.maximum(x, dtype.type(-126 if dtype.itemsize == 4 else -1022)))
+
+    minimum, maximum = np.minimum, np.maximum
+else:
+    exp2 = _exp2_intrinsic
+    minimum = _binary_intrinsic("llvm.minnum")
+    maximum = _binary_intrinsic("llvm.maxnum")

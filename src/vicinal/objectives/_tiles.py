@@ -1,0 +1,119 @@
+"""Running the tile kernels over all blocks of points, on all threads, in one fixed order."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from vicinal._threads import block_edges, n_threads, rectangle, round_robin, run
+from vicinal._types import Array
+from vicinal.kernels import nca as kernels
+
+__all__ = ["LOG2_SCALE", "Side", "gradient", "log2_sums", "side"]
+
+#: embedded points times this give squared distances in powers of two: exp(-d²) = 2**-(scaled d²)
+LOG2_SCALE = math.sqrt(math.log2(math.e))
+
+
+class Side(NamedTuple):
+    """Points sorted by class as the kernels want them: ``Z`` is (d made even, n)."""
+
+    Z: Array
+    mass: Array
+    codes: Array
+
+    @property
+    def n(self) -> int:
+        return self.Z.shape[1]
+
+
+def side(Z: Array, codes: Array, mass: Array, centre: Array) -> tuple[Side, Array]:
+    """Sort the rows of Z by class; return them in kernel layout, and their order."""
+    order = np.argsort(codes, kind="stable")
+    d = Z.shape[1]
+    points = np.zeros((d + d % 2, len(Z)), Z.dtype)
+    np.subtract(Z.T[:, order], centre[:, None], out=points[:d])
+    points[:d] *= Z.dtype.type(LOG2_SCALE)
+    return Side(points, mass[order].astype(Z.dtype), codes[order]), order
+
+
+def _own_ranges(queries: Side, references: Side) -> Array:
+    left = np.searchsorted(references.codes, queries.codes, side="left")
+    right = np.searchsorted(references.codes, queries.codes, side="right")
+    return np.stack([left, right])
+
+
+def _workspaces(threads: int, points: Side) -> list[Array]:
+    return [kernels.workspace(points.Z.shape[0], points.Z.dtype) for _ in range(threads)]
+
+
+def log2_sums(
+    queries: Side, references: Side, self_pos: Array, own: Array | None = None
+) -> tuple[Array, Array]:
+    """log2 of the kernel sums of each query over the other classes [0] and over its own [1].
+
+    The minima of the squared distances come with them, as the shifts of :func:`gradient`.
+    ``queries is references`` computes each pair once.  ``own`` overrides the range of references
+    that counts as the query's own class.
+    """
+    mirror = queries is references
+    dtype, n = queries.Z.dtype, queries.n
+    own = _own_ranges(queries, references) if own is None else own
+    minima, sums = np.full((2, n), np.inf, dtype), np.zeros((2, n), dtype)
+    unused = np.empty((2, references.n), dtype) if not mirror else minima
+    threads = n_threads()
+    work = _workspaces(threads, queries)
+    rows = block_edges(n)
+    columns = rows if mirror else [0, references.n]
+
+    def task(pair: tuple[int, int], thread: int) -> None:
+        i, j = pair
+        kernels.nca_stats_block(
+            queries.Z, references.Z, queries.mass, references.mass, own, self_pos,
+            minima, sums, minima if mirror else unused, sums if mirror else unused,
+            rows[i], rows[i + 1], columns[j], columns[j + 1], mirror, work[thread],
+        )  # fmt: skip
+
+    blocks = len(rows) - 1
+    for pairs in round_robin(blocks) if mirror else [[(i, 0) for i in range(blocks)]]:
+        run(task, pairs, threads)
+    with np.errstate(divide="ignore"):  # no reference of this kind: the sum is 0, its log -inf
+        return np.log2(sums, dtype=np.float64) - np.where(sums > 0, minima, 0.0), minima
+
+
+def gradient(
+    queries: Side, references: Side, self_pos: Array, shift: Array, factor: Array, d: int
+) -> tuple[Array, Array]:
+    """Sum of ``factor_i mass_j 2**(shift_i - d²) (z_i - z_j)``, for queries and references.
+
+    Both in kernel layout (d, n); one array for both when ``queries is references``.
+    """
+    mirror = queries is references
+    dtype = queries.Z.dtype
+    own = _own_ranges(queries, references)
+    factor = factor.astype(dtype)
+    Gq = np.zeros((d, queries.n), dtype)
+    Gr = Gq if mirror else np.zeros((d, references.n), dtype)
+    shift_ref = shift if mirror else np.zeros((2, references.n), dtype)
+    w_ref = factor if mirror else np.zeros((2, references.n), dtype)
+    threads = n_threads()
+    work = _workspaces(threads, queries)
+    rows = block_edges(queries.n)
+    columns = rows if mirror else block_edges(references.n)
+
+    def task(pair: tuple[int, int], thread: int) -> None:
+        i, j = pair
+        kernels.nca_grad_block(
+            queries.Z, references.Z, queries.mass, references.mass, own, self_pos,
+            shift, factor, shift_ref, w_ref, Gq, Gr,
+            rows[i], rows[i + 1], columns[j], columns[j + 1], mirror, work[thread],
+        )  # fmt: skip
+
+    schedule = (
+        round_robin(len(rows) - 1) if mirror else rectangle(len(rows) - 1, len(columns) - 1)
+    )
+    for pairs in schedule:
+        run(task, pairs, threads)
+    return Gq, Gr

@@ -1,0 +1,302 @@
+"""Every formula in plain NumPy, beside its equation number: the tests' oracle.
+
+Float64, whole N x N arrays, no tricks beyond log-sum-exp.  Read this file to learn what is
+computed, and `kernels` to learn how it is computed fast.  Only tests import it.
+
+The derivations are in ``docs/theory/nca.md``, the keys in ``docs/references.bib``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "effective_n_neighbors",
+    "finite_difference",
+    "nca",
+    "nca_gradient_printed",
+    "posterior",
+    "squared_distances",
+]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+def squared_distances(Z: ArrayLike, W: ArrayLike | None = None) -> Array:
+    """Squared Euclidean distances ``d2[i, j] = |z_i - w_j|^2``, from differences.
+
+    Differences, not ``|z|^2 + |w|^2 - 2 z.w``: equal rows are at distance exactly 0.
+
+    Parameters
+    ----------
+    Z : array of shape (n, d)
+    W : array of shape (m, d), default=None
+        None stands for `Z`.
+
+    Returns
+    -------
+    d2 : ndarray of shape (n, m)
+    """
+    Z = np.asarray(Z, dtype=np.float64)
+    W = Z if W is None else np.asarray(W, dtype=np.float64)
+    d2 = np.zeros((Z.shape[0], W.shape[0]))
+    for c in range(Z.shape[1]):
+        d2 += (Z[:, None, c] - W[None, :, c]) ** 2
+    return d2
+
+
+def _softmax_rows(T: Array) -> tuple[Array, Array]:
+    """Log-sum-exp of each row and the row's softmax; an empty row gives ``-inf`` and zeros."""
+    largest = T.max(axis=1, initial=-np.inf)
+    shift = np.where(np.isfinite(largest), largest, 0.0)  # [Oneata2011] eq. (3.20)
+    E = np.exp(T - shift[:, None])
+    total = E.sum(axis=1)
+    with np.errstate(divide="ignore"):
+        log_sum = shift + np.log(total)
+    return log_sum, E / np.where(total > 0, total, 1.0)[:, None]
+
+
+def _weights(sample_weight: ArrayLike | None, n: int) -> Array:
+    v = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if v.shape != (n,) or not np.all(v >= 0):
+        raise ValueError(f"sample_weight must be {n} numbers >= 0. Got shape {v.shape} instead.")
+    return v
+
+
+def _log_mass(mass: Array, code: Index, n_classes: int, priors: ArrayLike | str | None) -> Array:
+    """Logarithm of what multiplies the kernel of reference j for query i.
+
+    `mass` holds v_j, and 0 where j is not a reference of i (in particular j = i).  With given
+    priors it becomes ``p(c) v_j / sum_{k in c} v_k``: a density a class, then Bayes' rule.
+    """
+    if priors is not None:
+        prior = np.full(n_classes, 1 / n_classes) if isinstance(priors, str) else priors
+        if isinstance(priors, str) and priors != "uniform":
+            raise ValueError(f"priors must be None, 'uniform' or an array. Got {priors!r} instead.")
+        prior = np.asarray(prior, dtype=np.float64)
+        if prior.shape != (n_classes,) or not np.all(prior >= 0):
+            raise ValueError(f"priors must be {n_classes} numbers >= 0. Got {priors!r} instead.")
+        in_class = code[:, None] == np.arange(n_classes)
+        class_mass = (mass @ in_class)[:, code]  # sum over the class of j, without the query
+        # [Oneata2011] eq. (3.9) and (3.11), the query left out of its own class
+        mass = prior[code] * np.divide(mass, class_mass, np.zeros_like(mass), where=mass > 0)
+    with np.errstate(divide="ignore"):
+        return np.log(mass)
+
+
+def nca(
+    Z: ArrayLike,
+    y: ArrayLike,
+    objective: str = "accuracy",
+    queries: ArrayLike | None = None,
+    references: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    priors: ArrayLike | str | None = None,
+) -> tuple[float, Array]:
+    """Neighbourhood components analysis: mean loss over the queries, and its gradient.
+
+    With reference masses m_ij (v_j, or p(c) v_j over the class's mass; 0 for j = i)::
+
+        own_i = sum_{j: y_j = y_i} m_ij exp(-|z_i - z_j|^2),  other_i = the same over y_j != y_i
+        p_i   = own_i / (own_i + other_i) = sigmoid(log own_i - log other_i)
+        loss  = sum_i v_i l_i / sum_i v_i,                    l_i = -p_i or -log p_i
+
+    Parameters
+    ----------
+    Z : array of shape (n, d)
+        Embedded points.
+    y : array of shape (n,)
+        Labels.
+    objective : {"accuracy", "log"}, default="accuracy"
+        Loss of a query: ``-p_i`` or ``-log p_i``.
+    queries, references : int arrays, default=None
+        Positions in `Z`; None stands for all rows.  A row is never its own reference.
+    sample_weight : array of shape (n,), default=None
+        v: the mass of a row as a reference and its weight as a query.
+    priors : None, "uniform" or array of shape (n_classes,), default=None
+        None: the mass of reference j is v_j (empirical priors).  Otherwise p(c), in the order of
+        ``np.unique(y)``, times the class's density with the query left out.
+
+    Returns
+    -------
+    value : float
+        A query with no mass in its own class has p_i = 0 at every map.  For "accuracy" it counts
+        with value 0; for "log" it is left out of sum and divisor.  0.0 when no query counts.
+    dZ : ndarray of shape (n, d)
+
+    References
+    ----------
+    [Goldberger2005], [Oneata2011]
+    """
+    if objective not in ("accuracy", "log"):
+        raise ValueError(f"objective must be 'accuracy' or 'log'. Got {objective!r} instead.")
+    Z = np.asarray(Z, dtype=np.float64)
+    n = Z.shape[0]
+    q = np.arange(n) if queries is None else np.asarray(queries, dtype=np.intp)
+    r = np.arange(n) if references is None else np.asarray(references, dtype=np.intp)
+    classes, code = np.unique(np.asarray(y), return_inverse=True)
+    v = _weights(sample_weight, n)
+
+    mass = (q[:, None] != r[None, :]) * v[r]  # p_ii = 0 in [Goldberger2005] eq. (1)
+    T = _log_mass(mass, code[r], len(classes), priors) - squared_distances(Z[q], Z[r])
+    same = code[q][:, None] == code[r][None, :]
+    log_own, P_own = _softmax_rows(np.where(same, T, -np.inf))  # eq. (2), numerator
+    log_other, P_other = _softmax_rows(np.where(same, -np.inf, T))
+
+    counts = log_own > -np.inf
+    log_odds = np.full(len(q), -np.inf)
+    np.subtract(log_own, log_other, log_odds, where=counts)
+    log_p = -np.logaddexp(0, -log_odds)  # log of eq. (2): log p_i, accurate as p_i -> 1
+    log_not_p = -np.logaddexp(0, log_odds)  # log(1 - p_i), accurate as p_i -> 1
+
+    if objective == "accuracy":
+        weight, loss = v[q], -np.exp(log_p)  # [Goldberger2005] eq. (3), negated
+        slope = np.exp(log_p + log_not_p)  # dp_i / dlog_odds = p_i (1 - p_i)
+    else:
+        weight, loss = np.where(counts, v[q], 0.0), -np.where(counts, log_p, 0.0)  # eq. (6), neg.
+        slope = np.exp(log_not_p)  # dlog p_i / dlog_odds = 1 - p_i
+    if not weight.sum() > 0:
+        return 0.0, np.zeros_like(Z)
+    weight = weight / weight.sum()
+
+    # -W of docs/theory/nca.md: dloss / d|z_i - z_j|^2, what is left of eq. (5) and (7) without x
+    G = (weight * slope)[:, None] * (P_own - P_other)
+    G[~counts] = 0.0
+    return float(weight @ loss), _pull_to_points(G, Z, q, r)
+
+
+def _pull_to_points(G: Array, Z: Array, q: Index, r: Index) -> Array:
+    """Turn G_ij = dloss/d|z_i - z_j|^2 into dZ: a pair pulls its two points oppositely."""
+    dZ = np.zeros_like(Z)
+    for c in range(Z.shape[1]):
+        F = 2 * G * (Z[q, c][:, None] - Z[r, c][None, :])  # d|z_i - z_j|^2 / dz_i = 2 (z_i - z_j)
+        np.add.at(dZ[:, c], q, F.sum(axis=1))
+        np.add.at(dZ[:, c], r, -F.sum(axis=0))
+    return dZ
+
+
+def nca_gradient_printed(A: ArrayLike, X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
+    """Gradients of f and g with respect to A exactly as printed, at a cost of N^2 D^2.
+
+    Sums over the points, to be maximised: `nca`'s loss is minus their mean.  For checking
+    ``dA = dZ.T @ X``; the printed form divides by p_i, so keep the own class in reach.
+
+    Parameters
+    ----------
+    A : array of shape (d, D)
+    X : array of shape (n, D)
+    y : array of shape (n,)
+        Every class needs two members.
+
+    Returns
+    -------
+    df, dg : ndarrays of shape (d, D)
+        [Goldberger2005] eq. (5) and eq. (7).
+    """
+    A, X, y = np.asarray(A, dtype=np.float64), np.asarray(X, dtype=np.float64), np.asarray(y)
+    n, D = X.shape
+    d2 = squared_distances(X @ A.T)
+    np.fill_diagonal(d2, np.inf)
+    _, p = _softmax_rows(-d2)  # eq. (1)
+    sum_f, sum_g = np.zeros((D, D)), np.zeros((D, D))
+    for i in range(n):
+        all_i, own_i = np.zeros((D, D)), np.zeros((D, D))
+        p_i = 0.0
+        for k in range(n):
+            outer = p[i, k] * np.outer(X[i] - X[k], X[i] - X[k])  # p_ik x_ik x_ik'
+            all_i += outer
+            if y[k] == y[i]:
+                own_i += outer
+                p_i += p[i, k]  # eq. (2)
+        sum_f += p_i * all_i - own_i  # eq. (5), the bracket
+        sum_g += all_i - own_i / p_i  # eq. (7), the bracket
+    return 2 * A @ sum_f, 2 * A @ sum_g
+
+
+def posterior(
+    Z_query: ArrayLike,
+    Z_reference: ArrayLike,
+    y_reference: ArrayLike,
+    priors: ArrayLike | str | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> Array:
+    """Class probabilities of new points: Bayes' rule over the class-conditional densities.
+
+    ``p(c | z) = sum_{j in c} m_j exp(-|z - z_j|^2) / sum_j m_j exp(-|z - z_j|^2)`` with m_j = v_j,
+    or ``p(c) v_j / sum_{k in c} v_k`` for given priors.  Queries are never references here.
+
+    Parameters
+    ----------
+    Z_query : array of shape (n_query, d)
+    Z_reference : array of shape (n_reference, d)
+    y_reference : array of shape (n_reference,)
+    priors : None, "uniform" or array of shape (n_classes,), default=None
+        In the order of ``np.unique(y_reference)``.
+    sample_weight : array of shape (n_reference,), default=None
+        At least one reference must keep a positive mass.
+
+    Returns
+    -------
+    P : ndarray of shape (n_query, n_classes)
+    """
+    d2 = squared_distances(Z_query, Z_reference)
+    classes, code = np.unique(np.asarray(y_reference), return_inverse=True)
+    mass = np.tile(_weights(sample_weight, d2.shape[1]), (d2.shape[0], 1))
+    T = _log_mass(mass, code, len(classes), priors) - d2
+    log_joint = np.empty((d2.shape[0], len(classes)))
+    for c in range(len(classes)):
+        log_joint[:, c], _ = _softmax_rows(T[:, code == c])  # [Oneata2011] eq. (3.9) times p(c)
+    return _softmax_rows(log_joint)[1]  # [Oneata2011] eq. (3.11); (3.25) without given priors
+
+
+def effective_n_neighbors(Z: ArrayLike, sample_weight: ArrayLike | None = None) -> Array:
+    """Perplexity of each point's neighbour distribution, ``exp(-sum_j p_ij log p_ij)``.
+
+    [Goldberger2005] section 2.  Between 1 and n - 1; 0 for a point with no neighbour at all.
+
+    Parameters
+    ----------
+    Z : array of shape (n, d)
+    sample_weight : array of shape (n,), default=None
+        Mass of each row as a neighbour.
+
+    Returns
+    -------
+    perplexity : ndarray of shape (n,)
+    """
+    d2 = squared_distances(Z)
+    mass = np.tile(_weights(sample_weight, len(d2)), (len(d2), 1))
+    np.fill_diagonal(mass, 0.0)
+    with np.errstate(divide="ignore"):
+        log_sum, P = _softmax_rows(np.log(mass) - d2)  # [Goldberger2005] eq. (1)
+    entropy = -np.sum(P * np.log(np.where(P > 0, P, 1.0)), axis=1)
+    return np.where(log_sum > -np.inf, np.exp(entropy), 0.0)
+
+
+def finite_difference(fun: Callable[[Array], float], Z: ArrayLike, eps: float = 1e-6) -> Array:
+    """Gradient of a scalar function by central differences, ``(f(z + eps) - f(z - eps)) / 2 eps``.
+
+    Parameters
+    ----------
+    fun : callable
+        Array of `Z`'s shape to float.
+    Z : array
+    eps : float, default=1e-6
+
+    Returns
+    -------
+    gradient : ndarray of `Z`'s shape
+    """
+    Z = np.array(Z, dtype=np.float64)
+    gradient = np.empty_like(Z)
+    for index in np.ndindex(Z.shape):
+        up, down = Z.copy(), Z.copy()
+        up[index] += eps
+        down[index] -= eps
+        # the step as stored, not as asked for: they differ when |z| is large
+        gradient[index] = (fun(up) - fun(down)) / (up[index] - down[index])
+    return gradient

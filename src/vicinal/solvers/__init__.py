@@ -1,0 +1,74 @@
+"""Minimisers in single steps, and the one loop that drives all of them.
+
+Every solver is a frozen dataclass: its fields are its parameters, and all of its memory is in the
+named tuple that ``init`` returns and ``step`` replaces.
+
+>>> import numpy as np
+>>> from vicinal.solvers import LBFGS, minimise
+>>> result = minimise(lambda theta, batch: (theta @ theta, 2 * theta), np.ones(3), LBFGS())
+>>> result.converged, result.reason
+(True, 'gradient')
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vicinal._types import Solver
+from vicinal.solvers.descent import Adam, BoldDriver, Momentum
+from vicinal.solvers.loop import Iteration, minimise, refresh
+from vicinal.solvers.quasi_newton import LBFGS, ConjugateGradient
+
+__all__ = [
+    "LBFGS",
+    "Adam",
+    "BoldDriver",
+    "ConjugateGradient",
+    "Iteration",
+    "Momentum",
+    "minimise",
+    "refresh",
+    "resolve",
+]
+
+_BY_NAME: dict[str, type[Any]] = {
+    "lbfgs": LBFGS,
+    "cg": ConjugateGradient,
+    "bold_driver": BoldDriver,
+    "momentum": Momentum,
+    "adam": Adam,
+}
+
+
+def resolve(solver: str | Solver, owner: str = "NCA") -> Solver:
+    """Turn a solver's name into the part with its default parameters; pass a part through.
+
+    Parameters
+    ----------
+    solver : str or Solver
+        One of "lbfgs", "cg", "bold_driver", "momentum", "adam", or an object with ``init`` and
+        ``step``, such as ``Adam(learning_rate=0.1)``.
+    owner : str
+        The estimator named in the error message.
+
+    Returns
+    -------
+    Solver
+
+    Raises
+    ------
+    ValueError
+        If ``solver`` is an unknown name.
+    TypeError
+        If ``solver`` is neither a name nor a part (a class is not a part: call it).
+    """
+    if isinstance(solver, str) and solver in _BY_NAME:
+        return _BY_NAME[solver]()
+    # A class has the attributes of its instances, so isinstance alone would let LBFGS through.
+    if isinstance(solver, Solver) and not isinstance(solver, type):
+        return solver
+    message = (
+        f"The 'solver' parameter of {owner} must be a str among {sorted(_BY_NAME)} or a solver "
+        f"such as LBFGS(memory=20). Got {solver!r} instead."
+    )
+    raise ValueError(message) if isinstance(solver, str) else TypeError(message)

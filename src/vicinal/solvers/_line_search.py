@@ -1,0 +1,213 @@
+"""What the solvers share: one evaluation, the length of a first step, one line search.
+
+References
+----------
+[NocedalWright2006], algorithms 3.5 and 3.6, equation (3.59).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vicinal._types import Array, Batch, Fun
+
+__all__ = ["Trial", "check", "dot", "evaluate", "first_rate", "is_finite", "wolfe_search"]
+
+
+def check(
+    part: Any,
+    name: str,
+    *,
+    low: float = 0.0,
+    high: float = math.inf,
+    kind: type = float,
+    closed: bool = False,
+) -> None:
+    """Refuse a parameter of ``part`` outside (low, high); ``closed`` takes in low itself."""
+    value = getattr(part, name)
+    number = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
+    ok = isinstance(value, number) and not isinstance(value, bool)
+    if not (ok and low <= value < high and (closed or value != low)):
+        what = "an int" if kind is int else "a number"
+        raise ValueError(
+            f"The {name!r} parameter of {type(part).__name__} must be {what} in "
+            f"{'[' if closed else '('}{low:g}, {high:g}). Got {value!r} instead."
+        )
+
+
+def evaluate(fun: Fun, theta: Array, batch: Batch | None) -> tuple[float, Array]:
+    """Return ``fun(theta, batch)`` as a float and a float64 copy (``fun`` may reuse a buffer)."""
+    value, grad = fun(theta, batch)
+    grad = np.array(grad, dtype=np.float64)
+    if grad.shape != theta.shape:
+        raise ValueError(
+            f"The gradient must have the shape of theta, {theta.shape}. Got {grad.shape} instead."
+        )
+    return float(value), grad
+
+
+def is_finite(value: float, grad: Array) -> bool:
+    """Whether the value and every entry of the gradient are finite."""
+    return math.isfinite(value) and bool(np.isfinite(grad).all())
+
+
+def first_rate(theta: Array, grad: Array, fraction: float) -> float:
+    r"""Return the rate :math:`\eta` whose first move is a set fraction of the parameters' size.
+
+    .. math:: \eta = \text{fraction} \cdot \|\theta\| / \|\nabla f\|
+
+    The move :math:`\eta \nabla f` does not change when the loss is multiplied by a constant, and
+    follows the parameters when those are.  Where theta is zero its norm is taken to be one.
+    """
+    # Norms through the largest entry: squares of 1e-200 or 1e200 would under- or overflow.
+    size, slope = _norm(theta), _norm(grad)
+    if slope == 0.0:
+        return 0.0
+    return fraction * (size if size > 0.0 else 1.0) / slope
+
+
+def _norm(x: Array) -> float:
+    largest = float(np.max(np.abs(x), initial=0.0))
+    if largest == 0.0 or not math.isfinite(largest):
+        return largest
+    return largest * math.sqrt(dot(x / largest, x / largest))
+
+
+def dot(a: Array, b: Array) -> float:
+    """Return the inner product; one too large for a float is infinite, without a warning."""
+    # einsum and not BLAS, whose sum depends on the number of threads once a is long.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.einsum("i,i->", a, b))
+
+
+class Trial(NamedTuple):
+    """A point on the line: how far along, the loss and slope there, the parameters, gradient."""
+
+    step: float
+    value: float
+    slope: float
+    theta: Array
+    grad: Array
+
+    @property
+    def usable(self) -> bool:
+        return math.isfinite(self.value) and math.isfinite(self.slope)
+
+
+def _try(fun: Fun, start: Trial, direction: Array, step: float, batch: Batch | None) -> Trial:
+    with np.errstate(over="ignore", invalid="ignore"):
+        theta = start.theta + step * direction
+    if not np.isfinite(theta).all():
+        return Trial(step, math.inf, math.nan, theta, start.grad)
+    value, grad = evaluate(fun, theta, batch)
+    slope = dot(grad, direction) if is_finite(value, grad) else math.nan
+    return Trial(step, value, slope, theta, grad)
+
+
+def _cubic(a: Trial, b: Trial) -> float:
+    """Minimiser of the cubic through both values and slopes, [NocedalWright2006] eq. (3.59)."""
+    width = b.step - a.step
+    d1 = a.slope + b.slope - 3.0 * (b.value - a.value) / width
+    radicand = d1 * d1 - a.slope * b.slope
+    if not 0.0 <= radicand < math.inf:  # no minimum, or overflow
+        return math.nan
+    d2 = math.copysign(math.sqrt(radicand), width)
+    below = b.slope - a.slope + 2.0 * d2
+    return b.step - width * (b.slope + d2 - d1) / below if below != 0.0 else math.nan
+
+
+def _extrapolate(before: Trial, last: Trial) -> float:
+    """Next step past ``last``, 1.1 to 4 times further on than ``last`` was past ``before``."""
+    width = last.step - before.step
+    step = _cubic(before, last)
+    longest = last.step + 4.0 * width
+    if not step > last.step:  # also nan: the cubic falls for ever
+        return longest
+    return min(max(step, last.step + 1.1 * width), longest)
+
+
+def _interpolate(low: Trial, high: Trial, bisect: bool) -> float:
+    """Next step inside the bracket, away from its ends."""
+    width = high.step - low.step
+    if not high.usable:
+        # Nothing is known of the far end but that it is too far, perhaps by orders of magnitude.
+        return low.step + 0.1 * width
+    share = 0.5 if bisect else (_cubic(low, high) - low.step) / width
+    return low.step + (min(max(share, 0.1), 0.9) if math.isfinite(share) else 0.5) * width
+
+
+def wolfe_search(
+    fun: Fun,
+    start: Trial,
+    direction: Array,
+    step: float,
+    batch: Batch | None,
+    *,
+    c_1: float,
+    c_2: float,
+    max_evaluations: int,
+) -> tuple[Trial | None, int]:
+    r"""Find a step along ``direction`` that satisfies the strong Wolfe conditions.
+
+    With :math:`\phi(t) = f(\theta + t\,d)`, [NocedalWright2006] eq. (3.7):
+
+    .. math:: \phi(t) \le \phi(0) + c_1 t \phi'(0), \qquad |\phi'(t)| \le c_2 |\phi'(0)|
+
+    Algorithms 3.5 (bracket) and 3.6 (zoom) in one loop: ``low`` is the lowest point seen that
+    satisfies the first condition, ``high`` the other end of an interval with a Wolfe point in it.
+    A trial whose loss or gradient is not finite counts as infinitely high.
+
+    Parameters
+    ----------
+    fun : callable
+        ``value, grad = fun(theta, batch)``.
+    start : Trial
+        The point at step 0, its slope :math:`\phi'(0)` negative.
+    direction : ndarray of shape (n,)
+        The direction of descent d.
+    step : float
+        The first step to try.
+    batch : Batch or None
+        Handed to ``fun``.
+    c_1, c_2 : float
+        The constants of the conditions, 0 < c_1 < c_2 < 1.
+    max_evaluations : int
+        The most trials.
+
+    Returns
+    -------
+    trial : Trial or None
+        The Wolfe point; failing that (rounding, noise) the lowest trial below the start; None
+        where no trial is below it.
+    n_evaluations : int
+        How many trials were made.
+    """
+    low, high, best = start, None, start
+    widths = (math.inf, math.inf)
+    for n in range(1, max_evaluations + 1):
+        trial = _try(fun, start, direction, step, batch)
+        if trial.usable and trial.value < best.value:
+            best = trial
+        allowed = start.value + c_1 * step * start.slope
+        if not trial.usable or trial.value > allowed or trial.value >= low.value:
+            high = trial
+        elif abs(trial.slope) <= -c_2 * start.slope:
+            return trial, n
+        elif high is None and trial.slope < 0.0:
+            step, low = _extrapolate(low, trial), trial
+            continue
+        else:
+            # Past a minimum as seen from low: it lies between the two.
+            if high is None or trial.slope * (high.step - low.step) >= 0.0:
+                high = low
+            low = trial
+        width = abs(high.step - low.step)
+        if width * abs(low.slope) <= np.finfo(np.float64).eps * abs(low.value):
+            break  # what is left to gain is below the rounding of the loss
+        # A bracket that shrinks slowly is one where the cubic misleads ([MoreThuente1994] §4).
+        step = _interpolate(low, high, bisect=width > 0.66 * widths[0])
+        widths = (widths[1], width)
+    return (best if best is not start else None), n

@@ -1,0 +1,246 @@
+"""Steps along the gradient: bold driver, momentum with gains, Adam.
+
+References
+----------
+[Vogl1988] and [Oneata2011] §3.3.1 (bold driver), [Jacobs1988] (delta-bar-delta),
+[KingmaBa2015] (Adam).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from vicinal._types import Array, Batch, Fun
+from vicinal.solvers._line_search import check, evaluate, first_rate, is_finite
+
+__all__ = ["Adam", "AdamState", "BoldDriver", "BoldDriverState", "Momentum", "MomentumState"]
+
+
+class BoldDriverState(NamedTuple):
+    """Memory of :class:`BoldDriver`: where it is, and the rate to try next."""
+
+    theta: Array
+    value: float
+    grad: Array
+    n_evaluations: int
+    stalled: bool
+    rate: float
+
+
+@dataclass(frozen=True)
+class BoldDriver:
+    r"""Gradient descent that speeds up while the loss falls and backs off when it rises.
+
+    .. math:: \theta_{t+1} = \theta_t - \eta_t \nabla f(\theta_t)
+
+    :math:`\eta` is multiplied by 1.1 after a step that lowers the loss; otherwise it is halved and
+    the step tried again from the old place ([Oneata2011] §3.3.1, after [Vogl1988]).  One ``step``
+    ends with the first success, so the loss falls at each.
+
+    Parameters
+    ----------
+    learning_rate : float or None
+        The first :math:`\eta`.  None: the one whose move is a tenth of the norm of theta,
+        :math:`0.1\,\|\theta\| / \|\nabla f\|` (with :math:`\|\theta\| = 1` where theta is zero),
+        whatever the scale of the loss; too long a first step only costs halvings.
+    increase, decrease : float
+        Factors on success (> 1) and on failure (< 1).
+    max_failures : int
+        After so many failures in a row the solver has stalled; the rate is then left as it was
+        before them, for the case that the function changes.
+    """
+
+    learning_rate: float | None = None
+    increase: float = 1.1
+    decrease: float = 0.5
+    max_failures: int = 50
+
+    needs_fixed_batch: ClassVar[bool] = True
+    # No Wolfe condition: at the edge of stability a step may lower the loss by next to nothing
+    # far from any minimum, so one small decrease does not mean convergence.
+    sufficient_decrease: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.learning_rate is not None:
+            check(self, "learning_rate")
+        check(self, "increase", low=1.0)
+        check(self, "decrease", high=1.0)
+        check(self, "max_failures", low=1, kind=int, closed=True)
+
+    def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> BoldDriverState:
+        """Evaluate once at ``theta`` and choose the first rate."""
+        theta = np.array(theta, dtype=np.float64)
+        value, grad = evaluate(fun, theta, batch)
+        rate = self.learning_rate
+        if rate is None:
+            rate = first_rate(theta, grad, 0.1)
+        return BoldDriverState(theta, value, grad, 1, not grad.any(), float(rate))
+
+    def step(
+        self, fun: Fun, theta: Array, state: BoldDriverState, batch: Batch | None = None
+    ) -> tuple[Array, BoldDriverState]:
+        """Descend by the longest rate, of those halved in turn, that lowers the loss."""
+        n_evaluations = state.n_evaluations
+        # A state begun at a zero gradient and refreshed since has no rate yet.
+        rate = state.rate if state.rate > 0.0 else first_rate(theta, state.grad, 0.1)
+        for _ in range(self.max_failures):
+            with np.errstate(over="ignore", invalid="ignore"):
+                new = theta - rate * state.grad
+            if np.array_equal(new, theta):
+                break
+            if np.isfinite(new).all():
+                value, grad = evaluate(fun, new, batch)
+                n_evaluations += 1
+                if value < state.value and is_finite(value, grad):
+                    rate *= self.increase
+                    stalled = not grad.any()
+                    return new, BoldDriverState(new, value, grad, n_evaluations, stalled, rate)
+            rate *= self.decrease
+        return theta, state._replace(n_evaluations=n_evaluations, stalled=True)
+
+
+class MomentumState(NamedTuple):
+    """Memory of :class:`Momentum`: where it is, its rate, velocity and gains."""
+
+    theta: Array
+    value: float
+    grad: Array
+    n_evaluations: int
+    stalled: bool
+    rate: float
+    velocity: Array
+    gains: Array
+
+
+@dataclass(frozen=True)
+class Momentum:
+    r"""Gradient descent with momentum and a gain for each parameter (delta-bar-delta).
+
+    .. math::
+        v_{t+1} = \mu v_t - \eta\, \gamma_t \odot \nabla f(\theta_t), \qquad
+        \theta_{t+1} = \theta_t + v_{t+1}
+
+    The gain :math:`\gamma` of a parameter, 1 at first, grows by 0.2 while its velocity goes
+    downhill and is multiplied by 0.8 when it goes uphill, never below 0.01 ([Jacobs1988]; the
+    same as t-SNE's gains).  The loss need not fall at each step.
+
+    Parameters
+    ----------
+    learning_rate : float or None
+        :math:`\eta`.  None: :math:`0.01\,\|\theta\| / \|\nabla f\|` at the start (with
+        :math:`\|\theta\| = 1` where theta is zero), kept from then on.
+    momentum : float
+        :math:`\mu`, in [0, 1).
+    """
+
+    learning_rate: float | None = None
+    momentum: float = 0.8
+
+    needs_fixed_batch: ClassVar[bool] = False
+    sufficient_decrease: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.learning_rate is not None:
+            check(self, "learning_rate")
+        check(self, "momentum", high=1.0, closed=True)
+
+    def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> MomentumState:
+        """Evaluate once at ``theta``, at rest, and choose the rate."""
+        theta = np.array(theta, dtype=np.float64)
+        value, grad = evaluate(fun, theta, batch)
+        rate = self.learning_rate
+        if rate is None:
+            rate = first_rate(theta, grad, 0.01)
+        zero, one = np.zeros_like(theta), np.ones_like(theta)
+        return MomentumState(theta, value, grad, 1, not grad.any(), float(rate), zero, one)
+
+    def step(
+        self, fun: Fun, theta: Array, state: MomentumState, batch: Batch | None = None
+    ) -> tuple[Array, MomentumState]:
+        """Move by the gradient in ``state``, then evaluate at the new place."""
+        rate = state.rate if state.rate > 0.0 else first_rate(theta, state.grad, 0.01)
+        # Signs, not products, which underflow; at rest (0) the gain stays.
+        uphill = np.sign(state.grad) * np.sign(state.velocity)
+        gains = np.where(uphill < 0, state.gains + 0.2, state.gains)
+        gains = np.maximum(np.where(uphill > 0, 0.8 * gains, gains), 0.01)
+        with np.errstate(over="ignore", invalid="ignore"):  # the loop stops a run that diverges
+            velocity = self.momentum * state.velocity - rate * gains * state.grad
+            new = theta + velocity
+        value, grad = evaluate(fun, new, batch)
+        n = state.n_evaluations + 1
+        return new, MomentumState(new, value, grad, n, not grad.any(), rate, velocity, gains)
+
+
+class AdamState(NamedTuple):
+    """Memory of :class:`Adam`: where it is, the two moments, and the number of steps taken."""
+
+    theta: Array
+    value: float
+    grad: Array
+    n_evaluations: int
+    stalled: bool
+    m: Array
+    v: Array
+    t: int
+
+
+@dataclass(frozen=True)
+class Adam:
+    r"""Gradient descent scaled by running moments of the gradient, [KingmaBa2015] alg. 1.
+
+    .. math::
+        m_t = \beta_1 m_{t-1} + (1 - \beta_1) g_t, \quad
+        v_t = \beta_2 v_{t-1} + (1 - \beta_2) g_t^2, \quad
+        \theta_t = \theta_{t-1} - \eta \frac{m_t / (1 - \beta_1^t)}
+                                           {\sqrt{v_t / (1 - \beta_2^t)} + \epsilon}
+
+    Each parameter moves by about :math:`\eta` a step, whatever the scale of the loss (above
+    :math:`\epsilon`).  The loss need not fall at each step.
+
+    Parameters
+    ----------
+    learning_rate : float
+        :math:`\eta`.
+    beta_1, beta_2 : float
+        Decay of the moments, in [0, 1).
+    epsilon : float
+        Keeps the division finite.
+    """
+
+    learning_rate: float = 0.02
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-8
+
+    needs_fixed_batch: ClassVar[bool] = False
+    sufficient_decrease: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check(self, "learning_rate")
+        check(self, "beta_1", high=1.0, closed=True)
+        check(self, "beta_2", high=1.0, closed=True)
+        check(self, "epsilon")
+
+    def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> AdamState:
+        """Evaluate once at ``theta``; both moments are zero."""
+        theta = np.array(theta, dtype=np.float64)
+        value, grad = evaluate(fun, theta, batch)
+        zero = np.zeros_like(theta)
+        return AdamState(theta, value, grad, 1, not grad.any(), zero, zero, 0)
+
+    def step(
+        self, fun: Fun, theta: Array, state: AdamState, batch: Batch | None = None
+    ) -> tuple[Array, AdamState]:
+        """Move by the gradient in ``state``, then evaluate at the new place."""
+        t = state.t + 1
+        m = self.beta_1 * state.m + (1.0 - self.beta_1) * state.grad
+        with np.errstate(over="ignore"):  # an infinite v stops that parameter, no more
+            v = self.beta_2 * state.v + (1.0 - self.beta_2) * state.grad**2
+        root = np.sqrt(v / (1.0 - self.beta_2**t))
+        new = theta - self.learning_rate * (m / (1.0 - self.beta_1**t)) / (root + self.epsilon)
+        value, grad = evaluate(fun, new, batch)
+        n_evaluations = state.n_evaluations + 1
+        return new, AdamState(new, value, grad, n_evaluations, not grad.any(), m, v, t)

@@ -1,0 +1,358 @@
+"""The one loop: it drives any solver, records each iteration, and decides when to stop.
+
+A run can be cut anywhere and taken up again: every solver state carries the ``theta`` it stands
+at, so ``minimise(fun, None, solver, state=result.state, history=result.history)`` goes on to the
+same bits as a run that was never cut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vicinal._types import Array, Batch, Fun, Result, Sampler, Solver
+from vicinal.solvers._line_search import evaluate, is_finite
+
+__all__ = ["Iteration", "minimise", "refresh"]
+
+_KEYS = ("iteration", "loss", "grad_norm", "validation_score", "seconds", "n_evaluations")
+
+
+class Iteration(NamedTuple):
+    """What ``on_iteration`` is told: the newest row of the history, theta, and the history."""
+
+    iteration: int
+    theta: Array
+    loss: float
+    grad_norm: float
+    validation_score: float
+    seconds: float
+    history: dict[str, list]
+
+
+class _Best(NamedTuple):
+    theta: Array
+    value: float
+    score: float
+
+
+class _Run:
+    """One call of :func:`minimise`: what has happened so far, and whether it should stop."""
+
+    def __init__(
+        self,
+        solver: Solver,
+        state: Any,
+        history: dict[str, list] | None,
+        fixed: bool,
+        tol: float,
+        monitor: Callable[[Array], float] | None,
+        n_iter_no_change: int,
+        on_iteration: Callable[[Iteration], Any] | None,
+    ) -> None:
+        self.state, self.fixed, self.tol, self.monitor = state, fixed, tol, monitor
+        self.patience, self.on_iteration = n_iter_no_change, on_iteration
+        # Where each step must lower the loss by its due (Wolfe), one small decrease means the end;
+        # elsewhere only a window of them does.
+        self.window = 1 if getattr(solver, "sufficient_decrease", False) else n_iter_no_change
+        self.history = {key: list((history or {}).get(key, [])) for key in _KEYS}
+        past = self.history["iteration"]
+        self.iteration = past[-1] if past else 0
+        self.first_iteration = self.iteration
+        self.seconds = self.history["seconds"][-1] if past else 0.0
+        self.began = perf_counter()
+        self.told_to_stop = False
+        # Losses that can be compared with each other, and their running minimum.
+        self.losses, self.lowest = [state.value], [state.value]
+        self.best = _Best(state.theta, state.value, -math.inf)
+        # The patience counts from the best score even where its parameters are not at hand.
+        self.top_score, self.top_iteration = -math.inf, self.iteration
+
+    def take_up(self, theta: Array | None) -> None:
+        """Continue the windows of an earlier run, and its best parameters where given.
+
+        Only where the state is the one the history ends with: after :func:`refresh`, or with
+        another function, earlier losses and scores are not comparable with those to come.
+        """
+        loss = np.asarray(self.history["loss"])
+        if not loss.size or loss[-1] != self.state.value:
+            if self.monitor is not None:
+                self._compare(self.state, float(self.monitor(self.state.theta)))
+            return
+        self.losses, self.lowest = loss.tolist(), np.minimum.accumulate(loss).tolist()
+        score = np.asarray(self.history["validation_score"], dtype=float)
+        score = np.where(np.isnan(score), -math.inf, score)
+        top = int(np.argmax(score))
+        self.top_score, self.top_iteration = score[top], self.history["iteration"][top]
+        if theta is None or np.array_equal(theta, self.state.theta):
+            at, theta = -1, self.state.theta
+        else:
+            at = top if self.monitor is not None else int(np.argmin(loss))
+        self.best = _Best(np.array(theta, dtype=np.float64), float(loss[at]), float(score[at]))
+
+    def commit(self, state: Any, count: bool = True) -> None:
+        """Record the place ``state`` stands at; afterwards, never before, it is the run's."""
+        score = math.nan if self.monitor is None else float(self.monitor(state.theta))
+        self.iteration += count
+        grad_norm = _max_norm(state.grad)
+        seconds = self.seconds + perf_counter() - self.began
+        row = (self.iteration, state.value, grad_norm, score, seconds, state.n_evaluations)
+        for key, entry in zip(_KEYS, row, strict=True):
+            self.history[key].append(entry)
+        if count:
+            self.losses.append(state.value)
+            self.lowest.append(min(self.lowest[-1], state.value))
+        self._compare(state, score)
+        self.state = state
+        if self.on_iteration is not None:
+            info = Iteration(
+                self.iteration, state.theta, state.value, grad_norm, score, seconds, self.history
+            )
+            self.told_to_stop = bool(self.on_iteration(info))
+
+    def _compare(self, state: Any, score: float) -> None:
+        """Keep the parameters of ``state`` if they are the best so far."""
+        if score > self.top_score:
+            self.top_score, self.top_iteration = score, self.iteration
+        if self.monitor is not None:
+            better = score > self.best.score
+        else:
+            # Losses on different batches cannot be compared: the last place is the best guess.
+            better = state.value < self.best.value or not self.fixed
+        if better:
+            self.best = _Best(state.theta, state.value, score)
+
+    def at_rest(self) -> str | None:
+        """Return why no further step is worth it from here, judged by the state alone."""
+        if not self.fixed:
+            return None  # one batch's gradient says little about the others
+        if _max_norm(self.state.grad) <= self.tol:
+            return "gradient"
+        return "stalled" if self.state.stalled else None
+
+    def verdict(self) -> str | None:
+        """Return why to stop after the step just committed, or None."""
+        reason = self.at_rest()
+        if reason is not None:
+            return reason
+        if self.fixed and self._is_flat():
+            return "loss"
+        if self.monitor is not None and self.iteration - self.top_iteration >= self.patience:
+            return "early_stopping"
+        return "callback" if self.told_to_stop else None
+
+    def _is_flat(self) -> bool:
+        """Whether the lowest loss has settled over the window."""
+        if len(self.lowest) <= self.window:
+            return False
+        old, new = self.lowest[-1 - self.window], self.lowest[-1]
+        scale = max(abs(old), abs(new), 1.0)
+        # A solver with momentum overshoots and comes back lower: while the loss is well above its
+        # lowest the run is under way, not at its end.
+        above = max(self.losses[-self.window :]) - new
+        return old - new <= self.tol * scale and above <= math.sqrt(max(self.tol, 0.0)) * scale
+
+    def result(self, reason: str) -> Result:
+        """Return the best parameters so far, whatever ended the run."""
+        # An interrupt can fall between two appends.
+        length = min(map(len, self.history.values()))
+        history = {key: entries[:length] for key, entries in self.history.items()}
+        small = _max_norm(self.state.grad) <= math.sqrt(max(self.tol, 0.0))
+        converged = reason in ("gradient", "loss", "early_stopping")
+        return Result(
+            theta=self.best.theta,
+            value=self.best.value,
+            n_iter=self.iteration - self.first_iteration,
+            converged=converged or (reason == "stalled" and small),
+            reason=reason,
+            state=self.state,
+            history=history,
+        )
+
+
+def minimise(
+    fun: Fun,
+    theta: Array | None,
+    solver: Solver,
+    *,
+    sampler: Sampler | None = None,
+    n_rows: int | None = None,
+    max_iter: int = 200,
+    tol: float = 1e-5,
+    state: Any = None,
+    history: dict[str, list] | None = None,
+    monitor: Callable[[Array], float] | None = None,
+    n_iter_no_change: int = 10,
+    on_iteration: Callable[[Iteration], Any] | None = None,
+    random_state: int | np.random.RandomState | None = None,
+) -> Result:
+    r"""Minimise ``fun`` from ``theta`` by steps of ``solver``.
+
+    Parameters
+    ----------
+    fun : callable
+        ``value, grad = fun(theta, batch)``.
+    theta : ndarray of shape (n,) or None
+        The start.  With ``state``, which knows where it stands, theta is not a start: None, or the
+        ``Result.theta`` of the run taken up, which then stays the best until it is beaten (this
+        needs its ``history`` too).
+    solver : Solver
+        A part with ``init`` and ``step``.
+    sampler : Sampler or None
+        Source of the batches.  None: all rows, always.
+    n_rows : int or None
+        Number of rows, which a sampler needs.
+    max_iter : int
+        The most iterations of this call.
+    tol : float
+        Tolerance of the tests "gradient" and "loss" below.
+    state : NamedTuple or None
+        ``Result.state`` of a run to take up.
+    history : dict of lists or None
+        ``Result.history`` to continue (a copy is): its iteration numbers, seconds and evaluations.
+    monitor : callable or None
+        ``score = monitor(theta)``, higher is better, on rows held out.
+    n_iter_no_change : int
+        Patience: iterations without a better score, or without a lower loss.
+    on_iteration : callable or None
+        Called with an :class:`Iteration` after each row of the history (the start, iteration 0,
+        among them); a true answer stops the run.
+    random_state : int, RandomState or None
+        For the sampler.
+
+    Returns
+    -------
+    Result
+        ``theta`` and ``value`` are those of the best score with a monitor, and else of the lowest
+        loss (with changing batches, whose losses cannot be compared: the last).  ``state`` is the
+        last one.  ``n_iter`` counts this call alone.  ``history`` has a row for the start, unless
+        a state or history was given, and one for each iteration.  ``reason`` is one of
+
+        - "gradient": :math:`\max|\nabla f| \le` tol;
+        - "loss": :math:`f_{old} - f_{new} \le \text{tol}\cdot\max(|f_{old}|, |f_{new}|, 1)`, over
+          one step of a solver with a line search; for the others over the lowest losses of
+          ``n_iter_no_change`` steps, none of which ends more than
+          :math:`\sqrt{\text{tol}}\cdot\max(\ldots)` above the lowest;
+        - "stalled": the solver finds no lower point; counts as converged only where
+          :math:`\max|\nabla f| \le \sqrt{\text{tol}}`;
+        - "early_stopping": no better score for ``n_iter_no_change`` iterations;
+        - "callback", "interrupted" (Ctrl-C), "max_iter", "non_finite" (a step came to a loss or
+          gradient that is not finite, and is left out): not converged.
+
+        The first three apply to a fixed batch only.
+
+    Raises
+    ------
+    ValueError
+        If the loss or its gradient is not finite at the start, if the solver cannot work with
+        changing batches and the sampler changes them, or if theta or n_rows is missing.
+    KeyboardInterrupt
+        Only in the very first evaluation, when there is nothing to keep yet.
+    """
+    batches = _batches(solver, sampler, n_rows, random_state)
+    record_start, resumed = state is None and history is None, state is not None
+    if not resumed:
+        if theta is None:
+            raise ValueError("theta must be an array where no state is given. Got None instead.")
+        state = solver.init(fun, theta, next(batches))
+        if history is not None and history["n_evaluations"]:
+            before = history["n_evaluations"][-1]
+            state = state._replace(n_evaluations=before + state.n_evaluations)
+    _check_start(state)
+    fixed = sampler is None or sampler.fixed
+    run = _Run(solver, state, history, fixed, tol, monitor, n_iter_no_change, on_iteration)
+    reason = None
+    try:
+        if resumed:
+            run.take_up(theta)
+        if record_start:
+            run.commit(state, count=False)
+        reason = run.at_rest() or ("callback" if run.told_to_stop else None)
+        for _ in range(max_iter):
+            if reason is not None:
+                break
+            _, state = solver.step(fun, run.state.theta, run.state, next(batches))
+            if not is_finite(state.value, state.grad):
+                reason = "non_finite"
+                break
+            run.commit(state)
+            reason = run.verdict()
+    except KeyboardInterrupt:
+        reason = "interrupted"
+    return run.result(reason or "max_iter")
+
+
+def refresh(solver: Solver, fun: Fun, theta: Array, state: Any, batch: Batch | None = None) -> Any:
+    """Evaluate again at ``theta`` after the function has changed, and keep the solver's memory.
+
+    For a switch of precision or of rows in mid-run: pairs, directions, moments and rates stay,
+    ``value`` and ``grad`` are those of the new function, and the evaluation is counted.
+
+    Parameters
+    ----------
+    solver : Solver
+        The solver that ``state`` belongs to.
+    fun : callable
+        The new function.
+    theta : ndarray of shape (n,)
+        Where to stand from now on: ``state.theta``, or the best parameters of the run.
+    state : NamedTuple
+        A state of ``solver``; it is not changed.
+    batch : Batch or None
+        Handed to ``fun``.
+
+    Returns
+    -------
+    NamedTuple
+        The new state, no longer stalled (unless the gradient is zero).
+    """
+    theta = np.array(theta, dtype=np.float64)
+    value, grad = evaluate(fun, theta, batch)
+    return state._replace(
+        theta=theta,
+        value=value,
+        grad=grad,
+        n_evaluations=state.n_evaluations + 1,
+        stalled=not grad.any(),
+    )
+
+
+def _batches(
+    solver: Solver,
+    sampler: Sampler | None,
+    n_rows: int | None,
+    random_state: int | np.random.RandomState | None,
+) -> Iterator[Batch]:
+    if sampler is None:
+        return repeat(Batch())
+    if solver.needs_fixed_batch and not sampler.fixed:
+        raise ValueError(
+            f"The solver {type(solver).__name__} needs the same batch at every step, and the "
+            f"sampler {type(sampler).__name__} changes it. Use Adam or Momentum with it, or the "
+            "sampler Full."
+        )
+    if n_rows is None:
+        raise ValueError("n_rows must be an int where a sampler is given. Got None instead.")
+    if not isinstance(random_state, np.random.RandomState):
+        random_state = np.random.RandomState(random_state)
+    return iter(sampler.batches(n_rows, random_state))
+
+
+def _check_start(state: Any) -> None:
+    if not math.isfinite(state.value):
+        raise ValueError(f"The loss at the start must be finite. Got {state.value} instead.")
+    bad = int(np.count_nonzero(~np.isfinite(state.grad)))
+    if bad:
+        raise ValueError(
+            f"The gradient at the start must be finite. {bad} of its {state.grad.size} entries "
+            "are not."
+        )
+
+
+def _max_norm(grad: Array) -> float:
+    return float(np.max(np.abs(grad), initial=0.0))

@@ -1,0 +1,255 @@
+"""L-BFGS and conjugate gradients, for a fixed batch, over one line search.
+
+References
+----------
+[NocedalWright2006], chapters 5 and 7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from vicinal._types import Array, Batch, Fun
+from vicinal.solvers._line_search import Trial, check, dot, evaluate, first_rate, wolfe_search
+
+__all__ = ["LBFGS", "CGState", "ConjugateGradient", "LBFGSState"]
+
+#: First move along the steepest descent, as a share of the norm of theta.
+_FIRST_MOVE = 0.1
+
+
+def _check_search(solver: LBFGS | ConjugateGradient) -> None:
+    check(solver, "c_1", high=1.0)
+    check(solver, "c_2", low=solver.c_1, high=1.0)
+    check(solver, "max_line_search", low=1, kind=int, closed=True)
+
+
+def _search(
+    solver: LBFGS | ConjugateGradient,
+    fun: Fun,
+    theta: Array,
+    state: LBFGSState | CGState,
+    direction: Array | None,
+    step: float,
+    batch: Batch | None,
+) -> tuple[Trial | None, int, Array]:
+    """Search along ``direction``; where that fails, or is None, along the steepest descent.
+
+    Returns the trial (None: no lower point on either line), the number of evaluations and the
+    direction it was found in.
+    """
+    options: dict[str, Any] = {
+        "c_1": solver.c_1,
+        "c_2": solver.c_2,
+        "max_evaluations": solver.max_line_search,
+    }
+    n_evaluations = 0
+    if direction is not None:
+        slope = dot(state.grad, direction)
+        # A direction that rises is left over from rounding or from a function that has changed.
+        if slope < 0.0 and np.isfinite(direction).all():
+            start = Trial(0.0, state.value, slope, theta, state.grad)
+            trial, n_evaluations = wolfe_search(fun, start, direction, step, batch, **options)
+            if trial is not None:
+                return trial, n_evaluations, direction
+    direction = -state.grad
+    start = Trial(0.0, state.value, dot(state.grad, direction), theta, state.grad)
+    step = first_rate(theta, state.grad, _FIRST_MOVE)
+    trial, more = wolfe_search(fun, start, direction, step, batch, **options)
+    return trial, n_evaluations + more, direction
+
+
+class LBFGSState(NamedTuple):
+    """Memory of :class:`LBFGS`: where it is, and its last pairs, oldest first."""
+
+    theta: Array
+    value: float
+    grad: Array
+    n_evaluations: int
+    stalled: bool
+    s: Array  # (n_pairs, n), differences of theta
+    y: Array  # (n_pairs, n), differences of the gradient
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    r"""Limited-memory BFGS with a strong Wolfe line search.
+
+    .. math:: \theta_{k+1} = \theta_k - t_k H_k \nabla f(\theta_k)
+
+    :math:`H_k` is the inverse Hessian built from the last ``memory`` pairs
+    :math:`s = \theta_{k+1} - \theta_k,\ y = \nabla f_{k+1} - \nabla f_k` by the two-loop recursion
+    [NocedalWright2006] alg. 7.4, started from :math:`\gamma_k I`, eq. (7.20).  The first move, and
+    one after the pairs have led nowhere, is tried at a tenth of the norm of theta, so the path
+    does not depend on the scale of the loss.
+
+    Parameters
+    ----------
+    memory : int
+        Number of pairs kept.
+    c_1, c_2 : float
+        Constants of the Wolfe conditions.
+    max_line_search : int
+        The most evaluations on one line.
+    """
+
+    memory: int = 10
+    c_1: float = 1e-4
+    c_2: float = 0.9
+    max_line_search: int = 20
+
+    needs_fixed_batch: ClassVar[bool] = True
+    sufficient_decrease: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check(self, "memory", low=1, kind=int, closed=True)
+        _check_search(self)
+
+    def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> LBFGSState:
+        """Evaluate once at ``theta``; the memory is empty."""
+        theta = np.array(theta, dtype=np.float64)
+        value, grad = evaluate(fun, theta, batch)
+        none = np.empty((0, theta.size))
+        return LBFGSState(theta, value, grad, 1, not grad.any(), none, none)
+
+    def step(
+        self, fun: Fun, theta: Array, state: LBFGSState, batch: Batch | None = None
+    ) -> tuple[Array, LBFGSState]:
+        """Go to a lower point on the quasi-Newton line, or stay and say ``stalled``."""
+        if not state.grad.any():
+            return theta, state._replace(stalled=True)
+        direction = self._direction(state) if len(state.s) else None
+        trial, n, taken = _search(self, fun, theta, state, direction, 1.0, batch)
+        n_evaluations = state.n_evaluations + n
+        if trial is None:
+            # The pairs stay: after a change of precision they are worth as much as before.
+            return theta, state._replace(stalled=True, n_evaluations=n_evaluations)
+        s, y = self._remember(trial, theta, state, forget=taken is not direction)
+        stalled = not trial.grad.any()
+        new = LBFGSState(trial.theta, trial.value, trial.grad, n_evaluations, stalled, s, y)
+        return trial.theta, new
+
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")
+    def _direction(self, state: LBFGSState) -> Array:
+        """Return ``-H @ grad`` by the two-loop recursion, [NocedalWright2006] alg. 7.4."""
+        s, y = state.s, state.y
+        rho = 1.0 / np.einsum("ij,ij->i", s, y)
+        alpha = np.empty(len(s))
+        q = state.grad.copy()
+        for i in range(len(s) - 1, -1, -1):
+            alpha[i] = rho[i] * dot(s[i], q)
+            q -= alpha[i] * y[i]
+        q *= 1.0 / (rho[-1] * dot(y[-1], y[-1]))  # gamma, [NocedalWright2006] eq. (7.20)
+        for i in range(len(s)):
+            q += (alpha[i] - rho[i] * dot(y[i], q)) * s[i]
+        return -q
+
+    def _remember(
+        self, trial: Trial, theta: Array, state: LBFGSState, forget: bool
+    ) -> tuple[Array, Array]:
+        """Return the pairs with the newest added, if its curvature is positive, at the end."""
+        s, y = trial.theta - theta, trial.grad - state.grad
+        old_s, old_y = (state.s[:0], state.y[:0]) if forget else (state.s, state.y)
+        # Zero or negative curvature (a step without the second Wolfe condition) would make H
+        # indefinite; the bound is that of L-BFGS-B.
+        if not dot(s, y) > np.finfo(np.float64).eps * dot(y, y):
+            return old_s, old_y
+        first = max(0, len(old_s) + 1 - self.memory)
+        return np.vstack([old_s[first:], s]), np.vstack([old_y[first:], y])
+
+
+class CGState(NamedTuple):
+    """Memory of :class:`ConjugateGradient`: where it is, and the line it came along."""
+
+    theta: Array
+    value: float
+    grad: Array
+    n_evaluations: int
+    stalled: bool
+    direction: Array  # the last direction, zero before the first step
+    last_grad: Array  # the gradient where that direction began
+    decrease: float  # of the loss along it
+
+
+@dataclass(frozen=True)
+class ConjugateGradient:
+    r"""Non-linear conjugate gradients, Polak-Ribière+, with a strong Wolfe line search.
+
+    .. math::
+        d_k = -g_k + \beta_k d_{k-1}, \qquad
+        \beta_k = \max\Bigl(0, \frac{g_k^\top (g_k - g_{k-1})}{\|g_{k-1}\|^2}\Bigr)
+
+    [NocedalWright2006] eq. (5.44), (5.45).  It restarts along the steepest descent where
+    :math:`\beta_k` is cut off at zero, where the direction descends less than a hundredth as fast
+    as the gradient allows, and where a line shows no lower point.  The first move is tried at
+    a tenth of the norm of theta, later ones at the step that would repeat the last decrease,
+    eq. (3.60).
+
+    Parameters
+    ----------
+    c_1, c_2 : float
+        Constants of the Wolfe conditions.
+    max_line_search : int
+        The most evaluations on one line.
+    """
+
+    c_1: float = 1e-4
+    c_2: float = 0.4
+    max_line_search: int = 20
+
+    needs_fixed_batch: ClassVar[bool] = True
+    sufficient_decrease: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_search(self)
+
+    def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> CGState:
+        """Evaluate once at ``theta``; there is no direction yet."""
+        theta = np.array(theta, dtype=np.float64)
+        value, grad = evaluate(fun, theta, batch)
+        zero = np.zeros_like(grad)
+        return CGState(theta, value, grad, 1, not grad.any(), zero, zero, 0.0)
+
+    def step(
+        self, fun: Fun, theta: Array, state: CGState, batch: Batch | None = None
+    ) -> tuple[Array, CGState]:
+        """Go to a lower point on the conjugate line, or stay and say ``stalled``."""
+        if not state.grad.any():
+            return theta, state._replace(stalled=True)
+        direction, step = self._direction(theta, state)
+        trial, n, direction = _search(self, fun, theta, state, direction, step, batch)
+        n_evaluations = state.n_evaluations + n
+        if trial is None:
+            return theta, state._replace(stalled=True, n_evaluations=n_evaluations)
+        new = CGState(
+            trial.theta,
+            trial.value,
+            trial.grad,
+            n_evaluations,
+            not trial.grad.any(),
+            direction,
+            state.grad,
+            state.value - trial.value,
+        )
+        return trial.theta, new
+
+    def _direction(self, theta: Array, state: CGState) -> tuple[Array | None, float]:
+        """Return the conjugate direction and the step to try (None: begin anew)."""
+        grad, last = state.grad, state.last_grad
+        last_square = dot(last, last)
+        if last_square == 0.0:  # the start, or a gradient so small that its square is zero
+            return None, 0.0
+        # beta is computed here and not at the end of the last step, so that a refreshed gradient
+        # (another precision, other rows) is the one that counts.
+        beta = max(0.0, dot(grad, grad - last) / last_square)  # eq. (5.44), (5.45)
+        direction = beta * state.direction - grad
+        slope, steepest = dot(grad, direction), -dot(grad, grad)
+        if not slope <= 0.01 * steepest:
+            direction, slope = -grad, steepest
+        if slope == 0.0:
+            return None, 0.0
+        step = 1.01 * 2.0 * state.decrease / -slope  # [NocedalWright2006] eq. (3.60)
+        return direction, step if step > 0.0 else first_rate(theta, grad, _FIRST_MOVE)

@@ -1,0 +1,44 @@
+"""A fresh numba cache, seeds by fixture, and hypothesis without chance."""
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+
+# Numba's cache does not see edits in the files a kernel imports: each run starts with an empty
+# one, which must be named before numba is imported. A cache named by the caller is kept.
+if "NUMBA_CACHE_DIR" not in os.environ:
+    assert "numba" not in sys.modules, "a pytest plugin imported numba before its cache was set"
+    os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="vicinal-numba-")
+    atexit.register(shutil.rmtree, os.environ["NUMBA_CACHE_DIR"], ignore_errors=True)
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import hypothesis
+import numpy as np
+import pytest
+
+# The same examples in every run; `--hypothesis-profile=explore` looks for new ones.
+hypothesis.settings.register_profile(
+    "default_run", derandomize=True, deadline=None, max_examples=30, database=None
+)
+hypothesis.settings.register_profile("explore", deadline=None, max_examples=500)
+hypothesis.settings.load_profile("default_run")
+
+
+def _seeds() -> range:
+    """The seeds that VICINAL_TEST_SEEDS names: "42", or "0-9"."""
+    first, _, last = os.environ.get("VICINAL_TEST_SEEDS", "42").partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+@pytest.fixture(scope="session", params=_seeds())
+def global_random_seed(request: pytest.FixtureRequest) -> int:
+    """A seed that no test may depend on."""
+    return request.param
+
+
+@pytest.fixture
+def rng(global_random_seed: int) -> np.random.Generator:
+    """A generator that starts anew in every test."""
+    return np.random.default_rng(global_random_seed)
