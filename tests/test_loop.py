@@ -1,5 +1,7 @@
 """The one loop: history, stopping, resuming, and what is kept when a run is cut short."""
 
+from time import perf_counter, sleep
+
 import numpy as np
 import pytest
 
@@ -117,15 +119,11 @@ def test_resume_after_divergence_returns_what_it_knows():
     assert other.value == swinging(other.theta)[0] > first.value
 
 
-def test_state_without_history_numbers_from_one():
+def test_state_or_history_alone_continue_the_counts():
     first = minimise(fun, START, LBFGS(), max_iter=3)
     second = minimise(fun, None, LBFGS(), max_iter=2, state=first.state)
     assert second.history["iteration"] == [1, 2]
     assert second.history["n_evaluations"][0] > first.history["n_evaluations"][-1]
-
-
-def test_history_without_state_continues_the_counts():
-    first = minimise(fun, START, LBFGS(), max_iter=3)
     second = minimise(fun, first.theta, Adam(), max_iter=2, history=first.history)
     assert second.history["iteration"] == [0, 1, 2, 3, 4, 5]
     evaluations = first.history["n_evaluations"][-1]
@@ -237,11 +235,15 @@ def test_nan_scores_never_win():
     assert result.value == result.history["loss"][4]
 
 
-def test_monitor_after_refresh_scores_the_start():
-    # Every later place scores worse, so where the state stands must stay the best.
-    state = LBFGS().init(fun, START)
+@pytest.mark.parametrize("given", ["state", "history"])
+def test_start_without_a_row_is_scored(given):
+    # Every later place scores worse, so the start must stay the best.
     options = {"monitor": lambda theta: fun(theta)[0], "n_iter_no_change": 3, "tol": -1.0}
-    result = minimise(fun, None, LBFGS(), state=state, **options)
+    if given == "state":
+        options["state"] = LBFGS().init(fun, START)
+    else:
+        options["history"] = minimise(fun, START - 0.5, LBFGS(), max_iter=2).history
+    result = minimise(fun, START, LBFGS(), **options)
     np.testing.assert_array_equal(result.theta, START)
     assert (result.reason, result.n_iter) == ("early_stopping", 3)
 
@@ -287,11 +289,6 @@ def test_interrupt_outside_the_function(where, n):
     assert result.reason == "interrupted"
     assert np.isfinite(result.value)
     assert len({len(entries) for entries in result.history.values()}) == 1
-
-
-def test_other_errors_are_not_swallowed():
-    with pytest.raises(ZeroDivisionError):
-        minimise(raise_at(4, ZeroDivisionError), START, Adam())
 
 
 @pytest.mark.parametrize(
@@ -385,7 +382,9 @@ def test_full_is_the_default(solver):
     assert without_seconds(plain.history) == without_seconds(full.history)
 
 
-def test_what_must_be_given():
+def test_errors():
+    with pytest.raises(ZeroDivisionError):  # of the function: not swallowed
+        minimise(raise_at(4, ZeroDivisionError), START, Adam())
     with pytest.raises(ValueError, match="theta must be an array"):
         minimise(fun, None, LBFGS())
     with pytest.raises(ValueError, match="n_rows must be an int"):
@@ -393,6 +392,9 @@ def test_what_must_be_given():
 
 
 def test_no_iterations():
-    result = minimise(fun, START, LBFGS(), max_iter=0)
+    began = perf_counter()
+    result = minimise(lambda t, b: (sleep(0.02), fun(t))[1], START, LBFGS(), max_iter=0)
     assert (result.reason, result.n_iter) == ("max_iter", 0)
     np.testing.assert_array_equal(result.theta, START)
+    # The first evaluation counts.
+    assert 0.02 <= result.history["seconds"][0] <= perf_counter() - began

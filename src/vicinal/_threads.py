@@ -61,7 +61,7 @@ def run(function: Callable[[Any, int], None], tasks: Sequence[Any], threads: int
             other.result()
 
 
-def block_edges(n: int, size: int = 384, multiple: int = 4) -> list[int]:
+def block_edges(n: int, size: int = 768, multiple: int = 4) -> list[int]:
     """Cut ``range(n)`` into equal blocks of about ``size``, in a number shared out evenly."""
     if n <= size:
         return [0, n]

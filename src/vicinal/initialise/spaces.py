@@ -40,6 +40,8 @@ class Space:
         Orthonormal directions behind the coordinates; None when they are columns of X.
     keep : ndarray of shape (D,)
         Columns that are not identically zero.
+    size : int
+        Their number, or k where the basis leaves out directions that have spread.
     n_rows, n_classes : float, int
         Effective number of rows ``(sum v)^2 / sum v^2`` and number of classes with weight.
     """
@@ -50,12 +52,9 @@ class Space:
     scale: Array
     basis: Array | None
     keep: Array
+    size: int
     n_rows: float
     n_classes: int
-
-    @property
-    def size(self) -> int:
-        return int(self.keep.sum())
 
     def lift(self, rows: Array) -> Array:
         """Turn rows over the k coordinates into rows over the D columns of X."""
@@ -79,7 +78,7 @@ class _Dense:
 
 
 def basis_size(n: int, D: int, n_components: int) -> int:
-    """Number of principal directions that stand for the columns of wide data."""
+    """Count the principal directions that stand for the columns of wide data."""
     return max(1, min(n - 1, D, max(4 * n_components, 256)))
 
 
@@ -125,11 +124,16 @@ def make_space(
     basis = None
     if D > WIDE:
         keep = active_columns(X, rng)
-        basis = _principal_basis(X, basis_size(n, D, n_components), keep, rng)
+        q = basis_size(n, D, n_components)
+        basis = _principal_basis(X, q, keep, rng)
         X = _Dense(X.matmul(basis))
     moments = scatter(X, codes, int(codes.max()) + 1, sample_weight)
     diagonal = np.diag(moments.total)
     live = diagonal > np.finfo(float).tiny
+    if basis is None:
+        keep = live
+    # A basis cut short is a space of its own; a whole one stands for all the columns.
+    cut = basis is not None and basis.shape[1] == q < min(n - 1, keep.sum())
     v = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     return Space(
         total=moments.total[np.ix_(live, live)],
@@ -138,7 +142,8 @@ def make_space(
         # Principal directions are comparable as they are: their spread is their importance.
         scale=1.0 / np.sqrt(diagonal[live]) if basis is None else np.ones(live.sum()),
         basis=None if basis is None else basis[:, live],
-        keep=live if basis is None else keep,
+        keep=keep,
+        size=int(live.sum() if cut else keep.sum()),
         n_rows=v.sum() ** 2 / max((v**2).sum(), np.finfo(float).tiny),
         n_classes=int((moments.counts > 0).sum()),
     )

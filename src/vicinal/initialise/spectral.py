@@ -88,8 +88,8 @@ def principal_rows(
     variance, V = variance[::-1], V[:, ::-1]
     live = variance > RCOND * variance[0]
     short = live.sum() < min(n_components, space.size)
-    rho = shrinkage or 0.0
-    if whiten and (rho == "oas" or (short and shrinkage is None)):
+    rho = shrinkage if isinstance(shrinkage, float) else 0.0
+    if whiten and (shrinkage == "oas" or (short and shrinkage is None)):
         # With fewer rows than columns plain whitening makes all rows equally far apart.
         rho = oas_shrinkage(space.total, space.size, space.n_rows - 1)
     rows = V[:, live].T
@@ -98,7 +98,7 @@ def principal_rows(
         rows = rows / np.sqrt((1 - rho) * variance[live] + rho * target)[:, None]
     # Lifted from both sides the symmetric root is symmetric over the columns as well.
     rows = space.lift(space.lift(V[:, live] @ rows).T) if symmetric else orient(space.lift(rows))
-    if not short or shrinkage is not None:
+    if not short or isinstance(shrinkage, float):
         return rows, ""
     return rows, _complaint("total", int(live.sum()), space.size, rho)
 
@@ -152,7 +152,7 @@ def discriminant_rows(
         G = _means_first(space.deviations @ T, G, None if rho else T)
     V = T @ G[:, :n_components]
     rows = orient(space.lift(V.T))
-    if rank == space.size or shrinkage is not None:
+    if rank == space.size or isinstance(shrinkage, float):
         return rows, ""
     return rows, _complaint("within-class", rank, space.size, rho)
 
@@ -167,10 +167,10 @@ def _shrink_within(
     if target <= RCOND * whole:
         # Every class is one point: S_W says nothing, and (S, I) is PCA.
         rho, target = 1.0, whole
-    elif shrinkage is None or shrinkage == "oas":
-        rho = oas_shrinkage(within, space.size, space.n_rows - space.n_classes)
-    else:
+    elif isinstance(shrinkage, float):
         rho = shrinkage
+    else:
+        rho = oas_shrinkage(within, space.size, space.n_rows - space.n_classes)
     identity = np.diag(1.0 / spread)  # T' diag(scale)^-2 T
     return rho, (1 - rho) * W + rho * target / space.size * identity
 

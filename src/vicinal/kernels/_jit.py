@@ -11,7 +11,6 @@ cache does not see edits in *other* files: develop with a fresh ``NUMBA_CACHE_DI
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from llvmlite import ir
 from numba import config, njit, types
 from numba.extending import intrinsic
 
-__all__ = ["exp2", "helper", "kernel", "maximum", "minimum"]
+__all__ = ["exp2", "helper", "kernel", "maximum", "minimum", "multiply_add"]
 
 # No "ninf": inf marks a pair that does not count.  "nnan" is safe because every inf - inf is
 # excluded by construction; without it a minimum is not vectorised.
@@ -33,16 +32,23 @@ helper = njit(**_OPTIONS)
 
 # Coefficients of 2**r on [-1/2, 1/2] for the smallest relative error; tests/test_kernels.py
 # bounds the error at 4e-7 and 5e-16.  The constants come from tools/exp2_coefficients.py.
-_EXP2_32 = (1.0, 0.6931469440460205, 0.24022242426872253, 0.05550733581185341,
-            0.009671512991189957, 0.001326472032815218)  # fmt: skip
-_EXP2_64 = tuple(math.log(2.0) ** k / math.factorial(k) for k in range(12))
+_EXP2_32 = (
+    1.0000001192092896, 0.6931469440460205, 0.24022120237350464, 0.05550713464617729,
+    0.009675540961325169, 0.0013276466634124517,
+)  # fmt: skip
+_EXP2_64 = (
+    1.0, 0.6931471805599497, 0.24022650695908768, 0.05550410866445883,
+    0.009618129108034612, 0.0013333558228561795, 0.0001540352996110897, 1.5252658116389017e-05,
+    1.3215662844394761e-06, 1.0208537933966899e-07, 7.03727747812271e-09,
+)  # fmt: skip
 
 
 def _exp2_ir(builder: Any, x: Any, single: bool) -> Any:
     """2**x as fifteen instructions without a branch, which the loop vectoriser takes as they are.
 
     x = n + r with n the nearest integer; 2**r by a polynomial; n is added to the exponent bits.
-    Below the smallest normal number the result stays there (1e-38, 1e-308) rather than 0.
+    Below 2**-100 (float32) or 2**-900 the result stays there rather than fall to 0: products with
+    it are then still normal numbers, and denormal ones are several times slower.
     """
     real = x.type
     integer = ir.IntType(32 if single else 64)
@@ -55,7 +61,7 @@ def _exp2_ir(builder: Any, x: Any, single: bool) -> Any:
     binary = ir.FunctionType(real, [real, real])
     rint = builder.module.declare_intrinsic("llvm.rint", [real], unary)
     maxnum = builder.module.declare_intrinsic("llvm.maxnum", [real], binary)
-    x = builder.call(maxnum, [x, const(-126.0 if single else -1022.0)])
+    x = builder.call(maxnum, [x, const(-100.0 if single else -900.0)])
     n = builder.call(rint, [x])
     r = builder.fsub(x, n)
     coefficients = _EXP2_32 if single else _EXP2_64
@@ -79,30 +85,43 @@ def _exp2_intrinsic(typingctx: Any, x: Any) -> Any:
     return x(x), codegen
 
 
-def _binary_intrinsic(name: str) -> Any:
-    """An LLVM operation of two floats; Python's own min and max are not vectorised by numba."""
+def _call(name: str) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        real = args[0].type
+        function = ir.FunctionType(real, [real] * len(args))
+        return builder.call(builder.module.declare_intrinsic(name, [real], function), args)
 
-    @intrinsic
-    def operation(typingctx: Any, a: Any, b: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            real = args[0].type
-            binary = ir.FunctionType(real, [real, real])
-            return builder.call(builder.module.declare_intrinsic(name, [real], binary), args)
+    return codegen
 
-        return a(a, a), codegen
 
-    return operation
+@intrinsic
+def _minimum(typingctx: Any, a: Any, b: Any) -> Any:
+    return a(a, a), _call("llvm.minnum")
+
+
+@intrinsic
+def _maximum(typingctx: Any, a: Any, b: Any) -> Any:
+    return a(a, a), _call("llvm.maxnum")
+
+
+@intrinsic
+def _multiply_add(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
+    return a(a, a, a), _call("llvm.fmuladd")
 
 
 if config.DISABLE_JIT:  # the same functions as plain Python, for `make test-nojit`
 
     def exp2(x: Any) -> Any:
-        """2**x, never below the smallest normal number."""
+        """2**x, never below 2**-100 or 2**-900."""
         dtype = np.result_type(x)
-        return np.exp2(np.maximum(x, dtype.type(-126 if dtype.itemsize == 4 else -1022)))
+        return np.exp2(np.maximum(x, dtype.type(-100 if dtype.itemsize == 4 else -900)))
+
+    def multiply_add(a: Any, b: Any, c: Any) -> Any:
+        """a * b + c."""
+        return a * b + c
 
     minimum, maximum = np.minimum, np.maximum
 else:
     exp2 = _exp2_intrinsic
-    minimum = _binary_intrinsic("llvm.minnum")
-    maximum = _binary_intrinsic("llvm.maxnum")
+    minimum, maximum = _minimum, _maximum  # Python's own are not vectorised by numba
+    multiply_add = _multiply_add

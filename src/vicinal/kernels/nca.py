@@ -18,17 +18,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal.kernels._jit import exp2, helper, kernel, maximum, minimum
+from vicinal.kernels._jit import exp2, helper, kernel, maximum, minimum, multiply_add
 
-__all__ = ["ROWS", "WIDTH", "nca_grad_block", "nca_stats_block", "workspace"]
+__all__ = ["ROWS", "WIDTH", "nca_energy_block", "nca_grad_block", "nca_stats_block", "workspace"]
 
 ROWS = 32  # queries to a tile (a multiple of 4: gradients are summed four queries at a time)
-WIDTH = 256  # references to a tile: one row of the tile is 1 or 2 KiB and stays in L1
+GRAD_WIDTH = 384
+WIDTH = 768  # references to a tile: one row of the tile is 1 or 2 KiB and stays in L1
 # Powers of two, for float32 and float64: shifts in a tile may spread by _SPREAD, and the common
 # shift is at most _ROOM above the smallest of them, so that a term stays below 2**_ROOM while what
-# falls under the smallest normal number is less than 2**(_SPREAD - _ROOM - 126) of any sum.
-_SPREAD = (180, 1700)
-_ROOM = (110, 1000)
+# exp2 puts in place of a vanishing one is less than 2**(_SPREAD - _ROOM - 100) of any sum.
+_SPREAD = (130, 1200)
+_ROOM = (90, 800)  # under 100 and 900: a factor 2**(m - shift) must not meet the floor of exp2
 
 
 def workspace(d, dtype):
@@ -187,11 +188,14 @@ def _segment(own, a, segment, j0, j1):
 
 
 @helper
-def _weights(row, column_shift, mass, column_weight, out, n, shift, weight_i, mass_i):
-    """Turn squared distances into the weights of the pairs."""
+def _weights(row, column_shift, mass, column_weight, n, shift, weight_i, mass_i):
+    """Turn squared distances into the weights of the pairs, in place.
+
+    In place, and one array: two that overlap would fail LLVM's alias check and run unvectorised.
+    """
     for j in range(n):
         e = exp2(shift + column_shift[j] - row[j])
-        out[j] = e * (weight_i * mass[j] + mass_i * column_weight[j])
+        row[j] = e * (weight_i * mass[j] + mass_i * column_weight[j])
 
 
 @helper
@@ -207,10 +211,11 @@ def _pull_four(work, Zq, Zr, Gq, G_columns, g_first, a, b, c, e):
         x, g = Zr[k, c:e], G_columns[k, g_first : g_first + n]
         for j in range(n):
             t0, t1, t2, t3 = z0 - x[j], z1 - x[j], z2 - x[j], z3 - x[j]
-            g0 += w0[j] * t0
-            g1 += w1[j] * t1
-            g2 += w2[j] * t2
-            g3 += w3[j] * t3
+            # not "+=": the product would be shared with the next line and never fused
+            g0 = multiply_add(w0[j], t0, g0)
+            g1 = multiply_add(w1[j], t1, g1)
+            g2 = multiply_add(w2[j], t2, g2)
+            g3 = multiply_add(w3[j], t3, g3)
             g[j] -= (w0[j] * t0 + w1[j] * t1) + (w2[j] * t2 + w3[j] * t3)
         Gq[k, a] += g0
         Gq[k, i1] += g1
@@ -252,14 +257,17 @@ def _grad_tile(Zq, Zr, vq, vr, self_pos, mq, wq, mr, wr, Gq, Gr, a, b, c, e, mir
             _distances(Zq, Zr, q, c, e, row)
             if c <= self_pos[q] < e:
                 row[self_pos[q] - c] = inf
+            if wide:
+                for j in range(n):
+                    back[j] = row[j]
             for turn in range(2 if wide else 1):  # a wide tile: the columns' weights, the rows'
                 columns = wide and turn == 0
                 shift = zero if columns else (high if shared else mq[q])
                 weight = zero if columns or i >= b else wq[q] * exp2(mq[q] - shift)
                 mass = vq[q] if (shared or columns) and i < b else zero
                 _weights(
-                    row, column_shift if columns else nothing, vr[c:e], column_weight,
-                    back if columns else row, n, shift, weight, mass,
+                    back if columns else row, column_shift if columns else nothing,
+                    vr[c:e], column_weight, n, shift, weight, mass,
                 )  # fmt: skip
             if wide:
                 for j in range(n):
@@ -284,10 +292,32 @@ def nca_grad_block(
             kind = segment % 2
             while c < stop:
                 square = mirror and c < b
-                e = b if square else min(c + WIDTH, stop)
+                e = b if square else min(c + GRAD_WIDTH, stop)
                 _grad_tile(
                     Zq, Zr, vq, vr, self_pos, mq[kind], wq[kind], mr[kind], wr[kind],
                     Gq, Gr, a, b, c, e, mirror, square, work,
                 )  # fmt: skip
                 c = e
         a = b
+
+
+@helper
+def _energy(row, mass, n, shift):
+    total = row.dtype.type(0)
+    for j in range(n):
+        e = exp2(shift - row[j])
+        total += mass[j] * e * (row[j] - shift)
+    return total
+
+
+@kernel
+def nca_energy_block(Zq, Zr, vr, self_pos, shift, energy, i0, i1, work):
+    """Sum over references of ``mass_j 2**(shift_i - d²) (d² - shift_i)`` for queries i0:i1."""
+    row = work[0]
+    for i in range(i0, i1):
+        for c in range(0, Zr.shape[1], WIDTH):
+            e = min(c + WIDTH, Zr.shape[1])
+            _distances(Zq, Zr, i, c, e, row)
+            if c <= self_pos[i] < e:
+                row[self_pos[i] - c] = shift[i]  # adds nothing
+            energy[i] += _energy(row, vr[c:e], e - c, shift[i])

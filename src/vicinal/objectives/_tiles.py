@@ -11,7 +11,7 @@ from vicinal._threads import block_edges, n_threads, rectangle, round_robin, run
 from vicinal._types import Array
 from vicinal.kernels import nca as kernels
 
-__all__ = ["LOG2_SCALE", "Side", "gradient", "log2_sums", "side"]
+__all__ = ["LOG2_SCALE", "Side", "energy", "gradient", "log2_sums", "side"]
 
 #: embedded points times this give squared distances in powers of two: exp(-d²) = 2**-(scaled d²)
 LOG2_SCALE = math.sqrt(math.log2(math.e))
@@ -117,3 +117,21 @@ def gradient(
     for pairs in schedule:
         run(task, pairs, threads)
     return Gq, Gr
+
+
+def energy(points: Side, shift: Array) -> Array:
+    """Sum over the other points of ``mass 2**(shift_i - d²) (d² - shift_i)``, for each point."""
+    out = np.zeros(points.n, points.Z.dtype)
+    threads = n_threads()
+    work = _workspaces(threads, points)
+    edges = block_edges(points.n)
+    self_pos = np.arange(points.n)
+
+    def task(i: int, thread: int) -> None:
+        kernels.nca_energy_block(
+            points.Z, points.Z, points.mass, self_pos, shift, out, edges[i], edges[i + 1],
+            work[thread],
+        )  # fmt: skip
+
+    run(task, range(len(edges) - 1), threads)
+    return out

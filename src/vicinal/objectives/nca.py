@@ -11,7 +11,7 @@ from vicinal._types import Array
 from vicinal.objectives import _tiles
 from vicinal.targets import Labels
 
-__all__ = ["nca", "nca_posterior"]
+__all__ = ["nca", "nca_effective_n_neighbors", "nca_posterior"]
 
 
 def nca(
@@ -20,6 +20,8 @@ def nca(
     objective: str = "log",
     queries: Array | None = None,
     references: Array | None = None,
+    *,
+    gradient: bool = True,
 ) -> tuple[float, Array]:
     r"""Mean loss of stochastic nearest neighbours and its gradient with respect to the points.
 
@@ -40,6 +42,8 @@ def nca(
     queries, references : int arrays, default=None
         Positions in Z of the rows that are scored and of the rows they may pick; None for all.
         A row is never its own reference.
+    gradient : bool, default=True
+        False leaves ``dZ`` at zero, and takes less than half the time.
 
     Returns
     -------
@@ -91,14 +95,17 @@ def nca(
     value, slope = _loss(log_sums, correction, weight[query_rows], objective)
     if objective == "log":
         _warn_lonely(labels, query_rows, log_sums)
+    if not gradient:
+        return value, dZ
     # dL/dd² is +slope p~_ij in the own class and -slope q~_ij in the others, with p~ and q~ the
     # softmax over either: docs/theory/nca.md shows this to be [Goldberger2005] eqs (5) and (7)
     shift = np.where(np.isfinite(log_sums), minima, 0.0).astype(Z.dtype)
     factor = np.stack([-slope, slope]) * np.exp2(
         -np.where(np.isfinite(log_sums), log_sums, 0.0) - shift
     )
-    Gq, Gr = _tiles.gradient(Q, R, self_pos, shift, factor, Z.shape[1])
-    scale = Z.dtype.type(2.0 / _tiles.LOG2_SCALE)
+    largest = np.abs(factor).max(initial=0.0) or 1.0  # late in learning all slopes are tiny
+    Gq, Gr = _tiles.gradient(Q, R, self_pos, shift, factor / largest, Z.shape[1])
+    scale = Z.dtype.type(2.0 / _tiles.LOG2_SCALE * largest)
     dZ[query_rows] = Gq.T * scale
     if Gr is not Gq:
         dZ[reference_rows] += Gr.T * scale
@@ -131,6 +138,29 @@ def nca_posterior(Z: Array, Z_reference: Array, y_reference: Any) -> Array:
         logits[:, c] = _tiles.log2_sums(Q, members, nobody, everything)[0][1]
     probabilities = np.exp2(logits - logits.max(axis=1, keepdims=True))
     return probabilities / probabilities.sum(axis=1, keepdims=True)
+
+
+def nca_effective_n_neighbors(Z: Array, sample_weight: Array | None = None) -> Array:
+    r"""exp of the entropy of each point's choice among the others ([Goldberger2005]_ section 2).
+
+    :math:`H_i = -\sum_j p_{ij}\log p_{ij}`: between 1, a hard nearest neighbour, and n - 1, no
+    preference at all.  With weights, a choice among masses: :math:`p_{ij} \propto v_j e^{-d^2}`
+    and the entropy is relative to those masses' mean.
+    """
+    Z = _check_points(Z)
+    n = len(Z)
+    labels = Labels(np.zeros(n, dtype=int), sample_weight)
+    weight = np.ones(n) if labels.sample_weight is None else labels.sample_weight
+    mass, _ = _reference_mass(labels, weight, np.arange(n), Z.dtype)
+    points, order = _tiles.side(Z, labels.codes, mass, Z.mean(axis=0))
+    log_sums, minima = _tiles.log2_sums(points, points, np.arange(n))
+    shift = np.where(np.isfinite(minima[1]), minima[1], 0).astype(Z.dtype)
+    # H = log S + mean of d², both from the shifted sum s: log2 s + (sum of 2**(m - d²)(d² - m)) / s
+    log_s = np.where(np.isfinite(log_sums[1]), log_sums[1] + shift, 0.0)
+    entropy = log_s + _tiles.energy(points, shift) / np.exp2(log_s)
+    result = np.empty(n)
+    result[order] = np.exp2(entropy)
+    return result
 
 
 def _check_points(Z: Any) -> Array:

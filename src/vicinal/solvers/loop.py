@@ -81,8 +81,7 @@ class _Run:
         """
         loss = np.asarray(self.history["loss"])
         if not loss.size or loss[-1] != self.state.value:
-            if self.monitor is not None:
-                self._compare(self.state, float(self.monitor(self.state.theta)))
+            self.score_start()
             return
         self.losses, self.lowest = loss.tolist(), np.minimum.accumulate(loss).tolist()
         score = np.asarray(self.history["validation_score"], dtype=float)
@@ -94,6 +93,11 @@ class _Run:
         else:
             at = top if self.monitor is not None else int(np.argmin(loss))
         self.best = _Best(np.array(theta, dtype=np.float64), float(loss[at]), float(score[at]))
+
+    def score_start(self) -> None:
+        """Make a start that has no row in the history a candidate for the best score."""
+        if self.monitor is not None:
+            self._compare(self.state, float(self.monitor(self.state.theta)))
 
     def commit(self, state: Any, count: bool = True) -> None:
         """Record the place ``state`` stands at; afterwards, never before, it is the run's."""
@@ -255,7 +259,7 @@ def minimise(
         Only in the very first evaluation, when there is nothing to keep yet.
     """
     batches = _batches(solver, sampler, n_rows, random_state)
-    record_start, resumed = state is None and history is None, state is not None
+    began, resumed = perf_counter(), state is not None
     if not resumed:
         if theta is None:
             raise ValueError("theta must be an array where no state is given. Got None instead.")
@@ -266,11 +270,14 @@ def minimise(
     _check_start(state)
     fixed = sampler is None or sampler.fixed
     run = _Run(solver, state, history, fixed, tol, monitor, n_iter_no_change, on_iteration)
+    run.began = began  # the first evaluation counts
     reason = None
     try:
         if resumed:
             run.take_up(theta)
-        if record_start:
+        elif history is not None:
+            run.score_start()
+        else:
             run.commit(state, count=False)
         reason = run.at_rest() or ("callback" if run.told_to_stop else None)
         for _ in range(max_iter):

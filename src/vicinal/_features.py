@@ -1,0 +1,191 @@
+"""The data as every map sees it: centred and scaled columns, never copied when large.
+
+``Features`` stands for ``(X - shift) * scale``.  Small dense tables are standardised once; large
+ones, and sparse ones, stay as they are and the scaling is folded into each product.  Products run
+over fixed blocks of rows with BLAS on one thread each, so their bits do not depend on the number
+of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn import get_config
+
+from vicinal._threads import n_threads, run, single_threaded_blas
+from vicinal._types import Array
+
+__all__ = ["SCALINGS", "Features", "copy_limit"]
+
+SCALINGS = ("standard", "global", None)
+_BLOCK = 1024  # rows to a product
+_COPY_BELOW = 2**25  # bytes: up to here a standardised copy is cheaper than scaling every product
+
+
+class Features:
+    """Rows of X, centred and scaled, with the two products that maps need.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, D), float32 or float64
+    scaling : {"standard", "global", None}
+        Divide each column by its standard deviation, all by one root-mean-square deviation, or
+        not at all.  Columns that do not vary get weight zero.
+    sample_weight : array of shape (n,), default=None
+        Weights of the rows in mean and deviation.
+    """
+
+    def __init__(self, X: Any, scaling: str | None, sample_weight: Array | None = None) -> None:
+        self.shift, self.scale = _moments(X, scaling, sample_weight)
+        self.X = X
+        self._ready = False  # whether self.X is already centred and scaled
+        if not sp.issparse(X) and X.size * 8 <= copy_limit():
+            self.X = (X.astype(np.float64) - self.shift) * self.scale
+            self._ready = True
+        # Scale and shift can be moved out of a product, unless an offset of many deviations would
+        # then eat the digits that distances live on.
+        offset = np.abs(self.shift * self.scale).max(initial=0.0)
+        self._fold = not self._ready and (sp.issparse(X) or offset < 30.0)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape
+
+    def __len__(self) -> int:
+        return self.X.shape[0]
+
+    def take(self, rows: Array | None) -> Features:
+        """Some of the rows, centred and scaled as the whole."""
+        if rows is None:
+            return self
+        part = object.__new__(Features)
+        part.__dict__.update(self.__dict__)
+        part.X = self.X[rows]
+        return part
+
+    def blocks(self) -> Iterator[tuple[slice, Array]]:
+        """The rows in fixed blocks: dense, float64, centred and scaled."""
+        for rows in self._slices():
+            yield rows, self._dense(rows, np.float64)
+
+    def matmul(self, B: Array, dtype: Any = np.float64) -> Array:
+        """``X_scaled @ B`` for B of shape (D, m); the result is (n, m) in ``dtype``."""
+        out = np.empty((len(self), B.shape[1]), dtype)
+        folded = np.ascontiguousarray(B * self.scale[:, None], dtype=dtype)
+        offset = (self.shift * self.scale) @ B
+        B = np.ascontiguousarray(B, dtype=dtype)
+
+        def product(rows: slice, thread: int) -> None:
+            if self._fold:
+                part = self.X[rows] if sp.issparse(self.X) else _as(self.X[rows], dtype)
+                out[rows] = part @ folded
+                out[rows] -= offset.astype(dtype)
+            else:
+                np.matmul(self._dense(rows, dtype), B, out=out[rows])
+
+        self._run(product)
+        return out
+
+    def rmatmul(self, V: Array) -> Array:
+        """``X_scaled.T @ V`` for V of shape (n, m), summed over blocks in a fixed order: (D, m)."""
+        slices = self._slices()
+        # Partial sums over groups of blocks: few enough to keep, and as many for any thread count.
+        n_groups = max(1, min(16, 2**24 // max(1, self.shape[1] * V.shape[1])))
+        size = -(-len(slices) // n_groups)
+        groups = [slices[g : g + size] for g in range(0, len(slices), size)]
+        parts: list[Any] = [None] * len(groups)
+
+        def product(g: int, thread: int) -> None:
+            total = np.zeros((self.shape[1], V.shape[1]))
+            for rows in groups[g]:
+                v = V[rows]
+                if self._fold:
+                    total += self.X[rows].T @ v
+                else:
+                    total += self._dense(rows, v.dtype).T @ v
+            parts[g] = total
+
+        with single_threaded_blas():
+            run(product, range(len(groups)), n_threads())
+        total = np.sum(parts, axis=0)
+        if self._fold:
+            total -= np.outer(self.shift, V.sum(axis=0, dtype=np.float64))
+            total *= self.scale[:, None]
+        return total
+
+    def columns_times(self, a: Array, dtype: Any = np.float64) -> Array:
+        """``X_scaled * a`` for a of length D: (n, D), dense, in ``dtype``."""
+        out = np.empty(self.shape, dtype)
+
+        def product(rows: slice, thread: int) -> None:
+            np.multiply(self._dense(rows, dtype), a.astype(dtype), out=out[rows])
+
+        self._run(product)
+        return out
+
+    def column_dots(self, V: Array) -> Array:
+        """``sum_i X_scaled_i * V_i`` for V of shape (n, D): length D."""
+        total = np.zeros(self.shape[1])
+        for rows in self._slices():
+            total += np.einsum("ij,ij->j", self._dense(rows, V.dtype), V[rows])
+        return total
+
+    def _slices(self) -> list[slice]:
+        return [slice(i, min(i + _BLOCK, len(self))) for i in range(0, len(self), _BLOCK)]
+
+    def _run(self, product: Any) -> None:
+        with single_threaded_blas():
+            run(product, self._slices(), n_threads())
+
+    def _dense(self, rows: slice, dtype: Any) -> Array:
+        part = self.X[rows]
+        if self._ready:
+            return _as(part, dtype)
+        part = part.toarray() if sp.issparse(part) else part
+        return _as((part - self.shift) * self.scale, dtype)
+
+
+def copy_limit() -> int:
+    """Bytes up to which the data are standardised in a copy, within the ``working_memory``."""
+    return min(_COPY_BELOW, int(get_config()["working_memory"] * 2**20))
+
+
+def _as(part: Array, dtype: Any) -> Array:
+    return part.astype(dtype, copy=False)
+
+
+def _moments(
+    X: Any, scaling: str | None, sample_weight: Array | None
+) -> tuple[Array, Array]:
+    """Column means and one over the deviations, in float64, in two passes over blocks."""
+    n, D = X.shape
+    weight = np.ones(n) if sample_weight is None else sample_weight
+    weight = weight / weight.sum()
+    mean, variance = np.zeros(D), np.zeros(D)
+    steps = [slice(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
+    if sp.issparse(X):
+        mean = np.asarray(weight @ X, dtype=np.float64).ravel()
+        square = np.asarray(weight @ X.multiply(X), dtype=np.float64).ravel()
+        variance = np.maximum(square - mean**2, 0.0)
+        variance[variance < 1e-12 * square] = 0.0
+    else:
+        for rows in steps:
+            mean += weight[rows] @ X[rows].astype(np.float64, copy=False)
+        for rows in steps:
+            variance += weight[rows] @ (X[rows] - mean) ** 2
+        # what is left of a constant column by rounding
+        constant = np.sqrt(variance) <= 10 * np.finfo(X.dtype).eps * np.abs(mean)
+        variance[constant] = 0.0
+    deviation = np.sqrt(variance)
+    varies = deviation > 0
+    scale = np.zeros(D)
+    if scaling == "standard":
+        scale[varies] = 1.0 / deviation[varies]
+    elif scaling == "global":
+        scale[varies] = 1.0 / np.sqrt(np.mean(variance[varies])) if varies.any() else 0.0
+    else:
+        scale[varies] = 1.0
+    return mean, scale

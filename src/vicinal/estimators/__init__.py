@@ -1,0 +1,6 @@
+"""scikit-learn estimators: thin faces over the parts."""
+
+from vicinal.estimators.nca import NCA
+from vicinal.estimators.rca import RCA
+
+__all__ = ["NCA", "RCA"]

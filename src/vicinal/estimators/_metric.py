@@ -1,0 +1,92 @@
+"""What every learnt linear map offers: ``transform`` and the metric behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from vicinal._types import Array
+
+__all__ = ["MahalanobisMixin"]
+
+
+class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """Transform and distances by ``components_`` (d, D); the names are metric-learn's."""
+
+    components_: Array
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.components_.shape[0]
+
+    def transform(self, X: Any) -> Array:
+        """Embed rows: ``X @ components_.T``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows in the original features; they are not centred.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self, "components_")
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+        )
+        return safe_sparse_dot(X, self.components_.T, dense_output=True)
+
+    def get_mahalanobis_matrix(self) -> Array:
+        """The matrix M = components_.T @ components_ of d²(x, x') = (x - x')' M (x - x')."""
+        check_is_fitted(self, "components_")
+        return self.components_.T @ self.components_
+
+    def get_metric(self) -> Callable[..., float]:
+        """A function of two vectors, usable as ``metric`` in scikit-learn.
+
+        Returns
+        -------
+        metric : callable
+            ``metric(u, v, squared=False)``: the learnt distance of two 1-D arrays.  It holds a
+            copy of the map and does not change with later fits.
+        """
+        check_is_fitted(self, "components_")
+        A = self.components_.copy()
+
+        def metric(u: Any, v: Any, squared: bool = False) -> float:
+            difference = A @ (np.asarray(u, dtype=A.dtype) - np.asarray(v, dtype=A.dtype))
+            d2 = float(difference @ difference)
+            return d2 if squared else d2**0.5
+
+        return metric
+
+    def pair_distance(self, pairs: Any) -> Array:
+        """Learnt distance of each pair.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features)
+
+        Returns
+        -------
+        distances : ndarray of shape (n_pairs,)
+        """
+        check_is_fitted(self, "components_")
+        pairs = check_array(pairs, allow_nd=True, dtype=[np.float64, np.float32])
+        D = self.components_.shape[1]
+        if pairs.ndim != 3 or pairs.shape[1:] != (2, D):
+            raise ValueError(
+                f"pairs must have shape (n_pairs, 2, {D}). Got {pairs.shape} instead."
+            )
+        Z = (pairs[:, 1] - pairs[:, 0]) @ self.components_.T
+        return np.sqrt(np.einsum("ij,ij->i", Z, Z))
+
+    def pair_score(self, pairs: Any) -> Array:
+        """Minus the learnt distance of each pair: the higher, the more alike."""
+        return -self.pair_distance(pairs)

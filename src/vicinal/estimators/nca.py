@@ -1,0 +1,207 @@
+"""Neighbourhood components analysis as an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from vicinal._callback_support import with_callbacks
+from vicinal._types import Array
+from vicinal._validation import check_option
+from vicinal.estimators._base import NeighbourMetric
+from vicinal.objectives.nca import nca, nca_effective_n_neighbors
+
+__all__ = ["NCA"]
+
+
+class NCA(NeighbourMetric):
+    r"""Learn the linear map in which the right rows are near: a metric, a classifier, a picture.
+
+    Each row picks a neighbour at random, the nearer the likelier, and takes over its label; the
+    map A makes that right as often as possible, each row itself left out
+    [Goldberger2005]_:
+
+    .. math:: p_{ij} = \frac{e^{-\|Ax_i - Ax_j\|^2}}{\sum_{k \ne i} e^{-\|Ax_i - Ax_k\|^2}},
+              \qquad p_i = \sum_{j : y_j = y_i} p_{ij},
+              \qquad \min_A\ \mathrm{mean}_i\,(-\log p_i \text{ or } -p_i) + \alpha\|A\|_F^2 .
+
+    Memory is O(n (D + d)), never n²; all cores are used, and their number does not change the
+    result.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Rank d of the map, at most the number of features D.  None: min(D, 32).  2 for a picture.
+    mapping : {"linear", "diagonal"} or map, default="linear"
+        A full matrix, or one weight for each feature ([Goldberger2005]_ section 4).
+    objective : {"log", "accuracy"}, default="log"
+        Mean log-probability of the right class (eq. 6) or expected accuracy (eq. 3).
+    init : {"auto", "identity", "random", "pca", "lda", "rca", "whiten"}, part or array, \
+            default="auto"
+        The start.  A name, a part with its own parameters (``Random(n_init=10)`` restarts and
+        keeps the best), or an array of shape (n_components, n_features) to start from as it is.
+        The scale of all others is chosen on a sample.  "auto" is RCA with a shrunk within-class
+        scatter (identity for the diagonal map).
+    solver : {"lbfgs", "cg", "bold_driver", "momentum", "adam"} or part, default="lbfgs"
+        How to descend; parts from :mod:`vicinal.solvers` take parameters.
+    alpha : float, default=1e-3
+        Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
+        keeps the map from growing without end on classes that can be told apart.
+    scaling : {"standard", "global", None}, default="standard"
+        Scaling of the columns before learning, folded into ``components_``.  A column that does
+        not vary gets weight zero.
+    priors : None, "uniform" or array of shape (n_classes,), default=None
+        Class priors of the density view ([Oneata2011]_ section 3.2); None: as in the data.
+    rule : {"posterior", "knn"}, default="posterior"
+        How to classify: by the probabilities above, or by votes of the nearest training rows.
+    n_neighbors : int or "auto", default=5
+        Number of voters of ``rule="knn"``; "auto" chooses it by leave-one-out on the training
+        rows.
+    early_stopping : bool, default=False
+        Hold rows out, score them against the training rows in each iteration, stop when that no
+        longer improves, and go back to the best map.  All rows classify afterwards.
+    validation_fraction : float, default=0.1
+        Share of the rows held out, class by class.
+    n_iter_no_change : int, default=10
+        Iterations without improvement before stopping.
+    max_iter : int, default=200
+        The most iterations; a `ConvergenceWarning` tells when they did not suffice.
+    tol : float, default=1e-5
+        Stop when no entry of the gradient exceeds it, or when the loss falls by less than ``tol``
+        times the larger of 1 and itself.
+    warm_start : bool, default=False
+        Let ``fit`` go on where the last one stopped, solver memory included: two fits of 50
+        iterations end in the same bits as one of 100.
+    random_state : int, RandomState or None, default=None
+        For random starts, the held-out rows and the sample that scales a start.
+    verbose : int, default=0
+        Print the cost beforehand and a line for each iteration.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The map; ``transform(X) = X @ components_.T``.
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    n_iter_ : int
+        Iterations made.
+    objective_ : float
+        The loss at ``components_``, penalty included.
+    history_ : dict of lists
+        ``iteration``, ``loss``, ``grad_norm``, ``validation_score`` (minus the loss of the held-out
+        rows, NaN without early stopping), ``seconds``, ``n_evaluations``.
+    effective_n_neighbors_ : ndarray of shape (n_samples,)
+        exp of the entropy of each training row's choice: how many neighbours it consults.
+        Computed when first asked for.
+    mean_effective_n_neighbors_ : float
+        Their mean.
+    n_neighbors_ : int
+        Number of voters of ``rule="knn"``.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where X had string names.
+
+    References
+    ----------
+    .. [Goldberger2005] J. Goldberger, S. Roweis, G. Hinton, R. Salakhutdinov, "Neighbourhood
+       components analysis", NIPS 17, 2005.
+    .. [Oneata2011] D. Oneață, "Fast low-rank metric learning", MSc thesis, University of
+       Edinburgh, 2011.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.model_selection import train_test_split
+    >>> from vicinal import NCA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0, stratify=y)
+    >>> model = NCA(n_components=2, random_state=0).fit(X_train, y_train)
+    >>> model.transform(X_test).shape
+    (38, 2)
+    >>> bool(model.score(X_test, y_test) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        mapping: Any = "linear",
+        objective: str = "log",
+        init: Any = "auto",
+        solver: Any = "lbfgs",
+        alpha: float = 1e-3,
+        scaling: str | None = "standard",
+        priors: Any = None,
+        rule: str = "posterior",
+        n_neighbors: int | str = 5,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        max_iter: int = 200,
+        tol: float = 1e-5,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.mapping = mapping
+        self.objective = objective
+        self.init = init
+        self.solver = solver
+        self.alpha = alpha
+        self.scaling = scaling
+        self.priors = priors
+        self.rule = rule
+        self.n_neighbors = n_neighbors
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NCA:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows; float32 stays float32.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Importance of each row, as a query and as a neighbour.  Not the same as repeating
+            rows: a repeated row would be its own neighbour.  Rows of weight zero are left out.
+
+        Returns
+        -------
+        self : NCA
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_option(self, "objective", ("log", "accuracy"))
+
+    def _objective(self) -> Callable[..., tuple[float, Array]]:
+        return partial(nca, objective=self.objective)
+
+    @cached_property
+    def effective_n_neighbors_(self) -> Array:
+        """How many neighbours each training row consults, [Goldberger2005] section 2."""
+        check_is_fitted(self, "components_")
+        return nca_effective_n_neighbors(self._rules.Z, self._rules.labels.sample_weight)
+
+    @property
+    def mean_effective_n_neighbors_(self) -> float:
+        """Mean of ``effective_n_neighbors_``."""
+        return float(np.mean(self.effective_n_neighbors_))

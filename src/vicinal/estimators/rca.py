@@ -1,0 +1,133 @@
+"""Relevant components analysis: the closed-form sibling of NCA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+
+from vicinal import initialise
+from vicinal._features import Features
+from vicinal._threads import single_threaded_blas
+from vicinal._validation import check_number, check_option
+from vicinal.estimators._metric import MahalanobisMixin
+
+__all__ = ["RCA"]
+
+
+class RCA(MahalanobisMixin, BaseEstimator):
+    r"""Whiten the scatter within classes, or within chunklets of unlabelled rows.
+
+    With :math:`S_W` the scatter around the means of the classes or chunklets and S the total one,
+    the rows of the map are the top generalised eigenvectors of :math:`(S, S_W)`, scaled so that
+    the within-scatter becomes the identity [BarHillel2003]_.  At full rank this is
+    :math:`S_W^{-1/2}` up to a rotation, which no distance sees.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Rank of the map; None: the number of features.
+    shrinkage : None, "oas" or float in (0, 1], default=None
+        Shrink :math:`S_W` towards a multiple of the identity.  None: only where it is singular,
+        with a warning.
+    scaling : {"standard", "global", None}, default="standard"
+        Scaling of the columns beforehand, folded into ``components_``.  Without shrinkage it
+        changes rounding only.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The map; ``transform(X) = X @ components_.T``.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where X had string names.
+
+    References
+    ----------
+    .. [BarHillel2003] A. Bar-Hillel, T. Hertz, N. Shental, D. Weinshall, "Learning distance
+       functions using equivalence relations", ICML 2003.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from vicinal import RCA
+    >>> X, y = load_wine(return_X_y=True)
+    >>> RCA(n_components=2).fit(X, y).transform(X).shape
+    (178, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        shrinkage: float | str | None = None,
+        scaling: str | None = "standard",
+    ) -> None:
+        self.n_components = n_components
+        self.shrinkage = shrinkage
+        self.scaling = scaling
+
+    def fit(self, X: Any, y: Any = None, *, chunks: Any = None) -> RCA:
+        """Compute the map.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            Class labels.
+        chunks : array-like of shape (n_samples,), default=None
+            Instead of labels, the chunklet of each row as a non-negative int; -1 for rows in
+            none, which count towards the total scatter only.
+
+        Returns
+        -------
+        self : RCA
+        """
+        check_option(self, "scaling", ("standard", "global", None))
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
+        )
+        codes = self._groups(X, y, chunks)
+        check_number(self, "n_components", 1, X.shape[1], integer=True, or_else=(None,))
+        d = self.n_components or X.shape[1]
+        start = initialise.RCA(self.shrinkage)
+        with single_threaded_blas():
+            features = Features(X, self.scaling)
+            rng = np.random.RandomState(0)  # of use for more than 2,000 columns only
+            A = start(features, codes, d, rng)
+        self.components_ = (A * features.scale).astype(X.dtype)
+        return self
+
+    def _groups(self, X: Any, y: Any, chunks: Any) -> Any:
+        if (y is None) == (chunks is None):
+            raise ValueError(
+                "RCA requires y to be passed, or 'chunks' in its place: exactly one of the two. "
+                f"Got {'neither' if y is None else 'both'} instead; the target y is None."
+                if y is None
+                else "RCA takes y or 'chunks', exactly one of the two. Got both instead."
+            )
+        groups = column_or_1d(y if chunks is None else chunks, warn=True)
+        check_consistent_length(X, groups)
+        if chunks is None:
+            return np.unique(groups, return_inverse=True)[1]
+        groups = np.asarray(groups)
+        if groups.dtype.kind not in "iu" or groups.min() < -1 or groups.max() < 0:
+            raise ValueError(
+                "The 'chunks' parameter of RCA.fit must hold ints of at least -1, one of them not "
+                f"negative. Got {np.unique(groups)[:5].tolist()!r}... instead."
+            )
+        # A row in no chunklet is a chunklet of its own: it adds nothing to the within scatter.
+        codes = np.unique(groups, return_inverse=True)[1]
+        alone = groups < 0
+        codes[alone] = codes.max() + 1 + np.arange(alone.sum())
+        return codes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,91 @@
+"""Binds data, targets, objective, map and penalty into ``fun(theta, batch)``.
+
+The only place where the chain rule is written: ``theta -> Z -> value`` forwards, ``dZ -> dtheta``
+back through the map's pull.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vicinal._features import Features
+from vicinal._types import Array, Batch, Map
+
+__all__ = ["Problem"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A loss over the parameters of a map.
+
+    Parameters
+    ----------
+    X : Features
+        All rows, training and held-out.
+    targets : Labels
+        What the objective is told of those rows; has ``take(rows)``.
+    objective : callable
+        ``value, dZ = objective(Z, targets, queries=..., references=...)``, a mean to minimise.
+    mapping : Map
+        From rows to embedded points.
+    alpha : float
+        Weight of the squared norm of the map, beside the mean loss ([Oneata2011] eq. (3.22)).
+    train, held_out : int arrays, default=None
+        Positions of the rows to learn from (None: all) and of those kept to judge by.
+    dtype : dtype
+        Precision of the embedded points; ``theta`` and its gradient are float64 throughout.
+    """
+
+    X: Features
+    targets: Any
+    objective: Callable[..., tuple[float, Array]]
+    mapping: Map
+    alpha: float = 0.0
+    train: Array | None = None
+    held_out: Array | None = None
+    dtype: Any = np.float64
+
+    def __call__(self, theta: Array, batch: Batch | None = None) -> tuple[float, Array]:
+        """The loss and its gradient, both float64."""
+        rows, queries, references = None, self.train, self.train
+        if batch is not None and batch.rows is not None:
+            rows = batch.rows if self.train is None else self.train[batch.rows]
+            queries = references = None
+        if batch is not None and batch.queries is not None:
+            queries = batch.queries if queries is None else queries[batch.queries]
+        # Held-out rows are embedded along with the others rather than X copied without them.
+        Z, pull = self.mapping.forward(theta, self.X.take(rows), self.dtype)
+        value, dZ = self.objective(
+            Z, self.targets.take(rows), queries=queries, references=references
+        )
+        # [Oneata2011] eqs (3.22), (3.23), on the mean and in the space the solver sees
+        value = float(value) + self.alpha * float(theta @ theta)
+        return value, pull(dZ) + 2.0 * self.alpha * theta
+
+    def value(self, theta: Array) -> float:
+        """The loss alone, at less than half the cost."""
+        Z = self.embed(theta)
+        value, _ = self.objective(
+            Z, self.targets, queries=self.train, references=self.train, gradient=False
+        )
+        return float(value) + self.alpha * float(theta @ theta)
+
+    def validation_score(self, theta: Array) -> float:
+        """Minus the loss of the held-out rows against the training rows: higher is better."""
+        Z = self.embed(theta)
+        value, _ = self.objective(
+            Z, self.targets, queries=self.held_out, references=self.train, gradient=False
+        )
+        return -value
+
+    def embed(self, theta: Array) -> Array:
+        """All rows through the map."""
+        return self.mapping.forward(theta, self.X, self.dtype)[0]
+
+    def replace(self, **changes: Any) -> Problem:
+        """The same problem with some parts exchanged (another precision, all rows)."""
+        return replace(self, **changes)
