@@ -15,6 +15,7 @@ __all__ = [
     "initialise",
     "maps",
     "objectives",
+    "plotting",
     "solvers",
     "targets",
 ]
@@ -26,7 +27,7 @@ _HOMES = {
 }
 
 if _TYPE_CHECKING:
-    from vicinal import callbacks, initialise, maps, objectives, solvers, targets
+    from vicinal import callbacks, initialise, maps, objectives, plotting, solvers, targets
     from vicinal.estimators.nca import NCA
     from vicinal.estimators.rca import RCA
 

@@ -38,9 +38,17 @@ def workspace(d, dtype):
 
 
 @helper
-def _distances(Zq, Zr, i, c, e, out):
-    """Squared distances from query i to references c:e, two dimensions to a sweep."""
+def _distances(Zq, Zr, D, i, i0, j0, c, e, out):
+    """Squared distances from query i to references c:e, four dimensions to a sweep.
+
+    For many dimensions a matrix product has left them in D, whose corner is (i0, j0).
+    """
     n = e - c
+    if D.shape[0] > 0:
+        x = D[i - i0, c - j0 : e - j0]
+        for j in range(n):
+            out[j] = maximum(x[j], x.dtype.type(0))  # rounding may leave it below
+        return
     a, b = Zq[0, i], Zq[1, i]
     x, y = Zr[0, c:e], Zr[1, c:e]
     for j in range(n):
@@ -97,7 +105,7 @@ def _fold_columns(m_col, s_col, column_min, column_sum, n, shift, wide):
 
 
 @helper
-def _stats_tile(Zq, Zr, vq, vr, self_pos, mq, sq, mr, sr, a, b, c, e, mirror, work):
+def _stats_tile(Zq, Zr, D, i0, j0, vq, vr, self_pos, mq, sq, mr, sr, a, b, c, e, mirror, work):
     """Fold the tile (a:b, c:e) into the minima m and sums s of one kind."""
     n = e - c
     zero, inf = Zq.dtype.type(0), Zq.dtype.type(np.inf)
@@ -109,7 +117,7 @@ def _stats_tile(Zq, Zr, vq, vr, self_pos, mq, sq, mr, sr, a, b, c, e, mirror, wo
     low, high = inf, -inf
     for i in range(a, b):
         row = work[i - a]
-        _distances(Zq, Zr, i, c, e, row)
+        _distances(Zq, Zr, D, i, i0, j0, c, e, row)
         if c <= self_pos[i] < e:
             row[self_pos[i] - c] = inf
         m = _minima(row, column_min, n, mq[i])
@@ -140,12 +148,15 @@ def _stats_tile(Zq, Zr, vq, vr, self_pos, mq, sq, mr, sr, a, b, c, e, mirror, wo
 
 
 @kernel
-def nca_stats_block(Zq, Zr, vq, vr, own, self_pos, mq, sq, mr, sr, i0, i1, j0, j1, mirror, work):
+def nca_stats_block(
+    Zq, Zr, D, vq, vr, own, self_pos, mq, sq, mr, sr, i0, i1, j0, j1, mirror, work
+):
     """Minima and shifted sums of queries i0:i1 over references j0:j1 (and back, if mirror).
 
     Parameters
     ----------
     Zq, Zr : (d, n) arrays, d even; points as described at the top of this file
+    D : (i1 - i0, j1 - j0) squared distances, or (0, 0) to compute them from the points
     vq, vr : (n,) masses as references, at most 1
     own : (2, n_queries) range of each query's class among the references
     self_pos : (n_queries,) position of each query among the references, or -1
@@ -163,7 +174,7 @@ def nca_stats_block(Zq, Zr, vq, vr, own, self_pos, mq, sq, mr, sr, i0, i1, j0, j
                 square = mirror and c < b
                 e = b if square else min(c + WIDTH, stop)
                 _stats_tile(
-                    Zq, Zr, vq, vr, self_pos, mq[kind], sq[kind], mr[kind], sr[kind],
+                    Zq, Zr, D, i0, j0, vq, vr, self_pos, mq[kind], sq[kind], mr[kind], sr[kind],
                     a, b, c, e, mirror and not square, work,
                 )  # fmt: skip
                 c = e
@@ -174,7 +185,8 @@ def nca_stats_block(Zq, Zr, vq, vr, own, self_pos, mq, sq, mr, sr, i0, i1, j0, j
 def _group_end(own, a, i1):
     """Queries of one class share their column ranges: up to ROWS of them make a tile."""
     b = a + 1
-    while b < i1 and b < a + ROWS and own[0, b] == own[0, a]:
+    # both ends: the range of a class without references begins where the next class does
+    while b < i1 and b < a + ROWS and own[0, b] == own[0, a] and own[1, b] == own[1, a]:
         b += 1
     return b
 
@@ -232,8 +244,10 @@ def _column_weights(m_col, w_col, shift, wide, out, column_shift, n):
 
 
 @helper
-def _grad_tile(Zq, Zr, vq, vr, self_pos, mq, wq, mr, wr, Gq, Gr, a, b, c, e, mirror, square, work):
-    """Add the pull of the tile's pairs to both gradients."""
+def _grad_tile(
+    Zq, Zr, D, i0, j0, vq, vr, self_pos, mq, wq, mr, wr, Gq, Gr, a, b, c, e, mirror, square, work
+):
+    """Add the pull of the tile's pairs to both gradients, or leave the weights in D."""
     n = e - c
     zero, inf = Zq.dtype.type(0), Zq.dtype.type(np.inf)
     nothing, column_weight = work[ROWS], work[ROWS + 1]
@@ -254,7 +268,7 @@ def _grad_tile(Zq, Zr, vq, vr, self_pos, mq, wq, mr, wr, Gq, Gr, a, b, c, e, mir
         for i in range(first, first + 4):
             row = work[i - first]
             q = min(i, b - 1)  # past the last query: any point will do, its weights are zero
-            _distances(Zq, Zr, q, c, e, row)
+            _distances(Zq, Zr, D, q, i0, j0, c, e, row)
             if c <= self_pos[q] < e:
                 row[self_pos[q] - c] = inf
             if wide:
@@ -272,14 +286,22 @@ def _grad_tile(Zq, Zr, vq, vr, self_pos, mq, wq, mr, wr, Gq, Gr, a, b, c, e, mir
             if wide:
                 for j in range(n):
                     row[j] += back[j]
-        _pull_four(work, Zq, Zr, Gq, target, g_first, first, b, c, e)
+            if D.shape[0] > 0 and i < b:
+                x = D[i - i0, c - j0 : e - j0]
+                for j in range(n):
+                    x[j] = row[j]
+        if D.shape[0] == 0:
+            _pull_four(work, Zq, Zr, Gq, target, g_first, first, b, c, e)
 
 
 @kernel
 def nca_grad_block(
-    Zq, Zr, vq, vr, own, self_pos, mq, wq, mr, wr, Gq, Gr, i0, i1, j0, j1, mirror, work
+    Zq, Zr, D, vq, vr, own, self_pos, mq, wq, mr, wr, Gq, Gr, i0, i1, j0, j1, mirror, work
 ):
     """Add the pull of pairs (i0:i1, j0:j1) to the gradients Gq and Gr, both (d, n).
+
+    Where D holds the squared distances, it leaves the weights there instead, of all pairs of the
+    block, and the gradient is two matrix products away.
 
     The weight of a pair is ``wq_i v_j 2**(mq_i - d²) [+ wr_j v_i 2**(mr_j - d²) if mirror]``,
     with m the minima and w the row factors of either kind (0 other, 1 own class).
@@ -288,13 +310,14 @@ def nca_grad_block(
     while a < i1:
         b = _group_end(own, a, i1)
         for segment in range(3):
-            c, stop = _segment(own, a, segment, max(j0, a) if mirror else j0, j1)
+            triangle = mirror and i0 == j0 and D.shape[0] == 0
+            c, stop = _segment(own, a, segment, max(j0, a) if triangle else j0, j1)
             kind = segment % 2
             while c < stop:
-                square = mirror and c < b
+                square = triangle and c < b
                 e = b if square else min(c + GRAD_WIDTH, stop)
                 _grad_tile(
-                    Zq, Zr, vq, vr, self_pos, mq[kind], wq[kind], mr[kind], wr[kind],
+                    Zq, Zr, D, i0, j0, vq, vr, self_pos, mq[kind], wq[kind], mr[kind], wr[kind],
                     Gq, Gr, a, b, c, e, mirror, square, work,
                 )  # fmt: skip
                 c = e
@@ -317,7 +340,7 @@ def nca_energy_block(Zq, Zr, vr, self_pos, shift, energy, i0, i1, work):
     for i in range(i0, i1):
         for c in range(0, Zr.shape[1], WIDTH):
             e = min(c + WIDTH, Zr.shape[1])
-            _distances(Zq, Zr, i, c, e, row)
+            _distances(Zq, Zr, work[:0], i, 0, 0, c, e, row)
             if c <= self_pos[i] < e:
                 row[self_pos[i] - c] = shift[i]  # adds nothing
             energy[i] += _energy(row, vr[c:e], e - c, shift[i])

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal._threads import block_edges, n_threads, rectangle, round_robin, run
+from vicinal._threads import (
+    block_edges,
+    n_threads,
+    rectangle,
+    round_robin,
+    run,
+    single_threaded_blas,
+)
 from vicinal._types import Array
 from vicinal.kernels import nca as kernels
 
@@ -15,6 +23,9 @@ __all__ = ["LOG2_SCALE", "Side", "energy", "gradient", "log2_sums", "side"]
 
 #: embedded points times this give squared distances in powers of two: exp(-d²) = 2**-(scaled d²)
 LOG2_SCALE = math.sqrt(math.log2(math.e))
+
+#: dimensions from which matrix products find distances and gradients faster than the kernels do
+BLAS_FROM = 48
 
 
 class Side(NamedTuple):
@@ -37,6 +48,50 @@ def side(Z: Array, codes: Array, mass: Array, centre: Array) -> tuple[Side, Arra
     np.subtract(Z.T[:, order], centre[:, None], out=points[:d])
     points[:d] *= Z.dtype.type(LOG2_SCALE)
     return Side(points, mass[order].astype(Z.dtype), codes[order]), order
+
+
+class _Products:
+    """Distances of whole blocks, and their gradients, by BLAS; idle below ``BLAS_FROM``.
+
+    ``|a|² + |b|² - 2 a.b`` loses digits that differences keep, about ``eps |z|²``: in float32 that
+    is fine to travel with, and the arrival is in float64.
+    """
+
+    def __init__(
+        self, queries: Side, references: Side, rows: list[int], columns: list[int], threads: int
+    ) -> None:
+        self.Zq, self.Zr = queries.Z, references.Z
+        self.active = queries.Z.shape[0] >= BLAS_FROM
+        size = max(np.diff(rows)) * max(np.diff(columns)) if self.active else 0
+        self.buffers = [np.empty(size, queries.Z.dtype) for _ in range(threads)]
+        if self.active:
+            self.norms_q = np.einsum("ki,ki->i", self.Zq, self.Zq)
+            self.norms_r = np.einsum("ki,ki->i", self.Zr, self.Zr)
+
+    def blas(self) -> Any:
+        """One BLAS thread for each of ours, while products are in use."""
+        return single_threaded_blas() if self.active else nullcontext()
+
+    def distances(self, thread: int, i: slice, j: slice) -> Array:
+        """Squared distances of a block, or (0, 0) to let the kernel find them."""
+        if not self.active:
+            return self.buffers[thread].reshape(0, 0)
+        shape = (i.stop - i.start, j.stop - j.start)
+        D = self.buffers[thread][: shape[0] * shape[1]].reshape(shape)
+        np.matmul(self.Zq[:, i].T, self.Zr[:, j], out=D)
+        D *= D.dtype.type(-2)
+        D += self.norms_q[i, None]
+        D += self.norms_r[j]
+        return D
+
+    def pull(self, W: Array, Gq: Array, Gr: Array, i: slice, j: slice, columns: bool) -> None:
+        """Add ``sum_j w_ij (z_i - z_j)`` to Gq and, if ``columns``, the opposite to Gr."""
+        if not self.active:
+            return
+        d = len(Gq)
+        Gq[:, i] += self.Zq[:d, i] * W.sum(axis=1) - self.Zr[:d, j] @ W.T
+        if columns:
+            Gr[:, j] += self.Zr[:d, j] * W.sum(axis=0) - self.Zq[:d, i] @ W
 
 
 def _own_ranges(queries: Side, references: Side) -> Array:
@@ -66,19 +121,27 @@ def log2_sums(
     threads = n_threads()
     work = _workspaces(threads, queries)
     rows = block_edges(n)
-    columns = rows if mirror else [0, references.n]
+    columns = rows if mirror else block_edges(references.n)
+    products = _Products(queries, references, rows, columns, threads)
 
-    def task(pair: tuple[int, int], thread: int) -> None:
-        i, j = pair
-        kernels.nca_stats_block(
-            queries.Z, references.Z, queries.mass, references.mass, own, self_pos,
-            minima, sums, minima if mirror else unused, sums if mirror else unused,
-            rows[i], rows[i + 1], columns[j], columns[j + 1], mirror, work[thread],
-        )  # fmt: skip
+    def task(pair: tuple[int, range], thread: int) -> None:
+        i = slice(rows[pair[0]], rows[pair[0] + 1])
+        for column in pair[1]:
+            j = slice(columns[column], columns[column + 1])
+            kernels.nca_stats_block(
+                queries.Z, references.Z, products.distances(thread, i, j),
+                queries.mass, references.mass, own, self_pos,
+                minima, sums, minima if mirror else unused, sums if mirror else unused,
+                i.start, i.stop, j.start, j.stop, mirror, work[thread],
+            )  # fmt: skip
 
-    blocks = len(rows) - 1
-    for pairs in round_robin(blocks) if mirror else [[(i, 0) for i in range(blocks)]]:
-        run(task, pairs, threads)
+    with products.blas():
+        if mirror:
+            for pairs in round_robin(len(rows) - 1):
+                run(task, [(p, range(q, q + 1)) for p, q in pairs], threads)
+        else:  # the references are only read: no rounds are needed
+            everything = range(len(columns) - 1)
+            run(task, [(block, everything) for block in range(len(rows) - 1)], threads)
     with np.errstate(divide="ignore"):  # no reference of this kind: the sum is 0, its log -inf
         return np.log2(sums, dtype=np.float64) - np.where(sums > 0, minima, 0.0), minima
 
@@ -102,20 +165,24 @@ def gradient(
     work = _workspaces(threads, queries)
     rows = block_edges(queries.n)
     columns = rows if mirror else block_edges(references.n)
+    products = _Products(queries, references, rows, columns, threads)
 
     def task(pair: tuple[int, int], thread: int) -> None:
-        i, j = pair
+        i = slice(rows[pair[0]], rows[pair[0] + 1])
+        j = slice(columns[pair[1]], columns[pair[1] + 1])
+        D = products.distances(thread, i, j)
         kernels.nca_grad_block(
-            queries.Z, references.Z, queries.mass, references.mass, own, self_pos,
+            queries.Z, references.Z, D, queries.mass, references.mass, own, self_pos,
             shift, factor, shift_ref, w_ref, Gq, Gr,
-            rows[i], rows[i + 1], columns[j], columns[j + 1], mirror, work[thread],
+            i.start, i.stop, j.start, j.stop, mirror, work[thread],
         )  # fmt: skip
+        # a block on the diagonal holds both directions of its pairs
+        products.pull(D, Gq, Gr, i, j, columns=not (mirror and i == j))
 
-    schedule = (
-        round_robin(len(rows) - 1) if mirror else rectangle(len(rows) - 1, len(columns) - 1)
-    )
-    for pairs in schedule:
-        run(task, pairs, threads)
+    blocks = len(rows) - 1
+    with products.blas():
+        for pairs in round_robin(blocks) if mirror else rectangle(blocks, len(columns) - 1):
+            run(task, pairs, threads)
     return Gq, Gr
 
 
