@@ -39,7 +39,8 @@ class Features:
     """
 
     def __init__(self, X: Any, scaling: str | None, sample_weight: Array | None = None) -> None:
-        self.shift, self.scale = _moments(X, scaling, sample_weight)
+        with single_threaded_blas():
+            self.shift, self.scale, offset = _moments(X, scaling, sample_weight)
         self.X = X
         self._ready = False  # whether self.X is already centred and scaled
         if not sp.issparse(X) and X.size * 8 <= copy_limit():
@@ -47,8 +48,9 @@ class Features:
             self._ready = True
         # Scale and shift can be moved out of a product, unless an offset of many deviations would
         # then eat the digits that distances live on.
-        offset = np.abs(self.shift * self.scale).max(initial=0.0)
         self._fold = not self._ready and (sp.issparse(X) or offset < 30.0)
+        # a sparse table is not made dense for that: its products are taken in float64
+        self._exact = self._fold and not offset < 30.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -74,15 +76,15 @@ class Features:
     def matmul(self, B: Array, dtype: Any = np.float64) -> Array:
         """``X_scaled @ B`` for B of shape (D, m); the result is (n, m) in ``dtype``."""
         out = np.empty((len(self), B.shape[1]), dtype)
-        folded = np.ascontiguousarray(B * self.scale[:, None], dtype=dtype)
-        offset = (self.shift * self.scale) @ B
+        inner = np.float64 if self._exact else dtype
+        folded = np.ascontiguousarray(B * self.scale[:, None], dtype=inner)
+        offset = np.sum((self.shift * self.scale)[:, None] * B, axis=0).astype(inner)
         B = np.ascontiguousarray(B, dtype=dtype)
 
         def product(rows: slice, thread: int) -> None:
             if self._fold:
                 part = self.X[rows] if sp.issparse(self.X) else _as(self.X[rows], dtype)
-                out[rows] = part @ folded
-                out[rows] -= offset.astype(dtype)
+                out[rows] = part @ folded - offset
             else:
                 np.matmul(self._dense(rows, dtype), B, out=out[rows])
 
@@ -101,7 +103,7 @@ class Features:
         def product(g: int, thread: int) -> None:
             total = np.zeros((self.shape[1], V.shape[1]))
             for rows in groups[g]:
-                v = V[rows]
+                v = V[rows].astype(np.float64) if self._exact else V[rows]
                 if self._fold:
                     total += self.X[rows].T @ v
                 else:
@@ -159,26 +161,44 @@ def _as(part: Array, dtype: Any) -> Array:
 
 def _moments(
     X: Any, scaling: str | None, sample_weight: Array | None
-) -> tuple[Array, Array]:
-    """Column means and one over the deviations, in float64, in two passes over blocks."""
+) -> tuple[Array, Array, float]:
+    """Column means, what to multiply by, and the largest mean in deviations of its column.
+
+    In float64, in two passes over blocks.
+    """
     n, D = X.shape
     weight = np.ones(n) if sample_weight is None else sample_weight
-    weight = weight / weight.sum()
-    mean, variance = np.zeros(D), np.zeros(D)
+    weight = weight / weight.max()
+    weight /= weight.sum()
+    mean, rest, variance = np.zeros(D), np.zeros(D), np.zeros(D)
     steps = [slice(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
     if sp.issparse(X):
-        mean = np.asarray(weight @ X, dtype=np.float64).ravel()
-        square = np.asarray(weight @ X.multiply(X), dtype=np.float64).ravel()
-        variance = np.maximum(square - mean**2, 0.0)
-        variance[variance < 1e-12 * square] = 0.0
+        mean += np.asarray(weight @ X, dtype=np.float64).ravel()
+        stored, share = np.zeros(D, dtype=int), np.zeros(D)
+        for rows in steps:
+            part = X[rows]
+            w = np.repeat(weight[rows], np.diff(part.indptr))
+            centred = part.data - mean[part.indices]
+            rest += np.bincount(part.indices, w * centred, D)
+            variance += np.bincount(part.indices, w * centred**2, D)
+            stored += np.bincount(part.indices, minlength=D)
+            share += np.bincount(part.indices, w, D)
+        # the zeros that are not stored; none are left of a full column, not even by rounding
+        share = np.where(stored < n, np.maximum(1.0 - share, 0.0), 0.0)
+        rest -= share * mean
+        variance += share * mean**2
     else:
         for rows in steps:
             mean += weight[rows] @ X[rows].astype(np.float64, copy=False)
         for rows in steps:
-            variance += weight[rows] @ (X[rows] - mean) ** 2
-        # what is left of a constant column by rounding
-        constant = np.sqrt(variance) <= 10 * np.finfo(X.dtype).eps * np.abs(mean)
-        variance[constant] = 0.0
+            centred = X[rows] - mean
+            rest += weight[rows] @ centred
+            variance += weight[rows] @ centred**2
+    mean += rest  # what rounding had left out of it; without this a constant would seem to vary
+    variance = np.maximum(variance - rest**2, 0.0)
+    # columns that differ in their last digits alone
+    constant = np.sqrt(variance) <= 4 * np.finfo(X.dtype).eps * np.abs(mean)
+    variance[constant] = 0.0
     deviation = np.sqrt(variance)
     varies = deviation > 0
     scale = np.zeros(D)
@@ -188,4 +208,5 @@ def _moments(
         scale[varies] = 1.0 / np.sqrt(np.mean(variance[varies])) if varies.any() else 0.0
     else:
         scale[varies] = 1.0
-    return mean, scale
+    offset = np.abs(mean[varies] / deviation[varies]).max(initial=0.0)
+    return mean, scale, float(offset)

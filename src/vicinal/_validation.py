@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from vicinal._types import Array
 
-__all__ = ["check_bool", "check_classes", "check_number", "check_option", "check_weights"]
+__all__ = [
+    "check_bool",
+    "check_classes",
+    "check_label_types",
+    "check_number",
+    "check_option",
+    "check_seed",
+    "check_weights",
+    "warn",
+]
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the user: the first one outside this package and scikit-learn."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _package(frame) in ("vicinal", "sklearn", "joblib"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _package(frame: Any) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def check_option(owner: Any, name: str, options: Sequence[Any]) -> None:
@@ -45,8 +69,9 @@ def check_number(
         return
     kind = Integral if integer else Real
     if isinstance(value, kind) and not isinstance(value, bool):
-        inside = low < value < high if open_ends else low <= value <= high
-        if inside and np.isfinite(float(value)):
+        number = float(value)
+        inside = low < number < high if open_ends else low <= number <= high
+        if inside and np.isfinite(number):
             return
     left, right = ("(", ")") if open_ends else ("[", "]" if np.isfinite(high) else ")")
     bounds = f"{left}{low}, {high}{right}"
@@ -55,22 +80,42 @@ def check_number(
     raise ValueError(_template(owner, name, what, value))
 
 
-def check_classes(y: Any, owner: str) -> tuple[Array, Array]:
-    """The sorted classes and the code of each row; at least two classes are needed."""
-    y = np.asarray(y)
-    check_classification_targets(y)
+def check_seed(owner: Any) -> np.random.RandomState:
+    """The source of randomness that ``random_state`` stands for."""
+    value = owner.random_state
     try:
-        classes, codes = np.unique(y, return_inverse=True)
-    except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in y.tolist()})
-        raise ValueError(
-            f"The labels y must all be of one type that can be sorted. Got {', '.join(kinds)} "
-            "instead."
-        ) from error
+        return check_random_state(value)
+    except ValueError:
+        what = "an int in [0, 4294967295], a numpy.random.RandomState or None"
+        raise ValueError(_template(owner, "random_state", what, value)) from None
+
+
+def check_label_types(y: Any) -> None:
+    """Refuse strings among numbers, which NumPy would turn into strings without a word."""
+    if isinstance(y, list | tuple):
+        labels = y
+    elif getattr(getattr(y, "dtype", None), "kind", "") == "O":
+        labels = np.asarray(y).ravel().tolist()
+    else:
+        return
+    if len({isinstance(label, str) for label in labels}) > 1:
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise ValueError(f"The labels y must all be of one type. Got {', '.join(kinds)} instead.")
+
+
+def check_classes(y: Array, owner: str) -> tuple[Array, Array]:
+    """The sorted classes and the code of each row: two classes at least, one of two rows."""
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
             f"{owner} needs samples of at least 2 classes. "
             f"Got 1 class instead: {classes.tolist()!r}."
+        )
+    if len(classes) == len(y):
+        raise ValueError(
+            f"{owner} needs a class of at least 2 samples. "
+            f"Got {len(y)} samples of {len(classes)} classes instead."
         )
     return classes, codes
 

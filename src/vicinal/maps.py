@@ -67,11 +67,12 @@ class Diagonal:
 
 def resolve(mapping: Any, n_components: int, owner: str = "NCA") -> Map:
     """The map of a name ("linear", "diagonal"), or the map itself."""
-    if mapping == "linear":
+    if isinstance(mapping, str) and mapping == "linear":
         return Linear(n_components)
-    if mapping == "diagonal":
+    if isinstance(mapping, str) and mapping == "diagonal":
         return Diagonal()
-    if isinstance(mapping, Map):
+    # A class has the attributes of its instances, but is no map: call it.
+    if isinstance(mapping, Map) and not isinstance(mapping, type):
         return mapping
     raise ValueError(
         f"The 'mapping' parameter of {owner} must be 'linear', 'diagonal' or a map. "

@@ -23,6 +23,7 @@ _LEGEND: dict[str, Any] = {
     "fontsize": "small",
     "frameon": False,
     "handletextpad": 0.1,
+    "markerscale": 1.5,
     "loc": "center left",
     "bbox_to_anchor": (1.0, 0.5),
 }
@@ -75,11 +76,12 @@ def scatter(
             linewidths=0.3,
             label=str(label),
         )
-    ax.set(xticks=[], yticks=[])  # only distances have a meaning
+    ax.set(xticks=[], yticks=[])  # only distances have a meaning, in all directions the same
+    ax.set_aspect("equal", adjustable="datalim")
     for side in ax.spines.values():
         side.set_color("0.8")
     if title is not None:
-        ax.set_title(title, fontsize="medium")
+        ax.set_title(title, fontsize="large")
     if legend:
         ax.legend(**_LEGEND)
     return ax

@@ -36,12 +36,17 @@ class Labels:
     ) -> None:
         y = np.asarray(y)
         if y.ndim != 1:
-            raise ValueError(f"The labels must be one-dimensional. Got {y.ndim} dimensions instead.")
+            raise ValueError(
+                f"The labels must be one-dimensional. Got {y.ndim} dimensions instead."
+            )
         if classes is None:
             self.classes, self.codes = np.unique(y, return_inverse=True)
         else:
             self.classes = np.asarray(classes)
             self.codes = np.searchsorted(self.classes, y)
+            unknown = self.classes.take(self.codes, mode="clip") != y
+            if unknown.any():
+                raise ValueError(f"The label {y[unknown][0]!r} is not among the classes.")
         self.sample_weight = None
         if sample_weight is not None:
             self.sample_weight = np.asarray(sample_weight, dtype=np.float64)

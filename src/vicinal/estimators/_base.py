@@ -5,27 +5,33 @@ A method is a subclass with its parameters and ``_objective()``; see ``nca.py``.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from vicinal import initialise, maps, solvers
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter
 from vicinal._features import Features
 from vicinal._threads import single_threaded_blas
-from vicinal._types import Array, Result
-from vicinal._validation import check_bool, check_classes, check_number, check_option, check_weights
+from vicinal._types import Array, Map, Result, Solver
+from vicinal._validation import (
+    check_bool,
+    check_classes,
+    check_label_types,
+    check_number,
+    check_option,
+    check_seed,
+    check_weights,
+    warn,
+)
 from vicinal.estimators._cost import Cost, exact_cost
 from vicinal.estimators._metric import MahalanobisMixin
-from vicinal.estimators._neighbours import NeighbourRules
+from vicinal.estimators._neighbours import NeighbourClassifierMixin, NeighbourRules
 from vicinal.estimators._split import hold_out
 from vicinal.problem import Problem
 from vicinal.targets import Labels
@@ -47,21 +53,29 @@ _ADVICE = {
 }
 
 
+class _Parts(NamedTuple):
+    """What the parameters stand for, once the number of features is known."""
+
+    mapping: Map
+    d: int
+    start: Any
+    solver: Solver
+
+
 class _Memory(NamedTuple):
-    """What ``warm_start`` goes on from: the last state, in the space the solver saw."""
+    """What ``warm_start`` goes on from: the last run, and the space its solver saw."""
 
-    solver: Any
-    state: Any
-    single: bool
-    theta: Array
-    history: dict[str, list]
+    solver: Solver
+    mapping: Map
     scale: Array
+    single: bool
+    result: Result
 
 
-class NeighbourMetric(CallbackSupportMixin, MahalanobisMixin, ClassifierMixin, BaseEstimator):
+class NeighbourMetric(
+    CallbackSupportMixin, MahalanobisMixin, NeighbourClassifierMixin, BaseEstimator
+):
     """Frame of the estimators; not public."""
-
-    _rules: NeighbourRules
 
     def _objective(self) -> Callable[..., tuple[float, Array]]:
         raise NotImplementedError
@@ -81,7 +95,52 @@ class NeighbourMetric(CallbackSupportMixin, MahalanobisMixin, ClassifierMixin, B
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
         self._check_parameters()
+        rng = check_seed(self)
         given = (X, y)
+        X, labels = self._check_data(X, y, sample_weight)
+        parts = self._resolve(X.shape[1])
+        self.__dict__.pop("effective_n_neighbors_", None)  # of the last fit
+        if self.verbose:
+            print(f"[{type(self).__name__}] {self._cost(X, parts.d)}")
+        with single_threaded_blas():
+            features = Features(X, self.scaling, labels.sample_weight)
+            if not features.scale.any():
+                raise ValueError(f"X has no column that varies: its {X.shape[1]} are constant.")
+            train, held_out = None, None
+            if self.early_stopping:
+                train, held_out = hold_out(labels.codes, self.validation_fraction, rng)
+            problem = Problem(
+                features, labels, self._objective(), parts.mapping, self.alpha, train, held_out
+            )
+            report = IterationReporter(
+                self,
+                *given,
+                max_iter=(self.max_iter + 1) * getattr(parts.start, "n_init", 1),
+                reconstruction_attributes=lambda info: self._attributes(info, X, problem),
+                metadata=None if sample_weight is None else {"sample_weight": sample_weight},
+            )
+            result, single = self._learn(problem, parts, rng, report)
+            self.history_ = result.history
+            self.n_iter_ = max(1, result.n_iter)
+            self.objective_ = problem.value(result.theta)
+            self._store(X, problem, result.theta)
+            if self.rule == "knn":
+                _ = self.n_neighbors_  # chosen, and complained about, now
+        self._memory = None
+        if self.warm_start:
+            self._memory = _Memory(parts.solver, parts.mapping, features.scale, single, result)
+        report.close()
+        if not result.converged:
+            advice = _ADVICE[result.reason].format(n=result.n_iter)
+            warn(
+                f"{type(self).__name__} did not converge: {advice}. The best map so far is kept.",
+                ConvergenceWarning,
+            )
+        return self
+
+    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Labels]:
+        """The rows that count, and what is known of them; sets ``classes_``."""
+        check_label_types(y)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
         )
@@ -90,80 +149,76 @@ class NeighbourMetric(CallbackSupportMixin, MahalanobisMixin, ClassifierMixin, B
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         self.classes_, codes = check_classes(y, type(self).__name__)
         labels = Labels(codes, weight, self.priors, classes=np.arange(len(self.classes_)))
-        d = self._check_components(X.shape[1])
-        rng = check_random_state(self.random_state)
-        self.__dict__.pop("effective_n_neighbors_", None)
-        if self.verbose:
-            print(f"[{type(self).__name__}] {self._cost(X, d)}")
-        with single_threaded_blas():
-            mapping = maps.resolve(self.mapping, d, type(self).__name__)
-            features = Features(X, self.scaling, weight)
-            train, held_out = None, None
-            if self.early_stopping:
-                train, held_out = hold_out(codes, self.validation_fraction, rng)
-            problem = Problem(
-                features, labels, self._objective(), mapping, self.alpha, train, held_out
+        lonely = np.bincount(codes) < 2
+        if labels.priors is not None:
+            lonely |= labels.priors == 0.0
+        if lonely.any():
+            names = self.classes_[lonely].tolist()
+            shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+            warn(
+                "Rows of these classes have no other row of their class to pick, being the only "
+                f"one or of prior zero: {shown}. As queries they add nothing to the objective."
             )
-            report = IterationReporter(
-                self,
-                *given,
-                max_iter=self.max_iter + 1,
-                reconstruction_attributes=lambda info: self._attributes(info, X, problem),
-                metadata=None if sample_weight is None else {"sample_weight": sample_weight},
-            )
-            result = self._learn(problem, d, rng, report)
-            self.history_ = result.history
-            self.n_iter_ = max(1, result.n_iter)
-            self.objective_ = problem(result.theta)[0]
-            self._store(X, problem, result.theta)
-        report.close()
-        if not result.converged:
-            advice = _ADVICE[result.reason].format(n=result.n_iter)
-            warnings.warn(
-                f"{type(self).__name__} did not converge: {advice}. The best map so far is kept.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        return self
+        return X, labels
 
-    def _check_components(self, n_features: int) -> int:
-        if isinstance(self.mapping, str) and self.mapping == "diagonal":
-            check_number(
-                self, "n_components", n_features, n_features, integer=True, or_else=(None,)
-            )
-            return n_features
-        check_number(self, "n_components", 1, n_features, integer=True, or_else=(None,))
-        return self.n_components or min(n_features, _DEFAULT_COMPONENTS)
-
-    def _learn(self, problem: Problem, d: int, rng: Any, report: IterationReporter) -> Result:
-        """Descend from each start, and return the best of them."""
+    def _resolve(self, n_features: int) -> _Parts:
         name = type(self).__name__
-        solver = solvers.resolve(self.solver, name)
-        memory = getattr(self, "_memory", None) if self.warm_start else None
-        if memory is not None and self._can_go_on(memory, solver, problem, d):
-            result = self._descend(problem, solver, report, memory=memory)
-        elif self.warm_start and hasattr(self, "components_") and self.components_.shape == (
-            d, problem.X.shape[1]
-        ):  # fmt: skip
-            start = _unscaled(self.components_, problem.X.scale)
-            result = self._descend(problem, solver, report, theta=problem.mapping.theta(start))
-        else:
-            start = initialise.resolve(self.init, name)
-            results = []
-            for _ in range(getattr(start, "n_init", 1)):
-                theta = self._start(start, problem, d, rng)
-                results.append(self._descend(problem, solver, report, theta=theta))
-                if results[-1].reason in ("callback", "interrupted"):
-                    break
-            result = min(results, key=lambda result: self._judge(problem, result))
-        return result
+        mapping = maps.resolve(self.mapping, n_features, name)
+        start, solver = initialise.resolve(self.init, name), solvers.resolve(self.solver, name)
+        if isinstance(mapping, maps.Diagonal):
+            check_number(self, "n_components", 1, integer=True, or_else=(None,))
+            if self.n_components not in (None, n_features):
+                warn(
+                    f"n_components={self.n_components} has no effect on a diagonal map: it has "
+                    f"one component for each of the {n_features} features."
+                )
+            return _Parts(mapping, n_features, start, solver)
+        check_number(self, "n_components", 1, n_features, integer=True, or_else=(None,))
+        if isinstance(self.mapping, str):
+            d = int(self.n_components or min(n_features, _DEFAULT_COMPONENTS))
+            return _Parts(maps.resolve(self.mapping, d, name), d, start, solver)
+        d = getattr(mapping, "n_components", self.n_components or n_features)
+        if d > n_features or self.n_components not in (None, d):
+            raise ValueError(
+                f"The 'mapping' parameter of {name} must have n_components="
+                f"{self.n_components or f'1..{n_features}'}. Got {mapping!r} instead."
+            )
+        return _Parts(mapping, d, start, solver)
 
-    def _can_go_on(self, memory: _Memory, solver: Any, problem: Problem, d: int) -> bool:
-        return (
-            memory.solver == solver
-            and memory.theta.size == problem.mapping.theta(np.zeros((d, problem.X.shape[1]))).size
+    def _learn(
+        self, problem: Problem, parts: _Parts, rng: Any, report: IterationReporter
+    ) -> tuple[Result, bool]:
+        """Descend from each start; the best result, and whether it ended in float32."""
+        memory = getattr(self, "_memory", None) if self.warm_start else None
+        shape = (parts.d, problem.X.shape[1])
+        if (
+            memory is not None
+            and (memory.solver, memory.mapping) == (parts.solver, parts.mapping)
             and np.array_equal(memory.scale, problem.X.scale)
-        )
+        ):
+            return self._descend(problem, parts.solver, report, memory=memory)
+        if self.warm_start and hasattr(self, "components_") and self.components_.shape == shape:
+            theta = problem.mapping.theta(_unscaled(self.components_, problem.X.scale))
+            if theta.any():
+                return self._descend(problem, parts.solver, report, theta)
+        runs: list[tuple[Result, bool]] = []
+        reason = None
+        for _ in range(getattr(parts.start, "n_init", 1)):
+            try:
+                theta = self._start(parts, problem, rng)
+                runs.append(self._descend(problem, parts.solver, report, theta))
+            except KeyboardInterrupt:
+                if not runs:
+                    raise
+                reason = "interrupted"
+            else:
+                reason = runs[-1][0].reason
+            if reason in ("callback", "interrupted"):
+                break
+        result, single = min(runs, key=lambda run: self._judge(problem, run[0]))
+        if reason in ("callback", "interrupted"):
+            result.reason, result.converged = reason, False
+        return result, single
 
     @staticmethod
     def _judge(problem: Problem, result: Result) -> float:
@@ -171,46 +226,53 @@ class NeighbourMetric(CallbackSupportMixin, MahalanobisMixin, ClassifierMixin, B
             return result.value
         return -problem.validation_score(result.theta)
 
-    def _start(self, start: Any, problem: Problem, d: int, rng: Any) -> Array:
+    def _start(self, parts: _Parts, problem: Problem, rng: Any) -> Array:
         """The first theta: of a scale chosen on a sample, unless the user gave the map."""
-        X, labels, mapping = problem.X, problem.targets, problem.mapping
+        X, labels, mapping, start = problem.X, problem.targets, problem.mapping, parts.start
         if isinstance(start, initialise.Auto) and isinstance(mapping, maps.Diagonal):
             start = initialise.Identity()  # weights of columns have nothing to rotate
+        weight = labels.sample_weight
+        if problem.held_out is not None:  # what judges the map must not choose its start
+            weight = np.ones(len(labels)) if weight is None else weight.copy()
+            weight[problem.held_out] = 0.0
+        A = start(X, labels.codes, parts.d, rng, weight)
         if isinstance(start, initialise.Given):
-            return mapping.theta(_unscaled(start(X, labels.codes, d, rng), X.scale))
-        A = start(X, labels.codes, d, rng, labels.sample_weight)
+            return mapping.theta(self._check_given(_unscaled(A, X.scale), mapping))
         theta = mapping.theta(A)
         rows = np.arange(len(X)) if problem.train is None else problem.train
         if len(rows) > _START_ROWS:
             rows = np.sort(rng.permutation(rows)[:_START_ROWS])
         sample = problem.replace(X=X.take(rows), targets=labels.take(rows), train=None)
-
-        def loss(scaled: Array) -> float:
-            with warnings.catch_warnings():  # a sample may well hold one row of a class
-                warnings.simplefilter("ignore", UserWarning)
-                return sample.value(scaled)
-
         base = initialise.base_scale(sample.embed(theta), rng)
-        return theta * initialise.scale_start(theta, loss, base)
+        return theta * initialise.scale_start(theta, sample.value, base)
+
+    def _check_given(self, A: Array, mapping: Map) -> Array:
+        must = f"The 'init' parameter of {type(self).__name__} must"
+        if not A.any():
+            raise ValueError(f"{must} give weight to a column that varies. Got none instead.")
+        if isinstance(mapping, maps.Diagonal) and np.any(A - np.diag(np.diag(A))):
+            raise ValueError(f"{must} be diagonal for a diagonal map. Got {A!r} instead.")
+        return A
 
     def _descend(
         self,
         problem: Problem,
-        solver: Any,
+        solver: Solver,
         report: IterationReporter,
         theta: Array | None = None,
         memory: _Memory | None = None,
-    ) -> Result:
+    ) -> tuple[Result, bool]:
         """Travel in float32 where that pays, and arrive in float64."""
         n = len(problem.X) if problem.train is None else len(problem.train)
-        single = n >= _SINGLE_FROM if memory is None else memory.single
-        state = history = None
-        past = 0
+        single = n >= _SINGLE_FROM
+        state, history, past = None, None, 0
+        if memory is not None:
+            single, last = memory.single, memory.result
+            fun = problem.replace(dtype=np.float32) if single else problem
+            state = solvers.refresh(solver, fun, last.state.theta, last.state)
+            theta, history = last.theta, last.history
         while True:
             fun = problem.replace(dtype=np.float32) if single else problem
-            if memory is not None:
-                state = solvers.refresh(solver, fun, memory.state.theta, memory.state)
-                theta, history, memory = memory.theta, memory.history, None
             result = solvers.minimise(
                 fun,
                 theta,
@@ -225,16 +287,16 @@ class NeighbourMetric(CallbackSupportMixin, MahalanobisMixin, ClassifierMixin, B
             )
             past += result.n_iter
             result.n_iter = past
-            over = result.reason in ("max_iter", "callback", "interrupted", "early_stopping")
-            if not single or over or past >= self.max_iter:
-                self._memory = _Memory(
-                    solver, result.state, single, result.theta, result.history, problem.X.scale
-                )
-                return result
-            single = False
-            # the memory of the solver stays good: only the last digits of the loss change
-            state = solvers.refresh(solver, problem, result.theta, result.state)
-            theta, history = None, result.history
+            over = ("max_iter", "callback", "interrupted", "early_stopping")
+            if not single or result.reason in over:
+                return result, single
+            try:
+                # the memory of the solver stays good: only the last digits of the loss change
+                state = solvers.refresh(solver, problem, result.theta, result.state)
+            except KeyboardInterrupt:
+                result.reason, result.converged = "interrupted", False
+                return result, single
+            single, theta, history = False, None, result.history
 
     def _tell(self, info: Any) -> bool:
         if self.verbose:
@@ -248,57 +310,17 @@ class NeighbourMetric(CallbackSupportMixin, MahalanobisMixin, ClassifierMixin, B
     def _attributes(self, info: Any, X: Any, problem: Problem) -> dict[str, Any]:
         """Fitted attributes as if the fit had stopped at ``info``."""
         copy = type(self)(**self.get_params(deep=False))
-        copy.classes_ = self.classes_
         copy._store(X, problem, info.theta)
-        names = ("components_", "classes_", "n_neighbors_", "_rules", "_centre")
-        names += ("n_features_in_", "feature_names_in_")
-        attributes = {name: getattr(copy, name, getattr(self, name, None)) for name in names}
-        attributes |= {"n_iter_": max(1, info.iteration), "objective_": info.loss}
-        return {name: value for name, value in attributes.items() if value is not None}
+        names = ("classes_", "n_features_in_", "feature_names_in_")
+        known = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        learnt = {name: getattr(copy, name) for name in ("components_", "_shift", "_rules")}
+        return known | learnt | {"n_iter_": max(1, info.iteration), "objective_": info.loss}
 
     def _store(self, X: Any, problem: Problem, theta: Array) -> None:
-        dtype = X.dtype
         features = problem.X
-        components = problem.mapping.components(theta) * features.scale
-        self.components_ = components.astype(dtype)
-        # Projections are compared around the origin: an offset would cost digits.
-        self._centre = (features.shift @ components.T).astype(dtype)
-        Z = safe_sparse_dot(X, self.components_.T, dense_output=True) - self._centre
-        self._rules = NeighbourRules(Z, problem.targets, self.n_neighbors)
-        self.n_neighbors_ = self._rules.n_neighbors
-
-    def predict_proba(self, X: Any) -> Array:
-        """Class probabilities by the ``rule``: posterior of the model, or shares of the votes.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        P : ndarray of shape (n_samples, n_classes)
-            Columns in the order of ``classes_``; rows sum to one.
-        """
-        check_is_fitted(self, "components_")
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-        )
-        Z = safe_sparse_dot(X, self.components_.T, dense_output=True) - self._centre
-        with single_threaded_blas():
-            return self._rules.posterior(Z) if self.rule == "posterior" else self._rules.votes(Z)
-
-    def predict(self, X: Any) -> Array:
-        """The class of highest probability under the ``rule``.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        self.components_ = (problem.mapping.components(theta) * features.scale).astype(X.dtype)
+        self._shift = features.shift
+        self._rules = NeighbourRules(self._project(X), problem.targets, self.n_neighbors)
 
     def estimate_cost(self, X: Any) -> Cost:
         """Memory and time that a fit to X will take, without starting it.
@@ -314,7 +336,7 @@ class NeighbourMetric(CallbackSupportMixin, MahalanobisMixin, ClassifierMixin, B
             takes one to two evaluations an iteration.
         """
         X = X if hasattr(X, "shape") else np.asarray(X)
-        return self._cost(X, self._check_components(X.shape[1]))
+        return self._cost(X, self._resolve(X.shape[1]).d)
 
     def _cost(self, X: Any, d: int) -> Cost:
         itemsize = 4 if X.shape[0] >= _SINGLE_FROM else 8

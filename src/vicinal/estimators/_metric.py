@@ -37,9 +37,7 @@ class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Z : ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self, "components_")
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-        )
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return safe_sparse_dot(X, self.components_.T, dense_output=True)
 
     def get_mahalanobis_matrix(self) -> Array:
@@ -81,9 +79,7 @@ class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         pairs = check_array(pairs, allow_nd=True, dtype=[np.float64, np.float32])
         D = self.components_.shape[1]
         if pairs.ndim != 3 or pairs.shape[1:] != (2, D):
-            raise ValueError(
-                f"pairs must have shape (n_pairs, 2, {D}). Got {pairs.shape} instead."
-            )
+            raise ValueError(f"pairs must have shape (n_pairs, 2, {D}). Got {pairs.shape} instead.")
         Z = (pairs[:, 1] - pairs[:, 0]) @ self.components_.T
         return np.sqrt(np.einsum("ij,ij->i", Z, Z))
 

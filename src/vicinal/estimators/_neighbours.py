@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn import get_config
+from sklearn.base import ClassifierMixin
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from vicinal._threads import single_threaded_blas
 from vicinal._types import Array
+from vicinal._validation import check_option, warn
 from vicinal.objectives.nca import nca_posterior
 from vicinal.targets import Labels
 
-__all__ = ["NeighbourRules"]
+__all__ = ["NeighbourClassifierMixin", "NeighbourRules"]
 
 _LARGEST_AUTO = 50  # neighbours tried by n_neighbors="auto"
+_BLOCK = 1024  # rows projected at a time
 
 
 class NeighbourRules:
@@ -33,9 +39,26 @@ class NeighbourRules:
     """
 
     def __init__(self, Z: Array, labels: Labels, n_neighbors: int | str) -> None:
-        self.Z, self.labels = Z, labels
-        self.index = NearestNeighbors().fit(Z)
-        self.n_neighbors = self._check(n_neighbors)
+        self.Z, self.labels, self.asked = Z, labels, n_neighbors
+
+    # Trees and k are for votes alone: made when first asked for.
+    @cached_property
+    def index(self) -> NearestNeighbors:
+        """A search tree over the projections."""
+        return NearestNeighbors().fit(self.Z)
+
+    @cached_property
+    def n_neighbors(self) -> int:
+        """Number of voters, no more than there are rows."""
+        n = len(self.Z)
+        if self.asked == "auto":
+            return self._leave_one_out(min(_LARGEST_AUTO, n - 1))
+        if int(self.asked) > n:
+            warn(
+                f"n_neighbors={self.asked} is more than the {n} training rows; "
+                f"n_neighbors={n} is used."
+            )
+        return min(int(self.asked), n)
 
     def posterior(self, Z: Array) -> Array:
         """Class probabilities by the stochastic neighbours, [Oneata2011] eq. (3.25)."""
@@ -44,9 +67,9 @@ class NeighbourRules:
             Z, 24 * n_classes, lambda part: nca_posterior(part, self.Z, self.labels)
         )
 
-    def votes(self, Z: Array, n_neighbors: int | None = None) -> Array:
+    def votes(self, Z: Array) -> Array:
         """Shares of the weighted votes of the nearest training rows."""
-        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        k = self.n_neighbors
         n_classes = len(self.labels.classes)
         return self._in_chunks(
             Z,
@@ -67,23 +90,8 @@ class NeighbourRules:
         np.add.at(shares, (np.arange(len(codes))[:, None], codes), ballots)
         return shares / shares.sum(axis=1, keepdims=True)
 
-    def _check(self, n_neighbors: int | str) -> int:
-        n = len(self.Z)
-        if n_neighbors == "auto":
-            return self._leave_one_out(min(_LARGEST_AUTO, n - 1))
-        if n_neighbors > n:
-            warnings.warn(
-                f"n_neighbors={n_neighbors} is more than the {n} training rows; "
-                f"n_neighbors={n} is used.",
-                UserWarning,
-                stacklevel=4,
-            )
-        return min(int(n_neighbors), n)
-
     def _leave_one_out(self, largest: int) -> int:
         """The k with the best vote of each training row's other neighbours; small k wins ties."""
-        if largest < 1:
-            return 1
         neighbours = self.index.kneighbors(n_neighbors=largest, return_distance=False)
         codes = self.labels.codes
         votes = np.zeros((len(codes), len(self.labels.classes)))
@@ -95,3 +103,63 @@ class NeighbourRules:
             votes[rows, codes[column]] += 1.0 if weight is None else weight[column]
             right[k] = np.average(votes.argmax(axis=1) == codes, weights=weight)
         return int(right.argmax()) + 1
+
+
+class NeighbourClassifierMixin(ClassifierMixin):
+    """Classify by a rule over the stored projections of the training rows."""
+
+    rule: str
+    classes_: Array
+    components_: Array
+    _shift: Array
+    _rules: NeighbourRules
+
+    def _project(self, X: Any) -> Array:
+        """``(X - shift) @ components_.T``: around the origin, since an offset costs digits."""
+        A = self.components_.astype(np.float64)
+        if sp.issparse(X):
+            Z = X @ A.T - self._shift @ A.T
+        else:
+            Z = np.empty((X.shape[0], len(A)))
+            for rows in gen_batches(len(Z), _BLOCK):
+                Z[rows] = (X[rows] - self._shift) @ A.T
+        return Z.astype(self.components_.dtype, copy=False)
+
+    @property
+    def n_neighbors_(self) -> int:
+        """Number of voters of ``rule="knn"``."""
+        check_is_fitted(self, "components_")
+        return self._rules.n_neighbors
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities by the ``rule``: posterior of the model, or shares of the votes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        P : ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``; rows sum to one.
+        """
+        check_is_fitted(self, "components_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        check_option(self, "rule", ("posterior", "knn"))
+        with single_threaded_blas():
+            Z = self._project(X)
+            return self._rules.posterior(Z) if self.rule == "posterior" else self._rules.votes(Z)
+
+    def predict(self, X: Any) -> Array:
+        """The class of highest probability under the ``rule``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]

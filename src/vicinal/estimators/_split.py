@@ -14,19 +14,24 @@ __all__ = ["hold_out"]
 def hold_out(codes: Array, fraction: float, rng: Any) -> tuple[Array, Array]:
     """Positions of the rows to learn from and of those to judge by, class by class.
 
-    Two rows of each class stay to learn from, so a class of one or two is never held out, where
-    scikit-learn's stratified splits refuse the data.
+    One row at least, as near to the fraction as whole rows of each class allow.  Two rows of each
+    class stay to learn from, so a class of one or two is never held out, where scikit-learn's
+    stratified splits refuse the data.
     """
-    held_out = []
-    for c in np.unique(codes):
-        members = rng.permutation(np.flatnonzero(codes == c))
-        exact = fraction * len(members)
-        count = int(exact) + (rng.uniform() < exact - int(exact))
-        held_out.append(members[: min(count, max(0, len(members) - 2))])
-    rows = np.sort(np.concatenate(held_out))
-    if not len(rows):
+    members = [rng.permutation(np.flatnonzero(codes == c)) for c in np.unique(codes)]
+    size = np.array([len(rows) for rows in members])
+    room = np.maximum(size - 2, 0)
+    take = np.minimum((fraction * size).astype(int), room)
+    missing = max(1, round(fraction * len(codes))) - int(take.sum())
+    order = rng.permutation(len(size))  # who of equals gives one more is left to chance
+    for c in order[np.argsort((take - fraction * size)[order], kind="stable")]:
+        if missing > 0 and take[c] < room[c]:
+            take[c] += 1
+            missing -= 1
+    if not take.any():
         raise ValueError(
-            f"early_stopping=True with validation_fraction={fraction} leaves no row to judge by "
-            f"among {len(codes)}. Increase 'validation_fraction' or use early_stopping=False."
+            "early_stopping=True needs a class of at least 3 samples, one of them to judge by. "
+            f"The largest has {size.max()}."
         )
+    rows = np.sort(np.concatenate([m[:k] for m, k in zip(members, take, strict=True)]))
     return np.setdiff1d(np.arange(len(codes)), rows), rows

@@ -48,7 +48,7 @@ class NCA(NeighbourMetric):
         scatter (identity for the diagonal map).
     solver : {"lbfgs", "cg", "bold_driver", "momentum", "adam"} or part, default="lbfgs"
         How to descend; parts from :mod:`vicinal.solvers` take parameters.
-    alpha : float, default=1e-3
+    alpha : float, default=3e-3
         Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
         keeps the map from growing without end on classes that can be told apart.
     scaling : {"standard", "global", None}, default="standard"
@@ -135,7 +135,7 @@ class NCA(NeighbourMetric):
         objective: str = "log",
         init: Any = "auto",
         solver: Any = "lbfgs",
-        alpha: float = 1e-3,
+        alpha: float = 3e-3,
         scaling: str | None = "standard",
         priors: Any = None,
         rule: str = "posterior",
@@ -193,7 +193,7 @@ class NCA(NeighbourMetric):
         check_option(self, "objective", ("log", "accuracy"))
 
     def _objective(self) -> Callable[..., tuple[float, Array]]:
-        return partial(nca, objective=self.objective)
+        return partial(nca, objective=self.objective, warn=False)
 
     @cached_property
     def effective_n_neighbors_(self) -> Array:

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from vicinal import initialise
 from vicinal._features import Features
 from vicinal._threads import single_threaded_blas
-from vicinal._validation import check_number, check_option
+from vicinal._types import Array
+from vicinal._validation import check_label_types, check_number, check_option
 from vicinal.estimators._metric import MahalanobisMixin
 
 __all__ = ["RCA"]
@@ -87,33 +89,43 @@ class RCA(MahalanobisMixin, BaseEstimator):
         self : RCA
         """
         check_option(self, "scaling", ("standard", "global", None))
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
-        )
-        codes = self._groups(X, y, chunks)
+        X, codes, share = self._check_data(X, y, chunks)
         check_number(self, "n_components", 1, X.shape[1], integer=True, or_else=(None,))
         d = self.n_components or X.shape[1]
         start = initialise.RCA(self.shrinkage)
         with single_threaded_blas():
             features = Features(X, self.scaling)
+            if not features.scale.any():
+                raise ValueError(f"X has no column that varies: its {X.shape[1]} are constant.")
             rng = np.random.RandomState(0)  # of use for more than 2,000 columns only
             A = start(features, codes, d, rng)
-        self.components_ = (A * features.scale).astype(X.dtype)
+        self.components_ = (np.sqrt(share) * A * features.scale).astype(X.dtype)
         return self
 
-    def _groups(self, X: Any, y: Any, chunks: Any) -> Any:
-        if (y is None) == (chunks is None):
-            raise ValueError(
-                "RCA requires y to be passed, or 'chunks' in its place: exactly one of the two. "
-                f"Got {'neither' if y is None else 'both'} instead; the target y is None."
-                if y is None
-                else "RCA takes y or 'chunks', exactly one of the two. Got both instead."
-            )
-        groups = column_or_1d(y if chunks is None else chunks, warn=True)
-        check_consistent_length(X, groups)
+    def _check_data(self, X: Any, y: Any, chunks: Any) -> tuple[Any, Array, float]:
+        """The rows, the group of each, and the share of rows that are in one."""
+        checks: dict[str, Any] = {
+            "accept_sparse": "csr",
+            "dtype": [np.float64, np.float32],
+            "ensure_min_samples": 2,
+        }
         if chunks is None:
-            return np.unique(groups, return_inverse=True)[1]
-        groups = np.asarray(groups)
+            if y is None:
+                raise ValueError(
+                    "RCA requires y to be passed, but the target y is None. Without labels, pass "
+                    "'chunks'."
+                )
+            check_label_types(y)
+            X, y = validate_data(self, X, y, **checks)
+            check_classification_targets(y)
+            return X, np.unique(y, return_inverse=True)[1], 1.0
+        if y is not None:
+            raise ValueError(
+                "RCA.fit takes y or 'chunks', exactly one of the two. Got both instead."
+            )
+        X = validate_data(self, X, **checks)
+        groups = np.asarray(column_or_1d(chunks, warn=True))
+        check_consistent_length(X, groups)
         if groups.dtype.kind not in "iu" or groups.min() < -1 or groups.max() < 0:
             raise ValueError(
                 "The 'chunks' parameter of RCA.fit must hold ints of at least -1, one of them not "
@@ -123,7 +135,7 @@ class RCA(MahalanobisMixin, BaseEstimator):
         codes = np.unique(groups, return_inverse=True)[1]
         alone = groups < 0
         codes[alone] = codes.max() + 1 + np.arange(alone.sum())
-        return codes
+        return X, np.unique(codes, return_inverse=True)[1], float(np.mean(~alone))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

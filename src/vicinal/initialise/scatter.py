@@ -13,13 +13,17 @@ from vicinal._types import Array
 __all__ = ["Rows", "Scatter", "scatter"]
 
 
-class Rows(Protocol):
-    """What a start asks of the data: centred and scaled rows, never all of them dense at once."""
+class Blocks(Protocol):
+    """Rows that can be gone through once, a dense block at a time."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
 
     def blocks(self) -> Iterator[tuple[slice, Array]]: ...
+
+
+class Rows(Blocks, Protocol):
+    """What a start asks of the data: centred and scaled rows, never all of them dense at once."""
 
     def matmul(self, B: Array) -> Array: ...
 
@@ -58,7 +62,7 @@ class Scatter(NamedTuple):
         return np.sqrt(share)[:, None] * (self.means - share @ self.means)
 
 
-def scatter(X: Rows, codes: Array, n_classes: int, sample_weight: Array | None = None) -> Scatter:
+def scatter(X: Blocks, codes: Array, n_classes: int, sample_weight: Array | None = None) -> Scatter:
     r"""Compute the scatter matrices in one pass over the blocks of X.
 
     .. math::

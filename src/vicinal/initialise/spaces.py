@@ -9,9 +9,9 @@ import numpy as np
 from scipy.linalg import eigh
 
 from vicinal._types import Array
-from vicinal.initialise.scatter import Rows, scatter
+from vicinal.initialise.scatter import Blocks, Rows, scatter
 
-__all__ = ["RCOND", "WIDE", "Space", "active_columns", "basis_size", "make_space"]
+__all__ = ["RCOND", "WIDE", "Space", "active_columns", "basis_size", "eigen", "make_space"]
 
 #: more columns than this, and no D x D matrix is formed
 WIDE = 2000
@@ -69,12 +69,19 @@ class _Dense:
     """Blocks of an array in memory."""
 
     def __init__(self, Z: Array) -> None:
-        self.Z, self.shape = Z, Z.shape
+        self.Z = Z
+        self.shape: tuple[int, int] = Z.shape
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
         for start in range(0, len(self.Z), _BLOCK_ROWS):
             rows = slice(start, min(start + _BLOCK_ROWS, len(self.Z)))
             yield rows, self.Z[rows]
+
+
+def eigen(S: Array) -> tuple[Array, Array]:
+    """Eigenvalues in ascending order and eigenvectors of a symmetric matrix."""
+    # SciPy 1.12 asks for too little work space for "evd" of a single number.
+    return eigh(S, driver="evd" if len(S) > 1 else "ev")
 
 
 def basis_size(n: int, D: int, n_components: int) -> int:
@@ -122,12 +129,13 @@ def make_space(
     n, D = X.shape
     codes = np.zeros(n, dtype=np.intp) if codes is None else np.asarray(codes)
     basis = None
+    rows: Blocks = X
     if D > WIDE:
         keep = active_columns(X, rng)
         q = basis_size(n, D, n_components)
         basis = _principal_basis(X, q, keep, rng)
-        X = _Dense(X.matmul(basis))
-    moments = scatter(X, codes, int(codes.max()) + 1, sample_weight)
+        rows = _Dense(X.matmul(basis))
+    moments = scatter(rows, codes, int(codes.max()) + 1, sample_weight)
     diagonal = np.diag(moments.total)
     live = diagonal > np.finfo(float).tiny
     if basis is None:
@@ -162,7 +170,7 @@ def _principal_basis(X: Rows, q: int, active: Array, rng: np.random.RandomState)
     for _ in range(_POWER_ITERATIONS):
         Q = _orthonormal(X.rmatmul(_orthonormal(X.matmul(Q))))
     Z = X.matmul(Q)
-    variance, U = eigh(Z.T @ Z, driver="evd")  # Rayleigh-Ritz
+    variance, U = eigen(Z.T @ Z)  # Rayleigh-Ritz
     top = slice(None, -q - 1, -1)
     variance, basis = variance[top], Q @ U[:, top]
     basis[~active] = 0.0  # exactly
@@ -176,7 +184,7 @@ def _orthonormal(Y: Array) -> Array:
     tall arrays; the second round brings back the digits that squaring cost the first.
     """
     for _ in range(2):
-        size, U = eigh(Y.T @ Y, driver="evd")
+        size, U = eigen(Y.T @ Y)
         keep = size > RCOND * size[-1]
         Y = Y @ (U[:, keep] / np.sqrt(size[keep]))
     return Y

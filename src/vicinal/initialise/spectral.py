@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from scipy.linalg import eigh
 
 from vicinal._types import Array
-from vicinal.initialise.spaces import RCOND, Space
+from vicinal._validation import warn
+from vicinal.initialise.spaces import RCOND, Space, eigen
 
 __all__ = ["discriminant_rows", "oas_shrinkage", "orient", "principal_rows"]
 
@@ -135,18 +134,18 @@ def discriminant_rows(
     if not len(space.total):
         return np.zeros((0, len(space.keep))), ""
     scale = space.scale[:, None]
-    spread, U = eigh(space.total * scale * space.scale, driver="evd")
+    spread, U = eigen(space.total * scale * space.scale)
     live = spread > RCOND * spread[-1]  # no weight where the rows do not differ at all
     spread, T = spread[live], scale * U[:, live] / np.sqrt(spread[live])  # T' S T = I
     W = T.T @ space.within @ T
-    omega, E = eigh(W, driver="evd")
+    omega, E = eigen(W)
     # T has lost digits where S is nearly singular; omega is only good to that much.
     noise = RCOND + 4 * len(omega) * np.finfo(float).eps * spread[-1] / spread[0]
     rank = int((omega > noise).sum())
     rho = 0.0
     if shrinkage is not None or rank < len(omega):
         rho, W = _shrink_within(space, W, spread, shrinkage)
-        omega, E = eigh(W, driver="evd")
+        omega, E = eigen(W)
     G = E / np.sqrt(omega)  # G' W G = I, largest eigenvalue 1/omega of (S, S_W) first
     if between or rho == 0.0:
         G = _means_first(space.deviations @ T, G, None if rho else T)
@@ -181,14 +180,14 @@ def _means_first(M: Array, G: Array, T: Array | None) -> Array:
     The others follow by norm of ``T G`` when T is given, else by their share of S.
     """
     MG = M @ G
-    beta, F = eigh(MG.T @ MG, driver="evd")
+    beta, F = eigen(MG.T @ MG)
     n_means = int((beta > RCOND * max(beta[-1], 1.0)).sum())
     n_means = min(n_means, max(len(M) - 1, 0))
     top, rest = G @ F[:, ::-1][:, :n_means], G @ F[:, : len(beta) - n_means]
     if rest.shape[1] == 0:
         return top
     tie = -(rest.T @ rest) if T is None else (T @ rest).T @ (T @ rest)
-    return np.hstack([top, rest @ eigh(tie, driver="evd")[1]])
+    return np.hstack([top, rest @ eigen(tie)[1]])
 
 
 def _complaint(which: str, rank: int, size: int, rho: float) -> str:
@@ -202,8 +201,4 @@ def _complaint(which: str, rank: int, size: int, rho: float) -> str:
 def warn_singular(complaint: str, start: str) -> None:
     """Pass a complaint on, with the parameter to change."""
     if complaint:
-        warnings.warn(
-            f"{complaint}. Set init={start}(shrinkage=...) to choose the amount.",
-            UserWarning,
-            stacklevel=4,
-        )
+        warn(f"{complaint}. Set the 'shrinkage' parameter of {start} to choose the amount.")

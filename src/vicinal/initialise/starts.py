@@ -64,7 +64,7 @@ def _padded(rows: Array, n_components: int) -> Array:
 def _checked_shrinkage(value: Any, owner: str) -> float | str | None:
     if value is None or (isinstance(value, str) and value == "oas"):
         return value
-    if isinstance(value, Real) and not isinstance(value, bool) and 0 < value <= 1:
+    if isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) <= 1:
         return float(value)
     raise ValueError(
         f"The 'shrinkage' parameter of {owner} must be None, 'oas' or a float in (0, 1]. "
@@ -107,6 +107,14 @@ class Random:
 
     n_init: int = 1
 
+    def __post_init__(self) -> None:
+        n_init = self.n_init
+        if not isinstance(n_init, Integral) or isinstance(n_init, bool) or n_init < 1:
+            raise ValueError(
+                "The 'n_init' parameter of Random must be an int in [1, inf). "
+                f"Got {n_init!r} instead."
+            )
+
     def __call__(
         self,
         X: Rows,
@@ -115,11 +123,6 @@ class Random:
         rng: RandomState,
         sample_weight: Array | None = None,
     ) -> Array:
-        if not isinstance(self.n_init, Integral) or self.n_init < 1:
-            raise ValueError(
-                "The 'n_init' parameter of Random must be an int in [1, inf). "
-                f"Got {self.n_init!r} instead."
-            )
         A = rng.normal(size=(n_components, X.shape[1])) / np.sqrt(X.shape[1])
         A[:, ~spaces.active_columns(X, rng)] = 0.0
         return A

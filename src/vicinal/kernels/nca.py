@@ -266,6 +266,8 @@ def _grad_tile(
     target, g_first = (work[ROWS + 4 :], 0) if square else (Gr, c)
     for first in range(a, b, 4):
         for i in range(first, first + 4):
+            if i >= b and D.shape[0] > 0:
+                break  # row b - 1 of D holds its weights by now, and nothing is summed here
             row = work[i - first]
             q = min(i, b - 1)  # past the last query: any point will do, its weights are zero
             _distances(Zq, Zr, D, q, i0, j0, c, e, row)

@@ -54,7 +54,8 @@ class _Products:
     """Distances of whole blocks, and their gradients, by BLAS; idle below ``BLAS_FROM``.
 
     ``|a|² + |b|² - 2 a.b`` loses digits that differences keep, about ``eps |z|²``: in float32 that
-    is fine to travel with, and the arrival is in float64.
+    is fine to travel with, and the arrival is in float64.  Idle too when points are so far out
+    that the loss is one of ``30 sqrt(eps)`` or more (0.01 in float32, 4e-7 in float64).
     """
 
     def __init__(
@@ -62,11 +63,13 @@ class _Products:
     ) -> None:
         self.Zq, self.Zr = queries.Z, references.Z
         self.active = queries.Z.shape[0] >= BLAS_FROM
-        size = max(np.diff(rows)) * max(np.diff(columns)) if self.active else 0
-        self.buffers = [np.empty(size, queries.Z.dtype) for _ in range(threads)]
         if self.active:
             self.norms_q = np.einsum("ki,ki->i", self.Zq, self.Zq)
             self.norms_r = np.einsum("ki,ki->i", self.Zr, self.Zr)
+            farthest = max(self.norms_q.max(), self.norms_r.max())
+            self.active = farthest < 30 / np.sqrt(np.finfo(queries.Z.dtype).eps)
+        size = max(np.diff(rows)) * max(np.diff(columns)) if self.active else 0
+        self.buffers = [np.empty(size, queries.Z.dtype) for _ in range(threads)]
 
     def blas(self) -> Any:
         """One BLAS thread for each of ours, while products are in use."""
@@ -107,9 +110,10 @@ def _workspaces(threads: int, points: Side) -> list[Array]:
 def log2_sums(
     queries: Side, references: Side, self_pos: Array, own: Array | None = None
 ) -> tuple[Array, Array]:
-    """log2 of the kernel sums of each query over the other classes [0] and over its own [1].
+    """log2 of ``sum_j mass_j 2**(m_i - d²)`` over the other classes [0] and over the own one [1].
 
-    The minima of the squared distances come with them, as the shifts of :func:`gradient`.
+    The minima m_i of the squared distances come beside it, not in it: where they are large, their
+    sum would lose the digits of the logarithm.  Without a reference of the kind, -inf and inf.
     ``queries is references`` computes each pair once.  ``own`` overrides the range of references
     that counts as the query's own class.
     """
@@ -142,8 +146,8 @@ def log2_sums(
         else:  # the references are only read: no rounds are needed
             everything = range(len(columns) - 1)
             run(task, [(block, everything) for block in range(len(rows) - 1)], threads)
-    with np.errstate(divide="ignore"):  # no reference of this kind: the sum is 0, its log -inf
-        return np.log2(sums, dtype=np.float64) - np.where(sums > 0, minima, 0.0), minima
+    with np.errstate(divide="ignore"):
+        return np.log2(sums, dtype=np.float64), minima
 
 
 def gradient(
@@ -186,17 +190,16 @@ def gradient(
     return Gq, Gr
 
 
-def energy(points: Side, shift: Array) -> Array:
-    """Sum over the other points of ``mass 2**(shift_i - d²) (d² - shift_i)``, for each point."""
-    out = np.zeros(points.n, points.Z.dtype)
+def energy(queries: Side, references: Side, self_pos: Array, shift: Array) -> Array:
+    """Sum over the references of ``mass_j 2**(shift_i - d²) (d² - shift_i)``, for each query."""
+    out = np.zeros(queries.n, queries.Z.dtype)
     threads = n_threads()
-    work = _workspaces(threads, points)
-    edges = block_edges(points.n)
-    self_pos = np.arange(points.n)
+    work = _workspaces(threads, queries)
+    edges = block_edges(queries.n)
 
     def task(i: int, thread: int) -> None:
         kernels.nca_energy_block(
-            points.Z, points.Z, points.mass, self_pos, shift, out, edges[i], edges[i + 1],
+            queries.Z, references.Z, references.mass, self_pos, shift, out, edges[i], edges[i + 1],
             work[thread],
         )  # fmt: skip
 

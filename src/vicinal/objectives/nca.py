@@ -13,6 +13,10 @@ from vicinal.targets import Labels
 
 __all__ = ["nca", "nca_effective_n_neighbors", "nca_posterior"]
 
+_LARGEST = 1e100  # of a coordinate: its square times what exp2 puts for a vanishing power is 0
+_LARGEST_32, _LIGHTEST_32 = 1e9, 1e-6  # beyond, float32 lacks the range: float64 does the work
+_LIGHTEST = 1e-60  # of the heaviest: sums span that much, beside the spread of the shifts
+
 
 def nca(
     Z: Array,
@@ -22,6 +26,7 @@ def nca(
     references: Array | None = None,
     *,
     gradient: bool = True,
+    warn: bool = True,
 ) -> tuple[float, Array]:
     r"""Mean loss of stochastic nearest neighbours and its gradient with respect to the points.
 
@@ -44,6 +49,8 @@ def nca(
         A row is never its own reference.
     gradient : bool, default=True
         False leaves ``dZ`` at zero, and takes less than half the time.
+    warn : bool, default=True
+        Whether to warn of queries that "log" leaves out.
 
     Returns
     -------
@@ -56,7 +63,8 @@ def nca(
     Notes
     -----
     Memory is O(n d); the pairs are visited in tiles, twice.  The same bits come out for any
-    number of threads.
+    number of threads.  References lighter than 1e-60 of the heaviest count as absent.  Points
+    beyond 1e9, or masses that span more than a factor of 1e6, are computed in float64.
     """
     Z = _check_points(Z)
     labels = y if isinstance(y, Labels) else Labels(y)
@@ -69,15 +77,16 @@ def nca(
         )
     query_rows = _check_rows(queries, len(Z), "queries")
     reference_rows = _check_rows(references, len(Z), "references")
-    weight = np.ones(len(Z)) if labels.sample_weight is None else labels.sample_weight
-    mass, class_mass = _reference_mass(labels, weight, reference_rows, Z.dtype)
+    weight = _weights(labels)
+    mass, class_mass = _reference_mass(labels, weight, reference_rows)
     reference_rows = reference_rows[mass[reference_rows] > 0]
     query_rows = query_rows[weight[query_rows] > 0]
     dZ = np.zeros_like(Z)
     if not len(query_rows) or not len(reference_rows):
         return 0.0, dZ
 
-    centre = Z[reference_rows].mean(axis=0)
+    Z = _with_range(Z, mass[reference_rows])
+    centre = _centre(Z[reference_rows])
     R, order = _tiles.side(Z[reference_rows], labels.codes[reference_rows], mass[reference_rows],
                            centre)  # fmt: skip
     reference_rows = reference_rows[order]
@@ -91,18 +100,20 @@ def nca(
     self_pos = position[query_rows]
 
     log_sums, minima = _tiles.log2_sums(Q, R, self_pos)
-    correction = _leave_one_out(labels, weight, query_rows, self_pos, class_mass)
-    value, slope = _loss(log_sums, correction, weight[query_rows], objective)
-    if objective == "log":
-        _warn_lonely(labels, query_rows, log_sums)
+    correction = _leave_one_out(labels, weight, query_rows, reference_rows, class_mass)
+    with np.errstate(invalid="ignore"):  # inf - inf, where there is no own class
+        odds = (log_sums[0] - log_sums[1] - correction) - np.subtract(*minima, dtype=np.float64)
+    lonely = np.isneginf(log_sums[1])
+    value, slope = _loss(np.where(lonely, np.inf, odds), weight[query_rows], objective)
+    if objective == "log" and warn:
+        _warn_lonely(labels, query_rows[lonely])
     if not gradient:
         return value, dZ
     # dL/dd² is +slope p~_ij in the own class and -slope q~_ij in the others, with p~ and q~ the
     # softmax over either: docs/theory/nca.md shows this to be [Goldberger2005] eqs (5) and (7)
-    shift = np.where(np.isfinite(log_sums), minima, 0.0).astype(Z.dtype)
-    factor = np.stack([-slope, slope]) * np.exp2(
-        -np.where(np.isfinite(log_sums), log_sums, 0.0) - shift
-    )
+    empty = np.isneginf(log_sums)
+    shift = np.where(empty, 0.0, minima).astype(Z.dtype)
+    factor = np.stack([-slope, slope]) * np.exp2(-np.where(empty, 0.0, log_sums))
     largest = np.abs(factor).max(initial=0.0) or 1.0  # late in learning all slopes are tiny
     Gq, Gr = _tiles.gradient(Q, R, self_pos, shift, factor / largest, Z.shape[1])
     scale = Z.dtype.type(2.0 / _tiles.LOG2_SCALE * largest)
@@ -117,25 +128,35 @@ def nca_posterior(Z: Array, Z_reference: Array, y_reference: Any) -> Array:
 
     ``Z`` is (n, d); the result is (n, n_classes), in float64, rows summing to one.
     """
-    Z_reference = _check_points(Z_reference)
-    Z = _check_points(Z).astype(Z_reference.dtype, copy=False)
+    Z, Z_reference = _check_points(Z), _check_points(Z_reference, "Z_reference")
     labels = y_reference if isinstance(y_reference, Labels) else Labels(y_reference)
-    weight = np.ones(len(labels)) if labels.sample_weight is None else labels.sample_weight
-    rows = np.arange(len(labels))
-    mass, _ = _reference_mass(labels, weight, rows, Z_reference.dtype)
-    rows = rows[mass > 0]
-    centre = Z_reference[rows].mean(axis=0)
+    if len(labels) != len(Z_reference):
+        raise ValueError(
+            f"Z_reference has {len(Z_reference)} rows but there are {len(labels)} labels."
+        )
+    if Z.shape[1] != Z_reference.shape[1]:
+        raise ValueError(f"Z has {Z.shape[1]} columns but Z_reference has {Z_reference.shape[1]}.")
+    mass, _ = _reference_mass(labels, _weights(labels), np.arange(len(labels)))
+    rows = np.flatnonzero(mass)
+    if not len(rows):
+        raise ValueError("At least one reference must have a positive weight.")
+    Z_reference = _with_range(Z_reference, mass[rows], Z)
+    Z = Z.astype(Z_reference.dtype, copy=False)
+    centre = _centre(Z_reference[rows])
     R, _ = _tiles.side(Z_reference[rows], labels.codes[rows], mass[rows], centre)
     ones = np.ones(len(Z))
     Q, _ = _tiles.side(Z, np.zeros(len(Z), dtype=int), ones, centre)
     nobody = np.full(len(Z), -1)
-    logits = np.full((len(Z), len(labels.classes)), -np.inf)
+    log_sums = np.full((len(Z), len(labels.classes)), -np.inf)
+    minima = np.full(log_sums.shape, np.inf)
     for c in np.unique(R.codes):
         first, last = np.searchsorted(R.codes, [c, c + 1])
         members = _tiles.Side(np.ascontiguousarray(R.Z[:, first:last]), R.mass[first:last],
                               R.codes[first:last])  # fmt: skip
         everything = np.stack([np.zeros(len(Z), dtype=int), np.full(len(Z), last - first)])
-        logits[:, c] = _tiles.log2_sums(Q, members, nobody, everything)[0][1]
+        sums = _tiles.log2_sums(Q, members, nobody, everything)
+        log_sums[:, c], minima[:, c] = sums[0][1], sums[1][1]
+    logits = log_sums - (minima - minima.min(axis=1, keepdims=True))
     probabilities = np.exp2(logits - logits.max(axis=1, keepdims=True))
     return probabilities / probabilities.sum(axis=1, keepdims=True)
 
@@ -144,41 +165,69 @@ def nca_effective_n_neighbors(Z: Array, sample_weight: Array | None = None) -> A
     r"""exp of the entropy of each point's choice among the others ([Goldberger2005]_ section 2).
 
     :math:`H_i = -\sum_j p_{ij}\log p_{ij}`: between 1, a hard nearest neighbour, and n - 1, no
-    preference at all.  With weights, a choice among masses: :math:`p_{ij} \propto v_j e^{-d^2}`
-    and the entropy is relative to those masses' mean.
+    preference at all; 0 for a point that has no other.  With weights,
+    :math:`p_{ij} \propto v_j e^{-d^2}`.
     """
     Z = _check_points(Z)
     n = len(Z)
     labels = Labels(np.zeros(n, dtype=int), sample_weight)
-    weight = np.ones(n) if labels.sample_weight is None else labels.sample_weight
-    mass, _ = _reference_mass(labels, weight, np.arange(n), Z.dtype)
-    points, order = _tiles.side(Z, labels.codes, mass, Z.mean(axis=0))
-    log_sums, minima = _tiles.log2_sums(points, points, np.arange(n))
-    shift = np.where(np.isfinite(minima[1]), minima[1], 0).astype(Z.dtype)
+    mass, _ = _reference_mass(labels, _weights(labels), np.arange(n))
+    rows = np.flatnonzero(mass)
+    if not len(rows):
+        return np.zeros(n)
+    Z = _with_range(Z, mass[rows])
+    centre = _centre(Z[rows])
+    # one class: the rows keep their order
+    R, _ = _tiles.side(Z[rows], labels.codes[rows], mass[rows], centre)
+    Q = R if len(rows) == n else _tiles.side(Z, labels.codes, mass, centre)[0]
+    self_pos = np.where(mass > 0, np.cumsum(mass > 0) - 1, -1)
+    log_s, minima = (part[1] for part in _tiles.log2_sums(Q, R, self_pos))
+    alone = np.isneginf(log_s)
+    shift = np.where(alone, 0, minima).astype(Z.dtype)
+    log_s = np.where(alone, 0.0, log_s)
     # H = log S + mean of d², both from the shifted sum s: log2 s + (sum of 2**(m - d²)(d² - m)) / s
-    log_s = np.where(np.isfinite(log_sums[1]), log_sums[1] + shift, 0.0)
-    entropy = log_s + _tiles.energy(points, shift) / np.exp2(log_s)
-    result = np.empty(n)
-    result[order] = np.exp2(entropy)
-    return result
+    entropy = log_s + _tiles.energy(Q, R, self_pos, shift) / np.exp2(log_s)
+    if labels.sample_weight is not None:  # - mean of log v: no mass is above 1, all terms are >= 0
+        R = R._replace(mass=(-R.mass * np.log2(R.mass)).astype(Z.dtype))
+        Q = R if len(rows) == n else Q
+        entropy += np.exp2(_tiles.log2_sums(Q, R, self_pos)[0][1] - log_s)
+    return np.where(alone, 0.0, np.exp2(entropy))
 
 
-def _check_points(Z: Any) -> Array:
+def _check_points(Z: Any, name: str = "Z") -> Array:
     Z = np.asarray(Z)
     if Z.dtype not in (np.float32, np.float64):
         Z = Z.astype(np.float64)
     if Z.ndim != 2 or Z.shape[1] == 0:
-        raise ValueError(f"Z must have shape (n, d) with d >= 1. Got {Z.shape} instead.")
+        raise ValueError(f"{name} must have shape (n, d) with d >= 1. Got {Z.shape} instead.")
     if not np.isfinite(Z).all():
-        raise ValueError("Z must be finite. Got NaN or infinity.")
+        raise ValueError(f"{name} must be finite. Got NaN or infinity.")
+    if _extent(Z) > _LARGEST:
+        raise ValueError(f"{name} must lie within ±{_LARGEST:g}. Got {_extent(Z):g}.")
     return Z
+
+
+def _extent(Z: Array) -> float:
+    return max(float(Z.max(initial=0.0)), -float(Z.min(initial=0.0)))
+
+
+def _with_range(Z: Array, mass: Array, also: Array | None = None) -> Array:
+    """Z, in float64 where its distances or the masses are beyond what float32 can span."""
+    largest = max(_extent(Z), 0.0 if also is None else _extent(also))
+    beyond = largest > _LARGEST_32 or mass.min() < _LIGHTEST_32
+    return Z.astype(np.float64) if beyond else Z
+
+
+def _centre(Z: Array) -> Array:
+    """A point amid the rows: a mean would follow far outliers, and float32 lose the others."""
+    return np.median(Z[:: 1 + len(Z) // 256], axis=0)
 
 
 def _check_rows(rows: Any, n: int, name: str) -> Array:
     if rows is None:
         return np.arange(n)
     rows = np.asarray(rows)
-    if rows.dtype == bool:
+    if rows.dtype == bool and rows.shape == (n,):
         rows = np.flatnonzero(rows)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
         raise ValueError(f"The {name!r} parameter of nca must be a vector of row positions.")
@@ -192,11 +241,16 @@ def _check_rows(rows: Any, n: int, name: str) -> Array:
     return rows.astype(np.intp)
 
 
-def _reference_mass(
-    labels: Labels, weight: Array, rows: Array, dtype: Any
-) -> tuple[Array, Array]:
+def _weights(labels: Labels) -> Array:
+    """The weights of the rows, the largest being 1, so that no sum overflows."""
+    if labels.sample_weight is None:
+        return np.ones(len(labels))
+    return labels.sample_weight / (labels.sample_weight.max(initial=0.0) or 1.0)
+
+
+def _reference_mass(labels: Labels, weight: Array, rows: Array) -> tuple[Array, Array]:
     """Mass of each row as a reference, the largest being 1, and the weight of each class."""
-    class_mass = np.bincount(labels.codes[rows], weight[rows], minlength=len(labels.classes))
+    class_mass = _class_sums(labels, weight, rows)
     mass = weight
     if labels.priors is not None:
         # p(c) times a density over the class: [Oneata2011] eq. (3.12), 1/N_c inside the sum
@@ -207,49 +261,63 @@ def _reference_mass(
     largest = mass[rows].max(initial=0.0)
     if largest > 0:
         mass = mass / largest
-    # what would be lost in the sums anyhow must not set their shift
-    return np.where(mass > np.finfo(dtype).tiny * 1e8, mass, 0.0), class_mass
+    # what would be lost in the sums must not set their shift
+    return np.where(mass > _LIGHTEST, mass, 0.0), class_mass
+
+
+def _class_sums(labels: Labels, weight: Array, rows: Array) -> Array:
+    sums = np.bincount(labels.codes[rows], weight[rows], minlength=len(labels.classes))
+    return sums.astype(np.float64)  # of no rows at all they are integers
 
 
 def _leave_one_out(
-    labels: Labels, weight: Array, query_rows: Array, self_pos: Array, class_mass: Array
+    labels: Labels, weight: Array, query_rows: Array, reference_rows: Array, class_mass: Array
 ) -> Array:
     """log2 of the factor that makes the own class' density one over the *other* members."""
     if labels.priors is None:
         return np.zeros(len(query_rows))
-    total = class_mass[labels.codes[query_rows]]
-    others = total - np.where(self_pos >= 0, weight[query_rows], 0.0)
+    left_out = np.zeros(len(labels))
+    left_out[reference_rows] = weight[reference_rows]
+    others = class_mass[labels.codes] - left_out
+    # the heaviest of a class may be nearly all of it: the rest is summed, not left by subtraction
+    ascending = reference_rows[np.argsort(weight[reference_rows], kind="stable")]
+    heaviest = np.full(len(labels.classes), -1)
+    heaviest[labels.codes[ascending]] = ascending
+    heaviest = heaviest[heaviest >= 0]
+    light = weight.copy()
+    light[heaviest] = 0.0
+    others[heaviest] = _class_sums(labels, light, reference_rows)[labels.codes[heaviest]]
+    total, others = class_mass[labels.codes[query_rows]], others[query_rows]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(others > 0, np.log2(total / others), 0.0)
 
 
-def _loss(
-    log_sums: Array, correction: Array, weight: Array, objective: str
-) -> tuple[float, Array]:
-    """Mean loss, and what multiplies the two softmaxes in its derivative by d²."""
-    log_other, log_own = log_sums[0], log_sums[1] + correction
-    with np.errstate(over="ignore", invalid="ignore"):
-        odds = np.where(np.isneginf(log_own), np.inf, log_other - log_own)  # log2 wrong : right
+def _loss(odds: Array, weight: Array, objective: str) -> tuple[float, Array]:
+    """Mean loss, and what multiplies the two softmaxes in its derivative by d².
+
+    ``odds`` is log2 of wrong : right, inf where there is no right.
+    """
+    with np.errstate(over="ignore"):
         p = 1.0 / (1.0 + np.exp2(odds))
         wrong = 1.0 / (1.0 + np.exp2(-odds))
-    counts = weight if objective == "accuracy" else weight * np.isfinite(log_own)
+    # sums, not dot products: those of BLAS differ with its number of threads
+    counts = weight if objective == "accuracy" else weight * (odds < np.inf)
     total = counts.sum()
     if total <= 0:
         return 0.0, np.zeros_like(p)
     if objective == "accuracy":
-        return float(-(counts @ p) / total), counts * p * wrong / total
+        return float(-np.sum(counts * p) / total), counts * p * wrong / total
     # log1p of the odds, in either direction: exact where p -> 1 and finite where p underflows
     minus_log_p = np.logaddexp2(0.0, np.where(counts > 0, odds, 0.0)) * np.log(2.0)
-    return float((counts @ minus_log_p) / total), counts * wrong / total
+    return float(np.sum(counts * minus_log_p) / total), counts * wrong / total
 
 
-def _warn_lonely(labels: Labels, query_rows: Array, log_sums: Array) -> None:
-    lonely = np.isneginf(log_sums[1])
-    if lonely.any():
-        names = labels.classes[np.unique(labels.codes[query_rows[lonely]])].tolist()
+def _warn_lonely(labels: Labels, rows: Array) -> None:
+    if len(rows):
+        names = labels.classes[np.unique(labels.codes[rows])].tolist()
         shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
         warnings.warn(
-            f"{lonely.sum()} rows have no other member of their class to pick and are left out of "
+            f"{len(rows)} rows have no other member of their class to pick and are left out of "
             f"the log objective: classes {shown}.",
             UserWarning,
             stacklevel=3,

@@ -1,0 +1,234 @@
+"""What all sections share: clocks that take turns, tables, data, and facts about the machine."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+#: the mean squared distance of two embedded points: the state early in learning that is timed
+MEAN_SQUARED_DISTANCE = 4.0
+
+#: glibc gives large arrays back to the system and faults every page anew; these keep them
+ALLOCATOR = {
+    "MALLOC_MMAP_THRESHOLD_": "68719476736",
+    "MALLOC_MMAP_MAX_": "0",  # older releases of glibc cap the threshold
+    "MALLOC_TRIM_THRESHOLD_": "68719476736",
+    "MALLOC_TOP_PAD_": "67108864",
+}
+
+
+class Options(NamedTuple):
+    """What the command line asked for."""
+
+    quick: bool = False
+    large: bool = False
+
+
+class Times(NamedTuple):
+    """Seconds of the repeated runs of one contender."""
+
+    samples: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+    @property
+    def best(self) -> float:
+        return min(self.samples)
+
+    def __str__(self) -> str:
+        return f"{seconds(self.median)} ({seconds(self.best)})"
+
+
+def progress(words: str) -> None:
+    """Say on standard error what is going on."""
+    print(f"[bench] {words}", file=sys.stderr, flush=True)
+
+
+def clock(function: Callable[[], Any]) -> float:
+    """Seconds that one call takes."""
+    began = time.perf_counter()
+    function()
+    return time.perf_counter() - began
+
+
+def take_turns(
+    contenders: dict[str, Callable[[], Any]],
+    repeats: int = 5,
+    budget: float = 6.0,
+    warm: Iterable[str] = (),
+) -> dict[str, Times]:
+    """Time several functions in turns, so that a drift of the machine hits them all.
+
+    Parameters
+    ----------
+    contenders : dict of callables
+    repeats : int
+        The most timed calls of each.
+    budget : float
+        Seconds after which a contender is not called again.
+    warm : names
+        Those that need no call to warm up, or whose first call counts when it takes longer than
+        the budget (no allocator or compiler to warm up).
+
+    Returns
+    -------
+    times : dict of Times
+    """
+    samples: dict[str, list[float]] = {name: [] for name in contenders}
+    for name, function in contenders.items():
+        first = clock(function)
+        if name in warm and first > budget / 2:
+            samples[name].append(first)
+    for _ in range(repeats):
+        for name, function in contenders.items():
+            if sum(samples[name]) < budget and len(samples[name]) < repeats:
+                samples[name].append(clock(function))
+    return {name: Times(tuple(values)) for name, values in samples.items()}
+
+
+def seconds(value: float) -> str:
+    """A duration with three digits and its unit."""
+    unit, factor = next(
+        ((unit, factor) for unit, factor in (("s", 1.0), ("ms", 1e3)) if value * factor >= 1.0),
+        ("µs", 1e6),
+    )
+    return f"{value * factor:#.3g}".rstrip(".") + f" {unit}"
+
+
+def ratio(slow: float, fast: float) -> str:
+    """How many times faster."""
+    value = slow / fast
+    return f"{value:.0f}×" if value >= 9.95 else f"{value:.1f}×"
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[Any]], notes: Iterable[str] = ()) -> str:
+    """A markdown table with notes beneath."""
+    header = list(header)
+    lines = [f"| {' | '.join(header)} |", f"|{'|'.join(['---'] * len(header))}|"]
+    lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
+    return "\n".join([*lines, "", *(f"- {note}" for note in notes)]).rstrip()
+
+
+def blobs(n: int, n_features: int = 50, n_classes: int = 10, dtype: Any = np.float64) -> Any:
+    """Overlapping Gaussian classes: X of shape (n, n_features), and y.
+
+    Made in blocks: what is left over of making it must not hide in a measurement of memory.
+    """
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, n_classes, n)
+    y[:n_classes] = np.arange(n_classes)
+    centres = rng.standard_normal((n_classes, n_features)).astype(dtype)
+    X = np.empty((n, n_features), dtype)
+    for first in range(0, n, 1024):
+        part = X[first : first + 1024]
+        rng.standard_normal(out=part, dtype=dtype)
+        part += centres[y[first : first + 1024]]
+    return X, y
+
+
+def early_map(X: Any, d: int) -> np.ndarray:
+    """A random map of shape (d, D) that puts two points MEAN_SQUARED_DISTANCE apart on average."""
+    A = np.random.default_rng(1).standard_normal((d, X.shape[1])) / np.sqrt(X.shape[1])
+    Z = X[:2000].astype(np.float64) @ A.T
+    return A * np.sqrt(MEAN_SQUARED_DISTANCE / (2.0 * Z.var(axis=0).sum()))
+
+
+def exact_problem(X: Any, y: Any, d: int, dtype: Any) -> Any:
+    """vicinal's ``fun(theta) -> value, dtheta`` for the accuracy objective and a linear map."""
+    from vicinal._features import Features
+    from vicinal.maps import Linear
+    from vicinal.objectives import nca
+    from vicinal.problem import Problem
+    from vicinal.targets import Labels
+
+    return Problem(
+        Features(X, None), Labels(y), partial(nca, objective="accuracy"), Linear(d), dtype=dtype
+    )
+
+
+def compile_kernels() -> None:
+    """Have both precisions compiled before anything is timed."""
+    X, y = blobs(300)
+    for dtype in (np.float32, np.float64):
+        fun, theta = exact_problem(X.astype(dtype), y, 2, dtype), early_map(X, 2).ravel()
+        fun(theta)
+        fun.value(theta)
+
+
+def available_memory() -> float:
+    """Bytes that can be had without swapping; infinity where the system does not say."""
+    try:
+        text = Path("/proc/meminfo").read_text()
+    except OSError:
+        return float("inf")
+    return 1024.0 * int(text.split("MemAvailable:")[1].split()[0])
+
+
+def _cpu() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _simd() -> str:
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features()
+    for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("neon", "NEON")):
+        if features.get(flag):
+            return name
+    return "none known"
+
+
+def version(package: str) -> str:
+    """Installed version, or a dash."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "–"
+
+
+def machine_facts() -> str:
+    """Processor, cores, vector width, versions and date; nothing that names the machine."""
+    import joblib
+
+    import vicinal
+
+    names = ("numpy", "scipy", "scikit-learn", "numba", "mlpack")
+    versions = [f"vicinal {vicinal.__version__}", *(f"{n} {version(n)}" for n in names)]
+    model = _cpu()
+    return "\n".join(
+        [
+            f"- {datetime.date.today().isoformat()}, {platform.system()}, "
+            f"Python {platform.python_version()}",
+            f"- {model}, {joblib.cpu_count()} cores used, vector instructions: {_simd()}",
+            f"- {', '.join(versions)}",
+        ]
+    )
+
+
+def load_at_start() -> str:
+    """A warning when the machine is busy with other things, or nothing."""
+    if not hasattr(os, "getloadavg"):
+        return ""
+    load = os.getloadavg()[0]
+    if load < 0.5:
+        return ""
+    return f"- **The machine was busy (load {load:.1f} at the start): do not trust the times.**"

@@ -1,0 +1,45 @@
+"""From a CSV file to a better classifier and a picture.
+
+    python examples/plot_wine.py [table.csv [column of labels [picture.png]]]
+
+Without arguments it takes scikit-learn's wine as the table.  Needs pandas and matplotlib.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+from sklearn.datasets import load_wine
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+
+from vicinal import NCA, plotting
+
+
+def wine_as_csv():
+    path = Path(tempfile.mkdtemp()) / "wine.csv"
+    load_wine(as_frame=True).frame.to_csv(path, index=False)
+    return path
+
+
+def main(path=None, label="target", picture="demo/wine.png"):
+    table = pd.read_csv(path or wine_as_csv())
+    X, y = table.drop(columns=label), table[label]
+    X_train, X_test, y_train, y_test = train_test_split(
+        X, y, test_size=0.3, stratify=y, random_state=0
+    )
+
+    before = KNeighborsClassifier().fit(X_train, y_train)
+    after = NCA(n_components=2, random_state=0).fit(X_train, y_train)
+    print(f"5-NN on the columns as they are: {before.score(X_test, y_test):.1%} of the test rows")
+    print(f"NCA in two dimensions:           {after.score(X_test, y_test):.1%}")
+
+    ax = plotting.scatter(after.transform(X_test), y_test, title="Test rows under the learnt map")
+    Path(picture).parent.mkdir(parents=True, exist_ok=True)
+    ax.figure.savefig(picture)
+    print(f"Picture: {picture}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

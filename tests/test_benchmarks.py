@@ -1,0 +1,60 @@
+"""The benchmark script runs and prints its tables. Nothing here looks at a time."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "benchmarks" / "nca_speed.py"
+
+pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="not shipped in wheels")
+
+
+def run(*arguments):
+    environment = {name: value for name, value in os.environ.items() if name != "VICINAL_DATA"}
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *arguments],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+
+
+def tables(report):
+    """The widths of all tables of a report, each a list with an entry for each line."""
+    blocks = re.findall(r"(?:^\|.*\|\n)+", report, re.M)
+    return [[line.count("|") for line in block.splitlines()] for block in blocks]
+
+
+def test_help_names_the_sections():
+    done = run("--help")
+    assert done.returncode == 0, done.stderr
+    for section in ("evaluation", "memory", "limit", "fits", "mlpack", "metric-learn", "first-use"):
+        assert re.search(rf"^  {section} ", done.stdout, re.M)
+
+
+def test_unknown_section():
+    done = run("--only", "speed")
+    assert done.returncode == 2
+    assert "invalid choice: 'speed'" in done.stderr
+
+
+@pytest.mark.slow
+def test_quick_report(tmp_path):
+    path = tmp_path / "new" / "report.md"
+    done = run("--quick", "--only", "limit", "fits", "--output", str(path))
+    assert done.returncode == 0, done.stderr
+    report = path.read_text(encoding="utf-8")
+    assert report.strip() == done.stdout.strip()
+    assert [title for title in report.splitlines() if title.startswith("#")] == [
+        "# Exact NCA: speed and memory",
+        "## The limit that exponentials and multiply-adds set",
+        "## Whole fits to the same objective",
+    ]
+    found = tables(report)
+    assert len(found) == 3
+    for widths in found:
+        assert len(widths) > 2
+        assert len(set(widths)) == 1
+    assert "[bench] done" in done.stderr

@@ -1,0 +1,330 @@
+"""NCA's options: scaling, early stopping, priors, weights, warm starts, the same bits again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
+
+from vicinal import NCA, initialise, reference
+
+KEYS = ["iteration", "loss", "grad_norm", "validation_score", "seconds", "n_evaluations"]
+unfinished = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(scope="module")
+def wine():
+    return load_wine(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:300], y[:300]
+
+
+def same_history(one, other, but=("seconds",)):
+    for key in KEYS:
+        if key not in but:
+            np.testing.assert_array_equal(one.history_[key], other.history_[key], err_msg=key)
+
+
+# Scaling
+
+
+@pytest.mark.parametrize("scaling", ["standard", "global", None])
+def test_scaling_is_folded_into_the_map(wine, scaling):
+    X, y = wine
+    model = NCA(2, scaling=scaling, alpha=0.01).fit(X, y)
+    scale = {"standard": X.std(axis=0), "global": np.sqrt(X.var(axis=0).mean()), None: 1.0}[scaling]
+    value, _ = reference.nca(model.transform(X - X.mean(axis=0)), y, "log")
+    penalty = 0.01 * np.sum((model.components_ * scale) ** 2)
+    assert model.objective_ == pytest.approx(value + penalty, rel=1e-8)
+
+
+def test_columns_of_any_size_give_the_same_answers(wine):
+    X, y = wine
+    units = 10.0 ** np.linspace(-8, 8, 13)
+    plain, hard = NCA(2).fit(X, y), NCA(2).fit(X * units + 3 * units, y)
+    np.testing.assert_allclose(hard.components_ * units, plain.components_, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(hard.predict_proba(X * units + 3 * units), plain.predict_proba(X),
+                               atol=1e-4)  # fmt: skip
+    assert hard.objective_ == pytest.approx(plain.objective_, rel=1e-6)
+
+
+@unfinished
+@pytest.mark.parametrize("scaling", ["standard", "global", None])
+@pytest.mark.parametrize("mapping", ["linear", "diagonal"])
+def test_columns_without_variance_get_no_weight(wine, mapping, scaling):
+    X, y = wine
+    wide = np.insert(X, [0, 5, 13], [7.0, 0.0, 1e6], axis=1)
+    model = NCA(mapping=mapping, scaling=scaling, max_iter=10, tol=0.0).fit(wide, y)
+    np.testing.assert_array_equal(model.components_[:, [0, 6, 15]], 0.0)
+    without = NCA(mapping=mapping, scaling=scaling, max_iter=10, tol=0.0).fit(X, y)
+    assert model.objective_ == pytest.approx(without.objective_, rel=1e-3)
+    np.testing.assert_allclose(model.predict_proba(wide), without.predict_proba(X), atol=0.01)
+
+
+@unfinished
+@pytest.mark.parametrize("far", [1e2, 1e5, 1e9])
+@pytest.mark.filterwarnings("ignore:The within-class scatter matrix is singular")
+def test_far_outliers_leave_everything_finite(wine, far):
+    X, y = wine
+    X = np.vstack([X, X[:2] * far])
+    y = np.append(y, y[:2])
+    for scaling, init in (("standard", "auto"), ("global", "pca"), (None, "identity")):
+        for alpha in (0.0, 3e-3):
+            model = NCA(2, scaling=scaling, init=init, alpha=alpha, max_iter=50).fit(X, y)
+            assert np.isfinite(model.components_).all()
+            assert np.isfinite(model.predict_proba(X)).all()
+            assert np.isfinite(model.history_["loss"]).all()
+            assert np.isfinite(model.effective_n_neighbors_).all()
+
+
+def test_outliers_do_no_harm(wine):
+    # Up to some dozen deviations; beyond, the deviation is the outlier's own, and the penalty keeps
+    # the map from growing to the size of the others.
+    X, y = wine
+    X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0, stratify=y)
+    X_train = np.vstack([X_train, X_train[:2] * 20])
+    y_train = np.append(y_train, y_train[:2])
+    assert NCA(2).fit(X_train, y_train).score(X_test, y_test) > 0.9
+
+
+def test_float32_with_a_large_offset_keeps_its_digits(wine):
+    X, y = wine
+    X = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(np.float32)
+    near, far = NCA(2).fit(X, y), NCA(2).fit(X + np.float32(4096), y)
+    assert far.score(X + np.float32(4096), y) == pytest.approx(near.score(X, y), abs=0.01)
+    P = far.predict_proba(X + np.float32(4096))
+    np.testing.assert_allclose(P, near.predict_proba(X), atol=0.02)
+
+
+# Early stopping
+
+
+@unfinished
+def test_early_stopping_restores_the_best_and_refers_to_all_rows(digits):
+    X, y = digits
+    settings = {"early_stopping": True, "validation_fraction": 0.3, "alpha": 0.0, "init": "pca",
+                "random_state": 1}  # fmt: skip
+    model = NCA(2, n_iter_no_change=3, **settings).fit(X, y)
+    scores = np.array(model.history_["validation_score"])
+    assert np.isfinite(scores).all()
+    assert scores.argmax() < len(scores) - 1  # it went on past the best, and came back
+    assert len(scores) - 1 - scores.argmax() == 3
+    stopped = NCA(2, max_iter=int(scores.argmax()), **settings).fit(X, y)
+    np.testing.assert_array_equal(model.components_, stopped.components_)
+    P = reference.posterior(model.transform(X[:9]), model.transform(X), y)
+    np.testing.assert_allclose(model.predict_proba(X[:9]), P, rtol=1e-6, atol=1e-12)
+    assert len(model.effective_n_neighbors_) == len(y)
+
+
+@unfinished
+@pytest.mark.parametrize("init", ["auto", "lda", "rca", "random"])
+def test_held_out_rows_have_no_say_in_the_start(digits, init):
+    X, y = digits
+    # Labels without meaning: a start that has seen those of the held-out rows scores far better.
+    y = np.random.RandomState(0).permutation(y)
+    model = NCA(8, init=init, early_stopping=True, validation_fraction=0.5, max_iter=1,
+                random_state=0).fit(X, y)  # fmt: skip
+    assert model.history_["validation_score"][0] < -np.log(8)
+
+
+@unfinished
+def test_held_out_score_is_that_of_held_out_rows_against_training_rows(digits):
+    from vicinal.estimators._split import hold_out
+
+    X, y = digits
+    model = NCA(2, early_stopping=True, validation_fraction=0.2, init="pca", random_state=5,
+                max_iter=1, scaling=None).fit(X, y)  # fmt: skip
+    train, held_out = hold_out(y, 0.2, np.random.RandomState(5))
+    assert len(held_out) == 60
+    Z = model.transform(X)
+    value, _ = reference.nca(Z, y, "log", queries=held_out, references=train)
+    assert max(model.history_["validation_score"]) == pytest.approx(-value, rel=1e-8)
+    loss, _ = reference.nca(Z, y, "log", queries=train, references=train)
+    penalty = model.alpha * np.sum(model.components_**2)
+    assert model.objective_ == pytest.approx(loss + penalty, rel=1e-8)
+
+
+def test_early_stopping_leaves_tiny_classes_alone(rng):
+    y = np.repeat([0, 1, 2, 3], [40, 2, 1, 20])
+    X = rng.normal(size=(63, 3)) + y[:, None]
+    with pytest.warns(UserWarning, match="no other row of their class to pick.*: 2"):
+        model = NCA(early_stopping=True, random_state=0).fit(X, y)
+    assert np.isfinite(model.history_["validation_score"]).all()
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2, 3])
+
+
+# Priors and weights
+
+
+def test_priors_move_the_odds(wine):
+    X, y = wine
+    empirical = NCA(2, priors=np.bincount(y) / len(y), alpha=0.05).fit(X, y)
+    plain = NCA(2, alpha=0.05).fit(X, y)
+    np.testing.assert_allclose(empirical.predict_proba(X), plain.predict_proba(X), atol=0.05)
+    tilted = NCA(2, priors=[0.98, 0.01, 0.01], alpha=0.05).fit(X, y)
+    assert tilted.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.01
+    uniform, thirds = (NCA(2, priors=p).fit(X, y) for p in ("uniform", [5, 5, 5]))
+    np.testing.assert_array_equal(uniform.components_, thirds.components_)
+
+
+@pytest.mark.parametrize("mapping", ["linear", "diagonal"])
+def test_rows_of_weight_zero_are_not_there(wine, mapping):
+    X, y = wine
+    weight = np.where(np.arange(len(y)) % 3, 0.5 + np.arange(len(y)) % 2, 0.0)
+    kept = weight > 0
+    zero = NCA(mapping=mapping, random_state=0).fit(X, y, sample_weight=weight)
+    removed = NCA(mapping=mapping, random_state=0).fit(X[kept], y[kept], weight[kept])
+    np.testing.assert_array_equal(zero.components_, removed.components_)
+    np.testing.assert_array_equal(zero.predict_proba(X), removed.predict_proba(X))
+    assert len(zero.effective_n_neighbors_) == kept.sum()
+
+
+def test_only_the_proportion_of_weights_matters(wine):
+    X, y = wine
+    weight = 0.2 + np.arange(len(y)) % 5
+    one, same = NCA(2).fit(X, y, weight), NCA(2).fit(X, y, 1024 * weight)
+    np.testing.assert_allclose(one.components_, same.components_, rtol=1e-9)
+    ones = NCA(2).fit(X, y, np.ones(len(y)))
+    np.testing.assert_allclose(ones.components_, NCA(2).fit(X, y).components_, rtol=1e-6)
+    assert np.abs(one.components_ - ones.components_).max() > 1e-3 * np.abs(ones.components_).max()
+
+
+@pytest.mark.parametrize("objective", ["log", "accuracy"])
+def test_weighted_objective_is_the_formula(wine, objective):
+    X, y = wine
+    weight = 0.2 + np.arange(len(y)) % 5
+    model = NCA(2, objective=objective, alpha=0.0, max_iter=30, tol=1e-3).fit(X, y, weight)
+    Z = model.transform(X - X.mean(axis=0))
+    value, _ = reference.nca(Z, y, objective, sample_weight=weight)
+    assert model.objective_ == pytest.approx(value, rel=1e-8)
+    expected = reference.effective_n_neighbors(Z, weight)
+    np.testing.assert_allclose(model.effective_n_neighbors_, expected, rtol=1e-6)
+
+
+# The record of a fit
+
+
+def test_history_is_a_table(wine):
+    model = NCA(2).fit(*wine)
+    assert list(model.history_) == KEYS
+    assert {len(column) for column in model.history_.values()} == {model.n_iter_ + 1}
+    assert model.history_["iteration"] == list(range(model.n_iter_ + 1))
+    assert model.history_["loss"][-1] == pytest.approx(model.objective_, rel=1e-12)
+    assert np.isnan(model.history_["validation_score"]).all()
+    assert np.all(np.diff(model.history_["seconds"]) >= 0)
+    assert np.all(np.diff(model.history_["n_evaluations"]) >= 1)
+
+
+def test_a_fit_that_is_at_rest_has_made_one_iteration(wine):
+    model = NCA(2, tol=1e9).fit(*wine)
+    assert model.n_iter_ == 1
+
+
+@pytest.mark.parametrize("mapping", ["linear", "diagonal"])
+def test_unfinished_fits_say_so_at_the_line_of_the_user(wine, mapping):
+    with pytest.warns(ConvergenceWarning, match="increase 'max_iter'") as caught:
+        NCA(mapping=mapping, max_iter=2, tol=0.0).fit(*wine)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+# Warm starts
+
+
+@unfinished
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"solver": "cg", "objective": "accuracy"},
+        {"solver": "momentum", "mapping": "diagonal"},
+        {"solver": "adam", "early_stopping": True, "random_state": 4, "n_iter_no_change": 50},
+    ],
+)
+@pytest.mark.parametrize("single", [False, True])
+def test_two_warm_fits_equal_one_long_fit(digits, settings, single, monkeypatch):
+    if single:
+        monkeypatch.setattr("vicinal.estimators._base._SINGLE_FROM", 100)
+    settings = {"n_components": None, "tol": 0.0, **settings}
+    long = NCA(max_iter=20, **settings).fit(*digits)
+    warm = NCA(max_iter=10, warm_start=True, **settings).fit(*digits)
+    assert warm.n_iter_ == 10
+    warm.fit(*digits)
+    # The loss at the seam is evaluated again: whether the data are the same is not known before.
+    same_history(long, warm, but=("seconds", "n_evaluations"))
+    np.testing.assert_array_equal(warm.components_, long.components_)
+    assert warm.history_["n_evaluations"][-1] == long.history_["n_evaluations"][-1] + 1
+    assert long._memory is None  # nothing is kept that no later fit will use
+
+
+@unfinished
+def test_warm_start_on_other_data_begins_at_the_last_map(wine):
+    X, y = wine
+    model = NCA(2, warm_start=True).fit(X, y)
+    A = model.components_
+    model.set_params(max_iter=1).fit(X[::2] * 2, y[::2])
+    start, _ = reference.nca(X[::2] * 2 @ A.T, y[::2], "log")
+    penalty = model.alpha * np.sum((A * 2 * X[::2].std(axis=0)) ** 2)
+    assert model.history_["loss"][0] == pytest.approx(start + penalty, rel=1e-8)
+
+
+@unfinished
+def test_warm_start_with_another_shape_begins_anew(wine):
+    X, y = wine
+    model = NCA(1, warm_start=True, random_state=0).fit(X, y)
+    for change in ({"n_components": 3}, {"n_components": None, "mapping": "diagonal"},
+                   {"n_components": 1, "mapping": "linear"}):  # fmt: skip
+        model.set_params(**change).fit(X, y)
+        fresh = NCA(random_state=0, **change).fit(X, y)
+        np.testing.assert_array_equal(model.components_, fresh.components_)
+        same_history(model, fresh)
+    model.fit(X[:, :6], y)
+    np.testing.assert_array_equal(
+        model.components_, NCA(1, random_state=0).fit(X[:, :6], y).components_
+    )
+
+
+@unfinished
+def test_warm_start_follows_the_best_of_the_restarts(wine):
+    settings = {"init": initialise.Random(3), "random_state": 0, "tol": 0.0}
+    model = NCA(2, warm_start=True, max_iter=5, **settings).fit(*wine)
+    best = model.objective_
+    model.fit(*wine)
+    assert model.history_["loss"][5] == best >= model.objective_
+    assert model.history_["iteration"][-1] == 10
+
+
+# The same again
+
+
+@unfinished
+@pytest.mark.parametrize("settings", [{"init": "random"}, {"early_stopping": True}])
+def test_random_state_decides(wine, settings):
+    def fit(seed):
+        return NCA(2, max_iter=10, random_state=seed, **settings).fit(*wine).components_
+
+    np.testing.assert_array_equal(fit(3), fit(3))
+    np.testing.assert_array_equal(fit(3), fit(np.random.RandomState(3)))
+    assert not np.array_equal(fit(3), fit(4))
+
+
+@unfinished
+@pytest.mark.parametrize("settings", [{}, {"mapping": "diagonal"}, {"early_stopping": True}])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_thread_count_agnosticism(settings, dtype):
+    X, y = load_digits(return_X_y=True)
+    X = X.astype(dtype)
+    models = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            models.append(NCA(max_iter=4, random_state=0, **settings).fit(X, y))
+            models[-1].P = models[-1].predict_proba(X[:200])
+    np.testing.assert_array_equal(models[0].components_, models[1].components_)
+    np.testing.assert_array_equal(models[0].P, models[1].P)
+    same_history(*models)
