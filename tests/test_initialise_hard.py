@@ -130,7 +130,7 @@ def test_singular_within_scatter_warns_once_and_stays_finite(data, part, rng):
         with pytest.warns(UserWarning, match=r"within-class scatter .* singular \(rank") as seen:
             A = part(X, y, d, rng)
         assert len(seen) == 1
-        assert f"init={type(part).__name__}(shrinkage" in str(seen[0].message)
+        assert f"'shrinkage' parameter of {type(part).__name__}" in str(seen[0].message)
         assert A.shape == (d, X.shape[1])
         assert np.isfinite(A).all()
         Z = X.matmul(A.T)

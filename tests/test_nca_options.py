@@ -124,6 +124,7 @@ def test_early_stopping_restores_the_best_and_refers_to_all_rows(digits):
 
 
 @unfinished
+@pytest.mark.filterwarnings("ignore:The within-class scatter matrix is singular")
 @pytest.mark.parametrize("init", ["auto", "lda", "rca", "random"])
 def test_held_out_rows_have_no_say_in_the_start(digits, init):
     X, y = digits

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from typing import Any
 
 import joblib
@@ -27,21 +28,48 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+@functools.cache
+def _cores_and_openmp() -> tuple[int, list[Any]]:
+    # looked up once: reading the limits of a container takes longer than a small objective
+    return joblib.cpu_count(), _controller().select(user_api="openmp").lib_controllers
+
+
 def n_threads() -> int:
     """How many threads to use now."""
-    limits = [pool["num_threads"] for pool in _controller().select(user_api="openmp").info()]
-    return max(1, min([joblib.cpu_count(), *limits]))
+    cores, libraries = _cores_and_openmp()
+    return max(1, min([cores, *(library.get_num_threads() for library in libraries)]))
 
 
-def single_threaded_blas() -> AbstractContextManager[Any]:
-    """BLAS on one thread: its sums depend on its thread count, and its pool fights with ours."""
+_blas_lock = threading.Lock()
+_blas_limits: list[Any] = []  # one for each thread of the caller that is inside
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """BLAS on one thread: its sums depend on its thread count, and its pool fights with ours.
+
+    The limit is one for the whole process: of several threads that are inside at once, the last to
+    leave takes away what the first has set.
+    """
+    with _blas_lock:
+        _blas_limits.append(_blas_limits[0] if _blas_limits else _limit_blas())
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            limit = _blas_limits.pop()
+            if not _blas_limits:
+                limit.restore_original_limits()
+
+
+def _limit_blas() -> Any:
     return _controller().limit(limits=1, user_api="blas")
 
 
 @functools.cache
 def _pool(pid: int) -> ThreadPoolExecutor:
     # keyed by process: threads do not survive a fork
-    return ThreadPoolExecutor(max_workers=max(1, joblib.cpu_count()), thread_name_prefix="vicinal")
+    return ThreadPoolExecutor(max_workers=max(1, _cores_and_openmp()[0]), thread_name_prefix="vicinal")
 
 
 def run(function: Callable[[Any, int], None], tasks: Sequence[Any], threads: int) -> None:

@@ -124,7 +124,10 @@ def check_weights(sample_weight: Any, n: int) -> Array | None:
     """Sample weights as float64, or None; a single number weighs all rows alike."""
     if sample_weight is None:
         return None
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must be numbers. Got {sample_weight!r}.") from error
     if weight.ndim == 0:
         weight = np.full(n, float(weight))
     if weight.shape != (n,):

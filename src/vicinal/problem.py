@@ -17,6 +17,8 @@ from vicinal._types import Array, Batch, Map
 
 __all__ = ["Problem"]
 
+_FAR = 1e100  # of a coordinate: beyond, squared distances leave the range of floats
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -59,6 +61,8 @@ class Problem:
             queries = batch.queries if queries is None else queries[batch.queries]
         # Held-out rows are embedded along with the others rather than X copied without them.
         Z, pull = self.mapping.forward(theta, self.X.take(rows), self.dtype)
+        if not _in_range(Z):  # a trial step too long, which a solver takes back
+            return np.inf, np.zeros_like(theta)
         value, dZ = self.objective(
             Z, self.targets.take(rows), queries=queries, references=references
         )
@@ -69,6 +73,8 @@ class Problem:
     def value(self, theta: Array) -> float:
         """The loss alone, at less than half the cost."""
         Z = self.embed(theta)
+        if not _in_range(Z):
+            return np.inf
         value, _ = self.objective(
             Z, self.targets, queries=self.train, references=self.train, gradient=False
         )
@@ -89,3 +95,7 @@ class Problem:
     def replace(self, **changes: Any) -> Problem:
         """The same problem with some parts exchanged (another precision, all rows)."""
         return replace(self, **changes)
+
+
+def _in_range(Z: Array) -> bool:
+    return max(float(Z.max(initial=0.0)), -float(Z.min(initial=0.0))) < _FAR  # False for NaN

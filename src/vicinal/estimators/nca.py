@@ -36,6 +36,7 @@ class NCA(NeighbourMetric):
     ----------
     n_components : int, default=None
         Rank d of the map, at most the number of features D.  None: min(D, 32).  2 for a picture.
+        A diagonal map has D components, and warns where asked for another number.
     mapping : {"linear", "diagonal"} or map, default="linear"
         A full matrix, or one weight for each feature ([Goldberger2005]_ section 4).
     objective : {"log", "accuracy"}, default="log"
@@ -55,17 +56,18 @@ class NCA(NeighbourMetric):
         Scaling of the columns before learning, folded into ``components_``.  A column that does
         not vary gets weight zero.
     priors : None, "uniform" or array of shape (n_classes,), default=None
-        Class priors of the density view ([Oneata2011]_ section 3.2); None: as in the data.
+        Class priors of the density view ([Oneata2011]_ section 3.2); None: as in the data.  They
+        enter the objective and the posterior, not the votes of ``rule="knn"``.
     rule : {"posterior", "knn"}, default="posterior"
         How to classify: by the probabilities above, or by votes of the nearest training rows.
     n_neighbors : int or "auto", default=5
-        Number of voters of ``rule="knn"``; "auto" chooses it by leave-one-out on the training
-        rows.
+        Number of voters of ``rule="knn"``, no more than there are rows (a warning tells); "auto"
+        chooses it, up to 50, by leave-one-out on the training rows.
     early_stopping : bool, default=False
         Hold rows out, score them against the training rows in each iteration, stop when that no
         longer improves, and go back to the best map.  All rows classify afterwards.
     validation_fraction : float, default=0.1
-        Share of the rows held out, class by class.
+        Share of the rows held out, class by class; two of each class stay to learn from.
     n_iter_no_change : int, default=10
         Iterations without improvement before stopping.
     max_iter : int, default=200
@@ -75,7 +77,8 @@ class NCA(NeighbourMetric):
         times the larger of 1 and itself.
     warm_start : bool, default=False
         Let ``fit`` go on where the last one stopped, solver memory included: two fits of 50
-        iterations end in the same bits as one of 100.
+        iterations end in the same bits as one of 100.  With another scale of the columns, solver
+        or map the last ``components_`` are the start, and with another shape ``init`` is.
     random_state : int, RandomState or None, default=None
         For random starts, the held-out rows and the sample that scales a start.
     verbose : int, default=0
@@ -88,23 +91,28 @@ class NCA(NeighbourMetric):
     classes_ : ndarray of shape (n_classes,)
         The labels.
     n_iter_ : int
-        Iterations made.
+        Iterations made by the last ``fit``, 1 at least.
     objective_ : float
-        The loss at ``components_``, penalty included.
+        The loss at ``components_``, penalty included, of the rows learnt from.
     history_ : dict of lists
         ``iteration``, ``loss``, ``grad_norm``, ``validation_score`` (minus the loss of the held-out
         rows, NaN without early stopping), ``seconds``, ``n_evaluations``.
     effective_n_neighbors_ : ndarray of shape (n_samples,)
         exp of the entropy of each training row's choice: how many neighbours it consults.
-        Computed when first asked for.
+        Computed when first asked for; rows of weight zero are left out.
     mean_effective_n_neighbors_ : float
         Their mean.
     n_neighbors_ : int
-        Number of voters of ``rule="knn"``.
+        Number of voters of ``rule="knn"``.  Computed when first asked for under another rule.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Their names, where X had string names.
+
+    Notes
+    -----
+    A row that is the only one of its class has nobody to pick: "log" leaves it out, "accuracy"
+    counts it as wrong, either with a warning; it still serves as a neighbour of others.
 
     References
     ----------

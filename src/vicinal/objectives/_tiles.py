@@ -122,9 +122,9 @@ def log2_sums(
     own = _own_ranges(queries, references) if own is None else own
     minima, sums = np.full((2, n), np.inf, dtype), np.zeros((2, n), dtype)
     unused = np.empty((2, references.n), dtype) if not mirror else minima
-    threads = n_threads()
-    work = _workspaces(threads, queries)
     rows = block_edges(n)
+    threads = min(n_threads(), len(rows) - 1)
+    work = _workspaces(threads, queries)
     columns = rows if mirror else block_edges(references.n)
     products = _Products(queries, references, rows, columns, threads)
 
@@ -165,9 +165,9 @@ def gradient(
     Gr = Gq if mirror else np.zeros((d, references.n), dtype)
     shift_ref = shift if mirror else np.zeros((2, references.n), dtype)
     w_ref = factor if mirror else np.zeros((2, references.n), dtype)
-    threads = n_threads()
-    work = _workspaces(threads, queries)
     rows = block_edges(queries.n)
+    threads = min(n_threads(), len(rows) - 1)
+    work = _workspaces(threads, queries)
     columns = rows if mirror else block_edges(references.n)
     products = _Products(queries, references, rows, columns, threads)
 

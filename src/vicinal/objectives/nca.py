@@ -168,14 +168,13 @@ def nca_effective_n_neighbors(Z: Array, sample_weight: Array | None = None) -> A
     preference at all; 0 for a point that has no other.  With weights,
     :math:`p_{ij} \propto v_j e^{-d^2}`.
     """
-    Z = _check_points(Z)
+    Z = _check_points(Z).astype(np.float64, copy=False)  # asked for once, not at every step
     n = len(Z)
     labels = Labels(np.zeros(n, dtype=int), sample_weight)
     mass, _ = _reference_mass(labels, _weights(labels), np.arange(n))
     rows = np.flatnonzero(mass)
     if not len(rows):
         return np.zeros(n)
-    Z = _with_range(Z, mass[rows])
     centre = _centre(Z[rows])
     # one class: the rows keep their order
     R, _ = _tiles.side(Z[rows], labels.codes[rows], mass[rows], centre)
@@ -183,12 +182,12 @@ def nca_effective_n_neighbors(Z: Array, sample_weight: Array | None = None) -> A
     self_pos = np.where(mass > 0, np.cumsum(mass > 0) - 1, -1)
     log_s, minima = (part[1] for part in _tiles.log2_sums(Q, R, self_pos))
     alone = np.isneginf(log_s)
-    shift = np.where(alone, 0, minima).astype(Z.dtype)
+    shift = np.where(alone, 0.0, minima)
     log_s = np.where(alone, 0.0, log_s)
     # H = log S + mean of d², both from the shifted sum s: log2 s + (sum of 2**(m - d²)(d² - m)) / s
     entropy = log_s + _tiles.energy(Q, R, self_pos, shift) / np.exp2(log_s)
     if labels.sample_weight is not None:  # - mean of log v: no mass is above 1, all terms are >= 0
-        R = R._replace(mass=(-R.mass * np.log2(R.mass)).astype(Z.dtype))
+        R = R._replace(mass=-R.mass * np.log2(R.mass))
         Q = R if len(rows) == n else Q
         entropy += np.exp2(_tiles.log2_sums(Q, R, self_pos)[0][1] - log_s)
     return np.where(alone, 0.0, np.exp2(entropy))

@@ -1,0 +1,289 @@
+"""Bad input gives a clear error, or a documented behaviour with a warning; never a NaN."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vicinal import NCA, initialise, maps, solvers
+
+quiet = pytest.mark.filterwarnings(
+    "ignore::UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning"
+)
+
+
+@pytest.fixture
+def data(rng):
+    y = np.repeat([0, 1, 2], 12)
+    return rng.normal(size=(36, 4)) + y[:, None], y
+
+
+# Rows and labels
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_nan_and_infinity_are_refused(data, bad, sparse):
+    X, y = data
+    model = NCA(2, tol=1.0).fit(X, y)
+    X = X.copy()
+    X[3, 1] = bad
+    X = sp.csr_array(X) if sparse else X
+    for method in (lambda: NCA().fit(X, y), lambda: model.predict(X), lambda: model.transform(X)):
+        with pytest.raises(ValueError, match="NaN" if np.isnan(bad) else "infinity"):
+            method()
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes is greater")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X, y: (X[:, 0], y), "Expected 2D array"),
+        (lambda X, y: (X[:, :, None], y), "dim 3"),
+        (lambda X, y: (X[:-1], y), "inconsistent numbers of samples"),
+        (lambda X, y: (X, np.stack([y, y], axis=1)), "y should be a 1d array"),
+        (lambda X, y: (X[:0], y[:0]), "0 sample"),
+        (lambda X, y: (X[:, :0], y), "0 feature"),
+        (lambda X, y: (X[:1], y[:1]), "minimum of 2 is required"),
+        (lambda X, y: (X, None), "requires y to be passed"),
+        (lambda X, y: (X, 0 * y), r"NCA needs samples of at least 2 classes. Got 1 class.*\[0\]"),
+        (lambda X, y: (X, np.arange(36)), "NCA needs a class of at least 2 samples. Got 36"),
+        (lambda X, y: (X, y + 0.25 * X[:, 0]), "Unknown label type"),
+        (lambda X, y: (X, np.where(y == 0, np.nan, y)), "NaN"),
+        (lambda X, y: (np.full_like(X, 7.0), y), "no column that varies: its 4 are constant"),
+        (lambda X, y: (X.astype(str).astype(object) + "a", y), "could not convert"),
+        (lambda X, y: (X + 1j, y), "Complex data not supported"),
+    ],
+)
+def test_wrong_shapes_and_kinds_are_refused(data, change, message):
+    with pytest.raises(ValueError, match=message):
+        NCA(2).fit(*change(*data))
+
+
+@pytest.mark.parametrize("wrap", [list, tuple, lambda y: np.array(y, dtype=object)])
+def test_labels_of_mixed_type_are_refused(data, wrap):
+    X, y = data
+    mixed = wrap(["none" if label == 0 else int(label) for label in y])
+    with pytest.raises(
+        ValueError, match=r"labels y must all be of one type\. Got int, str instead"
+    ):
+        NCA(2).fit(X, mixed)
+
+
+def test_other_shapes_at_prediction_are_refused(data):
+    X, y = data
+    model = NCA(2, tol=1.0).fit(X, y)
+    for method in (model.predict, model.predict_proba, model.transform):
+        with pytest.raises(ValueError, match="3 features, but NCA is expecting 4"):
+            method(X[:, :3])
+    with pytest.raises(ValueError, match=r"pairs must have shape \(n_pairs, 2, 4\). Got \(36, 4\)"):
+        model.pair_distance(X)
+    with pytest.raises(ValueError, match=r"Got \(2, 3, 4\) instead"):
+        model.pair_score(np.zeros((2, 3, 4)))
+
+
+def test_a_class_of_one_row_warns_and_classifies(data):
+    X, y = data
+    names = np.array(["first", "second", "third"])[y]
+    names[0], X[0] = "lonely", 50.0
+    for objective in ("log", "accuracy"):
+        with pytest.warns(UserWarning, match="no other row of their class.*'lonely'") as caught:
+            model = NCA(2, objective=objective).fit(X, names)
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+        assert model.predict(X[:1]) == ["lonely"]
+        assert np.isfinite(model.components_).all()
+
+
+@quiet
+def test_duplicate_rows_do_no_harm(data):
+    X, y = data
+    for rows in (np.repeat(X, 3, axis=0), np.repeat(X[::12], 36, axis=0)):
+        labels = np.repeat(y[:: len(X) * 3 // len(rows)], 3)[: len(rows)]
+        labels = np.resize(labels, len(rows))
+        model = NCA(2).fit(rows, labels)
+        assert np.isfinite(model.components_).all()
+        assert np.isfinite(model.predict_proba(rows)).all()
+        assert np.isfinite(model.effective_n_neighbors_).all()
+
+
+@quiet
+@pytest.mark.parametrize("init", ["auto", "identity", "random", "pca", "lda", "rca", "whiten"])
+def test_fewer_rows_than_columns_do_no_harm(rng, init):
+    X, y = rng.normal(size=(10, 25)), np.arange(10) % 2
+    model = NCA(init=init, max_iter=20, random_state=0).fit(X, y)
+    assert model.components_.shape == (25, 25)
+    assert np.isfinite(model.components_).all()
+    assert model.score(X, y) > 0.5
+
+
+def test_n_neighbors_past_the_rows_is_clamped_with_a_warning(data):
+    X, y = data
+    with pytest.warns(UserWarning, match="n_neighbors=37 is more than the 36 training rows"):
+        model = NCA(2, rule="knn", n_neighbors=37).fit(X, y)
+    assert model.n_neighbors_ == 36
+    np.testing.assert_allclose(model.predict_proba(X), 1 / 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        NCA(2, n_neighbors=37).fit(X, y)  # nobody votes
+
+
+# Parameters
+
+LISTED = r"'{}' parameter of NCA must be {}\. Got {} instead"
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "value"),
+    [
+        ("n_components", r"an int in \[1, 4\] or None", 0),
+        ("n_components", r"an int in \[1, 4\] or None", 5),
+        ("n_components", r"an int in \[1, 4\] or None", 2.0),
+        ("n_components", r"an int in \[1, 4\] or None", True),
+        ("n_components", r"an int in \[1, 4\] or None", "auto"),  # for a later release
+        ("mapping", "'linear', 'diagonal' or a map", "conic"),
+        ("mapping", "'linear', 'diagonal' or a map", maps.Diagonal),
+        ("mapping", "'linear', 'diagonal' or a map", np.eye(2)),
+        ("objective", "one of 'log', 'accuracy'", "loss"),
+        ("objective", "one of 'log', 'accuracy'", None),
+        ("init", "one of 'auto', 'identity'.*array of shape .*", "zeros"),
+        ("init", "one of 'auto', 'identity'.*array of shape .*", initialise.PCA),
+        ("init", r"an array of shape \(2, 4\)", np.ones((4, 2))),
+        ("init", "an array of finite numbers", [[np.nan] * 4] * 2),
+        ("init", "an array of numbers", [["a"] * 4] * 2),
+        ("solver", "a str among .*'lbfgs'.* or a solver such as .*", "newton"),
+        ("solver", "a str among .*'lbfgs'.* or a solver such as .*", solvers.LBFGS),
+        ("alpha", r"a float in \[0.0, inf\)", -1e-9),
+        ("alpha", r"a float in \[0.0, inf\)", np.inf),
+        ("alpha", r"a float in \[0.0, inf\)", "auto"),
+        ("scaling", "one of 'standard', 'global', None", "robust"),
+        ("scaling", "one of 'standard', 'global', None", True),
+        ("rule", "one of 'posterior', 'knn'", "nearest"),
+        ("n_neighbors", r"an int in \[1, inf\) or 'auto'", 0),
+        ("n_neighbors", r"an int in \[1, inf\) or 'auto'", None),
+        ("early_stopping", "True or False", "yes"),
+        ("early_stopping", "True or False", 1),
+        ("validation_fraction", r"a float in \(0.0, 1.0\)", 0.0),
+        ("validation_fraction", r"a float in \(0.0, 1.0\)", 1.0),
+        ("n_iter_no_change", r"an int in \[1, inf\)", 0),
+        ("max_iter", r"an int in \[1, inf\)", 0),
+        ("max_iter", r"an int in \[1, inf\)", 10.5),
+        ("tol", r"a float in \[0.0, inf\)", -1e-3),
+        ("tol", r"a float in \[0.0, inf\)", np.nan),
+        ("warm_start", "True or False", None),
+        ("random_state", r"an int in \[0, 4294967295\], .*", "seed"),
+        ("random_state", r"an int in \[0, 4294967295\], .*", np.random.default_rng(0)),
+        ("verbose", r"an int in \[0, inf\) or True or False", -1),
+    ],
+)
+def test_unknown_options_are_named(data, name, bound, value):
+    model = NCA(2).set_params(**{name: value})
+    with pytest.raises((ValueError, TypeError), match=LISTED.format(name, bound, "[^$]*")) as error:
+        model.fit(*data)
+    got = str(np.shape(value)) if "shape (2" in str(error.value) else repr(value)
+    if "array of" not in str(error.value) or "shape (2" in str(error.value):
+        assert f"Got {got} instead" in str(error.value)
+    assert not hasattr(model, "components_")
+
+
+@pytest.mark.parametrize(
+    "priors", ["equal", [0.5, 0.5], [0.5, 0.6, -0.1], [0, 0, 0], [np.nan, 0.5, 0.5], [[1, 1, 1]]]
+)
+def test_wrong_priors_are_refused(data, priors):
+    with pytest.raises(ValueError, match=r"'priors' parameter .*3.* probabilities.* Got"):
+        NCA(2, priors=priors).fit(*data)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.ones(35), r"sample_weight must have shape \(36,\). Got \(35,\) instead"),
+        (np.ones((36, 1)), r"sample_weight must have shape \(36,\). Got \(36, 1\) instead"),
+        (np.zeros(36), "sample_weight must not be zero for all rows"),
+        (-np.ones(36), "sample_weight must be finite and not negative"),
+        (np.full(36, np.nan), "sample_weight must be finite and not negative"),
+        (np.full(36, "heavy"), "sample_weight must be numbers"),
+        (np.repeat([1.0, 0.0], [12, 24]), "at least 2 classes. Got 1 class"),
+    ],
+)
+def test_wrong_weights_are_refused(data, weight, message):
+    with pytest.raises(ValueError, match=message):
+        NCA(2).fit(*data, sample_weight=weight)
+
+
+def test_a_start_must_fit_the_map(data):
+    X, y = data
+    with pytest.raises(ValueError, match=r"'init' .* must be diagonal for a diagonal map"):
+        NCA(mapping="diagonal", init=np.ones((4, 4))).fit(X, y)
+    with pytest.raises(ValueError, match=r"'init' .* must give weight to a column that varies"):
+        NCA(2, init=np.zeros((2, 4))).fit(X, y)
+    with pytest.raises(ValueError, match=r"'mapping' .* must have n_components=2. Got Linear"):
+        NCA(2, mapping=maps.Linear(3)).fit(X, y)
+    with pytest.raises(ValueError, match=r"'mapping' .* n_components=1..4. Got Linear"):
+        NCA(mapping=maps.Linear(5)).fit(X, y)
+    with pytest.raises(ValueError, match="'n_init' parameter of Random must be an int"):
+        initialise.Random(0)
+
+
+def test_early_stopping_needs_rows_to_spare(rng):
+    X, y = rng.normal(size=(8, 2)), np.repeat(np.arange(4), 2)
+    with pytest.raises(ValueError, match="early_stopping=True needs a class of at least 3"):
+        NCA(early_stopping=True).fit(X, y)
+
+
+# Whatever the table
+
+column = st.sampled_from(["normal", "constant", "copy", "tiny", "huge", "binary", "offset", "far"])
+
+
+def make_column(kind, rng, n, first, size):
+    if kind == "far":
+        return np.where(np.arange(n) == 0, 1e12, rng.normal(size=n))
+    return {
+        "normal": rng.normal(size=n),
+        "constant": np.full(n, rng.normal()),
+        "copy": first,
+        "tiny": rng.normal(size=n) / size,
+        "huge": size * rng.normal(size=n),
+        "binary": (np.arange(n) % 2).astype(float),
+        "offset": min(1e9, size**0.25) + rng.normal(size=n),
+    }[kind]
+
+
+@quiet
+@given(
+    kinds=st.lists(column, min_size=1, max_size=4),
+    sizes=st.lists(st.integers(1, 5), min_size=2, max_size=4),
+    seed=st.integers(0, 2**16),
+    mapping=st.sampled_from(["linear", "diagonal"]),
+    objective=st.sampled_from(["log", "accuracy"]),
+    scaling=st.sampled_from(["standard", "global", None]),
+    rule=st.sampled_from(["posterior", "knn"]),
+    alpha=st.sampled_from([0.0, 3e-3]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_no_result_is_ever_nan(kinds, sizes, seed, mapping, objective, scaling, rule, alpha, dtype):
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    first = rng.normal(size=len(y))
+    size = 1e15 if dtype == np.float32 else 1e150
+    X = np.stack([make_column(kind, rng, len(y), first, size) for kind in kinds], axis=1)
+    X = X.astype(dtype)
+    model = NCA(mapping=mapping, objective=objective, scaling=scaling, rule=rule, alpha=alpha)
+    model.set_params(max_iter=10, random_state=0)
+    if set(kinds) == {"constant"} or max(sizes) == 1:
+        with pytest.raises(ValueError, match=r"constant|at least 2"):
+            model.fit(X, y)
+        return
+    model.fit(X, y)
+    P = model.predict_proba(X)
+    assert np.isfinite(model.components_).all()
+    assert np.isfinite(P).all()
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    assert np.isfinite(model.objective_)
+    assert np.isfinite(model.effective_n_neighbors_).all()
