@@ -125,6 +125,7 @@ def test_a_long_constant_column_is_still_one(sparse):
     X = np.full((200_000, 1), 0.1)
     features = Features(sp.csr_matrix(X) if sparse else X, "standard")
     assert features.scale == [0]
+    np.testing.assert_allclose(features.shift, 0.1, rtol=1e-15)
     X[:100_000] += 1e-12  # and this is no constant
     features = Features(sp.csr_matrix(X) if sparse else X, "standard")
     np.testing.assert_allclose(features.scale, 2e12, rtol=1e-3)

@@ -278,7 +278,7 @@ def test_wide_basis_cut_short_is_not_singular(rng, monkeypatch):
 def test_wide_sparse_data_never_meet_a_square_matrix(rng):
     n, D = 60, 10_000  # D x D would be 800 MB
     y = np.arange(n) % 3
-    S = sparse.random_array((n, D), density=0.01, rng=np.random.default_rng(0), format="csr")
+    S = sparse.csr_array(np.where(rng.uniform(size=(n, D)) < 0.01, rng.uniform(size=(n, D)), 0.0))
     S = sparse.csr_array(S + sparse.csr_array((y[:, None] * (np.arange(D) < 40)).astype(float)))
 
     class Sparse:

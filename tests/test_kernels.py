@@ -107,10 +107,10 @@ def test_inner_loops_are_vectorised(kernel, itemsize, suffix):
     rounded = re.findall(rf"\bvr(?:ound|ndscale){suffix}\b.*%[yz]mm", code)
     degree = {4: 5, 8: 10}[itemsize]  # multiply-adds of one exponential
     # rint, one for each vector of exponentials: the sums and their rescaling; weights and factors
-    assert len(rounded) >= {"nca_stats_block": 3, "nca_grad_block": 2}[kernel]
+    assert len(rounded) >= {"nca_stats_block": 4, "nca_grad_block": 2}[kernel]
     assert len(packed) >= degree * len(rounded)
     minima = re.findall(rf"\bvmin{suffix}\b.*%[yz]mm", code)
-    assert minima
+    assert len(minima) >= 10  # with one of them left to Python's min: 7
 
 
 CACHE_CHECK = """

@@ -132,7 +132,7 @@ def test_held_out_rows_have_no_say_in_the_start(digits, init):
     y = np.random.RandomState(0).permutation(y)
     model = NCA(8, init=init, early_stopping=True, validation_fraction=0.5, max_iter=1,
                 random_state=0).fit(X, y)  # fmt: skip
-    assert model.history_["validation_score"][0] < -np.log(8)
+    assert model.history_["validation_score"][0] < -2.25  # guessing has -log(10) = -2.30
 
 
 @unfinished

@@ -285,8 +285,7 @@ def test_duplicates(rng, case, dtype):
 def test_far_outliers(rng, case, dtype, d):
     """A few rows a million away, alone or together: the others keep all their digits."""
     Z, y = points(rng, 300, d, 3, 2 / np.sqrt(d))
-    Z[:3] += 1e6 * np.array([[1.0], [-1.0], [1.0]])
-    Z[3] -= 1e6
+    Z[:4] += 1e6 * np.array([[1.0], [-1.0], [2.0], [1.0]])
     Z = Z.astype(dtype)
     rows = {"queries": np.arange(4, 300)}
     tolerance = 1e-5 if dtype == np.float32 else 1e-10

@@ -34,10 +34,12 @@ def coefficients(degree: int, n_nodes: int = 400, rounds: int = 60) -> np.ndarra
         value = value * ln2 / k
         taylor.append(float(value))
     exact = [exp2_exact(x) for x in nodes]
-    remainder = np.array([
-        float((e - sum(Fraction(c) * Fraction(x) ** k for k, c in enumerate(taylor))) / e)
-        for x, e in zip(nodes, exact, strict=True)
-    ])
+    remainder = np.array(
+        [
+            float((e - sum(Fraction(c) * Fraction(x) ** k for k, c in enumerate(taylor))) / e)
+            for x, e in zip(nodes, exact, strict=True)
+        ]
+    )
     basis = np.vander(nodes, degree + 1, increasing=True)[:, 1:] / np.exp2(nodes)[:, None]
     weight = np.ones(n_nodes)
     for _ in range(rounds):

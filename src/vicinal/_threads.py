@@ -69,7 +69,9 @@ def _limit_blas() -> Any:
 @functools.cache
 def _pool(pid: int) -> ThreadPoolExecutor:
     # keyed by process: threads do not survive a fork
-    return ThreadPoolExecutor(max_workers=max(1, _cores_and_openmp()[0]), thread_name_prefix="vicinal")
+    return ThreadPoolExecutor(
+        max_workers=max(1, _cores_and_openmp()[0]), thread_name_prefix="vicinal"
+    )
 
 
 def run(function: Callable[[Any, int], None], tasks: Sequence[Any], threads: int) -> None:

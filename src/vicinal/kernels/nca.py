@@ -148,9 +148,7 @@ def _stats_tile(Zq, Zr, D, i0, j0, vq, vr, self_pos, mq, sq, mr, sr, a, b, c, e,
 
 
 @kernel
-def nca_stats_block(
-    Zq, Zr, D, vq, vr, own, self_pos, mq, sq, mr, sr, i0, i1, j0, j1, mirror, work
-):
+def nca_stats_block(Zq, Zr, D, vq, vr, own, self_pos, mq, sq, mr, sr, i0, i1, j0, j1, mirror, work):
     """Minima and shifted sums of queries i0:i1 over references j0:j1 (and back, if mirror).
 
     Parameters
