@@ -67,10 +67,10 @@ def evaluate(model, X_train, X_test, y_train, y_test):
     return [*accuracy, seconds], Z_test
 
 
-def compare(name, data, n_splits):
+def compare(name, data, n_splits, first_seed):
     """Print the rows of one data set; return the 2-D panels of the first split, and its labels."""
     splits = []
-    for seed in range(n_splits):
+    for seed in range(first_seed, first_seed + n_splits):
         X_train, X_test, y_train, y_test = train_test_split(
             data.data, data.target, test_size=0.3, stratify=data.target, random_state=seed
         )
@@ -107,11 +107,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two splits of wine, nothing else")
     parser.add_argument("--picture", type=Path, default=Path("demo", "before_after.png"))
+    parser.add_argument("--seed", type=int, default=0, help="of the first split")
+    parser.add_argument("--splits", type=int, default=1, help="of digits; ten times as many of wine")
     options = parser.parse_args()
     # 540 test rows either way: ten splits of the small data, one of the large
-    data = [("wine", load_wine(), 2 if options.quick else 10)]
+    data = [("wine", load_wine(), 2 if options.quick else 10 * options.splits)]
     if not options.quick:
-        data.append(("digits", load_digits(), 1))
+        data.append(("digits", load_digits(), options.splits))
 
     start = time.perf_counter()
     print("Compiling, on first use only ...", flush=True)
@@ -120,7 +122,7 @@ def main():
     print(f"... {time.perf_counter() - start:.1f} s\n")
 
     print(HEAD.format("data", "method", "d", "1-NN", "5-NN", "posterior", "seconds"))
-    pictures = [compare(*each) for each in data]
+    pictures = [compare(*each, options.seed) for each in data]
     counts = " and ".join(f"{n} split{'s' * (n > 1)} of {name}" for name, _, n in data)
     print(f"\nAccuracy on the test rows ({counts}) and seconds to learn, by rank d.")
     print("Only NCA learns a scale; the posterior of the others is at the one best in training.")

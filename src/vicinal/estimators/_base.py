@@ -115,7 +115,7 @@ class NeighbourMetric(
             report = IterationReporter(
                 self,
                 *given,
-                max_iter=(self.max_iter + 1) * getattr(parts.start, "n_init", 1),
+                max_iter=self.max_iter * getattr(parts.start, "n_init", 1),
                 reconstruction_attributes=lambda info: self._attributes(info, X, problem),
                 metadata=None if sample_weight is None else {"sample_weight": sample_weight},
             )
@@ -283,7 +283,8 @@ class NeighbourMetric(
                 tol=max(self.tol, 1e-5) if single else self.tol,
                 monitor=None if problem.held_out is None else fun.validation_score,
                 n_iter_no_change=self.n_iter_no_change,
-                on_iteration=lambda info: self._tell(info) or report(info),
+                # the start is iteration 0: nothing to report of it
+                on_iteration=lambda info: self._tell(info) or (info.iteration > 0 and report(info)),
             )
             past += result.n_iter
             result.n_iter = past
