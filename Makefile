@@ -46,8 +46,8 @@ format: $(VENV)/.lint ## sort the imports and lay out the code
 	$(VENV)/bin/ruff check --fix-only
 	$(VENV)/bin/ruff format
 
-bench: $(VENV)/.test ## measure speed and memory beside other libraries
-	$(VENV)/bin/python benchmarks/nca_speed.py
+bench: $(VENV)/.bench ## measure speed and memory beside other libraries
+	$(VENV)/bin/python benchmarks/nca_speed.py $(ARGS)
 
 clean: ## remove all that make, the tests and the tools have written
 	rm -rf $(VENV) $(OLDEST) .bench-env build demo dist htmlcov .coverage .hypothesis
@@ -64,7 +64,8 @@ $(VENV)/pyvenv.cfg:
 $(VENV)/.demo: EXTRAS := plot,progress
 $(VENV)/.test: EXTRAS := test
 $(VENV)/.lint: EXTRAS := dev
-$(VENV)/.demo $(VENV)/.test $(VENV)/.lint: $(META) $(VENV)/pyvenv.cfg
+$(VENV)/.bench: EXTRAS := bench,test
+$(VENV)/.demo $(VENV)/.test $(VENV)/.lint $(VENV)/.bench: $(META) $(VENV)/pyvenv.cfg
 	@echo "Installing vicinal[$(EXTRAS)] into $(VENV)"
 	@$(VENV)/bin/python $(PIP) install --editable ".[$(EXTRAS)]"
 	@touch $@

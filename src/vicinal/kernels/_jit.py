@@ -47,7 +47,7 @@ def _exp2_ir(builder: Any, x: Any, single: bool) -> Any:
     """2**x as fifteen instructions without a branch, which the loop vectoriser takes as they are.
 
     x = n + r with n the nearest integer; 2**r by a polynomial; n is added to the exponent bits.
-    Below 2**-100 (float32) or 2**-900 the result stays there rather than fall to 0: products with
+    Below 2**-80 (float32) or 2**-700 the result stays there rather than fall to 0: products with
     it are then still normal numbers, and denormal ones are several times slower.
     """
     real = x.type
@@ -61,7 +61,7 @@ def _exp2_ir(builder: Any, x: Any, single: bool) -> Any:
     binary = ir.FunctionType(real, [real, real])
     rint = builder.module.declare_intrinsic("llvm.rint", [real], unary)
     maxnum = builder.module.declare_intrinsic("llvm.maxnum", [real], binary)
-    x = builder.call(maxnum, [x, const(-100.0 if single else -900.0)])
+    x = builder.call(maxnum, [x, const(-80.0 if single else -700.0)])
     n = builder.call(rint, [x])
     r = builder.fsub(x, n)
     coefficients = _EXP2_32 if single else _EXP2_64
@@ -112,9 +112,9 @@ def _multiply_add(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 if config.DISABLE_JIT:  # the same functions as plain Python, for `make test-nojit`
 
     def exp2(x: Any) -> Any:
-        """2**x, never below 2**-100 or 2**-900."""
+        """2**x, never below 2**-80 or 2**-700."""
         dtype = np.result_type(x)
-        return np.exp2(np.maximum(x, dtype.type(-100 if dtype.itemsize == 4 else -900)))
+        return np.exp2(np.maximum(x, dtype.type(-80 if dtype.itemsize == 4 else -700)))
 
     def multiply_add(a: Any, b: Any, c: Any) -> Any:
         """a * b + c."""

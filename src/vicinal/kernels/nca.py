@@ -26,10 +26,11 @@ ROWS = 32  # queries to a tile (a multiple of 4: gradients are summed four queri
 GRAD_WIDTH = 384
 WIDTH = 768  # references to a tile: one row of the tile is 1 or 2 KiB and stays in L1
 # Powers of two, for float32 and float64: shifts in a tile may spread by _SPREAD, and the common
-# shift is at most _ROOM above the smallest of them, so that a term stays below 2**_ROOM while what
-# exp2 puts in place of a vanishing one is less than 2**(_SPREAD - _ROOM - 100) of any sum.
-_SPREAD = (130, 1200)
-_ROOM = (90, 800)  # under 100 and 900: a factor 2**(m - shift) must not meet the floor of exp2
+# shift is at most _ROOM above the smallest of them.  A term is then below 2**_ROOM, what exp2 puts
+# in place of a vanishing one is less than 2**(_SPREAD - _ROOM - 80) of any sum, and its product
+# with a row's factor of 2**-_ROOM or more is no denormal number, which would be slow.
+_SPREAD = (60, 600)
+_ROOM = (20, 200)
 
 
 def workspace(d, dtype):
