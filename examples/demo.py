@@ -108,7 +108,9 @@ def main():
     parser.add_argument("--quick", action="store_true", help="two splits of wine, nothing else")
     parser.add_argument("--picture", type=Path, default=Path("demo", "before_after.png"))
     parser.add_argument("--seed", type=int, default=0, help="of the first split")
-    parser.add_argument("--splits", type=int, default=1, help="of digits; ten times as many of wine")
+    parser.add_argument(
+        "--splits", type=int, default=1, help="of digits; ten times as many of wine"
+    )
     options = parser.parse_args()
     # 540 test rows either way: ten splits of the small data, one of the large
     data = [("wine", load_wine(), 2 if options.quick else 10 * options.splits)]

@@ -269,6 +269,24 @@ def test_callbacks_watch_stop_and_save(wine, tmp_path):
 
 
 @needs_callbacks
+def test_a_checkpoint_goes_on_to_the_same_bits(wine, tmp_path):
+    X, y = wine
+    path = tmp_path / "nca.joblib"
+    model = NCA(2, random_state=0, max_iter=9, tol=0, warm_start=True)
+    with pytest.warns(ConvergenceWarning):
+        whole = clone(model).fit(X, y)
+    model.set_callbacks(Checkpoint(path, every=4), Interrupting(6, RuntimeError("a power cut")))
+    with pytest.raises(RuntimeError, match="a power cut"):
+        model.fit(X, y)
+    saved = Checkpoint.load(path)
+    assert saved.n_iter_ == 4
+    with pytest.warns(ConvergenceWarning):
+        saved.set_params(max_iter=5).fit(X, y)
+    np.testing.assert_array_equal(saved.components_, whole.components_)
+    assert saved.history_["loss"] == whole.history_["loss"]
+
+
+@needs_callbacks
 def test_a_checkpoint_is_a_fitted_estimator(wine, tmp_path):
     X, y = wine
     path = tmp_path / "nca.joblib"

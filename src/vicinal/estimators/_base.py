@@ -39,7 +39,7 @@ from vicinal.targets import Labels
 __all__ = ["NeighbourMetric"]
 
 _DEFAULT_COMPONENTS = 32
-_SINGLE_FROM = 3000  # training rows from which travelling in float32 pays for compiling it
+_SINGLE_FROM = 1000  # training rows from which travelling in float32 pays for compiling it
 _START_ROWS = 1000  # rows that choose the scale of a start
 
 _ADVICE = {
@@ -70,6 +70,14 @@ class _Memory(NamedTuple):
     scale: Array
     single: bool
     result: Result
+
+
+class _Told(NamedTuple):
+    """What the callbacks are told of: an iteration, and the precision it was made in."""
+
+    history: dict[str, list]
+    info: solvers.Iteration
+    single: bool
 
 
 class NeighbourMetric(
@@ -116,7 +124,7 @@ class NeighbourMetric(
                 self,
                 *given,
                 max_iter=self.max_iter * getattr(parts.start, "n_init", 1),
-                reconstruction_attributes=lambda info: self._attributes(info, X, problem),
+                reconstruction_attributes=lambda told: self._attributes(told, X, problem, parts),
                 metadata=None if sample_weight is None else {"sample_weight": sample_weight},
             )
             result, single = self._learn(problem, parts, rng, report)
@@ -283,8 +291,7 @@ class NeighbourMetric(
                 tol=max(self.tol, 1e-5) if single else self.tol,
                 monitor=None if problem.held_out is None else fun.validation_score,
                 n_iter_no_change=self.n_iter_no_change,
-                # the start is iteration 0: nothing to report of it
-                on_iteration=lambda info: self._tell(info) or (info.iteration > 0 and report(info)),
+                on_iteration=lambda info, single=single: self._tell(info, single, report),
             )
             past += result.n_iter
             result.n_iter = past
@@ -299,23 +306,35 @@ class NeighbourMetric(
                 return result, single
             single, theta, history = False, None, result.history
 
-    def _tell(self, info: Any) -> bool:
+    def _tell(self, info: solvers.Iteration, single: bool, report: IterationReporter) -> bool:
+        """Print and report an iteration; whether a callback asks to stop."""
         if self.verbose:
             score = "" if np.isnan(info.validation_score) else f" {info.validation_score:12.6f}"
             print(
                 f"[{type(self).__name__}] {info.iteration:5d} {info.loss:14.8f} "
                 f"{info.grad_norm:10.2e}{score} {info.seconds:9.2f}s"
             )
-        return False
+        # the start is iteration 0: callbacks count from 1
+        return info.iteration > 0 and report(_Told(info.history, info, single))
 
-    def _attributes(self, info: Any, X: Any, problem: Problem) -> dict[str, Any]:
-        """Fitted attributes as if the fit had stopped at ``info``."""
+    def _attributes(self, told: _Told, X: Any, problem: Problem, parts: _Parts) -> dict[str, Any]:
+        """Fitted attributes as if the fit had stopped at this iteration."""
+        info = told.info
         copy = type(self)(**self.get_params(deep=False))
         copy._store(X, problem, info.theta)
         names = ("classes_", "n_features_in_", "feature_names_in_")
-        known = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        learnt = {name: getattr(copy, name) for name in ("components_", "_shift", "_rules")}
-        return known | learnt | {"n_iter_": max(1, info.iteration), "objective_": info.loss}
+        attributes = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        attributes |= {name: getattr(copy, name) for name in ("components_", "_shift", "_rules")}
+        attributes |= {"n_iter_": max(1, info.iteration), "objective_": info.loss}
+        if self.warm_start:  # a checkpoint goes on as if it had never been cut
+            history = {key: list(entries) for key, entries in info.history.items()}
+            result = Result(
+                info.theta, info.loss, info.iteration, False, "max_iter", info.state, history
+            )
+            attributes["_memory"] = _Memory(
+                parts.solver, parts.mapping, problem.X.scale, told.single, result
+            )
+        return attributes
 
     def _store(self, X: Any, problem: Problem, theta: Array) -> None:
         features = problem.X

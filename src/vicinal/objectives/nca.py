@@ -92,7 +92,8 @@ def nca(
     reference_rows = reference_rows[order]
     position = np.full(len(Z), -1)
     position[reference_rows] = np.arange(len(reference_rows))
-    if np.array_equal(np.sort(query_rows), np.sort(reference_rows)):
+    everything = len(query_rows) == len(reference_rows) == len(Z)
+    if everything or np.array_equal(np.sort(query_rows), np.sort(reference_rows)):
         Q, query_rows = R, reference_rows
     else:
         Q, order = _tiles.side(Z[query_rows], labels.codes[query_rows], mass[query_rows], centre)

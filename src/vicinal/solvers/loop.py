@@ -24,7 +24,7 @@ _KEYS = ("iteration", "loss", "grad_norm", "validation_score", "seconds", "n_eva
 
 
 class Iteration(NamedTuple):
-    """What ``on_iteration`` is told: the newest row of the history, theta, and the history."""
+    """What ``on_iteration`` is told: the newest row of the history, theta, history and state."""
 
     iteration: int
     theta: Array
@@ -33,6 +33,7 @@ class Iteration(NamedTuple):
     validation_score: float
     seconds: float
     history: dict[str, list]
+    state: Any
 
 
 class _Best(NamedTuple):
@@ -114,9 +115,8 @@ class _Run:
         self._compare(state, score)
         self.state = state
         if self.on_iteration is not None:
-            info = Iteration(
-                self.iteration, state.theta, state.value, grad_norm, score, seconds, self.history
-            )
+            row = (self.iteration, state.theta, state.value, grad_norm, score, seconds)
+            info = Iteration(*row, self.history, state)
             self.told_to_stop = bool(self.on_iteration(info))
 
     def _compare(self, state: Any, score: float) -> None:
