@@ -6,6 +6,7 @@ A method is a subclass with its parameters and ``_objective()``; see ``nca.py``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -291,7 +292,7 @@ class NeighbourMetric(
                 tol=max(self.tol, 1e-5) if single else self.tol,
                 monitor=None if problem.held_out is None else fun.validation_score,
                 n_iter_no_change=self.n_iter_no_change,
-                on_iteration=lambda info, single=single: self._tell(info, single, report),
+                on_iteration=partial(self._tell, single=single, report=report),
             )
             past += result.n_iter
             result.n_iter = past
