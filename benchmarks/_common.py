@@ -64,6 +64,10 @@ def clock(function: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
+#: seconds: OpenBLAS threads of the contender before keep a core busy for some tens of milliseconds
+_REST = 0.15
+
+
 def take_turns(
     contenders: dict[str, Callable[[], Any]],
     repeats: int = 5,
@@ -95,6 +99,7 @@ def take_turns(
     for _ in range(repeats):
         for name, function in contenders.items():
             if sum(samples[name]) < budget and len(samples[name]) < repeats:
+                time.sleep(_REST)
                 samples[name].append(clock(function))
     return {name: Times(tuple(values)) for name, values in samples.items()}
 
