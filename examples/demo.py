@@ -12,10 +12,8 @@ import numpy as np
 from sklearn.datasets import load_digits, load_wine
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis as LDA
-from sklearn.feature_selection import VarianceThreshold
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from vicinal import NCA, RCA
@@ -69,13 +67,18 @@ def evaluate(model, X_train, X_test, y_train, y_test):
 
 def compare(name, data, n_splits, first_seed):
     """Print the rows of one data set; return the 2-D panels of the first split, and its labels."""
-    splits = []
-    for seed in range(first_seed, first_seed + n_splits):
-        X_train, X_test, y_train, y_test = train_test_split(
-            data.data, data.target, test_size=0.3, stratify=data.target, random_state=seed
+    raw = [
+        train_test_split(
+            data.data, data.target, test_size=0.3, stratify=data.target, random_state=s
         )
-        columns = make_pipeline(VarianceThreshold(), StandardScaler()).fit(X_train)
-        splits.append((columns.transform(X_train), columns.transform(X_test), y_train, y_test))
+        for s in range(first_seed, first_seed + n_splits)
+    ]
+    varies = np.all([X_train.std(axis=0) > 0 for X_train, *_ in raw], axis=0)
+    splits = []
+    for X_train, X_test, y_train, y_test in raw:
+        columns = StandardScaler().fit(X_train[:, varies])
+        X_train, X_test = (columns.transform(X[:, varies]) for X in (X_train, X_test))
+        splits.append((X_train, X_test, y_train, y_test))
     panels = {}
     for method, rank, model in methods(splits[0][0].shape[1], len(data.target_names)):
         results = [evaluate(model, *split) for split in splits]
