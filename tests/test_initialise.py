@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from starts_common import PARTS, SPECTRAL, Rows, plain_scatter, projector
 
 from vicinal.initialise import (
     LDA,
@@ -24,33 +25,6 @@ from vicinal.initialise import (
     spectral,
 )
 
-SPECTRAL = [PCA(), PCA(whiten=False), Whiten(), LDA(), RCA(), Auto()]
-PARTS = [Identity(), Random(), *SPECTRAL]
-
-
-class Rows:
-    """The least a start needs to know of the data: centred and scaled rows in blocks."""
-
-    def __init__(self, X, block_size=64, scaling=True):
-        X = np.asarray(X, dtype=np.float64)
-        constant = np.ptp(X, axis=0) == 0
-        X = X - X.mean(axis=0)
-        X[:, constant] = 0.0
-        if scaling:
-            X = X / np.where(constant, 1.0, X.std(axis=0))
-        self.X, self.shape, self.block_size = X, X.shape, block_size
-
-    def blocks(self):
-        for start in range(0, len(self.X), self.block_size):
-            rows = slice(start, min(start + self.block_size, len(self.X)))
-            yield rows, self.X[rows]
-
-    def matmul(self, B):
-        return self.X @ B
-
-    def rmatmul(self, V):
-        return self.X.T @ V
-
 
 @pytest.fixture
 def rng():
@@ -61,24 +35,6 @@ def rng():
 def clean(request):
     X, y = request.param(return_X_y=True)
     return Rows(X), y
-
-
-def plain_scatter(X, y, v=None):
-    """S and S_W, term by term."""
-    v = np.ones(len(X)) if v is None else v
-    mean = np.average(X, axis=0, weights=v)
-    S = sum(w * np.outer(x - mean, x - mean) for x, w in zip(X, v, strict=True))
-    S_W = np.zeros_like(S)
-    for c in np.unique(y):
-        mean_c = np.average(X[y == c], axis=0, weights=v[y == c])
-        for x, w in zip(X[y == c], v[y == c], strict=True):
-            S_W += w * np.outer(x - mean_c, x - mean_c)
-    return S / v.sum(), S_W / v.sum()
-
-
-def projector(A):
-    """Orthogonal projector onto the row space."""
-    return np.linalg.pinv(A) @ A
 
 
 # Scatter
