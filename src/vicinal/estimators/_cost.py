@@ -12,7 +12,7 @@ from vicinal._threads import n_threads
 __all__ = ["Cost", "exact_cost"]
 
 # Nanoseconds per pair and thread, fixed and per dimension, both passes; and per entry of X and
-# dimension. Measured with benchmarks/nca_speed.py on a 2.4 GHz AVX2 machine: a rough guide.
+# dimension. Rough, for an AVX2 machine; benchmarks/nca_speed.py measures the real thing.
 _PAIR = {4: (1.4, 0.25), 8: (2.6, 0.4)}
 _PRODUCT = 0.15
 

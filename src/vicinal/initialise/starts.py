@@ -261,11 +261,9 @@ class RCA:
 class Auto:
     """`RCA` with "oas" shrinkage; plain `PCA` where no class has two rows, or there is only one.
 
-    Shrunk by [Chen2010], S_W is of use however few the rows.  Measured on the starts alone (1-NN
-    test accuracy, ten splits each of digits, wine and breast cancer, 0.5 to 5 training rows a
-    column, d = 2, 8 and D): above PCA in 49 of 54 cells, the other five being breast cancer at
-    d = D; and up to 0.16 above unshrunk RCA just past n = D, where S_W is barely regular and no
-    warning shows.  Classes of one or two rows do no harm, since all classes share one S_W.
+    Shrunk by [Chen2010], S_W is of use however few the rows: just past n = D it is barely regular,
+    and unshrunk it would overrate the directions that happen to vary least, with no warning.
+    Classes of one or two rows do no harm, since all classes share one S_W.
     """
 
     def choose(self, X: Rows, codes: Array | None, n_components: int) -> RCA | PCA:

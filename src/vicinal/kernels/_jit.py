@@ -44,7 +44,7 @@ _EXP2_64 = (
 
 
 def _exp2_ir(builder: Any, x: Any, single: bool) -> Any:
-    """2**x as fifteen instructions without a branch, which the loop vectoriser takes as they are.
+    """2**x without a branch, in operations that the loop vectoriser takes as they are.
 
     x = n + r with n the nearest integer; 2**r by a polynomial; n is added to the exponent bits.
     Below 2**-80 (float32) or 2**-700 the result stays there rather than fall to 0: products with

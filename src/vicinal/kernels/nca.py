@@ -23,8 +23,10 @@ from vicinal.kernels._jit import exp2, helper, kernel, maximum, minimum, multipl
 __all__ = ["ROWS", "WIDTH", "nca_energy_block", "nca_grad_block", "nca_stats_block", "workspace"]
 
 ROWS = 32  # queries to a tile (a multiple of 4: gradients are summed four queries at a time)
+# References to a tile.  Short loops are mostly overhead; in the second pass four rows of weights
+# and a row each of points and gradient should stay in the first-level cache as well.
+WIDTH = 768
 GRAD_WIDTH = 384
-WIDTH = 768  # references to a tile: one row of the tile is 1 or 2 KiB and stays in L1
 # Powers of two, for float32 and float64: shifts in a tile may spread by _SPREAD, and the common
 # shift is at most _ROOM above the smallest of them.  A term is then below 2**_ROOM, what exp2 puts
 # in place of a vanishing one is less than 2**(_SPREAD - _ROOM - 80) of any sum, and its product
