@@ -1,0 +1,1 @@
+"""The papers' tables and figures, computed anew: ``python benchmarks/reproduce NAME``."""

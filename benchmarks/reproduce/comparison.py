@@ -1,0 +1,95 @@
+"""The comparison that Goldberger et al. section 6 leave open: f or g, and all that goes with it.
+
+Two stages, both inside the training rows of the splits that ``defaults`` tests on: 70 % of the
+rows are training rows; 70 % of *those* are learnt from, and the rest are judged on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reproduce.experiment import Done, Experiment, Job
+from reproduce import protocol
+from reproduce.protocol import SMALL, knn, stratified
+
+OBJECTIVES = ("log", "accuracy")
+SCALINGS = ("standard", "global", None)
+STARTS = ("auto", "identity", "random", "pca", "whiten", "lda", "rca")
+ALPHAS = (0.0, 3e-3, 1e-2)
+PATH = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+RANKS = ("2", "full")
+
+
+def jobs(splits: int | None) -> Iterator[Job]:
+    """Every combination of set, split, rank, scaling and start; the rest within the job."""
+    for split, name, d, scaling, start in product(
+        range(splits or 3), SMALL, RANKS, SCALINGS, STARTS
+    ):
+        yield {"data": name, "split": split, "d": d, "scaling": scaling, "init": start}
+
+
+def path_jobs(splits: int | None) -> Iterator[Job]:
+    """A finer path of alpha, at the scaling and start that the first stage chose."""
+    for split, name, d in product(range(splits or 20), SMALL, RANKS):
+        yield {"data": name, "split": split, "d": d}
+
+
+def compare(data: str, split: int, d: str, scaling: str | None, init: str) -> dict[str, Any]:
+    """Held-out scores of both objectives, with and without alpha and early stopping."""
+    return {
+        f"{objective} {alpha} {early}": held_out_scores(
+            data, split, d,
+            scaling=scaling, init=init, objective=objective, alpha=alpha, early_stopping=early,
+        )
+        for objective, alpha, early in product(OBJECTIVES, ALPHAS, (False, True))
+    }  # fmt: skip
+
+
+def compare_alphas(data: str, split: int, d: str) -> dict[str, Any]:
+    """Held-out scores of both objectives along the path."""
+    return {
+        f"{objective} {alpha}": held_out_scores(
+            data, split, d, objective=objective, alpha=alpha
+        )
+        for objective, alpha in product(OBJECTIVES, PATH)
+    }
+
+
+def held_out_scores(name: str, split: int, d: str, **parameters: Any) -> dict[str, float]:
+    """Learn on 70 % of the training rows of a split, judge on their other 30 %."""
+    from vicinal import NCA
+
+    X, y = protocol.data(name)
+    outer, _ = stratified(y, split)
+    train, judge = stratified(y, split, outer)
+    rank = min(2, X.shape[1]) if d == "2" else X.shape[1]
+    model = NCA(rank, random_state=split, **parameters).fit(X[train], y[train])
+    P = model.predict_proba(X[judge])
+    column = np.searchsorted(model.classes_, y[judge])
+    known = column < len(model.classes_)
+    known[known] = model.classes_[column[known]] == y[judge][known]
+    likelihood = np.full(len(judge), 1e-10)
+    likelihood[known] = P[known, column[known]]
+    Z, Z_judge = model.transform(X[train]), model.transform(X[judge])
+    return {
+        "posterior": float(np.mean(model.classes_[P.argmax(axis=1)] == y[judge])),
+        "1-NN": knn(Z, y[train], Z_judge, y[judge], 1),
+        "5-NN": knn(Z, y[train], Z_judge, y[judge], 5),
+        "log": float(np.mean(np.log(np.maximum(likelihood, 1e-10)))),
+        "iterations": float(model.n_iter_),
+    }
+
+
+def report(done: list[Done], folder: Path) -> str:
+    return ""
+
+
+EXPERIMENTS = (
+    Experiment("objectives", "The two objectives compared", jobs, compare, report),
+    Experiment("alpha", "The weight of the penalty", path_jobs, compare_alphas, report),
+)

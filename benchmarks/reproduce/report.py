@@ -1,0 +1,45 @@
+"""Markdown and pictures: tables with the paper's figure beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reproduce.protocol import Summary
+
+__all__ = ["Published", "picture", "table", "verdict"]
+
+
+class Published(NamedTuple):
+    """A figure of a paper, in per cent, and its standard error (0 where none is given)."""
+
+    mean: float
+    error: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.mean:g} ± {self.error:g}" if self.error else f"{self.mean:g}"
+
+
+def verdict(ours: Summary, paper: Published) -> str:
+    """How many standard errors of the difference we are above the paper; bold below -3."""
+    error = (ours.error**2 + paper.error**2) ** 0.5
+    if error == 0.0:
+        return f"{ours.mean - paper.mean:+.1f} points"
+    z = (ours.mean - paper.mean) / error
+    return f"**{z:+.1f} SE**" if z < -3.0 else f"{z:+.1f} SE"
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A markdown table."""
+    header = list(header)
+    lines = [f"| {' | '.join(header)} |", f"|{'|'.join(['---'] * len(header))}|"]
+    lines += [f"| {' | '.join('' if cell is None else str(cell) for cell in row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def picture(figure: Any, folder: Path, name: str, words: str) -> str:
+    """Write a Matplotlib figure beside the report; the markdown that shows it."""
+    path = folder / f"{name}.png"
+    figure.savefig(path, dpi=90, metadata={"Software": None})
+    return f"![{words}]({path.name})"

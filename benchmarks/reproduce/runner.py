@@ -1,0 +1,166 @@
+"""Run the jobs of an experiment on all cores, keep what is finished, write the report.
+
+Every finished job is a line of JSON in the store.  A second run takes up where the first was
+stopped; a change of the library's code (comments and docstrings aside) or of the job's own
+function makes old lines invalid.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import hashlib
+import inspect
+import json
+import multiprocessing
+import os
+import platform
+import sys
+import textwrap
+import time
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from reproduce.experiment import Done, Experiment, Job
+
+__all__ = ["RESULTS", "STORE", "run"]
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results"
+STORE = ROOT / "benchmarks" / ".store"
+
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def run(experiment: Experiment, options: Any) -> None:
+    """Do what is left to do, then write ``NAME.md`` (and its pictures)."""
+    jobs = list(experiment.jobs(options.splits))
+    if options.sets:
+        jobs = [job for job in jobs if job.get("data", options.sets[0]) in options.sets]
+    store = _Store(options.store / f"{experiment.name}.jsonl", _code(experiment), options.reuse)
+    missing = [job for job in jobs if store.get(job) is None]
+    _say(experiment.name, f"{len(jobs)} jobs, {len(jobs) - len(missing)} of them done before")
+    for done in _finish(experiment, missing, options.jobs):
+        store.add(done)
+    options.output.mkdir(parents=True, exist_ok=True)
+    results = [store.get(job) for job in jobs]
+    body = experiment.report([done for done in results if done is not None], options.output)
+    path = options.output / f"{experiment.name}.md"
+    path.write_text(f"# {experiment.title}\n\n{body}\n\n{_facts(experiment, results)}\n", "utf-8")
+    _say(experiment.name, f"wrote {path.name}")
+
+
+def _finish(experiment: Experiment, jobs: list[Job], workers: int | None) -> Iterator[Done]:
+    """Results as they come; Ctrl-C loses only the jobs under way."""
+    if not jobs:
+        return
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if experiment.threads is None:
+        workers, threads = 1, cores
+    else:
+        workers, threads = workers or cores, experiment.threads
+    # read by the libraries of a new process when they are first imported
+    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))
+    began, told = time.perf_counter(), 0.0
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context) as pool:
+        futures = {pool.submit(_timed, experiment.work, job): job for job in jobs}
+        try:
+            for count, future in enumerate(as_completed(futures), 1):
+                result, seconds = future.result()
+                yield Done(futures[future], result, seconds)
+                passed = time.perf_counter() - began
+                if passed - told > 10 or count == len(jobs):
+                    told, left = passed, passed / count * (len(jobs) - count)
+                    _say(experiment.name, f"{count}/{len(jobs)}, {passed:.0f} s, {left:.0f} s left")
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _timed(work: Any, job: Job) -> tuple[dict[str, Any], float]:
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        # classes of one row, singular scatters, max_iter: each is part of the papers' protocols
+        warnings.simplefilter("ignore")
+        result = work(**job)
+    return result, time.perf_counter() - began
+
+
+class _Store:
+    """Finished jobs, one a line; the last line of a job counts."""
+
+    def __init__(self, path: Path, code: str, reuse: bool) -> None:
+        self.path, self.code = path, code
+        self.lines: dict[str, Done] = {}
+        if not path.exists():
+            return
+        for line in path.read_text("utf-8").splitlines():
+            try:
+                entry = json.loads(line)
+            except json.JSONDecodeError:  # cut short by a kill
+                continue
+            if reuse or entry["code"] == code:
+                done = Done(entry["job"], entry["result"], entry["seconds"])
+                self.lines[_key(done.job)] = done
+
+    def get(self, job: Job) -> Done | None:
+        return self.lines.get(_key(job))
+
+    def add(self, done: Done) -> None:
+        self.lines[_key(done.job)] = done
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"code": self.code, **done._asdict()}) + "\n")
+
+
+def _key(job: Job) -> str:
+    return json.dumps(job, sort_keys=True)
+
+
+def _code(experiment: Experiment) -> str:
+    """A digest of all that decides about a result: the library, and the work of the job."""
+    digest = hashlib.sha256()
+    for path in sorted((ROOT / "src" / "vicinal").rglob("*.py")):
+        digest.update(_bare(path.read_text("utf-8")).encode())
+    digest.update(_bare(textwrap.dedent(inspect.getsource(experiment.work))).encode())
+    return digest.hexdigest()[:12]
+
+
+def _bare(source: str) -> str:
+    """The code of a module without comments and docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        if documented and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return ast.dump(tree)
+
+
+def _facts(experiment: Experiment, results: list[Done | None]) -> str:
+    import numpy
+    import scipy
+    import sklearn
+
+    import vicinal
+
+    done = [each for each in results if each is not None]
+    hours = sum(each.seconds for each in done) / 3600
+    missing = len(results) - len(done)
+    return "\n".join(
+        [
+            "---",
+            f"`python benchmarks/reproduce {experiment.name}`, {len(done)} jobs, "
+            f"{hours:.2f} core hours{f', {missing} jobs missing' if missing else ''}; "
+            f"{datetime.date.today().isoformat()}, vicinal {vicinal.__version__}, "
+            f"scikit-learn {sklearn.__version__}, NumPy {numpy.__version__}, "
+            f"SciPy {scipy.__version__}, Python {platform.python_version()}.",
+        ]
+    )
+
+
+def _say(name: str, words: str) -> None:
+    print(f"[{name}] {words}", file=sys.stderr, flush=True)
