@@ -12,6 +12,7 @@ __all__ = [
     "NCA",
     "RCA",
     "callbacks",
+    "datasets",
     "initialise",
     "maps",
     "objectives",
@@ -27,7 +28,16 @@ _HOMES = {
 }
 
 if _TYPE_CHECKING:
-    from vicinal import callbacks, initialise, maps, objectives, plotting, solvers, targets
+    from vicinal import (
+        callbacks,
+        datasets,
+        initialise,
+        maps,
+        objectives,
+        plotting,
+        solvers,
+        targets,
+    )
     from vicinal.estimators.nca import NCA
     from vicinal.estimators.rca import RCA
 

@@ -1,0 +1,178 @@
+"""Named data sets, from the first source that has them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.utils import Bunch
+
+from vicinal._validation import check_bool, check_option
+from vicinal.datasets import _folder, _openml
+from vicinal.datasets._parts import NotFoundHereError, Table, parameters_of
+
+__all__ = ["available", "load"]
+
+#: the labelled sets that scikit-learn carries along
+_BUILTIN: dict[str, Callable[[], Bunch]] = {
+    "breast_cancer": load_breast_cancer,
+    "digits": load_digits,
+    "iris": load_iris,
+    "wine": load_wine,
+}
+_SOURCES = ("folder", "builtin", "openml")  # nearest first
+
+
+def load(
+    name: str,
+    *,
+    source: str | None = None,
+    data_home: str | os.PathLike[str] | None = None,
+    return_X_y: bool = False,
+) -> Any:
+    """Load a data set by its name.
+
+    Parameters
+    ----------
+    name : str
+        Name of the set, as in the papers: "balance", "landsat", "wine", ….  A name that no table
+        of ours knows is looked up at OpenML as it is.  ``"name:version"`` is OpenML's own name and
+        version, and asks nobody else.
+    source : {"folder", "builtin", "openml"}, default=None
+        Where to look; None looks everywhere, in this order:
+
+        - "folder": a file ``name.npz`` in the folder that the environment variable
+          ``VICINAL_DATA`` names, with the arrays of the Notes;
+        - "builtin": "breast_cancer", "digits", "iris" and "wine", from scikit-learn itself;
+        - "openml": the internet, by `sklearn.datasets.fetch_openml`.
+    data_home : str or path-like, default=None
+        Where scikit-learn keeps what it fetched from OpenML; None: its usual folder.
+    return_X_y : bool, default=False
+        Whether to return ``(data, target)`` alone.
+
+    Returns
+    -------
+    dataset : Bunch
+        With the attributes
+
+        data : ndarray of shape (n_samples, n_features)
+            Raw features, float32 or float64 as they are stored; small integers, such as pixels,
+            as float32.
+        target : ndarray of shape (n_samples,)
+            Codes of the classes, int64, or a continuous target, float64.
+        feature_names : list of str
+        target_names : ndarray of shape (n_classes,)
+            What the codes stand for; empty where the target is continuous.
+        is_train : ndarray of shape (n_samples,) or None
+            Which rows are for training, where the set has an official split.
+        name, source : str
+            The name, and the source that had it.
+        DESCR : str
+            Size and origin, in a sentence or two.
+
+    (data, target) : tuple of ndarrays
+        If ``return_X_y`` is True.
+
+    Raises
+    ------
+    OSError
+        If no source has the set; the message says what was tried.
+    ValueError
+        If a source has it, but not as a table of numbers without gaps.
+
+    Notes
+    -----
+    A file in the folder is read by ``numpy.load(path, allow_pickle=False)`` and holds ``X``, ``y``
+    (integer codes, or floats for a continuous target), ``feature_names``, ``class_names`` (empty
+    for a continuous target) and, where there is an official split, ``is_train`` (bool).
+
+    Sets of the same name need not be equal: two rows of UCI's iris differ from scikit-learn's, and
+    OpenML's copy of a set may be of another size than that of the papers, which is said by a
+    warning.  From OpenML, columns that do not vary are left out of "ionosphere" and "segment", as
+    in [Oneata2011]; ``DESCR`` names them.
+    """
+    given = parameters_of("load", source=source, return_X_y=return_X_y)
+    check_option(given, "source", (None, *_SOURCES))
+    check_bool(given, "return_X_y")
+    version = _version_of(name)
+    if version and source not in (None, "openml"):
+        raise ValueError(f"Only OpenML has versions. Got name={name!r} and source={source!r}.")
+    places = (source,) if source else ("openml",) if version else _SOURCES
+    tried = []
+    for place in places:
+        try:
+            return _finish(name, place, _read(name, place, data_home), return_X_y)
+        except NotFoundHereError as miss:
+            tried.append(f"- {place}: {miss}")
+    raise OSError(f"The data set {name!r} was not found.\n" + "\n".join(tried))
+
+
+def available() -> dict[str, list[str]]:
+    """List the names that `load` finds without a network.
+
+    Returns
+    -------
+    names : dict of str to list of str
+        The names of each source, "folder" and "builtin", sorted.
+    """
+    return {"folder": _folder.names(), "builtin": sorted(_BUILTIN)}
+
+
+def _version_of(name: Any) -> str | None:
+    """The version at the end of a name, once the name is known to be no path in disguise."""
+    if isinstance(name, str) and name.isprintable():
+        match = re.fullmatch(r"[^\s./\\:][^/\\:]*(?::([1-9][0-9]*))?", name)
+        if match:
+            return match[1]
+    raise ValueError(
+        "The 'name' parameter of load must be the plain name of a data set, or 'name:version' for "
+        f"OpenML. Got {name!r} instead."
+    )
+
+
+def _read(name: str, place: str, data_home: str | os.PathLike[str] | None) -> Table:
+    if place == "folder":
+        return _folder.read(name)
+    if place == "openml":
+        return _openml.read(name, data_home)
+    if name not in _BUILTIN:
+        raise NotFoundHereError(f"scikit-learn has {', '.join(sorted(_BUILTIN))}.")
+    bunch = _BUILTIN[name]()
+    return Table(
+        data=bunch.data,
+        target=bunch.target,
+        feature_names=[str(feature) for feature in bunch.feature_names],
+        target_names=np.asarray(bunch.target_names).astype(str),
+        is_train=None,
+        origin="with scikit-learn",
+    )
+
+
+def _finish(name: str, place: str, table: Table, return_X_y: bool) -> Any:
+    n, d = table.data.shape
+    classes = len(table.target_names)
+    # numpy has float32 for what fits into it exactly: float16 and integers of up to 16 bits
+    single = np.result_type(table.data.dtype, np.float32) == np.float32
+    data = np.ascontiguousarray(table.data, dtype=np.float32 if single else np.float64)
+    target = table.target.astype(np.int64 if classes else np.float64)
+    if return_X_y:
+        return data, target
+    kind = f"{classes} classes" if classes else "a continuous target"
+    about = f"{name}: {n} rows, {d} features, {kind}; came {table.origin}."
+    if table.is_train is not None:
+        n_train = int(table.is_train.sum())
+        about += f" Its official split has {n_train} rows for training, {n - n_train} for testing."
+    return Bunch(
+        data=data,
+        target=target,
+        feature_names=table.feature_names,
+        target_names=table.target_names,
+        is_train=table.is_train,
+        name=name,
+        source=place,
+        DESCR=about,
+    )
