@@ -20,7 +20,7 @@ from reproduce.protocol import SMALL, knn, stratified
 OBJECTIVES = ("log", "accuracy")
 SCALINGS = ("standard", "global", None)
 STARTS = ("auto", "identity", "random", "pca", "whiten", "lda", "rca")
-ALPHAS = (0.0, 3e-3, 1e-2)
+ALPHAS = (0.0, 3e-3)
 PATH = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 RANKS = ("2", "full")
 

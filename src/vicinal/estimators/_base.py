@@ -5,6 +5,8 @@ A method is a subclass with its parameters and ``_objective()``; see ``nca.py``.
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -33,6 +35,7 @@ from vicinal._validation import (
 from vicinal.estimators._cost import Cost, exact_cost
 from vicinal.estimators._metric import MahalanobisMixin
 from vicinal.estimators._neighbours import NeighbourClassifierMixin, NeighbourRules
+from vicinal.estimators._search import ALPHAS, Search, Stopped, Trial, cross_validation, ranks
 from vicinal.estimators._split import hold_out
 from vicinal.problem import Problem
 from vicinal.targets import Labels
@@ -40,6 +43,7 @@ from vicinal.targets import Labels
 __all__ = ["NeighbourMetric"]
 
 _DEFAULT_COMPONENTS = 32
+_DEFAULT_ALPHA = 3e-3  # where a search has nothing to say yet
 _SINGLE_FROM = 1000  # training rows from which travelling in float32 pays for compiling it
 _START_ROWS = 1000  # rows that choose the scale of a start
 
@@ -74,11 +78,13 @@ class _Memory(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """What the callbacks are told of: an iteration, and the precision it was made in."""
+    """What the callbacks are told of: an iteration, where it was made and in which precision."""
 
     history: dict[str, list]
     info: solvers.Iteration
+    problem: Problem
     single: bool
+    searching: bool = False
 
 
 class NeighbourMetric(
@@ -89,10 +95,15 @@ class NeighbourMetric(
     def _objective(self) -> Callable[..., tuple[float, Array]]:
         raise NotImplementedError
 
+    def _score_objective(self) -> Callable[..., tuple[float, Array]]:
+        """What judges the candidates of a search; a proper score does not reward confidence."""
+        return self._objective()
+
     def _check_parameters(self) -> None:
         check_option(self, "scaling", ("standard", "global", None))
         check_option(self, "rule", ("posterior", "knn"))
-        check_number(self, "alpha", 0.0)
+        check_number(self, "alpha", 0.0, or_else=("auto",))
+        check_number(self, "cv", 2, integer=True)
         check_number(self, "n_neighbors", 1, integer=True, or_else=("auto",))
         check_number(self, "max_iter", 1, integer=True)
         check_number(self, "tol", 0.0)
@@ -118,16 +129,22 @@ class NeighbourMetric(
             train, held_out = None, None
             if self.early_stopping:
                 train, held_out = hold_out(labels.codes, self.validation_fraction, rng)
+            alpha = _DEFAULT_ALPHA if self._leaves_open("alpha") else self.alpha
             problem = Problem(
-                features, labels, self._objective(), parts.mapping, self.alpha, train, held_out
+                features, labels, self._objective(), parts.mapping, alpha, train, held_out
             )
+            searching = self._leaves_open("alpha") or self._leaves_open("n_components")
             report = IterationReporter(
                 self,
                 *given,
-                max_iter=self.max_iter * getattr(parts.start, "n_init", 1),
-                reconstruction_attributes=lambda told: self._attributes(told, X, problem, parts),
+                max_iter=None if searching else self.max_iter * getattr(parts.start, "n_init", 1),
+                reconstruction_attributes=lambda told: self._attributes(told, X, parts),
                 metadata=None if sample_weight is None else {"sample_weight": sample_weight},
             )
+            if searching:
+                problem, parts = self._choose(problem, parts, rng, report)
+            else:
+                self.__dict__.pop("cv_results_", None)  # of an earlier fit
             result, single = self._learn(problem, parts, rng, report)
             self.history_ = result.history
             self.n_iter_ = max(1, result.n_iter)
@@ -182,9 +199,13 @@ class NeighbourMetric(
                     f"one component for each of the {n_features} features."
                 )
             return _Parts(mapping, n_features, start, solver)
-        check_number(self, "n_components", 1, n_features, integer=True, or_else=(None,))
-        if isinstance(self.mapping, str):
-            d = int(self.n_components or min(n_features, _DEFAULT_COMPONENTS))
+        by_name = isinstance(self.mapping, str)
+        others = (None, "auto") if by_name else (None,)
+        check_number(self, "n_components", 1, n_features, integer=True, or_else=others)
+        if by_name:
+            d = min(n_features, _DEFAULT_COMPONENTS)
+            if self.n_components is not None and not self._leaves_open("n_components"):
+                d = int(self.n_components)
             return _Parts(maps.resolve(self.mapping, d, name), d, start, solver)
         d = getattr(mapping, "n_components", self.n_components or n_features)
         if d > n_features or self.n_components not in (None, d):
@@ -193,6 +214,70 @@ class NeighbourMetric(
                 f"{self.n_components or f'1..{n_features}'}. Got {mapping!r} instead."
             )
         return _Parts(mapping, d, start, solver)
+
+    def _leaves_open(self, name: str) -> bool:
+        value = getattr(self, name)
+        return isinstance(value, str) and value == "auto"
+
+    def _choose(
+        self, problem: Problem, parts: _Parts, rng: Any, report: IterationReporter
+    ) -> tuple[Problem, _Parts]:
+        """Settle what "auto" leaves open, by cross-validation on the rows to learn from."""
+        n_features = problem.X.shape[1]
+        asked = (self.n_components, self.alpha, n_features)
+        d, alpha = parts.d, problem.alpha
+        if self.warm_start and getattr(self, "_asked", None) == asked:
+            d, alpha = self.n_components_, self.alpha_
+        else:
+            # a copy: the fit to come is that of the parameters chosen, to the last bit
+            search = self._search(problem, parts, copy.deepcopy(rng), report)
+            try:
+                if self._leaves_open("n_components"):
+                    d = ranks(n_features, parts.d)[0]  # if nothing comes of it
+                    d = search.rank(ranks(n_features, parts.d), alpha, maps.Linear)
+                    search.folds = [fold.replace(mapping=maps.Linear(d)) for fold in search.folds]
+                if self._leaves_open("alpha") and not search.stopped:
+                    alpha = search.alpha(ALPHAS, d)
+            except Stopped as stopped:
+                if stopped.args == ("interrupted",) and not search.trials:
+                    raise KeyboardInterrupt from None  # there is nothing to keep yet
+            if search.stopped:
+                warn(
+                    f"The search of {type(self).__name__} was stopped before its end: "
+                    f"n_components={d} and alpha={alpha:g} are what it had come to.",
+                    ConvergenceWarning,
+                )
+            self.cv_results_ = search.results()
+        self._asked = asked
+        if self._leaves_open("n_components"):
+            parts = parts._replace(mapping=maps.Linear(d), d=d)
+        return problem.replace(mapping=parts.mapping, alpha=alpha), parts
+
+    def _search(
+        self, problem: Problem, parts: _Parts, rng: Any, report: IterationReporter
+    ) -> Search:
+        def learn(fold: Problem, last: Array | None) -> Array:
+            d = getattr(fold.mapping, "n_components", parts.d)
+            theta = self._start(parts._replace(d=d, mapping=fold.mapping), fold, rng)
+            # a map that was pressed to nothing has no gradient to leave it by
+            if last is not None and fold.value(last) < fold.value(theta):
+                theta = last
+            # the fold judges the end of the descent, not each step of it
+            fold = fold.replace(held_out=None)
+            result, _ = self._descend(fold, parts.solver, report, theta, searching=True)
+            if result.reason in ("callback", "interrupted"):
+                raise Stopped(result.reason)
+            return result.theta
+
+        def score(fold: Problem, theta: Array) -> float:
+            return fold.replace(objective=self._score_objective()).validation_score(theta)
+
+        def tell(trial: Trial) -> None:
+            if self.verbose:
+                values = ", ".join(f"{name}={value:g}" for name, value in trial.parameters.items())
+                print(f"[{type(self).__name__}] {values}: held-out score {trial.mean:.6f}")
+
+        return Search(cross_validation(problem, self.cv, rng), learn, score, tell)
 
     def _learn(
         self, problem: Problem, parts: _Parts, rng: Any, report: IterationReporter
@@ -241,9 +326,10 @@ class NeighbourMetric(
         if isinstance(start, initialise.Auto) and isinstance(mapping, maps.Diagonal):
             start = initialise.Identity()  # weights of columns have nothing to rotate
         weight = labels.sample_weight
-        if problem.held_out is not None:  # what judges the map must not choose its start
-            weight = np.ones(len(labels)) if weight is None else weight.copy()
-            weight[problem.held_out] = 0.0
+        if problem.train is not None:  # what judges the map must not choose its start
+            learnt_from = np.zeros(len(labels))
+            learnt_from[problem.train] = 1.0 if weight is None else weight[problem.train]
+            weight = learnt_from
         A = start(X, labels.codes, parts.d, rng, weight)
         if isinstance(start, initialise.Given):
             return mapping.theta(self._check_given(_unscaled(A, X.scale), mapping))
@@ -270,6 +356,7 @@ class NeighbourMetric(
         report: IterationReporter,
         theta: Array | None = None,
         memory: _Memory | None = None,
+        searching: bool = False,
     ) -> tuple[Result, bool]:
         """Travel in float32 where that pays, and arrive in float64."""
         n = len(problem.X) if problem.train is None else len(problem.train)
@@ -292,7 +379,9 @@ class NeighbourMetric(
                 tol=max(self.tol, 1e-5) if single else self.tol,
                 monitor=None if problem.held_out is None else fun.validation_score,
                 n_iter_no_change=self.n_iter_no_change,
-                on_iteration=partial(self._tell, single=single, report=report),
+                on_iteration=partial(
+                    self._tell, report=report, problem=problem, single=single, searching=searching
+                ),
             )
             past += result.n_iter
             result.n_iter = past
@@ -307,39 +396,57 @@ class NeighbourMetric(
                 return result, single
             single, theta, history = False, None, result.history
 
-    def _tell(self, info: solvers.Iteration, single: bool, report: IterationReporter) -> bool:
+    def _tell(
+        self,
+        info: solvers.Iteration,
+        report: IterationReporter,
+        problem: Problem,
+        single: bool,
+        searching: bool,
+    ) -> bool:
         """Print and report an iteration; whether a callback asks to stop."""
-        if self.verbose:
+        history = info.history
+        if searching:  # the losses of a search are not those of the fit
+            history = {**history, "loss": [math.nan]}
+        elif self.verbose:
             score = "" if np.isnan(info.validation_score) else f" {info.validation_score:12.6f}"
             print(
                 f"[{type(self).__name__}] {info.iteration:5d} {info.loss:14.8f} "
                 f"{info.grad_norm:10.2e}{score} {info.seconds:9.2f}s"
             )
         # the start is iteration 0: callbacks count from 1
-        return info.iteration > 0 and report(_Told(info.history, info, single))
+        if info.iteration == 0:
+            return False
+        stop = report(_Told(history, info, problem, single, searching))
+        return stop or report.stopped  # what was asked of the search holds for the fit too
 
-    def _attributes(self, told: _Told, X: Any, problem: Problem, parts: _Parts) -> dict[str, Any]:
+    def _attributes(self, told: _Told, X: Any, parts: _Parts) -> dict[str, Any]:
         """Fitted attributes as if the fit had stopped at this iteration."""
-        info = told.info
+        info, problem = told.info, told.problem
         copy = type(self)(**self.get_params(deep=False))
         copy._store(X, problem, info.theta)
-        names = ("classes_", "n_features_in_", "feature_names_in_")
+        names = ("classes_", "n_features_in_", "feature_names_in_", "cv_results_")
         attributes = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        attributes |= {name: getattr(copy, name) for name in ("components_", "_shift", "_rules")}
+        names = ("components_", "n_components_", "alpha_", "_shift", "_rules")
+        attributes |= {name: getattr(copy, name) for name in names}
         attributes |= {"n_iter_": max(1, info.iteration), "objective_": info.loss}
-        if self.warm_start:  # a checkpoint goes on as if it had never been cut
+        if self.warm_start and not told.searching:  # goes on as if it had never been cut
             history = {key: list(entries) for key, entries in info.history.items()}
             result = Result(
                 info.theta, info.loss, info.iteration, False, "max_iter", info.state, history
             )
             attributes["_memory"] = _Memory(
-                parts.solver, parts.mapping, problem.X.scale, told.single, result
+                parts.solver, problem.mapping, problem.X.scale, told.single, result
             )
+            attributes["_asked"] = getattr(self, "_asked", None)
         return attributes
 
     def _store(self, X: Any, problem: Problem, theta: Array) -> None:
+        """What a fitted estimator needs, and what it was found with."""
         features = problem.X
         self.components_ = (problem.mapping.components(theta) * features.scale).astype(X.dtype)
+        self.n_components_ = len(self.components_)
+        self.alpha_ = float(problem.alpha)
         self._shift = features.shift
         self._rules = NeighbourRules(self._project(X), problem.targets, self.n_neighbors)
 

@@ -1,4 +1,4 @@
-"""Held-out rows for early stopping."""
+"""Held-out rows to judge a map by."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from vicinal._types import Array
 
-__all__ = ["hold_out"]
+__all__ = ["hold_out", "too_small_to_judge"]
 
 
 def hold_out(codes: Array, fraction: float, rng: Any) -> tuple[Array, Array]:
@@ -29,9 +29,15 @@ def hold_out(codes: Array, fraction: float, rng: Any) -> tuple[Array, Array]:
             take[c] += 1
             missing -= 1
     if not take.any():
-        raise ValueError(
-            "early_stopping=True needs a class of at least 3 samples, one of them to judge by. "
-            f"The largest has {size.max()}."
-        )
+        raise too_small_to_judge("early_stopping=True", members)
     rows = np.sort(np.concatenate([m[:k] for m, k in zip(members, take, strict=True)]))
     return np.setdiff1d(np.arange(len(codes)), rows), rows
+
+
+def too_small_to_judge(asker: str, members: list[Array]) -> ValueError:
+    """The error of a split that leaves nothing to judge by."""
+    largest = max(map(len, members))
+    return ValueError(
+        f"{asker} needs a class of at least 3 samples, one of them to judge by. "
+        f"The largest has {largest}."
+    )

@@ -34,8 +34,10 @@ class NCA(NeighbourMetric):
 
     Parameters
     ----------
-    n_components : int, default=None
+    n_components : int, "auto" or None, default=None
         Rank d of the map, at most the number of features D.  None: min(D, 32).  2 for a picture.
+        "auto" grows it from 2, up to 32, until the held-out score no longer improves, and takes
+        the least rank within a standard error of the best ([Oneata2011]_ section 5.3).
         A diagonal map has D components, and warns where asked for another number.
     mapping : {"linear", "diagonal"} or map, default="linear"
         A full matrix, or one weight for each feature ([Goldberger2005]_ section 4).
@@ -49,9 +51,11 @@ class NCA(NeighbourMetric):
         scatter (identity for the diagonal map).
     solver : {"lbfgs", "cg", "bold_driver", "momentum", "adam"} or part, default="lbfgs"
         How to descend; parts from :mod:`vicinal.solvers` take parameters.
-    alpha : float, default=3e-3
+    alpha : float or "auto", default=3e-3
         Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
-        keeps the map from growing without end on classes that can be told apart.
+        keeps the map from growing without end on classes that can be told apart.  "auto" takes
+        the best of a path from 0.1 down to 0, each map going on from the last (after the rank,
+        where that is "auto" too).
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``.  A column that does
         not vary gets weight zero.
@@ -70,6 +74,9 @@ class NCA(NeighbourMetric):
         Share of the rows held out, class by class; two of each class stay to learn from.
     n_iter_no_change : int, default=10
         Iterations without improvement before stopping.
+    cv : int, default=5
+        Folds in which "auto" judges ``n_components`` and ``alpha``, by the mean log-probability
+        of the right class of rows held out.  Classes of one or two rows are never held out.
     max_iter : int, default=200
         The most iterations; a `ConvergenceWarning` tells when they did not suffice.
     tol : float, default=1e-5
@@ -88,6 +95,13 @@ class NCA(NeighbourMetric):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The map; ``transform(X) = X @ components_.T``.
+    n_components_ : int
+        Rank of the map.
+    alpha_ : float
+        The penalty it was learnt with.
+    cv_results_ : dict of arrays
+        Where something was "auto": all that was tried, in the columns of scikit-learn's searches
+        (``param_n_components``, ``param_alpha``, ``mean_test_score``, ``split0_test_score``, ...).
     classes_ : ndarray of shape (n_classes,)
         The labels.
     n_iter_ : int
@@ -137,13 +151,13 @@ class NCA(NeighbourMetric):
 
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | str | None = None,
         *,
         mapping: Any = "linear",
         objective: str = "log",
         init: Any = "auto",
         solver: Any = "lbfgs",
-        alpha: float = 3e-3,
+        alpha: float | str = 3e-3,
         scaling: str | None = "standard",
         priors: Any = None,
         rule: str = "posterior",
@@ -151,6 +165,7 @@ class NCA(NeighbourMetric):
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
+        cv: int = 5,
         max_iter: int = 200,
         tol: float = 1e-5,
         warm_start: bool = False,
@@ -170,6 +185,7 @@ class NCA(NeighbourMetric):
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
+        self.cv = cv
         self.max_iter = max_iter
         self.tol = tol
         self.warm_start = warm_start
@@ -202,6 +218,9 @@ class NCA(NeighbourMetric):
 
     def _objective(self) -> Callable[..., tuple[float, Array]]:
         return partial(nca, objective=self.objective, warn=False)
+
+    def _score_objective(self) -> Callable[..., tuple[float, Array]]:
+        return partial(nca, objective="log", warn=False)
 
     @cached_property
     def effective_n_neighbors_(self) -> Array:
