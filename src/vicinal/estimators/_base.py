@@ -93,7 +93,7 @@ class NeighbourMetric(
         check_option(self, "scaling", ("standard", "global", None))
         check_option(self, "rule", ("posterior", "knn"))
         check_number(self, "alpha", 0.0)
-        check_number(self, "n_neighbors", 1, integer=True, or_else=("auto",))
+        check_number(self, "n_neighbors", 1, integer=True, or_else=("auto", "local"))
         check_number(self, "max_iter", 1, integer=True)
         check_number(self, "tol", 0.0)
         check_number(self, "n_iter_no_change", 1, integer=True)
