@@ -193,11 +193,24 @@ def test_unknown_options_are_named(data, name, bound, value):
 
 
 @pytest.mark.parametrize(
-    "priors", ["equal", [0.5, 0.5], [0.5, 0.6, -0.1], [0, 0, 0], [np.nan, 0.5, 0.5], [[1, 1, 1]]]
+    "priors",
+    [
+        "equal",
+        [0.5, 0.5],
+        [0.5, 0.6, -0.1],
+        [0, 0, 0],
+        [np.nan, 0.5, 0.5],
+        [[1, 1, 1]],
+        ["a", "b", "c"],
+        [0.5, None, object],
+        [[1, 1], [1], [1]],
+        {0: 0.5, 1: 0.3, 2: 0.2},
+    ],
 )
 def test_wrong_priors_are_refused(data, priors):
-    with pytest.raises(ValueError, match=r"'priors' parameter .*3.* probabilities.* Got"):
+    with pytest.raises(ValueError, match=r"'priors' parameter .*3.* probabilities.* Got") as error:
         NCA(2, priors=priors).fit(*data)
+    assert f"Got {priors!r} instead" in str(error.value)
 
 
 @pytest.mark.parametrize(
