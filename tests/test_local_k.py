@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from unittest import mock
 
 import numpy as np
@@ -204,9 +205,8 @@ def test_neither_order_nor_chunks_change_an_answer(cloud, rng, scale):
 def test_no_query_searches_for_more_than_twice_its_k(rng):
     near, ring = 0.01 * rng.normal(size=(3, 2)), rng.normal(size=(997, 2))
     ring *= 40 / np.linalg.norm(ring, axis=1, keepdims=True)
-    Z = np.vstack([near, ring])
-    rules = NeighbourRules(Z, Labels(np.arange(1000) % 2), "local")
-    Z_query = np.vstack([0.01 * rng.normal(size=(99, 2)), [[1e-9, -1e5]], ring[:50]])
+    rules = NeighbourRules(np.vstack([near, ring]), Labels(np.arange(1000) % 2), "local")
+    Z_query = np.vstack([0.01 * rng.normal(size=(99, 2)), [[1e4, 1e4]], 0.9 * ring[:50]])
     k = rules.local_n_neighbors(Z_query)
     assert k[:99].max() == 3
     searches = []
@@ -218,15 +218,21 @@ def test_no_query_searches_for_more_than_twice_its_k(rng):
     find = NearestNeighbors.kneighbors
     with mock.patch.object(NearestNeighbors, "kneighbors", kneighbors):
         rules.votes(Z_query)
-    assert sum(rows for rows, _ in searches) == len(Z_query)
-    assert sum(rows * width for rows, width in searches) < 2 * k.sum()
-    searches.clear()
-    with (
-        config_context(working_memory=0.05),
-        mock.patch.object(NearestNeighbors, "kneighbors", kneighbors),
-    ):
+    assert sum(rows for rows, _ in searches) == np.sum(k <= 1000 // 16)
+    assert sum(rows * width for rows, width in searches) < 2 * k[k <= 1000 // 16].sum()
+
+
+@pytest.mark.parametrize("scale", [1e-3, 5.0])  # all rows vote; a few dozen do
+def test_memory_is_bounded(rng, scale):
+    Z, Z_query = scale * rng.normal(size=(4000, 2)), scale * rng.normal(size=(500, 2))
+    rules = NeighbourRules(Z, Labels(np.arange(4000) % 2), "local")
+    rules.votes(Z_query[:3])  # compiled, and the tree built
+    with config_context(working_memory=1):
+        tracemalloc.start()
         rules.votes(Z_query)
-    assert max(rows * width for rows, width in searches if rows > 1) * 24 < 0.05 * 2**20
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 3 * 2**20  # all distances would take 15 MiB
 
 
 # The estimator

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn import get_config
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
@@ -18,6 +19,7 @@ from vicinal.targets import Labels
 __all__ = ["NeighbourRules"]
 
 _LARGEST_AUTO = 50  # neighbours tried by n_neighbors="auto"
+_FEW = 16  # a search for more than 1/16 of the rows takes longer than a look at them all
 
 
 class NeighbourRules:
@@ -84,14 +86,18 @@ class NeighbourRules:
         if self.asked != "local":
             return self._votes(Z, np.full(len(Z), self.n_neighbors), self.n_neighbors)
         k = self.local_n_neighbors(Z)
-        # Searched for by the next power of two: at most twice the work for each query, and few
-        # searches.  By its own k alone, so that which of equally far rows votes is settled
-        # whatever the other queries are.
-        width = np.minimum(np.exp2(np.ceil(np.log2(k))).astype(np.intp), len(self.Z))
+        # A query's k alone decides how it is answered, so that the others' have no say in which of
+        # equally far rows votes.  Searches are for the next power of two: few in number, and no
+        # query pays for another's appetite.
+        width = np.exp2(np.ceil(np.log2(k))).astype(np.intp)
+        width[k > len(self.Z) // _FEW] = 0  # no search
         shares = np.empty((len(Z), len(self.labels.classes)))
         for widest in np.unique(width):
             rows = width == widest
-            shares[rows] = self._votes(Z[rows], k[rows], int(widest))
+            if widest == 0:
+                shares[rows] = self._votes_of_many(Z[rows], k[rows])
+            else:
+                shares[rows] = self._votes(Z[rows], k[rows], int(widest))
         return shares
 
     def _votes(self, Z: Array, k: Array, widest: int) -> Array:
@@ -104,6 +110,22 @@ class NeighbourRules:
         return self._in_chunks(
             np.arange(len(Z)), 32 * widest + 8 * len(self.labels.classes), answer
         )
+
+    def _votes_of_many(self, Z: Array, k: Array) -> Array:
+        """Votes of the k nearest of each query, where that is a good part of all rows."""
+        codes, weight = self.labels.codes, self.labels.sample_weight
+        n_classes = len(self.labels.classes)
+
+        def answer(rows: Array) -> Array:
+            distances = cdist(Z[rows], self.Z, "sqeuclidean")
+            shares = np.empty((len(rows), n_classes))
+            for i, row in enumerate(rows):
+                near = np.argpartition(distances[i], k[row] - 1)[: k[row]]
+                ballots = None if weight is None else weight[near]
+                shares[i] = np.bincount(codes[near], ballots, minlength=n_classes)
+            return shares / shares.sum(axis=1, keepdims=True)
+
+        return self._in_chunks(np.arange(len(Z)), 8 * (len(self.Z) + 2 * n_classes), answer)
 
     def _in_chunks(self, Z: Array, row_bytes: int, function: Any) -> Array:
         """Answer for as many rows at a time as scikit-learn's ``working_memory`` allows."""
