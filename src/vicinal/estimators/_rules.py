@@ -114,18 +114,14 @@ class NeighbourRules:
     def _votes_of_many(self, Z: Array, k: Array) -> Array:
         """Votes of the k nearest of each query, where that is a good part of all rows."""
         codes, weight = self.labels.codes, self.labels.sample_weight
-        n_classes = len(self.labels.classes)
-
-        def answer(rows: Array) -> Array:
-            distances = cdist(Z[rows], self.Z, "sqeuclidean")
-            shares = np.empty((len(rows), n_classes))
-            for i, row in enumerate(rows):
-                near = np.argpartition(distances[i], k[row] - 1)[: k[row]]
-                ballots = None if weight is None else weight[near]
-                shares[i] = np.bincount(codes[near], ballots, minlength=n_classes)
-            return shares / shares.sum(axis=1, keepdims=True)
-
-        return self._in_chunks(np.arange(len(Z)), 8 * (len(self.Z) + 2 * n_classes), answer)
+        shares = np.empty((len(Z), len(self.labels.classes)))
+        everybody = self.Z.astype(np.float64, copy=False)
+        for i, z in enumerate(Z):  # one by one: large arrays of distances would leave the cache
+            distances = cdist(z[None], everybody, "sqeuclidean")[0]
+            near = np.argpartition(distances, k[i] - 1)[: k[i]]
+            ballots = None if weight is None else weight[near]
+            shares[i] = np.bincount(codes[near], ballots, minlength=shares.shape[1])
+        return shares / shares.sum(axis=1, keepdims=True)
 
     def _in_chunks(self, Z: Array, row_bytes: int, function: Any) -> Array:
         """Answer for as many rows at a time as scikit-learn's ``working_memory`` allows."""
