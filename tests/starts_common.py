@@ -1,6 +1,8 @@
 """What both test files of the starts share: a stand-in for the data, and plain formulas."""
 
 import numpy as np
+import pytest
+from sklearn.datasets import load_iris, load_wine
 
 from vicinal.initialise import LDA, PCA, RCA, Auto, Identity, Random, Whiten
 
@@ -30,6 +32,19 @@ class Rows:
 
     def rmatmul(self, V):
         return self.X.T @ V
+
+
+# Under other names than the tests ask by: an import of that name would be shadowed in each of them.
+@pytest.fixture(name="rng")
+def random_state():
+    """What starts draw from, in place of the generator of the other tests."""
+    return np.random.RandomState(0)
+
+
+@pytest.fixture(name="clean", params=[load_wine, load_iris], ids=["wine", "iris"])
+def clean_rows(request):
+    X, y = request.param(return_X_y=True)
+    return Rows(X), y
 
 
 def plain_scatter(X, y, v=None):

@@ -164,8 +164,9 @@ LISTED = r"'{}' parameter of NCA must be {}\. Got {} instead"
         ("scaling", "one of 'standard', 'global', None", "robust"),
         ("scaling", "one of 'standard', 'global', None", True),
         ("rule", "one of 'posterior', 'knn'", "nearest"),
-        ("n_neighbors", r"an int in \[1, inf\) or 'auto'", 0),
-        ("n_neighbors", r"an int in \[1, inf\) or 'auto'", None),
+        ("n_neighbors", r"an int in \[1, inf\) or 'auto' or 'local'", 0),
+        ("n_neighbors", r"an int in \[1, inf\) or 'auto' or 'local'", None),
+        ("n_neighbors", r"an int in \[1, inf\) or 'auto' or 'local'", "entropy"),
         ("early_stopping", "True or False", "yes"),
         ("early_stopping", "True or False", 1),
         ("validation_fraction", r"a float in \(0.0, 1.0\)", 0.0),
@@ -192,11 +193,24 @@ def test_unknown_options_are_named(data, name, bound, value):
 
 
 @pytest.mark.parametrize(
-    "priors", ["equal", [0.5, 0.5], [0.5, 0.6, -0.1], [0, 0, 0], [np.nan, 0.5, 0.5], [[1, 1, 1]]]
+    "priors",
+    [
+        "equal",
+        [0.5, 0.5],
+        [0.5, 0.6, -0.1],
+        [0, 0, 0],
+        [np.nan, 0.5, 0.5],
+        [[1, 1, 1]],
+        ["a", "b", "c"],
+        [0.5, None, object],
+        [[1, 1], [1], [1]],
+        {0: 0.5, 1: 0.3, 2: 0.2},
+    ],
 )
 def test_wrong_priors_are_refused(data, priors):
-    with pytest.raises(ValueError, match=r"'priors' parameter .*3.* probabilities.* Got"):
+    with pytest.raises(ValueError, match=r"'priors' parameter .*3.* probabilities.* Got") as error:
         NCA(2, priors=priors).fit(*data)
+    assert f"Got {priors!r} instead" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ ESTIMATORS = [
     NCA(objective="accuracy", scaling="global", max_iter=20),
     NCA(mapping="diagonal", scaling=None, max_iter=20),
     NCA(rule="knn", n_neighbors="auto", solver="cg", max_iter=20),
+    NCA(rule="knn", n_neighbors="local", max_iter=20),
     NCA(early_stopping=True, priors="uniform", max_iter=20),
     RCA(),
     RCA(n_components=1, shrinkage="oas", scaling=None),

@@ -8,7 +8,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from starts_common import PARTS, SPECTRAL, Rows, plain_scatter, projector
+from starts_common import (
+    PARTS,
+    SPECTRAL,
+    Rows,
+    clean_rows,  # noqa: F401 (fixture)
+    plain_scatter,
+    projector,
+    random_state,  # noqa: F401 (fixture)
+)
 
 from vicinal.initialise import (
     LDA,
@@ -24,18 +32,6 @@ from vicinal.initialise import (
     scatter,
     spectral,
 )
-
-
-@pytest.fixture
-def rng():
-    return np.random.RandomState(0)
-
-
-@pytest.fixture(params=[load_wine, load_iris], ids=["wine", "iris"])
-def clean(request):
-    X, y = request.param(return_X_y=True)
-    return Rows(X), y
-
 
 # Scatter
 

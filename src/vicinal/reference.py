@@ -253,24 +253,30 @@ def posterior(
     return _softmax_rows(log_joint)[1]  # [Oneata2011] eq. (3.11); (3.25) without given priors
 
 
-def effective_n_neighbors(Z: ArrayLike, sample_weight: ArrayLike | None = None) -> Array:
+def effective_n_neighbors(
+    Z: ArrayLike, sample_weight: ArrayLike | None = None, Z_query: ArrayLike | None = None
+) -> Array:
     """Perplexity of each point's neighbour distribution, ``exp(-sum_j p_ij log p_ij)``.
 
     [Goldberger2005] section 2.  Between 1 and n - 1; 0 for a point with no neighbour at all.
+    Of new points it is the local K of section 6, between 1 and n.
 
     Parameters
     ----------
     Z : array of shape (n, d)
     sample_weight : array of shape (n,), default=None
         Mass of each row as a neighbour.
+    Z_query : array of shape (n_query, d), default=None
+        New points that choose among all rows of Z.  None: each row of Z among the others.
 
     Returns
     -------
-    perplexity : ndarray of shape (n,)
+    perplexity : ndarray of shape (n,) or (n_query,)
     """
-    d2 = squared_distances(Z)
-    mass = np.tile(_weights(sample_weight, len(d2)), (len(d2), 1))
-    np.fill_diagonal(mass, 0.0)
+    d2 = squared_distances(Z if Z_query is None else Z_query, Z)
+    mass = np.tile(_weights(sample_weight, d2.shape[1]), (d2.shape[0], 1))
+    if Z_query is None:
+        np.fill_diagonal(mass, 0.0)
     with np.errstate(divide="ignore"):
         log_sum, P = _softmax_rows(np.log(mass) - d2)  # [Goldberger2005] eq. (1)
     entropy = -np.sum(P * np.log(np.where(P > 0, P, 1.0)), axis=1)

@@ -84,7 +84,10 @@ def check_priors(priors: Any, n_classes: int) -> Array | None:
                 f"{n_classes} probabilities. Got {priors!r} instead."
             )
         return np.full(n_classes, 1.0 / n_classes)
-    p = np.asarray(priors, dtype=np.float64)
+    try:
+        p = np.asarray(priors, dtype=np.float64)
+    except (TypeError, ValueError):  # no numbers, or rows of several lengths
+        p = np.empty(0)
     if p.shape != (n_classes,) or not np.isfinite(p).all() or (p < 0).any() or p.sum() <= 0:
         raise ValueError(
             f"The 'priors' parameter must hold {n_classes} probabilities, none negative and not "

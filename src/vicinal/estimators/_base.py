@@ -104,7 +104,7 @@ class NeighbourMetric(
         check_option(self, "rule", ("posterior", "knn"))
         check_number(self, "alpha", 0.0, or_else=("auto",))
         check_number(self, "cv", 2, integer=True)
-        check_number(self, "n_neighbors", 1, integer=True, or_else=("auto",))
+        check_number(self, "n_neighbors", 1, integer=True, or_else=("auto", "local"))
         check_number(self, "max_iter", 1, integer=True)
         check_number(self, "tol", 0.0)
         check_number(self, "n_iter_no_change", 1, integer=True)
@@ -150,7 +150,7 @@ class NeighbourMetric(
             self.n_iter_ = max(1, result.n_iter)
             self.objective_ = problem.value(result.theta)
             self._store(X, problem, result.theta)
-            if self.rule == "knn":
+            if self.rule == "knn" and self._rules.asked != "local":
                 _ = self.n_neighbors_  # chosen, and complained about, now
         self._memory = None
         if self.warm_start:

@@ -2,107 +2,22 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import get_config
 from sklearn.base import ClassifierMixin
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._threads import single_threaded_blas
 from vicinal._types import Array
-from vicinal._validation import check_option, warn
-from vicinal.objectives.nca import nca_posterior
-from vicinal.targets import Labels
+from vicinal._validation import check_option
+from vicinal.estimators._rules import NeighbourRules
 
 __all__ = ["NeighbourClassifierMixin", "NeighbourRules"]
 
-_LARGEST_AUTO = 50  # neighbours tried by n_neighbors="auto"
 _BLOCK = 1024  # rows projected at a time
-
-
-class NeighbourRules:
-    """Stored projections of the training rows, and what can be asked of them.
-
-    Parameters
-    ----------
-    Z : array of shape (n, d)
-        Projections.
-    labels : Labels
-        Their classes, weights and priors.
-    n_neighbors : int or "auto"
-        k of the vote; "auto" chooses it by leave-one-out.
-    """
-
-    def __init__(self, Z: Array, labels: Labels, n_neighbors: int | str) -> None:
-        self.Z, self.labels, self.asked = Z, labels, n_neighbors
-
-    # Trees and k are for votes alone: made when first asked for.
-    @cached_property
-    def index(self) -> NearestNeighbors:
-        """A search tree over the projections."""
-        return NearestNeighbors().fit(self.Z)
-
-    @cached_property
-    def n_neighbors(self) -> int:
-        """Number of voters, no more than there are rows."""
-        n = len(self.Z)
-        if self.asked == "auto":
-            return self._leave_one_out(min(_LARGEST_AUTO, n - 1))
-        if int(self.asked) > n:
-            warn(
-                f"n_neighbors={self.asked} is more than the {n} training rows; "
-                f"n_neighbors={n} is used."
-            )
-        return min(int(self.asked), n)
-
-    def posterior(self, Z: Array) -> Array:
-        """Class probabilities by the stochastic neighbours, [Oneata2011] eq. (3.25)."""
-        n_classes = len(self.labels.classes)
-        return self._in_chunks(
-            Z, 24 * n_classes, lambda part: nca_posterior(part, self.Z, self.labels)
-        )
-
-    def votes(self, Z: Array) -> Array:
-        """Shares of the weighted votes of the nearest training rows."""
-        k = self.n_neighbors
-        n_classes = len(self.labels.classes)
-        return self._in_chunks(
-            Z,
-            24 * k + 8 * n_classes,
-            lambda part: self._shares(self.index.kneighbors(part, k, return_distance=False)),
-        )
-
-    def _in_chunks(self, Z: Array, row_bytes: int, function: Any) -> Array:
-        """Answer for as many rows at a time as scikit-learn's ``working_memory`` allows."""
-        size = max(1, int(get_config()["working_memory"] * 2**20 // row_bytes))
-        return np.concatenate([function(Z[rows]) for rows in gen_batches(len(Z), size)])
-
-    def _shares(self, neighbours: Array) -> Array:
-        codes = self.labels.codes[neighbours]
-        weight = self.labels.sample_weight
-        ballots = np.ones(codes.shape) if weight is None else weight[neighbours]
-        shares = np.zeros((len(codes), len(self.labels.classes)))
-        np.add.at(shares, (np.arange(len(codes))[:, None], codes), ballots)
-        return shares / shares.sum(axis=1, keepdims=True)
-
-    def _leave_one_out(self, largest: int) -> int:
-        """The k with the best vote of each training row's other neighbours; small k wins ties."""
-        neighbours = self.index.kneighbors(n_neighbors=largest, return_distance=False)
-        codes = self.labels.codes
-        votes = np.zeros((len(codes), len(self.labels.classes)))
-        right = np.empty(largest)
-        weight = self.labels.sample_weight
-        rows = np.arange(len(codes))
-        for k in range(largest):
-            column = neighbours[:, k]
-            votes[rows, codes[column]] += 1.0 if weight is None else weight[column]
-            right[k] = np.average(votes.argmax(axis=1) == codes, weights=weight)
-        return int(right.argmax()) + 1
 
 
 class NeighbourClassifierMixin(ClassifierMixin):
@@ -113,6 +28,11 @@ class NeighbourClassifierMixin(ClassifierMixin):
     components_: Array
     _shift: Array
     _rules: NeighbourRules
+
+    def _check_rows(self, X: Any) -> Any:
+        check_is_fitted(self, "components_")
+        dtypes = [np.float64, np.float32]
+        return validate_data(self, X, accept_sparse="csr", dtype=dtypes, reset=False)
 
     def _project(self, X: Any) -> Array:
         """``(X - shift) @ components_.T``: around the origin, since an offset costs digits."""
@@ -127,9 +47,31 @@ class NeighbourClassifierMixin(ClassifierMixin):
 
     @property
     def n_neighbors_(self) -> int:
-        """Number of voters of ``rule="knn"``."""
+        """Number of voters of ``rule="knn"``; under "local" the training rows' median."""
         check_is_fitted(self, "components_")
         return self._rules.n_neighbors
+
+    def local_n_neighbors(self, X: Any) -> Array:
+        """How many training rows vote on each row of X under ``n_neighbors="local"``.
+
+        The effective number of neighbours at test time ([Goldberger2005]_ section 6): exp of the
+        entropy of the row's choice among all training rows, rounded, and 1 at least.  It tells
+        how local the decision is under any rule: few where some training rows are much nearer
+        than the rest, many where none stands out.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.  All are taken as new: a training row may choose itself, as in ``predict``.
+
+        Returns
+        -------
+        k : ndarray of int of shape (n_samples,)
+            Between 1 and the number of training rows.
+        """
+        X = self._check_rows(X)
+        with single_threaded_blas():
+            return self._rules.local_n_neighbors(self._project(X))
 
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities by the ``rule``: posterior of the model, or shares of the votes.
@@ -143,8 +85,7 @@ class NeighbourClassifierMixin(ClassifierMixin):
         P : ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``; rows sum to one.
         """
-        check_is_fitted(self, "components_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = self._check_rows(X)
         check_option(self, "rule", ("posterior", "knn"))
         with single_threaded_blas():
             Z = self._project(X)

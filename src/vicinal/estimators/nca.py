@@ -13,7 +13,7 @@ from vicinal._callback_support import with_callbacks
 from vicinal._types import Array
 from vicinal._validation import check_option
 from vicinal.estimators._base import NeighbourMetric
-from vicinal.objectives.nca import nca, nca_effective_n_neighbors
+from vicinal.objectives.nca import nca
 
 __all__ = ["NCA"]
 
@@ -64,9 +64,11 @@ class NCA(NeighbourMetric):
         enter the objective and the posterior, not the votes of ``rule="knn"``.
     rule : {"posterior", "knn"}, default="posterior"
         How to classify: by the probabilities above, or by votes of the nearest training rows.
-    n_neighbors : int or "auto", default=5
+    n_neighbors : int, "auto" or "local", default=5
         Number of voters of ``rule="knn"``, no more than there are rows (a warning tells); "auto"
-        chooses it, up to 50, by leave-one-out on the training rows.
+        chooses it, up to 50, by leave-one-out on the training rows.  "local" gives each query its
+        own: its effective number of neighbours ([Goldberger2005]_ section 6), rounded, as
+        :meth:`local_n_neighbors` tells; priors do not enter it.
     early_stopping : bool, default=False
         Hold rows out, score them against the training rows in each iteration, stop when that no
         longer improves, and go back to the best map.  All rows classify afterwards.
@@ -118,6 +120,8 @@ class NCA(NeighbourMetric):
         Their mean.
     n_neighbors_ : int
         Number of voters of ``rule="knn"``.  Computed when first asked for under another rule.
+        Under "local", where each query has its own, the median of ``effective_n_neighbors_``,
+        rounded.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -226,7 +230,7 @@ class NCA(NeighbourMetric):
     def effective_n_neighbors_(self) -> Array:
         """How many neighbours each training row consults, [Goldberger2005] section 2."""
         check_is_fitted(self, "components_")
-        return nca_effective_n_neighbors(self._rules.Z, self._rules.labels.sample_weight)
+        return self._rules.effective_n_neighbors
 
     @property
     def mean_effective_n_neighbors_(self) -> float:

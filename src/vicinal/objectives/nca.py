@@ -162,25 +162,36 @@ def nca_posterior(Z: Array, Z_reference: Array, y_reference: Any) -> Array:
     return probabilities / probabilities.sum(axis=1, keepdims=True)
 
 
-def nca_effective_n_neighbors(Z: Array, sample_weight: Array | None = None) -> Array:
+def nca_effective_n_neighbors(
+    Z: Array, sample_weight: Array | None = None, Z_query: Array | None = None
+) -> Array:
     r"""exp of the entropy of each point's choice among the others ([Goldberger2005]_ section 2).
 
     :math:`H_i = -\sum_j p_{ij}\log p_{ij}`: between 1, a hard nearest neighbour, and n - 1, no
     preference at all; 0 for a point that has no other.  With weights,
-    :math:`p_{ij} \propto v_j e^{-d^2}`.
+    :math:`p_{ij} \propto v_j e^{-d^2}`.  The rows of ``Z_query``, where given, choose among all n
+    rows of Z instead: section 6's local K, between 1 and n.
     """
-    Z = _check_points(Z).astype(np.float64, copy=False)  # asked for once, not at every step
+    # float64: asked for once, not at every step
+    Z = _check_points(Z).astype(np.float64, copy=False)
+    new = None if Z_query is None else _check_points(Z_query, "Z_query").astype(np.float64)
+    if new is not None and new.shape[1] != Z.shape[1]:
+        raise ValueError(f"Z_query has {new.shape[1]} columns but Z has {Z.shape[1]}.")
     n = len(Z)
     labels = Labels(np.zeros(n, dtype=int), sample_weight)
     mass, _ = _reference_mass(labels, _weights(labels), np.arange(n))
     rows = np.flatnonzero(mass)
     if not len(rows):
-        return np.zeros(n)
+        return np.zeros(n if new is None else len(new))
     centre = _centre(Z[rows])
     # one class: the rows keep their order
     R, _ = _tiles.side(Z[rows], labels.codes[rows], mass[rows], centre)
-    Q = R if len(rows) == n else _tiles.side(Z, labels.codes, mass, centre)[0]
-    self_pos = np.where(mass > 0, np.cumsum(mass > 0) - 1, -1)
+    if new is None:
+        Q = R if len(rows) == n else _tiles.side(Z, labels.codes, mass, centre)[0]
+        self_pos = np.where(mass > 0, np.cumsum(mass > 0) - 1, -1)
+    else:
+        Q, _ = _tiles.side(new, np.zeros(len(new), dtype=int), np.ones(len(new)), centre)
+        self_pos = np.full(len(new), -1)
     log_s, minima = (part[1] for part in _tiles.log2_sums(Q, R, self_pos))
     alone = np.isneginf(log_s)
     shift = np.where(alone, 0.0, minima)
@@ -188,8 +199,8 @@ def nca_effective_n_neighbors(Z: Array, sample_weight: Array | None = None) -> A
     # H = log S + mean of d², both from the shifted sum s: log2 s + (sum of 2**(m - d²)(d² - m)) / s
     entropy = log_s + _tiles.energy(Q, R, self_pos, shift) / np.exp2(log_s)
     if labels.sample_weight is not None:  # - mean of log v: no mass is above 1, all terms are >= 0
-        R = R._replace(mass=-R.mass * np.log2(R.mass))
-        Q = R if len(rows) == n else Q
+        surprise = R._replace(mass=-R.mass * np.log2(R.mass))
+        Q, R = (surprise if Q is R else Q), surprise
         entropy += np.exp2(_tiles.log2_sums(Q, R, self_pos)[0][1] - log_s)
     return np.where(alone, 0.0, np.exp2(entropy))
 
