@@ -34,7 +34,9 @@ def table(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     """A markdown table."""
     header = list(header)
     lines = [f"| {' | '.join(header)} |", f"|{'|'.join(['---'] * len(header))}|"]
-    lines += [f"| {' | '.join('' if cell is None else str(cell) for cell in row)} |" for row in rows]
+    lines += [
+        f"| {' | '.join('' if cell is None else str(cell) for cell in row)} |" for row in rows
+    ]
     return "\n".join(lines)
 
 

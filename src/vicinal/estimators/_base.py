@@ -95,10 +95,6 @@ class NeighbourMetric(
     def _objective(self) -> Callable[..., tuple[float, Array]]:
         raise NotImplementedError
 
-    def _score_objective(self) -> Callable[..., tuple[float, Array]]:
-        """What judges the candidates of a search; a proper score does not reward confidence."""
-        return self._objective()
-
     def _check_parameters(self) -> None:
         check_option(self, "scaling", ("standard", "global", None))
         check_option(self, "rule", ("posterior", "knn"))
@@ -270,12 +266,16 @@ class NeighbourMetric(
             return result.theta
 
         def score(fold: Problem, theta: Array) -> float:
-            return fold.replace(objective=self._score_objective()).validation_score(theta)
+            Z, labels = fold.embed(theta), fold.targets
+            rules = NeighbourRules(Z[fold.train], labels.take(fold.train), self.n_neighbors)
+            best = rules.probabilities(Z[fold.held_out], self.rule).argmax(axis=1)
+            judges = labels.take(fold.held_out)
+            return float(np.average(best == judges.codes, weights=judges.sample_weight))
 
         def tell(trial: Trial) -> None:
             if self.verbose:
                 values = ", ".join(f"{name}={value:g}" for name, value in trial.parameters.items())
-                print(f"[{type(self).__name__}] {values}: held-out score {trial.mean:.6f}")
+                print(f"[{type(self).__name__}] {values}: held-out accuracy {trial.mean:.4f}")
 
         return Search(cross_validation(problem, self.cv, rng), learn, score, tell)
 

@@ -88,8 +88,7 @@ class NeighbourClassifierMixin(ClassifierMixin):
         X = self._check_rows(X)
         check_option(self, "rule", ("posterior", "knn"))
         with single_threaded_blas():
-            Z = self._project(X)
-            return self._rules.posterior(Z) if self.rule == "posterior" else self._rules.votes(Z)
+            return self._rules.probabilities(self._project(X), self.rule)
 
     def predict(self, X: Any) -> Array:
         """The class of highest probability under the ``rule``.

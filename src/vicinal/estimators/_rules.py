@@ -74,6 +74,10 @@ class NeighbourRules:
         )
         return _whole(effective, len(self.Z))
 
+    def probabilities(self, Z: Array, rule: str) -> Array:
+        """Class probabilities by a rule: "posterior", or the shares of the votes for "knn"."""
+        return self.posterior(Z) if rule == "posterior" else self.votes(Z)
+
     def posterior(self, Z: Array) -> Array:
         """Class probabilities by the stochastic neighbours, [Oneata2011] eq. (3.25)."""
         n_classes = len(self.labels.classes)

@@ -17,7 +17,7 @@ __all__ = ["ALPHAS", "Search", "Stopped", "Trial", "cross_validation", "ranks"]
 ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 0.0)
 #: ranks tried by n_components="auto": every one while it is small, then in steps of a quarter
 _RANKS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 19, 24, 30)
-_PATIENCE = 2  # candidates in turn that must fail before the search ends
+_PATIENCE = 3  # candidates in turn that must fail before the search ends
 
 
 class Stopped(Exception):
@@ -63,7 +63,8 @@ def cross_validation(problem: Problem, n_folds: int, rng: Any) -> list[Problem]:
 def sparing(trials: list[Trial]) -> Trial:
     """The first candidate that the best one does not beat by more than a standard error.
 
-    Of the difference, fold by fold: what the folds have in common does not count.
+    Of the difference, fold by fold: what the folds have in common does not count.  Candidates
+    come with the simplest first: the least rank, the strongest penalty.
     """
     best = max(trials, key=lambda trial: trial.mean)
     for trial in trials:
@@ -102,10 +103,7 @@ class Search:
         self.stopped = False
 
     def rank(self, candidates: Iterable[int], alpha: float, linear: Callable[[int], Map]) -> int:
-        """Grow the rank until two more dimensions in turn do not help; [Oneata2011] section 5.3.
-
-        Of those tried, the least that the best does not beat by more than a standard error.
-        """
+        """Grow the rank until a larger one no longer helps; [Oneata2011] section 5.3."""
 
         def judge(d: int) -> Trial:
             folds = [fold.replace(mapping=linear(d), alpha=alpha) for fold in self.folds]
@@ -129,8 +127,7 @@ class Search:
                 scores.append(self.score(fold, thetas[f]))
             return Trial({"n_components": d, "alpha": alpha}, np.array(scores))
 
-        trials = self._walk(candidates, judge)
-        return float(max(trials, key=lambda trial: trial.mean).parameters["alpha"])
+        return float(sparing(self._walk(candidates, judge)).parameters["alpha"])
 
     def _walk(self, candidates: Iterable[Any], judge: Callable[[Any], Trial]) -> list[Trial]:
         """Judge candidates in turn until none has been the best for a while.

@@ -36,8 +36,8 @@ class NCA(NeighbourMetric):
     ----------
     n_components : int, "auto" or None, default=None
         Rank d of the map, at most the number of features D.  None: min(D, 32).  2 for a picture.
-        "auto" grows it from 2, up to 32, until the held-out score no longer improves, and takes
-        the least rank within a standard error of the best ([Oneata2011]_ section 5.3).
+        "auto" grows it from 2, up to 32, until the accuracy on rows held out no longer improves,
+        and takes the least rank within a standard error of the best ([Oneata2011]_ section 5.3).
         A diagonal map has D components, and warns where asked for another number.
     mapping : {"linear", "diagonal"} or map, default="linear"
         A full matrix, or one weight for each feature ([Goldberger2005]_ section 4).
@@ -53,9 +53,9 @@ class NCA(NeighbourMetric):
         How to descend; parts from :mod:`vicinal.solvers` take parameters.
     alpha : float or "auto", default=3e-3
         Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
-        keeps the map from growing without end on classes that can be told apart.  "auto" takes
-        the best of a path from 0.1 down to 0, each map going on from the last (after the rank,
-        where that is "auto" too).
+        keeps the map from growing without end on classes that can be told apart.  "auto" goes
+        down a path from 0.1 to 0, each map going on from the last, and takes the strongest
+        within a standard error of the best (after the rank, where that is "auto" too).
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``.  A column that does
         not vary gets weight zero.
@@ -77,8 +77,8 @@ class NCA(NeighbourMetric):
     n_iter_no_change : int, default=10
         Iterations without improvement before stopping.
     cv : int, default=5
-        Folds in which "auto" judges ``n_components`` and ``alpha``, by the mean log-probability
-        of the right class of rows held out.  Classes of one or two rows are never held out.
+        Folds in which "auto" judges ``n_components`` and ``alpha``, by the accuracy of the
+        ``rule`` on rows held out.  Classes of one or two rows are never held out.
     max_iter : int, default=200
         The most iterations; a `ConvergenceWarning` tells when they did not suffice.
     tol : float, default=1e-5
@@ -222,9 +222,6 @@ class NCA(NeighbourMetric):
 
     def _objective(self) -> Callable[..., tuple[float, Array]]:
         return partial(nca, objective=self.objective, warn=False)
-
-    def _score_objective(self) -> Callable[..., tuple[float, Array]]:
-        return partial(nca, objective="log", warn=False)
 
     @cached_property
     def effective_n_neighbors_(self) -> Array:
