@@ -427,8 +427,8 @@ class NeighbourMetric(
         copy._store(X, problem, info.theta)
         names = ("classes_", "n_features_in_", "feature_names_in_", "cv_results_")
         attributes = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        names = ("components_", "n_components_", "alpha_", "_shift", "_rules")
-        attributes |= {name: getattr(copy, name) for name in names}
+        stored = ("components_", "n_components_", "alpha_", "_shift", "_rules")
+        attributes |= {name: getattr(copy, name) for name in stored}
         attributes |= {"n_iter_": max(1, info.iteration), "objective_": info.loss}
         if self.warm_start and not told.searching:  # goes on as if it had never been cut
             history = {key: list(entries) for key, entries in info.history.items()}
