@@ -62,7 +62,9 @@ class Annealing:
         array, or else D, but 64 at most (and d at least); the first of ``init``, which
         are its best.
     rotate : bool, default=True
-        Turn the map to the principal axes of the embedded data before each selection.
+        Turn the map before each selection, so that the row is the least of all directions of the
+        embedding.  The loss does not change under rotations: which rows there are is arbitrary,
+        and so is the least of them.  False: the least of the rows as they are, as in the thesis.
     """
 
     select: str = "projected"
@@ -132,59 +134,83 @@ class Annealing:
         -------
         A : ndarray of shape (d, D)
         """
-        row = None
-        try:
-            while len(A) > n_components:
-                if self.rotate:
-                    A = _to_principal_axes(A, X, sample_weight)
-                row = int(np.argmin(self.importance(A, X, sample_weight)))
-                if _moves_points(A, row, X, sample_weight):
+        interrupted = False
+        while len(A) > n_components:
+            try:
+                row, A = self.least(A, X, sample_weight)
+                if not interrupted and _moves_points(A, row, X, sample_weight):
                     schedule = np.zeros((self.n_steps, len(A)))
                     raises = np.arange(1, self.n_steps + 1)
                     schedule[:, row] = raises * self.step / (A[row] @ A[row])
                     A = descend(A, schedule, self.n_iter)
-                A, row = np.delete(A, row, axis=0), None
+                A = np.delete(A, row, axis=0)
                 if on_removal is not None:
                     on_removal(A)
-        except KeyboardInterrupt:
-            warn(
-                f"Annealing was interrupted at {len(A)} rows: all but {n_components} are cut off, "
-                "and the descent begins. Another interrupt ends that."
-            )
-            if row is not None:  # was on its way out
-                A = np.delete(A, row, axis=0)
-            kept = np.argsort(-self.importance(A, X, sample_weight), kind="stable")
-            A = A[np.sort(kept[:n_components])]
+            except KeyboardInterrupt:
+                if interrupted:
+                    raise
+                interrupted = True
+                warn(
+                    f"Annealing was interrupted at {len(A)} rows: all but {n_components} are cut "
+                    "off, and the descent begins. Another interrupt ends that."
+                )
         return A
 
-    def importance(self, A: Array, X: Rows, sample_weight: Array | None = None) -> Array:
-        """What ``select`` compares, one number a row of A; that of a row of zeros is zero."""
-        squares = np.einsum("ij,ij->i", A, A)
-        if self.select == "norm":
-            return squares
-        variances = _variances(A, X, sample_weight)
+    def least(self, A: Array, X: Rows, sample_weight: Array | None = None) -> tuple[int, Array]:
+        """Position of the row that ``select`` finds least, and the map, turned where it is to be.
+
+        Parameters
+        ----------
+        A : ndarray of shape (k, D)
+            The map.
+        X : Rows
+            Centred and scaled data of shape (n, D).
+        sample_weight : ndarray of shape (n,), optional
+            Importance of each row of X in the variances.
+
+        Returns
+        -------
+        row : int
+        A : ndarray of shape (k, D)
+        """
+        gram, covariance = A @ A.T, _covariance(A, X, sample_weight)
+        if self.rotate:
+            return 0, _turn(self._least_direction(gram, covariance), A)
+        squares, variances = np.diag(gram), np.diag(covariance)
+        if self.select == "data":
+            ratios = np.divide(variances, squares, out=np.zeros(len(A)), where=squares > 0.0)
+            return int(np.argmin(ratios)), A
+        return int(np.argmin(squares if self.select == "norm" else variances)), A
+
+    def _least_direction(self, gram: Array, covariance: Array) -> Array:
+        """The unit u for which the row ``u'A`` is the least, over all u."""
+        squares, axes = eigen(gram)
+        if self.select == "norm" or squares[0] <= RCOND * squares[-1]:
+            return axes[:, 0]  # a row of zeros is the least by any rule
         if self.select == "projected":
-            return variances
-        return np.divide(variances, squares, out=np.zeros(len(A)), where=squares > 0.0)
+            return eigen(covariance)[1][:, 0]
+        # the least u'Cu / u'Gu: an eigenvector of C in the coordinates where G is the identity
+        axes = axes / np.sqrt(squares)
+        u = axes @ eigen(axes.T @ covariance @ axes)[1][:, 0]
+        return u / np.linalg.norm(u)
 
 
-def _variances(A: Array, X: Rows, sample_weight: Array | None) -> Array:
+def _covariance(A: Array, X: Rows, sample_weight: Array | None) -> Array:
+    """Of the embedded data, (k, k)."""
     Z = X.matmul(A.T)
     Z -= np.average(Z, axis=0, weights=sample_weight)
-    return np.average(Z**2, axis=0, weights=sample_weight)
+    weight = np.ones(len(Z)) if sample_weight is None else sample_weight
+    return (Z * (weight / weight.sum())[:, None]).T @ Z
 
 
 def _moves_points(A: Array, row: int, X: Rows, sample_weight: Array | None) -> bool:
     """Whether the distances would be others without this row: if not, it is out already."""
-    variances = _variances(A, X, sample_weight)
+    variances = np.diag(_covariance(A, X, sample_weight))
     return bool(variances[row] > RCOND * variances.max())
 
 
-def _to_principal_axes(A: Array, X: Rows, sample_weight: Array | None) -> Array:
-    """``U'A`` with U the eigenvectors of the covariance of the embedded data, largest first."""
-    Z = X.matmul(A.T)
-    Z -= np.average(Z, axis=0, weights=sample_weight)
-    if sample_weight is not None:
-        Z *= np.sqrt(sample_weight)[:, None]
-    _, U = eigen(Z.T @ Z)
-    return U.T[::-1] @ A
+def _turn(u: Array, A: Array) -> Array:
+    """``H A`` with H the reflection whose first row is the unit vector u: distances stay."""
+    v = u if u[0] <= 0.0 else -u  # the sign for which nothing cancels in the next line
+    v = v - np.eye(len(v))[0]
+    return A - np.outer(v * (2.0 / (v @ v)), v @ A)
