@@ -78,23 +78,19 @@ def test_equal_weights_are_one_weight(rng, wine):
 # The rules
 
 
-@pytest.mark.parametrize(("select", "row"), [("projected", 1), ("data", 0), ("norm", 2)])
-def test_each_rule_compares_what_it_says(select, row, rng):
-    # variances 1, 4 and 64; of the embedded data 9, 2.25 and 6.25
-    X = Rows([[1, 2, 8], [-1, 2, -8], [1, -2, -8], [-1, -2, 8]], scaling=False)
-    A = np.diag([3.0, 0.75, 0.3125])
-    assert Annealing(select, rotate=False).least(A, X)[0] == row
-    # turned any way, the same direction is found again
-    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    found, turned = Annealing(select).least(turn @ A, X)
-    assert_allclose(np.abs(turned[found]), A[row], atol=1e-12)
-    assert_allclose(turned.T @ turned, A.T @ A, atol=1e-12)
+@pytest.mark.parametrize(
+    ("select", "importance"),
+    [("projected", [9, 4, 0.16]), ("data", [1, 4, 16]), ("norm", [9, 1, 0.01])],
+)
+def test_each_rule_compares_what_it_says(select, importance):
+    # variances 1, 4 and 16
+    X = Rows([[1, 2, 4], [-1, 2, -4], [1, -2, -4], [-1, -2, 4]], scaling=False)
+    A = np.diag([3.0, 1.0, 0.1])
+    assert_allclose(Annealing(select).importance(A, X), importance)
     # rows of weight zero, held out, have no say
-    X.X = np.vstack([X.X, [[500.0, -7.0, 9.0]]])
+    X.X = np.vstack([X.X, [[50.0, -70.0, 90.0]]])
     weight = np.array([2.0, 2.0, 2.0, 2.0, 0.0])
-    assert Annealing(select, rotate=False).least(A, X, weight)[0] == row
-    found, turned = Annealing(select).least(turn @ A, X, weight)
-    assert_allclose(np.abs(turned[found]), A[row], atol=1e-12)
+    assert_allclose(Annealing(select).importance(A, X, weight), importance)
 
 
 @each_rule
@@ -107,7 +103,7 @@ def test_the_least_row_is_faded_and_removed(select):
         seen.append((schedule, n_iter))
         return A
 
-    part = Annealing(select, n_steps=3, step=0.2, n_iter=7, rotate=False)
+    part = Annealing(select, n_steps=3, step=0.2, n_iter=7)
     reduced = part.reduce(A, 3, X, descend)
     row = {"projected": 1, "data": 0, "norm": 2}[select]
     assert_array_equal(reduced, np.delete(A, row, axis=0))
@@ -125,20 +121,7 @@ def test_a_row_of_zeros_goes_first_and_for_nothing(select, rng):
     def descend(A, schedule, n_iter):
         raise AssertionError("there is nothing to fade")
 
-    for rotate in (False, True):
-        reduced = Annealing(select, rotate=rotate).reduce(A, 2, X, descend)
-        Z, expected = X.X @ reduced.T, X.X @ A.T
-        assert_allclose(Z @ Z.T, expected @ expected.T, atol=1e-10)
-
-
-@each_rule
-def test_rotating_first_makes_the_rows_an_arbitrary_choice(select, wine, rng):
-    X, _ = wine
-    X = Features(X, "standard")
-    A = rng.normal(size=(4, 13))
-    turn = np.linalg.qr(rng.normal(size=(4, 4)))[0]
-    a, b = (Annealing(select).reduce(B, 2, X, lambda A, *_: A) for B in (A, turn @ A))
-    assert_allclose(a.T @ a, b.T @ b, atol=1e-10)
+    assert_array_equal(Annealing(select).reduce(A, 2, X, descend), A[[0, 2]])
 
 
 # The removals
@@ -291,7 +274,6 @@ def test_verbose_prints_a_line_for_each_removed_row(wine, capsys):
         ({"step": 0.0}, r"'step' .* must be a float in \(0.0, inf\). Got 0.0"),
         ({"n_iter": 1.5}, r"'n_iter' .* must be an int in \[1, inf\). Got 1.5"),
         ({"from_components": -1}, r"'from_components' .* must be an int in \[1, inf\) or None"),
-        ({"rotate": "yes"}, "'rotate' .* must be True or False. Got 'yes'"),
     ],
 )
 def test_parameters_are_checked(parameters, message):
@@ -310,9 +292,9 @@ def test_names():
     assert resolve("annealing") == Annealing()
     part = Annealing("norm", init=Identity())
     assert resolve(part) is part
-    with pytest.raises(ValueError, match="'init' parameter of NCA must be one of 'annealing'"):
+    with pytest.raises(ValueError, match=r"'init' parameter of NCA must be one of .*'annealing'"):
         resolve(Annealing)
-    with pytest.raises(ValueError, match="'init' parameter of Annealing must be one of .*'umap'"):
+    with pytest.raises(ValueError, match=r"'init' parameter of Annealing must be .*'umap'"):
         NCA(2, init=Annealing(init="umap")).fit(*load_wine(return_X_y=True))
 
 

@@ -66,7 +66,7 @@ def descend(problem: Problem, A: Array, schedule: Array, n_iter: int) -> Array:
     since the last removal are nothing to keep.
     """
     # L-BFGS whatever the solver of the fit: of so few iterations, each must count.
-    solver, state, theta = solvers.LBFGS(), None, A.ravel()
+    solver, state, theta = solvers.resolve("lbfgs"), None, A.ravel()
     for row_weights in schedule:
         fun = problem.replace(
             mapping=Linear(len(A)),

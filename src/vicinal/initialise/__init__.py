@@ -38,7 +38,6 @@ __all__ = [
 ]
 
 _NAMES: dict[str, type] = {
-    "annealing": Annealing,
     "auto": Auto,
     "identity": Identity,
     "lda": LDA,
@@ -46,6 +45,7 @@ _NAMES: dict[str, type] = {
     "random": Random,
     "rca": RCA,
     "whiten": Whiten,
+    "annealing": Annealing,
 }
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from vicinal._types import Array
-from vicinal._validation import check_bool, check_number, check_option, warn
+from vicinal._validation import check_number, check_option, warn
 from vicinal.initialise.scatter import Rows
-from vicinal.initialise.spaces import RCOND, eigen
+from vicinal.initialise.spaces import RCOND
 from vicinal.initialise.starts import Given
 
 __all__ = ["Annealing"]
@@ -52,7 +52,7 @@ class Annealing:
         ``Random(n_init=10)`` anneals ten times.
     n_steps : int, default=5
         How often the penalty of a row is raised.
-    step : float, default=0.5
+    step : float, default=1.0
         By how much, in units of the mean loss: what the row would cost at its first norm, so
         :math:`\lambda_i` grows by step / :math:`\|a_i\|^2`.
     n_iter : int, default=3
@@ -61,19 +61,14 @@ class Annealing:
         Number of rows to begin with, at most D.  None: as many as ``init`` has where it is an
         array, or else D, but 64 at most (and d at least); the first of ``init``, which
         are its best.
-    rotate : bool, default=True
-        Turn the map before each selection, so that the row is the least of all directions of the
-        embedding.  The loss does not change under rotations: which rows there are is arbitrary,
-        and so is the least of them.  False: the least of the rows as they are, as in the thesis.
     """
 
     select: str = "projected"
     init: Any = "auto"
     n_steps: int = 5
-    step: float = 0.5
+    step: float = 1.0
     n_iter: int = 3
     from_components: int | None = None
-    rotate: bool = True
 
     def __post_init__(self) -> None:
         check_option(self, "select", ("projected", "data", "norm"))
@@ -81,7 +76,6 @@ class Annealing:
         check_number(self, "step", 0.0, open_ends=True)
         check_number(self, "n_iter", 1, integer=True)
         check_number(self, "from_components", 1, integer=True, or_else=(None,))
-        check_bool(self, "rotate")
 
     @property
     def n_init(self) -> int:
@@ -137,7 +131,7 @@ class Annealing:
         interrupted = False
         while len(A) > n_components:
             try:
-                row, A = self.least(A, X, sample_weight)
+                row = int(np.argmin(self.importance(A, X, sample_weight)))
                 if not interrupted and _moves_points(A, row, X, sample_weight):
                     schedule = np.zeros((self.n_steps, len(A)))
                     raises = np.arange(1, self.n_steps + 1)
@@ -156,61 +150,24 @@ class Annealing:
                 )
         return A
 
-    def least(self, A: Array, X: Rows, sample_weight: Array | None = None) -> tuple[int, Array]:
-        """Position of the row that ``select`` finds least, and the map, turned where it is to be.
-
-        Parameters
-        ----------
-        A : ndarray of shape (k, D)
-            The map.
-        X : Rows
-            Centred and scaled data of shape (n, D).
-        sample_weight : ndarray of shape (n,), optional
-            Importance of each row of X in the variances.
-
-        Returns
-        -------
-        row : int
-        A : ndarray of shape (k, D)
-        """
-        gram, covariance = A @ A.T, _covariance(A, X, sample_weight)
-        if self.rotate:
-            return 0, _turn(self._least_direction(gram, covariance), A)
-        squares, variances = np.diag(gram), np.diag(covariance)
-        if self.select == "data":
-            ratios = np.divide(variances, squares, out=np.zeros(len(A)), where=squares > 0.0)
-            return int(np.argmin(ratios)), A
-        return int(np.argmin(squares if self.select == "norm" else variances)), A
-
-    def _least_direction(self, gram: Array, covariance: Array) -> Array:
-        """The unit u for which the row ``u'A`` is the least, over all u."""
-        squares, axes = eigen(gram)
-        if self.select == "norm" or squares[0] <= RCOND * squares[-1]:
-            return axes[:, 0]  # a row of zeros is the least by any rule
+    def importance(self, A: Array, X: Rows, sample_weight: Array | None = None) -> Array:
+        """What ``select`` compares, one number for each row of A; zero for a row of zeros."""
+        squares = np.einsum("ij,ij->i", A, A)
+        if self.select == "norm":
+            return squares
+        variances = _variances(A, X, sample_weight)
         if self.select == "projected":
-            return eigen(covariance)[1][:, 0]
-        # the least u'Cu / u'Gu: an eigenvector of C in the coordinates where G is the identity
-        axes = axes / np.sqrt(squares)
-        u = axes @ eigen(axes.T @ covariance @ axes)[1][:, 0]
-        return u / np.linalg.norm(u)
+            return variances
+        return np.divide(variances, squares, out=np.zeros(len(A)), where=squares > 0.0)
 
 
-def _covariance(A: Array, X: Rows, sample_weight: Array | None) -> Array:
-    """Of the embedded data, (k, k)."""
+def _variances(A: Array, X: Rows, sample_weight: Array | None) -> Array:
     Z = X.matmul(A.T)
     Z -= np.average(Z, axis=0, weights=sample_weight)
-    weight = np.ones(len(Z)) if sample_weight is None else sample_weight
-    return (Z * (weight / weight.sum())[:, None]).T @ Z
+    return np.average(Z**2, axis=0, weights=sample_weight)
 
 
 def _moves_points(A: Array, row: int, X: Rows, sample_weight: Array | None) -> bool:
     """Whether the distances would be others without this row: if not, it is out already."""
-    variances = np.diag(_covariance(A, X, sample_weight))
+    variances = _variances(A, X, sample_weight)
     return bool(variances[row] > RCOND * variances.max())
-
-
-def _turn(u: Array, A: Array) -> Array:
-    """``H A`` with H the reflection whose first row is the unit vector u: distances stay."""
-    v = u if u[0] <= 0.0 else -u  # the sign for which nothing cancels in the next line
-    v = v - np.eye(len(v))[0]
-    return A - np.outer(v * (2.0 / (v @ v)), v @ A)
