@@ -205,16 +205,18 @@ def test_without_rows_to_remove_it_is_the_inner_start(wine):
 
 
 @quiet
-def test_it_begins_with_a_given_map(wine, rng):
+def test_it_begins_with_a_given_map(wine):
     X, y = wine
     full = NCA(4, max_iter=20, random_state=0).fit(X, y).components_
     model = NCA(2, init=Annealing(init=full), max_iter=5).fit(X, y)
     assert model.components_.shape == (2, 13)
     with pytest.raises(ValueError, match=r"of Annealing must be an array of shape \(4, 13\)"):
         NCA(2, init=Annealing(init=full[:, 1:])).fit(X, y)
+    with pytest.raises(ValueError, match=r"must be an array of 5 rows at least\. Got 4"):
+        NCA(5, init=Annealing(init=full)).fit(X, y)
 
 
-def test_wide_data_begin_with_fewer_rows(rng):
+def test_wide_data_begin_with_fewer_rows():
     assert Annealing().n_rows(2, 33) == 33
     assert Annealing().n_rows(2, 784) == 64
     assert Annealing().n_rows(100, 784) == 100
@@ -238,7 +240,7 @@ def test_weights_priors_and_sparse_rows(wine, rng):
 
 
 @quiet
-def test_held_out_rows_do_not_touch_it(wine, rng):
+def test_held_out_rows_do_not_touch_it(wine):
     X, y = wine
     held_out = np.arange(0, len(y), 5)
     train = np.setdiff1d(np.arange(len(y)), held_out)

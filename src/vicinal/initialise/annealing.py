@@ -38,7 +38,7 @@ class Annealing:
     ``from_components`` - d rounds, so the start costs far more than the descent; with
     ``n_components = from_components`` there is nothing to remove, and the start is ``init``.
     Ctrl-C ends the annealing with a warning: rows are then cut off by the same rule, and the
-    descent goes on from there.
+    descent goes on from there.  A diagonal map has no rows to remove, and is refused.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ class Annealing:
     n_iter : int, default=3
         Iterations after each raise.
     from_components : int, default=None
-        Number of rows to begin with, at most D.  None: as many as ``init`` has where it is an
-        array, or else D, but 64 at most (and d at least); the first of ``init``, which
-        are its best.
+        Number of rows to begin with, from d to D.  None: as many as ``init`` has where it is an
+        array, and else D up to 64; of more features the first 64 rows of ``init`` (or d, if that
+        is more), its best.  All rows of wide data would take a round each, at full rank.
     """
 
     select: str = "projected"
@@ -86,7 +86,12 @@ class Annealing:
         """Count the rows to begin with."""
         if self.from_components is None:
             array = self.init.array if isinstance(self.init, Given) else self.init
-            if isinstance(array, (list, tuple)) or hasattr(array, "__array__"):
+            if isinstance(array, (list, tuple)) or getattr(array, "ndim", 0) > 0:
+                if len(array) < n_components:
+                    raise ValueError(
+                        f"The 'init' parameter of Annealing must be an array of {n_components} "
+                        f"rows at least. Got {len(array)} instead."
+                    )
                 return len(array)
             return max(n_components, min(n_features, _MOST_COMPONENTS))
         if not n_components <= self.from_components <= n_features:
