@@ -34,8 +34,9 @@ class Problem:
         ``value, dZ = objective(Z, targets, queries=..., references=...)``, a mean to minimise.
     mapping : Map
         From rows to embedded points.
-    alpha : float
-        Weight of the squared norm of the map, beside the mean loss ([Oneata2011] eq. (3.22)).
+    alpha : float or array
+        Weight of the squared norm of the map, beside the mean loss ([Oneata2011] eq. (3.22)); an
+        array has one weight for each parameter (``lambda_i`` for all of row i: eq. (3.26)).
     train, held_out : int arrays, default=None
         Positions of the rows to learn from (None: all) and of those kept to judge by.
     dtype : dtype
@@ -46,7 +47,7 @@ class Problem:
     targets: Any
     objective: Callable[..., tuple[float, Array]]
     mapping: Map
-    alpha: float = 0.0
+    alpha: float | Array = 0.0
     train: Array | None = None
     held_out: Array | None = None
     dtype: Any = np.float64
@@ -66,9 +67,8 @@ class Problem:
         value, dZ = self.objective(
             Z, self.targets.take(rows), queries=queries, references=references
         )
-        # [Oneata2011] eqs (3.22), (3.23), on the mean and in the space the solver sees
-        value = float(value) + self.alpha * float(theta @ theta)
-        return value, pull(dZ) + 2.0 * self.alpha * theta
+        # [Oneata2011] eqs (3.23), (3.27), on the mean and in the space the solver sees
+        return float(value) + self._penalty(theta), pull(dZ) + 2.0 * self.alpha * theta
 
     def value(self, theta: Array) -> float:
         """The loss alone, at less than half the cost."""
@@ -78,7 +78,13 @@ class Problem:
         value, _ = self.objective(
             Z, self.targets, queries=self.train, references=self.train, gradient=False
         )
-        return float(value) + self.alpha * float(theta @ theta)
+        return float(value) + self._penalty(theta)
+
+    def _penalty(self, theta: Array) -> float:
+        """[Oneata2011] eq. (3.22), or (3.26) where each parameter has a weight of its own."""
+        if np.ndim(self.alpha):
+            return float(theta @ (self.alpha * theta))
+        return float(self.alpha * (theta @ theta))
 
     def validation_score(self, theta: Array) -> float:
         """Minus the loss of the held-out rows against the training rows: higher is better."""

@@ -32,6 +32,7 @@ from vicinal._validation import (
     check_weights,
     warn,
 )
+from vicinal.estimators._anneal import anneal
 from vicinal.estimators._cost import Cost, exact_cost
 from vicinal.estimators._metric import MahalanobisMixin
 from vicinal.estimators._neighbours import NeighbourClassifierMixin, NeighbourRules
@@ -330,6 +331,8 @@ class NeighbourMetric(
             learnt_from = np.zeros(len(labels))
             learnt_from[problem.train] = 1.0 if weight is None else weight[problem.train]
             weight = learnt_from
+        if isinstance(start, initialise.Annealing):
+            return self._anneal(start, parts, problem, rng, weight)
         A = start(X, labels.codes, parts.d, rng, weight)
         if isinstance(start, initialise.Given):
             return mapping.theta(self._check_given(_unscaled(A, X.scale), mapping))
@@ -340,6 +343,24 @@ class NeighbourMetric(
         sample = problem.replace(X=X.take(rows), targets=labels.take(rows), train=None)
         base = initialise.base_scale(sample.embed(theta), rng)
         return theta * initialise.scale_start(theta, sample.value, base)
+
+    def _anneal(
+        self, start: initialise.Annealing, parts: _Parts, problem: Problem, rng: Any, weight: Any
+    ) -> Array:
+        """The first theta, of a map with more rows whose least ones are faded out."""
+        name = type(self).__name__
+        if not isinstance(parts.mapping, maps.Linear):
+            raise ValueError(
+                f"The 'init' parameter of {name} must be another start where 'mapping' is "
+                f"{self.mapping!r}, which has no rows to remove. Got {self.init!r} instead."
+            )
+        k = start.n_rows(parts.d, problem.X.shape[1])
+        inner = initialise.resolve(start.init, type(start).__name__)
+        wide = _Parts(maps.Linear(k), k, inner, parts.solver)
+        theta = self._start(wide, problem.replace(mapping=wide.mapping), rng)
+        A = wide.mapping.components(theta)
+        A = anneal(start, A, parts.d, problem, weight, name if self.verbose else None)
+        return parts.mapping.theta(A)
 
     def _check_given(self, A: Array, mapping: Map) -> Array:
         must = f"The 'init' parameter of {type(self).__name__} must"

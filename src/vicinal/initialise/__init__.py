@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vicinal.initialise.annealing import Annealing
 from vicinal.initialise.scale import base_scale, scale_start
 from vicinal.initialise.scatter import Scatter, scatter
 from vicinal.initialise.starts import (
@@ -22,6 +23,7 @@ __all__ = [
     "LDA",
     "PCA",
     "RCA",
+    "Annealing",
     "Auto",
     "Given",
     "Identity",
@@ -43,11 +45,12 @@ _NAMES: dict[str, type] = {
     "random": Random,
     "rca": RCA,
     "whiten": Whiten,
+    "annealing": Annealing,
 }
 
 
-def resolve(init: Any, owner: str = "NCA") -> Start:
-    """Turn the value of an ``init`` parameter into a start.
+def resolve(init: Any, owner: str = "NCA") -> Start | Annealing:
+    """Turn the value of an ``init`` parameter into a start, or into a way of making one.
 
     Parameters
     ----------
@@ -58,12 +61,15 @@ def resolve(init: Any, owner: str = "NCA") -> Start:
 
     Returns
     -------
-    Start
+    Start or Annealing
+        `Annealing` is not called: it needs the loss, see `Annealing.reduce`.
     """
     if isinstance(init, str) and init in _NAMES:
         return _NAMES[init]()
     if isinstance(init, (list, tuple)) or hasattr(init, "__array__"):
         return Given(init, owner)
+    if isinstance(init, Annealing):
+        return init
     if callable(init) and not isinstance(init, type):
         return init
     names = ", ".join(repr(name) for name in _NAMES)
