@@ -114,9 +114,9 @@ def test_the_path_goes_on_from_the_last_map():
 def test_a_map_pressed_to_nothing_is_not_gone_on_from(iris, monkeypatch):
     X, y = iris
     # nothing is left of the map under such a penalty, and so no gradient either
-    monkeypatch.setattr("vicinal.estimators._base.ALPHAS", (1e3, 0.01))
+    monkeypatch.setattr("vicinal.estimators._auto.ALPHAS", (1e3, 0.01))
     after = NCA(alpha="auto", cv=2, random_state=0).fit(X, y).cv_results_["mean_test_score"]
-    monkeypatch.setattr("vicinal.estimators._base.ALPHAS", (0.01,))
+    monkeypatch.setattr("vicinal.estimators._auto.ALPHAS", (0.01,))
     alone = NCA(alpha="auto", cv=2, random_state=0).fit(X, y).cv_results_["mean_test_score"]
     assert after[0] < alone[0] - 0.05
     np.testing.assert_allclose(after[1], alone[0], atol=0.02)
@@ -211,7 +211,7 @@ def test_the_search_keeps_off_the_rows_that_stop_early(iris, monkeypatch):
         seen.append((problem.held_out, folds))
         return folds
 
-    monkeypatch.setattr("vicinal.estimators._base.cross_validation", spy)
+    monkeypatch.setattr("vicinal.estimators._auto.cross_validation", spy)
     NCA(alpha="auto", early_stopping=True, cv=2, random_state=0).fit(X, y)
     ((kept, folds),) = seen
     for fold in folds:
@@ -243,7 +243,7 @@ def test_warm_start_does_not_search_again(iris, monkeypatch):
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X, y)
     alpha, results = model.alpha_, model.cv_results_
-    monkeypatch.setattr(NCA, "_search", None)  # a call of it would raise
+    monkeypatch.setattr("vicinal.estimators._auto.Search", None)  # a call of it would raise
     model.set_params(max_iter=200).fit(X, y)
     assert model.alpha_ == alpha
     assert model.cv_results_ is results

@@ -1,0 +1,74 @@
+"""Where a descent begins: a start, its scale, and what annealing makes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vicinal import initialise, maps
+from vicinal._types import Array, Map
+from vicinal.estimators._anneal import anneal
+from vicinal.estimators._parts import Parts
+from vicinal.problem import Problem
+
+__all__ = ["first_theta", "unscaled"]
+
+_START_ROWS = 1000  # rows that choose the scale of a start
+
+
+def first_theta(owner: Any, parts: Parts, problem: Problem, rng: Any) -> Array:
+    """The first theta: of a scale chosen on a sample, unless the user gave the map."""
+    X, labels, mapping, start = problem.X, problem.targets, problem.mapping, parts.start
+    if isinstance(start, initialise.Auto) and isinstance(mapping, maps.Diagonal):
+        start = initialise.Identity()  # weights of columns have nothing to rotate
+    weight = labels.sample_weight
+    if problem.train is not None:  # what judges the map must not choose its start
+        learnt_from = np.zeros(len(labels))
+        learnt_from[problem.train] = 1.0 if weight is None else weight[problem.train]
+        weight = learnt_from
+    if isinstance(start, initialise.Annealing):
+        return _anneal(owner, start, parts, problem, rng, weight)
+    A = start(X, labels.codes, parts.d, rng, weight)
+    if isinstance(start, initialise.Given):
+        return mapping.theta(_check_given(owner, unscaled(A, X.scale), mapping))
+    theta = mapping.theta(A)
+    rows = np.arange(len(X)) if problem.train is None else problem.train
+    if len(rows) > _START_ROWS:
+        rows = np.sort(rng.permutation(rows)[:_START_ROWS])
+    sample = problem.replace(X=X.take(rows), targets=labels.take(rows), train=None)
+    base = initialise.base_scale(sample.embed(theta), rng)
+    return theta * initialise.scale_start(theta, sample.value, base)
+
+
+def _anneal(
+    owner: Any, start: initialise.Annealing, parts: Parts, problem: Problem, rng: Any, weight: Any
+) -> Array:
+    """The first theta, of a map with more rows whose least ones are faded out."""
+    name = type(owner).__name__
+    if not isinstance(parts.mapping, maps.Linear):
+        raise ValueError(
+            f"The 'init' parameter of {name} must be another start where 'mapping' is "
+            f"{owner.mapping!r}, which has no rows to remove. Got {owner.init!r} instead."
+        )
+    k = start.n_rows(parts.d, problem.X.shape[1])
+    inner = initialise.resolve(start.init, type(start).__name__)
+    wide = Parts(maps.Linear(k), k, inner, parts.solver)
+    theta = first_theta(owner, wide, problem.replace(mapping=wide.mapping), rng)
+    A = wide.mapping.components(theta)
+    A = anneal(start, A, parts.d, problem, weight, name if owner.verbose else None)
+    return parts.mapping.theta(A)
+
+
+def _check_given(owner: Any, A: Array, mapping: Map) -> Array:
+    must = f"The 'init' parameter of {type(owner).__name__} must"
+    if not A.any():
+        raise ValueError(f"{must} give weight to a column that varies. Got none instead.")
+    if isinstance(mapping, maps.Diagonal) and np.any(A - np.diag(np.diag(A))):
+        raise ValueError(f"{must} be diagonal for a diagonal map. Got {A!r} instead.")
+    return A
+
+
+def unscaled(components: Array, scale: Array) -> Array:
+    """A map of the raw columns as the solver sees it; columns of weight zero stay at zero."""
+    return np.divide(components, scale, out=np.zeros(np.shape(components)), where=scale > 0)
