@@ -11,9 +11,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import StratifiedKFold
 
 from reproduce import protocol
 from reproduce.comparison_report import report, report_alphas
+from reproduce.criteria_report import report_criteria
 from reproduce.experiment import Experiment, Job
 from reproduce.protocol import SMALL, knn, stratified
 
@@ -21,6 +23,7 @@ OBJECTIVES = ("log", "accuracy")
 SCALINGS = ("standard", "global", None)
 STARTS = ("auto", "identity", "random", "pca", "whiten", "lda", "rca")
 ALPHAS = (0.0, 3e-3)
+ALPHAS_OF_SEARCH = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 0.0)
 PATH = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 RANKS = ("2", "full")
 
@@ -28,14 +31,14 @@ RANKS = ("2", "full")
 def jobs(splits: int | None) -> Iterator[Job]:
     """Every combination of set, split, rank, scaling and start; the rest within the job."""
     for split, name, d, scaling, start in product(
-        range(splits or 3), SMALL, RANKS, SCALINGS, STARTS
+        range(splits or 2), SMALL, RANKS, SCALINGS, STARTS
     ):
         yield {"data": name, "split": split, "d": d, "scaling": scaling, "init": start}
 
 
 def path_jobs(splits: int | None) -> Iterator[Job]:
     """A finer path of alpha, at the scaling and start that the first stage chose."""
-    for split, name, d in product(range(splits or 20), SMALL, RANKS):
+    for split, name, d in product(range(splits or 6), SMALL, RANKS):
         yield {"data": name, "split": split, "d": d}
 
 
@@ -58,27 +61,56 @@ def compare_alphas(data: str, split: int, d: str) -> dict[str, Any]:
     }
 
 
+def criterion_jobs(splits: int | None) -> Iterator[Job]:
+    """Every set, split and rank: by what a search for alpha should judge."""
+    for split, name, d in product(range(splits or 4), SMALL, RANKS):
+        yield {"data": name, "split": split, "d": d}
+
+
+def compare_criteria(data: str, split: int, d: str) -> dict[str, Any]:
+    """Cross-validated scores of each alpha on the rows learnt from, and what it is worth."""
+    X, y = protocol.data(data)
+    train, _ = _learn_and_judge(y, split)
+    folds = StratifiedKFold(5, shuffle=True, random_state=split)
+    inside: dict[str, list[dict[str, float]]] = {str(alpha): [] for alpha in ALPHAS_OF_SEARCH}
+    for learn, judge in folds.split(train, y[train]):
+        for alpha in ALPHAS_OF_SEARCH:
+            rows = train[learn], train[judge]
+            inside[str(alpha)].append(_scores(X, y, *rows, split, d, {"alpha": alpha}))
+    worth = {str(alpha): held_out_scores(data, split, d, alpha=alpha)["posterior"]
+             for alpha in ALPHAS_OF_SEARCH}  # fmt: skip
+    return {"inside": inside, "worth": worth}
+
+
 def held_out_scores(name: str, split: int, d: str, **parameters: Any) -> dict[str, float]:
     """Learn on 70 % of the training rows of a split, judge on their other 30 %."""
+    X, y = protocol.data(name)
+    return _scores(X, y, *_learn_and_judge(y, split), split, d, parameters)
+
+
+def _learn_and_judge(y: Any, split: int) -> tuple[Any, Any]:
+    training, _ = stratified(y, split)
+    return stratified(y, split, training)
+
+
+def _scores(
+    X: Any, y: Any, learn: Any, judge: Any, seed: int, d: str, parameters: dict[str, Any]
+) -> dict[str, float]:
     from vicinal import NCA
 
-    X, y = protocol.data(name)
-    outer, _ = stratified(y, split)
-    train, judge = stratified(y, split, outer)
     rank = min(2, X.shape[1]) if d == "2" else X.shape[1]
-    model = NCA(rank, random_state=split, **parameters).fit(X[train], y[train])
+    model = NCA(rank, random_state=seed, **parameters).fit(X[learn], y[learn])
     P = model.predict_proba(X[judge])
-    column = np.searchsorted(model.classes_, y[judge])
-    known = column < len(model.classes_)
-    known[known] = model.classes_[column[known]] == y[judge][known]
-    likelihood = np.full(len(judge), 1e-10)
-    likelihood[known] = P[known, column[known]]
-    Z, Z_judge = model.transform(X[train]), model.transform(X[judge])
+    # of a class that has no row to learn from, nothing is known
+    right = (model.classes_ == y[judge][:, None]) * P
+    likelihood = np.maximum(right.sum(axis=1), 1e-10)
+    Z, Z_judge = model.transform(X[learn]), model.transform(X[judge])
     return {
         "posterior": float(np.mean(model.classes_[P.argmax(axis=1)] == y[judge])),
-        "1-NN": knn(Z, y[train], Z_judge, y[judge], 1),
-        "5-NN": knn(Z, y[train], Z_judge, y[judge], 5),
-        "log": float(np.mean(np.log(np.maximum(likelihood, 1e-10)))),
+        "1-NN": knn(Z, y[learn], Z_judge, y[judge], 1),
+        "5-NN": knn(Z, y[learn], Z_judge, y[judge], 5),
+        "log": float(np.mean(np.log(likelihood))),
+        "probability": float(np.mean(likelihood)),
         "iterations": float(model.n_iter_),
     }
 
@@ -93,5 +125,12 @@ EXPERIMENTS = (
     ),
     Experiment(
         "alpha", "How strong a penalty? The path of alpha", path_jobs, compare_alphas, report_alphas
+    ),
+    Experiment(
+        "auto",
+        'By what to choose alpha: the criteria of alpha="auto"',
+        criterion_jobs,
+        compare_criteria,
+        report_criteria,
     ),
 )

@@ -84,6 +84,10 @@ class NeighbourMetric(
     def _objective(self) -> Callable[..., tuple[float, Array]]:
         raise NotImplementedError
 
+    def _scale_objective(self) -> Callable[..., tuple[float, Array]]:
+        """What chooses the scale of a start."""
+        return self._objective()
+
     def _check_parameters(self) -> None:
         check_option(self, "scaling", ("standard", "global", None))
         check_option(self, "rule", ("posterior", "knn"))

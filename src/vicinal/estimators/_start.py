@@ -36,7 +36,9 @@ def first_theta(owner: Any, parts: Parts, problem: Problem, rng: Any) -> Array:
     rows = np.arange(len(X)) if problem.train is None else problem.train
     if len(rows) > _START_ROWS:
         rows = np.sort(rng.permutation(rows)[:_START_ROWS])
-    sample = problem.replace(X=X.take(rows), targets=labels.take(rows), train=None)
+    sample = problem.replace(
+        X=X.take(rows), targets=labels.take(rows), train=None, objective=owner._scale_objective()
+    )
     base = initialise.base_scale(sample.embed(theta), rng)
     return theta * initialise.scale_start(theta, sample.value, base)
 

@@ -224,6 +224,10 @@ class NCA(NeighbourMetric):
     def _objective(self) -> Callable[..., tuple[float, Array]]:
         return partial(nca, objective=self.objective, warn=False)
 
+    def _scale_objective(self) -> Callable[..., tuple[float, Array]]:
+        # The accuracy of a start is best at a hard nearest neighbour, where its gradient is gone.
+        return partial(nca, objective="log", warn=False)
+
     @cached_property
     def effective_n_neighbors_(self) -> Array:
         """How many neighbours each training row consults, [Goldberger2005] section 2."""
