@@ -74,7 +74,8 @@ def protocol(splits: dict[str, int]) -> str:
 ## Protocol and assumptions
 
 - Splits at random: 70 % of the rows to learn from, 30 % to test (number of splits: {counts}; the
-  paper has 40). usps: 200 images of each digit to learn from, 500 of each to test, as we read the caption.
+  paper has 40). usps: 200 images of each digit to learn from, 500 of each to test, as we
+  read the caption.
 - Train accuracy is leave-one-out on the training rows. The paper does not give K for square maps:
   the picture has K = 1, and K = 5 has tables of its own. At d = 2 the paper has K = 1.
 - Bold: the best and all whose paired difference from it is within one standard error of that
