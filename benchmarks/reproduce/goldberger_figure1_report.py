@@ -149,14 +149,13 @@ def _words(scores: Any) -> str:
 def _scales(done: list[Done], shown: list[str], unseen: Any, n_unseen: int) -> str:
     """What the scale of the start does to f."""
     lower = {
-        rank: sum(
-            _difference(done, name, rank, "NCA, train 1-NN", "NCA, start scaled by f, train 1-NN")[
-                0
-            ]
+        (rank, where): sum(
+            _difference(done, name, rank, f"NCA, {where}", f"NCA, start scaled by f, {where}")[0]
             > 0
             for name in shown
         )
         for rank in RANKS
+        for where in ("train 1-NN", "test 1-NN")
     }
     return words.scales(lower, len(shown), unseen, n_unseen)
 

@@ -46,8 +46,9 @@ def picture(figure: Any, folder: Path, name: str, words: str) -> str:
 
     path = folder / f"{name}.png"
     figure.savefig(path, dpi=90, metadata={"Software": None})
-    # a palette of 128 colours looks the same and takes a third of the room
+    # A palette looks the same and takes a third of the room.  Median cut, the usual way to choose
+    # it, would merge colours that few points have: two classes might become one.
     with Image.open(path) as drawn:
-        small = drawn.convert("RGB").quantize(128)
+        small = drawn.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE)
     small.save(path, optimize=True)
     return f"![{words}]({path.name})"
