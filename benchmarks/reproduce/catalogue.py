@@ -9,10 +9,10 @@ __all__ = ["experiments"]
 
 def experiments() -> dict[str, Experiment]:
     """All experiments, in the order in which they should be read."""
-    from reproduce import comparison, defaults
+    from reproduce import comparison, defaults, goldberger_figure1, goldberger_figure2
 
     return {
         experiment.name: experiment
-        for module in (comparison, defaults)
+        for module in (goldberger_figure1, goldberger_figure2, comparison, defaults)
         for experiment in module.EXPERIMENTS
     }

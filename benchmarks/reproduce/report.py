@@ -42,6 +42,13 @@ def table(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 def picture(figure: Any, folder: Path, name: str, words: str) -> str:
     """Write a Matplotlib figure beside the report; the markdown that shows it."""
+    from PIL import Image  # comes with Matplotlib
+
     path = folder / f"{name}.png"
     figure.savefig(path, dpi=90, metadata={"Software": None})
+    # A palette looks the same and takes a third of the room.  Median cut, the usual way to choose
+    # it, would merge colours that few points have: two classes might become one.
+    with Image.open(path) as drawn:
+        small = drawn.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE)
+    small.save(path, optimize=True)
     return f"![{words}]({path.name})"

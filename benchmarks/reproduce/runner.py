@@ -98,7 +98,11 @@ class _Store:
         self.lines: dict[str, Done] = {}
         if not path.exists():
             return
-        for line in path.read_text("utf-8").splitlines():
+        text = path.read_text("utf-8")
+        if text and not text.endswith("\n"):  # cut short: the next line must not join this one
+            with path.open("a", encoding="utf-8") as file:
+                file.write("\n")
+        for line in text.splitlines():
             try:
                 entry = json.loads(line)
             except json.JSONDecodeError:  # cut short by a kill

@@ -1,0 +1,158 @@
+"""The framework of the reproductions, on a toy experiment. Needs no data sets."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+
+pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="not shipped in wheels")
+
+TOY = """
+from pathlib import Path
+from reproduce.experiment import Experiment
+
+def jobs(splits):
+    for split in range(splits or 3):
+        yield {"data": "toy", "split": split, "log": LOG}
+
+def work(data, split, log):
+    with open(log, "a") as file:
+        file.write(f"{split}\\n")
+    if split == FAILS:
+        raise ValueError(f"split {split} fails")
+    return {"square": split * split}
+
+def report(done, folder):
+    return f"The squares are {sorted(each.result['square'] for each in done)}."
+
+toy = Experiment("toy", "A toy", jobs, work, report)
+"""
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A runner of the toy: ``toy(splits=..., reuse=...)``; what it did and wrote."""
+    (tmp_path / "modules").mkdir()
+    for folder in (FOLDER, tmp_path / "modules"):
+        monkeypatch.syspath_prepend(str(folder))
+    # workers are new processes, which take their path from the parent's
+    from reproduce import runner
+
+    log = tmp_path / "log"
+
+    def run(splits=None, reuse=False, fails=-1, change="", sets=None):
+        # a name of its own for each variant, so that Python imports it anew
+        name = f"toy_{abs(hash((tmp_path, fails, change)))}"
+        path = tmp_path / "modules" / f"{name}.py"
+        source = TOY.replace("LOG", repr(str(log))).replace("FAILS", str(fails))
+        path.write_text(source.replace("    return {", f"{change}    return {{"), "utf-8")
+        importlib.invalidate_caches()
+        module = importlib.import_module(name)
+        log.write_text("")
+        options = SimpleNamespace(
+            splits=splits, sets=sets, reuse=reuse, jobs=1,
+            store=tmp_path / "store", output=tmp_path / "out",
+        )  # fmt: skip
+        runner.run(module.toy, options)
+        return log.read_text().split()
+
+    run.log = log
+    run.store = tmp_path / "store" / "toy.jsonl"
+    run.report = tmp_path / "out" / "toy.md"
+    return run
+
+
+@pytest.fixture
+def command(toy, monkeypatch, capsys):
+    """The command line: exit code and what it printed."""
+    from reproduce.__main__ import main
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["reproduce", *arguments])
+        with pytest.raises(SystemExit) as exit:
+            main()
+        return exit.value.code, "".join(capsys.readouterr())
+
+    return run
+
+
+def test_second_run_does_no_work(toy):
+    assert toy() == ["0", "1", "2"]
+    first = toy.report.read_text("utf-8")
+    assert first.startswith("# A toy\n\nThe squares are [0, 1, 4].\n")
+    assert "`python benchmarks/reproduce toy`, 3 jobs" in first
+    toy.report.unlink()
+    assert toy() == []
+    assert toy.report.read_text("utf-8") == first
+
+
+def test_fewer_splits_and_other_sets(toy):
+    assert toy(splits=1) == ["0"]
+    assert toy(splits=2) == ["1"]
+    assert toy(sets=["other"]) == []
+    assert "The squares are []." in toy.report.read_text("utf-8")
+
+
+def test_truncated_last_line_is_done_again(toy):
+    toy()
+    whole = toy.store.read_text("utf-8")
+    toy.store.write_text(whole[:-20], "utf-8")
+    assert toy() == ["2"]
+    assert "[0, 1, 4]" in toy.report.read_text("utf-8")
+    assert toy() == []  # the line after the truncated one is whole
+
+
+def test_changed_code_starts_anew_unless_told_to_reuse(toy):
+    toy(splits=1)
+    assert toy(splits=1, change="    # a comment changes nothing\n") == []
+    changed = "    split = 10 + split\n"
+    assert toy(splits=1, change=changed, reuse=True) == []
+    assert "[0]" in toy.report.read_text("utf-8")
+    assert toy(splits=1, change=changed) == ["0"]
+    assert "[100]" in toy.report.read_text("utf-8")
+    codes = [json.loads(line)["code"] for line in toy.store.read_text("utf-8").splitlines()]
+    assert len(set(codes)) == 2
+
+
+def test_failing_job_loses_nothing_already_finished(toy):
+    with pytest.raises(ValueError, match="split 2 fails"):
+        toy(fails=2)
+    assert toy.log.read_text().split() == ["0", "1", "2"]
+    assert [json.loads(line)["job"]["split"] for line in toy.store.open()] == [0, 1]
+    assert not toy.report.exists()
+    with pytest.raises(ValueError, match="split 2 fails"):
+        toy(fails=2)
+    assert toy.log.read_text().split() == ["2"]
+
+
+def test_summary_and_table(toy):
+    # after the fixture, which puts the folder on the path
+    from reproduce.protocol import Summary
+    from reproduce.report import Published, table, verdict
+
+    assert str(Summary([0.5, 0.7])) == "60.00 ± 10.00"
+    assert str(Summary([0.5])) == "50.00"
+    assert verdict(Summary([0.5, 0.7]), Published(95.0, 1.0)).startswith("**-3.5")
+    assert verdict(Summary([0.5]), Published(49.0)) == "+1.0 points"
+    assert table(["a", "b"], [[1, None]]) == "| a | b |\n|---|---|\n| 1 |  |"
+
+
+def test_unknown_name(command):
+    code, printed = command("table-of-contents")
+    assert code == 2
+    assert "unknown experiment: table-of-contents" in printed
+
+
+def test_help_lists_all_experiments(command):
+    from reproduce import catalogue
+
+    code, printed = command("--help")
+    assert code == 0
+    for name, experiment in catalogue.experiments().items():
+        assert name == experiment.name
+        assert f"  {name} " in printed
