@@ -1,8 +1,8 @@
 """Run the jobs of an experiment on all cores, keep what is finished, write the report.
 
 Every finished job is a line of JSON in the store.  A second run takes up where the first was
-stopped; a change of the library's code (comments and docstrings aside) or of the job's own
-function makes old lines invalid.
+stopped; a change of the library's code or of the module that does the work (comments and
+docstrings aside) makes old lines invalid.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import multiprocessing
 import os
 import platform
 import sys
-import textwrap
 import time
 import warnings
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+from reproduce import protocol
 from reproduce.experiment import Done, Experiment, Job
 
 __all__ = ["RESULTS", "STORE", "run"]
@@ -126,11 +126,12 @@ def _key(job: Job) -> str:
 
 
 def _code(experiment: Experiment) -> str:
-    """A digest of all that decides about a result: the library, and the work of the job."""
+    """A digest of all that decides about a result: the library, and the module of the work."""
+    sources = sorted((ROOT / "src" / "vicinal").rglob("*.py"))
+    sources += [Path(inspect.getfile(experiment.work)), Path(protocol.__file__)]
     digest = hashlib.sha256()
-    for path in sorted((ROOT / "src" / "vicinal").rglob("*.py")):
+    for path in sources:
         digest.update(_bare(path.read_text("utf-8")).encode())
-    digest.update(_bare(textwrap.dedent(inspect.getsource(experiment.work))).encode())
     return digest.hexdigest()[:12]
 
 
