@@ -10,6 +10,7 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from vicinal import NCA, initialise, reference
+from vicinal.datasets import make_rings
 
 KEYS = ["iteration", "loss", "grad_norm", "validation_score", "seconds", "n_evaluations"]
 unfinished = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -329,3 +330,25 @@ def test_thread_count_agnosticism(settings, dtype):
     np.testing.assert_array_equal(models[0].components_, models[1].components_)
     np.testing.assert_array_equal(models[0].P, models[1].P)
     same_history(*models)
+
+
+@pytest.mark.parametrize("init", ["auto", "pca", "random"])
+def test_the_log_objective_chooses_the_scale_of_a_start(wine, init):
+    X, y = wine
+    # a tolerance that no step can fail: the start itself
+    log, accuracy = (
+        NCA(2, objective=objective, init=init, alpha=0.0, tol=1e300, random_state=0).fit(X, y)
+        for objective in ("log", "accuracy")
+    )
+    np.testing.assert_array_equal(log.components_, accuracy.components_)
+    # the accuracy's own choice would consult next to nobody
+    assert accuracy.mean_effective_n_neighbors_ > 5
+
+
+def test_the_accuracy_finds_the_plane_of_the_rings():
+    found = 0
+    for draw in range(4):
+        X, y = make_rings(300, random_state=draw)
+        A = NCA(2, objective="accuracy", alpha=0.0, random_state=draw).fit(X, y).components_
+        found += np.linalg.norm(A[:, 2]) < 0.1 * np.linalg.norm(A)
+    assert found >= 3

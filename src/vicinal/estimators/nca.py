@@ -47,8 +47,8 @@ class NCA(NeighbourMetric):
             array, default="auto"
         The start.  A name, a part with its own parameters (``Random(n_init=10)`` restarts and
         keeps the best), or an array of shape (n_components, n_features) to start from as it is.
-        The scale of all others is chosen on a sample.  "auto" is RCA with a shrunk within-class
-        scatter (identity for the diagonal map).  "annealing" begins with a map of many rows and
+        The scale of all others is the best for "log" on a sample.  "auto" is RCA with a shrunk
+        within-class scatter (identity for the diagonal map).  "annealing" begins with a map of many rows and
         fades them out one by one ([Oneata2011]_ section 3.3.6): slow, for small d.
     solver : {"lbfgs", "cg", "bold_driver", "momentum", "adam"} or part, default="lbfgs"
         How to descend; parts from :mod:`vicinal.solvers` take parameters.
