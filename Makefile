@@ -17,7 +17,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-nojit test-oldest lint format bench clean
+.PHONY: help demo test test-nojit test-oldest lint format bench reproduce clean
 
 help: ## say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) \
@@ -48,6 +48,9 @@ format: $(VENV)/.lint ## sort the imports and lay out the code
 
 bench: $(VENV)/.bench ## measure speed and memory beside other libraries
 	$(VENV)/bin/python benchmarks/nca_speed.py $(ARGS)
+
+reproduce: $(VENV)/.bench ## compute a paper's table or figure anew, ARGS="NAME ..."
+	$(VENV)/bin/python benchmarks/reproduce $(ARGS)
 
 clean: ## remove all that make, the tests and the tools have written
 	rm -rf $(VENV) $(OLDEST) .bench-env build demo dist htmlcov .coverage .hypothesis
