@@ -50,7 +50,21 @@ def run(experiment: Experiment, options: Any) -> None:
     body = experiment.report([done for done in results if done is not None], options.output)
     path = options.output / f"{experiment.name}.md"
     path.write_text(f"# {experiment.title}\n\n{body}\n\n{_facts(experiment, results)}\n", "utf-8")
+    _write_index(options.output)
     _say(experiment.name, f"wrote {path.name}")
+
+
+def _write_index(folder: Path) -> None:
+    """List all reports of the folder with their titles and findings, the first paragraphs."""
+    lines = []
+    for path in sorted(folder.glob("*.md")):
+        if path.name != "README.md":
+            title, finding, *_ = path.read_text("utf-8").split("\n\n")
+            words = " ".join(finding.replace("**", "").split())
+            lines.append(f"- [{title.removeprefix('# ')}]({path.name}). {words}")
+    text = "# Results\n\nThe papers' tables and figures computed anew, and questions of our own; "
+    text += "`python benchmarks/reproduce NAME` writes each of these pages.\n\n"
+    (folder / "README.md").write_text(text + "\n".join(lines) + "\n", "utf-8")
 
 
 def _finish(experiment: Experiment, jobs: list[Job], workers: int | None) -> Iterator[Done]:
