@@ -9,10 +9,26 @@ __all__ = ["experiments"]
 
 def experiments() -> dict[str, Experiment]:
     """All experiments, in the order in which they should be read."""
-    from reproduce import comparison, defaults
+    from reproduce import (
+        comparison,
+        defaults,
+        oneata_dimensions,
+        oneata_figures,
+        oneata_linear,
+        oneata_solvers,
+        oneata_starts,
+        oneata_tables,
+    )
 
-    return {
-        experiment.name: experiment
-        for module in (comparison, defaults)
-        for experiment in module.EXPERIMENTS
-    }
+    modules = (
+        comparison,
+        defaults,
+        oneata_tables,
+        oneata_linear,
+        oneata_solvers,
+        oneata_starts,
+        oneata_figures,
+        oneata_dimensions,
+    )
+
+    return {experiment.name: experiment for module in modules for experiment in module.EXPERIMENTS}
