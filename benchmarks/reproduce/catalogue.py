@@ -12,6 +12,7 @@ def experiments() -> dict[str, Experiment]:
     from reproduce import (
         comparison,
         defaults,
+        oneata_details,
         oneata_dimensions,
         oneata_figures,
         oneata_linear,
@@ -24,6 +25,7 @@ def experiments() -> dict[str, Experiment]:
         comparison,
         defaults,
         oneata_tables,
+        oneata_details,
         oneata_linear,
         oneata_solvers,
         oneata_starts,

@@ -86,8 +86,8 @@ figure, from the number of test rows, is about 0.6. {_auto_words(auto, found)}
 ## Protocol and assumptions
 
 Oneață 2011, figure 5.1. "Plain NCA": accuracy objective, no penalty, standardised columns, RCA
-start at the scale of its own formula, conjugate gradients, at most 500 iterations, as the thesis does on
-small sets (it does not say which of its methods made the figure, and gives no numbers).
+start at the scale of its own formula, conjugate gradients, at most 500 iterations, as the thesis
+does on small sets (it does not say which of its methods made the figure, and gives no numbers).
 "vicinal's defaults" is `NCA(n_components=d)`."""
 
 

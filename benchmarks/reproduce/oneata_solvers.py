@@ -157,11 +157,11 @@ a large one, where each row sees little more than its nearest neighbour and the 
 ## Protocol and assumptions
 
 Oneață 2011, table {which.upper()}. Accuracy objective, no penalty, RCA start at the scale of its
-own formula (within-class scatter the identity), 20 random splits into 70 % and 30 %, not stratified. At
-most {MAX_ITER} iterations of either solver, `tol=1e-5` (which the bold driver applies to a window
+own formula (within-class scatter the identity), 20 random splits into 70 % and 30 %, not
+stratified. At most {MAX_ITER} iterations of either solver, `tol=1e-5` (which the bold driver applies to a window
 of ten iterations). Not said in the paper and assumed: columns standardised by the training rows;
 the number of line searches of its `minimize.m`, and when its bold driver stopped. No variant was
-chosen by its test score; all that were tried are shown."""
+chosen by its test score; all that were run on these splits are shown."""
 
 
 def _cost(done: list[Done], name: str, d: int) -> Iterator[Any]:

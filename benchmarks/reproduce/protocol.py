@@ -71,7 +71,8 @@ class Summary:
         self.error = float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
 
     def __str__(self) -> str:
-        return f"{self.mean:.2f} ± {self.error:.2f}" if self.error else f"{self.mean:.2f}"
+        # what would be printed as 0.00 is the rounding of scores that are all the same
+        return f"{self.mean:.2f} ± {self.error:.2f}" if self.error > 5e-3 else f"{self.mean:.2f}"
 
 
 def summary(done: list[Any], key: str, **where: Any) -> Summary | None:
