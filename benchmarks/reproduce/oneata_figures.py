@@ -150,10 +150,10 @@ def annealing_report(done: list[Done], folder: Path) -> str:
     ]
 
     def best(some: list[Done]) -> str:
-        return f"{100 * max(each.result['f'] for each in some):.1f}" if some else "not run yet"
+        return f"{100 * max(each.result['f'] for each in some):.1f} %" if some else "not run yet"
 
-    return f"""Best f(A) of the plain starts: {best(plain)} %; of dimensionality annealing:
-{best(annealed)} %.
+    return f"""Best f(A) of the plain starts: {best(plain)}; of dimensionality annealing:
+{best(annealed)}.
 
 {shown}
 

@@ -102,22 +102,23 @@ there is one split only.
   on mnist. Whitened, as the thesis writes it, magic is off; standardised, usps is off by five
   points.
 - **LDA and RCA** are one map here: d = 5 is less than the number of classes on the digits, and as
-  long as the within-class scatter is regular both take the same directions at the same scale. Hence
-  their equal figures, in the thesis too (usps).
+  long as the within-class scatter is regular both take the same directions at the same scale.
+  Hence their equal figures, in the thesis too (usps).
 - **magic** has two classes, so that LDA has one direction to offer and scikit-learn's stops there.
-  Vicinal fills the other four from the total scatter; all have the same eigenvalue, so that rounding
-  chooses among them, and raw and standardised differ. The thesis's 76.17 is such a
+  Vicinal fills the other four from the total scatter; all have the same eigenvalue, so that
+  rounding chooses among them, and raw and standardised differ. The thesis's 76.17 must be such a
   choice as well.
 - **mnist** has pixels that never vary, hence a singular within-class scatter. The thesis's LDA
-  fails on it (9.96 % is chance); vicinal's and scikit-learn's do not, and give what the thesis's RCA
-  gives.
+  fails on it (9.96 % is chance); vicinal's and scikit-learn's do not, and give what the thesis's
+  RCA gives.
 
 ## Protocol and assumptions
 
 Oneață 2011, table 5.3. 20 random splits into 70 % and 30 % for usps and magic, the official one for
 mnist; d = 5; one nearest neighbour. PCA and LDA are `vicinal.initialise.PCA` and `LDA`, RCA is
 `vicinal.RCA`, which shrinks the within-class scatter only where it is singular. The thesis does not
-say whether pixels were standardised, and defines PCA as the whitened S^(-1/2): all four are shown."""
+say whether pixels were standardised, and defines PCA as the whitened S^(-1/2); all four
+combinations are shown."""
 
 
 EXPERIMENTS = (
