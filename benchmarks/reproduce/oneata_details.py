@@ -90,8 +90,8 @@ point is found) the train score is the paper's.
 
 "Neighbours" is the mean effective number of neighbours that a row consults after learning. The
 posterior rule, which is vicinal's default, uses all of them and loses little; 1-NN consults one,
-and gains from every step towards a narrow kernel. The last two rows start at the scale of the start's
-own formula. Nothing here was used to choose a default.
+and gains from every step towards a narrow kernel. The last two rows start at the scale of the
+start's own formula. Nothing here was used to choose a default.
 
 ## Protocol
 

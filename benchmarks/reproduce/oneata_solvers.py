@@ -129,7 +129,8 @@ def report(done: list[Done], folder: Path, which: str) -> str:
     both = [*pairs("cg", "cg"), *pairs("bold driver", "bold driver")]
     low = sum(mine is not None and distance(mine, theirs) < -3.0 for _, mine, theirs in both)
     known = sum(mine is not None for _, mine, _ in both)
-    return f"""Of the {known} test scores of the two solvers, {low} are more than three standard errors below the thesis's. {_more_work(done)}
+    return f"""Of the {known} test scores of the two solvers, {low} are more than three standard
+errors below the thesis's. {_more_work(done)}
 
 - {count_verdicts("Conjugate gradients", pairs("cg", "cg"))}
 - {count_verdicts("Bold driver", pairs("bold driver", "bold driver"))}
