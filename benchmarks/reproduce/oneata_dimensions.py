@@ -100,13 +100,13 @@ def _low_and_high(found: dict[Any, Any]) -> str:
         if low and high:
             gap = 100 * (np.mean(low) - np.mean(high))
             # twice the standard error of a figure, from the number of test rows
-            judged = "the same" if abs(gap) < 1.2 else "better" if gap > 0 else "worse"
+            judged = "as well" if abs(gap) < 1.2 else "better" if gap > 0 else "worse"
             parts.append(
-                f"{words} is {judged} ({100 * np.mean(low):.1f} % and {100 * np.mean(high):.1f} %)"
+                f"{words} {judged} ({100 * np.mean(low):.1f} % beside {100 * np.mean(high):.1f} %)"
             )
     return (
         'The thesis: "NCA operates almost as well in low dimensions (d = 6, …, 10) as in high '
-        f'dimensions (d > 25)". Here, in low dimensions {"; ".join(parts)}, by the mean test '
+        f'dimensions (d > 25)". Here: {", ".join(parts)}, by the mean test '
         "accuracy of the NCA rule."
     )
 
