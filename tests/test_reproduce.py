@@ -56,7 +56,7 @@ def toy(tmp_path, monkeypatch):
         log.write_text("")
         options = SimpleNamespace(
             splits=splits, sets=sets, reuse=reuse, jobs=1,
-            store=tmp_path / "store", output=tmp_path / "out",
+            store=tmp_path / "store", output=tmp_path / "out", where=None,
         )  # fmt: skip
         runner.run(module.toy, options)
         return log.read_text().split()

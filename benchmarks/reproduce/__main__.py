@@ -28,6 +28,13 @@ def main() -> int:
         "--sets", nargs="+", default=None, help="only these data sets, for a quick look"
     )
     parser.add_argument(
+        "--where",
+        nargs="+",
+        metavar="KEY=VALUE",
+        default=None,
+        help="do only the jobs with these values, e.g. fit=cg; the report takes all that is done",
+    )
+    parser.add_argument(
         "--reuse", action="store_true", help="take results that other versions of the code left"
     )
     parser.add_argument("--output", type=Path, default=runner.RESULTS, help="folder of the reports")

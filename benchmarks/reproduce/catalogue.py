@@ -9,10 +9,31 @@ __all__ = ["experiments"]
 
 def experiments() -> dict[str, Experiment]:
     """All experiments, in the order in which they should be read."""
-    from reproduce import comparison, defaults, goldberger_figure1, goldberger_figure2
+    from reproduce import (
+        comparison,
+        defaults,
+        goldberger_figure1,
+        goldberger_figure2,
+        oneata_details,
+        oneata_dimensions,
+        oneata_figures,
+        oneata_linear,
+        oneata_solvers,
+        oneata_starts,
+        oneata_tables,
+    )
 
-    return {
-        experiment.name: experiment
-        for module in (goldberger_figure1, goldberger_figure2, comparison, defaults)
-        for experiment in module.EXPERIMENTS
-    }
+    modules = (
+        oneata_tables,
+        oneata_details,
+        oneata_linear,
+        oneata_solvers,
+        oneata_starts,
+        oneata_figures,
+        oneata_dimensions,
+        goldberger_figure1,
+        goldberger_figure2,
+        comparison,
+        defaults,
+    )
+    return {experiment.name: experiment for module in modules for experiment in module.EXPERIMENTS}

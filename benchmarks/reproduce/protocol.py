@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from vicinal import datasets
 
-__all__ = ["SMALL", "Summary", "data", "knn", "rows_70_30", "stratified", "summary"]
+__all__ = ["SMALL", "Summary", "data", "knn", "official", "rows_70_30", "stratified", "summary"]
 
 #: the sets of the comparison and of the defaults
 SMALL = (
@@ -34,6 +34,12 @@ def data(name: str) -> tuple[Any, Any]:
     """A data set's rows and labels, as stored."""
     bunch = datasets.load(name)
     return np.asarray(bunch.data), np.asarray(bunch.target)
+
+
+def official(name: str) -> tuple[Any, Any]:
+    """Positions of the training and test rows of a set that comes with its split."""
+    is_train = np.asarray(datasets.load(name).is_train, dtype=bool)
+    return np.flatnonzero(is_train), np.flatnonzero(~is_train)
 
 
 def rows_70_30(n: int, seed: int) -> tuple[Any, Any]:
@@ -65,7 +71,8 @@ class Summary:
         self.error = float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
 
     def __str__(self) -> str:
-        return f"{self.mean:.2f} ± {self.error:.2f}" if self.error else f"{self.mean:.2f}"
+        # what would be printed as 0.00 is the rounding of scores that are all the same
+        return f"{self.mean:.2f} ± {self.error:.2f}" if self.error > 5e-3 else f"{self.mean:.2f}"
 
 
 def summary(done: list[Any], key: str, **where: Any) -> Summary | None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from reproduce.protocol import Summary
 
-__all__ = ["Published", "picture", "table", "verdict"]
+__all__ = ["Published", "distance", "picture", "plain_frame", "pyplot", "table", "verdict"]
 
 
 class Published(NamedTuple):
@@ -21,12 +21,19 @@ class Published(NamedTuple):
         return f"{self.mean:g} ± {self.error:g}" if self.error else f"{self.mean:g}"
 
 
-def verdict(ours: Summary, paper: Published) -> str:
-    """How many standard errors of the difference we are above the paper; bold below -3."""
+def distance(ours: Summary, paper: Published) -> float:
+    """Standard errors of the difference by which we are above the paper; nan without any."""
     error = (ours.error**2 + paper.error**2) ** 0.5
-    if error == 0.0:
+    return (ours.mean - paper.mean) / error if error else float("nan")
+
+
+def verdict(ours: Summary | None, paper: Published) -> str:
+    """The distance in words: bold below -3, points where there is no error, empty without ours."""
+    if ours is None:
+        return ""
+    z = distance(ours, paper)
+    if z != z:
         return f"{ours.mean - paper.mean:+.1f} points"
-    z = (ours.mean - paper.mean) / error
     return f"**{z:+.1f} SE**" if z < -3.0 else f"{z:+.1f} SE"
 
 
@@ -52,3 +59,20 @@ def picture(figure: Any, folder: Path, name: str, words: str) -> str:
         small = drawn.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE)
     small.save(path, optimize=True)
     return f"![{words}]({path.name})"
+
+
+def pyplot() -> Any:
+    """Matplotlib without a screen, imported when a picture is drawn."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def plain_frame(ax: Any) -> None:
+    """A light grid, two spines, and the legend."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(color="0.9", lw=0.6)
+    ax.legend(frameon=False, fontsize="small")

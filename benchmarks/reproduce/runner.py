@@ -41,8 +41,9 @@ def run(experiment: Experiment, options: Any) -> None:
     if options.sets:
         jobs = [job for job in jobs if job.get("data", options.sets[0]) in options.sets]
     store = _Store(options.store / f"{experiment.name}.jsonl", _code(experiment), options.reuse)
-    missing = [job for job in jobs if store.get(job) is None]
-    _say(experiment.name, f"{len(jobs)} jobs, {len(jobs) - len(missing)} of them done before")
+    chosen = [job for job in jobs if _matches(job, options.where)]
+    missing = [job for job in chosen if store.get(job) is None]
+    _say(experiment.name, f"{len(chosen)} jobs, {len(chosen) - len(missing)} of them done before")
     for done in _finish(experiment, missing, options.jobs):
         store.add(done)
     options.output.mkdir(parents=True, exist_ok=True)
@@ -65,6 +66,14 @@ def _write_index(folder: Path) -> None:
     text = "# Results\n\nThe papers' tables and figures computed anew, and questions of our own; "
     text += "`python benchmarks/reproduce NAME` writes each of these pages.\n\n"
     (folder / "README.md").write_text(text + "\n".join(lines) + "\n", "utf-8")
+
+
+def _matches(job: Job, where: list[str] | None) -> bool:
+    """Whether the job has one of the values asked for, for each key that is asked about."""
+    wanted: dict[str, set[str]] = {}
+    for key, _, value in (each.partition("=") for each in where or ()):
+        wanted.setdefault(key, set()).add(value)
+    return all(str(job.get(key)) in values for key, values in wanted.items())
 
 
 def _finish(experiment: Experiment, jobs: list[Job], workers: int | None) -> Iterator[Done]:

@@ -1,0 +1,110 @@
+"""Why two rows of Oneață's table 5.2 come out lower here: a tolerance, and a wide kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from reproduce import protocol
+from reproduce.experiment import Done, Experiment, Job
+from reproduce.oneata_common import PLAIN, OwnScale, random_start, scores
+from reproduce.oneata_tables import NCA_SCORES, RULES
+from reproduce.protocol import rows_70_30, summary
+from reproduce.report import Published, table, verdict
+
+#: wine at full rank from the unit start: when conjugate gradients stop
+TOLERANCES = (1e-5, 1e-7, 1e-9, 0.0)
+#: balance at d = 2: from vicinal's defaults to plain NCA, a parameter at a time
+STEPS: dict[str, dict[str, Any]] = {
+    "vicinal's defaults": {},
+    "without the penalty": {"alpha": 0.0},
+    "and the accuracy objective": {**PLAIN, "init": OwnScale("rca")},
+    "and a PCA start": {**PLAIN, "init": OwnScale("pca")},
+}
+ROWS = {"wine": "D", "balance": "2"}
+
+
+def jobs(splits: int | None) -> Iterator[Job]:
+    """The splits of table 5.2."""
+    for split, tol in product(range(splits or 40), TOLERANCES):
+        yield {"data": "wine", "split": split, "what": tol}
+    for split, step in product(range(splits or 40), STEPS):
+        yield {"data": "balance", "split": split, "what": step}
+
+
+def work(data: str, split: int, what: Any) -> dict[str, Any]:
+    """Scores and effective number of neighbours of one fit."""
+    from vicinal import NCA
+
+    X, y = protocol.data(data)
+    train, test = rows_70_30(len(y), split)
+    if data == "wine":
+        start = random_start(X[train], X.shape[1], split, 1.0)
+        model = NCA(X.shape[1], **PLAIN, init=start, solver="cg", max_iter=500, tol=what)
+    else:
+        model = NCA(2, random_state=split, **STEPS[what])
+    model.fit(X[train], y[train])
+    return {
+        **scores(model, X, y, train, test),
+        "neighbours": model.mean_effective_n_neighbors_,
+    }
+
+
+def report(done: list[Done], folder: Path) -> str:
+    """Two small tables."""
+
+    def rows(name: str, kinds: tuple[Any, ...], extra: str) -> Iterator[list[Any]]:
+        papers = [Published(*figures) for figures in NCA_SCORES[name, ROWS[name]]]
+        yield ["paper", *(cell for paper in papers for cell in (paper, None)), None]
+        for what in kinds:
+            cells: list[Any] = [what]
+            for rule, paper in zip(RULES, papers, strict=True):
+                ours = summary(done, rule, data=name, what=what)
+                cells += [ours, verdict(ours, paper)]
+            found = [
+                e.result[extra] for e in done if (e.job["data"], e.job["what"]) == (name, what)
+            ]
+            yield [*cells, f"{sum(found) / len(found):.1f}" if found else None]
+
+    head = ["f(A), train", "difference", "1-NN", "difference", "NCA rule", "difference"]
+    wine = table(["tol", *head, "iterations"], rows("wine", TOLERANCES, "iterations"))
+    steps = table(["fit", *head, "neighbours"], rows("balance", tuple(STEPS), "neighbours"))
+    return f"""Both rows of table 5.2 that come out lower here are understood: on wine at full rank
+plain NCA stops at its tolerance where the thesis's solver went on; on balance at d = 2 the penalty,
+the log objective and the start of vicinal's defaults cost about a point of 1-NN each.
+
+## wine, d = 13, plain NCA
+
+{wine}
+
+From `randn(d, D)` on standardised columns each row sees hardly more than its nearest neighbour at
+once, f(A) grows by less than `tol=1e-5` in a step after a few iterations, and the solver stops.
+`minimize.m`, which the thesis used, has no such tolerance; without one (`tol=0`: until no lower
+point is found) the train score is the paper's.
+
+## balance, d = 2, vicinal's defaults
+
+{steps}
+
+"Neighbours" is the mean effective number of neighbours that a row consults after learning. The
+posterior rule, which is vicinal's default, uses all of them and loses little; 1-NN consults one,
+and gains from every step towards a narrow kernel. The last two rows start at the scale of the
+start's own formula. Nothing here was used to choose a default.
+
+## Protocol
+
+The 40 splits of table 5.2. Accuracy in per cent, mean ± standard error; differences from the paper
+in standard errors of the difference, **bold** where ours is worse by more than three."""
+
+
+EXPERIMENTS = (
+    Experiment(
+        "oneata-table-5.2-details",
+        "Two rows of table 5.2 looked into (Oneață 2011)",
+        jobs,
+        work,
+        report,
+    ),
+)

@@ -1,0 +1,260 @@
+"""Oneață's standard NCA on small sets (table 5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reproduce import protocol
+from reproduce.experiment import Done, Experiment, Job
+from reproduce.oneata_common import (
+    PLAIN,
+    count_verdicts,
+    flatten,
+    leave_one_out,
+    of,
+    plain_exponentials,
+    random_start,
+    rank,
+    scores,
+)
+from reproduce.protocol import rows_70_30, summary
+from reproduce.report import Published, table, verdict
+
+#: table 5.2: train score, 1-NN, NCA rule
+NCA_SCORES = {
+    ("balance", "2"): ((92.86, 0.47), (90.78, 0.53), (90.61, 0.55)),
+    ("balance", "D"): ((95.36, 0.38), (93.40, 0.47), (93.04, 0.51)),
+    ("ionosphere", "2"): ((98.31, 0.14), (79.86, 0.75), (79.74, 0.78)),
+    ("ionosphere", "D"): ((72.07, 0.71), (86.22, 0.64), (72.87, 0.71)),
+    ("iris", "2"): ((99.38, 0.11), (94.94, 0.39), (94.72, 0.39)),
+    ("iris", "D"): ((99.48, 0.10), (95.10, 0.44), (95.15, 0.44)),
+    ("wine", "2"): ((99.15, 0.14), (92.4, 1.0), (92.4, 1.0)),
+    ("wine", "D"): ((98.95, 0.15), (95.36, 0.51), (95.36, 0.51)),
+}
+EUCLIDEAN = {"balance": 76.18, "ionosphere": 85.38, "iris": 95.53, "wine": 74.53}
+RULES = ("train", "1-NN", "NCA")
+
+#: variants of table 5.2: scaling of the columns and size of the start (None: vicinal chooses it)
+VARIANTS = {
+    "standardised, unit start": ("standard", 1.0),
+    "standardised, small start": ("standard", 0.01),
+    "standardised, chosen scale": ("standard", None),
+    "raw, small start": (None, 0.01),
+    "raw, chosen scale": (None, None),
+}
+UNIT, SMALL, CHOSEN, *_ = VARIANTS
+DEFAULTS = "defaults"
+
+
+def nca_jobs(splits: int | None) -> Iterator[Job]:
+    """Split by split, so that what is done when stopped covers all rows."""
+    for split, (name, d) in product(range(splits or 40), NCA_SCORES):
+        yield {"data": name, "split": split, "d": d}
+
+
+def nca_work(data: str, split: int, d: str) -> dict[str, Any]:
+    """All variants, vicinal's defaults, and the Euclidean baselines on one split."""
+    from vicinal import NCA
+
+    X, y = protocol.data(data)
+    train, test = rows_70_30(len(y), split)
+    n_components = rank(data, d)
+    results = {}
+    for name, (scaling, size) in VARIANTS.items():
+        start: Any = "random"
+        if size is not None:
+            start = random_start(X[train], n_components, split, size, scaling)
+        model = NCA(
+            n_components, **PLAIN | {"scaling": scaling},
+            init=start, solver="cg", max_iter=500, random_state=split,
+        )  # fmt: skip
+        results[name] = scores(model.fit(X[train], y[train]), X, y, train, test)
+        # any gradient is below this tolerance: the map is the start
+        model.set_params(tol=1e6).fit(X[train], y[train])
+        results[name]["neighbours"] = model.mean_effective_n_neighbors_
+        results[name]["start"] = -model.objective_
+    model = NCA(n_components, random_state=split).fit(X[train], y[train])
+    results[DEFAULTS] = scores(model, X, y, train, test)
+    start = random_start(X[train], n_components, split, 1.0)
+    results["plain exponentials"] = plain_exponentials(start, X, y, train, test)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    return flatten(results) | {
+        "raw, whole set": leave_one_out(X, y),
+        "raw, training rows": leave_one_out(X[train], y[train]),
+        "standardised, whole set": leave_one_out(Z, y),
+        "standardised, training rows": leave_one_out(Z[train], y[train]),
+    }
+
+
+def nca_report(done: list[Done], folder: Path) -> str:
+    """Finding, table beside the paper, baselines, variants, protocol."""
+    cells = {
+        (name, d, rule): Published(*figures[RULES.index(rule)])
+        for (name, d), figures in NCA_SCORES.items()
+        for rule in RULES
+    }
+
+    def row(name: str, d: str, rule: str, variants: tuple[str, ...]) -> Iterator[Any]:
+        paper = cells[name, d, rule]
+        yield from (name, rank(name, d), "f(A), train" if rule == "train" else rule, paper)
+        for variant in variants:
+            ours = of(done, variant, rule, data=name, d=d)
+            yield from (ours, verdict(ours, paper))
+
+    def verdicts(variant: str, words: str | None = None) -> str:
+        pairs = [
+            (f"{n} d = {rank(n, d)} {rule}", of(done, variant, rule, data=n, d=d), paper)
+            for (n, d, rule), paper in cells.items()
+            if rule != "train"
+        ]
+        return count_verdicts(words or variant, pairs)
+
+    head = ["data", "d", "score", "paper"]
+    main = table(
+        [*head, "ours, plain NCA", "difference", "vicinal's defaults", "difference"],
+        [row(*cell, (UNIT, DEFAULTS)) for cell in cells],
+    )
+    others = tuple(v for v in VARIANTS if v != UNIT)
+    more = table(
+        [*head, *(word for v in others for word in (v, "difference"))],
+        [row(*cell, others) for cell in cells],
+    )
+    return f"""Standard NCA gives the thesis's figures when it starts where the thesis seems to have
+started, and vicinal's defaults are level or better but for one row.
+
+- {verdicts(UNIT, "Plain NCA, the protocol of the paper")}
+- {verdicts(DEFAULTS, "vicinal's defaults")}
+
+{main}
+
+Accuracy in per cent, mean ± standard error over the splits; differences in standard errors of the
+difference, **bold** where ours is worse by more than three. "vicinal's defaults" is
+`NCA(n_components=d)`: log objective, penalty, shrunk RCA start, L-BFGS. They do not maximise f, so
+their train score is for information only. The train score of plain NCA on wine at d = 13 and the
+1-NN of the defaults on balance at d = 2 are looked into in [details](oneata-table-5.2-details.md).
+
+## Where the thesis started: ionosphere at full rank
+
+{_start_table(done)}
+
+The thesis's listing A.1 computes exp(−d²) as it is and sets p_i = max(p_i, eps). With standardised
+columns and `A = randn(33, 33)` all exponentials of some rows are zero in double precision. Scored
+that way (test rows without a neighbour going to the class that comes first in the file) the *start*
+already has the three figures that the thesis gives for the end. Vicinal's stable form has no such
+rows. This is why "plain NCA" above is `randn(d, D)` on standardised columns, which the thesis does
+not state: the choice was made on this row, before the unit start was run on any other.
+
+## The scale of the start decides
+
+{more}
+
+- {verdicts(SMALL)}
+- {verdicts(CHOSEN)}
+- {verdicts(others[2])}
+- {verdicts(others[3])}
+
+{_neighbour_table(done)}
+
+Nothing but the scaling of the columns and the size of the random start differs between the
+variants. "Small start" is `0.01 randn(d, D)`, which section 3.3.3 of the thesis cites; "chosen
+scale" is `NCA(init="random", objective="accuracy")`, where vicinal takes the multiple of the start
+with the lowest loss on a grid. The expected accuracy of a *random* projection is highest when each
+row sees few neighbours; but a start as narrow as that is caught nearby. {_caught(done)} So for the
+accuracy objective the scale of lowest loss is a poor one to start from. Raw columns fail on wine
+alone, whose columns span three orders of magnitude.
+
+## Raw or standardised: the Euclidean baseline
+
+{_baseline_table(done)}
+
+Leave-one-out 1-NN; "training rows" is the mean over the splits. The paper's 74.53 on wine can only
+be raw, and none of its figures is a whole number of rows: the raw baseline on the training rows,
+averaged over the runs, comes nearest on iris, wine and ionosphere. On balance, a grid of integers,
+most rows have several nearest neighbours and the order of the rows decides. So the baseline was
+raw. NCA itself most likely was not: raw columns miss its figures on wine, and the ionosphere row
+above fits standardised ones.
+
+## Protocol and assumptions
+
+Oneață 2011, table 5.2. Accuracy objective, no penalty, `solver="cg"`, at most 500 iterations,
+`tol=1e-5`, 40 random splits into 70 % and 30 %, not stratified. Not said in the paper and assumed:
+the start and the scaling (see above), and when the solver stops. No variant was chosen by its test
+score. Beside the variants shown, starts of size 0.1 and D^(-1/2) and a smaller `tol` were looked at
+on four splits, to find out that the size of the start matters."""
+
+
+def _start_table(done: list[Done]) -> str:
+    where = {"data": "ionosphere", "d": "D"}
+    papers = [Published(*figures) for figures in NCA_SCORES["ionosphere", "D"]]
+    rows: list[list[Any]] = [["paper, after learning", *papers]]
+    names = {
+        "plain exponentials": "`randn` start, plain exponentials",
+        UNIT: "`randn` start, after learning here",
+    }
+    for variant, words in names.items():
+        ours = [of(done, variant, rule, **where) for rule in RULES]
+        told = [verdict(mine, paper) for mine, paper in zip(ours, papers, strict=True)]
+        rows.append([words, *(f"{mine} ({told})" for mine, told in zip(ours, told, strict=True))])
+    vanished = of(done, "plain exponentials", "vanished", **where)
+    return (
+        table(["ionosphere, d = 33", "f(A), train", "1-NN", "NCA rule"], rows)
+        + f"\n\nTraining rows whose exponentials all vanish: {vanished} %."
+    )
+
+
+def _caught(done: list[Done]) -> str:
+    """On how many rows the chosen scale ends with a lower train score than the small start."""
+    pairs = [
+        [of(done, variant, "train", data=name, d=d) for variant in (CHOSEN, SMALL)]
+        for name, d in NCA_SCORES
+    ]
+    lower = sum(chosen.mean < small.mean for chosen, small in pairs if chosen and small)
+    return (
+        f"On {lower} of {len(pairs)} rows the train score ends lower than from the small start, "
+        "whose first steps see all rows."
+    )
+
+
+def _neighbour_table(done: list[Done]) -> str:
+    def cell(variant: str, name: str, d: str) -> str:
+        def mean(key: str) -> float:
+            found = [e.result[f"{variant}: {key}"] for e in done
+                     if (e.job["data"], e.job["d"]) == (name, d)]  # fmt: skip
+            return float(np.mean(found)) if found else float("nan")
+
+        return f"{mean('neighbours'):.1f}; {100 * mean('start'):.1f} → {100 * mean('train'):.1f}"
+
+    return table(
+        ["effective neighbours at the start; f(A) before → after", *VARIANTS],
+        [
+            [f"{name}, d = {rank(name, d)}", *(cell(variant, name, d) for variant in VARIANTS)]
+            for name, d in NCA_SCORES
+        ],
+    )
+
+
+def _baseline_table(done: list[Done]) -> str:
+    ways = [f"{s}, {r}" for s in ("raw", "standardised") for r in ("whole set", "training rows")]
+    return table(
+        ["data", "paper", *ways],
+        [
+            [name, paper, *(summary(done, way, data=name) for way in ways)]
+            for name, paper in EUCLIDEAN.items()
+        ],
+    )
+
+
+EXPERIMENTS = (
+    Experiment(
+        "oneata-table-5.2",
+        "Standard NCA on four small sets (Oneață 2011, table 5.2)",
+        nca_jobs,
+        nca_work,
+        nca_report,
+    ),
+)
