@@ -5,7 +5,6 @@ Distances alone count, so no map centres.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,27 +12,22 @@ from scipy.linalg import eigh
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import NearestNeighbors
 
-from vicinal import NCA, RCA
+from vicinal import RCA
 from vicinal._types import Array
 
 __all__ = [
-    "START",
     "identity",
     "lda",
     "lda_then_rca",
     "leave_one_out",
-    "nca_of_the_paper",
     "pca",
     "rca",
-    "sized",
     "standardised",
     "whitened",
 ]
 
 #: a direction with less than this share of the largest variance has no spread
 _RCOND = 1e-10
-#: root mean square of the distance of two rows at the start of the paper's NCA
-START = 4.0
 
 
 def leave_one_out(Z: Any, y: Any, k: int = 1) -> float:
@@ -69,9 +63,9 @@ def pca(X: Array, y: Array, *, standard: bool = False) -> Array:
     return _principal(X * scale)[1][:, :2].T * scale
 
 
-def rca(X: Array, y: Array, d: int | None = None, shrinkage: str | None = None) -> Array:
+def rca(X: Array, y: Array, d: int | None = None) -> Array:
     """S_W^(-1/2) up to a rotation, or the best d generalised eigenvectors of (S, S_W)."""
-    return RCA(d, shrinkage=shrinkage).fit(X, y).components_
+    return RCA(d).fit(X, y).components_
 
 
 def lda(X: Array, y: Array) -> Array:
@@ -90,24 +84,6 @@ def lda_then_rca(X: Array, y: Array) -> Array:
     """LDA, and in its two dimensions S_W^(-1/2)."""
     A = lda(X, y)
     return rca(X @ A.T, y) @ A
-
-
-def sized(A: Array, X: Array, distance: float = START) -> Array:
-    """The map enlarged or shrunk so that two rows are so far apart in the root mean square."""
-    return A * (distance / np.sqrt(2.0 * (X @ A.T).var(axis=0).sum()))
-
-
-def nca_of_the_paper(X: Array, y: Array, starts: Iterable[Array], **parameters: Any) -> NCA:
-    """The map of greatest f (eq. 3), without a penalty, of those reached from some starts.
-
-    The starts are `sized`: f has few slopes left where it is greatest along the scale of a start,
-    since each row has then but one neighbour.
-    """
-    fits = [
-        NCA(len(A), objective="accuracy", alpha=0.0, init=sized(A, X), **parameters).fit(X, y)
-        for A in starts
-    ]
-    return min(fits, key=lambda model: model.objective_)
 
 
 def _principal(X: Array) -> tuple[Array, Array]:

@@ -6,9 +6,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from reproduce.protocol import Summary
 
-__all__ = ["Published", "distance", "picture", "plain_frame", "pyplot", "table", "verdict"]
+__all__ = [
+    "Published",
+    "distance",
+    "lead",
+    "picture",
+    "plain_frame",
+    "pyplot",
+    "table",
+    "verdict",
+]
 
 
 class Published(NamedTuple):
@@ -35,6 +46,19 @@ def verdict(ours: Summary | None, paper: Published) -> str:
     if z != z:
         return f"{ours.mean - paper.mean:+.1f} points"
     return f"**{z:+.1f} SE**" if z < -3.0 else f"{z:+.1f} SE"
+
+
+def lead(first: Any, second: Any) -> tuple[float, float]:
+    """By how much the first is ahead in the mean over common splits, and in standard errors.
+
+    The errors are 0 for one split, of which nothing can be said.
+    """
+    gap = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
+    points = float(gap.mean())
+    if len(gap) < 2 or points == 0.0:
+        return points, 0.0
+    error = float(gap.std(ddof=1) / np.sqrt(len(gap)))
+    return points, points / error if error else float(np.copysign(np.inf, points))
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
