@@ -158,9 +158,7 @@ Train score in per cent, and means over the splits. {_limited(done)}
 
 "Early stopping" holds out 5 % of the training rows and stops after 25 iterations without a better
 held-out score, as section 5.3.2 of the thesis. "Chosen scale" is `NCA(init="rca")`, where vicinal
-multiplies the start by the factor of lowest loss on a grid; for the accuracy objective that is a
-large one, where each row sees few neighbours and learning is soon caught (see
-[table 5.2](oneata-table-5.2.md)).
+multiplies the start by the factor that is best for the log objective, on a grid.
 
 ## Protocol and assumptions
 

@@ -76,9 +76,9 @@ one nearest neighbour. These are training scores, as in the paper, whose figures
 prints the scores above them, which our copy of the text does not hold. The scale "own" is that of
 the start's formula, as in the thesis (`randn(d, D)` for random, total scatter the identity for PCA,
 within-class scatter the identity for LDA and RCA); "chosen" is vicinal's, the multiple of lowest
-loss on a grid. In two dimensions and with a regular within-class scatter, RCA is LDA. On balance
-both stay where they are: the rows are a complete, symmetric grid, and their start is symmetric too,
-probably a saddle; on random parts of the rows (table B.3) they leave it.
+log loss on a grid. In two dimensions and with a regular within-class scatter, RCA is LDA. On
+balance both stay where they are: the rows are a complete, symmetric grid, and their start is
+symmetric too, probably a saddle; on random parts of the rows (table B.3) they leave it.
 
 {(2 * chr(10)).join(pictures)}
 
@@ -113,8 +113,8 @@ def _finding(found: dict[tuple[str, str, str], dict[str, Any]]) -> str:
     ]
     return (
         f"The start decides where NCA ends. Best final f(A) in per cent: {'; '.join(words)}. "
-        "A start at the scale vicinal chooses for the accuracy objective ends lower by more than "
-        f"a point for {', '.join(lost) or 'none'}."
+        "From the scale that vicinal chooses instead it ends lower by more than a point for "
+        f"{', '.join(lost) or 'none'}."
     )
 
 
