@@ -157,8 +157,9 @@ The thesis's listing A.1 computes exp(−d²) as it is and sets p_i = max(p_i, e
 columns and `A = randn(33, 33)` all exponentials of some rows are zero in double precision. Scored
 that way (test rows without a neighbour going to the class that comes first in the file) the *start*
 already has the three figures that the thesis gives for the end. Vicinal's stable form has no such
-rows. This is why the first column above starts from `randn(d, D)` on standardised columns, which the thesis does
-not state: the choice was made on this row, before the unit start was run on any other.
+rows. This is why the first column above starts from `randn(d, D)` on standardised columns, which
+the thesis does not state: the choice was made on this row, before the unit start was run on any
+other.
 
 ## The scale of the start decides
 
