@@ -1,13 +1,20 @@
 """Ranks and penalties chosen by cross-validation: n_components="auto", alpha="auto"."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_classification
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import StratifiedShuffleSplit
 
 from vicinal import NCA
+from vicinal._callback_support import HAS_CALLBACKS
+from vicinal.callbacks import Checkpoint, StopAfter
+from vicinal.datasets import make_rings
 from vicinal.estimators import _search
+from vicinal.estimators._rules import NeighbourRules
 from vicinal.estimators._search import ALPHAS, Search, Stopped, Trial, cross_validation, ranks
 
 
@@ -27,31 +34,48 @@ class FoldStub:
     def replace(self, **changes):
         return FoldStub(self.codes, **{**self.parts, **changes})
 
+    def embed(self, theta):
+        return np.array([[0.0], 1000.0 * theta])
 
-@pytest.mark.parametrize("n_folds", [2, 3, 5, 100])
-@pytest.mark.parametrize("train", [None, np.arange(3, 40)])
-def test_folds_judge_each_row_once_and_leave_two_of_each_class(n_folds, train):
-    codes = np.repeat([0, 1, 2, 3, 4], [20, 12, 5, 2, 1])
+
+@pytest.mark.parametrize("n_folds", [2, 3, 5, 30])
+@pytest.mark.parametrize("train", [None, np.arange(3, 44)])
+def test_folds_leave_two_of_each_class(n_folds, train):
+    codes = np.repeat([0, 1, 2, 3, 4, 5, 6], [20, 12, 5, 4, 3, 2, 1])
     problem = FoldStub(codes, train=train)
     folds = cross_validation(problem, n_folds, np.random.RandomState(0))
     rows = np.arange(len(codes)) if train is None else train
     judged = np.concatenate([fold.held_out for fold in folds])
-    in_large_class = np.bincount(codes[rows])[codes[rows]] > 2
-    assert sorted(judged) == sorted(rows[in_large_class])
-    assert len(folds) == min(n_folds, in_large_class.sum())
+    assert len(folds) == n_folds
+    assert len(set(judged)) == len(judged)
+    whole = np.bincount(codes[rows], minlength=7)
+    # all rows of large classes judge once, none of the classes of one and two
+    expected = np.minimum(whole, n_folds * np.maximum(whole - 2, 0))
+    assert np.bincount(codes[judged], minlength=7).tolist() == expected.tolist()
     sizes = [len(fold.held_out) for fold in folds]
     assert max(sizes) - min(sizes) <= 1
     for fold in folds:
         assert not set(fold.train) & set(fold.held_out)
         assert set(fold.train) | set(fold.held_out) == set(rows)
-        if n_folds > 2:
-            counts = np.bincount(codes[fold.train], minlength=5)
-            whole = np.bincount(codes[rows], minlength=5)
-            assert (counts >= np.minimum(whole, 2)).all()
+        left = np.bincount(codes[fold.train], minlength=7)
+        assert (left >= np.minimum(whole, 2)).all()
+
+
+def test_other_folds_are_those_of_scikit_learn():
+    codes = np.repeat([0, 1], 10)
+    problem = FoldStub(codes, train=np.arange(2, 18))
+    shuffled = StratifiedShuffleSplit(3, test_size=0.25, random_state=0)
+    folds = cross_validation(problem, shuffled, np.random.RandomState(0))
+    assert [len(fold.held_out) for fold in folds] == [4, 4, 4]
+    for fold in folds:
+        assert set(fold.train) | set(fold.held_out) == set(range(2, 18))
+    (fold,) = cross_validation(problem, [([0, 1, 2], [3, 5])], np.random.RandomState(0))
+    assert fold.train.tolist() == [2, 3, 4]
+    assert fold.held_out.tolist() == [5, 7]
 
 
 def test_classes_of_two_are_too_small_to_judge_by():
-    with pytest.raises(ValueError, match=r"'auto' needs a class of at least 3 samples.*has 2"):
+    with pytest.raises(ValueError, match=r"'auto'.* needs a class of at least 3 samples.*has 2"):
         NCA(alpha="auto").fit(np.arange(8.0).reshape(4, 2), [0, 0, 1, 1])
 
 
@@ -64,30 +88,44 @@ def test_ranks():
     assert ranks(9, 32)[-2:] == [8, 9]
 
 
-def search_over(scores):
-    """A search whose folds score as the table says: candidate -> one score a fold."""
+def search_over(scores, losses=None, **options):
+    """A search whose folds score as the table says: candidate -> one score a fold.
+
+    The map of a candidate is the candidate; it has the loss 1.0 from the start, and from the last
+    map what ``losses`` says.
+    """
     n_folds = len(next(iter(scores.values())))
     folds = [FoldStub(np.zeros(1), fold=f) for f in range(n_folds)]
     asked = []
 
-    def learn(fold, theta):
-        candidate = fold.alpha if fold.mapping is None else fold.mapping
-        asked.append((candidate, theta))
-        if scores[candidate] is Stopped:
-            raise Stopped("callback")
-        return np.array([float(candidate)])
+    def candidate(fold):
+        return fold.alpha if fold.mapping is None else fold.mapping
+
+    def learn(fold, last):
+        asked.append((candidate(fold), last))
+        if scores[candidate(fold)] in (Stopped, KeyboardInterrupt):
+            raise scores[candidate(fold)]("callback" if scores[candidate(fold)] is Stopped else "")
+        loss = 1.0 if last is None else (losses or {}).get(candidate(fold), 0.5)
+        return np.array([float(candidate(fold)) + (last is not None)]), loss
 
     def score(fold, theta):
-        candidate = fold.alpha if fold.mapping is None else fold.mapping
-        return scores[candidate][fold.fold]
+        return scores[candidate(fold)][fold.fold]
 
-    return Search(folds, learn, score, lambda trial: None), asked
+    return Search(folds, learn, score, lambda trial: None, **options), asked
+
+
+def rank_of(search, candidates):
+    return search.rank(candidates, 0.1, lambda d: d).parameters["n_components"]
+
+
+def alpha_of(search, candidates):
+    return search.alpha(candidates, 2).parameters["alpha"]
 
 
 def test_growing_stops_after_three_ranks_without_a_better_score():
     table = {2: [0.1] * 2, 3: [0.5] * 2, 4: [0.4] * 2, 5: [0.45] * 2, 6: [0.5] * 2, 7: [9.0] * 2}
     search, asked = search_over(table)
-    assert search.rank([2, 3, 4, 5, 6, 7], 0.1, lambda d: d) == 3
+    assert rank_of(search, [2, 3, 4, 5, 6, 7]) == 3
     assert {candidate for candidate, _ in asked} == {2, 3, 4, 5, 6}
     assert all(theta is None for _, theta in asked)  # each rank has a start of its own
 
@@ -96,19 +134,37 @@ def test_the_least_rank_within_an_error_of_the_best():
     # rank 3 beats 2 by 0.1 in each fold; 4 beats 3 by 0.02 +- 0.2
     table = {2: [0.1, 0.5, 0.9], 3: [0.2, 0.6, 1.0], 4: [0.42, 0.42, 1.02], 5: [0, 0, 0]}
     search, _ = search_over(table)
-    assert search.rank([2, 3, 4, 5], 0.1, lambda d: d) == 3
+    assert rank_of(search, [2, 3, 4, 5]) == 3
 
 
-def test_the_path_goes_on_from_the_last_map():
-    table = {0.1: [0.0, 0.0], 0.03: [0.2, 0.1], 0.01: [0.4, 0.3], 0.003: [0.1, 0.1], 0.0: [0, 0]}
-    search, asked = search_over(table)
-    assert search.alpha([0.1, 0.03, 0.01, 0.003, 0.0], 2) == 0.01
-    assert [theta for candidate, theta in asked if candidate == 0.1] == [None, None]
-    assert [theta for candidate, theta in asked if candidate == 0.01] == [0.03, 0.03]
+def test_the_path_goes_on_from_the_last_map_or_the_start():
+    table = {1.0: [0.1, 0.0], 0.03: [0.2, 0.1], 0.01: [0.4, 0.3], 0.003: [0.1, 0.1], 0.0: [0, 0]}
+    search, asked = search_over(table, losses={0.01: 2.0})
+    assert alpha_of(search, table) == 0.01
+    assert [theta for candidate, theta in asked if candidate == 1.0] == [None, None]
+    # the stub's map is its alpha, plus one where it went on from the last
+    assert [theta for candidate, theta in asked if candidate == 0.03] == [None, 1.0, None, 1.0]
+    assert [theta for candidate, theta in asked if candidate == 0.01] == [None, 1.03, None, 1.03]
+    # at 0.01 the start has ended lower
+    assert [theta for candidate, theta in asked if candidate == 0.003] == [None, 0.01, None, 0.01]
     results = search.results()
-    assert results["param_alpha"].tolist() == [0.1, 0.03, 0.01, 0.003, 0.0]
-    np.testing.assert_allclose(results["mean_test_score"], [0.0, 0.15, 0.35, 0.1, 0.0])
+    assert results["param_alpha"].tolist() == list(table)
+    assert results["params"][2] == {"n_components": 2, "alpha": 0.01}
+    assert results["stage"].tolist() == ["alpha"] * 5
+    assert results["rank_test_score"].tolist() == [4, 2, 1, 3, 5]
+    np.testing.assert_allclose(results["mean_test_score"], [0.05, 0.15, 0.35, 0.1, 0.0])
     assert results["split1_test_score"].tolist() == [0.0, 0.1, 0.3, 0.1, 0.0]
+
+
+def test_the_path_ends_when_three_in_turn_are_clearly_worse():
+    table = {a: [s, s] for a, s in zip([5.0, 4.0, 3.0, 2.0, 1.0], [0.9, 0.9, 0.5, 0.5, 0.5],
+                                       strict=True)}  # fmt: skip
+    search, asked = search_over({**table, 0.5: [1.0, 1.0]})
+    assert alpha_of(search, [5.0, 4.0, 3.0, 2.0, 1.0, 0.5]) == 5.0
+    assert 0.5 not in {candidate for candidate, _ in asked}
+    # but not on a plateau
+    search, asked = search_over({**{key: [0.5, 0.5] for key in table}, 0.5: [1.0, 1.0]})
+    assert alpha_of(search, [5.0, 4.0, 3.0, 2.0, 1.0, 0.5]) == 0.5
 
 
 def test_a_map_pressed_to_nothing_is_not_gone_on_from(iris, monkeypatch):
@@ -125,20 +181,31 @@ def test_a_map_pressed_to_nothing_is_not_gone_on_from(iris, monkeypatch):
 def test_the_strongest_penalty_within_an_error_of_the_best():
     table = {0.1: [0.3, 0.4, 0.35], 0.03: [0.6, 1.0, 0.8], 0.01: [0.85, 0.8, 0.8]}
     search, _ = search_over(table)
-    assert search.alpha([0.1, 0.03, 0.01], 2) == 0.03
+    assert alpha_of(search, [0.1, 0.03, 0.01]) == 0.03
 
 
-def test_a_stopped_search_keeps_what_it_has():
-    search, _ = search_over({0.1: [0.0], 0.03: [0.2], 0.01: Stopped})
-    assert search.alpha([0.1, 0.03, 0.01], 2) == 0.03
-    assert search.stopped
-    search, _ = search_over({0.2: [1.0], 0.1: Stopped})
+def test_what_is_no_better_than_nothing_is_not_simple():
+    noisy = {0.1: [0.5, 0.5], 1.0: [0.5, 0.5], 0.2: [0.4, 0.9]}
+    search, _ = search_over(noisy, chance=0.5)
+    assert alpha_of(search, [1.0, 0.2]) == 0.2
+    search, _ = search_over(noisy)  # without a chance to beat, 1.0 is within an error
+    assert alpha_of(search, [1.0, 0.2]) == 1.0
+    search, _ = search_over({0.0: [0.5, 0.5], 0.2: [0.4, 0.9]})  # a map of zero
+    assert alpha_of(search, [0.0, 0.2]) == 0.2
+
+
+@pytest.mark.parametrize("stop", [Stopped, KeyboardInterrupt])
+def test_a_stopped_search_keeps_what_it_has(stop):
+    search, _ = search_over({0.1: [0.0], 0.3: [0.2], 0.2: stop})
+    assert alpha_of(search, [0.1, 0.3, 0.2]) == 0.3
+    assert search.reason == ("callback" if stop is Stopped else "interrupted")
+    search, _ = search_over({0.2: [1.0], 0.1: stop})
     with pytest.raises(Stopped):
         search.alpha([0.1, 0.2], 2)
 
 
 def test_sparing_keeps_the_best_of_one_fold():
-    trials = [Trial({"d": 2}, np.array([0.1])), Trial({"d": 3}, np.array([0.2]))]
+    trials = [Trial({"d": 2}, np.array([0.1]), []), Trial({"d": 3}, np.array([0.2]), [])]
     assert _search.sparing(trials) is trials[1]
 
 
@@ -154,14 +221,16 @@ def test_sparing_keeps_the_best_of_one_fold():
         {"n_components": "auto", "init": "random"},
     ],
 )
-def test_the_fit_is_that_of_the_chosen_parameters(iris, parameters):
+def test_the_fit_is_no_worse_than_that_of_the_chosen_parameters(iris, parameters):
     X, y = iris
     model = NCA(random_state=0, cv=3, **parameters).fit(X, y)
     same = clone(model).set_params(n_components=model.n_components_, alpha=model.alpha_)
     if parameters.get("mapping") == "diagonal":
         same.set_params(n_components=None)
     same.fit(X, y)
-    np.testing.assert_array_equal(model.components_, same.components_)
+    if not model.early_stopping:  # it judges by rows held out instead
+        assert model.objective_ <= same.objective_ + 1e-9
+    assert model.components_.shape == same.components_.shape
     assert not hasattr(same, "cv_results_")
     results = model.cv_results_
     chosen = (results["param_n_components"] == model.n_components_) & (
@@ -170,6 +239,8 @@ def test_the_fit_is_that_of_the_chosen_parameters(iris, parameters):
     assert chosen.any()
     assert np.isfinite(results["mean_test_score"]).all()
     assert sum(name.startswith("split") for name in results) == 3
+    again = clone(model).fit(X, y)
+    np.testing.assert_array_equal(model.components_, again.components_)
 
 
 def test_attributes_without_a_search(iris):
@@ -242,20 +313,41 @@ def test_warm_start_does_not_search_again(iris, monkeypatch):
     model = NCA(alpha="auto", cv=2, warm_start=True, random_state=0, max_iter=3)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X, y)
-    alpha, results = model.alpha_, model.cv_results_
+    alpha, results, loss = model.alpha_, model.cv_results_, model.objective_
     monkeypatch.setattr("vicinal.estimators._auto.Search", None)  # a call of it would raise
     model.set_params(max_iter=200).fit(X, y)
     assert model.alpha_ == alpha
     assert model.cv_results_ is results
-    straight = NCA(alpha=alpha, random_state=0).fit(X, y)
-    np.testing.assert_array_equal(model.components_, straight.components_)
+    assert model.objective_ < loss
 
 
-def test_another_question_is_searched_anew(iris):
+@pytest.mark.parametrize("change", ["labels", "rows", "rule", "cv"])
+def test_another_question_is_searched_anew(iris, change):
     X, y = iris
     model = NCA(alpha="auto", cv=2, warm_start=True, random_state=0).fit(X, y)
-    model.set_params(n_components="auto").fit(X, y)
-    assert len(set(model.cv_results_["param_n_components"])) > 1
+    before = model.cv_results_
+    if change == "labels":
+        y = np.random.RandomState(0).randint(5, size=len(y))
+    elif change == "rows":
+        X = X[::2] * 2.0
+        y = y[::2]
+    else:
+        model.set_params(**{"rule": {"rule": "knn"}, "cv": {"cv": 3}}[change])
+    model.fit(X, y)
+    assert model.cv_results_ is not before
+    if change == "labels":
+        assert model.cv_results_["mean_test_score"].max() < 0.5
+
+
+def test_given_values_are_not_those_of_an_earlier_search(iris):
+    X, y = load_wine(return_X_y=True)
+    model = NCA("auto", cv=2, warm_start=True, random_state=0).fit(X, y)
+    rank = model.n_components_
+    model.set_params(n_components=9, alpha=0.05).fit(X, y)
+    assert not hasattr(model, "cv_results_")
+    model.set_params(n_components="auto", alpha=3e-3).fit(X, y)
+    assert (model.n_components_, model.alpha_) == (rank, 3e-3)
+    assert hasattr(model, "cv_results_")
 
 
 def test_interrupt_ends_the_search_and_the_fit_goes_on(iris, monkeypatch):
@@ -271,11 +363,30 @@ def test_interrupt_ends_the_search_and_the_fit_goes_on(iris, monkeypatch):
         return tell(self, info, report, problem, single, searching)
 
     monkeypatch.setattr(NCA, "_tell", interrupt)
-    with pytest.warns(ConvergenceWarning, match="search of NCA was stopped.*alpha=0.1"):
+    with pytest.warns(ConvergenceWarning, match="search of NCA was stopped.*come to nothing"):
         model = NCA(alpha="auto", cv=2, random_state=0).fit(X, y)
-    assert model.alpha_ == ALPHAS[0]
+    # the default has not been judged yet, and stays
+    assert model.alpha_ == 3e-3
     assert len(model.cv_results_["param_alpha"]) == 1
-    assert model.score(X, y) > 0.8
+    assert model.score(X, y) > 0.9
+
+
+def test_interrupt_outside_of_a_descent(monkeypatch):
+    X, y = load_wine(return_X_y=True)
+    rules, count = NeighbourRules, 0
+
+    def interrupted(*arguments):
+        nonlocal count
+        count += 1
+        if count == 12:  # in the sixth candidate of two folds
+            raise KeyboardInterrupt
+        return rules(*arguments)
+
+    monkeypatch.setattr("vicinal.estimators._auto.NeighbourRules", interrupted)
+    with pytest.warns(ConvergenceWarning, match=r"come to alpha=0\.\d+; the fit goes on"):
+        model = NCA(alpha="auto", cv=2, random_state=0, max_iter=20, tol=1e-3).fit(X, y)
+    assert len(model.cv_results_["param_alpha"]) == 5
+    assert model.alpha_ <= 3e-3 or model.alpha_ in ALPHAS
 
 
 def test_interrupt_before_anything_is_known(iris, monkeypatch):
@@ -289,29 +400,97 @@ def test_interrupt_before_anything_is_known(iris, monkeypatch):
         NCA(alpha="auto").fit(X, y)
 
 
-def test_callbacks_reach_into_the_search(iris, tmp_path):
-    pytest.importorskip("sklearn.callback")
-    from vicinal.callbacks import Checkpoint, StopAfter
+class StopAt:
+    """Asks to stop from an iteration on."""
 
+    def __init__(self, iteration):
+        self.left = iteration
+
+    def setup(self, estimator, context): ...
+
+    def on_fit_task_begin(self, estimator, context): ...
+
+    def on_fit_task_end(self, estimator, context):
+        self.left -= 1
+        return self.left <= 0
+
+    def teardown(self, estimator, context): ...
+
+
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
+@pytest.mark.filterwarnings("ignore:NCA did not converge")
+@pytest.mark.parametrize("iteration", [30, 60, 150])
+def test_a_stopped_search_is_worth_what_it_took(iteration):
+    X, y = make_rings(200, random_state=0)
+    model = NCA(2, alpha="auto", random_state=0).set_callbacks(StopAt(iteration))
+    with pytest.warns(ConvergenceWarning, match="stopped before its end"):
+        model.fit(X, y)
+    assert model.n_iter_ == 1
+    # one step from the start, or from where a fold had come to; one of five is chance
+    assert model.score(X, y) > 0.75
+
+
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
+@pytest.mark.filterwarnings("ignore:NCA did not converge")
+def test_callbacks_reach_into_the_search(iris, tmp_path):
     X, y = iris
-    model = NCA("auto", alpha="auto", random_state=0)
-    model.set_callbacks(StopAfter(seconds=0.0), Checkpoint(tmp_path / "nca.joblib", every=1))
+    model = NCA("auto", alpha="auto", random_state=0).fit(X, y)
+    # what a search before has left must not be in the file of the next one
+    path = tmp_path / "nca.joblib"
+    model.set_callbacks(StopAfter(seconds=0.0), Checkpoint(path, every=1))
     with pytest.warns(ConvergenceWarning, match="stopped before its end"):
         model.fit(X, y)
     assert model.n_iter_ == 1
     assert model.n_components_ == 2
-    assert Checkpoint.load(tmp_path / "nca.joblib").predict(X).shape == y.shape
-    # a loss is a wish for the fit, not for the folds
+    assert Checkpoint.load(path).predict(X).shape == y.shape
+
+
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
+def test_a_checkpoint_of_a_search_knows_nothing_of_the_one_before(iris, tmp_path):
+    X, y = iris
+    path = tmp_path / "nca.joblib"
+    seen = []
+
+    class Look(StopAt):
+        def on_fit_task_end(self, estimator, context):
+            seen.append((hasattr(estimator, "cv_results_"), hasattr(estimator, "_choice")))
+            return False
+
+    model = NCA(alpha="auto", cv=2, random_state=0, warm_start=True).fit(X, y)
+    model.set_params(cv=3).set_callbacks(Look(0), Checkpoint(path, every=1)).fit(X, y)
+    assert seen[0] == (False, False)
+    assert seen[-1] == (True, True)
+
+
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
+def test_a_wanted_loss_is_that_of_the_fit(iris):
+    X, y = iris
     model = NCA(2, alpha="auto", cv=2, random_state=0).set_callbacks(StopAfter(loss=10.0))
     with pytest.warns(ConvergenceWarning, match="a callback stopped it after 1 iter"):
         model.fit(X, y)
     assert len(model.cv_results_["param_alpha"]) > 1
 
 
+def test_folds_do_not_warn_of_what_is_not_the_users(iris):
+    X, y = iris[0][::3], iris[1][::3]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        NCA(alpha="auto", rule="knn", n_neighbors=45, cv=3, random_state=0).fit(X, y)
+
+
+def test_a_map_of_nothing_is_told_of(iris):
+    with pytest.warns(UserWarning, match="alpha=100 has pressed the map to nothing"):
+        NCA(alpha=100.0).fit(*iris)
+
+
 def test_bad_values(iris):
     X, y = iris
     with pytest.raises(ValueError, match=r"'cv' parameter of NCA must be an int in \[2, inf\)"):
         NCA(cv=1).fit(X, y)
+    with pytest.raises(ValueError, match=r"'cv' parameter must be an int in \[2, 150\].*Got 151"):
+        NCA(alpha="auto", cv=151).fit(X, y)
+    with pytest.raises(ValueError, match=r"'n_components' .* an int where 'init' is an array"):
+        NCA("auto", init=np.eye(4)[:3]).fit(X, y)
     with pytest.raises(ValueError, match=r"'alpha' .* in \[0.0, inf\) or 'auto'. Got 'best'"):
         NCA(alpha="best").fit(X, y)
     with pytest.raises(ValueError, match=r"'n_components' .* or None or 'auto'. Got 'all'"):

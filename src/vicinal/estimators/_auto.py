@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+import warnings
+from collections.abc import Hashable
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -16,71 +18,117 @@ from vicinal.estimators._parts import Parts, leaves_open
 from vicinal.estimators._rules import NeighbourRules
 from vicinal.estimators._search import ALPHAS, Search, Stopped, Trial, cross_validation, ranks
 from vicinal.estimators._start import first_theta
+from vicinal.initialise import Annealing
 from vicinal.problem import Problem
 
-__all__ = ["DEFAULT_ALPHA", "choose"]
+__all__ = ["DEFAULT_ALPHA", "Choice", "choose", "forget_search"]
 
-DEFAULT_ALPHA = 3e-3  # where a search has nothing to say yet
+DEFAULT_ALPHA = 3e-3  # where a search has nothing to say
+#: parameters that decide how long a descent goes on and how much is said of it
+_OF_NO_WEIGHT = ("max_iter", "tol", "n_iter_no_change", "verbose")
+
+
+class Choice(NamedTuple):
+    """What a search has come to; a warm start of the same question does not ask again.
+
+    ``theta`` is the best of the maps that the folds ended with, for the fit to begin from.
+    """
+
+    question: Hashable
+    d: int
+    alpha: float
+    results: dict[str, Any]
+    theta: Array | None
 
 
 def choose(
     owner: Any, problem: Problem, parts: Parts, rng: Any, report: IterationReporter
-) -> tuple[Problem, Parts]:
-    """Settle what "auto" leaves open, by cross-validation on the rows to learn from.
-
-    Leaves ``cv_results_`` on the estimator.
-    """
-    n_features = problem.X.shape[1]
-    asked = (owner.n_components, owner.alpha, n_features)
+) -> Choice:
+    """Settle what "auto" leaves open, by cross-validation on the rows to learn from."""
+    question = _question(owner, problem)
+    last = getattr(owner, "_choice", None)
+    if owner.warm_start and last is not None and last.question == question:
+        return last._replace(theta=None)
+    forget_search(owner)
+    owner._memory = None  # of a fit with other values
+    # a copy: the fit to come draws what a fit without a search would
+    search = _search(owner, problem, parts, copy.deepcopy(rng), report)
     d, alpha = parts.d, float(problem.alpha)
-    if owner.warm_start and getattr(owner, "_asked", None) == asked:
-        d, alpha = owner.n_components_, owner.alpha_
-    else:
-        # a copy: the fit to come is that of the parameters chosen, to the last bit
-        search = _search(owner, problem, parts, copy.deepcopy(rng), report)
-        try:
-            if leaves_open(owner, "n_components"):
-                d = ranks(n_features, parts.d)[0]  # if nothing comes of it
-                d = search.rank(ranks(n_features, parts.d), alpha, maps.Linear)
-                search.folds = [fold.replace(mapping=maps.Linear(d)) for fold in search.folds]
-            if leaves_open(owner, "alpha") and not search.stopped:
-                alpha = search.alpha(ALPHAS, d)
-        except Stopped as stopped:
-            if stopped.args == ("interrupted",) and not search.trials:
-                raise KeyboardInterrupt from None  # there is nothing to keep yet
-        if search.stopped:
-            warn(
-                f"The search of {type(owner).__name__} was stopped before its end: "
-                f"n_components={d} and alpha={alpha:g} are what it had come to.",
-                ConvergenceWarning,
-            )
-        owner.cv_results_ = search.results()
-    owner._asked = asked
-    if leaves_open(owner, "n_components"):
-        parts = parts._replace(mapping=maps.Linear(d), d=d)
-    return problem.replace(mapping=parts.mapping, alpha=alpha), parts
+    chosen: Trial | None = None
+    searched = []
+    try:
+        if leaves_open(owner, "n_components"):
+            candidates = ranks(problem.X.shape[1], _largest(parts, problem.X.shape[1]))
+            d = candidates[0]
+            chosen = search.rank(candidates, alpha, maps.Linear)
+            d = chosen.parameters["n_components"]
+            searched.append(f"n_components={d}")
+            search.folds = [fold.replace(mapping=maps.Linear(d)) for fold in search.folds]
+        if leaves_open(owner, "alpha") and not search.reason:
+            chosen = search.alpha(ALPHAS, d)
+            # a path that was cut short above the default has nothing to say against it
+            if search.trials[-1].parameters["alpha"] <= DEFAULT_ALPHA or not search.reason:
+                alpha = chosen.parameters["alpha"]
+                searched.append(f"alpha={alpha:g}")
+    except Stopped:
+        if search.reason == "interrupted" and chosen is None:
+            raise KeyboardInterrupt from None  # there is nothing to keep yet
+    if search.reason:
+        found = " and ".join(searched) or "nothing"
+        warn(
+            f"The search of {type(owner).__name__} was stopped before its end. It had come to "
+            f"{found}; the fit goes on with n_components={d} and alpha={alpha:g}.",
+            ConvergenceWarning,
+        )
+    theta = None
+    if chosen is not None:
+        whole = problem.replace(mapping=search.folds[0].mapping, alpha=alpha)
+        theta = min(chosen.thetas, key=whole.value)
+    return Choice(question, d, alpha, search.results(), theta)
+
+
+def forget_search(owner: Any) -> None:
+    """Take off an estimator what an earlier search has left."""
+    for name in ("cv_results_", "_choice"):
+        owner.__dict__.pop(name, None)
+
+
+def _question(owner: Any, problem: Problem) -> Hashable:
+    """All that the answer of a search depends on, short of the rows themselves."""
+    parameters = owner.get_params(deep=False)
+    asked = [(key, repr(value)) for key, value in parameters.items() if key not in _OF_NO_WEIGHT]
+    counts = np.bincount(problem.targets.codes)
+    return tuple(asked), problem.X.scale.tobytes(), counts.tobytes()
+
+
+def _largest(parts: Parts, n_features: int) -> int:
+    """The largest rank that the start can give."""
+    if isinstance(parts.start, Annealing):
+        return min(parts.d, parts.start.n_rows(1, n_features))
+    return parts.d
 
 
 def _search(
     owner: Any, problem: Problem, parts: Parts, rng: Any, report: IterationReporter
 ) -> Search:
-    def learn(fold: Problem, last: Array | None) -> Array:
-        d = getattr(fold.mapping, "n_components", parts.d)
-        theta = first_theta(owner, parts._replace(d=d, mapping=fold.mapping), fold, rng)
-        # a map that was pressed to nothing has no gradient to leave it by
-        if last is not None and fold.value(last) < fold.value(theta):
-            theta = last
-        # the fold judges the end of the descent, not each step of it
-        fold = fold.replace(held_out=None)
-        result, _ = owner._descend(fold, parts.solver, report, theta, searching=True)
+    def learn(fold: Problem, theta: Array | None) -> tuple[Array, float]:
+        with _quiet():
+            if theta is None:
+                d = getattr(fold.mapping, "n_components", parts.d)
+                here = parts._replace(d=d, mapping=fold.mapping)
+                theta = first_theta(owner, here, fold, rng, report, searching=True)
+            # the fold judges the end of the descent, not each step of it
+            fold = fold.replace(held_out=None)
+            result, _ = owner._descend(fold, parts.solver, report, theta, searching=True)
         if result.reason in ("callback", "interrupted"):
             raise Stopped(result.reason)
-        return result.theta
+        return result.theta, result.value
 
     def score(fold: Problem, theta: Array) -> float:
         Z, labels = fold.embed(theta), fold.targets
         rules = NeighbourRules(Z[fold.train], labels.take(fold.train), owner.n_neighbors)
-        best = rules.probabilities(Z[fold.held_out], owner.rule).argmax(axis=1)
+        with _quiet():
+            best = rules.probabilities(Z[fold.held_out], owner.rule).argmax(axis=1)
         judges = labels.take(fold.held_out)
         return float(np.average(best == judges.codes, weights=judges.sample_weight))
 
@@ -89,4 +137,13 @@ def _search(
             values = ", ".join(f"{name}={value:g}" for name, value in trial.parameters.items())
             print(f"[{type(owner).__name__}] {values}: held-out accuracy {trial.mean:.4f}")
 
-    return Search(cross_validation(problem, owner.cv, rng), learn, score, tell)
+    labels = problem.targets
+    share = np.bincount(labels.codes, labels.sample_weight) / np.sum(
+        len(labels) if labels.sample_weight is None else labels.sample_weight
+    )
+    return Search(cross_validation(problem, owner.cv, rng), learn, score, tell, share.max())
+
+
+def _quiet() -> Any:
+    """Warnings about a fold would name numbers that the user never gave; the fit has its own."""
+    return warnings.catch_warnings(action="ignore")

@@ -6,7 +6,7 @@ A method is a subclass with its parameters and ``_objective()``; see ``nca.py``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from vicinal import solvers
+from vicinal import initialise, maps, solvers
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter
 from vicinal._features import Features
 from vicinal._threads import single_threaded_blas
@@ -31,11 +31,12 @@ from vicinal._validation import (
     check_weights,
     warn,
 )
-from vicinal.estimators._auto import DEFAULT_ALPHA, choose
+from vicinal.estimators._auto import DEFAULT_ALPHA, choose, forget_search
 from vicinal.estimators._cost import Cost, exact_cost
 from vicinal.estimators._metric import MahalanobisMixin
 from vicinal.estimators._neighbours import NeighbourClassifierMixin, NeighbourRules
 from vicinal.estimators._parts import Parts, leaves_open, resolve_parts
+from vicinal.estimators._search import is_null
 from vicinal.estimators._split import hold_out
 from vicinal.estimators._start import first_theta, unscaled
 from vicinal.problem import Problem
@@ -92,7 +93,8 @@ class NeighbourMetric(
         check_option(self, "scaling", ("standard", "global", None))
         check_option(self, "rule", ("posterior", "knn"))
         check_number(self, "alpha", 0.0, or_else=("auto",))
-        check_number(self, "cv", 2, integer=True)
+        if not (hasattr(self.cv, "split") or isinstance(self.cv, Iterable)):
+            check_number(self, "cv", 2, integer=True, or_else=("a splitter", "an iterable"))
         check_number(self, "n_neighbors", 1, integer=True, or_else=("auto", "local"))
         check_number(self, "max_iter", 1, integer=True)
         check_number(self, "tol", 0.0)
@@ -110,7 +112,7 @@ class NeighbourMetric(
         parts = resolve_parts(self, X.shape[1])
         self.__dict__.pop("effective_n_neighbors_", None)  # of the last fit
         if self.verbose:
-            print(f"[{type(self).__name__}] {self._cost(X, parts.d)}")
+            print(f"[{type(self).__name__}] {self._cost(X, parts)}")
         with single_threaded_blas():
             features = Features(X, self.scaling, labels.sample_weight)
             if not features.scale.any():
@@ -130,17 +132,28 @@ class NeighbourMetric(
                 reconstruction_attributes=lambda told: self._attributes(told, X, parts),
                 metadata=None if sample_weight is None else {"sample_weight": sample_weight},
             )
+            carried = None
             if searching:
-                problem, parts = choose(self, problem, parts, rng, report)
+                choice = choose(self, problem, parts, rng, report)
+                self.cv_results_, carried = choice.results, choice.theta
+                self._choice = choice._replace(theta=None)
+                if leaves_open(self, "n_components"):
+                    parts = parts._replace(mapping=maps.Linear(choice.d), d=choice.d)
+                problem = problem.replace(mapping=parts.mapping, alpha=choice.alpha)
             else:
-                self.__dict__.pop("cv_results_", None)  # of an earlier fit
-            result, single = self._learn(problem, parts, rng, report)
+                forget_search(self)
+            result, single = self._learn(problem, parts, rng, report, carried)
             self.history_ = result.history
             self.n_iter_ = max(1, result.n_iter)
             self.objective_ = problem.value(result.theta)
             self._store(X, problem, result.theta)
             if self.rule == "knn" and self._rules.asked != "local":
                 _ = self.n_neighbors_  # chosen, and complained about, now
+            if is_null(problem, result.theta):
+                warn(
+                    f"The penalty alpha={self.alpha_:g} has pressed the map to nothing: all rows "
+                    "are in one place, and each consults all others. Decrease 'alpha'."
+                )
         self._memory = None
         if self.warm_start:
             self._memory = _Memory(parts.solver, parts.mapping, features.scale, single, result)
@@ -177,9 +190,17 @@ class NeighbourMetric(
         return X, labels
 
     def _learn(
-        self, problem: Problem, parts: Parts, rng: Any, report: IterationReporter
+        self,
+        problem: Problem,
+        parts: Parts,
+        rng: Any,
+        report: IterationReporter,
+        carried: Array | None = None,
     ) -> tuple[Result, bool]:
-        """Descend from each start; the best result, and whether it ended in float32."""
+        """Descend from each start; the best result, and whether it ended in float32.
+
+        ``carried``, the map of a search, is one more start, and the first.
+        """
         memory = getattr(self, "_memory", None) if self.warm_start else None
         shape = (parts.d, problem.X.shape[1])
         if (
@@ -194,10 +215,12 @@ class NeighbourMetric(
                 return self._descend(problem, parts.solver, report, theta)
         runs: list[tuple[Result, bool]] = []
         reason = None
-        for _ in range(getattr(parts.start, "n_init", 1)):
+        starts: list[Array | None] = [None] * getattr(parts.start, "n_init", 1)
+        for given in starts if carried is None else [carried, *starts]:
             try:
-                theta = first_theta(self, parts, problem, rng)
-                runs.append(self._descend(problem, parts.solver, report, theta))
+                if given is None:
+                    given = first_theta(self, parts, problem, rng, report)
+                runs.append(self._descend(problem, parts.solver, report, given))
             except KeyboardInterrupt:
                 if not runs:
                     raise
@@ -293,7 +316,7 @@ class NeighbourMetric(
         info, problem = told.info, told.problem
         copy = type(self)(**self.get_params(deep=False))
         copy._store(X, problem, info.theta)
-        names = ("classes_", "n_features_in_", "feature_names_in_", "cv_results_")
+        names = ("classes_", "n_features_in_", "feature_names_in_", "cv_results_", "_choice")
         attributes = {name: getattr(self, name) for name in names if hasattr(self, name)}
         stored = ("components_", "n_components_", "alpha_", "_shift", "_rules")
         attributes |= {name: getattr(copy, name) for name in stored}
@@ -306,7 +329,6 @@ class NeighbourMetric(
             attributes["_memory"] = _Memory(
                 parts.solver, problem.mapping, problem.X.scale, told.single, result
             )
-            attributes["_asked"] = getattr(self, "_asked", None)
         return attributes
 
     def _store(self, X: Any, problem: Problem, theta: Array) -> None:
@@ -314,7 +336,7 @@ class NeighbourMetric(
         features = problem.X
         self.components_ = (problem.mapping.components(theta) * features.scale).astype(X.dtype)
         self.n_components_ = len(self.components_)
-        self.alpha_ = float(problem.alpha)
+        self.alpha_ = float(np.min(problem.alpha))  # while annealing, rows have more of it
         self._shift = features.shift
         self._rules = NeighbourRules(self._project(X), problem.targets, self.n_neighbors)
 
@@ -332,10 +354,13 @@ class NeighbourMetric(
             takes one to two evaluations an iteration.
         """
         X = X if hasattr(X, "shape") else np.asarray(X)
-        return self._cost(X, resolve_parts(self, X.shape[1]).d)
+        return self._cost(X, resolve_parts(self, X.shape[1]))
 
-    def _cost(self, X: Any, d: int) -> Cost:
+    def _cost(self, X: Any, parts: Parts) -> Cost:
         itemsize = 4 if X.shape[0] >= _SINGLE_FROM else 8
+        d = parts.d
+        if isinstance(parts.start, initialise.Annealing):
+            d = max(d, parts.start.n_rows(d, X.shape[1]))
         return exact_cost(X.shape[0], X.shape[1], d, itemsize, not sp.issparse(X))
 
     def __sklearn_tags__(self) -> Any:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._threads import single_threaded_blas
 from vicinal._types import Array
-from vicinal._validation import check_option
+from vicinal._validation import check_number, check_option
 from vicinal.estimators._rules import NeighbourRules
 
 __all__ = ["NeighbourClassifierMixin", "NeighbourRules"]
@@ -24,6 +24,7 @@ class NeighbourClassifierMixin(ClassifierMixin):
     """Classify by a rule over the stored projections of the training rows."""
 
     rule: str
+    n_neighbors: int | str
     classes_: Array
     components_: Array
     _shift: Array
@@ -49,7 +50,13 @@ class NeighbourClassifierMixin(ClassifierMixin):
     def n_neighbors_(self) -> int:
         """Number of voters of ``rule="knn"``; under "local" the training rows' median."""
         check_is_fitted(self, "components_")
+        self._ask()
         return self._rules.n_neighbors
+
+    def _ask(self) -> None:
+        """Let ``set_params(n_neighbors=...)`` count after a fit too, like ``rule``."""
+        check_number(self, "n_neighbors", 1, integer=True, or_else=("auto", "local"))
+        self._rules.ask(self.n_neighbors)
 
     def local_n_neighbors(self, X: Any) -> Array:
         """How many training rows vote on each row of X under ``n_neighbors="local"``.
@@ -87,6 +94,7 @@ class NeighbourClassifierMixin(ClassifierMixin):
         """
         X = self._check_rows(X)
         check_option(self, "rule", ("posterior", "knn"))
+        self._ask()
         with single_threaded_blas():
             return self._rules.probabilities(self._project(X), self.rule)
 

@@ -44,6 +44,11 @@ def resolve_parts(owner: Any, n_features: int) -> Parts:
     by_name = isinstance(owner.mapping, str)
     others = (None, "auto") if by_name else (None,)
     check_number(owner, "n_components", 1, n_features, integer=True, or_else=others)
+    if leaves_open(owner, "n_components") and isinstance(start, initialise.Given):
+        raise ValueError(
+            f"The 'n_components' parameter of {name} must be an int where 'init' is an array. "
+            "Got 'auto' instead."
+        )
     if by_name:
         d = min(n_features, _DEFAULT_COMPONENTS)
         if owner.n_components is not None and not leaves_open(owner, "n_components"):

@@ -38,6 +38,12 @@ class NeighbourRules:
     def __init__(self, Z: Array, labels: Labels, n_neighbors: int | str) -> None:
         self.Z, self.labels, self.asked = Z, labels, n_neighbors
 
+    def ask(self, n_neighbors: int | str) -> None:
+        """Vote by another k from now on."""
+        if n_neighbors != self.asked:
+            self.asked = n_neighbors
+            self.__dict__.pop("n_neighbors", None)
+
     # Trees and k are for votes alone: made when first asked for.
     @cached_property
     def index(self) -> NearestNeighbors:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.model_selection import check_cv
 
 from vicinal._types import Array, Map
 from vicinal.estimators._split import too_small_to_judge
@@ -18,6 +19,7 @@ ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 0.0)
 #: ranks tried by n_components="auto": every one while it is small, then in steps of a quarter
 _RANKS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 19, 24, 30)
 _PATIENCE = 3  # candidates in turn that must fail before the search ends
+_NULL = 0.05  # extent of all embedded rows: each then consults all others alike
 
 
 class Stopped(Exception):
@@ -25,14 +27,29 @@ class Stopped(Exception):
 
 
 class Trial(NamedTuple):
-    """One candidate, and its held-out score in each fold."""
+    """One candidate: its held-out score and its map in each fold.
+
+    ``null`` says that it is no better than nothing: the penalty has pressed a map to one point, or
+    the most common class would have been right as often.
+    """
 
     parameters: dict[str, Any]
     scores: Array
+    thetas: list[Array]
+    null: bool = False
 
     @property
     def mean(self) -> float:
         return float(np.mean(self.scores))
+
+    def behind(self, other: Trial) -> tuple[float, float]:
+        """By how much another candidate is ahead, and the standard error of that.
+
+        Fold by fold: what the folds have in common does not count.
+        """
+        gap = other.scores - self.scores
+        error = np.std(gap, ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
+        return float(np.mean(gap)), float(error)
 
 
 def ranks(n_features: int, largest: int) -> list[int]:
@@ -41,36 +58,57 @@ def ranks(n_features: int, largest: int) -> list[int]:
     return [d for d in _RANKS if d < largest] + [largest]
 
 
-def cross_validation(problem: Problem, n_folds: int, rng: Any) -> list[Problem]:
+def is_null(problem: Problem, theta: Array) -> bool:
+    """Whether a map puts all rows in one place, as far as the kernel can tell."""
+    return bool(np.ptp(problem.embed(theta), axis=0).max(initial=0.0) < _NULL)
+
+
+def cross_validation(problem: Problem, cv: Any, rng: Any) -> list[Problem]:
     """The problem on all rows but a fold, with that fold to judge by; once for each fold.
 
-    Folds take from each class in turn.  Classes of one or two rows are never judged by, so that
-    what is learnt from always has two of each.
+    For a number of folds, these take from each class in turn, and leave two of it to learn from:
+    classes of one or two rows are never judged by.  Anything else that scikit-learn knows as
+    ``cv`` splits the rows that are learnt from.
     """
     rows = np.arange(len(problem.X)) if problem.train is None else problem.train
     codes = problem.targets.codes[rows]
-    members = [rng.permutation(rows[codes == c]) for c in np.unique(codes)]
-    judges = [part for part in members if len(part) > 2]
-    size = sum(map(len, judges))
-    if not judges:
-        raise too_small_to_judge("'auto'", members)
-    fold = np.arange(size) % min(n_folds, size)
-    dealt = np.concatenate(judges)
-    parts = [np.sort(dealt[fold == f]) for f in range(fold.max() + 1)]
-    return [problem.replace(train=np.setdiff1d(rows, part), held_out=part) for part in parts]
+    if isinstance(cv, int | np.integer):
+        folds = _folds(codes, int(cv), rng)
+    else:
+        folds = list(check_cv(cv, codes, classifier=True).split(np.zeros((len(rows), 1)), codes))
+    return [
+        problem.replace(train=np.sort(rows[learn]), held_out=np.sort(rows[judge]))
+        for learn, judge in folds
+    ]
+
+
+def _folds(codes: Array, n_folds: int, rng: Any) -> list[tuple[Array, Array]]:
+    members = [rng.permutation(np.flatnonzero(codes == c)) for c in np.unique(codes)]
+    # no fold takes more than all but two of a class
+    judges = np.concatenate([part[: n_folds * max(len(part) - 2, 0)] for part in members])
+    if not len(judges):
+        raise too_small_to_judge("'auto', beside any rows held out for early stopping,", members)
+    if n_folds > len(judges):
+        raise ValueError(
+            f"The 'cv' parameter must be an int in [2, {len(judges)}], the number of rows that can "
+            f"be held out. Got {n_folds} instead."
+        )
+    fold = np.arange(len(judges)) % n_folds
+    parts = [judges[fold == f] for f in range(n_folds)]
+    return [(np.setdiff1d(np.arange(len(codes)), part), part) for part in parts]
 
 
 def sparing(trials: list[Trial]) -> Trial:
     """The first candidate that the best one does not beat by more than a standard error.
 
-    Of the difference, fold by fold: what the folds have in common does not count.  Candidates
-    come with the simplest first: the least rank, the strongest penalty.
+    Candidates come with the simplest first: the least rank, the strongest penalty.  What is no
+    better than nothing is not simple: it is taken only where there is nothing else.
     """
+    trials = [trial for trial in trials if not trial.null] or trials
     best = max(trials, key=lambda trial: trial.mean)
     for trial in trials:
-        behind = best.scores - trial.scores
-        error = np.std(behind, ddof=1) / np.sqrt(len(behind)) if len(behind) > 1 else 0.0
-        if np.mean(behind) <= error:
+        gap, error = trial.behind(best)
+        if gap <= error:
             return trial
     return best
 
@@ -83,54 +121,95 @@ class Search:
     folds : list of Problem
         From `cross_validation`.
     learn : callable
-        ``theta = learn(problem, last)``: descend from the map ``last`` or from a start, whichever
-        is better, and from a start where that is None.  Raises `Stopped` when told to.
+        ``theta, loss = learn(problem, last)``: descend from the map ``last``, or from a start
+        where that is None.  Raises `Stopped` when told to.
     score : callable
         ``score(problem, theta)`` on the fold held out; higher is better.
     tell : callable
         Called with each `Trial`.
+    chance : float, default=0.0
+        The score of a map that knows nothing.
+
+    Attributes
+    ----------
+    trials : list of Trial
+        All that was finished.
+    stages : list of str
+        What each of them was a candidate for.
+    reason : str
+        Why the search was stopped before its end; empty if it was not.
     """
 
     def __init__(
         self,
         folds: list[Problem],
-        learn: Callable[[Problem, Array | None], Array],
+        learn: Callable[[Problem, Array | None], tuple[Array, float]],
         score: Callable[[Problem, Array], float],
         tell: Callable[[Trial], None],
+        chance: float = 0.0,
     ) -> None:
         self.folds, self.learn, self.score, self.tell = folds, learn, score, tell
+        self.chance = chance
         self.trials: list[Trial] = []
-        self.stopped = False
+        self.stages: list[str] = []
+        self.reason = ""
 
-    def rank(self, candidates: Iterable[int], alpha: float, linear: Callable[[int], Map]) -> int:
+    def rank(self, candidates: Iterable[int], alpha: float, linear: Callable[[int], Map]) -> Trial:
         """Grow the rank until a larger one no longer helps; [Oneata2011] section 5.3."""
 
         def judge(d: int) -> Trial:
             folds = [fold.replace(mapping=linear(d), alpha=alpha) for fold in self.folds]
-            scores = [self.score(fold, self.learn(fold, None)) for fold in folds]
-            return Trial({"n_components": d, "alpha": alpha}, np.array(scores))
+            thetas = [self.learn(fold, None)[0] for fold in folds]
+            return self._trial({"n_components": d, "alpha": alpha}, folds, thetas)
 
-        return int(sparing(self._walk(candidates, judge)).parameters["n_components"])
+        def tired(trials: list[Trial]) -> bool:
+            best = int(np.argmax([trial.mean for trial in trials]))
+            return len(trials) - 1 - best >= _PATIENCE
 
-    def alpha(self, candidates: Iterable[float], d: int) -> float:
+        return sparing(self._walk("n_components", candidates, judge, tired))
+
+    def alpha(self, candidates: Iterable[float], d: int) -> Trial:
         """Loosen the penalty from a strong one on, each map going on from the last.
 
-        From the strong side: there the loss is smooth, and has few optima to be caught in.
+        From the strong side: there the loss is smooth, and has few optima to be caught in.  A
+        descent from the start competes at each step, since a map that was pressed to nothing has
+        no gradient to leave by; the lower loss wins.
         """
-        thetas: list[Any] = [None] * len(self.folds)
+        last: list[Any] = [None] * len(self.folds)
 
         def judge(alpha: float) -> Trial:
-            scores = []
-            for f, fold in enumerate(self.folds):
-                fold = fold.replace(alpha=alpha)
-                thetas[f] = self.learn(fold, thetas[f])
-                scores.append(self.score(fold, thetas[f]))
-            return Trial({"n_components": d, "alpha": alpha}, np.array(scores))
+            folds = [fold.replace(alpha=alpha) for fold in self.folds]
+            for f, fold in enumerate(folds):
+                ends = [self.learn(fold, None)]
+                if last[f] is not None:
+                    ends.append(self.learn(fold, last[f]))
+                last[f] = min(ends, key=lambda end: end[1])[0]
+            return self._trial({"n_components": d, "alpha": alpha}, folds, list(last))
 
-        return float(sparing(self._walk(candidates, judge)).parameters["alpha"])
+        def tired(trials: list[Trial]) -> bool:
+            # on a plateau the path goes on: it may be that of maps still pressed to nothing
+            best = max(trials, key=lambda trial: trial.mean)
+            gaps = [trial.behind(best) for trial in trials[-_PATIENCE:]]
+            return len(trials) > _PATIENCE and all(gap > error for gap, error in gaps)
 
-    def _walk(self, candidates: Iterable[Any], judge: Callable[[Any], Trial]) -> list[Trial]:
-        """Judge candidates in turn until none has been the best for a while.
+        return sparing(self._walk("alpha", candidates, judge, tired))
+
+    def _trial(
+        self, parameters: dict[str, Any], folds: list[Problem], thetas: list[Array]
+    ) -> Trial:
+        pairs = list(zip(folds, thetas, strict=True))
+        scores = np.array([self.score(fold, theta) for fold, theta in pairs])
+        null = np.mean(scores) <= self.chance or any(is_null(*pair) for pair in pairs)
+        return Trial(parameters, scores, thetas, bool(null))
+
+    def _walk(
+        self,
+        stage: str,
+        candidates: Iterable[Any],
+        judge: Callable[[Any], Trial],
+        tired: Callable[[list[Trial]], bool],
+    ) -> list[Trial]:
+        """Judge candidates in turn until it is enough.
 
         A search that is stopped keeps the candidates it has finished; with none at all `Stopped`
         goes on to the caller.
@@ -138,27 +217,29 @@ class Search:
         trials: list[Trial] = []
         for candidate in candidates:
             try:
-                trials.append(judge(candidate))
-            except Stopped:
-                self.stopped = True
+                trial = judge(candidate)
+            except (Stopped, KeyboardInterrupt) as stop:
+                self.reason = str(stop) or "interrupted"
                 if not trials:
-                    raise
+                    raise Stopped(self.reason) from None
                 break
-            self.tell(trials[-1])
-            best = int(np.argmax([trial.mean for trial in trials]))
-            if len(trials) - 1 - best >= _PATIENCE:
+            trials.append(trial)
+            self.trials.append(trial)
+            self.stages.append(stage)
+            self.tell(trial)
+            if tired(trials):
                 break
-        self.trials += trials
         return trials
 
-    def results(self) -> dict[str, Array]:
-        """All trials as scikit-learn's ``cv_results_``: a dict of columns."""
-        columns = {
-            f"param_{name}": np.array([trial.parameters[name] for trial in self.trials])
-            for name in ("n_components", "alpha")
-        }
+    def results(self) -> dict[str, Any]:
+        """All trials as scikit-learn's ``cv_results_``, and the stage of the search of each."""
         scores = np.array([trial.scores for trial in self.trials]).reshape(-1, len(self.folds))
+        mean = scores.mean(axis=1)
+        columns: dict[str, Any] = {"params": [dict(trial.parameters) for trial in self.trials]}
+        for name in ("n_components", "alpha"):
+            columns[f"param_{name}"] = np.array([t.parameters[name] for t in self.trials])
+        columns["stage"] = np.array(self.stages, dtype=str)
         columns |= {f"split{f}_test_score": column for f, column in enumerate(scores.T)}
-        columns["mean_test_score"] = scores.mean(axis=1)
-        columns["std_test_score"] = scores.std(axis=1)
+        columns |= {"mean_test_score": mean, "std_test_score": scores.std(axis=1)}
+        columns["rank_test_score"] = 1 + np.sum(mean > mean[:, None], axis=1)
         return columns

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from vicinal import initialise, maps
+from vicinal._callback_support import IterationReporter
 from vicinal._types import Array, Map
-from vicinal.estimators._anneal import anneal
+from vicinal.estimators._anneal import descend
 from vicinal.estimators._parts import Parts
 from vicinal.problem import Problem
+from vicinal.solvers import Iteration
 
 __all__ = ["first_theta", "unscaled"]
 
 _START_ROWS = 1000  # rows that choose the scale of a start
 
 
-def first_theta(owner: Any, parts: Parts, problem: Problem, rng: Any) -> Array:
+def first_theta(
+    owner: Any,
+    parts: Parts,
+    problem: Problem,
+    rng: Any,
+    report: IterationReporter,
+    searching: bool = False,
+) -> Array:
     """The first theta: of a scale chosen on a sample, unless the user gave the map."""
     X, labels, mapping, start = problem.X, problem.targets, problem.mapping, parts.start
     if isinstance(start, initialise.Auto) and isinstance(mapping, maps.Diagonal):
@@ -28,7 +38,7 @@ def first_theta(owner: Any, parts: Parts, problem: Problem, rng: Any) -> Array:
         learnt_from[problem.train] = 1.0 if weight is None else weight[problem.train]
         weight = learnt_from
     if isinstance(start, initialise.Annealing):
-        return _anneal(owner, start, parts, problem, rng, weight)
+        return _anneal(owner, start, parts, problem, rng, weight, report, searching)
     A = start(X, labels.codes, parts.d, rng, weight)
     if isinstance(start, initialise.Given):
         return mapping.theta(_check_given(owner, unscaled(A, X.scale), mapping))
@@ -44,7 +54,14 @@ def first_theta(owner: Any, parts: Parts, problem: Problem, rng: Any) -> Array:
 
 
 def _anneal(
-    owner: Any, start: initialise.Annealing, parts: Parts, problem: Problem, rng: Any, weight: Any
+    owner: Any,
+    start: initialise.Annealing,
+    parts: Parts,
+    problem: Problem,
+    rng: Any,
+    weight: Array | None,
+    report: IterationReporter,
+    searching: bool,
 ) -> Array:
     """The first theta, of a map with more rows whose least ones are faded out."""
     name = type(owner).__name__
@@ -56,10 +73,27 @@ def _anneal(
     k = start.n_rows(parts.d, problem.X.shape[1])
     inner = initialise.resolve(start.init, type(start).__name__)
     wide = Parts(maps.Linear(k), k, inner, parts.solver)
-    theta = first_theta(owner, wide, problem.replace(mapping=wide.mapping), rng)
-    A = wide.mapping.components(theta)
-    A = anneal(start, A, parts.d, problem, weight, name if owner.verbose else None)
-    return parts.mapping.theta(A)
+    theta = first_theta(owner, wide, problem.replace(mapping=wide.mapping), rng, report)
+
+    def tell(info: Iteration, at: Problem) -> bool:
+        # like a search, annealing has losses that are not those of the fit
+        return owner._tell(info, report, at, single=False, searching=True)
+
+    def removed(A: Array) -> None:
+        loss = problem.replace(mapping=maps.Linear(len(A))).value(A.ravel())
+        print(f"[{name}] annealing {len(A):5d} rows left {loss:14.8f}")
+
+    return parts.mapping.theta(
+        start.reduce(
+            wide.mapping.components(theta),
+            parts.d,
+            problem.X,
+            partial(descend, problem, tell),
+            weight,
+            removed if owner.verbose and not searching else None,
+            resume=not searching,
+        )
+    )
 
 
 def _check_given(owner: Any, A: Array, mapping: Map) -> Array:

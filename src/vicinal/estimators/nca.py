@@ -38,6 +38,7 @@ class NCA(NeighbourMetric):
         Rank d of the map, at most the number of features D.  None: min(D, 32).  2 for a picture.
         "auto" grows it from 2, up to 32, until the accuracy on rows held out no longer improves,
         and takes the least rank within a standard error of the best ([Oneata2011]_ section 5.3).
+        It does so at ``alpha=3e-3`` where that is "auto" too.
         A diagonal map has D components, and warns where asked for another number.
     mapping : {"linear", "diagonal"} or map, default="linear"
         A full matrix, or one weight for each feature ([Goldberger2005]_ section 4).
@@ -48,15 +49,16 @@ class NCA(NeighbourMetric):
         The start.  A name, a part with its own parameters (``Random(n_init=10)`` restarts and
         keeps the best), or an array of shape (n_components, n_features) to start from as it is.
         The scale of all others is the best for "log" on a sample.  "auto" is RCA with a shrunk
-        within-class scatter (identity for the diagonal map).  "annealing" begins with a map of many rows and
-        fades them out one by one ([Oneata2011]_ section 3.3.6): slow, for small d.
+        within-class scatter (identity for the diagonal map).  "annealing" begins with a map of
+        many rows and fades them out one by one ([Oneata2011]_ section 3.3.6): slow, for small d.
     solver : {"lbfgs", "cg", "bold_driver", "momentum", "adam"} or part, default="lbfgs"
         How to descend; parts from :mod:`vicinal.solvers` take parameters.
     alpha : float or "auto", default=3e-3
         Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
         keeps the map from growing without end on classes that can be told apart.  "auto" goes
-        down a path from 0.1 to 0, each map going on from the last, and takes the strongest
-        within a standard error of the best (after the rank, where that is "auto" too).
+        down a path from 0.1 to 0, until three penalties in turn are clearly worse, and takes the
+        strongest within a standard error of the best (after the rank, where that is "auto" too).
+        Each map goes on from the last or from the start, whichever ends lower, and so does the fit.
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``.  A column that does
         not vary gets weight zero.
@@ -77,9 +79,11 @@ class NCA(NeighbourMetric):
         Share of the rows held out, class by class; two of each class stay to learn from.
     n_iter_no_change : int, default=10
         Iterations without improvement before stopping.
-    cv : int, default=5
-        Folds in which "auto" judges ``n_components`` and ``alpha``, by the accuracy of the
-        ``rule`` on rows held out.  Classes of one or two rows are never held out.
+    cv : int, splitter or iterable, default=5
+        What "auto" judges ``n_components`` and ``alpha`` on, by the accuracy of the ``rule`` on
+        rows held out.  An int is a number of folds that take from each class in turn and leave two
+        of it; other values are as in scikit-learn, and split the rows that are learnt from.  Each
+        fold learns from one start and without early stopping, whose rows no fold sees.
     max_iter : int, default=200
         The most iterations; a `ConvergenceWarning` tells when they did not suffice.
     tol : float, default=1e-5
@@ -88,11 +92,13 @@ class NCA(NeighbourMetric):
     warm_start : bool, default=False
         Let ``fit`` go on where the last one stopped, solver memory included: two fits of 50
         iterations end in the same bits as one of 100.  With another scale of the columns, solver
-        or map the last ``components_`` are the start, and with another shape ``init`` is.
+        or map the last ``components_`` are the start, and with another shape ``init`` is.  A search
+        is not repeated as long as parameters, column scales and class counts are the same.
     random_state : int, RandomState or None, default=None
-        For random starts, the held-out rows and the sample that scales a start.
+        For random starts, the held-out rows, the folds and the sample that scales a start.
     verbose : int, default=0
-        Print the cost beforehand and a line for each iteration.
+        Print the cost beforehand and a line for each iteration, and for each candidate of a search
+        (whose iterations are not printed).
 
     Attributes
     ----------
@@ -104,7 +110,8 @@ class NCA(NeighbourMetric):
         The penalty it was learnt with.
     cv_results_ : dict of arrays
         Where something was "auto": all that was tried, in the columns of scikit-learn's searches
-        (``param_n_components``, ``param_alpha``, ``mean_test_score``, ``split0_test_score``, ...).
+        (``params``, ``mean_test_score``, ``split0_test_score``, ...), and the ``stage`` of each,
+        "n_components" or "alpha".
     classes_ : ndarray of shape (n_classes,)
         The labels.
     n_iter_ : int
@@ -170,7 +177,7 @@ class NCA(NeighbourMetric):
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
-        cv: int = 5,
+        cv: Any = 5,
         max_iter: int = 200,
         tol: float = 1e-5,
         warm_start: bool = False,

@@ -23,7 +23,7 @@ _MOST_COMPONENTS = 64
 Descend = Callable[[Array, Array, int], Array]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no single truth value to compare by
 class Annealing:
     r"""A low-rank start from a map of more rows, whose least row is faded out again and again.
 
@@ -37,8 +37,8 @@ class Annealing:
     A round takes at least ``n_steps * n_iter`` evaluations of the loss, and there are
     ``from_components`` - d rounds, so the start costs far more than the descent; with
     ``n_components = from_components`` there is nothing to remove, and the start is ``init``.
-    Ctrl-C ends the annealing with a warning: rows are then cut off by the same rule, and the
-    descent goes on from there.  A diagonal map has no rows to remove, and is refused.
+    Ctrl-C or a callback ends the annealing with a warning: rows are then cut off by the same rule,
+    and the descent goes on from there.  A diagonal map has no rows to remove, and is refused.
 
     Parameters
     ----------
@@ -72,6 +72,13 @@ class Annealing:
 
     def __post_init__(self) -> None:
         check_option(self, "select", ("projected", "data", "norm"))
+        if isinstance(self.init, Annealing) or (
+            isinstance(self.init, str) and self.init == "annealing"
+        ):
+            raise ValueError(
+                "The 'init' parameter of Annealing must be another start. Got "
+                f"{self.init!r} instead."
+            )
         check_number(self, "n_steps", 1, integer=True)
         check_number(self, "step", 0.0, open_ends=True)
         check_number(self, "n_iter", 1, integer=True)
@@ -110,6 +117,7 @@ class Annealing:
         descend: Descend,
         sample_weight: Array | None = None,
         on_removal: Callable[[Array], None] | None = None,
+        resume: bool = True,
     ) -> Array:
         """Fade and remove rows until d are left, [Oneata2011] algorithm 3.2.
 
@@ -128,6 +136,8 @@ class Annealing:
             Importance of each row of X in the variances.
         on_removal : callable, optional
             Told the map after each removal.
+        resume : bool, default=True
+            Whether an interrupt cuts off the rows that are too many, or goes on to the caller.
 
         Returns
         -------
@@ -146,12 +156,12 @@ class Annealing:
                 if on_removal is not None:
                     on_removal(A)
             except KeyboardInterrupt:
-                if interrupted:
+                if interrupted or not resume:
                     raise
                 interrupted = True
                 warn(
-                    f"Annealing was interrupted at {len(A)} rows: all but {n_components} are cut "
-                    "off, and the descent begins. Another interrupt ends that."
+                    f"Annealing was stopped at {len(A)} rows: all but {n_components} are cut off, "
+                    "and the descent begins. Another interrupt ends that."
                 )
         return A
 
