@@ -12,8 +12,8 @@ from sklearn.datasets import load_wine
 from starts_common import Rows
 
 from vicinal import NCA, maps
-from vicinal._features import Features
 from vicinal._callback_support import HAS_CALLBACKS
+from vicinal._features import Features
 from vicinal.callbacks import StopAfter
 from vicinal.estimators._anneal import descend
 from vicinal.initialise import RCA, Annealing, Identity, Random, resolve

@@ -2,6 +2,7 @@
 
 import pytest
 from sklearn.base import BaseEstimator
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from vicinal import NCA, RCA
@@ -31,9 +32,19 @@ ESTIMATORS = [
     NCA(rule="knn", n_neighbors="auto", solver="cg", max_iter=20),
     NCA(rule="knn", n_neighbors="local", max_iter=20),
     NCA(early_stopping=True, priors="uniform", max_iter=20),
+    NCA("auto", alpha="auto", cv=2, max_iter=5),
+    NCA(init="annealing", max_iter=20),
     RCA(),
     RCA(n_components=1, shrinkage="oas", scaling=None),
 ]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", _excused(NCA()))
+def test_the_excused_checks_fail_for_the_reason_given(name):
+    # not for a value that scikit-learn gives to one of the parameters
+    with pytest.raises(AssertionError, match=r"Not equal|Comparing the output"):
+        getattr(estimator_checks, name)("NCA", NCA(max_iter=5))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -41,6 +52,7 @@ ESTIMATORS = [
 @pytest.mark.filterwarnings("ignore:n_components=")
 @pytest.mark.filterwarnings("ignore:n_neighbors=")
 @pytest.mark.filterwarnings("ignore:Rows of these classes")
+@pytest.mark.filterwarnings("ignore:The penalty alpha=")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=_excused)
 def test_scikit_learn(estimator, check):
     check(estimator)
