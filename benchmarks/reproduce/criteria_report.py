@@ -42,9 +42,9 @@ def report_criteria(done: list[Done], folder: Path) -> str:
     return "\n\n".join(
         [
             f"**A search is worth {gains['2', CRITERIA['sparing']]} points at d = 2 and "
-            f"{gains['full', CRITERIA['sparing']]} at full rank over a fixed alpha = 0.003 when it judges by "
-            "accuracy and takes the strongest penalty within a standard error of the best, which "
-            'is what `alpha="auto"` does. The other criteria are within twice '
+            f"{gains['full', CRITERIA['sparing']]} at full rank over a fixed alpha = 0.003 when it "
+            "judges by accuracy and takes the strongest penalty within a standard error of the "
+            'best, which is what `alpha="auto"` does. The other criteria are within twice '
             "the errors of it.**",
             table(["d", "alpha is", "accuracy", "to always 0.003"], rows),
             f"Means over {n_sets} sets and {n_splits} splits, in per cent. Inside the training "
