@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,6 +17,7 @@ from vicinal._types import Array
 __all__ = [
     "check_bool",
     "check_classes",
+    "check_folds",
     "check_label_types",
     "check_number",
     "check_option",
@@ -78,6 +79,17 @@ def check_number(
     others = "".join(f" or {other!r}" for other in or_else)
     what = f"{'an int' if integer else 'a float'} in {bounds}{others}"
     raise ValueError(_template(owner, name, what, value))
+
+
+def check_folds(owner: Any, name: str) -> None:
+    """Refuse what is neither a number of folds nor something that scikit-learn splits by."""
+    value = getattr(owner, name)
+    if isinstance(value, Integral) and not isinstance(value, bool) and value >= 2:
+        return
+    splits = hasattr(value, "split") or isinstance(value, Iterable)
+    if not splits or isinstance(value, str):
+        what = "an int in [2, inf), a splitter or an iterable of splits"
+        raise ValueError(_template(owner, name, what, value))
 
 
 def check_seed(owner: Any) -> np.random.RandomState:

@@ -6,7 +6,7 @@ A method is a subclass with its parameters and ``_objective()``; see ``nca.py``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from vicinal._types import Array, Map, Result, Solver
 from vicinal._validation import (
     check_bool,
     check_classes,
+    check_folds,
     check_label_types,
     check_number,
     check_option,
@@ -93,8 +94,7 @@ class NeighbourMetric(
         check_option(self, "scaling", ("standard", "global", None))
         check_option(self, "rule", ("posterior", "knn"))
         check_number(self, "alpha", 0.0, or_else=("auto",))
-        if not (hasattr(self.cv, "split") or isinstance(self.cv, Iterable)):
-            check_number(self, "cv", 2, integer=True, or_else=("a splitter", "an iterable"))
+        check_folds(self, "cv")
         check_number(self, "n_neighbors", 1, integer=True, or_else=("auto", "local"))
         check_number(self, "max_iter", 1, integer=True)
         check_number(self, "tol", 0.0)
