@@ -84,7 +84,7 @@ def check_number(
 def check_folds(owner: Any, name: str) -> None:
     """Refuse what is neither a number of folds nor something that scikit-learn splits by."""
     value = getattr(owner, name)
-    if isinstance(value, Integral) and not isinstance(value, bool) and value >= 2:
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 2:
         return
     splits = hasattr(value, "split") or isinstance(value, Iterable)
     if not splits or isinstance(value, str):
