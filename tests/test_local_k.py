@@ -280,3 +280,15 @@ def test_wrong_values_are_named(halves, value):
     message = rf"'n_neighbors' parameter of NCA .* or 'auto' or 'local'. Got {value!r} instead"
     with pytest.raises(ValueError, match=message):
         NCA(rule="knn", n_neighbors=value).fit(X, y)
+
+
+def test_another_k_counts_after_a_fit_too():
+    X, y = load_wine(return_X_y=True)
+    model = NCA(2, rule="knn", n_neighbors=1, random_state=0).fit(X, y)
+    for k in (5, "local", "auto", 1):
+        fresh = NCA(2, rule="knn", n_neighbors=k, random_state=0).fit(X, y)
+        model.set_params(n_neighbors=k)
+        np.testing.assert_array_equal(model.predict_proba(X), fresh.predict_proba(X))
+        assert model.n_neighbors_ == fresh.n_neighbors_
+    with pytest.raises(ValueError, match=r"'n_neighbors' parameter of NCA must be .* Got 0"):
+        model.set_params(n_neighbors=0).predict(X)
