@@ -10,6 +10,7 @@ __all__ = ["experiments"]
 def experiments() -> dict[str, Experiment]:
     """All experiments, in the order in which they should be read."""
     from reproduce import (
+        annealing,
         comparison,
         defaults,
         goldberger_figure1,
@@ -33,7 +34,8 @@ def experiments() -> dict[str, Experiment]:
         oneata_dimensions,
         goldberger_figure1,
         goldberger_figure2,
-        comparison,
         defaults,
+        comparison,
+        annealing,
     )
     return {experiment.name: experiment for module in modules for experiment in module.EXPERIMENTS}

@@ -17,7 +17,7 @@ from reproduce import protocol
 from reproduce.comparison_report import report, report_alphas
 from reproduce.criteria_report import report_criteria
 from reproduce.experiment import Experiment, Job
-from reproduce.protocol import SMALL, knn, stratified
+from reproduce.protocol import SMALL, knn, learn_and_judge
 
 OBJECTIVES = ("log", "accuracy")
 SCALINGS = ("standard", "global", None)
@@ -70,7 +70,7 @@ def criterion_jobs(splits: int | None) -> Iterator[Job]:
 def compare_criteria(data: str, split: int, d: str) -> dict[str, Any]:
     """Cross-validated scores of each alpha on the rows learnt from, and what it is worth."""
     X, y = protocol.data(data)
-    train, _ = _learn_and_judge(y, split)
+    train, _ = learn_and_judge(y, split)
     folds = StratifiedKFold(5, shuffle=True, random_state=split)
     inside: dict[str, list[dict[str, float]]] = {str(alpha): [] for alpha in ALPHAS_OF_SEARCH}
     for learn, judge in folds.split(train, y[train]):
@@ -85,12 +85,7 @@ def compare_criteria(data: str, split: int, d: str) -> dict[str, Any]:
 def held_out_scores(name: str, split: int, d: str, **parameters: Any) -> dict[str, float]:
     """Learn on 70 % of the training rows of a split, judge on their other 30 %."""
     X, y = protocol.data(name)
-    return _scores(X, y, *_learn_and_judge(y, split), split, d, parameters)
-
-
-def _learn_and_judge(y: Any, split: int) -> tuple[Any, Any]:
-    training, _ = stratified(y, split)
-    return stratified(y, split, training)
+    return _scores(X, y, *learn_and_judge(y, split), split, d, parameters)
 
 
 def _scores(

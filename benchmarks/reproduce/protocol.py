@@ -11,7 +11,17 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from vicinal import datasets
 
-__all__ = ["SMALL", "Summary", "data", "knn", "official", "rows_70_30", "stratified", "summary"]
+__all__ = [
+    "SMALL",
+    "Summary",
+    "data",
+    "knn",
+    "learn_and_judge",
+    "official",
+    "rows_70_30",
+    "stratified",
+    "summary",
+]
 
 #: the sets of the comparison and of the defaults
 SMALL = (
@@ -54,6 +64,12 @@ def stratified(y: Any, seed: int, rows: Any = None) -> tuple[Any, Any]:
     rows = np.arange(len(y)) if rows is None else rows
     by = y[rows] if np.bincount(y[rows])[np.unique(y[rows])].min() > 1 else None
     return tuple(train_test_split(rows, test_size=0.3, stratify=by, random_state=seed))
+
+
+def learn_and_judge(y: Any, split: int) -> tuple[Any, Any]:
+    """Of the training rows of a split, 70 % to learn from and 30 % to judge by."""
+    training, _ = stratified(y, split)
+    return stratified(y, split, training)
 
 
 def knn(Z_train: Any, y_train: Any, Z_test: Any, y_test: Any, k: int = 1) -> float:
