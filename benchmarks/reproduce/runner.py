@@ -15,6 +15,7 @@ import json
 import multiprocessing
 import os
 import platform
+import re
 import sys
 import time
 import warnings
@@ -55,17 +56,33 @@ def run(experiment: Experiment, options: Any) -> None:
     _say(experiment.name, f"wrote {path.name}")
 
 
+#: headings of the index, and how the names of their reports begin
+_HEADINGS = {
+    "What the defaults rest on": ("defaults", "objectives", "alpha", "auto", "annealing"),
+    "Goldberger, Roweis, Hinton, Salakhutdinov (2005)": ("goldberger",),
+    "Oneață (2011)": ("oneata",),
+}
+
+
 def _write_index(folder: Path) -> None:
-    """List all reports of the folder with their titles and findings, the first paragraphs."""
-    lines = []
-    for path in sorted(folder.glob("*.md")):
-        if path.name != "README.md":
-            title, finding, *_ = path.read_text("utf-8").split("\n\n")
+    """List all reports of the folder, each with its title and first sentence."""
+    parts = [
+        "# Results",
+        "The papers' tables and figures computed anew, and questions of our own; "
+        "`python benchmarks/reproduce NAME` writes each of these pages.",
+    ]
+    left = {path.stem: path for path in sorted(folder.glob("*.md")) if path.name != "README.md"}
+    for heading, beginnings in {**_HEADINGS, "Others": ("",)}.items():
+        names = [name for start in beginnings for name in left if name.startswith(start)]
+        lines = []
+        for name in dict.fromkeys(names):
+            title, finding, *_ = left.pop(name).read_text("utf-8").split("\n\n")
             words = " ".join(finding.replace("**", "").split())
-            lines.append(f"- [{title.removeprefix('# ')}]({path.name}). {words}")
-    text = "# Results\n\nThe papers' tables and figures computed anew, and questions of our own; "
-    text += "`python benchmarks/reproduce NAME` writes each of these pages.\n\n"
-    (folder / "README.md").write_text(text + "\n".join(lines) + "\n", "utf-8")
+            first = re.split(r"(?<=[a-z%)\d])\. (?=[A-Z])", words)[0].rstrip(".")
+            lines.append(f"- [{title.removeprefix('# ')}]({name}.md). {first}.")
+        if lines:
+            parts += [f"## {heading}", "\n".join(lines)]
+    (folder / "README.md").write_text("\n\n".join(parts) + "\n", "utf-8")
 
 
 def _matches(job: Job, where: list[str] | None) -> bool:
