@@ -117,7 +117,7 @@ def report(done: list[Done], folder: Path) -> str:
             "penalty](alpha.md) inside the training rows of the first of these splits. No fit saw "
             "the test rows of its split; but the defaults are one choice for all, and over the "
             "splits every row has been on the learning side of it. Chosen without the set they "
-            "are tested on, they would have been worth the same (see there).",
+            "are tested on, they would have been worth the same within errors (see there).",
             "## The two searches",
             f"On the first {SEARCHED_SPLITS} splits, with what they chose (and how often):",
             _searches(some, [name for name in names if any(d.job["data"] == name for d in some)]),
