@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -89,6 +90,19 @@ def test_second_run_does_no_work(toy):
     toy.report.unlink()
     assert toy() == []
     assert toy.report.read_text("utf-8") == first
+    index = toy.report.with_name("README.md").read_text("utf-8")
+    assert "## Others\n\n- [A toy](toy.md). The squares are [0, 1, 4].\n" in index
+
+
+def test_the_index_has_an_order(toy):
+    toy(splits=1)
+    for name in ("oneata-b", "goldberger-a", "defaults"):
+        toy.report.with_name(f"{name}.md").write_text(f"# {name}\n\n**Found 1.5 %.** More.\n\nEnd")
+    assert toy(splits=1) == []
+    index = toy.report.with_name("README.md").read_text("utf-8")
+    found = re.findall(r"^- \[(.*?)\]\(.*?\)\. (.*)$", index, re.M)
+    assert [title for title, _ in found] == ["defaults", "goldberger-a", "oneata-b", "A toy"]
+    assert found[0][1] == "Found 1.5 %."
 
 
 def test_fewer_splits_and_other_sets(toy):
