@@ -134,12 +134,7 @@ class NeighbourMetric(
             )
             carried = None
             if searching:
-                choice = choose(self, problem, parts, rng, report)
-                self.cv_results_, carried = choice.results, choice.theta
-                self._choice = choice._replace(theta=None)
-                if leaves_open(self, "n_components"):
-                    parts = parts._replace(mapping=maps.Linear(choice.d), d=choice.d)
-                problem = problem.replace(mapping=parts.mapping, alpha=choice.alpha)
+                problem, parts, carried = self._settle(problem, parts, rng, report)
             else:
                 forget_search(self)
             result, single = self._learn(problem, parts, rng, report, carried)
@@ -149,7 +144,7 @@ class NeighbourMetric(
             self._store(X, problem, result.theta)
             if self.rule == "knn" and self._rules.asked != "local":
                 _ = self.n_neighbors_  # chosen, and complained about, now
-            if is_null(problem, result.theta):
+            if is_null(self._rules.Z):
                 warn(
                     f"The penalty alpha={self.alpha_:g} has pressed the map to nothing: all rows "
                     "are in one place, and each consults all others. Decrease 'alpha'."
@@ -188,6 +183,17 @@ class NeighbourMetric(
                 f"one or of prior zero: {shown}. As queries they add nothing to the objective."
             )
         return X, labels
+
+    def _settle(
+        self, problem: Problem, parts: Parts, rng: Any, report: IterationReporter
+    ) -> tuple[Problem, Parts, Array | None]:
+        """Put what a search has chosen in the place of "auto"; and a map to begin from."""
+        choice = choose(self, problem, parts, rng, report)
+        self.cv_results_, self._choice = choice.results, choice._replace(theta=None)
+        if leaves_open(self, "n_components"):
+            parts = parts._replace(mapping=maps.Linear(choice.d), d=choice.d)
+        problem = problem.replace(mapping=parts.mapping, alpha=choice.alpha)
+        return problem, parts, choice.theta
 
     def _learn(
         self,

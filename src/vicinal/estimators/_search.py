@@ -12,7 +12,7 @@ from vicinal._types import Array, Map
 from vicinal.estimators._split import too_small_to_judge
 from vicinal.problem import Problem
 
-__all__ = ["ALPHAS", "Search", "Stopped", "Trial", "cross_validation", "ranks"]
+__all__ = ["ALPHAS", "Search", "Stopped", "Trial", "cross_validation", "is_null", "ranks"]
 
 #: the path of alpha="auto", from a map held down to one let go
 ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 0.0)
@@ -58,9 +58,9 @@ def ranks(n_features: int, largest: int) -> list[int]:
     return [d for d in _RANKS if d < largest] + [largest]
 
 
-def is_null(problem: Problem, theta: Array) -> bool:
-    """Whether a map puts all rows in one place, as far as the kernel can tell."""
-    return bool(np.ptp(problem.embed(theta), axis=0).max(initial=0.0) < _NULL)
+def is_null(Z: Array) -> bool:
+    """Whether a map has put all rows in one place, as far as the kernel can tell."""
+    return bool(np.ptp(Z, axis=0).max(initial=0.0) < _NULL)
 
 
 def cross_validation(problem: Problem, cv: Any, rng: Any) -> list[Problem]:
@@ -199,7 +199,8 @@ class Search:
     ) -> Trial:
         pairs = list(zip(folds, thetas, strict=True))
         scores = np.array([self.score(fold, theta) for fold, theta in pairs])
-        null = np.mean(scores) <= self.chance or any(is_null(*pair) for pair in pairs)
+        pressed = any(is_null(fold.embed(theta)) for fold, theta in pairs)
+        null = pressed or np.mean(scores) <= self.chance
         return Trial(parameters, scores, thetas, bool(null))
 
     def _walk(
