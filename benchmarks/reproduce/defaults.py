@@ -21,6 +21,7 @@ METHODS = {
     "scikit-learn": "scikit-learn's NCA, then 5-NN",
     "NCA": "`NCA()`",
     "NCA 5-NN": "`NCA()`, then 5-NN",
+    "NCA auto": '`NCA(rule="knn", n_neighbors="auto")`',
     "NCA local": '`NCA(rule="knn", n_neighbors="local")`',
 }
 #: searches, on the first splits alone
@@ -58,8 +59,9 @@ def score_all(data: str, split: int) -> dict[str, Any]:
     scores["NCA"] = float(model.score(X[test], y[test]))
     Z, Z_test = model.transform(X[train]), model.transform(X[test])
     scores["NCA 5-NN"] = knn(Z, y[train], Z_test, y[test], 5)
-    local = NCA(random_state=split, rule="knn", n_neighbors="local").fit(X[train], y[train])
-    scores["NCA local"] = float(local.score(X[test], y[test]))
+    for k in ("auto", "local"):
+        model.set_params(rule="knn", n_neighbors=k)
+        scores[f"NCA {k}"] = float(model.score(X[test], y[test]))
     searches = (("alpha", {"alpha": "auto"}), ("rank", {"n_components": "auto"}))
     for key, parameters in searches if split < SEARCHED_SPLITS else ():
         model = NCA(random_state=split, **parameters).fit(X[train], y[train])
