@@ -42,3 +42,28 @@ def global_random_seed(request: pytest.FixtureRequest) -> int:
 def rng(global_random_seed: int) -> np.random.Generator:
     """A generator that starts anew in every test."""
     return np.random.default_rng(global_random_seed)
+
+
+@pytest.fixture
+def interrupted_nca():
+    """``interrupted_nca(call)`` is NCA, interrupted in that call of its objective."""
+    from vicinal import NCA
+
+    def make(call: int) -> type:
+        calls = []
+
+        class Interrupted(NCA):
+            def _objective(self):
+                function = super()._objective()
+
+                def interrupted(*args, **kwargs):
+                    calls.append(kwargs)
+                    if len(calls) == call:
+                        raise KeyboardInterrupt
+                    return function(*args, **kwargs)
+
+                return interrupted
+
+        return Interrupted
+
+    return make

@@ -316,24 +316,10 @@ def test_a_diagonal_map_has_no_rows_to_remove(wine):
 
 
 @pytest.mark.parametrize("call", [1, 2, 5, 100])  # the first annealing evaluation, and later
-def test_an_interrupt_ends_the_annealing_and_not_the_fit(wine, call):
-    calls = []
-
-    class Interrupted(NCA):
-        def _objective(self):
-            function = super()._objective()
-
-            def interrupted(*args, **kwargs):
-                calls.append(kwargs)
-                if len(calls) == call:
-                    raise KeyboardInterrupt
-                return function(*args, **kwargs)
-
-            return interrupted
-
+def test_an_interrupt_ends_the_annealing_and_not_the_fit(wine, interrupted_nca, call):
     X, y = wine
     with pytest.warns(UserWarning, match=r"Annealing was stopped at \d+ rows: all but 2"):
-        model = Interrupted(2, init="annealing", random_state=0).fit(X, y)
+        model = interrupted_nca(call)(2, init="annealing", random_state=0).fit(X, y)
     assert model.components_.shape == (2, 13)
     assert np.linalg.matrix_rank(model.components_) == 2
     assert model.score(X, y) > 0.95

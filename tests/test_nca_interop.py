@@ -337,25 +337,13 @@ def test_scikit_learns_progress_bar_runs(wine, capsys):
 @pytest.mark.parametrize("settings", [{}, {"init": initialise.Random(3)}])
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("call", [9, 14, 40])
-def test_an_interrupt_keeps_the_best_map(wine, settings, single, call, monkeypatch):
+def test_an_interrupt_keeps_the_best_map(
+    wine, interrupted_nca, settings, single, call, monkeypatch
+):
     if single:
         monkeypatch.setattr("vicinal.estimators._base._SINGLE_FROM", 100)
-    calls = []
-
-    class Interrupted(NCA):
-        def _objective(self):
-            function = super()._objective()
-
-            def interrupted(*args, **kwargs):
-                calls.append(kwargs)
-                if len(calls) == call:
-                    raise KeyboardInterrupt
-                return function(*args, **kwargs)
-
-            return interrupted
-
     X, y = wine
-    model = Interrupted(2, tol=0.0, random_state=0, **settings)
+    model = interrupted_nca(call)(2, tol=0.0, random_state=0, **settings)
     with pytest.warns(ConvergenceWarning, match="it was interrupted"):
         model.fit(X, y)
     assert np.isfinite(model.components_).all()

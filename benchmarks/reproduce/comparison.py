@@ -31,7 +31,7 @@ RANKS = ("2", "full")
 def jobs(splits: int | None) -> Iterator[Job]:
     """Every combination of set, split, rank, scaling and start; the rest within the job."""
     for split, name, d, scaling, start in product(
-        range(splits or 2), SMALL, RANKS, SCALINGS, STARTS
+        range(splits or 3), SMALL, RANKS, SCALINGS, STARTS
     ):
         yield {"data": name, "split": split, "d": d, "scaling": scaling, "init": start}
 

@@ -1,0 +1,327 @@
+"""Ranks and penalties that a fit chooses itself: n_components="auto", alpha="auto"."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine, make_classification
+from sklearn.exceptions import ConvergenceWarning
+
+from vicinal import NCA
+from vicinal._callback_support import HAS_CALLBACKS
+from vicinal.callbacks import Checkpoint, StopAfter
+from vicinal.datasets import make_rings
+from vicinal.estimators._rules import NeighbourRules
+from vicinal.estimators._search import ALPHAS, cross_validation
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"alpha": "auto"},
+        {"n_components": "auto"},
+        {"n_components": "auto", "alpha": "auto", "objective": "accuracy"},
+        {"alpha": "auto", "early_stopping": True},
+        {"alpha": "auto", "mapping": "diagonal"},
+        {"alpha": "auto", "rule": "knn", "n_neighbors": "auto"},
+        {"n_components": "auto", "init": "random"},
+    ],
+)
+def test_the_fit_is_no_worse_than_that_of_the_chosen_parameters(iris, parameters):
+    X, y = iris
+    model = NCA(random_state=0, cv=3, **parameters).fit(X, y)
+    same = clone(model).set_params(n_components=model.n_components_, alpha=model.alpha_)
+    if parameters.get("mapping") == "diagonal":
+        same.set_params(n_components=None)
+    same.fit(X, y)
+    if not model.early_stopping:  # it judges by rows held out instead
+        assert model.objective_ <= same.objective_ + 1e-9
+    assert model.components_.shape == same.components_.shape
+    assert not hasattr(same, "cv_results_")
+    results = model.cv_results_
+    chosen = (results["param_n_components"] == model.n_components_) & (
+        results["param_alpha"] == model.alpha_
+    )
+    assert chosen.any()
+    assert np.isfinite(results["mean_test_score"]).all()
+    assert sum(name.startswith("split") for name in results) == 3
+    again = clone(model).fit(X, y)
+    np.testing.assert_array_equal(model.components_, again.components_)
+
+
+def test_attributes_without_a_search(iris):
+    X, y = iris
+    model = NCA(2, alpha=0.02).fit(X, y)
+    assert (model.n_components_, model.alpha_) == (2, 0.02)
+    model.set_params(alpha="auto", cv=2).fit(X, y)
+    assert hasattr(model, "cv_results_")
+    model.set_params(alpha=0.02).fit(X, y)
+    assert not hasattr(model, "cv_results_")
+
+
+def test_auto_finds_the_rank_of_the_data():
+    # two informative directions among ten columns: more of them only help to over-fit
+    rng = np.random.RandomState(0)
+    centres = np.array([[0, 0], [4, 0], [0, 4], [4, 4], [2, 8], [8, 2]])
+    y = rng.randint(6, size=400)
+    X = np.hstack([centres[y] + rng.normal(size=(400, 2)), rng.normal(size=(400, 8))])
+    X = X @ np.linalg.qr(rng.normal(size=(10, 10)))[0]
+    assert NCA("auto", random_state=0).fit(X, y).n_components_ == 2
+
+
+def test_auto_penalises_noise_more_than_signal():
+    X, y = make_classification(300, 20, n_informative=2, n_redundant=0, flip_y=0.3, random_state=0)
+    noisy = NCA(alpha="auto", random_state=0).fit(X, y)
+    # thin layers without noise: only a large map can tell them apart
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(300, 3))
+    layered = NCA(alpha="auto", random_state=0).fit(X, np.floor(6 * X[:, 0]).astype(int))
+    assert noisy.alpha_ > layered.alpha_
+
+
+def test_the_search_keeps_off_the_rows_that_stop_early(iris, monkeypatch):
+    X, y = iris
+    seen = []
+
+    def spy(problem, n_folds, rng):
+        folds = cross_validation(problem, n_folds, rng)
+        seen.append((problem.held_out, folds))
+        return folds
+
+    monkeypatch.setattr("vicinal.estimators._auto.cross_validation", spy)
+    NCA(alpha="auto", early_stopping=True, cv=2, random_state=0).fit(X, y)
+    ((kept, folds),) = seen
+    for fold in folds:
+        assert not set(kept) & (set(fold.train) | set(fold.held_out))
+
+
+def test_bits_do_not_depend_on_the_threads(iris):
+    from threadpoolctl import threadpool_limits
+
+    X, y = load_wine(return_X_y=True)
+    maps = []
+    for limit in (1, 4):
+        with threadpool_limits(limit):
+            maps.append(NCA("auto", alpha="auto", cv=2, random_state=0).fit(X, y).components_)
+    np.testing.assert_array_equal(*maps)
+
+
+def test_verbose_tells_of_each_candidate(iris, capsys):
+    X, y = iris
+    model = NCA(alpha="auto", cv=2, random_state=0, verbose=1).fit(X, y)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "held-out accuracy" in line]
+    assert len(lines) == len(model.cv_results_["param_alpha"])
+    assert lines[0].startswith(f"[NCA] n_components=4, alpha={ALPHAS[0]:g}: held-out accuracy ")
+
+
+def test_warm_start_does_not_search_again(iris, monkeypatch):
+    X, y = iris
+    model = NCA(alpha="auto", cv=2, warm_start=True, random_state=0, max_iter=3)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model.fit(X, y)
+    alpha, results, loss = model.alpha_, model.cv_results_, model.objective_
+    monkeypatch.setattr("vicinal.estimators._auto.Search", None)  # a call of it would raise
+    model.set_params(max_iter=200).fit(X, y)
+    assert model.alpha_ == alpha
+    assert model.cv_results_ is results
+    assert model.objective_ < loss
+
+
+@pytest.mark.parametrize("change", ["labels", "rows", "rule", "cv"])
+def test_another_question_is_searched_anew(iris, change):
+    X, y = iris
+    model = NCA(alpha="auto", cv=2, warm_start=True, random_state=0).fit(X, y)
+    before = model.cv_results_
+    if change == "labels":
+        y = np.random.RandomState(0).randint(5, size=len(y))
+    elif change == "rows":
+        X = X[::2] * 2.0
+        y = y[::2]
+    else:
+        model.set_params(**{"rule": {"rule": "knn"}, "cv": {"cv": 3}}[change])
+    model.fit(X, y)
+    assert model.cv_results_ is not before
+    if change == "labels":
+        assert model.cv_results_["mean_test_score"].max() < 0.5
+
+
+def test_given_values_are_not_those_of_an_earlier_search(iris):
+    X, y = load_wine(return_X_y=True)
+    model = NCA("auto", cv=2, warm_start=True, random_state=0).fit(X, y)
+    rank = model.n_components_
+    model.set_params(n_components=9, alpha=0.05).fit(X, y)
+    assert not hasattr(model, "cv_results_")
+    model.set_params(n_components="auto", alpha=3e-3).fit(X, y)
+    assert (model.n_components_, model.alpha_) == (rank, 3e-3)
+    assert hasattr(model, "cv_results_")
+
+
+def test_interrupt_ends_the_search_and_the_fit_goes_on(iris, monkeypatch):
+    X, y = iris
+    count = 0
+    tell = NCA._tell
+
+    def interrupt(self, info, report, problem, single, searching):
+        nonlocal count
+        count += searching and info.iteration == 0
+        if searching and count > 3:  # in the second candidate of two folds
+            raise KeyboardInterrupt
+        return tell(self, info, report, problem, single, searching)
+
+    monkeypatch.setattr(NCA, "_tell", interrupt)
+    with pytest.warns(ConvergenceWarning, match="search of NCA was stopped.*come to nothing"):
+        model = NCA(alpha="auto", cv=2, random_state=0).fit(X, y)
+    # the default has not been judged yet, and stays
+    assert model.alpha_ == 3e-3
+    assert len(model.cv_results_["param_alpha"]) == 1
+    assert model.score(X, y) > 0.9
+
+
+def test_interrupt_outside_of_a_descent(monkeypatch):
+    X, y = load_wine(return_X_y=True)
+    rules, count = NeighbourRules, 0
+
+    def interrupted(*arguments):
+        nonlocal count
+        count += 1
+        if count == 12:  # in the sixth candidate of two folds
+            raise KeyboardInterrupt
+        return rules(*arguments)
+
+    monkeypatch.setattr("vicinal.estimators._auto.NeighbourRules", interrupted)
+    with pytest.warns(ConvergenceWarning, match=r"come to alpha=0\.\d+; the fit goes on"):
+        model = NCA(alpha="auto", cv=2, random_state=0, max_iter=20, tol=1e-3).fit(X, y)
+    assert len(model.cv_results_["param_alpha"]) == 5
+    assert model.alpha_ <= 3e-3 or model.alpha_ in ALPHAS
+
+
+def test_interrupt_before_anything_is_known(iris, monkeypatch):
+    X, y = iris
+
+    def interrupt(self, info, report, problem, single, searching):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(NCA, "_tell", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        NCA(alpha="auto").fit(X, y)
+
+
+class StopAt:
+    """Asks to stop from an iteration on."""
+
+    def __init__(self, iteration):
+        self.left = iteration
+
+    def setup(self, estimator, context): ...
+
+    def on_fit_task_begin(self, estimator, context): ...
+
+    def on_fit_task_end(self, estimator, context):
+        self.left -= 1
+        return self.left <= 0
+
+    def teardown(self, estimator, context): ...
+
+
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
+@pytest.mark.filterwarnings("ignore:NCA did not converge")
+@pytest.mark.parametrize("iteration", [30, 60, 150])
+def test_a_stopped_search_is_worth_what_it_took(iteration):
+    X, y = make_rings(200, random_state=0)
+    model = NCA(2, alpha="auto", random_state=0).set_callbacks(StopAt(iteration))
+    with pytest.warns(ConvergenceWarning, match="stopped before its end"):
+        model.fit(X, y)
+    assert model.n_iter_ == 1
+    # one step from the start, or from where a fold had come to; one of five is chance
+    assert model.score(X, y) > 0.75
+
+
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
+@pytest.mark.filterwarnings("ignore:NCA did not converge")
+def test_callbacks_reach_into_the_search(iris, tmp_path):
+    X, y = iris
+    model = NCA("auto", alpha="auto", random_state=0).fit(X, y)
+    # what a search before has left must not be in the file of the next one
+    path = tmp_path / "nca.joblib"
+    model.set_callbacks(StopAfter(seconds=0.0), Checkpoint(path, every=1))
+    with pytest.warns(ConvergenceWarning, match="stopped before its end"):
+        model.fit(X, y)
+    assert model.n_iter_ == 1
+    assert model.n_components_ == 2
+    assert Checkpoint.load(path).predict(X).shape == y.shape
+
+
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
+def test_a_checkpoint_of_a_search_knows_nothing_of_the_one_before(iris, tmp_path):
+    X, y = iris
+    path = tmp_path / "nca.joblib"
+    seen = []
+
+    class Look(StopAt):
+        def on_fit_task_end(self, estimator, context):
+            seen.append((hasattr(estimator, "cv_results_"), hasattr(estimator, "_choice")))
+            return False
+
+    model = NCA(alpha="auto", cv=2, random_state=0, warm_start=True).fit(X, y)
+    model.set_params(cv=3).set_callbacks(Look(0), Checkpoint(path, every=1)).fit(X, y)
+    assert seen[0] == (False, False)
+    assert seen[-1] == (True, True)
+
+
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
+def test_a_wanted_loss_is_that_of_the_fit(iris):
+    X, y = iris
+    model = NCA(2, alpha="auto", cv=2, random_state=0).set_callbacks(StopAfter(loss=10.0))
+    with pytest.warns(ConvergenceWarning, match="a callback stopped it after 1 iter"):
+        model.fit(X, y)
+    assert len(model.cv_results_["param_alpha"]) > 1
+
+
+def test_folds_do_not_warn_of_what_is_not_the_users(iris):
+    X, y = iris[0][::3], iris[1][::3]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        NCA(alpha="auto", rule="knn", n_neighbors=45, cv=3, random_state=0).fit(X, y)
+
+
+def test_a_map_of_nothing_is_told_of(iris):
+    with pytest.warns(UserWarning, match="alpha=100 has pressed the map to nothing"):
+        NCA(alpha=100.0).fit(*iris)
+
+
+def test_bad_values(iris):
+    X, y = iris
+    with pytest.raises(ValueError, match=r"'cv' parameter of NCA must be an int in \[2, inf\)"):
+        NCA(cv=1).fit(X, y)
+    with pytest.raises(ValueError, match=r"'cv' parameter must be an int in \[2, 150\].*Got 151"):
+        NCA(alpha="auto", cv=151).fit(X, y)
+    with pytest.raises(ValueError, match=r"'n_components' .* an int where 'init' is an array"):
+        NCA("auto", init=np.eye(4)[:3]).fit(X, y)
+    with pytest.raises(ValueError, match=r"'alpha' .* in \[0.0, inf\) or 'auto'. Got 'best'"):
+        NCA(alpha="best").fit(X, y)
+    with pytest.raises(ValueError, match=r"'n_components' .* or None or 'auto'. Got 'all'"):
+        NCA("all").fit(X, y)
+    with pytest.raises(ValueError, match=r"'n_components' .* or None. Got 'auto'"):
+        NCA("auto", mapping="diagonal").fit(X, y)
+
+
+def test_a_map_pressed_to_nothing_is_not_gone_on_from(iris, monkeypatch):
+    X, y = iris
+    # nothing is left of the map under such a penalty, and so no gradient either
+    monkeypatch.setattr("vicinal.estimators._auto.ALPHAS", (1e3, 0.01))
+    after = NCA(alpha="auto", cv=2, random_state=0).fit(X, y).cv_results_["mean_test_score"]
+    monkeypatch.setattr("vicinal.estimators._auto.ALPHAS", (0.01,))
+    alone = NCA(alpha="auto", cv=2, random_state=0).fit(X, y).cv_results_["mean_test_score"]
+    assert after[0] < alone[0] - 0.05
+    np.testing.assert_allclose(after[1], alone[0], atol=0.02)
+
+
+def test_classes_of_two_are_too_small_to_judge_by():
+    with pytest.raises(ValueError, match=r"'auto'.* needs a class of at least 3 samples.*has 2"):
+        NCA(alpha="auto").fit(np.arange(8.0).reshape(4, 2), [0, 0, 1, 1])
