@@ -44,7 +44,7 @@ def rings(rng):
     return X @ np.linalg.qr(rng.normal(size=(6, 6)))[0], y
 
 
-def never(info, problem):
+def never(problem, info):
     """Hear of an iteration and ask for no stop."""
     return False
 

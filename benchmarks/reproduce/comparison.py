@@ -18,12 +18,12 @@ from reproduce.comparison_report import report, report_alphas
 from reproduce.criteria_report import report_criteria
 from reproduce.experiment import Experiment, Job
 from reproduce.protocol import SMALL, knn, learn_and_judge
+from vicinal.estimators._search import ALPHAS as SEARCHED
 
 OBJECTIVES = ("log", "accuracy")
 SCALINGS = ("standard", "global", None)
 STARTS = ("auto", "identity", "random", "pca", "whiten", "lda", "rca")
 ALPHAS = (0.0, 3e-3)
-ALPHAS_OF_SEARCH = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 0.0)
 PATH = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 RANKS = ("2", "full")
 
@@ -72,13 +72,13 @@ def compare_criteria(data: str, split: int, d: str) -> dict[str, Any]:
     X, y = protocol.data(data)
     train, _ = learn_and_judge(y, split)
     folds = StratifiedKFold(5, shuffle=True, random_state=split)
-    inside: dict[str, list[dict[str, float]]] = {str(alpha): [] for alpha in ALPHAS_OF_SEARCH}
+    inside: dict[str, list[dict[str, float]]] = {str(alpha): [] for alpha in SEARCHED}
     for learn, judge in folds.split(train, y[train]):
-        for alpha in ALPHAS_OF_SEARCH:
+        for alpha in SEARCHED:
             rows = train[learn], train[judge]
             inside[str(alpha)].append(_scores(X, y, *rows, split, d, {"alpha": alpha}))
     worth = {str(alpha): held_out_scores(data, split, d, alpha=alpha)["posterior"]
-             for alpha in ALPHAS_OF_SEARCH}  # fmt: skip
+             for alpha in SEARCHED}  # fmt: skip
     return {"inside": inside, "worth": worth}
 
 

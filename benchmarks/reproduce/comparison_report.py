@@ -279,8 +279,8 @@ def _consequences(scores: _Scores) -> str:
 - `objective="log"`: as accurate as f with a penalty, more so without; and it scores the
   probabilities that `predict_proba` gives (see [alpha](alpha.md)).
 - `alpha=3e-3`: see [alpha](alpha.md).
-- `early_stopping=False`: stopping early is worth {to_default("early", "yes")} points, no more than
-  its error, and costs a tenth of the rows and some chance in where it stops.
+- `early_stopping=False`: stopping early is worth {to_default("early", "yes")} points; it costs a
+  tenth of the rows and some chance in where it stops.
 - `scaling="standard"`: "global" is {to_default("scaling", "global")}, None
   {to_default("scaling", "None")}.
 - `init="auto"`: {", ".join(f"{level} {to_default('init', level)}" for level in starts)}. For

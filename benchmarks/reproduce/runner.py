@@ -35,6 +35,13 @@ STORE = ROOT / "benchmarks" / ".store"
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
+#: headings of the index, and how the names of their reports begin
+_HEADINGS = {
+    "What the defaults rest on": ("defaults", "objectives", "alpha", "auto", "annealing"),
+    "Goldberger, Roweis, Hinton, Salakhutdinov (2005)": ("goldberger",),
+    "Oneață (2011)": ("oneata",),
+}
+
 
 def run(experiment: Experiment, options: Any) -> None:
     """Do what is left to do, then write ``NAME.md`` (and its pictures)."""
@@ -54,14 +61,6 @@ def run(experiment: Experiment, options: Any) -> None:
     path.write_text(f"# {experiment.title}\n\n{body}\n\n{_facts(experiment, results)}\n", "utf-8")
     _write_index(options.output)
     _say(experiment.name, f"wrote {path.name}")
-
-
-#: headings of the index, and how the names of their reports begin
-_HEADINGS = {
-    "What the defaults rest on": ("defaults", "objectives", "alpha", "auto", "annealing"),
-    "Goldberger, Roweis, Hinton, Salakhutdinov (2005)": ("goldberger",),
-    "Oneață (2011)": ("oneata",),
-}
 
 
 def _write_index(folder: Path) -> None:

@@ -17,7 +17,7 @@ __all__ = ["descend"]
 
 def descend(
     problem: Problem,
-    tell: Callable[[solvers.Iteration, Problem], bool],
+    tell: Callable[[Problem, solvers.Iteration], bool],
     A: Array,
     schedule: Array,
     n_iter: int,
@@ -47,15 +47,9 @@ def descend(
             state=state,
             max_iter=n_iter,
             tol=0.0,
-            on_iteration=partial(_tell_of, fun, tell),
+            on_iteration=partial(tell, fun),
         )
         if result.reason in ("interrupted", "callback"):
             raise KeyboardInterrupt(result.reason)
         theta, state = result.theta, result.state
     return theta.reshape(A.shape)
-
-
-def _tell_of(
-    fun: Problem, tell: Callable[[solvers.Iteration, Problem], bool], info: solvers.Iteration
-) -> bool:
-    return tell(info, fun)

@@ -137,11 +137,9 @@ def _search(
             values = ", ".join(f"{name}={value:g}" for name, value in trial.parameters.items())
             print(f"[{type(owner).__name__}] {values}: held-out accuracy {trial.mean:.4f}")
 
-    labels = problem.targets
-    share = np.bincount(labels.codes, labels.sample_weight) / np.sum(
-        len(labels) if labels.sample_weight is None else labels.sample_weight
-    )
-    return Search(cross_validation(problem, owner.cv, rng), learn, score, tell, share.max())
+    folds = cross_validation(problem, owner.cv, rng, type(owner).__name__)
+    mass = np.bincount(problem.targets.codes, problem.targets.sample_weight)
+    return Search(folds, learn, score, tell, chance=mass.max() / mass.sum())
 
 
 def _quiet() -> Any:

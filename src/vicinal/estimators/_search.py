@@ -63,7 +63,7 @@ def is_null(Z: Array) -> bool:
     return bool(np.ptp(Z, axis=0).max(initial=0.0) < _NULL)
 
 
-def cross_validation(problem: Problem, cv: Any, rng: Any) -> list[Problem]:
+def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") -> list[Problem]:
     """The problem on all rows but a fold, with that fold to judge by; once for each fold.
 
     For a number of folds, these take from each class in turn, and leave two of it to learn from:
@@ -73,7 +73,7 @@ def cross_validation(problem: Problem, cv: Any, rng: Any) -> list[Problem]:
     rows = np.arange(len(problem.X)) if problem.train is None else problem.train
     codes = problem.targets.codes[rows]
     if isinstance(cv, int | np.integer):
-        folds = _folds(codes, int(cv), rng)
+        folds = _folds(codes, int(cv), rng, owner)
     else:
         folds = list(check_cv(cv, codes, classifier=True).split(np.zeros((len(rows), 1)), codes))
     return [
@@ -82,7 +82,7 @@ def cross_validation(problem: Problem, cv: Any, rng: Any) -> list[Problem]:
     ]
 
 
-def _folds(codes: Array, n_folds: int, rng: Any) -> list[tuple[Array, Array]]:
+def _folds(codes: Array, n_folds: int, rng: Any, owner: str) -> list[tuple[Array, Array]]:
     members = [rng.permutation(np.flatnonzero(codes == c)) for c in np.unique(codes)]
     # no fold takes more than all but two of a class
     judges = np.concatenate([part[: n_folds * max(len(part) - 2, 0)] for part in members])
@@ -90,8 +90,8 @@ def _folds(codes: Array, n_folds: int, rng: Any) -> list[tuple[Array, Array]]:
         raise too_small_to_judge("'auto', beside any rows held out for early stopping,", members)
     if n_folds > len(judges):
         raise ValueError(
-            f"The 'cv' parameter must be an int in [2, {len(judges)}], the number of rows that can "
-            f"be held out. Got {n_folds} instead."
+            f"The 'cv' parameter of {owner} must be an int in [2, {len(judges)}], the number of "
+            f"rows that can be held out. Got {n_folds} instead."
         )
     fold = np.arange(len(judges)) % n_folds
     parts = [judges[fold == f] for f in range(n_folds)]

@@ -75,7 +75,7 @@ def _anneal(
     wide = Parts(maps.Linear(k), k, inner, parts.solver)
     theta = first_theta(owner, wide, problem.replace(mapping=wide.mapping), rng, report)
 
-    def tell(info: Iteration, at: Problem) -> bool:
+    def tell(at: Problem, info: Iteration) -> bool:
         # like a search, annealing has losses that are not those of the fit
         return owner._tell(info, report, at, single=False, searching=True)
 

@@ -93,7 +93,8 @@ class NCA(NeighbourMetric):
         Let ``fit`` go on where the last one stopped, solver memory included: two fits of 50
         iterations end in the same bits as one of 100.  With another scale of the columns, solver
         or map the last ``components_`` are the start, and with another shape ``init`` is.  A search
-        is not repeated as long as parameters, column scales and class counts are the same.
+        is not repeated as long as parameters (but those of stopping and printing), column scales
+        and class counts are the same.
     random_state : int, RandomState or None, default=None
         For random starts, the held-out rows, the folds and the sample that scales a start.
     verbose : int, default=0
