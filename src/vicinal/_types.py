@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Batch", "Map", "Result", "Sampler", "Solver"]
+__all__ = ["Batch", "Bounded", "Map", "Pairs", "Result", "Sampler", "Solver"]
 
 Array = NDArray[Any]
 #: ``value, dtheta = fun(theta, batch)``: the loss and its gradient, both float64.
@@ -30,6 +30,25 @@ class Batch(NamedTuple):
 
     rows: Array | None = None
     queries: Array | None = None
+
+
+class Pairs(NamedTuple):
+    """Which rows each row may pick: lists in compressed rows, over all rows of Z.
+
+    ``indices[indptr[i]:indptr[i + 1]]`` are the rows that row i may pick.
+    """
+
+    indptr: Array
+    indices: Array
+
+
+class Bounded(NamedTuple):
+    """All pairs, but far groups of them summed at once: no class density is off by more.
+
+    ``tolerance`` is the largest relative error of a density.
+    """
+
+    tolerance: float
 
 
 @runtime_checkable

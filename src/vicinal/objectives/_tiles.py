@@ -1,4 +1,8 @@
-"""Running the tile kernels over all blocks of points, on all threads, in one fixed order."""
+"""All pairs in tiles: the engine of the exact objective, on all threads, in one fixed order.
+
+An *engine* is built from queries, references and a kernel, and gives what an objective of
+neighbours needs: ``log2_sums()`` of the kernel over either kind of class, and ``gradient(...)``.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +21,13 @@ from vicinal._threads import (
     single_threaded_blas,
 )
 from vicinal._types import Array
+from vicinal.densities import Gaussian, Kernel
 from vicinal.kernels import nca as kernels
 
-__all__ = ["LOG2_SCALE", "Side", "energy", "gradient", "log2_sums", "side"]
+__all__ = ["Side", "Tiles", "coordinate_scale", "side"]
 
-#: embedded points times this give squared distances in powers of two: exp(-d²) = 2**-(scaled d²)
-LOG2_SCALE = math.sqrt(math.log2(math.e))
+# embedded points times this give squared distances in powers of two: exp(-d²) = 2**-(scaled d²)
+_LOG2_SCALE = math.sqrt(math.log2(math.e))
 
 #: dimensions from which matrix products find distances and gradients faster than the kernels do
 BLAS_FROM = 48
@@ -40,13 +45,18 @@ class Side(NamedTuple):
         return self.Z.shape[1]
 
 
-def side(Z: Array, codes: Array, mass: Array, centre: Array) -> tuple[Side, Array]:
+def coordinate_scale(kernel: Kernel) -> float:
+    """What embedded points are multiplied by before they go to the compiled loops."""
+    return _LOG2_SCALE if isinstance(kernel, Gaussian) else 1.0
+
+
+def side(Z: Array, codes: Array, mass: Array, centre: Array, scale: float) -> tuple[Side, Array]:
     """Sort the rows of Z by class; return them in kernel layout, and their order."""
     order = np.argsort(codes, kind="stable")
     d = Z.shape[1]
     points = np.zeros((d + d % 2, len(Z)), Z.dtype)
     np.subtract(Z.T[:, order], centre[:, None], out=points[:d])
-    points[:d] *= Z.dtype.type(LOG2_SCALE)
+    points[:d] *= Z.dtype.type(scale)
     return Side(points, mass[order].astype(Z.dtype), codes[order]), order
 
 
@@ -103,105 +113,112 @@ def _own_ranges(queries: Side, references: Side) -> Array:
     return np.stack([left, right])
 
 
-def _workspaces(threads: int, points: Side) -> list[Array]:
-    return [kernels.workspace(points.Z.shape[0], points.Z.dtype) for _ in range(threads)]
+class Tiles:
+    """Sums over all pairs, and their gradient.
 
-
-def log2_sums(
-    queries: Side, references: Side, self_pos: Array, own: Array | None = None
-) -> tuple[Array, Array]:
-    """log2 of ``sum_j mass_j 2**(m_i - d²)`` over the other classes [0] and over the own one [1].
-
-    The minima m_i of the squared distances come beside it, not in it: where they are large, their
-    sum would lose the digits of the logarithm.  Without a reference of the kind, -inf and inf.
-    ``queries is references`` computes each pair once.  ``own`` overrides the range of references
-    that counts as the query's own class.
+    Parameters
+    ----------
+    queries, references : Side
+        ``queries is references`` computes each pair once.
+    self_pos : int array
+        Position of each query among the references, or -1.
+    kernel : Kernel
     """
-    mirror = queries is references
-    dtype, n = queries.Z.dtype, queries.n
-    own = _own_ranges(queries, references) if own is None else own
-    minima, sums = np.full((2, n), np.inf, dtype), np.zeros((2, n), dtype)
-    unused = np.empty((2, references.n), dtype) if not mirror else minima
-    rows = block_edges(n)
-    threads = min(n_threads(), len(rows) - 1)
-    work = _workspaces(threads, queries)
-    columns = rows if mirror else block_edges(references.n)
-    products = _Products(queries, references, rows, columns, threads)
 
-    def task(pair: tuple[int, range], thread: int) -> None:
-        i = slice(rows[pair[0]], rows[pair[0] + 1])
-        for column in pair[1]:
-            j = slice(columns[column], columns[column + 1])
-            kernels.nca_stats_block(
-                queries.Z, references.Z, products.distances(thread, i, j),
-                queries.mass, references.mass, own, self_pos,
-                minima, sums, minima if mirror else unused, sums if mirror else unused,
-                i.start, i.stop, j.start, j.stop, mirror, work[thread],
+    def __init__(self, queries: Side, references: Side, self_pos: Array, kernel: Kernel) -> None:
+        if not isinstance(kernel, Gaussian):
+            raise NotImplementedError(kernel)
+        self.queries, self.references, self.self_pos = queries, references, self_pos
+        self.kernel = kernel
+        self.mirror = queries is references
+        self.rows = block_edges(queries.n)
+        self.columns = self.rows if self.mirror else block_edges(references.n)
+        self.threads = min(n_threads(), len(self.rows) - 1)
+        self.work = [
+            kernels.workspace(queries.Z.shape[0], queries.Z.dtype) for _ in range(self.threads)
+        ]
+        self.products = _Products(queries, references, self.rows, self.columns, self.threads)
+
+    def log2_sums(self, own: Array | None = None) -> tuple[Array, Array]:
+        """log2 of ``sum_j mass_j 2**(m_i - e_ij)``, other classes [0] and own class [1].
+
+        With the energy ``e_ij = -log2 kappa(d_ij)``.  The minima m_i of the energies come beside
+        it, not in it: where they are large, their sum would lose the digits of the logarithm.
+        Without a reference of the kind, -inf and inf.  ``own`` overrides the range of references
+        that counts as the query's own class.
+        """
+        queries, references, mirror = self.queries, self.references, self.mirror
+        dtype, n = queries.Z.dtype, queries.n
+        own = _own_ranges(queries, references) if own is None else own
+        minima, sums = np.full((2, n), np.inf, dtype), np.zeros((2, n), dtype)
+        unused = np.empty((2, references.n), dtype) if not mirror else minima
+
+        def task(pair: tuple[int, range], thread: int) -> None:
+            i = slice(self.rows[pair[0]], self.rows[pair[0] + 1])
+            for column in pair[1]:
+                j = slice(self.columns[column], self.columns[column + 1])
+                kernels.nca_stats_block(
+                    queries.Z, references.Z, self.products.distances(thread, i, j),
+                    queries.mass, references.mass, own, self.self_pos,
+                    minima, sums, minima if mirror else unused, sums if mirror else unused,
+                    i.start, i.stop, j.start, j.stop, mirror, self.work[thread],
+                )  # fmt: skip
+
+        blocks = len(self.rows) - 1
+        with self.products.blas():
+            if mirror:
+                for pairs in round_robin(blocks):
+                    run(task, [(p, range(q, q + 1)) for p, q in pairs], self.threads)
+            else:  # the references are only read: no rounds are needed
+                everything = range(len(self.columns) - 1)
+                run(task, [(block, everything) for block in range(blocks)], self.threads)
+        with np.errstate(divide="ignore"):
+            return np.log2(sums, dtype=np.float64), minima
+
+    def gradient(self, shift: Array, factor: Array, d: int) -> tuple[Array, Array]:
+        """Sum of ``-factor_i mass_j 2**shift_i kappa'(d²_ij) (z_i - z_j)``, both sides.
+
+        kappa' is the derivative by d².  Both sides in kernel layout (d, n); one array for both
+        when ``queries is references``.
+        """
+        queries, references, mirror = self.queries, self.references, self.mirror
+        dtype = queries.Z.dtype
+        own = _own_ranges(queries, references)
+        factor = factor.astype(dtype)
+        Gq = np.zeros((d, queries.n), dtype)
+        Gr = Gq if mirror else np.zeros((d, references.n), dtype)
+        shift_ref = shift if mirror else np.zeros((2, references.n), dtype)
+        w_ref = factor if mirror else np.zeros((2, references.n), dtype)
+
+        def task(pair: tuple[int, int], thread: int) -> None:
+            i = slice(self.rows[pair[0]], self.rows[pair[0] + 1])
+            j = slice(self.columns[pair[1]], self.columns[pair[1] + 1])
+            D = self.products.distances(thread, i, j)
+            kernels.nca_grad_block(
+                queries.Z, references.Z, D, queries.mass, references.mass, own, self.self_pos,
+                shift, factor, shift_ref, w_ref, Gq, Gr,
+                i.start, i.stop, j.start, j.stop, mirror, self.work[thread],
+            )  # fmt: skip
+            # a block on the diagonal holds both directions of its pairs
+            self.products.pull(D, Gq, Gr, i, j, columns=not (mirror and i == j))
+
+        blocks = len(self.rows) - 1
+        rounds = round_robin(blocks) if mirror else rectangle(blocks, len(self.columns) - 1)
+        with self.products.blas():
+            for pairs in rounds:
+                run(task, pairs, self.threads)
+        return Gq, Gr
+
+    def energy(self, shift: Array) -> Array:
+        """Sum over the references of ``mass_j 2**(shift_i - e_ij) (e_ij - shift_i)``, a query."""
+        queries, references = self.queries, self.references
+        out = np.zeros(queries.n, queries.Z.dtype)
+
+        def task(i: int, thread: int) -> None:
+            kernels.nca_energy_block(
+                queries.Z, references.Z, references.mass, self.self_pos, shift, out,
+                self.rows[i], self.rows[i + 1], self.work[thread],
             )  # fmt: skip
 
-    with products.blas():
-        if mirror:
-            for pairs in round_robin(len(rows) - 1):
-                run(task, [(p, range(q, q + 1)) for p, q in pairs], threads)
-        else:  # the references are only read: no rounds are needed
-            everything = range(len(columns) - 1)
-            run(task, [(block, everything) for block in range(len(rows) - 1)], threads)
-    with np.errstate(divide="ignore"):
-        return np.log2(sums, dtype=np.float64), minima
-
-
-def gradient(
-    queries: Side, references: Side, self_pos: Array, shift: Array, factor: Array, d: int
-) -> tuple[Array, Array]:
-    """Sum of ``factor_i mass_j 2**(shift_i - d²) (z_i - z_j)``, for queries and references.
-
-    Both in kernel layout (d, n); one array for both when ``queries is references``.
-    """
-    mirror = queries is references
-    dtype = queries.Z.dtype
-    own = _own_ranges(queries, references)
-    factor = factor.astype(dtype)
-    Gq = np.zeros((d, queries.n), dtype)
-    Gr = Gq if mirror else np.zeros((d, references.n), dtype)
-    shift_ref = shift if mirror else np.zeros((2, references.n), dtype)
-    w_ref = factor if mirror else np.zeros((2, references.n), dtype)
-    rows = block_edges(queries.n)
-    threads = min(n_threads(), len(rows) - 1)
-    work = _workspaces(threads, queries)
-    columns = rows if mirror else block_edges(references.n)
-    products = _Products(queries, references, rows, columns, threads)
-
-    def task(pair: tuple[int, int], thread: int) -> None:
-        i = slice(rows[pair[0]], rows[pair[0] + 1])
-        j = slice(columns[pair[1]], columns[pair[1] + 1])
-        D = products.distances(thread, i, j)
-        kernels.nca_grad_block(
-            queries.Z, references.Z, D, queries.mass, references.mass, own, self_pos,
-            shift, factor, shift_ref, w_ref, Gq, Gr,
-            i.start, i.stop, j.start, j.stop, mirror, work[thread],
-        )  # fmt: skip
-        # a block on the diagonal holds both directions of its pairs
-        products.pull(D, Gq, Gr, i, j, columns=not (mirror and i == j))
-
-    blocks = len(rows) - 1
-    with products.blas():
-        for pairs in round_robin(blocks) if mirror else rectangle(blocks, len(columns) - 1):
-            run(task, pairs, threads)
-    return Gq, Gr
-
-
-def energy(queries: Side, references: Side, self_pos: Array, shift: Array) -> Array:
-    """Sum over the references of ``mass_j 2**(shift_i - d²) (d² - shift_i)``, for each query."""
-    out = np.zeros(queries.n, queries.Z.dtype)
-    threads = n_threads()
-    work = _workspaces(threads, queries)
-    edges = block_edges(queries.n)
-
-    def task(i: int, thread: int) -> None:
-        kernels.nca_energy_block(
-            queries.Z, references.Z, references.mass, self_pos, shift, out, edges[i], edges[i + 1],
-            work[thread],
-        )  # fmt: skip
-
-    run(task, range(len(edges) - 1), threads)
-    return out
+        run(task, range(len(self.rows) - 1), self.threads)
+        return out

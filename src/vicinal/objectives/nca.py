@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from vicinal._types import Array
-from vicinal.objectives import _tiles
+from vicinal.densities import Gaussian, Kernel
+from vicinal.objectives._tiles import Side, Tiles, coordinate_scale, side
 from vicinal.targets import Labels
 
 __all__ = ["nca", "nca_effective_n_neighbors", "nca_posterior"]
 
 _LARGEST = 1e100  # of a coordinate: its square times what exp2 puts for a vanishing power is 0
 _LARGEST_32, _LIGHTEST_32 = 1e9, 1e-6  # beyond, float32 lacks the range: float64 does the work
+_GAUSSIAN = Gaussian()
 _LIGHTEST = 1e-60  # of the heaviest: sums span that much, beside the spread of the shifts
 
 
@@ -25,6 +27,7 @@ def nca(
     queries: Array | None = None,
     references: Array | None = None,
     *,
+    kernel: Kernel = _GAUSSIAN,
     gradient: bool = True,
     warn: bool = True,
 ) -> tuple[float, Array]:
@@ -47,6 +50,8 @@ def nca(
     queries, references : int arrays, default=None
         Positions in Z of the rows that are scored and of the rows they may pick; None for all.
         A row is never its own reference.
+    kernel : Kernel, default=Gaussian()
+        What takes the place of :math:`e^{-u^2}`; see :mod:`vicinal.densities`.
     gradient : bool, default=True
         False leaves ``dZ`` at zero, and takes less than half the time.
     warn : bool, default=True
@@ -87,8 +92,10 @@ def nca(
 
     Z = _with_range(Z, mass[reference_rows])
     centre = _centre(Z[reference_rows])
-    R, order = _tiles.side(Z[reference_rows], labels.codes[reference_rows], mass[reference_rows],
-                           centre)  # fmt: skip
+    scale = coordinate_scale(kernel)
+    R, order = side(
+        Z[reference_rows], labels.codes[reference_rows], mass[reference_rows], centre, scale
+    )
     reference_rows = reference_rows[order]
     position = np.full(len(Z), -1)
     position[reference_rows] = np.arange(len(reference_rows))
@@ -96,11 +103,10 @@ def nca(
     if everything or np.array_equal(np.sort(query_rows), np.sort(reference_rows)):
         Q, query_rows = R, reference_rows
     else:
-        Q, order = _tiles.side(Z[query_rows], labels.codes[query_rows], mass[query_rows], centre)
+        Q, order = side(Z[query_rows], labels.codes[query_rows], mass[query_rows], centre, scale)
         query_rows = query_rows[order]
-    self_pos = position[query_rows]
-
-    log_sums, minima = _tiles.log2_sums(Q, R, self_pos)
+    engine = Tiles(Q, R, position[query_rows], kernel)
+    log_sums, minima = engine.log2_sums()
     correction = _leave_one_out(labels, weight, query_rows, reference_rows, class_mass)
     with np.errstate(invalid="ignore"):  # inf - inf, where there is no own class
         odds = (log_sums[0] - log_sums[1] - correction) - np.subtract(*minima, dtype=np.float64)
@@ -116,15 +122,17 @@ def nca(
     shift = np.where(empty, 0.0, minima).astype(Z.dtype)
     factor = np.stack([-slope, slope]) * np.exp2(-np.where(empty, 0.0, log_sums))
     largest = np.abs(factor).max(initial=0.0) or 1.0  # late in learning all slopes are tiny
-    Gq, Gr = _tiles.gradient(Q, R, self_pos, shift, factor / largest, Z.shape[1])
-    scale = Z.dtype.type(2.0 / _tiles.LOG2_SCALE * largest)
-    dZ[query_rows] = Gq.T * scale
+    Gq, Gr = engine.gradient(shift, factor / largest, Z.shape[1])
+    largest = Z.dtype.type(2.0 / scale * largest)
+    dZ[query_rows] = Gq.T * largest
     if Gr is not Gq:
-        dZ[reference_rows] += Gr.T * scale
+        dZ[reference_rows] += Gr.T * largest
     return value, dZ
 
 
-def nca_posterior(Z: Array, Z_reference: Array, y_reference: Any) -> Array:
+def nca_posterior(
+    Z: Array, Z_reference: Array, y_reference: Any, kernel: Kernel = _GAUSSIAN
+) -> Array:
     """Class probabilities of new points, sum over each class of p_ij ([Oneata2011]_ eq. (3.25)).
 
     ``Z`` is (n, d); the result is (n, n_classes), in float64, rows summing to one.
@@ -144,18 +152,20 @@ def nca_posterior(Z: Array, Z_reference: Array, y_reference: Any) -> Array:
     Z_reference = _with_range(Z_reference, mass[rows], Z)
     Z = Z.astype(Z_reference.dtype, copy=False)
     centre = _centre(Z_reference[rows])
-    R, _ = _tiles.side(Z_reference[rows], labels.codes[rows], mass[rows], centre)
+    scale = coordinate_scale(kernel)
+    R, _ = side(Z_reference[rows], labels.codes[rows], mass[rows], centre, scale)
     ones = np.ones(len(Z))
-    Q, _ = _tiles.side(Z, np.zeros(len(Z), dtype=int), ones, centre)
+    Q, _ = side(Z, np.zeros(len(Z), dtype=int), ones, centre, scale)
     nobody = np.full(len(Z), -1)
     log_sums = np.full((len(Z), len(labels.classes)), -np.inf)
     minima = np.full(log_sums.shape, np.inf)
     for c in np.unique(R.codes):
         first, last = np.searchsorted(R.codes, [c, c + 1])
-        members = _tiles.Side(np.ascontiguousarray(R.Z[:, first:last]), R.mass[first:last],
-                              R.codes[first:last])  # fmt: skip
+        members = Side(
+            np.ascontiguousarray(R.Z[:, first:last]), R.mass[first:last], R.codes[first:last]
+        )
         everything = np.stack([np.zeros(len(Z), dtype=int), np.full(len(Z), last - first)])
-        sums = _tiles.log2_sums(Q, members, nobody, everything)
+        sums = Tiles(Q, members, nobody, kernel).log2_sums(everything)
         log_sums[:, c], minima[:, c] = sums[0][1], sums[1][1]
     logits = log_sums - (minima - minima.min(axis=1, keepdims=True))
     probabilities = np.exp2(logits - logits.max(axis=1, keepdims=True))
@@ -163,7 +173,10 @@ def nca_posterior(Z: Array, Z_reference: Array, y_reference: Any) -> Array:
 
 
 def nca_effective_n_neighbors(
-    Z: Array, sample_weight: Array | None = None, Z_query: Array | None = None
+    Z: Array,
+    sample_weight: Array | None = None,
+    Z_query: Array | None = None,
+    kernel: Kernel = _GAUSSIAN,
 ) -> Array:
     r"""exp of the entropy of each point's choice among the others ([Goldberger2005]_ section 2).
 
@@ -183,25 +196,26 @@ def nca_effective_n_neighbors(
     rows = np.flatnonzero(mass)
     if not len(rows):
         return np.zeros(n if new is None else len(new))
-    centre = _centre(Z[rows])
+    centre, scale = _centre(Z[rows]), coordinate_scale(kernel)
     # one class: the rows keep their order
-    R, _ = _tiles.side(Z[rows], labels.codes[rows], mass[rows], centre)
+    R, _ = side(Z[rows], labels.codes[rows], mass[rows], centre, scale)
     if new is None:
-        Q = R if len(rows) == n else _tiles.side(Z, labels.codes, mass, centre)[0]
+        Q = R if len(rows) == n else side(Z, labels.codes, mass, centre, scale)[0]
         self_pos = np.where(mass > 0, np.cumsum(mass > 0) - 1, -1)
     else:
-        Q, _ = _tiles.side(new, np.zeros(len(new), dtype=int), np.ones(len(new)), centre)
+        Q, _ = side(new, np.zeros(len(new), dtype=int), np.ones(len(new)), centre, scale)
         self_pos = np.full(len(new), -1)
-    log_s, minima = (part[1] for part in _tiles.log2_sums(Q, R, self_pos))
+    engine = Tiles(Q, R, self_pos, kernel)
+    log_s, minima = (part[1] for part in engine.log2_sums())
     alone = np.isneginf(log_s)
     shift = np.where(alone, 0.0, minima)
     log_s = np.where(alone, 0.0, log_s)
     # H = log S + mean of d², both from the shifted sum s: log2 s + (sum of 2**(m - d²)(d² - m)) / s
-    entropy = log_s + _tiles.energy(Q, R, self_pos, shift) / np.exp2(log_s)
+    entropy = log_s + engine.energy(shift) / np.exp2(log_s)
     if labels.sample_weight is not None:  # - mean of log v: no mass is above 1, all terms are >= 0
         surprise = R._replace(mass=-R.mass * np.log2(R.mass))
         Q, R = (surprise if Q is R else Q), surprise
-        entropy += np.exp2(_tiles.log2_sums(Q, R, self_pos)[0][1] - log_s)
+        entropy += np.exp2(Tiles(Q, R, self_pos, kernel).log2_sums()[0][1] - log_s)
     return np.where(alone, 0.0, np.exp2(entropy))
 
 
