@@ -48,9 +48,20 @@ class Features:
             self._ready = True
         # Scale and shift can be moved out of a product, unless an offset of many deviations would
         # then eat the digits that distances live on.
-        self._fold = not self._ready and (sp.issparse(X) or offset < 30.0)
+        self._offset = not offset < 30.0
+        self._fold = not self._ready and (sp.issparse(X) or not self._offset)
         # a sparse table is not made dense for that: its products are taken in float64
-        self._exact = self._fold and not offset < 30.0
+        self._exact = self._fold and self._offset
+
+    @classmethod
+    def scaled_as(cls, other: Features, X: Any) -> Features:
+        """Other rows, centred and scaled as these; never copied."""
+        rows = object.__new__(cls)
+        rows.__dict__.update(other.__dict__)
+        rows.X, rows._ready = X, False
+        rows._fold = sp.issparse(X) or not other._offset
+        rows._exact = rows._fold and other._offset
+        return rows
 
     @property
     def shape(self) -> tuple[int, int]:
