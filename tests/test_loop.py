@@ -5,7 +5,7 @@ from time import perf_counter, sleep
 import numpy as np
 import pytest
 
-from vicinal._types import Batch, Result, Sampler
+from vicinal._types import Batch, Result, Sampler, Source
 from vicinal.samplers import Full
 from vicinal.solvers import LBFGS, Adam, BoldDriver, ConjugateGradient, Momentum, minimise, refresh
 
@@ -335,11 +335,10 @@ class Halves:
 
     fixed = False
 
-    def batches(self, n_rows, random_state):
-        while True:
-            rows = random_state.permutation(n_rows)
-            yield Batch(rows=rows[: n_rows // 2])
-            yield Batch(rows=rows[n_rows // 2 :])
+    def dealer(self, source, random_state):
+        return lambda theta, rng: [
+            Batch(rows=rows) for rows in np.array_split(rng.permutation(source.n_rows), 2)
+        ]
 
 
 def mean_of_rows(theta, batch):
@@ -351,12 +350,12 @@ def mean_of_rows(theta, batch):
 @pytest.mark.parametrize("solver", SOLVERS[:3])
 def test_solvers_that_need_one_batch_refuse_many(solver):
     with pytest.raises(ValueError, match=f"{type(solver).__name__} needs the same .* Halves"):
-        minimise(mean_of_rows, np.zeros(1), solver, sampler=Halves(), n_rows=10)
+        minimise(mean_of_rows, np.zeros(1), solver, sampler=Halves(), source=Source(10))
 
 
 @pytest.mark.parametrize("solver", [Momentum(0.02), Adam(0.1)])
 def test_changing_batches(solver):
-    options = {"sampler": Halves(), "n_rows": 10, "max_iter": 400}
+    options = {"sampler": Halves(), "source": Source(10), "max_iter": 400}
     run = [
         minimise(mean_of_rows, np.zeros(1), solver, random_state=seed, **options)
         for seed in (0, np.random.RandomState(0), 1)
@@ -374,10 +373,12 @@ def test_changing_batches(solver):
 def test_full_is_the_default(solver):
     assert isinstance(Full(), Sampler)
     assert Full().fixed
-    stream = Full().batches(10, np.random.RandomState(0))
-    assert [next(stream) for _ in range(3)] == [Batch()] * 3
+    deal = Full().dealer(Source(10), np.random.RandomState(0))
+    assert deal(np.zeros(1), np.random.RandomState(0)) == [Batch()]
     plain = minimise(mean_of_rows, np.zeros(1), solver, max_iter=20)
-    full = minimise(mean_of_rows, np.zeros(1), solver, max_iter=20, sampler=Full(), n_rows=10)
+    full = minimise(
+        mean_of_rows, np.zeros(1), solver, max_iter=20, sampler=Full(), source=Source(10)
+    )
     np.testing.assert_array_equal(plain.theta, full.theta)
     assert without_seconds(plain.history) == without_seconds(full.history)
 
@@ -387,7 +388,7 @@ def test_errors():
         minimise(raise_at(4, ZeroDivisionError), START, Adam())
     with pytest.raises(ValueError, match="theta must be an array"):
         minimise(fun, None, LBFGS())
-    with pytest.raises(ValueError, match="n_rows must be an int"):
+    with pytest.raises(ValueError, match="source must be a Source"):
         minimise(fun, START, LBFGS(), sampler=Full())
 
 

@@ -14,7 +14,18 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Batch", "Bounded", "Map", "Pairs", "Result", "Sampler", "Solver"]
+__all__ = [
+    "Batch",
+    "Bounded",
+    "Dealer",
+    "Map",
+    "Pairs",
+    "Result",
+    "Sampler",
+    "Sampling",
+    "Solver",
+    "Source",
+]
 
 Array = NDArray[Any]
 #: ``value, dtheta = fun(theta, batch)``: the loss and its gradient, both float64.
@@ -82,13 +93,48 @@ class Solver(Protocol):
     ) -> tuple[Array, Any]: ...
 
 
+class Source(NamedTuple):
+    """What a sampler may know of the rows learnt from (held-out rows are not among them).
+
+    ``codes`` are their class codes; ``embed(theta)`` gives their projections, one row each;
+    ``points(rows)`` gives some of them as :class:`~vicinal._features.Features`, the scaled input.
+    """
+
+    n_rows: int
+    codes: Array | None = None
+    embed: Callable[[Array], Array] | None = None
+    points: Callable[[Array], Any] | None = None
+
+
+#: ``batches = deal(theta, random_state)``: the batches of one pass that begins at ``theta``.
+Dealer = Callable[[Array, np.random.RandomState], list[Batch]]
+
+
+class Sampling(NamedTuple):
+    """Where a run stands among its batches; with the sampler it stands for all those to come.
+
+    Pass number ``n_pass`` (the first is 1) was dealt by a RandomState of ``[seed, n_pass]`` from
+    the parameters ``theta``, and ``position`` batches of it have been seen.
+    """
+
+    seed: int
+    n_pass: int = 0
+    position: int = 0
+    theta: Array | None = None
+
+
 @runtime_checkable
 class Sampler(Protocol):
-    """An endless source of batches; ``fixed`` says that they are all the same one."""
+    """A source of batches, pass after pass; ``fixed`` says that they are all the same one.
+
+    ``dealer`` is called once a run, with a RandomState that is the same when a run is taken up
+    again: what is drawn from it holds for all passes.  Positions in a batch are positions among
+    the rows of the source.
+    """
 
     fixed: bool
 
-    def batches(self, n_rows: int, random_state: np.random.RandomState) -> Any: ...
+    def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer: ...
 
 
 @dataclass
@@ -102,3 +148,4 @@ class Result:
     reason: str
     state: Any
     history: dict[str, list] = field(default_factory=dict)
+    sampling: Sampling | None = None

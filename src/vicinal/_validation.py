@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
@@ -21,6 +22,7 @@ __all__ = [
     "check_label_types",
     "check_number",
     "check_option",
+    "check_part",
     "check_seed",
     "check_weights",
     "warn",
@@ -79,6 +81,27 @@ def check_number(
     others = "".join(f" or {other!r}" for other in or_else)
     what = f"{'an int' if integer else 'a float'} in {bounds}{others}"
     raise ValueError(_template(owner, name, what, value))
+
+
+def check_part(
+    part: Any,
+    name: str,
+    *,
+    low: float = 0.0,
+    high: float = math.inf,
+    kind: type = float,
+    closed: bool = False,
+) -> None:
+    """Refuse a parameter of ``part`` outside (low, high); ``closed`` takes in low itself."""
+    value = getattr(part, name)
+    number = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
+    ok = isinstance(value, number) and not isinstance(value, bool)
+    if not (ok and low <= value < high and (closed or value != low)):
+        what = "an int" if kind is int else "a number"
+        raise ValueError(
+            f"The {name!r} parameter of {type(part).__name__} must be {what} in "
+            f"{'[' if closed else '('}{low:g}, {high:g}). Got {value!r} instead."
+        )
 
 
 def check_folds(owner: Any, name: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vicinal._features import Features
-from vicinal._types import Array, Batch, Map
+from vicinal._types import Array, Batch, Map, Source
 
 __all__ = ["Problem"]
 
@@ -97,6 +97,18 @@ class Problem:
     def embed(self, theta: Array) -> Array:
         """All rows through the map."""
         return self.mapping.forward(theta, self.X, self.dtype)[0]
+
+    @property
+    def source(self) -> Source:
+        """What a sampler may know of the rows learnt from."""
+        train: Any = slice(None) if self.train is None else self.train
+        codes = self.targets.codes[train]
+        return Source(
+            len(codes),
+            codes,
+            embed=lambda theta: self.embed(theta)[train],
+            points=lambda rows: self.X.take(rows if self.train is None else train[rows]),
+        )
 
     def replace(self, **changes: Any) -> Problem:
         """The same problem with some parts exchanged (another precision, all rows)."""

@@ -8,34 +8,13 @@ References
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from vicinal._types import Array, Batch, Fun
 
-__all__ = ["Trial", "check", "dot", "evaluate", "first_rate", "is_finite", "wolfe_search"]
-
-
-def check(
-    part: Any,
-    name: str,
-    *,
-    low: float = 0.0,
-    high: float = math.inf,
-    kind: type = float,
-    closed: bool = False,
-) -> None:
-    """Refuse a parameter of ``part`` outside (low, high); ``closed`` takes in low itself."""
-    value = getattr(part, name)
-    number = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
-    ok = isinstance(value, number) and not isinstance(value, bool)
-    if not (ok and low <= value < high and (closed or value != low)):
-        what = "an int" if kind is int else "a number"
-        raise ValueError(
-            f"The {name!r} parameter of {type(part).__name__} must be {what} in "
-            f"{'[' if closed else '('}{low:g}, {high:g}). Got {value!r} instead."
-        )
+__all__ = ["Trial", "dot", "evaluate", "first_rate", "is_finite", "wolfe_search"]
 
 
 def evaluate(fun: Fun, theta: Array, batch: Batch | None) -> tuple[float, Array]:

@@ -14,7 +14,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from vicinal._types import Array, Batch, Fun
-from vicinal.solvers._line_search import check, evaluate, first_rate, is_finite
+from vicinal._validation import check_part
+from vicinal.solvers._line_search import evaluate, first_rate, is_finite
 
 __all__ = ["Adam", "AdamState", "BoldDriver", "BoldDriverState", "Momentum", "MomentumState"]
 
@@ -65,10 +66,10 @@ class BoldDriver:
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None:
-            check(self, "learning_rate")
-        check(self, "increase", low=1.0)
-        check(self, "decrease", high=1.0)
-        check(self, "max_failures", low=1, kind=int, closed=True)
+            check_part(self, "learning_rate")
+        check_part(self, "increase", low=1.0)
+        check_part(self, "decrease", high=1.0)
+        check_part(self, "max_failures", low=1, kind=int, closed=True)
 
     def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> BoldDriverState:
         """Evaluate once at ``theta`` and choose the first rate."""
@@ -144,8 +145,8 @@ class Momentum:
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None:
-            check(self, "learning_rate")
-        check(self, "momentum", high=1.0, closed=True)
+            check_part(self, "learning_rate")
+        check_part(self, "momentum", high=1.0, closed=True)
 
     def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> MomentumState:
         """Evaluate once at ``theta``, at rest, and choose the rate."""
@@ -219,10 +220,10 @@ class Adam:
     sufficient_decrease: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check(self, "learning_rate")
-        check(self, "beta_1", high=1.0, closed=True)
-        check(self, "beta_2", high=1.0, closed=True)
-        check(self, "epsilon")
+        check_part(self, "learning_rate")
+        check_part(self, "beta_1", high=1.0, closed=True)
+        check_part(self, "beta_2", high=1.0, closed=True)
+        check_part(self, "epsilon")
 
     def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> AdamState:
         """Evaluate once at ``theta``; both moments are zero."""

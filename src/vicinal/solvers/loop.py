@@ -1,22 +1,23 @@
 """The one loop: it drives any solver, records each iteration, and decides when to stop.
 
 A run can be cut anywhere and taken up again: every solver state carries the ``theta`` it stands
-at, so ``minimise(fun, None, solver, state=result.state, history=result.history)`` goes on to the
-same bits as a run that was never cut.
+at, and ``sampling`` the place among the batches, so ``minimise(fun, None, solver,
+state=result.state, history=result.history)``, with ``sampling=result.sampling`` where there is a
+sampler, goes on to the same bits as a run that was never cut.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from itertools import repeat
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal._types import Array, Batch, Fun, Result, Sampler, Solver
+from vicinal._types import Array, Batch, Fun, Result, Sampler, Sampling, Solver, Source
 from vicinal.solvers._line_search import evaluate, is_finite
+from vicinal.solvers._stream import Stream
 
 __all__ = ["Iteration", "minimise", "refresh"]
 
@@ -24,7 +25,7 @@ _KEYS = ("iteration", "loss", "grad_norm", "validation_score", "seconds", "n_eva
 
 
 class Iteration(NamedTuple):
-    """What ``on_iteration`` is told: the newest row of the history, theta, history and state."""
+    """What ``on_iteration`` is told: the newest row of the history, and where the run stands."""
 
     iteration: int
     theta: Array
@@ -34,6 +35,7 @@ class Iteration(NamedTuple):
     seconds: float
     history: dict[str, list]
     state: Any
+    sampling: Sampling | None = None
 
 
 class _Best(NamedTuple):
@@ -50,13 +52,15 @@ class _Run:
         solver: Solver,
         state: Any,
         history: dict[str, list] | None,
-        fixed: bool,
+        stream: Stream,
         tol: float,
         monitor: Callable[[Array], float] | None,
+        monitor_every: int,
         n_iter_no_change: int,
         on_iteration: Callable[[Iteration], Any] | None,
     ) -> None:
-        self.state, self.fixed, self.tol, self.monitor = state, fixed, tol, monitor
+        self.state, self.tol, self.monitor = state, tol, monitor
+        self.fixed, self.sampling, self.monitor_every = stream.fixed, stream.at, monitor_every
         self.patience, self.on_iteration = n_iter_no_change, on_iteration
         # Where each step must lower the loss by its due (Wolfe), one small decrease means the end;
         # elsewhere only a window of them does.
@@ -66,8 +70,8 @@ class _Run:
         self.iteration = past[-1] if past else 0
         self.first_iteration = self.iteration
         self.seconds = self.history["seconds"][-1] if past else 0.0
-        self.began = perf_counter()
-        self.told_to_stop = False
+        self.began, self.start_seconds = perf_counter(), 0.0
+        self.told_to_stop, self.scored = False, False
         # Losses that can be compared with each other, and their running minimum.
         self.losses, self.lowest = [state.value], [state.value]
         self.best = _Best(state.theta, state.value, -math.inf)
@@ -100,9 +104,10 @@ class _Run:
         if self.monitor is not None:
             self._compare(self.state, float(self.monitor(self.state.theta)))
 
-    def commit(self, state: Any, count: bool = True) -> None:
+    def commit(self, state: Any, sampling: Sampling | None, count: bool = True) -> None:
         """Record the place ``state`` stands at; afterwards, never before, it is the run's."""
-        score = math.nan if self.monitor is None else float(self.monitor(state.theta))
+        scored = self.monitor is not None and (self.iteration + count) % self.monitor_every == 0
+        score = float(self.monitor(state.theta)) if self.monitor and scored else math.nan
         self.iteration += count
         grad_norm = _max_norm(state.grad)
         seconds = self.seconds + perf_counter() - self.began
@@ -113,11 +118,28 @@ class _Run:
             self.losses.append(state.value)
             self.lowest.append(min(self.lowest[-1], state.value))
         self._compare(state, score)
-        self.state = state
+        self.state, self.sampling, self.scored = state, sampling, scored
         if self.on_iteration is not None:
             row = (self.iteration, state.theta, state.value, grad_norm, score, seconds)
-            info = Iteration(*row, self.history, state)
+            info = Iteration(*row, self.history, state, sampling)
             self.told_to_stop = bool(self.on_iteration(info))
+
+    def score_last(self) -> None:
+        """Score the last row of the history, where its turn had not come."""
+        if self.monitor is None or self.scored or self.iteration == self.first_iteration:
+            return
+        score = float(self.monitor(self.state.theta))
+        self.history["validation_score"][-1] = score
+        self._compare(self.state, score)
+
+    def out_of_time(self, max_seconds: float | None) -> bool:
+        """Whether a step as long as the mean of those so far would pass the budget."""
+        if max_seconds is None:
+            return False
+        passed, n_steps = perf_counter() - self.began, self.iteration - self.first_iteration
+        # before the first step, the evaluation at the start stands for one
+        step = (passed - self.start_seconds) / n_steps if n_steps else passed
+        return passed + step > max_seconds
 
     def _compare(self, state: Any, score: float) -> None:
         """Keep the parameters of ``state`` if they are the best so far."""
@@ -146,7 +168,8 @@ class _Run:
             return reason
         if self.fixed and self._is_flat():
             return "loss"
-        if self.monitor is not None and self.iteration - self.top_iteration >= self.patience:
+        waited = self.iteration - self.top_iteration
+        if self.scored and waited >= self.patience * self.monitor_every:
             return "early_stopping"
         return "callback" if self.told_to_stop else None
 
@@ -176,6 +199,7 @@ class _Run:
             reason=reason,
             state=self.state,
             history=history,
+            sampling=self.sampling,
         )
 
 
@@ -185,13 +209,16 @@ def minimise(
     solver: Solver,
     *,
     sampler: Sampler | None = None,
-    n_rows: int | None = None,
+    source: Source | None = None,
     max_iter: int = 200,
     tol: float = 1e-5,
     state: Any = None,
     history: dict[str, list] | None = None,
+    sampling: Sampling | None = None,
     monitor: Callable[[Array], float] | None = None,
+    monitor_every: int = 1,
     n_iter_no_change: int = 10,
+    max_seconds: float | None = None,
     on_iteration: Callable[[Iteration], Any] | None = None,
     random_state: int | np.random.RandomState | None = None,
 ) -> Result:
@@ -209,8 +236,8 @@ def minimise(
         A part with ``init`` and ``step``.
     sampler : Sampler or None
         Source of the batches.  None: all rows, always.
-    n_rows : int or None
-        Number of rows, which a sampler needs.
+    source : Source or None
+        The rows learnt from, which a sampler needs: how many, of which classes, and where.
     max_iter : int
         The most iterations of this call.
     tol : float
@@ -219,10 +246,19 @@ def minimise(
         ``Result.state`` of a run to take up.
     history : dict of lists or None
         ``Result.history`` to continue (a copy is): its iteration numbers, seconds and evaluations.
+    sampling : Sampling or None
+        ``Result.sampling`` of a run to take up, with the same sampler: its place among the
+        batches.  None: a new draw.
     monitor : callable or None
         ``score = monitor(theta)``, higher is better, on rows held out.
+    monitor_every : int
+        Ask the monitor at the start and every so many iterations, and once more where the run
+        ends; the scores of the others are NaN.
     n_iter_no_change : int
-        Patience: iterations without a better score, or without a lower loss.
+        Patience: scores without a better one, or iterations without a lower loss.
+    max_seconds : float or None
+        Time for this call: no step is begun that would, if it took as long as the mean of those
+        before it, end later.
     on_iteration : callable or None
         Called with an :class:`Iteration` after each row of the history (the start, iteration 0,
         among them); a true answer stops the run.
@@ -244,32 +280,32 @@ def minimise(
           :math:`\sqrt{\text{tol}}\cdot\max(\ldots)` above the lowest;
         - "stalled": the solver finds no lower point; counts as converged only where
           :math:`\max|\nabla f| \le \sqrt{\text{tol}}`;
-        - "early_stopping": no better score for ``n_iter_no_change`` iterations;
-        - "callback", "interrupted" (Ctrl-C), "max_iter", "non_finite" (a step came to a loss or
-          gradient that is not finite, and is left out): not converged.
+        - "early_stopping": the last ``n_iter_no_change`` scores were no better than the best;
+        - "callback", "interrupted" (Ctrl-C), "max_iter", "time_budget", "non_finite" (a step came
+          to a loss or gradient that is not finite, and is left out): not converged.
 
-        The first three apply to a fixed batch only.
+        The first three apply to a fixed batch only.  ``sampling`` is the place among the batches.
 
     Raises
     ------
     ValueError
         If the loss or its gradient is not finite at the start, if the solver cannot work with
-        changing batches and the sampler changes them, or if theta or n_rows is missing.
+        changing batches and the sampler changes them, or if theta or source is missing.
     KeyboardInterrupt
         Only in the very first evaluation, when there is nothing to keep yet.
     """
-    batches = _batches(solver, sampler, n_rows, random_state)
     began, resumed = perf_counter(), state is not None
+    stream = Stream(solver, sampler, source, random_state, sampling)
     if not resumed:
         if theta is None:
             raise ValueError("theta must be an array where no state is given. Got None instead.")
-        state = solver.init(fun, theta, next(batches))
+        state = solver.init(fun, theta, stream.next(theta))
         if history is not None and history["n_evaluations"]:
             before = history["n_evaluations"][-1]
             state = state._replace(n_evaluations=before + state.n_evaluations)
     _check_start(state)
-    fixed = sampler is None or sampler.fixed
-    run = _Run(solver, state, history, fixed, tol, monitor, n_iter_no_change, on_iteration)
+    options = (tol, monitor, monitor_every, n_iter_no_change, on_iteration)
+    run = _Run(solver, state, history, stream, *options)
     run.began = began  # the first evaluation counts
     reason = None
     try:
@@ -278,17 +314,22 @@ def minimise(
         elif history is not None:
             run.score_start()
         else:
-            run.commit(state, count=False)
+            run.commit(state, stream.at, count=False)
         reason = run.at_rest() or ("callback" if run.told_to_stop else None)
+        run.start_seconds = perf_counter() - began
         for _ in range(max_iter):
+            if reason is None and run.out_of_time(max_seconds):
+                reason = "time_budget"
             if reason is not None:
                 break
-            _, state = solver.step(fun, run.state.theta, run.state, next(batches))
+            theta = run.state.theta
+            _, state = solver.step(fun, theta, run.state, stream.next(theta))
             if not is_finite(state.value, state.grad):
                 reason = "non_finite"
                 break
-            run.commit(state)
+            run.commit(state, stream.at)
             reason = run.verdict()
+        run.score_last()
     except KeyboardInterrupt:
         reason = "interrupted"
     return run.result(reason or "max_iter")
@@ -327,27 +368,6 @@ def refresh(solver: Solver, fun: Fun, theta: Array, state: Any, batch: Batch | N
         n_evaluations=state.n_evaluations + 1,
         stalled=not grad.any(),
     )
-
-
-def _batches(
-    solver: Solver,
-    sampler: Sampler | None,
-    n_rows: int | None,
-    random_state: int | np.random.RandomState | None,
-) -> Iterator[Batch]:
-    if sampler is None:
-        return repeat(Batch())
-    if solver.needs_fixed_batch and not sampler.fixed:
-        raise ValueError(
-            f"The solver {type(solver).__name__} needs the same batch at every step, and the "
-            f"sampler {type(sampler).__name__} changes it. Use Adam or Momentum with it, or the "
-            "sampler Full."
-        )
-    if n_rows is None:
-        raise ValueError("n_rows must be an int where a sampler is given. Got None instead.")
-    if not isinstance(random_state, np.random.RandomState):
-        random_state = np.random.RandomState(random_state)
-    return iter(sampler.batches(n_rows, random_state))
 
 
 def _check_start(state: Any) -> None:

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from vicinal._types import Array, Batch, Fun
-from vicinal.solvers._line_search import Trial, check, dot, evaluate, first_rate, wolfe_search
+from vicinal._validation import check_part
+from vicinal.solvers._line_search import Trial, dot, evaluate, first_rate, wolfe_search
 
 __all__ = ["LBFGS", "CGState", "ConjugateGradient", "LBFGSState"]
 
@@ -22,9 +23,9 @@ _FIRST_MOVE = 0.1
 
 
 def _check_search(solver: LBFGS | ConjugateGradient) -> None:
-    check(solver, "c_1", high=1.0)
-    check(solver, "c_2", low=solver.c_1, high=1.0)
-    check(solver, "max_line_search", low=1, kind=int, closed=True)
+    check_part(solver, "c_1", high=1.0)
+    check_part(solver, "c_2", low=solver.c_1, high=1.0)
+    check_part(solver, "max_line_search", low=1, kind=int, closed=True)
 
 
 def _search(
@@ -105,7 +106,7 @@ class LBFGS:
     sufficient_decrease: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check(self, "memory", low=1, kind=int, closed=True)
+        check_part(self, "memory", low=1, kind=int, closed=True)
         _check_search(self)
 
     def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> LBFGSState:

@@ -1,0 +1,64 @@
+"""Which rows each evaluation sees: samplers deal out :class:`~vicinal._types.Batch`, in passes.
+
+A sampler is a small frozen dataclass with a flag ``fixed`` (all its batches are the same one) and
+``dealer(source, random_state)``, called once a run, which gives ``deal(theta, random_state)``: the
+batches of one pass that begins at ``theta``.  Solvers with a line search accept fixed samplers
+only.
+
+>>> import numpy as np
+>>> from vicinal._types import Source
+>>> from vicinal.samplers import StochasticQueries
+>>> deal = StochasticQueries(size=3).dealer(Source(n_rows=8), np.random.RandomState(0))
+>>> [len(batch.queries) for batch in deal(np.zeros(2), np.random.RandomState(1))]
+[3, 3, 2]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vicinal._types import Sampler
+from vicinal.samplers.parts import Full, MiniBatches, StochasticQueries, Subsample
+
+__all__ = ["Full", "MiniBatches", "StochasticQueries", "Subsample", "resolve"]
+
+_BY_NAME: dict[str, type[Any]] = {
+    "full": Full,
+    "subsample": Subsample,
+    "mini_batches": MiniBatches,
+    "stochastic": StochasticQueries,
+}
+
+
+def resolve(sampling: str | Sampler, owner: str = "NCA") -> Sampler:
+    """Turn a sampler's name into the part with its default parameters; pass a part through.
+
+    Parameters
+    ----------
+    sampling : str or Sampler
+        One of "full", "subsample", "mini_batches", "stochastic", or an object with ``dealer``,
+        such as ``StochasticQueries(size=50)``.
+    owner : str
+        The estimator named in the error message.
+
+    Returns
+    -------
+    Sampler
+
+    Raises
+    ------
+    ValueError
+        If ``sampling`` is an unknown name.
+    TypeError
+        If ``sampling`` is neither a name nor a part (a class is not a part: call it).
+    """
+    if isinstance(sampling, str) and sampling in _BY_NAME:
+        return _BY_NAME[sampling]()
+    # A class has the attributes of its instances, so isinstance alone would let Full through.
+    if isinstance(sampling, Sampler) and not isinstance(sampling, type):
+        return sampling
+    message = (
+        f"The 'sampling' parameter of {owner} must be a str among {sorted(_BY_NAME)} or a sampler "
+        f"such as StochasticQueries(size=500). Got {sampling!r} instead."
+    )
+    raise ValueError(message) if isinstance(sampling, str) else TypeError(message)

@@ -1,0 +1,235 @@
+"""The samplers: all rows, some of them, batches of rows, batches of queries.
+
+References
+----------
+[Oneata2011] §4.1 (sub-sampling), §4.2 (mini-batches), §4.3 (stochastic learning).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from vicinal._types import Array, Batch, Dealer, Source
+from vicinal._validation import check_option, check_part, warn
+from vicinal.samplers import _clusters
+
+__all__ = ["Full", "MiniBatches", "StochasticQueries", "Subsample"]
+
+
+@dataclass(frozen=True)
+class Full:
+    """Every row is embedded and every row is a query, at every step: the exact objective."""
+
+    fixed: ClassVar[bool] = True
+
+    def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
+        """Deal ``Batch()`` for ever; nothing is drawn."""
+        return lambda theta, random_state: [Batch()]
+
+
+@dataclass(frozen=True)
+class Subsample:
+    """One random subset of the rows, against itself, for the whole run ([Oneata2011] §4.1).
+
+    The rows are drawn class by class in proportion, at least two of every class that has two, so
+    that no class is left without a pair.  A subset is thinner than the whole: the map learnt from
+    it has too small a scale for all rows, and wants it searched again afterwards.
+
+    Parameters
+    ----------
+    size : int or float
+        Rows in the subset; a float in (0, 1] is a share of all rows.  More rows than there are:
+        all of them, with a warning.  Fewer than two for each class: an error.
+    """
+
+    size: int | float = 3000
+
+    fixed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        size = self.size
+        if isinstance(size, float | np.floating):
+            ok = 0.0 < size <= 1.0
+        else:
+            ok = isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 2
+        if not ok:
+            raise ValueError(
+                "The 'size' parameter of Subsample must be an int in [2, inf) or a float in "
+                f"(0, 1]. Got {size!r} instead."
+            )
+
+    def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
+        """Draw the subset; every pass is that one batch."""
+        if source.codes is None:
+            raise ValueError("The sampler Subsample needs the class codes of the rows. Got None.")
+        size = self.size
+        if isinstance(size, float | np.floating):
+            size = round(size * source.n_rows)
+        n_classes = len(np.unique(source.codes))
+        if size < min(2 * n_classes, source.n_rows):
+            raise ValueError(
+                f"The 'size' parameter of Subsample must leave two rows for each of the "
+                f"{n_classes} classes, {2 * n_classes} in all. Got {self.size!r}, {size} rows, "
+                "instead."
+            )
+        if not _is_part(self, int(size), source.n_rows):
+            return lambda theta, random_state: [Batch()]
+        rows = _stratified(source.codes, int(size), random_state)
+        return lambda theta, random_state: [Batch(rows=rows)]
+
+
+@dataclass(frozen=True)
+class MiniBatches:
+    """Batches of rows against themselves, each row in one batch a pass ([Oneata2011] alg. 4.1).
+
+    A step costs the square of ``size`` pairs.  Random batches are thinner than the whole and
+    learn too small a scale; clusters keep the density of the data.
+
+    Parameters
+    ----------
+    size : int
+        The most rows in a batch.  More than there are: all rows at every step, with a warning.
+        Fewer than there are classes: an error.
+    clusters : {"rpc", "fpc", "random"}
+        How a pass is dealt out:
+
+        - "rpc": recursive projection clusters, alg. 4.3: halves at the median along the line
+          through two random rows, until none has more than ``size`` rows;
+        - "fpc": farthest point clusters, alg. 4.2 ([Gonzalez1985]), with ``ceil(n / size)``
+          centres.  A cluster of fewer than ``size / 10`` rows, or without two rows of one class,
+          joins the cluster of the nearest centre; one of more than ``size`` rows is split as by
+          "rpc";
+        - "random": random groups of nearly equal size.
+
+        The batches of a pass come in random order.
+    space : {"embedded", "input"}
+        Where the clusters are: in the projections, anew at the beginning of every pass, or in the
+        scaled input, once.  Without effect on random batches.
+
+    Notes
+    -----
+    A row may be in a batch without another member of its class.  As a query it is then left out
+    of the log objective and counts as wrong in the accuracy objective; it is a reference of the
+    other rows all the same.
+    """
+
+    size: int = 2000
+    clusters: str = "rpc"
+    space: str = "embedded"
+
+    fixed: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_part(self, "size", low=2, kind=int, closed=True)
+        check_option(self, "clusters", ("rpc", "fpc", "random"))
+        check_option(self, "space", ("embedded", "input"))
+
+    def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
+        """Check the size, and cluster now if that is done once."""
+        n_classes = 0 if source.codes is None else len(np.unique(source.codes))
+        if self.size < n_classes:
+            raise ValueError(
+                "The 'size' parameter of MiniBatches must be at least the number of classes, "
+                f"{n_classes}. Got {self.size} instead."
+            )
+        if not _is_part(self, self.size, source.n_rows):
+            return lambda theta, random_state: [Batch()]
+        if self.clusters == "random":
+            return lambda theta, rng: [
+                Batch(rows=rows) for rows in _groups(source.n_rows, self.size, rng)
+            ]
+        if self.space == "input":
+            cloud = _clusters.Rows(source.n_rows, self._needed(source.points))
+            return _shuffled(self._split(cloud, source, random_state))
+        embed = self._needed(source.embed)
+
+        def deal(theta: Array, rng: np.random.RandomState) -> list[Batch]:
+            groups = self._split(_clusters.Points(embed(theta)), source, rng)
+            return _shuffled(groups)(theta, rng)
+
+        return deal
+
+    def _needed(self, points: Callable[[Array], Any] | None) -> Callable[[Array], Any]:
+        if points is None:
+            raise ValueError(
+                f"The sampler MiniBatches with space={self.space!r} needs the points to cluster. "
+                "Got None."
+            )
+        return points
+
+    def _split(
+        self, cloud: _clusters.Cloud, source: Source, rng: np.random.RandomState
+    ) -> list[Array]:
+        if self.clusters == "fpc":
+            return _clusters.farthest_point(cloud, self.size, rng, source.codes)
+        return _clusters.recursive_projection(cloud, np.arange(len(cloud)), self.size, rng)
+
+
+@dataclass(frozen=True)
+class StochasticQueries:
+    """A few rows as queries against all rows, each row a query once a pass ([Oneata2011] §4.3).
+
+    A pass shuffles the rows and deals them out in groups (alg. 4.4) whose sizes differ by one at
+    most.  The gradient of a group is an unbiased estimate of that of all rows, eq. (4.4): the mean
+    over a pass, weighted by the sizes of its groups, is the gradient of all rows.
+
+    Parameters
+    ----------
+    size : int
+        The most queries in a batch.  More than there are rows: all rows at every step, with a
+        warning.
+    """
+
+    size: int = 500
+
+    fixed: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_part(self, "size", low=1, kind=int, closed=True)
+
+    def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
+        """Check the size; every pass is shuffled anew."""
+        if not _is_part(self, self.size, source.n_rows):
+            return lambda theta, random_state: [Batch()]
+        return lambda theta, rng: [
+            Batch(queries=rows) for rows in _groups(source.n_rows, self.size, rng)
+        ]
+
+
+def _is_part(sampler: Any, size: int, n_rows: int) -> bool:
+    """Whether a batch leaves rows out; warn where it should be larger than the whole."""
+    if size > n_rows:
+        warn(
+            f"The 'size' parameter of {type(sampler).__name__} is {size}, but there are {n_rows} "
+            "rows to learn from: every batch is all of them."
+        )
+    return size < n_rows
+
+
+def _groups(n_rows: int, size: int, rng: np.random.RandomState) -> list[Array]:
+    """All rows in random groups of nearly equal size, at most ``size``; each in rising order."""
+    groups = np.array_split(rng.permutation(n_rows), -(-n_rows // size))
+    return [np.sort(group) for group in groups]
+
+
+def _shuffled(groups: list[Array]) -> Dealer:
+    return lambda theta, rng: [Batch(rows=groups[i]) for i in rng.permutation(len(groups))]
+
+
+def _stratified(codes: Array, size: int, rng: np.random.RandomState) -> Array:
+    """Rows drawn without replacement, class by class in proportion, in rising order."""
+    _, codes, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    share = counts * (size / len(codes))
+    least = np.minimum(counts, 2)
+    quota = np.maximum(np.floor(share).astype(int), least)
+    while quota.sum() < size:  # the largest remainders first
+        quota[np.argmax(np.where(quota < counts, share - quota, -np.inf))] += 1
+    while quota.sum() > size:  # what small classes were given in excess, from those above share
+        quota[np.argmax(np.where(quota > least, quota - share, -np.inf))] -= 1
+    members = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
+    chosen = [rng.permutation(rows)[:n] for rows, n in zip(members, quota, strict=True)]
+    return np.sort(np.concatenate(chosen))
