@@ -70,13 +70,14 @@ class Problem:
         # [Oneata2011] eqs (3.23), (3.27), on the mean and in the space the solver sees
         return float(value) + self._penalty(theta), pull(dZ) + 2.0 * self.alpha * theta
 
-    def value(self, theta: Array) -> float:
-        """The loss alone, at less than half the cost."""
+    def value(self, theta: Array, queries: Array | None = None) -> float:
+        """The loss alone, at less than half the cost: of some rows, or of all learnt from."""
         Z = self.embed(theta)
         if not _in_range(Z):
             return np.inf
+        queries = self.train if queries is None else queries
         value, _ = self.objective(
-            Z, self.targets, queries=self.train, references=self.train, gradient=False
+            Z, self.targets, queries=queries, references=self.train, gradient=False
         )
         return float(value) + self._penalty(theta)
 

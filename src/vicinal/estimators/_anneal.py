@@ -17,7 +17,7 @@ __all__ = ["descend"]
 
 def descend(
     problem: Problem,
-    tell: Callable[[Problem, solvers.Iteration], bool],
+    tell: Callable[[solvers.Iteration, Problem], bool],
     A: Array,
     schedule: Array,
     n_iter: int,
@@ -47,9 +47,15 @@ def descend(
             state=state,
             max_iter=n_iter,
             tol=0.0,
-            on_iteration=partial(tell, fun),
+            on_iteration=partial(_tell, tell, fun),
         )
         if result.reason in ("interrupted", "callback"):
             raise KeyboardInterrupt(result.reason)
         theta, state = result.theta, result.state
     return theta.reshape(A.shape)
+
+
+def _tell(
+    tell: Callable[[solvers.Iteration, Problem], bool], at: Problem, info: solvers.Iteration
+) -> bool:
+    return tell(info, at)

@@ -11,13 +11,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import maps
-from vicinal._callback_support import IterationReporter
 from vicinal._types import Array
 from vicinal._validation import warn
+from vicinal.estimators._learning import Learning
 from vicinal.estimators._parts import Parts, leaves_open
 from vicinal.estimators._rules import NeighbourRules
 from vicinal.estimators._search import ALPHAS, Search, Stopped, Trial, cross_validation, ranks
-from vicinal.estimators._start import first_theta
 from vicinal.initialise import Annealing
 from vicinal.problem import Problem
 
@@ -25,7 +24,7 @@ __all__ = ["DEFAULT_ALPHA", "Choice", "choose", "forget_search"]
 
 DEFAULT_ALPHA = 3e-3  # where a search has nothing to say
 #: parameters that decide how long a descent goes on and how much is said of it
-_OF_NO_WEIGHT = ("max_iter", "tol", "n_iter_no_change", "verbose")
+_OF_NO_WEIGHT = ("max_iter", "tol", "n_iter_no_change", "time_budget", "verbose")
 
 
 class Choice(NamedTuple):
@@ -41,9 +40,7 @@ class Choice(NamedTuple):
     theta: Array | None
 
 
-def choose(
-    owner: Any, problem: Problem, parts: Parts, rng: Any, report: IterationReporter
-) -> Choice:
+def choose(owner: Any, problem: Problem, parts: Parts, learning: Learning) -> Choice:
     """Settle what "auto" leaves open, by cross-validation on the rows to learn from."""
     question = _question(owner, problem)
     last = getattr(owner, "_choice", None)
@@ -52,7 +49,7 @@ def choose(
     forget_search(owner)
     owner._memory = None  # of a fit with other values
     # a copy: the fit to come draws what a fit without a search would
-    search = _search(owner, problem, parts, copy.deepcopy(rng), report)
+    search = _search(owner, problem, parts, learning.with_rng(copy.deepcopy(learning.rng)))
     d, alpha = parts.d, float(problem.alpha)
     chosen: Trial | None = None
     searched = []
@@ -108,25 +105,30 @@ def _largest(parts: Parts, n_features: int) -> int:
     return parts.d
 
 
-def _search(
-    owner: Any, problem: Problem, parts: Parts, rng: Any, report: IterationReporter
-) -> Search:
+def _search(owner: Any, problem: Problem, parts: Parts, learning: Learning) -> Search:
     def learn(fold: Problem, theta: Array | None) -> tuple[Array, float]:
         with _quiet():
+            d = getattr(fold.mapping, "n_components", parts.d)
+            here = parts._replace(d=d, mapping=fold.mapping)
             if theta is None:
-                d = getattr(fold.mapping, "n_components", parts.d)
-                here = parts._replace(d=d, mapping=fold.mapping)
-                theta = first_theta(owner, here, fold, rng, report, searching=True)
+                theta = learning.start(fold, here, searching=True)
             # the fold judges the end of the descent, not each step of it
             fold = fold.replace(held_out=None)
-            result, _ = owner._descend(fold, parts.solver, report, theta, searching=True)
-        if result.reason in ("callback", "interrupted"):
+            result, _ = learning.descend(fold, here, theta, searching=True)
+        if result.reason in ("callback", "interrupted", "time_budget"):
             raise Stopped(result.reason)
         return result.theta, result.value
 
     def score(fold: Problem, theta: Array) -> float:
         Z, labels = fold.embed(theta), fold.targets
-        rules = NeighbourRules(Z[fold.train], labels.take(fold.train), owner.n_neighbors)
+        options = fold.objective.keywords
+        rules = NeighbourRules(
+            Z[fold.train],
+            labels.take(fold.train),
+            owner.n_neighbors,
+            kernel=options["kernel"],
+            background=options.get("background"),
+        )
         with _quiet():
             best = rules.probabilities(Z[fold.held_out], owner.rule).argmax(axis=1)
         judges = labels.take(fold.held_out)
@@ -137,7 +139,7 @@ def _search(
             values = ", ".join(f"{name}={value:g}" for name, value in trial.parameters.items())
             print(f"[{type(owner).__name__}] {values}: held-out accuracy {trial.mean:.4f}")
 
-    folds = cross_validation(problem, owner.cv, rng, type(owner).__name__)
+    folds = cross_validation(problem, owner.cv, learning.rng, type(owner).__name__)
     mass = np.bincount(problem.targets.codes, problem.targets.sample_weight)
     return Search(folds, learn, score, tell, chance=mass.max() / mass.sum())
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from vicinal import initialise, maps, solvers
-from vicinal._types import Map, Solver
+from vicinal import densities, initialise, maps
+from vicinal._types import Map
 from vicinal._validation import check_number, warn
+from vicinal.estimators._cost import Size
+from vicinal.estimators._plan import Plan, make_plan
 
-__all__ = ["Parts", "leaves_open", "resolve_parts"]
+__all__ = ["SINGLE_FROM", "Parts", "leaves_open", "resolve_parts"]
 
 _DEFAULT_COMPONENTS = 32
+SINGLE_FROM = 1000  # rows from which travelling in float32 pays for compiling it
 
 
 class Parts(NamedTuple):
-    """The map and its rank, where to start, and how to descend."""
+    """The map and its rank, where to start, and the way down."""
 
     mapping: Map
     d: int
     start: Any
-    solver: Solver
+    plan: Plan
 
 
 def leaves_open(owner: Any, name: str) -> bool:
@@ -28,11 +31,23 @@ def leaves_open(owner: Any, name: str) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def resolve_parts(owner: Any, n_features: int) -> Parts:
-    """What the parameters of an estimator stand for, on this many features."""
+def resolve_parts(owner: Any, n: int, n_features: int, sparse: bool) -> Parts:
+    """What the parameters of an estimator stand for, on data of this size."""
+    name = type(owner).__name__
+    start = initialise.resolve(owner.init, name)
+    mapping, d = _mapping(owner, n_features, start)
+    widest = d
+    if isinstance(start, initialise.Annealing):
+        widest = max(d, start.n_rows(d, n_features))
+    size = Size(n, n_features, widest, 4 if n >= SINGLE_FROM else 8, not sparse)
+    plan = make_plan(owner, densities.resolve(owner.kernel, name), size)
+    return Parts(mapping, d, start, plan)
+
+
+def _mapping(owner: Any, n_features: int, start: Any) -> tuple[Map, int]:
+    """The map and its rank (the largest to be tried, where that is "auto")."""
     name = type(owner).__name__
     mapping = maps.resolve(owner.mapping, n_features, name)
-    start, solver = initialise.resolve(owner.init, name), solvers.resolve(owner.solver, name)
     if isinstance(mapping, maps.Diagonal):
         check_number(owner, "n_components", 1, integer=True, or_else=(None,))
         if owner.n_components not in (None, n_features):
@@ -40,7 +55,7 @@ def resolve_parts(owner: Any, n_features: int) -> Parts:
                 f"n_components={owner.n_components} has no effect on a diagonal map: it has "
                 f"one component for each of the {n_features} features."
             )
-        return Parts(mapping, n_features, start, solver)
+        return mapping, n_features
     by_name = isinstance(owner.mapping, str)
     others = (None, "auto") if by_name else (None,)
     check_number(owner, "n_components", 1, n_features, integer=True, or_else=others)
@@ -53,11 +68,11 @@ def resolve_parts(owner: Any, n_features: int) -> Parts:
         d = min(n_features, _DEFAULT_COMPONENTS)
         if owner.n_components is not None and not leaves_open(owner, "n_components"):
             d = int(owner.n_components)
-        return Parts(maps.resolve(owner.mapping, d, name), d, start, solver)
+        return maps.resolve(owner.mapping, d, name), d
     d = getattr(mapping, "n_components", owner.n_components or n_features)
     if d > n_features or owner.n_components not in (None, d):
         raise ValueError(
             f"The 'mapping' parameter of {name} must have n_components="
             f"{owner.n_components or f'1..{n_features}'}. Got {mapping!r} instead."
         )
-    return Parts(mapping, d, start, solver)
+    return mapping, d

@@ -40,9 +40,7 @@ class Reservoir:
         X = X if self.X is None else _stack(self.X, X)
         return X, np.append(self.codes, codes), np.append(self.weight, weight)
 
-    def add(
-        self, X: Any, codes: Array, weight: Array, random_state: np.random.RandomState
-    ) -> None:
+    def add(self, X: Any, codes: Array, weight: Array, random_state: np.random.RandomState) -> None:
         """Let rows in, and the rows out whose place they take."""
         X, codes, weight = self.with_rows(X, codes, weight)
         draws = np.append(self._draws, random_state.uniform(size=len(codes) - len(self)))

@@ -13,6 +13,7 @@ from sklearn.utils import gen_batches
 
 from vicinal._types import Array
 from vicinal._validation import warn
+from vicinal.densities import Kernel
 from vicinal.objectives.nca import nca_effective_n_neighbors, nca_posterior
 from vicinal.targets import Labels
 
@@ -33,10 +34,22 @@ class NeighbourRules:
         Their classes, weights and priors.
     n_neighbors : int, "auto" or "local"
         k of the vote; "auto" chooses it by leave-one-out, "local" for each query.
+    kernel : Kernel
+        Of the stochastic neighbours.
+    background : array of shape (n_classes,) or None, default=None
+        Weights of the classes' background distributions.
     """
 
-    def __init__(self, Z: Array, labels: Labels, n_neighbors: int | str) -> None:
+    def __init__(
+        self,
+        Z: Array,
+        labels: Labels,
+        n_neighbors: int | str,
+        kernel: Kernel,
+        background: Array | None = None,
+    ) -> None:
         self.Z, self.labels, self.asked = Z, labels, n_neighbors
+        self.kernel, self.background = kernel, background
 
     def ask(self, n_neighbors: int | str) -> None:
         """Vote by another k from now on."""
@@ -68,7 +81,7 @@ class NeighbourRules:
     @cached_property
     def effective_n_neighbors(self) -> Array:
         """How many others each training row consults, [Goldberger2005] section 2."""
-        return nca_effective_n_neighbors(self.Z, self.labels.sample_weight)
+        return nca_effective_n_neighbors(self.Z, self.labels.sample_weight, kernel=self.kernel)
 
     def local_n_neighbors(self, Z: Array) -> Array:
         """The k of each query: how many training rows it consults, [Goldberger2005] section 6."""
@@ -76,7 +89,9 @@ class NeighbourRules:
         effective = self._in_chunks(
             Z,
             16 * Z.shape[1] + 200,
-            lambda part: nca_effective_n_neighbors(self.Z, weight, Z_query=part),
+            lambda part: nca_effective_n_neighbors(
+                self.Z, weight, Z_query=part, kernel=self.kernel
+            ),
         )
         return _whole(effective, len(self.Z))
 
@@ -88,7 +103,11 @@ class NeighbourRules:
         """Class probabilities by the stochastic neighbours, [Oneata2011] eq. (3.25)."""
         n_classes = len(self.labels.classes)
         return self._in_chunks(
-            Z, 24 * n_classes, lambda part: nca_posterior(part, self.Z, self.labels)
+            Z,
+            24 * n_classes,
+            lambda part: nca_posterior(
+                part, self.Z, self.labels, kernel=self.kernel, background=self.background
+            ),
         )
 
     def votes(self, Z: Array) -> Array:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from vicinal import initialise, maps
-from vicinal._callback_support import IterationReporter
 from vicinal._types import Array, Map
 from vicinal.estimators._anneal import descend
 from vicinal.estimators._parts import Parts
+from vicinal.estimators._rounds import frozen
 from vicinal.problem import Problem
 from vicinal.solvers import Iteration
 
@@ -25,10 +26,13 @@ def first_theta(
     parts: Parts,
     problem: Problem,
     rng: Any,
-    report: IterationReporter,
+    tell: Callable[[Iteration, Problem], bool],
     searching: bool = False,
 ) -> Array:
-    """The first theta: of a scale chosen on a sample, unless the user gave the map."""
+    """The first theta: of a scale chosen on a sample, unless the user gave the map.
+
+    ``tell`` hears of the iterations that an annealed start makes.
+    """
     X, labels, mapping, start = problem.X, problem.targets, problem.mapping, parts.start
     if isinstance(start, initialise.Auto) and isinstance(mapping, maps.Diagonal):
         start = initialise.Identity()  # weights of columns have nothing to rotate
@@ -38,7 +42,7 @@ def first_theta(
         learnt_from[problem.train] = 1.0 if weight is None else weight[problem.train]
         weight = learnt_from
     if isinstance(start, initialise.Annealing):
-        return _anneal(owner, start, parts, problem, rng, weight, report, searching)
+        return _anneal(owner, start, parts, problem, rng, weight, tell, searching)
     A = start(X, labels.codes, parts.d, rng, weight)
     if isinstance(start, initialise.Given):
         return mapping.theta(_check_given(owner, unscaled(A, X.scale), mapping))
@@ -49,6 +53,7 @@ def first_theta(
     sample = problem.replace(
         X=X.take(rows), targets=labels.take(rows), train=None, objective=owner._scale_objective()
     )
+    sample = frozen(parts.plan._replace(pairs=None), sample)
     base = initialise.base_scale(sample.embed(theta), rng)
     return theta * initialise.scale_start(theta, sample.value, base)
 
@@ -60,7 +65,7 @@ def _anneal(
     problem: Problem,
     rng: Any,
     weight: Array | None,
-    report: IterationReporter,
+    tell: Callable[[Iteration, Problem], bool],
     searching: bool,
 ) -> Array:
     """The first theta, of a map with more rows whose least ones are faded out."""
@@ -72,12 +77,8 @@ def _anneal(
         )
     k = start.n_rows(parts.d, problem.X.shape[1])
     inner = initialise.resolve(start.init, type(start).__name__)
-    wide = Parts(maps.Linear(k), k, inner, parts.solver)
-    theta = first_theta(owner, wide, problem.replace(mapping=wide.mapping), rng, report)
-
-    def tell(at: Problem, info: Iteration) -> bool:
-        # like a search, annealing has losses that are not those of the fit
-        return owner._tell(info, report, at, single=False, searching=True)
+    wide = Parts(maps.Linear(k), k, inner, parts.plan)
+    theta = first_theta(owner, wide, problem.replace(mapping=wide.mapping), rng, tell)
 
     def removed(A: Array) -> None:
         loss = problem.replace(mapping=maps.Linear(len(A))).value(A.ravel())

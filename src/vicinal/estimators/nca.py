@@ -168,8 +168,11 @@ class NCA(NeighbourMetric):
         *,
         mapping: Any = "linear",
         objective: str = "log",
+        kernel: Any = "gaussian",
         init: Any = "auto",
-        solver: Any = "lbfgs",
+        solver: Any = "auto",
+        sampling: Any = "auto",
+        pairs: Any = "auto",
         alpha: float | str = 3e-3,
         scaling: str | None = "standard",
         priors: Any = None,
@@ -179,8 +182,10 @@ class NCA(NeighbourMetric):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         cv: Any = 5,
-        max_iter: int = 200,
+        max_iter: int | str = "auto",
         tol: float = 1e-5,
+        time_budget: float | None = None,
+        reservoir_size: int = 10_000,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
@@ -188,8 +193,11 @@ class NCA(NeighbourMetric):
         self.n_components = n_components
         self.mapping = mapping
         self.objective = objective
+        self.kernel = kernel
         self.init = init
         self.solver = solver
+        self.sampling = sampling
+        self.pairs = pairs
         self.alpha = alpha
         self.scaling = scaling
         self.priors = priors
@@ -201,6 +209,8 @@ class NCA(NeighbourMetric):
         self.cv = cv
         self.max_iter = max_iter
         self.tol = tol
+        self.time_budget = time_budget
+        self.reservoir_size = reservoir_size
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vicinal.initialise.annealing import Annealing
-from vicinal.initialise.scale import base_scale, scale_start
+from vicinal.initialise.scale import base_scale, repair_scale, scale_start
 from vicinal.initialise.scatter import Scatter, scatter
 from vicinal.initialise.starts import (
     LDA,
@@ -33,6 +33,7 @@ __all__ = [
     "Whiten",
     "base_scale",
     "resolve",
+    "repair_scale",
     "scale_start",
     "scatter",
 ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import cdist
 
 from vicinal._types import Array
 
-__all__ = ["base_scale", "scale_start"]
+__all__ = ["base_scale", "repair_scale", "scale_start"]
 
 _SAMPLE = 500
 #: rows closer than this share of the largest coordinate are duplicates up to rounding
@@ -93,3 +94,30 @@ def scale_start(
         if value < least:  # False for nan
             best, least = s, value
     return best
+
+
+def repair_scale(loss: Callable[[float], float], *, most: float = 4.0, tol: float = 0.01) -> float:
+    """The factor, within ``most`` of 1 either way, that a finished map is best multiplied by.
+
+    For a map learnt from few of the rows, among which distances are larger than among all of them
+    ([Oneata2011] section 4.1).  By Brent's method over the logarithm of the factor.
+
+    Parameters
+    ----------
+    loss : callable
+        ``loss(s)`` of the map times s, on all rows or on some queries against all rows.
+    most : float, default=4.0
+        The largest factor; its inverse is the least.
+    tol : float, default=0.01
+        Relative precision of the factor.
+
+    Returns
+    -------
+    float
+        1.0 where nothing is better than the map as it is.
+    """
+    bounds = (-np.log(most), np.log(most))
+    found = minimize_scalar(
+        lambda x: loss(float(np.exp(x))), bounds=bounds, method="bounded", options={"xatol": tol}
+    )
+    return float(np.exp(found.x)) if found.fun < loss(1.0) else 1.0

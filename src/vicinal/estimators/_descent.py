@@ -1,0 +1,288 @@
+"""The way down that a plan describes: exact, on batches, or in rounds over lists of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vicinal import initialise, samplers, solvers
+from vicinal._types import Array, Map, Result, Solver
+from vicinal.estimators._parts import SINGLE_FROM
+from vicinal.estimators._plan import Plan, adam_for
+from vicinal.estimators._rounds import Rounds
+from vicinal.estimators._split import hold_out
+from vicinal.problem import Problem
+
+__all__ = ["Descent", "Memory", "Outcome"]
+
+_REPAIR_QUERIES = 1000  # rows that judge the scale of a map learnt from few
+
+
+class Memory(NamedTuple):
+    """What ``warm_start`` goes on from: the last run, and the space its solver saw."""
+
+    plan: Plan
+    mapping: Map
+    scale: Array
+    solver: Solver
+    single: bool
+    result: Result
+
+    def fits(self, plan: Plan, mapping: Map, scale: Array) -> bool:
+        """Whether a fit goes on where this one stopped."""
+        # how long, and at which cost, does not change where
+        alike = self.plan[:4] == plan[:4] and self.mapping == mapping
+        return alike and np.array_equal(self.scale, scale) and self.steps_left(plan) > 0
+
+    def steps_left(self, plan: Plan) -> int:
+        """Iterations to make: those asked for, or what a schedule that was cut short has left."""
+        last = getattr(getattr(self.solver, "learning_rate", None), "n_steps", None)
+        if plan.solver is not None or last is None:
+            return plan.max_iter
+        return last - self.result.history["iteration"][-1]
+
+
+class Outcome(NamedTuple):
+    """What a descent came to.
+
+    ``problem`` is the one of the last round, over all pairs; ``rounds`` tells of each round what
+    was frozen in it.
+    """
+
+    result: Result
+    memory: Memory
+    problem: Problem
+    rounds: dict[str, list]
+
+
+@dataclass
+class Descent:
+    """Minimises a problem as planned.
+
+    Parameters
+    ----------
+    plan : Plan
+    tol, n_iter_no_change
+        As in the estimator.
+    rng : RandomState
+        Draws batches, lists and samples.
+    tell : callable
+        ``stop = tell(iteration, problem, single, memory=...)`` after each iteration; ``memory`` makes
+        of a `Result` what a later fit goes on from.
+    validation_fraction : float
+        Rows held out to tune a rate by, where none are held out for early stopping.
+    deadline : float or None
+        Of ``time.perf_counter``; no step is begun that would end later.
+    """
+
+    plan: Plan
+    tol: float
+    n_iter_no_change: int
+    rng: np.random.RandomState
+    tell: Callable[..., bool]
+    validation_fraction: float = 0.1
+    deadline: float | None = None
+
+    def __call__(
+        self, problem: Problem, theta: Array | None = None, memory: Memory | None = None
+    ) -> Outcome:
+        """Go down from a map, or on from a memory."""
+        n = len(problem.X) if problem.train is None else len(problem.train)
+        single = n >= SINGLE_FROM if memory is None else memory.single
+        solver = memory.solver if memory is not None else self._solver(problem, theta, single)
+        left = self.plan.max_iter if memory is None else memory.steps_left(self.plan)
+        run = _Run(self, problem, solver, single, left)
+        if memory is not None:
+            run.take_up(memory.result)
+        rounds = Rounds.of(self.plan, self.rng)
+        if rounds is not None:
+            result = run.in_rounds(theta, rounds)
+        elif not self.plan.sampling.fixed:
+            result = run.leg(theta)
+        else:
+            result = run.there_and_back(theta)
+        if isinstance(self.plan.sampling, samplers.MiniBatches | samplers.Subsample):
+            result.theta = result.theta * self._repair(problem, result.theta)
+        if result.reason == "max_iter" and not self.plan.sampling.fixed:
+            # batches differ too much to tell the end by: so many steps were asked for
+            result.converged = True
+        report = {} if rounds is None else rounds.report
+        return Outcome(result, run.memory(result), run.judge, report)
+
+    def seconds_left(self) -> float | None:
+        """Until the deadline, or None where there is none."""
+        return None if self.deadline is None else max(0.0, self.deadline - perf_counter())
+
+    def _solver(self, problem: Problem, theta: Array | None, single: bool) -> Solver:
+        """The solver with its rate settled by the start."""
+        assert theta is not None
+        solver = self.plan.solver
+        if solver is None:
+            return adam_for(problem, theta, self._affordable(problem, theta, single))
+        if isinstance(solver, solvers.SGD) and solver.learning_rate is None:
+            return self._tune(problem, theta, solver)
+        return solver
+
+    def _affordable(self, problem: Problem, theta: Array, single: bool) -> int:
+        """How many steps there is time for: a schedule that is cut short does not arrive."""
+        seconds = self.seconds_left()
+        if seconds is None:
+            return self.plan.max_iter
+        fun = problem.replace(dtype=np.float32) if single else problem
+        deal = self.plan.sampling.dealer(problem.source, np.random.RandomState(0))
+        batch = deal(theta, np.random.RandomState(0))[0]
+        fun(theta, batch)  # compiled, and in the cache
+        began = perf_counter()
+        fun(theta, batch)
+        each = 1.2 * (perf_counter() - began)
+        return int(np.clip((self.seconds_left() or 0.0) / each, 1, self.plan.max_iter))
+
+    def _tune(self, problem: Problem, theta: Array, solver: solvers.SGD) -> Solver:
+        """The thesis' search for t0, on rows held out ([Oneata2011] section 5.3.2)."""
+        if problem.held_out is None:
+            codes = problem.targets.codes
+            train, held_out = hold_out(codes, self.validation_fraction, self.rng)
+            problem = problem.replace(train=train, held_out=held_out)
+        tuned, _ = solvers.tune_t0(
+            problem,
+            theta,
+            solver,
+            sampler=self.plan.sampling,
+            source=problem.source,
+            monitor=problem.validation_score,
+            random_state=self.rng,
+        )
+        return tuned
+
+    def _repair(self, problem: Problem, theta: Array) -> float:
+        """The scale at which all rows, which lie denser, would have the map.
+
+        [Oneata2011] section 4.1: a sub-sample is thinner than the whole.
+        """
+        rows = np.arange(len(problem.X)) if problem.train is None else problem.train
+        if len(rows) > _REPAIR_QUERIES:
+            rows = np.sort(self.rng.permutation(rows)[:_REPAIR_QUERIES])
+        fun = problem.replace(dtype=np.float32) if len(rows) >= SINGLE_FROM else problem
+        return initialise.repair_scale(lambda s: fun.value(s * theta, rows))
+
+
+class _Run:
+    """One descent under way."""
+
+    def __init__(
+        self, descent: Descent, problem: Problem, solver: Solver, single: bool, left: int
+    ) -> None:
+        self.descent, self.problem, self.solver = descent, problem, solver
+        self.single, self.left = single, left
+        self.state: Any = None
+        self.history: dict[str, list] | None = None
+        self.sampling: Any = None
+        self.best: Array | None = None
+        self.judge = problem
+        self.n_iter = 0
+
+    def take_up(self, last: Result) -> None:
+        """Go on where a run has stopped."""
+        self.state = last.state
+        if self.descent.plan.sampling.fixed:
+            fun = self._fun(self.problem)
+            self.state = solvers.refresh(self.solver, fun, last.state.theta, last.state)
+        self.history, self.sampling, self.best = last.history, last.sampling, last.theta
+
+    def _fun(self, problem: Problem) -> Problem:
+        return problem.replace(dtype=np.float32) if self.single else problem
+
+    def leg(
+        self, theta: Array | None, problem: Problem | None = None, most: int | None = None
+    ) -> Result:
+        """A call of the loop: from theta, or from the state where there is one."""
+        plan, descent = self.descent.plan, self.descent
+        problem = self.problem if problem is None else problem
+        fun, judge = self._fun(problem), self._fun(self.judge)
+        full = isinstance(plan.sampling, samplers.Full)
+        result = solvers.minimise(
+            fun,
+            self.best if self.state is not None else theta,
+            self.solver,
+            sampler=None if full else plan.sampling,
+            source=None if full else fun.source,
+            max_iter=self.left if most is None else min(most, self.left),
+            tol=max(descent.tol, 1e-5) if self.single else descent.tol,
+            state=self.state,
+            history=self.history,
+            sampling=self.sampling,
+            monitor=None if problem.held_out is None else judge.validation_score,
+            monitor_every=self._monitor_every(),
+            n_iter_no_change=descent.n_iter_no_change,
+            max_seconds=descent.seconds_left(),
+            on_iteration=partial(self._tell, problem=problem),
+            random_state=descent.rng,
+        )
+        self.n_iter += result.n_iter
+        self.left -= result.n_iter
+        result.n_iter = self.n_iter
+        self.state, self.history = result.state, result.history
+        self.sampling, self.best = result.sampling, result.theta
+        return result
+
+    def memory(self, result: Result) -> Memory:
+        """What a later fit goes on from."""
+        problem = self.problem
+        return Memory(
+            self.descent.plan, problem.mapping, problem.X.scale, self.solver, self.single, result
+        )
+
+    def _tell(self, info: solvers.Iteration, problem: Problem) -> bool:
+        return self.descent.tell(info, problem, self.single, memory=self.memory)
+
+    def _monitor_every(self) -> int:
+        """So seldom that held-out rows take a fourth of the time, not most of it."""
+        size = getattr(self.descent.plan.sampling, "size", None)
+        if self.descent.plan.sampling.fixed or self.problem.held_out is None or size is None:
+            return 1
+        return max(1, min(-(-4 * len(self.problem.held_out) // size), self.left // 4))
+
+    def there_and_back(self, theta: Array | None) -> Result:
+        """Travel in float32 where that pays, and arrive in float64."""
+        result = self.leg(theta)
+        over = ("max_iter", "callback", "interrupted", "early_stopping", "time_budget")
+        if not self.single or result.reason in over:
+            return result
+        try:
+            # the memory of the solver stays good: only the last digits of the loss change
+            self.state = solvers.refresh(self.solver, self.problem, result.theta, result.state)
+        except KeyboardInterrupt:
+            result.reason, result.converged = "interrupted", False
+            return result
+        self.single, self.best = False, None
+        return self.leg(None)
+
+    def in_rounds(self, theta: Array | None, rounds: Rounds) -> Result:
+        """Freeze the pairs, go down, renew the pairs; until that changes nothing any more."""
+        top: Array | None = None
+        top_score, stale = -np.inf, 0
+        while True:
+            here = theta if self.state is None else self.state.theta
+            assert here is not None
+            problem, self.judge = rounds.freeze(self.problem, here)
+            if self.state is not None and self.descent.plan.sampling.fixed:
+                self.state = solvers.refresh(self.solver, self._fun(problem), here, self.state)
+            self.best, before = None, self.n_iter
+            result = self.leg(theta, problem, rounds.length)
+            steps = self.n_iter - before
+            if problem.held_out is not None:  # the best of all rounds, judged alike
+                score = self.judge.validation_score(result.theta)
+                stale = 0 if score > top_score else stale + steps
+                if score > top_score:
+                    top, top_score = result.theta, score
+                result.theta = top
+                if stale >= self.descent.n_iter_no_change:
+                    result.reason, result.converged = "early_stopping", True
+            at_rest = result.reason in ("gradient", "loss") and steps > 1
+            if self.left <= 0 or (result.reason != "max_iter" and not at_rest):
+                return result

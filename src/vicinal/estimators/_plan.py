@@ -1,0 +1,133 @@
+"""Which way down: what "auto" stands for in ``solver``, ``sampling`` and ``pairs``, and why.
+
+Without a time budget the choice depends on the size of the data alone, so that the same data give
+the same map on every machine.  A time budget brings in the machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vicinal import neighbourhoods, samplers, solvers
+from vicinal._types import Array, Sampler, Solver
+from vicinal.densities import Kernel
+from vicinal.estimators._cost import Cost, Size, batch_cost, exact_cost
+from vicinal.problem import Problem
+
+__all__ = ["Plan", "adam_for", "make_plan"]
+
+_EVALUATIONS = 60  # of the exact objective, that a fit takes
+_EXACT_SECONDS = 20.0  # of one reference core pair: from there on batches are learnt from
+_BATCH = 3000  # rows
+_ITERATIONS = 200  # of a descent on all rows
+_STEPS = 300  # of a descent on batches
+_RATE = 0.1  # of Adam, in entries of a map that spreads the rows as the start does
+
+
+class Plan(NamedTuple):
+    """How a fit goes about it, and why.
+
+    ``solver`` is None where Adam is to get its rate from the start.
+    """
+
+    solver: Solver | None
+    sampling: Sampler
+    pairs: Any
+    kernel: Kernel
+    max_iter: int
+    cost: Cost
+    reason: str
+
+    def __str__(self) -> str:
+        solver = "Adam with a falling rate" if self.solver is None else repr(self.solver)
+        pairs = "all pairs" if self.pairs is None else repr(self.pairs)
+        return f"{solver}, {self.sampling!r}, {pairs}: {self.reason}; {self.cost}"
+
+
+def make_plan(owner: Any, kernel: Kernel, size: Size) -> Plan:
+    """Settle what is "auto" for data of this size, and check that the parts fit together."""
+    name = type(owner).__name__
+    solver = None if _open(owner.solver) else solvers.resolve(owner.solver, name)
+    pairs = None if _open(owner.pairs) else neighbourhoods.resolve(owner.pairs, name)
+    if _open(owner.sampling):
+        sampling, reason = _sampling(owner, solver, pairs, size)
+    else:
+        sampling, reason = samplers.resolve(owner.sampling, name), "as asked"
+    if solver is None and sampling.fixed:
+        solver = solvers.LBFGS()
+    _check_fit(name, solver, sampling, pairs)
+    max_iter = owner.max_iter
+    if _open(max_iter):
+        max_iter = _ITERATIONS if sampling.fixed else _STEPS
+    return Plan(solver, sampling, pairs, kernel, int(max_iter), _cost(sampling, size), reason)
+
+
+def _open(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _sampling(owner: Any, solver: Solver | None, pairs: Any, size: Size) -> tuple[Sampler, str]:
+    """All rows as long as that is quick, and else batches of them."""
+    if solver is not None and solver.needs_fixed_batch:
+        return samplers.Full(), f"{type(solver).__name__} needs the same rows at every step"
+    if pairs is not None:
+        return samplers.Full(), "the choice of pairs makes all rows cheap"
+    exact = exact_cost(size)
+    whole = _EVALUATIONS * exact.seconds_per_evaluation
+    if owner.time_budget is not None:
+        # Half of it: the estimate is rough, and the start takes its time too.
+        limit, what = 0.5 * owner.time_budget, f"half of the {owner.time_budget:g} s allowed"
+    else:
+        whole = _EVALUATIONS * exact_cost(size, threads=2).seconds_per_evaluation
+        limit, what = _EXACT_SECONDS, f"{_EXACT_SECONDS:g} s on two cores"
+    if whole <= limit or size.n <= _BATCH:
+        return samplers.Full(), f"all {size.n} rows take some {whole:.2g} s, within {what}"
+    return (
+        samplers.MiniBatches(_BATCH, clusters="random"),
+        f"all {size.n} rows would take some {whole:.2g} s, more than {what}",
+    )
+
+
+def _check_fit(name: str, solver: Solver | None, sampling: Sampler, pairs: Any) -> None:
+    """Refuse what does not go together, by name."""
+    if solver is not None and solver.needs_fixed_batch and not sampling.fixed:
+        raise ValueError(
+            f"The 'solver' parameter of {name} must be 'auto', 'sgd', 'momentum' or 'adam' where "
+            f"'sampling' is {sampling!r}, whose batches change. Got {solver!r} instead."
+        )
+    lists = isinstance(pairs, neighbourhoods.Nearest | neighbourhoods.RandomPairs)
+    if lists and isinstance(sampling, samplers.MiniBatches | samplers.Subsample):
+        raise ValueError(
+            f"The 'pairs' parameter of {name} must be 'auto', 'all' or 'tree' where 'sampling' is "
+            f"{sampling!r}, whose rows pick among themselves. Got {pairs!r} instead."
+        )
+
+
+def _cost(sampling: Sampler, size: Size) -> Cost:
+    if isinstance(sampling, samplers.MiniBatches | samplers.Subsample):
+        rows = sampling.size
+        rows = round(rows * size.n) if isinstance(rows, float) else min(rows, size.n)
+        return batch_cost(size, rows=int(rows), queries=int(rows))
+    if isinstance(sampling, samplers.StochasticQueries):
+        return batch_cost(size, rows=size.n, queries=min(sampling.size, size.n))
+    return exact_cost(size)
+
+
+def adam_for(problem: Problem, theta: Array, n_steps: int) -> solvers.Adam:
+    r"""Adam whose rate falls along a cosine from a tenth of what the start is made of.
+
+    .. math:: \eta_0 = 0.1\,\|Z_0\|_F / (\sqrt{d}\,\|X\|_F)
+
+    The entries of a map without preferred columns that spreads the rows as the start does.  Those
+    of the start itself would not do: RCA gives columns that hardly vary enormous weights.
+    """
+    rows = np.arange(0, len(problem.X), max(1, len(problem.X) // 1000))
+    X = problem.X.take(rows)
+    Z = problem.mapping.forward(theta, X)[0]
+    Z = Z - Z.mean(axis=0)
+    spread = np.sqrt(sum(float(np.sum(part**2)) for _, part in X.blocks()))
+    size = np.linalg.norm(Z) / (np.sqrt(Z.shape[1]) * spread) if spread > 0 else 1.0
+    rate = _RATE * (size if size > 0 else 1.0)
+    return solvers.Adam(solvers.Cosine(float(rate), n_steps))
