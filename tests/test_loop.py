@@ -4,6 +4,7 @@ from time import perf_counter, sleep
 
 import numpy as np
 import pytest
+from loop_common import START, fun, monitor_peaking_at
 
 from vicinal._types import Batch, Result, Sampler, Source
 from vicinal.samplers import Full
@@ -14,15 +15,6 @@ KEYS = ["iteration", "loss", "grad_norm", "validation_score", "seconds", "n_eval
 every_solver = pytest.mark.parametrize(
     "solver", [pytest.param(solver, id=type(solver).__name__) for solver in SOLVERS]
 )
-CURVATURES = np.logspace(0, 3, 8)
-START = np.linspace(2.0, 4.0, 8)
-
-
-def fun(theta, batch=None):
-    """A quadratic with a quartic on top, minimum 0.25 at (1, ..., 1)."""
-    away = theta - 1.0
-    value = 0.25 + 0.5 * CURVATURES @ away**2 + 0.1 * np.sum(away**4)
-    return float(value), CURVATURES * away + 0.4 * away**3
 
 
 def swinging(theta, batch=None):  # too steep for Adam at a rate of 0.3
@@ -82,10 +74,6 @@ def test_resume_equals_run_through(solver, keep):
     assert without_seconds(second.history) == without_seconds(whole.history)
     assert np.all(np.diff(second.history["seconds"]) > 0)
     assert len(first.history["loss"]) == 10  # the history handed in is not written to
-
-
-def monitor_peaking_at(loss):
-    return lambda theta: -abs(fun(theta)[0] - loss)
 
 
 @every_solver

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from vicinal._types import Batch, Solver
 from vicinal.solvers import (
     LBFGS,
+    SGD,
     Adam,
     BoldDriver,
     ConjugateGradient,
@@ -21,7 +22,7 @@ from vicinal.solvers import (
 )
 from vicinal.solvers._line_search import Trial, first_rate, wolfe_search
 
-SOLVERS = [LBFGS(), ConjugateGradient(), BoldDriver(), Momentum(), Adam()]
+SOLVERS = [LBFGS(), ConjugateGradient(), BoldDriver(), Momentum(), Adam(), SGD()]
 LINE_SEARCHERS = [(LBFGS(), "L-BFGS-B", {"ftol": 1e-12}), (ConjugateGradient(), "CG", {})]
 CURVATURES = np.logspace(0, 3, 12)
 
@@ -31,6 +32,8 @@ def named(solvers):
 
 
 every_solver = pytest.mark.parametrize("solver", named(SOLVERS))
+# a rate that falls with the time is for noisy gradients, not for long valleys
+all_but_sgd = pytest.mark.parametrize("solver", named(SOLVERS[:5]))
 every_descent = pytest.mark.parametrize("solver", named(SOLVERS[:3]))
 
 
@@ -59,14 +62,14 @@ def walk(solver, fun, theta, n_steps):
     return states
 
 
-@every_solver
+@all_but_sgd
 def test_ill_conditioned_quadratic(solver):
     result = minimise(quadratic, START, solver, max_iter=3000, tol=1e-9)
     np.testing.assert_allclose(result.value, 0.25, atol=1e-5)
     np.testing.assert_allclose(result.theta, 1.0, atol=5e-3)
 
 
-@every_solver
+@all_but_sgd
 def test_rosenbrock(solver):
     result = minimise(rosenbrock, np.array([-1.2, 1.0]), solver, max_iter=2000, tol=1e-9)
     assert result.value < 1e-2  # the valley floor near the start is at 4
@@ -344,12 +347,14 @@ def test_edges_of_parameters_are_allowed():
 
 
 def test_resolve():
-    names = ["lbfgs", "cg", "bold_driver", "momentum", "adam"]
+    names = ["lbfgs", "cg", "bold_driver", "momentum", "adam", "sgd"]
     assert [resolve(name) for name in names] == SOLVERS
     part = Adam(learning_rate=0.5)
     assert resolve(part) is part
-    with pytest.raises(ValueError, match=r"The 'solver' parameter of LMNN must be .*'sgd' instead"):
-        resolve("sgd", owner="LMNN")
+    with pytest.raises(
+        ValueError, match=r"The 'solver' parameter of LMNN must be .*'rmsprop' instead"
+    ):
+        resolve("rmsprop", owner="LMNN")
     for wrong in (3, None, LBFGS):
         with pytest.raises(TypeError, match=r"The 'solver' parameter of NCA must be"):
             resolve(wrong)

@@ -15,20 +15,27 @@ from __future__ import annotations
 from typing import Any
 
 from vicinal._types import Solver
-from vicinal.solvers.descent import Adam, BoldDriver, Momentum
+from vicinal.solvers.descent import SGD, Adam, BoldDriver, Momentum
 from vicinal.solvers.loop import Iteration, minimise, refresh
 from vicinal.solvers.quasi_newton import LBFGS, ConjugateGradient
+from vicinal.solvers.schedules import Constant, Cosine, InverseTime
+from vicinal.solvers.tuning import tune_t0
 
 __all__ = [
     "LBFGS",
+    "SGD",
     "Adam",
     "BoldDriver",
     "ConjugateGradient",
+    "Constant",
+    "Cosine",
+    "InverseTime",
     "Iteration",
     "Momentum",
     "minimise",
     "refresh",
     "resolve",
+    "tune_t0",
 ]
 
 _BY_NAME: dict[str, type[Any]] = {
@@ -37,6 +44,7 @@ _BY_NAME: dict[str, type[Any]] = {
     "bold_driver": BoldDriver,
     "momentum": Momentum,
     "adam": Adam,
+    "sgd": SGD,
 }
 
 
@@ -46,8 +54,8 @@ def resolve(solver: str | Solver, owner: str = "NCA") -> Solver:
     Parameters
     ----------
     solver : str or Solver
-        One of "lbfgs", "cg", "bold_driver", "momentum", "adam", or an object with ``init`` and
-        ``step``, such as ``Adam(learning_rate=0.1)``.
+        One of "lbfgs", "cg", "bold_driver", "momentum", "adam", "sgd", or an object with ``init``
+        and ``step``, such as ``Adam(learning_rate=0.1)``.
     owner : str
         The estimator named in the error message.
 

@@ -1,9 +1,9 @@
-"""Steps along the gradient: bold driver, momentum with gains, Adam.
+"""Steps along the gradient: bold driver, stochastic gradient descent, momentum with gains, Adam.
 
 References
 ----------
-[Vogl1988] and [Oneata2011] §3.3.1 (bold driver), [Jacobs1988] (delta-bar-delta),
-[KingmaBa2015] (Adam).
+[Vogl1988] and [Oneata2011] §3.3.1 (bold driver), §5.3.2 (rates of stochastic descent),
+[Jacobs1988] (delta-bar-delta), [KingmaBa2015] (Adam).
 """
 
 from __future__ import annotations
@@ -16,8 +16,20 @@ import numpy as np
 from vicinal._types import Array, Batch, Fun
 from vicinal._validation import check_part
 from vicinal.solvers._line_search import evaluate, first_rate, is_finite
+from vicinal.solvers.schedules import InverseTime, Schedule, check_rate, rate_at
 
-__all__ = ["Adam", "AdamState", "BoldDriver", "BoldDriverState", "Momentum", "MomentumState"]
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamState",
+    "BoldDriver",
+    "BoldDriverState",
+    "Momentum",
+    "MomentumState",
+    "SGDState",
+]
+
+_T0 = 100.0  # of a rate that nobody has tuned: the first move is 1 % of theta
 
 
 class BoldDriverState(NamedTuple):
@@ -101,6 +113,75 @@ class BoldDriver:
                     return new, BoldDriverState(new, value, grad, n_evaluations, stalled, rate)
             rate *= self.decrease
         return theta, state._replace(n_evaluations=n_evaluations, stalled=True)
+
+
+class SGDState(NamedTuple):
+    """Memory of :class:`SGD`: where it is, its velocity, and what its rate depends on."""
+
+    theta: Array
+    value: float
+    grad: Array
+    n_evaluations: int
+    stalled: bool
+    velocity: Array
+    t: int
+    eta0: float  # in use where the learning rate is None
+
+
+@dataclass(frozen=True)
+class SGD:
+    r"""Gradient descent by a schedule, with or without momentum (heavy ball).
+
+    .. math::
+        v_{t+1} = \mu v_t - \eta_t \nabla f(\theta_t), \qquad
+        \theta_{t+1} = \theta_t + v_{t+1}
+
+    The loss need not fall at each step.
+
+    Parameters
+    ----------
+    learning_rate : float, schedule or None
+        :math:`\eta_t`, a number or a callable of t.  None: :math:`\eta_0 / (t + 100)` with
+        :math:`\eta_0 = \|\theta\| / \|\nabla f\|` at the start (with :math:`\|\theta\| = 1` where
+        theta is zero), the ``InverseTime`` that :func:`~vicinal.solvers.tune_t0` tunes.
+    momentum : float
+        :math:`\mu`, in [0, 1).
+    """
+
+    learning_rate: float | Schedule | None = None
+    momentum: float = 0.0
+
+    needs_fixed_batch: ClassVar[bool] = False
+    sufficient_decrease: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.learning_rate is not None:
+            check_rate(self)
+        check_part(self, "momentum", high=1.0, closed=True)
+
+    def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> SGDState:
+        """Evaluate once at ``theta``, at rest."""
+        theta = np.array(theta, dtype=np.float64)
+        value, grad = evaluate(fun, theta, batch)
+        eta0 = first_rate(theta, grad, 1.0)
+        return SGDState(theta, value, grad, 1, not grad.any(), np.zeros_like(theta), 0, eta0)
+
+    def step(
+        self, fun: Fun, theta: Array, state: SGDState, batch: Batch | None = None
+    ) -> tuple[Array, SGDState]:
+        """Move by the gradient in ``state``, then evaluate at the new place."""
+        # A state begun at a zero gradient, of a batch without a pair, has no rate yet.
+        eta0 = state.eta0 if state.eta0 > 0.0 else first_rate(theta, state.grad, 1.0)
+        if self.learning_rate is not None:
+            rate = rate_at(self.learning_rate, state.t)
+        else:
+            rate = InverseTime(eta0, _T0)(state.t) if eta0 > 0.0 else 0.0
+        with np.errstate(over="ignore", invalid="ignore"):  # the loop stops a run that diverges
+            velocity = self.momentum * state.velocity - rate * state.grad
+            new = theta + velocity
+        value, grad = evaluate(fun, new, batch)
+        n, stalled = state.n_evaluations + 1, not grad.any()
+        return new, SGDState(new, value, grad, n, stalled, velocity, state.t + 1, eta0)
 
 
 class MomentumState(NamedTuple):
@@ -203,15 +284,15 @@ class Adam:
 
     Parameters
     ----------
-    learning_rate : float
-        :math:`\eta`.
+    learning_rate : float or schedule
+        :math:`\eta`, or a callable of the steps taken, such as ``Cosine(0.02, 400)``.
     beta_1, beta_2 : float
         Decay of the moments, in [0, 1).
     epsilon : float
         Keeps the division finite.
     """
 
-    learning_rate: float = 0.02
+    learning_rate: float | Schedule = 0.02
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-8
@@ -220,7 +301,7 @@ class Adam:
     sufficient_decrease: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_part(self, "learning_rate")
+        check_rate(self)
         check_part(self, "beta_1", high=1.0, closed=True)
         check_part(self, "beta_2", high=1.0, closed=True)
         check_part(self, "epsilon")
@@ -241,7 +322,8 @@ class Adam:
         with np.errstate(over="ignore"):  # an infinite v stops that parameter, no more
             v = self.beta_2 * state.v + (1.0 - self.beta_2) * state.grad**2
         root = np.sqrt(v / (1.0 - self.beta_2**t))
-        new = theta - self.learning_rate * (m / (1.0 - self.beta_1**t)) / (root + self.epsilon)
+        rate = rate_at(self.learning_rate, state.t)
+        new = theta - rate * (m / (1.0 - self.beta_1**t)) / (root + self.epsilon)
         value, grad = evaluate(fun, new, batch)
         n_evaluations = state.n_evaluations + 1
         return new, AdamState(new, value, grad, n_evaluations, not grad.any(), m, v, t)

@@ -1,0 +1,192 @@
+r"""The search for :math:`t_0` of a falling rate, judged on held-out rows ([Oneata2011] §5.3.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vicinal._types import Array, Fun, Result, Sampler, Solver, Source
+from vicinal._validation import warn
+from vicinal.solvers._line_search import first_rate
+from vicinal.solvers.loop import minimise
+from vicinal.solvers.schedules import InverseTime
+
+__all__ = ["tune_t0"]
+
+_SCALE = np.logspace(-1.0, 3.0, 9)  # [Oneata2011] §5.3.2: "from 0.1 to 1000"
+_FINER = 4  # candidates of the second search, on a linear scale
+_RUNGS = (0.25, 0.5, 1.0)  # of the steps, after which the worse half of the candidates is dropped
+
+
+@dataclass
+class _Candidate:
+    t0: float
+    solver: Solver
+    run: Result
+    n_steps: int = 0
+    score: float = -math.inf
+
+
+def tune_t0(
+    fun: Fun,
+    theta: Array,
+    solver: Any,
+    monitor: Callable[[Array], float],
+    *,
+    sampler: Sampler | None = None,
+    source: Source | None = None,
+    n_steps: int = 100,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[Any, dict[str, list]]:
+    r"""Search :math:`t_0` of the rate :math:`\eta_0 / (t + t_0)` by short runs.
+
+    Nine candidates from 0.1 to 1000 on an exponential scale, then four on a linear scale around
+    the best.  Each begins at ``theta`` and sees the same batches; after a quarter and after half
+    of the steps the worse half of them is given up (the runs of the others go on), so that all
+    together make about ``7 * n_steps`` steps.  A candidate that comes to something not finite, or
+    to a score below that of the start, loses.
+
+    Parameters
+    ----------
+    fun : callable
+        ``value, grad = fun(theta, batch)``.
+    theta : ndarray of shape (n,)
+        The start.
+    solver : Solver
+        A dataclass with a ``learning_rate``: an ``InverseTime``, whose ``eta0`` is kept, or None,
+        for :math:`\eta_0 = \|\theta\| / \|\nabla f\|` on the first batch (with
+        :math:`\|\theta\| = 1` where theta is zero).
+    monitor : callable
+        ``score = monitor(theta)``, higher is better, on rows held out.
+    sampler, source : as in :func:`~vicinal.solvers.minimise`
+    n_steps : int
+        Steps of the longest runs, at least 4.
+    random_state : int, RandomState or None
+        For the sampler.
+
+    Returns
+    -------
+    solver : Solver
+        With the ``InverseTime`` found.
+    tried : dict of lists
+        One entry for each candidate after each part of its run, in the order tried: "stage"
+        ("start", "exponential", "linear"), "t0", "n_steps" and "score".
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If interrupted: nothing is kept.
+    """
+    _check(solver, n_steps)
+    data: dict[str, Any] = {"sampler": sampler, "source": source}
+    first = minimise(fun, theta, solver, max_iter=0, random_state=random_state, **data)
+    eta0, start = _eta0(solver, first), _score(monitor, first)
+    tried: dict[str, list] = {"stage": [], "t0": [], "n_steps": [], "score": []}
+    _note(tried, "start", math.nan, 0, start)
+
+    def race(stage: str, values: Any) -> _Candidate:
+        """The best of some candidates, dropped by halves; a score below the start's: all lost."""
+        field = everyone = [
+            _Candidate(t0, replace(solver, learning_rate=InverseTime(eta0, t0)), first)
+            for t0 in map(float, values)
+        ]
+        for share in _RUNGS:
+            for candidate in field:
+                _advance(candidate, fun, round(share * n_steps), monitor, data)
+                _note(tried, stage, candidate.t0, candidate.n_steps, candidate.score)
+            alive = [one for one in field if one.score >= start]
+            field = sorted(alive, key=_rank, reverse=True)[: -(-len(field) // 2)]
+        return max(field or everyone, key=_rank)
+
+    best = race("exponential", _SCALE)
+    if best.score >= start:
+        factor = _SCALE[1] / _SCALE[0]
+        low, high = np.clip([best.t0 / factor, best.t0 * factor], _SCALE[0], _SCALE[-1])
+        finer = race("linear", np.linspace(low, high, _FINER + 2)[1:-1])
+        best = max(best, finer, key=_rank)
+    else:
+        warn(
+            f"No t0 from {_SCALE[0]:g} to {_SCALE[-1]:g} scored better on the held-out rows than "
+            f"the start, within {n_steps} steps: t0={best.t0:g} is used."
+        )
+    return best.solver, tried
+
+
+def _rank(candidate: _Candidate) -> tuple[float, float]:
+    """By the score; of equals the one with the lower rates."""
+    return candidate.score, candidate.t0
+
+
+def _advance(
+    candidate: _Candidate,
+    fun: Fun,
+    n_steps: int,
+    monitor: Callable[[Array], float],
+    data: dict[str, Any],
+) -> None:
+    """Take up the run of a candidate, to its step number ``n_steps``, and score where it stands."""
+    last = candidate.run
+    result = minimise(
+        fun,
+        None,
+        candidate.solver,
+        state=last.state,
+        sampling=last.sampling,
+        max_iter=n_steps - candidate.n_steps,
+        tol=0.0,
+        **data,
+    )
+    if result.reason == "interrupted":
+        raise KeyboardInterrupt
+    candidate.run, candidate.n_steps = result, n_steps
+    failed = result.reason == "non_finite"
+    candidate.score = -math.inf if failed else _score(monitor, result)
+
+
+def _score(monitor: Callable[[Array], float], result: Result) -> float:
+    """The score of the last parameters, not of the best on the way: a run must end well."""
+    score = float(monitor(result.state.theta))
+    return -math.inf if math.isnan(score) else score
+
+
+def _eta0(solver: Any, first: Result) -> float:
+    if solver.learning_rate is not None:
+        return solver.learning_rate.eta0
+    eta0 = first_rate(first.state.theta, first.state.grad, 1.0)
+    if eta0 == 0.0:
+        raise ValueError(
+            "The gradient of the first batch is zero: there is no scale for eta0. Give the solver "
+            "a learning_rate=InverseTime(eta0, t0)."
+        )
+    return eta0
+
+
+def _note(tried: dict[str, list], *row: Any) -> None:
+    for entries, entry in zip(tried.values(), row, strict=True):
+        entries.append(entry)
+
+
+def _check(solver: Any, n_steps: int) -> None:
+    rate = getattr(solver, "learning_rate", 0.0)
+    if not (rate is None or isinstance(rate, InverseTime)) or not _takes_schedules(solver):
+        raise ValueError(
+            "The 'solver' parameter of tune_t0 must have learning_rate=None or an InverseTime, as "
+            f"SGD() has. Got {solver!r} instead."
+        )
+    if isinstance(n_steps, bool) or not isinstance(n_steps, int | np.integer) or n_steps < 4:
+        raise ValueError(
+            "The 'n_steps' parameter of tune_t0 must be an int in [4, inf). "
+            f"Got {n_steps!r} instead."
+        )
+
+
+def _takes_schedules(solver: Any) -> bool:
+    try:
+        replace(solver, learning_rate=InverseTime(1.0, 1.0))
+    except (TypeError, ValueError):
+        return False
+    return True

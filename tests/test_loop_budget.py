@@ -1,0 +1,88 @@
+"""The loop with a monitor that is asked now and then, and with a budget of seconds."""
+
+from time import perf_counter, sleep
+
+import numpy as np
+import pytest
+from loop_common import START, fun, monitor_peaking_at
+
+from vicinal.solvers import LBFGS, Adam, minimise
+
+
+def test_monitor_is_asked_now_and_then():
+    asked, monitor = [], monitor_peaking_at(800.0)
+
+    def counted(theta):
+        asked.append(theta)
+        return monitor(theta)
+
+    options = {"monitor": counted, "monitor_every": 3, "n_iter_no_change": 2, "tol": -1.0}
+    result = minimise(fun, START, Adam(), max_iter=500, **options)
+    scores = np.array(result.history["validation_score"])
+    rows = np.flatnonzero(~np.isnan(scores))
+    assert rows.tolist() == list(range(0, len(scores), 3))
+    assert len(asked) == len(rows)
+    best = int(np.nanargmax(scores))
+    assert (result.reason, result.n_iter) == ("early_stopping", best + 2 * 3)
+    assert monitor(result.theta) == scores[best]
+
+
+@pytest.mark.parametrize("end", ["max_iter", "callback", "non_finite", "time_budget"])
+def test_last_iteration_is_scored(end):
+    count = [0]
+
+    def breaking(theta, batch=None):
+        count[0] += 1
+        sleep(0.03 * (end == "time_budget"))
+        return (np.nan, theta) if end == "non_finite" and count[0] > 8 else fun(theta)
+
+    options = {
+        "max_iter": 7 if end == "max_iter" else 100,
+        "on_iteration": lambda info: end == "callback" and info.iteration == 7,
+        "max_seconds": 0.3 if end == "time_budget" else None,
+    }
+    monitor = monitor_peaking_at(0.0)  # each step is better than the one before
+    result = minimise(breaking, START, Adam(), monitor=monitor, monitor_every=50, **options)
+    assert result.reason == end
+    scores = np.array(result.history["validation_score"])
+    assert np.flatnonzero(~np.isnan(scores)).tolist() == [0, result.n_iter]
+    np.testing.assert_array_equal(result.theta, result.state.theta)
+    assert scores[-1] == monitor(result.theta)
+
+
+def test_resume_keeps_the_patience_between_scores():
+    options = {"monitor": monitor_peaking_at(800.0), "monitor_every": 4, "n_iter_no_change": 3}
+    whole = minimise(fun, START, Adam(), max_iter=500, tol=-1.0, **options)
+    assert whole.reason == "early_stopping"
+    cut = whole.n_iter - 5  # scored there too, which is no reason to stop earlier
+    first = minimise(fun, START, Adam(), max_iter=cut, tol=-1.0, **options)
+    options |= {"state": first.state, "history": first.history, "tol": -1.0}
+    second = minimise(fun, first.theta, Adam(), max_iter=500, **options)
+    assert (second.reason, second.n_iter) == ("early_stopping", 5)
+    np.testing.assert_array_equal(second.theta, whole.theta)
+
+
+def slow(theta, batch=None):
+    sleep(0.02)
+    return fun(theta)
+
+
+@pytest.mark.parametrize("solver", [LBFGS(), Adam()])
+def test_time_budget(solver):
+    began = perf_counter()
+    result = minimise(slow, START, solver, max_seconds=0.3, tol=-1.0)
+    took = perf_counter() - began
+    assert (result.reason, result.converged) == ("time_budget", False)
+    assert 0 < result.n_iter < 15
+    assert took < 0.45  # 0.3 but for a last step that was slower than the others
+    # The time is that of one call: taken up, the run has as much again.
+    options = {"state": result.state, "history": result.history, "tol": -1.0}
+    again = minimise(slow, None, solver, max_seconds=0.3, **options)
+    assert (again.reason, again.n_iter > 0) == ("time_budget", True)
+
+
+def test_no_time_for_a_single_step():
+    result = minimise(slow, START, LBFGS(), max_seconds=0.03)
+    assert (result.reason, result.n_iter) == ("time_budget", 0)
+    np.testing.assert_array_equal(result.theta, START)
+    assert minimise(fun, START, LBFGS(), max_seconds=1000.0).reason == "loss"
