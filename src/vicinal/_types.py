@@ -46,11 +46,15 @@ class Batch(NamedTuple):
 class Pairs(NamedTuple):
     """Which rows each row may pick: lists in compressed rows, over all rows of Z.
 
-    ``indices[indptr[i]:indptr[i + 1]]`` are the rows that row i may pick.
+    ``indices[indptr[i]:indptr[i + 1]]`` are the rows that row i may pick (int64 and int32; no row
+    twice in a list).  Where the lists are random samples, ``log2_rates``, (2, n), has log2 of the
+    share that list i holds of the references of other classes [0] and of its own class [1]: the
+    sums over either are divided by it.
     """
 
     indptr: Array
     indices: Array
+    log2_rates: Array | None = None
 
 
 class Bounded(NamedTuple):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal._types import Array
+from vicinal._types import Array, Pairs
 from vicinal.densities import Gaussian, Kernel
+from vicinal.objectives._lists import Lists
 from vicinal.objectives._tiles import Side, Tiles, coordinate_scale, side
 from vicinal.targets import Labels
 
@@ -28,6 +29,7 @@ def nca(
     references: Array | None = None,
     *,
     kernel: Kernel = _GAUSSIAN,
+    pairs: Pairs | None = None,
     gradient: bool = True,
     warn: bool = True,
 ) -> tuple[float, Array]:
@@ -52,6 +54,11 @@ def nca(
         A row is never its own reference.
     kernel : Kernel, default=Gaussian()
         What takes the place of :math:`e^{-u^2}`; see :mod:`vicinal.densities`.
+    pairs : Pairs, default=None
+        Lists of the rows that each row of Z may pick, as the parts of
+        :mod:`vicinal.neighbourhoods` make them; None for all.  Only what is also among the
+        references counts.  Which pairs there are is taken as given: the gradient is that of the
+        sums over the lists.
     gradient : bool, default=True
         False leaves ``dZ`` at zero, and takes less than half the time.
     warn : bool, default=True
@@ -60,16 +67,17 @@ def nca(
     Returns
     -------
     value : float
-        The mean loss.  A query whose class has no other member among the references has
-        p_i = 0: it counts as such for "accuracy", and is left out, with a warning, for "log".
+        The mean loss.  A query whose class has no other member among the references (or in its
+        list) has p_i = 0: it counts as such for "accuracy", and is left out, with a warning, for
+        "log".
     dZ : array of shape (n, d)
         Gradient, in the dtype of the computation.
 
     Notes
     -----
-    Memory is O(n d); the pairs are visited in tiles, twice.  The same bits come out for any
-    number of threads.  References lighter than 1e-60 of the heaviest count as absent.  Points
-    beyond 1e9, or masses that span more than a factor of 1e6, are computed in float64.
+    Memory is O(n d); the pairs are visited twice, in tiles or list by list.  The same bits come
+    out for any number of threads.  References lighter than 1e-60 of the heaviest count as absent.
+    Points beyond 1e9, or masses that span more than a factor of 1e6, are computed in float64.
     """
     Z = _check_points(Z)
     labels = y if isinstance(y, Labels) else Labels(y)
@@ -91,23 +99,12 @@ def nca(
         return 0.0, dZ
 
     Z = _with_range(Z, mass[reference_rows])
-    centre = _centre(Z[reference_rows])
-    scale = coordinate_scale(kernel)
-    R, order = side(
-        Z[reference_rows], labels.codes[reference_rows], mass[reference_rows], centre, scale
-    )
-    reference_rows = reference_rows[order]
-    position = np.full(len(Z), -1)
-    position[reference_rows] = np.arange(len(reference_rows))
-    everything = len(query_rows) == len(reference_rows) == len(Z)
-    if everything or np.array_equal(np.sort(query_rows), np.sort(reference_rows)):
-        Q, query_rows = R, reference_rows
-    else:
-        Q, order = side(Z[query_rows], labels.codes[query_rows], mass[query_rows], centre, scale)
-        query_rows = query_rows[order]
-    engine = Tiles(Q, R, position[query_rows], kernel)
+    data = _Data(Z, labels.codes, mass, query_rows, reference_rows)
+    engine, query_rows, pulled_rows = _engine(data, pairs, kernel)
     log_sums, minima = engine.log2_sums()
     correction = _leave_one_out(labels, weight, query_rows, reference_rows, class_mass)
+    if pairs is not None and pairs.log2_rates is not None:  # the sums are those of samples
+        correction += np.subtract(*pairs.log2_rates[:, query_rows])
     with np.errstate(invalid="ignore"):  # inf - inf, where there is no own class
         odds = (log_sums[0] - log_sums[1] - correction) - np.subtract(*minima, dtype=np.float64)
     lonely = np.isneginf(log_sums[1])
@@ -123,11 +120,54 @@ def nca(
     factor = np.stack([-slope, slope]) * np.exp2(-np.where(empty, 0.0, log_sums))
     largest = np.abs(factor).max(initial=0.0) or 1.0  # late in learning all slopes are tiny
     Gq, Gr = engine.gradient(shift, factor / largest, Z.shape[1])
-    largest = Z.dtype.type(2.0 / scale * largest)
+    largest = Z.dtype.type(2.0 / coordinate_scale(kernel) * largest)
     dZ[query_rows] = Gq.T * largest
     if Gr is not Gq:
-        dZ[reference_rows] += Gr.T * largest
+        dZ[pulled_rows] += Gr.T * largest
     return value, dZ
+
+
+class _Data(NamedTuple):
+    """Points, and which of them are queries and references."""
+
+    Z: Array
+    codes: Array
+    mass: Array
+    query_rows: Array
+    reference_rows: Array
+
+
+def _engine(data: _Data, pairs: Pairs | None, kernel: Kernel) -> tuple[Tiles | Lists, Array, Array]:
+    """What sums over the pairs, with the rows of Z that its two sides stand for, in order."""
+    if pairs is None:
+        return _all_pairs(data, kernel)
+    if not isinstance(pairs, Pairs):
+        raise TypeError(
+            f"The 'pairs' parameter of nca must be Pairs or None. Got {pairs!r} instead."
+        )
+    centre = _centre(data.Z[data.reference_rows])
+    mass = np.zeros(len(data.Z))
+    mass[data.reference_rows] = data.mass[data.reference_rows]
+    engine = Lists(
+        data.Z, data.codes, mass, data.query_rows, pairs, kernel, centre, coordinate_scale(kernel)
+    )
+    return engine, data.query_rows, np.arange(len(data.Z))
+
+
+def _all_pairs(data: _Data, kernel: Kernel) -> tuple[Tiles, Array, Array]:
+    Z, codes, mass, query_rows, reference_rows = data
+    centre, scale = _centre(Z[reference_rows]), coordinate_scale(kernel)
+    R, order = side(Z[reference_rows], codes[reference_rows], mass[reference_rows], centre, scale)
+    reference_rows = reference_rows[order]
+    position = np.full(len(Z), -1)
+    position[reference_rows] = np.arange(len(reference_rows))
+    everything = len(query_rows) == len(reference_rows) == len(Z)
+    if everything or np.array_equal(np.sort(query_rows), np.sort(reference_rows)):
+        Q, query_rows = R, reference_rows
+    else:
+        Q, order = side(Z[query_rows], codes[query_rows], mass[query_rows], centre, scale)
+        query_rows = query_rows[order]
+    return Tiles(Q, R, position[query_rows], kernel), query_rows, reference_rows
 
 
 def nca_posterior(
