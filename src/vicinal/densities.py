@@ -2,47 +2,96 @@
 
 Each is a density around its point once divided by its integral, so that a class is a mixture of
 them ([Oneata2011] section 3.2).  ``u`` is the distance in the embedded space.
+
+>>> from vicinal.densities import resolve
+>>> resolve("compact")
+Compact(background=True, beta='em')
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-__all__ = ["Compact", "Gaussian", "Kernel", "Student"]
+from vicinal._validation import check_bool, check_number
+
+__all__ = ["Compact", "Gaussian", "Kernel", "Student", "resolve"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Gaussian:
-    r""":math:`\kappa(u) = e^{-u^2}`, plain NCA ([Goldberger2005] eq. (1))."""
+    r""":math:`\kappa(u) = e^{-u^2}`, plain NCA ([Goldberger2005] eq. (1)).
 
+    Parameters
+    ----------
+    background : bool, default=False
+        Whether each class also has a normal distribution; see :class:`Compact`.
+    beta : float in (0, 1), "count" or "em", default="em"
+        The share of that distribution; see :class:`Compact`.
+    """
+
+    background: bool = False
+    beta: float | str = "em"
     family: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        _check(self)
 
     def log_integral(self, d: int) -> float:
         """Logarithm of the integral over d dimensions."""
         return 0.5 * d * math.log(math.pi)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Student:
     r""":math:`\kappa(u) = (1 + u^2)^{-(d+1)/2}`: a heavy tail ([Oneata2011] section 6).
 
     The exponent grows with d: :math:`1 / (1 + u^2)` has no integral from two dimensions on.
+
+    Parameters
+    ----------
+    background : bool, default=False
+        Whether each class also has a normal distribution; see :class:`Compact`.
+    beta : float in (0, 1), "count" or "em", default="em"
+        The share of that distribution; see :class:`Compact`.
     """
 
+    background: bool = False
+    beta: float | str = "em"
     family: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        _check(self)
 
     def log_integral(self, d: int) -> float:
         """Logarithm of the integral over d dimensions."""
         return 0.5 * (d + 1) * math.log(math.pi) - math.lgamma(0.5 * (d + 1))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Compact:
-    r""":math:`\kappa(u) = (1 - u^2)^2` up to u = 1 and nothing beyond ([Oneata2011] eq. (4.16))."""
+    r""":math:`\kappa(u) = (1 - u^2)^2` up to u = 1 and nothing beyond ([Oneata2011] eq. (4.16)).
 
+    A point out of the range of all others has no probability for its class, whose logarithm the
+    objective "log" would need.  So by default a class also has a background, a normal
+    distribution with the mean and the covariance of its embedded rows (section 4.6).
+
+    Parameters
+    ----------
+    background : bool, default=True
+        Whether there is one.  Without, only the objective "accuracy" is defined.
+    beta : float in (0, 1), "count" or "em", default="em"
+        Its share of the class: a number; "count", :math:`1 / (N_c + 1)`, so much as each of the
+        points has; or "em", learnt for each class from there on, between rounds of the solver.
+    """
+
+    background: bool = True
+    beta: float | str = "em"
     family: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        _check(self)
 
     def log_integral(self, d: int) -> float:
         """Logarithm of the integral over d dimensions: 8 V_d / ((d + 2)(d + 4)).
@@ -54,3 +103,42 @@ class Compact:
 
 
 Kernel = Gaussian | Student | Compact
+
+_BY_NAME: dict[str, type[Kernel]] = {"gaussian": Gaussian, "student": Student, "compact": Compact}
+
+
+def _check(kernel: Kernel) -> None:
+    check_bool(kernel, "background")
+    check_number(kernel, "beta", 0, 1, open_ends=True, or_else=("count", "em"))
+
+
+def resolve(kernel: Any, owner: str = "NCA") -> Kernel:
+    """Turn a kernel's name into the part with its default parameters; pass a part through.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+        One of "gaussian", "student", "compact", or a part such as ``Compact(beta=0.1)``.
+    owner : str
+        The estimator named in the error message.
+
+    Returns
+    -------
+    Kernel
+
+    Raises
+    ------
+    ValueError
+        If ``kernel`` is an unknown name.
+    TypeError
+        If ``kernel`` is neither a name nor a part (a class is not a part: call it).
+    """
+    if isinstance(kernel, str) and kernel in _BY_NAME:
+        return _BY_NAME[kernel]()
+    if isinstance(kernel, Gaussian | Student | Compact):
+        return kernel
+    message = (
+        f"The 'kernel' parameter of {owner} must be a str among {sorted(_BY_NAME)} or a kernel "
+        f"such as Compact(beta=0.1). Got {kernel!r} instead."
+    )
+    raise ValueError(message) if isinstance(kernel, str) else TypeError(message)

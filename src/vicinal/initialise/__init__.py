@@ -32,8 +32,8 @@ __all__ = [
     "Start",
     "Whiten",
     "base_scale",
-    "resolve",
     "repair_scale",
+    "resolve",
     "scale_start",
     "scatter",
 ]

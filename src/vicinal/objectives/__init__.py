@@ -1,5 +1,13 @@
 """Objectives as functions of embedded points: ``value, dZ = objective(Z, targets, ...)``."""
 
+from vicinal.objectives._background import background_weights
+from vicinal.objectives._mixing import em_background
 from vicinal.objectives.nca import nca, nca_effective_n_neighbors, nca_posterior
 
-__all__ = ["nca", "nca_effective_n_neighbors", "nca_posterior"]
+__all__ = [
+    "background_weights",
+    "em_background",
+    "nca",
+    "nca_effective_n_neighbors",
+    "nca_posterior",
+]

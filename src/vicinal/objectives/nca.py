@@ -9,7 +9,15 @@ import numpy as np
 
 from vicinal._types import Array, Pairs
 from vicinal.densities import Gaussian, Kernel
+from vicinal.objectives._background import Background, Normals, check_background, join
 from vicinal.objectives._lists import Lists
+from vicinal.objectives._masses import (
+    background_mass,
+    leave_one_out,
+    others_of_class,
+    reference_mass,
+    weights,
+)
 from vicinal.objectives._tiles import Side, Tiles, coordinate_scale, side
 from vicinal.targets import Labels
 
@@ -18,7 +26,6 @@ __all__ = ["nca", "nca_effective_n_neighbors", "nca_posterior"]
 _LARGEST = 1e100  # of a coordinate: its square times what exp2 puts for a vanishing power is 0
 _LARGEST_32, _LIGHTEST_32 = 1e9, 1e-6  # beyond, float32 lacks the range: float64 does the work
 _GAUSSIAN = Gaussian()
-_LIGHTEST = 1e-60  # of the heaviest: sums span that much, beside the spread of the shifts
 
 
 def nca(
@@ -30,6 +37,7 @@ def nca(
     *,
     kernel: Kernel = _GAUSSIAN,
     pairs: Pairs | None = None,
+    background: Array | None = None,
     gradient: bool = True,
     warn: bool = True,
 ) -> tuple[float, Array]:
@@ -53,12 +61,19 @@ def nca(
         Positions in Z of the rows that are scored and of the rows they may pick; None for all.
         A row is never its own reference.
     kernel : Kernel, default=Gaussian()
-        What takes the place of :math:`e^{-u^2}`; see :mod:`vicinal.densities`.
+        What takes the place of :math:`e^{-u^2}`; see :mod:`vicinal.densities`.  What it says of
+        a background is for estimators: here ``background`` alone decides.
     pairs : Pairs, default=None
         Lists of the rows that each row of Z may pick, as the parts of
         :mod:`vicinal.neighbourhoods` make them; None for all.  Only what is also among the
         references counts.  Which pairs there are is taken as given: the gradient is that of the
         sums over the lists.
+    background : array of shape (n_classes,), default=None
+        Share :math:`\beta_c` in [0, 1) of a normal distribution in the density of each class,
+        :math:`p(z|c) = \beta_c N(z|\mu_c, \Sigma_c) + (1 - \beta_c) p_\kappa(z|c)`
+        [Oneata2011]_ eq. (4.22), with the mean and covariance of the embedded references, the
+        query included.  p_i is then the posterior of the own class, the query left out of
+        :math:`p_\kappa` and of the prior.  None: no class has one.
     gradient : bool, default=True
         False leaves ``dZ`` at zero, and takes less than half the time.
     warn : bool, default=True
@@ -90,8 +105,11 @@ def nca(
         )
     query_rows = _check_rows(queries, len(Z), "queries")
     reference_rows = _check_rows(references, len(Z), "references")
-    weight = _weights(labels)
-    mass, class_mass = _reference_mass(labels, weight, reference_rows)
+    weight = weights(labels)
+    beta = None
+    if background is not None:
+        beta = check_background(background, len(labels.classes))
+    mass, class_mass, unit = reference_mass(labels, weight, reference_rows, beta)
     reference_rows = reference_rows[mass[reference_rows] > 0]
     query_rows = query_rows[weight[query_rows] > 0]
     dZ = np.zeros_like(Z)
@@ -102,12 +120,25 @@ def nca(
     data = _Data(Z, labels.codes, mass, query_rows, reference_rows)
     engine, query_rows, pulled_rows = _engine(data, pairs, kernel)
     log_sums, minima = engine.log2_sums()
-    correction = _leave_one_out(labels, weight, query_rows, reference_rows, class_mass)
+    rest, base = log_sums.copy(), -minima.astype(np.float64)
     if pairs is not None and pairs.log2_rates is not None:  # the sums are those of samples
-        correction += np.subtract(*pairs.log2_rates[:, query_rows])
+        rest -= pairs.log2_rates[:, query_rows]
+    codes_q = labels.codes[query_rows]
+    if labels.priors is not None or beta is not None:
+        others = others_of_class(labels, weight, query_rows, reference_rows, class_mass)
+    if labels.priors is not None:
+        rest[1] += leave_one_out(class_mass[codes_q], others)
+    if beta is not None:
+        normals = Normals(
+            Z[reference_rows], labels.codes[reference_rows], weight[reference_rows], len(beta)
+        )
+        unit += kernel.log_integral(Z.shape[1]) * np.log2(np.e)
+        log2_mass = background_mass(labels, beta, class_mass, codes_q, others, unit)
+        mixture = Background(normals, Z[query_rows], codes_q, *log2_mass)
+        rest, base = mixture.join(rest, base)
     with np.errstate(invalid="ignore"):  # inf - inf, where there is no own class
-        odds = (log_sums[0] - log_sums[1] - correction) - np.subtract(*minima, dtype=np.float64)
-    lonely = np.isneginf(log_sums[1])
+        odds = np.subtract(*rest) + np.subtract(*base)
+    lonely = np.isneginf(rest[1])
     value, slope = _loss(np.where(lonely, np.inf, odds), weight[query_rows], objective)
     if objective == "log" and warn:
         _warn_lonely(labels, query_rows[lonely])
@@ -117,13 +148,21 @@ def nca(
     # softmax over either: docs/theory/nca.md shows this to be [Goldberger2005] eqs (5) and (7)
     empty = np.isneginf(log_sums)
     shift = np.where(empty, 0.0, minima).astype(Z.dtype)
-    factor = np.stack([-slope, slope]) * np.exp2(-np.where(empty, 0.0, log_sums))
+    slopes = np.stack([-slope, slope])
+    factor = slopes * np.exp2(-np.where(empty, 0.0, log_sums))
+    if beta is not None:
+        factor *= mixture.kernel_share
     largest = np.abs(factor).max(initial=0.0) or 1.0  # late in learning all slopes are tiny
     Gq, Gr = engine.gradient(shift, factor / largest, Z.shape[1])
     largest = Z.dtype.type(2.0 / coordinate_scale(kernel) * largest)
     dZ[query_rows] = Gq.T * largest
     if Gr is not Gq:
         dZ[pulled_rows] += Gr.T * largest
+    if beta is not None:
+        # a derivative by the logarithm of a sum has the opposite sign of one by distances
+        Gq, Gr = mixture.gradient(-slopes)
+        dZ[query_rows] += Gq.astype(dZ.dtype)
+        dZ[reference_rows] += Gr.astype(dZ.dtype)
     return value, dZ
 
 
@@ -171,11 +210,17 @@ def _all_pairs(data: _Data, kernel: Kernel) -> tuple[Tiles, Array, Array]:
 
 
 def nca_posterior(
-    Z: Array, Z_reference: Array, y_reference: Any, kernel: Kernel = _GAUSSIAN
+    Z: Array,
+    Z_reference: Array,
+    y_reference: Any,
+    kernel: Kernel = _GAUSSIAN,
+    *,
+    background: Array | None = None,
 ) -> Array:
     """Class probabilities of new points, sum over each class of p_ij ([Oneata2011]_ eq. (3.25)).
 
-    ``Z`` is (n, d); the result is (n, n_classes), in float64, rows summing to one.
+    ``Z`` is (n, d); the result is (n, n_classes), in float64, rows summing to one.  With the
+    shares ``background`` of :func:`nca` it is Bayes' rule over the densities of eq. (4.22).
     """
     Z, Z_reference = _check_points(Z), _check_points(Z_reference, "Z_reference")
     labels = y_reference if isinstance(y_reference, Labels) else Labels(y_reference)
@@ -185,7 +230,11 @@ def nca_posterior(
         )
     if Z.shape[1] != Z_reference.shape[1]:
         raise ValueError(f"Z has {Z.shape[1]} columns but Z_reference has {Z_reference.shape[1]}.")
-    mass, _ = _reference_mass(labels, _weights(labels), np.arange(len(labels)))
+    weight = weights(labels)
+    beta = None
+    if background is not None:
+        beta = check_background(background, len(labels.classes), "nca_posterior")
+    mass, class_mass, unit = reference_mass(labels, weight, np.arange(len(labels)), beta)
     rows = np.flatnonzero(mass)
     if not len(rows):
         raise ValueError("At least one reference must have a positive weight.")
@@ -193,7 +242,8 @@ def nca_posterior(
     Z = Z.astype(Z_reference.dtype, copy=False)
     centre = _centre(Z_reference[rows])
     scale = coordinate_scale(kernel)
-    R, _ = side(Z_reference[rows], labels.codes[rows], mass[rows], centre, scale)
+    R, order = side(Z_reference[rows], labels.codes[rows], mass[rows], centre, scale)
+    rows = rows[order]
     ones = np.ones(len(Z))
     Q, _ = side(Z, np.zeros(len(Z), dtype=int), ones, centre, scale)
     nobody = np.full(len(Z), -1)
@@ -207,6 +257,14 @@ def nca_posterior(
         everything = np.stack([np.zeros(len(Z), dtype=int), np.full(len(Z), last - first)])
         sums = Tiles(Q, members, nobody, kernel).log2_sums(everything)
         log_sums[:, c], minima[:, c] = sums[0][1], sums[1][1]
+    if beta is not None:
+        normals = Normals(Z_reference[rows], R.codes, weight[rows], len(beta))
+        unit += kernel.log_integral(Z.shape[1]) * np.log2(np.e)
+        nothing = np.empty(0, dtype=int)
+        terms = normals.log2_densities(Z)
+        terms += background_mass(labels, beta, class_mass, nothing, nothing, unit)[0]
+        log_sums, base, _ = join(log_sums, -minima, terms)
+        minima = np.where(np.isneginf(log_sums), np.inf, -base)
     logits = log_sums - (minima - minima.min(axis=1, keepdims=True))
     probabilities = np.exp2(logits - logits.max(axis=1, keepdims=True))
     return probabilities / probabilities.sum(axis=1, keepdims=True)
@@ -232,7 +290,7 @@ def nca_effective_n_neighbors(
         raise ValueError(f"Z_query has {new.shape[1]} columns but Z has {Z.shape[1]}.")
     n = len(Z)
     labels = Labels(np.zeros(n, dtype=int), sample_weight)
-    mass, _ = _reference_mass(labels, _weights(labels), np.arange(n))
+    mass, _, _ = reference_mass(labels, weights(labels), np.arange(n))
     rows = np.flatnonzero(mass)
     if not len(rows):
         return np.zeros(n if new is None else len(new))
@@ -288,73 +346,22 @@ def _centre(Z: Array) -> Array:
     return np.median(Z[:: 1 + len(Z) // 256], axis=0)
 
 
-def _check_rows(rows: Any, n: int, name: str) -> Array:
+def _check_rows(rows: Any, n: int, name: str, owner: str = "nca") -> Array:
     if rows is None:
         return np.arange(n)
     rows = np.asarray(rows)
     if rows.dtype == bool and rows.shape == (n,):
         rows = np.flatnonzero(rows)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
-        raise ValueError(f"The {name!r} parameter of nca must be a vector of row positions.")
+        raise ValueError(f"The {name!r} parameter of {owner} must be a vector of row positions.")
     if rows.size and (rows.min() < 0 or rows.max() >= n):
         raise ValueError(
-            f"The {name!r} parameter of nca must lie in [0, {n - 1}]. "
+            f"The {name!r} parameter of {owner} must lie in [0, {n - 1}]. "
             f"Got {rows.min()}..{rows.max()} instead."
         )
     if len(np.unique(rows)) != len(rows):
-        raise ValueError(f"The {name!r} parameter of nca must not repeat a row.")
+        raise ValueError(f"The {name!r} parameter of {owner} must not repeat a row.")
     return rows.astype(np.intp)
-
-
-def _weights(labels: Labels) -> Array:
-    """The weights of the rows, the largest being 1, so that no sum overflows."""
-    if labels.sample_weight is None:
-        return np.ones(len(labels))
-    return labels.sample_weight / (labels.sample_weight.max(initial=0.0) or 1.0)
-
-
-def _reference_mass(labels: Labels, weight: Array, rows: Array) -> tuple[Array, Array]:
-    """Mass of each row as a reference, the largest being 1, and the weight of each class."""
-    class_mass = _class_sums(labels, weight, rows)
-    mass = weight
-    if labels.priors is not None:
-        # p(c) times a density over the class: [Oneata2011] eq. (3.12), 1/N_c inside the sum
-        per_class = np.divide(
-            labels.priors, class_mass, out=np.zeros_like(class_mass), where=class_mass > 0
-        )
-        mass = weight * per_class[labels.codes]
-    largest = mass[rows].max(initial=0.0)
-    if largest > 0:
-        mass = mass / largest
-    # what would be lost in the sums must not set their shift
-    return np.where(mass > _LIGHTEST, mass, 0.0), class_mass
-
-
-def _class_sums(labels: Labels, weight: Array, rows: Array) -> Array:
-    sums = np.bincount(labels.codes[rows], weight[rows], minlength=len(labels.classes))
-    return sums.astype(np.float64)  # of no rows at all they are integers
-
-
-def _leave_one_out(
-    labels: Labels, weight: Array, query_rows: Array, reference_rows: Array, class_mass: Array
-) -> Array:
-    """log2 of the factor that makes the own class' density one over the *other* members."""
-    if labels.priors is None:
-        return np.zeros(len(query_rows))
-    left_out = np.zeros(len(labels))
-    left_out[reference_rows] = weight[reference_rows]
-    others = class_mass[labels.codes] - left_out
-    # the heaviest of a class may be nearly all of it: the rest is summed, not left by subtraction
-    ascending = reference_rows[np.argsort(weight[reference_rows], kind="stable")]
-    heaviest = np.full(len(labels.classes), -1)
-    heaviest[labels.codes[ascending]] = ascending
-    heaviest = heaviest[heaviest >= 0]
-    light = weight.copy()
-    light[heaviest] = 0.0
-    others[heaviest] = _class_sums(labels, light, reference_rows)[labels.codes[heaviest]]
-    total, others = class_mass[labels.codes[query_rows]], others[query_rows]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(others > 0, np.log2(total / others), 0.0)
 
 
 def _loss(odds: Array, weight: Array, objective: str) -> tuple[float, Array]:

@@ -1,0 +1,90 @@
+"""What each reference weighs, and each class: sample weights, priors, shares of the background."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vicinal._types import Array
+from vicinal.targets import Labels
+
+__all__ = ["background_mass", "leave_one_out", "others_of_class", "reference_mass", "weights"]
+
+_LIGHTEST = 1e-60  # of the heaviest: sums span that much, beside the spread of the shifts
+
+
+def weights(labels: Labels) -> Array:
+    """The weights of the rows, the largest being 1, so that no sum overflows."""
+    if labels.sample_weight is None:
+        return np.ones(len(labels))
+    return labels.sample_weight / (labels.sample_weight.max(initial=0.0) or 1.0)
+
+
+def reference_mass(
+    labels: Labels, weight: Array, rows: Array, beta: Array | None = None
+) -> tuple[Array, Array, float]:
+    """Mass of each row as a reference, the largest being 1; also the weights of the classes.
+
+    Last comes log2 of what the masses were divided by, with a minus.
+    """
+    class_mass = _class_sums(labels, weight, rows)
+    mass = weight
+    if labels.priors is not None:
+        # p(c) times a density over the class: [Oneata2011] eq. (3.12), 1/N_c inside the sum
+        per_class = np.divide(
+            labels.priors, class_mass, out=np.zeros_like(class_mass), where=class_mass > 0
+        )
+        mass = weight * per_class[labels.codes]
+    if beta is not None:
+        mass = mass * (1.0 - beta)[labels.codes]
+    largest = mass[rows].max(initial=0.0)
+    if largest > 0:
+        mass = mass / largest
+    # what would be lost in the sums must not set their shift
+    mass = np.where(mass > _LIGHTEST, mass, 0.0)
+    return mass, class_mass, -float(np.log2(largest or 1.0))
+
+
+def background_mass(
+    labels: Labels, beta: Array, class_mass: Array, codes: Array, others: Array, unit: float
+) -> tuple[Array, Array]:
+    """log2 of what multiplies the normal densities: of each class, and of each query's own.
+
+    Share times prior, in the unit of the engine's sums.  Empirical priors are masses, that of the
+    own class without the query; given ones stay, but of a class with nobody else in it nothing is.
+    """
+    if labels.priors is None:
+        prior, own = class_mass, others
+    else:
+        prior = np.where(class_mass > 0, labels.priors, 0.0)
+        own = np.where(others > 0, labels.priors[codes], 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log2(beta * prior) + unit, np.log2(beta[codes] * own) + unit
+
+
+def _class_sums(labels: Labels, weight: Array, rows: Array) -> Array:
+    sums = np.bincount(labels.codes[rows], weight[rows], minlength=len(labels.classes))
+    return sums.astype(np.float64)  # of no rows at all they are integers
+
+
+def others_of_class(
+    labels: Labels, weight: Array, query_rows: Array, reference_rows: Array, class_mass: Array
+) -> Array:
+    """Weight of the own class of each query, the query left out where it is a reference."""
+    left_out = np.zeros(len(labels))
+    left_out[reference_rows] = weight[reference_rows]
+    others = class_mass[labels.codes] - left_out
+    # the heaviest of a class may be nearly all of it: the rest is summed, not left by subtraction
+    ascending = reference_rows[np.argsort(weight[reference_rows], kind="stable")]
+    heaviest = np.full(len(labels.classes), -1)
+    heaviest[labels.codes[ascending]] = ascending
+    heaviest = heaviest[heaviest >= 0]
+    light = weight.copy()
+    light[heaviest] = 0.0
+    others[heaviest] = _class_sums(labels, light, reference_rows)[labels.codes[heaviest]]
+    return others[query_rows]
+
+
+def leave_one_out(total: Array, others: Array) -> Array:
+    """log2 of the factor that makes the own class' density one over the *other* members."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(others > 0, np.log2(total / others), 0.0)
