@@ -18,6 +18,7 @@ from vicinal._types import Array
 __all__ = [
     "check_bool",
     "check_classes",
+    "check_declared_classes",
     "check_folds",
     "check_label_types",
     "check_number",
@@ -153,6 +154,35 @@ def check_classes(y: Array, owner: str) -> tuple[Array, Array]:
             f"Got {len(y)} samples of {len(classes)} classes instead."
         )
     return classes, codes
+
+
+def check_declared_classes(owner: Any, classes: Any, y: Array, first: bool) -> Array:
+    """The classes of a stream: declared with its first batch, never changed later."""
+    check_classification_targets(y)
+    name = type(owner).__name__
+    if first:
+        if classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        declared = np.unique(np.asarray(classes))
+        if len(declared) < 2:
+            raise ValueError(
+                f"{name} needs samples of at least 2 classes. "
+                f"Got 1 class instead: {declared.tolist()!r}."
+            )
+    else:
+        declared = owner.classes_
+        if classes is not None and not np.array_equal(declared, np.unique(np.asarray(classes))):
+            raise ValueError(
+                f"classes={np.asarray(classes).tolist()!r} is not the same as on the last call to "
+                f"partial_fit, was: {declared.tolist()!r}."
+            )
+    unknown = ~np.isin(y, declared)
+    if unknown.any():
+        raise ValueError(
+            f"The labels y of {name}.partial_fit must be among the classes declared at the first "
+            f"call. Got {np.unique(y[unknown])[:5].tolist()!r} instead."
+        )
+    return declared
 
 
 def check_weights(sample_weight: Any, n: int) -> Array | None:

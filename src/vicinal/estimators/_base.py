@@ -23,6 +23,7 @@ from vicinal._types import Array, Result
 from vicinal._validation import (
     check_bool,
     check_classes,
+    check_declared_classes,
     check_folds,
     check_label_types,
     check_number,
@@ -36,12 +37,14 @@ from vicinal.estimators._cost import Cost
 from vicinal.estimators._learning import Learning, Told, judges
 from vicinal.estimators._metric import MahalanobisMixin
 from vicinal.estimators._neighbours import NeighbourClassifierMixin, NeighbourRules
+from vicinal.estimators._online import begin, check_online
 from vicinal.estimators._parts import Parts, leaves_open, resolve_parts
 from vicinal.estimators._rounds import frozen
 from vicinal.estimators._search import is_null
 from vicinal.estimators._split import hold_out
+from vicinal.estimators._start import unscaled
 from vicinal.problem import Problem
-from vicinal.samplers import Full
+from vicinal.samplers import Full, StochasticQueries
 from vicinal.targets import Labels
 
 __all__ = ["NeighbourMetric"]
@@ -80,6 +83,7 @@ class NeighbourMetric(
         check_number(self, "max_iter", 1, integer=True, or_else=("auto",))
         check_number(self, "time_budget", 0.0, open_ends=True, or_else=(None,))
         check_number(self, "tol", 0.0)
+        check_number(self, "reservoir_size", 2, integer=True)
         check_number(self, "n_iter_no_change", 1, integer=True)
         check_number(self, "validation_fraction", 0.0, 1.0, open_ends=True)
         check_bool(self, "early_stopping")
@@ -128,6 +132,66 @@ class NeighbourMetric(
         report.close()
         self._complain(result)
         return self
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
+        """Go on with a stream, or begin one with the first batch."""
+        self._check_parameters()
+        check_online(self)
+        first = not hasattr(self, "_stream")
+        X, codes, weight = self._check_batch(X, y, classes, sample_weight, first)
+        with single_threaded_blas():
+            if first:
+                self._begin_stream(X, codes, weight)
+            stream = self._stream
+            losses = stream.learn(X, codes, weight)
+            self.history_["loss"] += losses
+            self.n_iter_ = stream.n_steps
+            self.objective_ = losses[-1]
+            self.n_samples_seen_ += len(codes)
+            # the posterior and the votes are those of the rows that are remembered
+            memory = stream.remembered()
+            self._store(memory.X.X, memory, stream.theta)
+        return self
+
+    def _check_batch(
+        self, X: Any, y: Any, classes: Any, sample_weight: Any, first: bool
+    ) -> tuple[Any, Array, Array]:
+        check_label_types(y)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first
+        )
+        self.classes_ = check_declared_classes(self, classes, y, first)
+        weight = check_weights(sample_weight, len(y))
+        weight = np.ones(len(y)) if weight is None else weight
+        seen = weight > 0
+        return X[seen], np.searchsorted(self.classes_, y[seen]), weight[seen]
+
+    def _begin_stream(self, X: Any, codes: Array, weight: Array) -> None:
+        rng = check_seed(self)
+        parts = resolve_parts(self, X.shape[0], X.shape[1], sp.issparse(X))
+        labels = Labels(codes, weight, self.priors, classes=np.arange(len(self.classes_)))
+        if len(np.unique(codes)) < 2:
+            raise ValueError(
+                f"The first batch of {type(self).__name__}.partial_fit must hold rows of at least "
+                f"2 classes, to start from. Got {self.classes_[np.unique(codes)].tolist()!r} alone."
+            )
+        forget_search(self)
+        problem = self._problem(X, labels, parts, rng)
+        learning = Learning(self, rng, IterationReporter(self, max_iter=None), perf_counter())
+        shape = (parts.d, X.shape[1])
+        theta = None
+        if getattr(self, "components_", np.empty(0)).shape == shape:  # of a fit before
+            theta = problem.mapping.theta(unscaled(self.components_, problem.X.scale))
+        if theta is None or not theta.any():
+            theta = learning.start(problem, parts)
+        self.rounds_, self._memory = {}, None
+        self._stream = begin(self, problem, theta, rng)
+        self.plan_ = parts.plan._replace(
+            solver=self._stream.solver,
+            sampling=StochasticQueries(self._stream.n_queries),
+            reason="a stream, one batch after the other",
+        )
+        self.history_, self.n_samples_seen_ = {"loss": []}, 0
 
     def _problem(self, X: Any, labels: Labels, parts: Parts, rng: Any) -> Problem:
         """The loss that is to be made small."""

@@ -72,8 +72,8 @@ class Descent:
     rng : RandomState
         Draws batches, lists and samples.
     tell : callable
-        ``stop = tell(iteration, problem, single, memory=...)`` after each iteration; ``memory`` makes
-        of a `Result` what a later fit goes on from.
+        ``stop = tell(iteration, problem, single, memory=...)`` after each iteration; ``memory``
+        makes of a `Result` what a later fit goes on from.
     validation_fraction : float
         Rows held out to tune a rate by, where none are held out for early stopping.
     deadline : float or None

@@ -7,14 +7,62 @@ from typing import Any
 import numpy as np
 from sklearn.utils import gen_batches
 
-from vicinal import solvers
+from vicinal import samplers, solvers
 from vicinal._features import Features
 from vicinal._types import Array, Batch, Solver
+from vicinal.estimators._parts import leaves_open
+from vicinal.estimators._plan import rate_for
 from vicinal.estimators._reservoir import Reservoir
 from vicinal.problem import Problem
 from vicinal.targets import Labels
 
-__all__ = ["Stream"]
+__all__ = ["Stream", "begin", "check_online"]
+
+_QUERIES = 500  # rows to a step, where no sampling says otherwise
+
+
+def check_online(owner: Any) -> None:
+    """Refuse parameters that a stream cannot honour."""
+    name = type(owner).__name__
+    for parameter, allowed, why in (
+        ("n_components", not leaves_open(owner, "n_components"), "a search needs all rows"),
+        ("alpha", not leaves_open(owner, "alpha"), "a search needs all rows"),
+        ("early_stopping", not owner.early_stopping, "a stream has no end to stop before"),
+        ("time_budget", owner.time_budget is None, "each call takes its own time"),
+        ("pairs", owner.pairs in ("auto", "all"), "the reservoir bounds their number"),
+        (
+            "sampling",
+            leaves_open(owner, "sampling")
+            or owner.sampling == "stochastic"
+            or isinstance(owner.sampling, samplers.StochasticQueries),
+            "new rows are the queries, against all that is remembered",
+        ),
+    ):
+        if not allowed:
+            raise ValueError(
+                f"The {parameter!r} parameter of {name} must be left alone for partial_fit: {why}. "
+                f"Got {getattr(owner, parameter)!r} instead."
+            )
+
+
+def begin(owner: Any, problem: Problem, theta: Array, rng: np.random.RandomState) -> Stream:
+    """A stream whose scaling and map begin as those of a problem."""
+    if leaves_open(owner, "solver"):  # no schedule: a stream has no end to fall towards
+        solver: Solver = solvers.Adam(rate_for(problem, theta))
+    else:
+        solver = solvers.resolve(owner.solver, type(owner).__name__)
+    if solver.needs_fixed_batch or (
+        isinstance(solver, solvers.SGD) and solver.learning_rate is None
+    ):
+        raise ValueError(
+            f"The 'solver' parameter of {type(owner).__name__} must be 'auto', 'momentum', 'adam' "
+            "or an SGD with a learning rate for partial_fit, whose batches change and are seen "
+            f"once. Got {owner.solver!r} instead."
+        )
+    n_classes = len(problem.targets.classes)
+    reservoir = Reservoir(max(2, owner.reservoir_size // n_classes))
+    n_queries = getattr(owner.sampling, "size", _QUERIES)
+    return Stream(problem, theta, solver, n_queries, reservoir, rng)
 
 
 class Stream:
@@ -72,6 +120,12 @@ class Stream:
         targets = self.problem.targets
         labels = Labels(codes, weight, targets.priors, classes=targets.classes)
         return self.problem.replace(X=self.features(X), targets=labels)
+
+    def remembered(self) -> Problem:
+        """The problem of all that is remembered."""
+        none = np.empty(0, dtype=int)
+        rows = self.reservoir.X[:0]
+        return self._against(rows, none, np.empty(0))
 
     def features(self, X: Any) -> Features:
         """Rows in the scaling that was settled by the first batch."""

@@ -16,14 +16,14 @@ from vicinal.densities import Kernel
 from vicinal.estimators._cost import Cost, Size, batch_cost, exact_cost
 from vicinal.problem import Problem
 
-__all__ = ["Plan", "adam_for", "make_plan"]
+__all__ = ["Plan", "adam_for", "make_plan", "rate_for"]
 
 _EVALUATIONS = 60  # of the exact objective, that a fit takes
 _EXACT_SECONDS = 20.0  # of one reference core pair: from there on batches are learnt from
 _BATCH = 3000  # rows
 _ITERATIONS = 200  # of a descent on all rows
 _STEPS = 300  # of a descent on batches
-_RATE = 0.1  # of Adam, in entries of a map that spreads the rows as the start does
+_RATE = 0.05  # of Adam, in entries of a map that spreads the rows as the start does
 
 
 class Plan(NamedTuple):
@@ -115,10 +115,10 @@ def _cost(sampling: Sampler, size: Size) -> Cost:
     return exact_cost(size)
 
 
-def adam_for(problem: Problem, theta: Array, n_steps: int) -> solvers.Adam:
-    r"""Adam whose rate falls along a cosine from a tenth of what the start is made of.
+def rate_for(problem: Problem, theta: Array) -> float:
+    r"""A rate of Adam that suits the data: a share of the entries of a map as large as the start.
 
-    .. math:: \eta_0 = 0.1\,\|Z_0\|_F / (\sqrt{d}\,\|X\|_F)
+    .. math:: \eta_0 = r\,\|Z_0\|_F / (\sqrt{d}\,\|X\|_F)
 
     The entries of a map without preferred columns that spreads the rows as the start does.  Those
     of the start itself would not do: RCA gives columns that hardly vary enormous weights.
@@ -128,6 +128,10 @@ def adam_for(problem: Problem, theta: Array, n_steps: int) -> solvers.Adam:
     Z = problem.mapping.forward(theta, X)[0]
     Z = Z - Z.mean(axis=0)
     spread = np.sqrt(sum(float(np.sum(part**2)) for _, part in X.blocks()))
-    size = np.linalg.norm(Z) / (np.sqrt(Z.shape[1]) * spread) if spread > 0 else 1.0
-    rate = _RATE * (size if size > 0 else 1.0)
-    return solvers.Adam(solvers.Cosine(float(rate), n_steps))
+    size = np.linalg.norm(Z) / (np.sqrt(Z.shape[1]) * spread) if spread > 0 else 0.0
+    return float(_RATE * (size if size > 0 else 1.0))
+
+
+def adam_for(problem: Problem, theta: Array, n_steps: int) -> solvers.Adam:
+    """Adam whose rate falls to nothing along a cosine, from one that suits the data."""
+    return solvers.Adam(solvers.Cosine(rate_for(problem, theta), n_steps))

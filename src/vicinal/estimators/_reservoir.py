@@ -1,4 +1,4 @@
-"""A bounded sample of a stream: as many rows of each class as fit, every row as likely as another."""
+"""A bounded sample of a stream: of each class so many rows, each as likely to stay."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import numpy as np
 from vicinal import neighbourhoods
 from vicinal._types import Array, Bounded, Pairs
 from vicinal.estimators._plan import Plan
-from vicinal.objectives.nca import background_weights, em_background
+from vicinal.objectives import background_weights, em_background
 from vicinal.problem import Problem
 
 __all__ = ["Rounds", "frozen"]

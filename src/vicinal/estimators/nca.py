@@ -13,6 +13,7 @@ from vicinal._callback_support import with_callbacks
 from vicinal._types import Array
 from vicinal._validation import check_option
 from vicinal.estimators._base import NeighbourMetric
+from vicinal.estimators._start import unscaled
 from vicinal.objectives.nca import nca
 
 __all__ = ["NCA"]
@@ -234,6 +235,50 @@ class NCA(NeighbourMetric):
         self : NCA
         """
         return self._fit(X, y, sample_weight)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NCA:
+        """Learn from the next batch of a stream.
+
+        Each row is a query once, against the rows that are remembered and those of its batch
+        ([Oneata2011]_ section 4.3), in steps of at most 500 rows (or the size of a
+        ``StochasticQueries``).  Of each class a uniform sample of ``reservoir_size / n_classes``
+        rows of the stream so far is remembered; these classify.  The memory a stream takes does
+        not grow with its length.
+
+        The first call settles the scaling of the columns (one that does not vary in the first
+        batch has weight zero from then on) and the start: let its batch be a large one.  After
+        ``fit`` a stream starts from the learnt map, with nothing remembered.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        classes : array-like of shape (n_classes,), default=None
+            All classes that the stream may show; needed at the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+            As in ``fit``.
+
+        Returns
+        -------
+        self : NCA
+        """
+        return self._partial_fit(X, y, classes, sample_weight)
+
+    @property
+    def feature_importances_(self) -> Array:
+        r"""Share of each feature in the learnt metric, adding up to one.
+
+        :math:`\sum_k A_{kj}^2` over the scaled features: what the feature adds to the squared
+        distance of two rows that differ by one deviation in it.  With ``mapping="diagonal"`` this
+        selects features for a second, low-rank map ([Oneata2011]_ section 6.1), as by
+        :class:`sklearn.feature_selection.SelectFromModel`.
+        """
+        check_is_fitted(self, "components_")
+        A = unscaled(self.components_.astype(np.float64), self._scale)
+        share = np.sum(A**2, axis=0)
+        return share / (share.sum() or 1.0)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
