@@ -42,16 +42,15 @@ def assert_matches(Z, y, objective, rtol=1e-9, kernel="gaussian", beta=BETA, **o
 @pytest.mark.nojit
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_plain_gradient_matches_finite_differences(rng, objective, kernel):
-    Z, y = points(rng, 10)
+def test_gradient_matches_finite_differences(rng, objective, kernel):
     v, rows = rng.uniform(0.5, 2, 10), {"queries": np.arange(7), "references": np.arange(2, 10)}
-    for d in (2, 5):  # classes of more rows than dimensions, and of fewer
-        Z, y = points(rng, 10, d, 0.4)
-        for options in ({}, {"sample_weight": v, "priors": PRIORS[1]}, rows):
-            args = {"beta": BETA, "objective": objective, "kernel": kernel, **options}
-            _, dZ = reference.nca_background(Z, y, **args)
+    for d, scale in ((2, 0.5), (2, 2.0), (5, 0.4)):  # the last: fewer rows than dimensions
+        Z, y = points(rng, 10, d, scale)
+        for labels in (Labels(y), Labels(y, v, PRIORS[1])):
+            args = {"objective": objective, "kernel": KERNELS[kernel], "background": BETA, **rows}
+            _, dZ = nca(Z, labels, **args)
             expected = reference.finite_difference(
-                lambda Z, args=args, y=y: reference.nca_background(Z, y, **args)[0], Z
+                lambda Z, labels=labels, args=args: nca(Z, labels, **args, gradient=False)[0], Z
             )
             np.testing.assert_allclose(dZ, expected, rtol=0, atol=3e-6 * np.abs(expected).max())
 
@@ -61,14 +60,15 @@ def test_plain_gradient_matches_finite_differences(rng, objective, kernel):
 @pytest.mark.parametrize("scale", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("priors", PRIORS)
 def test_matches_reference(rng, objective, scale, priors, kernel):
-    for d in (1, 2, 12):  # in the last no class has more rows than dimensions
-        Z, y = points(rng, 24, d, scale / np.sqrt(d))
-        v = rng.uniform(0.1, 3, 24)
+    for d in (1, 3, 7):  # in the last no class has more rows than dimensions
+        Z, y = points(rng, 18, d, scale / np.sqrt(d))
+        v = rng.uniform(0.1, 3, 18)
         v[:3] = 0.0
         assert_matches(Z, y, objective, kernel=kernel, priors=priors)
         assert_matches(Z, y, objective, kernel=kernel, priors=priors, sample_weight=v)
 
 
+@pytest.mark.filterwarnings("ignore:[0-9]+ rows have no other member")
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("priors", PRIORS)
 def test_queries_and_references(rng, objective, priors):
@@ -235,15 +235,14 @@ def test_weights_of_the_background():
             background_weights([4, 9], bad)
 
 
-def likelihood(Z, y, v, beta, kernel):
-    total = np.zeros(3)
+def own_densities(Z, y, v, kernel):
+    """Normal and kernel density of each row in its class, (2, n), the row left out."""
+    densities = np.zeros((2, len(y)))
     for i, c in enumerate(y):
         rows = np.flatnonzero((y == c) & (v > 0))
         left_out = int(np.flatnonzero(rows == i)[0]) if i in rows else None
-        normal, kernels = reference.mixture_densities(Z[i], Z[rows], v[rows], left_out, kernel)
-        if normal + kernels > 0 and v[i] > 0:
-            total[c] += v[i] * np.log(beta[c] * normal + (1 - beta[c]) * kernels)
-    return total
+        densities[:, i] = reference.mixture_densities(Z[i], Z[rows], v[rows], left_out, kernel)
+    return densities
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -252,17 +251,21 @@ def test_em_never_lowers_the_likelihood(rng, kernel, weighted):
     Z, y = points(rng, 45)
     v = rng.uniform(0, 2, 45) if weighted else np.ones(45)
     labels = Labels(y, v if weighted else None, [0.1, 0.1, 0.8])
+    normal, kernels = own_densities(Z, y, v, kernel)
+
+    def likelihood(beta):
+        return np.bincount(y, v * np.log(beta[y] * normal + (1 - beta[y]) * kernels))
+
     beta = BETA
     for _ in range(4):
         new = em_background(Z, labels, beta, kernel=KERNELS[kernel])
-        assert (likelihood(Z, y, v, new, kernel) >= likelihood(Z, y, v, beta, kernel)).all()
+        assert (likelihood(new) >= likelihood(beta)).all()
         beta = new
     many = em_background(Z, labels, BETA, kernel=KERNELS[kernel], steps=4)
     np.testing.assert_allclose(many, beta, rtol=1e-12)
-    end = em_background(Z, labels, BETA, kernel=KERNELS[kernel], steps=3000)
-    best = likelihood(Z, y, v, end, kernel)
+    best = likelihood(em_background(Z, labels, BETA, kernel=KERNELS[kernel], steps=2000))
     for share in np.linspace(0.01, 0.99, 12):
-        assert (likelihood(Z, y, v, np.full(3, share), kernel) <= best + 1e-6).all()
+        assert (likelihood(np.full(3, share)) <= best + 1e-5).all()
 
 
 def test_em_step_by_hand(rng):
@@ -325,7 +328,7 @@ def test_kernels_by_name_and_their_parameters():
         resolve(Compact)
     with pytest.raises(ValueError, match="'beta' parameter of Compact must be a float in"):
         Compact(beta=1.0)
-    with pytest.raises(ValueError, match="'beta' parameter of Gaussian must be .* 'count' or 'em'"):
+    with pytest.raises(ValueError, match=r"\(0, 1\) or 'count' or 'em'. Got 'auto'"):
         Gaussian(beta="auto")
     with pytest.raises(ValueError, match="'background' parameter of Student must be True or False"):
         Student(background="em")

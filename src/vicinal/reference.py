@@ -13,7 +13,6 @@ from math import gamma, pi
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import multivariate_normal
 
 __all__ = [
     "class_normal",
@@ -222,13 +221,14 @@ def mixture_densities(
 
     The row ``left_out`` has no part in the second; both are 0 for a class of no other rows.
     """
-    Z, v = np.asarray(Z, dtype=np.float64), np.asarray(v, dtype=np.float64)
+    z, Z, v = (np.asarray(part, dtype=np.float64) for part in (z, Z, v))
     mu, Sigma, _ = class_normal(Z, v)
     v = np.where(np.arange(len(v)) == left_out, 0.0, v)
     if not v.sum() > 0:
         return 0.0, 0.0
-    k, _ = kernel_density(kernel, squared_distances([z], Z)[0], Z.shape[1])
-    normal = multivariate_normal(mu, Sigma).pdf(z)
+    k, _ = kernel_density(kernel, squared_distances(z[None], Z)[0], Z.shape[1])
+    mahalanobis = (z - mu) @ np.linalg.solve(Sigma, z - mu)
+    normal = np.exp(-mahalanobis / 2) / np.sqrt(np.linalg.det(2 * pi * Sigma))
     return float(normal), float(v @ k / v.sum())  # eq. (4.21), with 1/N_c
 
 
