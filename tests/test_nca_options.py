@@ -252,7 +252,7 @@ def test_unfinished_fits_say_so_at_the_line_of_the_user(wine, mapping):
 @pytest.mark.parametrize("single", [False, True])
 def test_two_warm_fits_equal_one_long_fit(digits, settings, single, monkeypatch):
     if single:
-        monkeypatch.setattr("vicinal.estimators._base._SINGLE_FROM", 100)
+        monkeypatch.setattr("vicinal.estimators._descent.SINGLE_FROM", 100)
     settings = {"n_components": None, "tol": 0.0, **settings}
     long = NCA(max_iter=20, **settings).fit(*digits)
     warm = NCA(max_iter=10, warm_start=True, **settings).fit(*digits)

@@ -114,7 +114,7 @@ def _search(owner: Any, problem: Problem, parts: Parts, learning: Learning) -> S
                 theta = learning.start(fold, here, searching=True)
             # the fold judges the end of the descent, not each step of it
             fold = fold.replace(held_out=None)
-            result, _ = learning.descend(fold, here, theta, searching=True)
+            result = learning.descend(fold, here, theta, searching=True).result
         if result.reason in ("callback", "interrupted", "time_budget"):
             raise Stopped(result.reason)
         return result.theta, result.value

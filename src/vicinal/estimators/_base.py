@@ -32,6 +32,7 @@ from vicinal._validation import (
     check_weights,
     warn,
 )
+from vicinal.densities import Kernel
 from vicinal.estimators._auto import DEFAULT_ALPHA, choose, forget_search
 from vicinal.estimators._cost import Cost
 from vicinal.estimators._learning import Learning, Told, judges
@@ -70,7 +71,7 @@ class NeighbourMetric(
     def _objective(self) -> Callable[..., tuple[float, Array]]:
         raise NotImplementedError
 
-    def _scale_objective(self) -> Callable[..., tuple[float, Array]]:
+    def _scale_objective(self, kernel: Kernel) -> Callable[..., tuple[float, Array]]:
         """What chooses the scale of a start."""
         return self._objective()
 

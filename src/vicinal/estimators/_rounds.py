@@ -16,7 +16,8 @@ from vicinal.problem import Problem
 
 __all__ = ["Rounds", "frozen"]
 
-_EM_LENGTH = 10  # iterations between steps of EM
+_EM_LENGTH = 10  # iterations of the solver between steps of EM
+_EM_STEPS = 10
 
 
 def frozen(plan: Plan, problem: Problem) -> Problem:
@@ -73,7 +74,9 @@ class Rounds:
         judge = problem
         if _learns_beta(self.plan):
             before = problem.objective.keywords["background"] if self.beta is None else self.beta
-            self.beta = em_background(Z, labels, self.plan.kernel, before, references=references)
+            self.beta = em_background(
+                Z, labels, before, references, references, kernel=self.plan.kernel, steps=_EM_STEPS
+            )
             judge = problem.replace(objective=partial(problem.objective, background=self.beta))
             self._note("beta", self.beta)
         if not _has_lists(self.plan):

@@ -50,8 +50,9 @@ def first_theta(
     rows = np.arange(len(X)) if problem.train is None else problem.train
     if len(rows) > _START_ROWS:
         rows = np.sort(rng.permutation(rows)[:_START_ROWS])
+    objective = owner._scale_objective(parts.plan.kernel)
     sample = problem.replace(
-        X=X.take(rows), targets=labels.take(rows), train=None, objective=owner._scale_objective()
+        X=X.take(rows), targets=labels.take(rows), train=None, objective=objective
     )
     sample = frozen(parts.plan._replace(pairs=None), sample)
     base = initialise.base_scale(sample.embed(theta), rng)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal._callback_support import with_callbacks
 from vicinal._types import Array
 from vicinal._validation import check_option
+from vicinal.densities import Compact, Kernel
 from vicinal.estimators._base import NeighbourMetric
 from vicinal.estimators._start import unscaled
 from vicinal.objectives.nca import nca
@@ -287,9 +288,11 @@ class NCA(NeighbourMetric):
     def _objective(self) -> Callable[..., tuple[float, Array]]:
         return partial(nca, objective=self.objective, warn=False)
 
-    def _scale_objective(self) -> Callable[..., tuple[float, Array]]:
-        # The accuracy of a start is best at a hard nearest neighbour, where its gradient is gone.
-        return partial(nca, objective="log", warn=False)
+    def _scale_objective(self, kernel: Kernel) -> Callable[..., tuple[float, Array]]:
+        # The accuracy of a start is best at a hard nearest neighbour, where its gradient is gone;
+        # but a kernel that does not reach everywhere has no other objective.
+        reaches = not isinstance(kernel, Compact) or kernel.background
+        return partial(nca, objective="log" if reaches else "accuracy", warn=False)
 
     @cached_property
     def effective_n_neighbors_(self) -> Array:
