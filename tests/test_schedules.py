@@ -170,6 +170,21 @@ class TestTuneT0:
         assert scores[0.1] == -np.inf  # a first rate of 10, where 0.02 is the most
         assert abs(tuned.learning_rate(0)) < 0.03
 
+    def test_eta0_is_raised_where_the_start_is_small(self):
+        # The rows are a thousand times as far as the start is long.
+        start, options = np.array([0.01]), {"n_steps": 40, **self.DATA}
+        tuned, tried = tune_t0(noisy_rows, start, SGD(), minus_distance, **options)
+        first = tried["eta0"][1]
+        assert first == pytest.approx(0.01 / 9.5, rel=0.9)
+        assert tuned.learning_rate.eta0 in (10 * first, 100 * first, 1000 * first)
+        assert tried["t0"].count(0.1) > 1
+        assert max(tried["score"]) > -2.0
+        # an eta0 that was given stays
+        tuned, _ = tune_t0(
+            noisy_rows, start, SGD(InverseTime(first, 1.0)), minus_distance, **options
+        )
+        assert tuned.learning_rate.eta0 == first
+
     def test_nothing_is_better_than_the_start(self):
         with pytest.warns(UserWarning, match="No t0 from 0.1 to 1000 scored better"):
             tuned, tried = tune_t0(bowl, np.ones(1), SGD(), lambda t: float(t[0] == 1.0), n_steps=4)

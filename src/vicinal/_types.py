@@ -101,13 +101,14 @@ class Source(NamedTuple):
     """What a sampler may know of the rows learnt from (held-out rows are not among them).
 
     ``codes`` are their class codes; ``embed(theta)`` gives their projections, one row each;
-    ``points(rows)`` gives some of them as :class:`~vicinal._features.Features`, the scaled input.
+    ``points(rows)`` gives some of them, by positions or a slice, as
+    :class:`~vicinal._features.Features`: the scaled input.
     """
 
     n_rows: int
     codes: Array | None = None
     embed: Callable[[Array], Array] | None = None
-    points: Callable[[Array], Any] | None = None
+    points: Callable[[Any], Any] | None = None
 
 
 #: ``batches = deal(theta, random_state)``: the batches of one pass that begins at ``theta``.

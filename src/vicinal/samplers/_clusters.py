@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from vicinal._features import Features
 from vicinal._types import Array
 
 __all__ = ["Points", "Rows", "farthest_point", "recursive_projection"]
@@ -60,7 +61,7 @@ class Points:
 class Rows:
     """Rows of the scaled input, of which no more than a block is ever copied."""
 
-    def __init__(self, n_rows: int, take: Callable[[Array], Any]) -> None:
+    def __init__(self, n_rows: int, take: Callable[[Any], Any]) -> None:
         self.n_rows, self.take = n_rows, take
         self._norms: Array | None = None
 
@@ -68,28 +69,29 @@ class Rows:
         return self.n_rows
 
     def row(self, i: int) -> Array:
-        return self._dense(np.array([i]))[0]
+        return _dense(self.take(np.array([i])))[0]
 
     def onto(self, rows: Array, direction: Array) -> Array:
-        column = direction[:, None]
-        parts = [self.take(block).matmul(column)[:, 0] for block in _blocks(rows)]
-        return np.concatenate(parts)
+        blocks = [rows[i : i + _BLOCK] for i in range(0, len(rows), _BLOCK)]
+        return np.concatenate([_product(self.take(block), direction) for block in blocks])
 
     def squared_distances(self, point: Array) -> Array:
-        rows = np.arange(self.n_rows)
+        n = self.n_rows  # slices, which need not be copies
+        blocks = [slice(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
         if self._norms is None:
-            dense = (self._dense(block) for block in _blocks(rows))
+            dense = (_dense(self.take(block)) for block in blocks)
             self._norms = np.concatenate([np.einsum("ij,ij->i", part, part) for part in dense])
-        squares = self._norms - 2.0 * self.onto(rows, point) + np.sum(point**2)
-        return np.maximum(squares, 0.0)
-
-    def _dense(self, rows: Array) -> Array:
-        part = self.take(rows)
-        return part.columns_times(np.ones(part.shape[1]))
+        products = np.concatenate([_product(self.take(block), point) for block in blocks])
+        return np.maximum(self._norms - 2.0 * products + np.sum(point**2), 0.0)
 
 
-def _blocks(rows: Array) -> list[Array]:
-    return [rows[i : i + _BLOCK] for i in range(0, len(rows), _BLOCK)]
+def _dense(part: Features) -> Array:
+    return part.columns_times(np.ones(part.shape[1]))
+
+
+def _product(part: Features, direction: Array) -> Array:
+    # in the precision of the table, which is then not converted: for clusters it is enough
+    return part.matmul(direction[:, None], part.X.dtype)[:, 0].astype(np.float64)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # points near the largest float still get a cluster

@@ -18,12 +18,14 @@ from vicinal.solvers.schedules import InverseTime
 __all__ = ["tune_t0"]
 
 _SCALE = np.logspace(-1.0, 3.0, 9)  # [Oneata2011] §5.3.2: "from 0.1 to 1000"
+_MAX_RAISES = 3  # of eta0, tenfold each
 _FINER = 4  # candidates of the second search, on a linear scale
 _RUNGS = (0.25, 0.5, 1.0)  # of the steps, after which the worse half of the candidates is dropped
 
 
 @dataclass
 class _Candidate:
+    eta0: float
     t0: float
     solver: Solver
     run: Result
@@ -50,6 +52,10 @@ def tune_t0(
     together make about ``7 * n_steps`` steps.  A candidate that comes to something not finite, or
     to a score below that of the start, loses.
 
+    However small :math:`t_0`, the moves sum to no more than about :math:`\eta_0 \log t` gradients.
+    So where the lowest :math:`t_0` wins and :math:`\eta_0` was not given, that is too small (the
+    start was): the search is made again with ten times as much, three times at most.
+
     Parameters
     ----------
     fun : callable
@@ -74,7 +80,7 @@ def tune_t0(
         With the ``InverseTime`` found.
     tried : dict of lists
         One entry for each candidate after each part of its run, in the order tried: "stage"
-        ("start", "exponential", "linear"), "t0", "n_steps" and "score".
+        ("start", "exponential", "linear"), "eta0", "t0", "n_steps" and "score".
 
     Raises
     ------
@@ -85,28 +91,32 @@ def tune_t0(
     data: dict[str, Any] = {"sampler": sampler, "source": source}
     first = minimise(fun, theta, solver, max_iter=0, random_state=random_state, **data)
     eta0, start = _eta0(solver, first), _score(monitor, first)
-    tried: dict[str, list] = {"stage": [], "t0": [], "n_steps": [], "score": []}
-    _note(tried, "start", math.nan, 0, start)
+    tried: dict[str, list] = {"stage": [], "eta0": [], "t0": [], "n_steps": [], "score": []}
+    _note(tried, "start", math.nan, math.nan, 0, start)
 
-    def race(stage: str, values: Any) -> _Candidate:
+    def race(stage: str, eta0: float, values: Any) -> _Candidate:
         """The best of some candidates, dropped by halves; a score below the start's: all lost."""
         field = everyone = [
-            _Candidate(t0, replace(solver, learning_rate=InverseTime(eta0, t0)), first)
+            _Candidate(eta0, t0, replace(solver, learning_rate=InverseTime(eta0, t0)), first)
             for t0 in map(float, values)
         ]
         for share in _RUNGS:
             for candidate in field:
                 _advance(candidate, fun, round(share * n_steps), monitor, data)
-                _note(tried, stage, candidate.t0, candidate.n_steps, candidate.score)
+                _note(tried, stage, eta0, candidate.t0, candidate.n_steps, candidate.score)
             alive = [one for one in field if one.score >= start]
             field = sorted(alive, key=_rank, reverse=True)[: -(-len(field) // 2)]
         return max(field or everyone, key=_rank)
 
-    best = race("exponential", _SCALE)
+    best = race("exponential", eta0, _SCALE)
+    for _ in range(_MAX_RAISES):
+        if best.t0 > _SCALE[0] or solver.learning_rate is not None:
+            break
+        best = max(best, race("exponential", 10.0 * best.eta0, _SCALE), key=_rank)
     if best.score >= start:
         factor = _SCALE[1] / _SCALE[0]
         low, high = np.clip([best.t0 / factor, best.t0 * factor], _SCALE[0], _SCALE[-1])
-        finer = race("linear", np.linspace(low, high, _FINER + 2)[1:-1])
+        finer = race("linear", best.eta0, np.linspace(low, high, _FINER + 2)[1:-1])
         best = max(best, finer, key=_rank)
     else:
         warn(
