@@ -13,6 +13,7 @@ from vicinal._callback_support import HAS_CALLBACKS
 from vicinal.callbacks import Checkpoint, StopAfter
 from vicinal.datasets import make_rings
 from vicinal.estimators._auto import DEFAULT_ALPHA
+from vicinal.estimators._learning import Learning
 from vicinal.estimators._rules import NeighbourRules
 from vicinal.estimators._search import ALPHAS, cross_validation
 
@@ -171,16 +172,16 @@ def test_given_values_are_not_those_of_an_earlier_search(iris):
 def test_interrupt_ends_the_search_and_the_fit_goes_on(iris, monkeypatch):
     X, y = iris
     count = 0
-    tell = NCA._tell
+    tell = Learning._tell
 
-    def interrupt(self, info, report, problem, single, searching):
+    def interrupt(self, info, *arguments, searching, **options):
         nonlocal count
         count += searching and info.iteration == 0
         if searching and count > 3:  # in the second candidate of two folds
             raise KeyboardInterrupt
-        return tell(self, info, report, problem, single, searching)
+        return tell(self, info, *arguments, searching=searching, **options)
 
-    monkeypatch.setattr(NCA, "_tell", interrupt)
+    monkeypatch.setattr(Learning, "_tell", interrupt)
     with pytest.warns(ConvergenceWarning, match="search of NCA was stopped.*come to nothing"):
         model = NCA(alpha="auto", cv=2, random_state=0).fit(X, y)
     # the default has not been judged yet, and stays
@@ -193,12 +194,12 @@ def test_interrupt_outside_of_a_descent(monkeypatch):
     X, y = load_wine(return_X_y=True)
     rules, count = NeighbourRules, 0
 
-    def interrupted(*arguments):
+    def interrupted(*arguments, **options):
         nonlocal count
         count += 1
         if count == 12:  # in the sixth candidate of two folds
             raise KeyboardInterrupt
-        return rules(*arguments)
+        return rules(*arguments, **options)
 
     monkeypatch.setattr("vicinal.estimators._auto.NeighbourRules", interrupted)
     with pytest.warns(ConvergenceWarning, match="was stopped before its end") as told:
@@ -212,10 +213,10 @@ def test_interrupt_outside_of_a_descent(monkeypatch):
 def test_interrupt_before_anything_is_known(iris, monkeypatch):
     X, y = iris
 
-    def interrupt(self, info, report, problem, single, searching):
+    def interrupt(self, info, *arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(NCA, "_tell", interrupt)
+    monkeypatch.setattr(Learning, "_tell", interrupt)
     with pytest.raises(KeyboardInterrupt):
         NCA(alpha="auto").fit(X, y)
 

@@ -38,7 +38,7 @@ def resolve_parts(owner: Any, n: int, n_features: int, sparse: bool) -> Parts:
     mapping, d = _mapping(owner, n_features, start)
     widest = d
     if isinstance(start, initialise.Annealing):
-        widest = max(d, start.n_rows(d, n_features))
+        widest = max(d, start.n_rows(1 if leaves_open(owner, "n_components") else d, n_features))
     size = Size(n, n_features, widest, 4 if n >= SINGLE_FROM else 8, not sparse)
     plan = make_plan(owner, densities.resolve(owner.kernel, name), size)
     return Parts(mapping, d, start, plan)
