@@ -12,7 +12,7 @@ import pytest
 from numba import config, njit
 
 from vicinal import reference
-from vicinal.kernels import _jit
+from vicinal.kernels import _blocks, _jit, compact
 from vicinal.kernels import nca as kernels
 from vicinal.objectives import _tiles, nca
 from vicinal.objectives.nca import nca_effective_n_neighbors, nca_posterior
@@ -26,6 +26,12 @@ OBJECTIVES = ["accuracy", "log"]
 def _exp2_of(x, out):
     for i in range(len(x)):
         out[i] = _jit.exp2(x[i])
+
+
+@_jit.kernel
+def _log2_of(x, out):
+    for i in range(len(x)):
+        out[i] = _jit.log2(x[i])
 
 
 @_jit.kernel
@@ -65,6 +71,36 @@ def test_exp2_ends_at_a_normal_number(dtype, floor):
     """Sums may add it for what vanishes; products with it are never denormal, hence never slow."""
     x = np.array([floor, floor - 1, floor - 0.4, 100 * floor, -1e30, -np.inf], dtype=dtype)
     np.testing.assert_array_equal(exp2(x), np.full(6, 2.0**floor))
+
+
+def log2(x):
+    out = np.empty_like(x)
+    _log2_of(x, out)
+    return out
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("dtype", "top", "bound"), [(np.float32, 120, 1.5e-7), (np.float64, 1000, 3e-16)]
+)
+def test_log2_is_accurate(rng, dtype, top, bound):
+    """To a rounding of the result, and near 1 to a rounding of 1."""
+    x = np.concatenate([
+        rng.uniform(np.sqrt(0.5), 2, 200_000),
+        np.exp2(rng.uniform(0, top, 200_000)),
+        np.sqrt(2.0) * np.exp2(np.arange(top)),  # where the integer part changes
+        np.nextafter(np.sqrt(2.0), 0) * np.exp2(np.arange(top)),
+    ]).astype(dtype)  # fmt: skip
+    exact = np.log2(x.astype(np.longdouble))
+    assert (np.abs(log2(x) - exact) / np.maximum(np.abs(exact), 1)).max() < bound
+    whole = np.arange(top)
+    np.testing.assert_array_equal(log2(np.exp2(whole).astype(dtype)), whole)  # 0 at 1
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize(("dtype", "end"), [(np.float32, 128), (np.float64, 1024)])
+def test_log2_of_infinity(dtype, end):
+    np.testing.assert_array_equal(log2(np.array([np.inf, 1.0, 8.0], dtype)), [end, 0, 3])
 
 
 @pytest.mark.nojit
@@ -144,9 +180,10 @@ def small_tiles(monkeypatch):
     blocks = _tiles.block_edges
     monkeypatch.setattr(_tiles, "block_edges", lambda n: blocks(n, 7, 1))
     if config.DISABLE_JIT:
-        monkeypatch.setattr(kernels, "ROWS", 4)
-        monkeypatch.setattr(kernels, "WIDTH", 5)
-        monkeypatch.setattr(kernels, "GRAD_WIDTH", 5)
+        for module in (_blocks, kernels, compact):
+            monkeypatch.setattr(module, "ROWS", 4)
+            monkeypatch.setattr(module, "WIDTH", 5)
+            monkeypatch.setattr(module, "GRAD_WIDTH", 5)
 
 
 def tiny(rng, n, d, n_classes, dtype=np.float64):

@@ -54,6 +54,23 @@ def squared_distances(Z: ArrayLike, W: ArrayLike | None = None) -> Array:
     return d2
 
 
+def _log_kernel(d2: Array, kernel: str, d: int) -> tuple[Array, Array]:
+    """Logarithm of kappa at squared distances, and -kappa'/kappa, kappa' by the squared distance.
+
+    "gaussian" is exp(-d2), "student" (1 + d2)^-(d + 1)/2 in d dimensions ([Oneata2011] section 6)
+    and "compact" (1 - d2)^2 up to 1, eq. (4.16), 0 beyond.
+    """
+    if kernel == "gaussian":
+        return -d2, np.ones_like(d2)
+    if kernel == "student":
+        return -0.5 * (d + 1) * np.log1p(d2), 0.5 * (d + 1) / (1 + d2)
+    if kernel == "compact":
+        t = np.maximum(1 - d2, 0.0)
+        with np.errstate(divide="ignore"):
+            return 2 * np.log(t), np.divide(2.0, t, np.zeros_like(t), where=t > 0)
+    raise ValueError(f"kernel must be 'gaussian', 'student' or 'compact'. Got {kernel!r} instead.")
+
+
 def _softmax_rows(T: Array) -> tuple[Array, Array]:
     """Log-sum-exp of each row and the row's softmax; an empty row gives ``-inf`` and zeros."""
     largest = T.max(axis=1, initial=-np.inf)
@@ -101,12 +118,13 @@ def nca(
     references: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     priors: ArrayLike | str | None = None,
+    kernel: str = "gaussian",
 ) -> tuple[float, Array]:
     """Neighbourhood components analysis: mean loss over the queries, and its gradient.
 
     With reference masses m_ij (v_j, or p(c) v_j over the class's mass; 0 for j = i)::
 
-        own_i = sum_{j: y_j = y_i} m_ij exp(-|z_i - z_j|^2),  other_i = the same over y_j != y_i
+        own_i = sum_{j: y_j = y_i} m_ij kappa(|z_i - z_j|),   other_i = the same over y_j != y_i
         p_i   = own_i / (own_i + other_i) = sigmoid(log own_i - log other_i)
         loss  = sum_i v_i l_i / sum_i v_i,                    l_i = -p_i or -log p_i
 
@@ -125,12 +143,14 @@ def nca(
     priors : None, "uniform" or array of shape (n_classes,), default=None
         None: the mass of reference j is v_j (empirical priors).  Otherwise p(c), in the order of
         ``np.unique(y)``, times the class's density with the query left out.
+    kernel : {"gaussian", "student", "compact"}, default="gaussian"
+        kappa; the Gaussian's is exp(-u^2).
 
     Returns
     -------
     value : float
-        A query with no mass in its own class has p_i = 0 at every map.  For "accuracy" it counts
-        with value 0; for "log" it is left out of sum and divisor.  0.0 when no query counts.
+        A query with no mass in its own class, or none in range, has p_i = 0.  For "accuracy" it
+        counts with value 0; for "log" it is left out of sum and divisor.  0.0 when no query counts.
     dZ : ndarray of shape (n, d)
 
     References
@@ -147,7 +167,8 @@ def nca(
     v = _weights(sample_weight, n)
 
     mass = (q[:, None] != r[None, :]) * v[r]  # p_ii = 0 in [Goldberger2005] eq. (1)
-    T = _log_mass(mass, code[r], len(classes), priors) - squared_distances(Z[q], Z[r])
+    log_kappa, fall = _log_kernel(squared_distances(Z[q], Z[r]), kernel, Z.shape[1])
+    T = _log_mass(mass, code[r], len(classes), priors) + log_kappa
     same = code[q][:, None] == code[r][None, :]
     log_own, P_own = _softmax_rows(np.where(same, T, -np.inf))  # eq. (2), numerator
     log_other, P_other = _softmax_rows(np.where(same, -np.inf, T))
@@ -169,7 +190,7 @@ def nca(
     weight = weight / weight.sum()
 
     # -W of docs/theory/nca.md: dloss / d|z_i - z_j|^2, what is left of eq. (5) and (7) without x
-    G = (weight * slope)[:, None] * (P_own - P_other)
+    G = (weight * slope)[:, None] * (P_own - P_other) * fall  # d log kappa = -fall d|z_i - z_j|^2
     G[~counts] = 0.0
     return float(weight @ loss), _pull_to_points(G, Z, q, r)
 
@@ -184,20 +205,17 @@ def _pull_to_points(G: Array, Z: Array, q: Index, r: Index) -> Array:
     return dZ
 
 
-def kernel_density(name: str, d2: ArrayLike, d: int) -> tuple[Array, Array]:
+def kernel_density(kernel: str, d2: ArrayLike, d: int) -> tuple[Array, Array]:
     """A kernel over its integral in d dimensions, and its derivative by the squared distance."""
-    d2 = np.asarray(d2, dtype=np.float64)
-    if name == "gaussian":
-        integral, k = pi ** (d / 2), np.exp(-d2)
-        slope = -k
-    elif name == "student":  # [Oneata2011] section 6, with an exponent that has an integral
-        integral = pi ** ((d + 1) / 2) / gamma((d + 1) / 2)
-        k = (1 + d2) ** (-(d + 1) / 2)
-        slope = -(d + 1) / 2 * k / (1 + d2)
-    else:  # "compact", eq. (4.16); 15/16 in section 4.6 is one over this at d = 1
-        integral = 8 * pi ** (d / 2) / gamma(d / 2 + 1) / ((d + 2) * (d + 4))
-        k, slope = np.maximum(1 - d2, 0) ** 2, -2 * np.maximum(1 - d2, 0)
-    return k / integral, slope / integral
+    log_kappa, fall = _log_kernel(np.asarray(d2, dtype=np.float64), kernel, d)
+    integral = {
+        "gaussian": pi ** (d / 2),
+        "student": pi ** ((d + 1) / 2) / gamma((d + 1) / 2),
+        # 15/16 in [Oneata2011] section 4.6 is one over this at d = 1
+        "compact": 8 * pi ** (d / 2) / gamma(d / 2 + 1) / ((d + 2) * (d + 4)),
+    }[kernel]
+    k = np.exp(log_kappa) / integral
+    return k, -fall * k
 
 
 def class_normal(Z: ArrayLike, v: ArrayLike) -> tuple[Array, Array, float]:
@@ -349,11 +367,13 @@ def posterior(
     y_reference: ArrayLike,
     priors: ArrayLike | str | None = None,
     sample_weight: ArrayLike | None = None,
+    kernel: str = "gaussian",
 ) -> Array:
     """Class probabilities of new points: Bayes' rule over the class-conditional densities.
 
-    ``p(c | z) = sum_{j in c} m_j exp(-|z - z_j|^2) / sum_j m_j exp(-|z - z_j|^2)`` with m_j = v_j,
-    or ``p(c) v_j / sum_{k in c} v_k`` for given priors.  Queries are never references here.
+    ``p(c | z) = sum_{j in c} m_j kappa(|z - z_j|) / sum_j m_j kappa(|z - z_j|)`` with m_j = v_j,
+    or ``p(c) v_j / sum_{k in c} v_k`` for given priors.  Queries are never references here.  With
+    no reference in range, ``p(c | z) = sum_{j in c} m_j / sum_j m_j``.
 
     Parameters
     ----------
@@ -364,6 +384,7 @@ def posterior(
         In the order of ``np.unique(y_reference)``.
     sample_weight : array of shape (n_reference,), default=None
         At least one reference must keep a positive mass.
+    kernel : {"gaussian", "student", "compact"}, default="gaussian"
 
     Returns
     -------
@@ -372,7 +393,9 @@ def posterior(
     d2 = squared_distances(Z_query, Z_reference)
     classes, code = np.unique(np.asarray(y_reference), return_inverse=True)
     mass = np.tile(_weights(sample_weight, d2.shape[1]), (d2.shape[0], 1))
-    T = _log_mass(mass, code, len(classes), priors) - d2
+    log_mass = _log_mass(mass, code, len(classes), priors)
+    T = log_mass + _log_kernel(d2, kernel, np.shape(Z_query)[1])[0]
+    T = np.where(T.max(axis=1, keepdims=True) > -np.inf, T, log_mass)
     log_joint = np.empty((d2.shape[0], len(classes)))
     for c in range(len(classes)):
         log_joint[:, c], _ = _softmax_rows(T[:, code == c])  # [Oneata2011] eq. (3.9) times p(c)
@@ -380,7 +403,10 @@ def posterior(
 
 
 def effective_n_neighbors(
-    Z: ArrayLike, sample_weight: ArrayLike | None = None, Z_query: ArrayLike | None = None
+    Z: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    Z_query: ArrayLike | None = None,
+    kernel: str = "gaussian",
 ) -> Array:
     """Perplexity of each point's neighbour distribution, ``exp(-sum_j p_ij log p_ij)``.
 
@@ -394,6 +420,7 @@ def effective_n_neighbors(
         Mass of each row as a neighbour.
     Z_query : array of shape (n_query, d), default=None
         New points that choose among all rows of Z.  None: each row of Z among the others.
+    kernel : {"gaussian", "student", "compact"}, default="gaussian"
 
     Returns
     -------
@@ -404,7 +431,8 @@ def effective_n_neighbors(
     if Z_query is None:
         np.fill_diagonal(mass, 0.0)
     with np.errstate(divide="ignore"):
-        log_sum, P = _softmax_rows(np.log(mass) - d2)  # [Goldberger2005] eq. (1)
+        T = np.log(mass) + _log_kernel(d2, kernel, np.shape(Z)[1])[0]
+        log_sum, P = _softmax_rows(T)  # [Goldberger2005] eq. (1)
     entropy = -np.sum(P * np.log(np.where(P > 0, P, 1.0)), axis=1)
     return np.where(log_sum > -np.inf, np.exp(entropy), 0.0)
 

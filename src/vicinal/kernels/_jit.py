@@ -1,4 +1,4 @@
-"""The two decorators of all kernels, and the two operations LLVM must see whole.
+"""The two decorators of all kernels, and the operations LLVM must see whole.
 
 Kernels are plain functions: numbers in, numbers out, no checks, no printing, no Python objects.
 They run without the GIL, so :mod:`vicinal._threads` can call them from several threads; they
@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba import config, njit, types
 from numba.extending import intrinsic
 
-__all__ = ["exp2", "helper", "kernel", "maximum", "minimum", "multiply_add"]
+__all__ = ["exp2", "helper", "kernel", "log2", "maximum", "minimum", "multiply_add"]
 
 # No "ninf": inf marks a pair that does not count.  "nnan" is safe because every inf - inf is
 # excluded by construction; without it a minimum is not vectorised.
@@ -40,6 +40,13 @@ _EXP2_64 = (
     1.0, 0.6931471805599492, 0.240226506959091, 0.055504108664481806,
     0.009618129107983113, 0.0013333558225802472, 0.00015403529994280986, 1.5252659426543829e-05,
     1.3215653575669628e-06, 1.0208323198767395e-07, 7.038183106253764e-09,
+)  # fmt: skip
+# Coefficients of log2(m) / s in powers of s², s = (m - 1) / (m + 1), for m in [sqrt(1/2), sqrt(2)]:
+# tools/log2_coefficients.py.
+_LOG2_32 = (2.885390043258667, 0.9617988467216492, 0.5767151713371277, 0.4317176938056946)
+_LOG2_64 = (
+    2.8853900817779268, 0.9617966939259898, 0.5770780163455203, 0.4121985858409005,
+    0.32059853491395984, 0.262334352504183, 0.22091308423117678, 0.2136589569431927,
 )  # fmt: skip
 
 
@@ -72,6 +79,42 @@ def _exp2_ir(builder: Any, x: Any, single: bool) -> Any:
     bits = builder.bitcast(builder.fadd(n, const(1.5 * 2.0**mantissa)), integer)
     bits = builder.shl(bits, ir.Constant(integer, mantissa))
     return builder.bitcast(builder.add(builder.bitcast(p, integer), bits), real)
+
+
+def _log2_ir(builder: Any, x: Any, single: bool) -> Any:
+    """log2(x) for x >= sqrt(1/2), in operations that the loop vectoriser takes as they are.
+
+    x = 2**k m with m in [sqrt(1/2), sqrt(2)); infinity gives the exponent after the largest.
+    """
+    real = x.type
+    word, i32 = ir.IntType(32 if single else 64), ir.IntType(32)
+    mantissa = ir.Constant(word, 23 if single else 52)
+    root = np.sqrt(np.float32(0.5)).view(np.int32) if single else np.sqrt(0.5).view(np.int64)
+    one = ir.Constant(real, 1.0)
+    bits = builder.bitcast(x, word)
+    k = builder.lshr(builder.sub(bits, ir.Constant(word, int(root))), mantissa)
+    m = builder.bitcast(builder.sub(bits, builder.shl(k, mantissa)), real)
+    s = builder.fdiv(builder.fsub(m, one), builder.fadd(m, one))
+    t = builder.fmul(s, s)
+    coefficients = _LOG2_32 if single else _LOG2_64
+    p = ir.Constant(real, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        p = builder.fma(p, t, ir.Constant(real, c))
+    # by way of 32 bits: AVX2 cannot convert from int64, and a large constant added and taken away
+    # again in floating point may be moved by "reassoc"
+    exponent = builder.sitofp(k if single else builder.trunc(k, i32), real)
+    return builder.fma(s, p, exponent)
+
+
+@intrinsic
+def _log2_intrinsic(typingctx: Any, x: Any) -> Any:
+    if x not in (types.float32, types.float64):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _log2_ir(builder, args[0], x == types.float32)
+
+    return x(x), codegen
 
 
 @intrinsic
@@ -116,12 +159,16 @@ if config.DISABLE_JIT:  # the same functions as plain Python, for `make test-noj
         dtype = np.result_type(x)
         return np.exp2(np.maximum(x, dtype.type(-80 if dtype.itemsize == 4 else -700)))
 
+    def log2(x: Any) -> Any:
+        """log2(x) for x >= sqrt(1/2)."""
+        return np.minimum(np.log2(x), 128 if np.result_type(x).itemsize == 4 else 1024)
+
     def multiply_add(a: Any, b: Any, c: Any) -> Any:
         """a * b + c."""
         return a * b + c
 
     minimum, maximum = np.minimum, np.maximum
 else:
-    exp2 = _exp2_intrinsic
+    exp2, log2 = _exp2_intrinsic, _log2_intrinsic
     minimum, maximum = _minimum, _maximum  # Python's own are not vectorised by numba
     multiply_add = _multiply_add

@@ -7,7 +7,14 @@ import numpy as np
 from vicinal._types import Array
 from vicinal.targets import Labels
 
-__all__ = ["background_mass", "leave_one_out", "others_of_class", "reference_mass", "weights"]
+__all__ = [
+    "background_mass",
+    "class_sums",
+    "leave_one_out",
+    "others_of_class",
+    "reference_mass",
+    "weights",
+]
 
 _LIGHTEST = 1e-60  # of the heaviest: sums span that much, beside the spread of the shifts
 
@@ -26,7 +33,7 @@ def reference_mass(
 
     Last comes log2 of what the masses were divided by, with a minus.
     """
-    class_mass = _class_sums(labels, weight, rows)
+    class_mass = class_sums(labels, weight, rows)
     mass = weight
     if labels.priors is not None:
         # p(c) times a density over the class: [Oneata2011] eq. (3.12), 1/N_c inside the sum
@@ -61,7 +68,8 @@ def background_mass(
         return np.log2(beta * prior) + unit, np.log2(beta[codes] * own) + unit
 
 
-def _class_sums(labels: Labels, weight: Array, rows: Array) -> Array:
+def class_sums(labels: Labels, weight: Array, rows: Array) -> Array:
+    """Sum of a weight over some rows of each class."""
     sums = np.bincount(labels.codes[rows], weight[rows], minlength=len(labels.classes))
     return sums.astype(np.float64)  # of no rows at all they are integers
 
@@ -80,7 +88,7 @@ def others_of_class(
     heaviest = heaviest[heaviest >= 0]
     light = weight.copy()
     light[heaviest] = 0.0
-    others[heaviest] = _class_sums(labels, light, reference_rows)[labels.codes[heaviest]]
+    others[heaviest] = class_sums(labels, light, reference_rows)[labels.codes[heaviest]]
     return others[query_rows]
 
 

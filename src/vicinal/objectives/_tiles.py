@@ -21,8 +21,9 @@ from vicinal._threads import (
     single_threaded_blas,
 )
 from vicinal._types import Array
-from vicinal.densities import Gaussian, Kernel
-from vicinal.kernels import nca as kernels
+from vicinal.densities import Compact, Gaussian, Kernel, Student
+from vicinal.kernels import compact, nca
+from vicinal.kernels._blocks import ALL, Reach, workspace
 
 __all__ = ["Side", "Tiles", "coordinate_scale", "side"]
 
@@ -39,6 +40,7 @@ class Side(NamedTuple):
     Z: Array
     mass: Array
     codes: Array
+    d: int
 
     @property
     def n(self) -> int:
@@ -57,7 +59,7 @@ def side(Z: Array, codes: Array, mass: Array, centre: Array, scale: float) -> tu
     points = np.zeros((d + d % 2, len(Z)), Z.dtype)
     np.subtract(Z.T[:, order], centre[:, None], out=points[:d])
     points[:d] *= Z.dtype.type(scale)
-    return Side(points, mass[order].astype(Z.dtype), codes[order]), order
+    return Side(points, mass[order].astype(Z.dtype), codes[order], d), order
 
 
 class _Products:
@@ -126,26 +128,28 @@ class Tiles:
     """
 
     def __init__(self, queries: Side, references: Side, self_pos: Array, kernel: Kernel) -> None:
-        if not isinstance(kernel, Gaussian):
-            raise NotImplementedError(kernel)
         self.queries, self.references, self.self_pos = queries, references, self_pos
-        self.kernel = kernel
+        self.compact = isinstance(kernel, Compact)
+        dtype = queries.Z.dtype
+        self.power = dtype.type((queries.d + 1) / 2 if isinstance(kernel, Student) else 0)
         self.mirror = queries is references
         self.rows = block_edges(queries.n)
         self.columns = self.rows if self.mirror else block_edges(references.n)
         self.threads = min(n_threads(), len(self.rows) - 1)
-        self.work = [
-            kernels.workspace(queries.Z.shape[0], queries.Z.dtype) for _ in range(self.threads)
-        ]
+        widest = max(np.diff(self.columns))
+        self.scratch = [workspace(queries.Z.shape[0], dtype, widest) for _ in range(self.threads)]
         self.products = _Products(queries, references, self.rows, self.columns, self.threads)
+        nothing = np.zeros((2, 0), dtype)
+        self.reach = Reach(nothing.reshape(2, 0, 0), nothing, nothing)
 
     def log2_sums(self, own: Array | None = None) -> tuple[Array, Array]:
         """log2 of ``sum_j mass_j 2**(m_i - e_ij)``, other classes [0] and own class [1].
 
         With the energy ``e_ij = -log2 kappa(d_ij)``.  The minima m_i of the energies come beside
         it, not in it: where they are large, their sum would lose the digits of the logarithm.
-        Without a reference of the kind, -inf and inf.  ``own`` overrides the range of references
-        that counts as the query's own class.
+        (The compact kernel needs no shift: its m_i are 0.)  Without a reference of the kind, or
+        none in range, -inf and inf.  ``own`` overrides the range of references that counts as the
+        query's own class.
         """
         queries, references, mirror = self.queries, self.references, self.mirror
         dtype, n = queries.Z.dtype, queries.n
@@ -157,12 +161,21 @@ class Tiles:
             i = slice(self.rows[pair[0]], self.rows[pair[0] + 1])
             for column in pair[1]:
                 j = slice(self.columns[column], self.columns[column + 1])
-                kernels.nca_stats_block(
+                points = (
                     queries.Z, references.Z, self.products.distances(thread, i, j),
                     queries.mass, references.mass, own, self.self_pos,
-                    minima, sums, minima if mirror else unused, sums if mirror else unused,
-                    i.start, i.stop, j.start, j.stop, mirror, self.work[thread],
                 )  # fmt: skip
+                block = (i.start, i.stop, j.start, j.stop, mirror)
+                tiles = (self.reach, 0, ALL, self.scratch[thread])
+                if self.compact:
+                    compact.compact_stats_block(
+                        *points, sums, sums if mirror else unused, *block, *tiles
+                    )
+                else:
+                    nca.nca_stats_block(
+                        *points, minima, sums, minima if mirror else unused,
+                        sums if mirror else unused, *block, self.power, *tiles,
+                    )  # fmt: skip
 
         blocks = len(self.rows) - 1
         with self.products.blas():
@@ -172,6 +185,8 @@ class Tiles:
             else:  # the references are only read: no rounds are needed
                 everything = range(len(self.columns) - 1)
                 run(task, [(block, everything) for block in range(blocks)], self.threads)
+        if self.compact:
+            minima[sums > 0] = 0.0
         with np.errstate(divide="ignore"):
             return np.log2(sums, dtype=np.float64), minima
 
@@ -179,7 +194,7 @@ class Tiles:
         """Sum of ``-factor_i mass_j 2**shift_i kappa'(d²_ij) (z_i - z_j)``, both sides.
 
         kappa' is the derivative by d².  Both sides in kernel layout (d, n); one array for both
-        when ``queries is references``.
+        when ``queries is references``.  The compact kernel has no shift: it must be 0.
         """
         queries, references, mirror = self.queries, self.references, self.mirror
         dtype = queries.Z.dtype
@@ -194,11 +209,17 @@ class Tiles:
             i = slice(self.rows[pair[0]], self.rows[pair[0] + 1])
             j = slice(self.columns[pair[1]], self.columns[pair[1] + 1])
             D = self.products.distances(thread, i, j)
-            kernels.nca_grad_block(
-                queries.Z, references.Z, D, queries.mass, references.mass, own, self.self_pos,
-                shift, factor, shift_ref, w_ref, Gq, Gr,
-                i.start, i.stop, j.start, j.stop, mirror, self.work[thread],
+            points = (
+                queries.Z, references.Z, D, queries.mass, references.mass, own, self.self_pos
             )  # fmt: skip
+            block = (Gq, Gr, i.start, i.stop, j.start, j.stop, mirror)
+            tiles = (self.reach, 0, ALL, self.scratch[thread])
+            if self.compact:
+                compact.compact_grad_block(*points, factor, w_ref, *block, *tiles)
+            else:
+                nca.nca_grad_block(
+                    *points, shift, factor, shift_ref, w_ref, *block, self.power, *tiles
+                )
             # a block on the diagonal holds both directions of its pairs
             self.products.pull(D, Gq, Gr, i, j, columns=not (mirror and i == j))
 
@@ -210,15 +231,20 @@ class Tiles:
         return Gq, Gr
 
     def energy(self, shift: Array) -> Array:
-        """Sum over the references of ``mass_j 2**(shift_i - e_ij) (e_ij - shift_i)``, a query."""
+        """Sum over the references of ``mass_j 2**(shift_i - e_ij) (e_ij - shift_i)``, a query.
+
+        References out of range of the compact kernel, whose shift is 0, add nothing.
+        """
         queries, references = self.queries, self.references
         out = np.zeros(queries.n, queries.Z.dtype)
 
         def task(i: int, thread: int) -> None:
-            kernels.nca_energy_block(
-                queries.Z, references.Z, references.mass, self.self_pos, shift, out,
-                self.rows[i], self.rows[i + 1], self.work[thread],
-            )  # fmt: skip
+            points = (queries.Z, references.Z, references.mass, self.self_pos)
+            block = (self.rows[i], self.rows[i + 1])
+            if self.compact:
+                compact.compact_energy_block(*points, out, *block, self.scratch[thread])
+            else:
+                nca.nca_energy_block(*points, shift, out, *block, self.power, self.scratch[thread])
 
         run(task, range(len(self.rows) - 1), self.threads)
         return out

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from vicinal._types import Array
-from vicinal.densities import Gaussian, Kernel
+from vicinal.densities import Compact, Gaussian, Kernel
 from vicinal.objectives._background import Background, Normals, check_background, join
 from vicinal.objectives._masses import (
     background_mass,
+    class_sums,
     leave_one_out,
     others_of_class,
     reference_mass,
@@ -77,6 +78,8 @@ def nca(
     value : float
         The mean loss.  A query whose class has no other member among the references has
         p_i = 0: it counts as such for "accuracy", and is left out, with a warning, for "log".
+        So it is, for "accuracy", with a query that has none of its class in range of a compact
+        kernel; "log" is refused for that kernel, unless every class has a background.
     dZ : array of shape (n, d)
         Gradient, in the dtype of the computation.
 
@@ -101,6 +104,7 @@ def nca(
     beta = None
     if background is not None:
         beta = check_background(background, len(labels.classes))
+    _check_reaches(kernel, objective, beta)
     mass, class_mass, unit = reference_mass(labels, weight, reference_rows, beta)
     reference_rows = reference_rows[mass[reference_rows] > 0]
     query_rows = query_rows[weight[query_rows] > 0]
@@ -178,6 +182,9 @@ def nca_posterior(
 
     ``Z`` is (n, d); the result is (n, n_classes), in float64, rows summing to one.  With the
     shares ``background`` of :func:`nca` it is Bayes' rule over the densities of eq. (4.22).
+    Without, a row with no reference in range of a compact kernel gets the priors of the classes
+    (their shares of the references' weight, where ``y_reference`` has none), with one warning for
+    all such rows.
     """
     Z, Z_reference = _check_points(Z), _check_points(Z_reference, "Z_reference")
     labels = y_reference if isinstance(y_reference, Labels) else Labels(y_reference)
@@ -208,9 +215,8 @@ def nca_posterior(
     minima = np.full(log_sums.shape, np.inf)
     for c in np.unique(R.codes):
         first, last = np.searchsorted(R.codes, [c, c + 1])
-        members = Side(
-            np.ascontiguousarray(R.Z[:, first:last]), R.mass[first:last], R.codes[first:last]
-        )
+        points = np.ascontiguousarray(R.Z[:, first:last])
+        members = Side(points, R.mass[first:last], R.codes[first:last], R.d)
         everything = np.stack([np.zeros(len(Z), dtype=int), np.full(len(Z), last - first)])
         sums = Tiles(Q, members, nobody, kernel).log2_sums(everything)
         log_sums[:, c], minima[:, c] = sums[0][1], sums[1][1]
@@ -222,7 +228,18 @@ def nca_posterior(
         terms += background_mass(labels, beta, class_mass, nothing, nothing, unit)[0]
         log_sums, base, _ = join(log_sums, -minima, terms)
         minima = np.where(np.isneginf(log_sums), np.inf, -base)
-    logits = log_sums - (minima - minima.min(axis=1, keepdims=True))
+    nearest = minima.min(axis=1, keepdims=True)
+    logits = log_sums - (minima - np.where(np.isinf(nearest), 0.0, nearest))
+    alone = np.isinf(nearest[:, 0])
+    if alone.any():
+        with np.errstate(divide="ignore"):
+            logits[alone] = np.log2(class_sums(labels, mass, rows))
+        warnings.warn(
+            f"{alone.sum()} of {len(Z)} rows have no reference in range of the compact kernel: "
+            "their probabilities are those of the classes.",
+            UserWarning,
+            stacklevel=2,
+        )
     probabilities = np.exp2(logits - logits.max(axis=1, keepdims=True))
     return probabilities / probabilities.sum(axis=1, keepdims=True)
 
@@ -236,9 +253,9 @@ def nca_effective_n_neighbors(
     r"""exp of the entropy of each point's choice among the others ([Goldberger2005]_ section 2).
 
     :math:`H_i = -\sum_j p_{ij}\log p_{ij}`: between 1, a hard nearest neighbour, and n - 1, no
-    preference at all; 0 for a point that has no other.  With weights,
-    :math:`p_{ij} \propto v_j e^{-d^2}`.  The rows of ``Z_query``, where given, choose among all n
-    rows of Z instead: section 6's local K, between 1 and n.
+    preference at all; 0 for a point that has no other, or none in range of a compact kernel.
+    With weights, :math:`p_{ij} \propto v_j \kappa(d_{ij})`.  The rows of ``Z_query``, where given,
+    choose among all n rows of Z instead: section 6's local K, between 1 and n.
     """
     # float64: asked for once, not at every step
     Z = _check_points(Z).astype(np.float64, copy=False)
@@ -265,13 +282,22 @@ def nca_effective_n_neighbors(
     alone = np.isneginf(log_s)
     shift = np.where(alone, 0.0, minima)
     log_s = np.where(alone, 0.0, log_s)
-    # H = log S + mean of d², both from the shifted sum s: log2 s + (sum of 2**(m - d²)(d² - m)) / s
+    # H = log S + mean of e, both from the shifted sum s: log2 s + (sum of 2**(m - e)(e - m)) / s
     entropy = log_s + engine.energy(shift) / np.exp2(log_s)
     if labels.sample_weight is not None:  # - mean of log v: no mass is above 1, all terms are >= 0
         surprise = R._replace(mass=-R.mass * np.log2(R.mass))
         Q, R = (surprise if Q is R else Q), surprise
         entropy += np.exp2(Tiles(Q, R, self_pos, kernel).log2_sums()[0][1] - log_s)
     return np.where(alone, 0.0, np.exp2(entropy))
+
+
+def _check_reaches(kernel: Kernel, objective: str, beta: Array | None) -> None:
+    everywhere = beta is not None and (beta > 0).all()
+    if objective == "log" and isinstance(kernel, Compact) and not everywhere:
+        raise ValueError(
+            "The 'log' objective of nca needs a kernel that reaches everywhere: with a compact one "
+            "p_i can be 0, which has no logarithm. Use objective='accuracy' or a background."
+        )
 
 
 def _check_points(Z: Any, name: str = "Z") -> Array:

@@ -1,0 +1,221 @@
+"""What all kernels over pairs in tiles share: distances, the cut into tiles, and the pull.
+
+Points come transposed (``(d, n)``, one row per dimension, d even) and sorted by class, so that a
+query's own class is one range of the references and no mask is needed.  A tile has up to ROWS
+queries of one class, and references that are all of that class (kind 1) or all of others (0).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal.kernels._jit import helper, maximum, minimum, multiply_add
+
+__all__ = [
+    "ALL",
+    "CHUNK",
+    "FAR",
+    "GRAD_WIDTH",
+    "NEAR",
+    "ROWS",
+    "WIDTH",
+    "Reach",
+    "Scratch",
+    "distances",
+    "group_end",
+    "group_tiles",
+    "pull_four",
+    "workspace",
+]
+
+ROWS = 32  # queries to a tile (a multiple of 4: gradients are summed four queries at a time)
+# References to a tile.  Short loops are mostly overhead; in the second pass four rows of weights
+# and a row each of points and gradient should stay in the first-level cache as well.
+WIDTH = 768
+GRAD_WIDTH = 384
+CHUNK = 64  # references that share a bounding box, counted from the start of their block
+#: which tiles of a block: all, those that can count, or those that cannot
+ALL, NEAR, FAR = 0, 1, 2
+
+
+class Reach(NamedTuple):
+    """How far each point looks: pairs beyond the reach of both their points are left out.
+
+    ``boxes`` is (2, d, n_chunks), the lowest and highest coordinates of the references' chunks;
+    ``rows`` (2, n_queries) and ``chunks`` (2, n_chunks) are squared distances, over the other
+    classes [0] and over the own class [1].
+    """
+
+    boxes: NDArray
+    rows: NDArray
+    chunks: NDArray
+
+
+class Scratch(NamedTuple):
+    """Room for one thread: rows of a tile and vectors beside them, and the list of tiles."""
+
+    work: NDArray
+    table: NDArray
+
+
+def workspace(d, dtype, columns):
+    """Scratch for one thread and blocks of up to ``columns`` references.
+
+    ``work`` has the rows of a tile, four vectors, and a gradient to throw away.
+    """
+    return Scratch(np.zeros((ROWS + 4 + d, WIDTH), dtype), np.empty((columns + 3, 4), np.int64))
+
+
+@helper
+def distances(Zq, Zr, D, i, i0, j0, c, e, out):
+    """Squared distances from query i to references c:e, four dimensions to a sweep.
+
+    For many dimensions a matrix product has left them in D, whose corner is (i0, j0).
+    """
+    n = e - c
+    if D.shape[0] > 0:
+        x = D[i - i0, c - j0 : e - j0]
+        for j in range(n):
+            out[j] = maximum(x[j], x.dtype.type(0))  # rounding may leave it below
+        return
+    a, b = Zq[0, i], Zq[1, i]
+    x, y = Zr[0, c:e], Zr[1, c:e]
+    for j in range(n):
+        s, t = a - x[j], b - y[j]
+        out[j] = s * s + t * t
+    k = 2
+    while k + 4 <= Zq.shape[0]:
+        a, b, u, v = Zq[k, i], Zq[k + 1, i], Zq[k + 2, i], Zq[k + 3, i]
+        x, y, z, w = Zr[k, c:e], Zr[k + 1, c:e], Zr[k + 2, c:e], Zr[k + 3, c:e]
+        for j in range(n):
+            s, t, p, q = a - x[j], b - y[j], u - z[j], v - w[j]
+            out[j] += (s * s + t * t) + (p * p + q * q)
+        k += 4
+    if k < Zq.shape[0]:
+        a, b = Zq[k, i], Zq[k + 1, i]
+        x, y = Zr[k, c:e], Zr[k + 1, c:e]
+        for j in range(n):
+            s, t = a - x[j], b - y[j]
+            out[j] += s * s + t * t
+
+
+@helper
+def group_end(own, a, i1):
+    """Queries of one class share their column ranges: up to ROWS of them make a tile."""
+    b = a + 1
+    # both ends: the range of a class without references begins where the next class does
+    while b < i1 and b < a + ROWS and own[0, b] == own[0, a] and own[1, b] == own[1, a]:
+        b += 1
+    return b
+
+
+@helper
+def _segment(own, a, segment, j0, j1):
+    """References before (0), in (1) and after (2) the own class of query a, within j0:j1."""
+    first = own[segment - 1, a] if segment > 0 else j0
+    last = own[segment, a] if segment < 2 else j1
+    return max(first, j0), min(last, j1)
+
+
+@helper
+def _add_tiles(table, count, c, e, kind, width):
+    while c < e:
+        table[count, 0], table[count, 1] = c, min(c + width, e)
+        table[count, 2], table[count, 3] = kind, 0
+        count += 1
+        c += width
+    return count
+
+
+@helper
+def _box(Zq, a, b, low, high):
+    for k in range(Zq.shape[0]):
+        x = Zq[k, a:b]
+        low[k] = high[k] = x[0]
+        for i in range(b - a):
+            low[k], high[k] = minimum(low[k], x[i]), maximum(high[k], x[i])
+
+
+@helper
+def _is_far(low, high, boxes, chunk, reach, d):
+    """Whether no two points of the two boxes lie within the reach, rounding allowed for."""
+    zero = low.dtype.type(0)
+    gap = zero
+    for k in range(d):
+        t = maximum(maximum(boxes[0, k, chunk] - high[k], low[k] - boxes[1, k, chunk]), zero)
+        gap += t * t
+    return gap > reach
+
+
+@helper
+def group_tiles(Zq, own, a, b, first, j0, j1, width, triangle, reach, chunk, mode, scratch):
+    """Cut the references first:j1 of the queries a:b into tiles up to ``width`` wide.
+
+    Parameters
+    ----------
+    first, j0 : where the references begin, and where their block does, with chunk ``chunk``
+    triangle : the references are the queries: the tile on the diagonal is a square of its own
+    mode : ALL, NEAR (leave out the chunks beyond all reach) or FAR (only those)
+
+    Returns
+    -------
+    count : rows of the table filled with first and last reference, kind, and whether it is a square
+    """
+    table, count, d = scratch.table, 0, Zq.shape[0]
+    low, high = scratch.work[ROWS], scratch.work[ROWS + 1]
+    if mode != ALL:
+        _box(Zq, a, b, low, high)
+    for segment in range(3):
+        c, stop = _segment(own, a, segment, first, j1)
+        kind = segment % 2
+        if c < stop and triangle and c < b:
+            if mode != FAR:
+                count = _add_tiles(table, count, c, b, kind, width)
+                table[count - 1, 3] = 1
+            c = b
+        if mode == ALL:
+            count = _add_tiles(table, count, c, stop, kind, width)
+            continue
+        farthest = low.dtype.type(0)
+        for i in range(a, b):
+            farthest = maximum(farthest, reach.rows[kind, i])
+        begin = c  # of a run of chunks that are wanted
+        while c < stop:
+            k = (c - j0) // CHUNK
+            e = min(j0 + (k + 1) * CHUNK, stop)
+            k += chunk
+            limit = maximum(farthest, reach.chunks[kind, k])
+            if _is_far(low, high, reach.boxes, k, limit, d) != (mode == FAR):
+                count = _add_tiles(table, count, begin, c, kind, width)
+                begin = e
+            c = e
+        count = _add_tiles(table, count, begin, stop, kind, width)
+    return count
+
+
+@helper
+def pull_four(work, Zq, Zr, Gq, G_columns, g_first, a, b, c, e):
+    """Gradient of queries a:a+4: G_i += w (z_i - z_j), G_j -= w (z_i - z_j)."""
+    n = e - c
+    w0, w1, w2, w3 = work[0], work[1], work[2], work[3]
+    # past the last query the weights are zero; any point will do
+    i1, i2, i3 = min(a + 1, b - 1), min(a + 2, b - 1), min(a + 3, b - 1)
+    for k in range(Gq.shape[0]):
+        z0, z1, z2, z3 = Zq[k, a], Zq[k, i1], Zq[k, i2], Zq[k, i3]
+        g0 = g1 = g2 = g3 = Zq.dtype.type(0)
+        x, g = Zr[k, c:e], G_columns[k, g_first : g_first + n]
+        for j in range(n):
+            t0, t1, t2, t3 = z0 - x[j], z1 - x[j], z2 - x[j], z3 - x[j]
+            # not "+=": the product would be shared with the next line and never fused
+            g0 = multiply_add(w0[j], t0, g0)
+            g1 = multiply_add(w1[j], t1, g1)
+            g2 = multiply_add(w2[j], t2, g2)
+            g3 = multiply_add(w3[j], t3, g3)
+            g[j] -= (w0[j] * t0 + w1[j] * t1) + (w2[j] * t2 + w3[j] * t3)
+        Gq[k, a] += g0
+        Gq[k, i1] += g1
+        Gq[k, i2] += g2
+        Gq[k, i3] += g3
