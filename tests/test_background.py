@@ -17,7 +17,7 @@ from vicinal.targets import Labels
 OBJECTIVES = ["accuracy", "log"]
 PRIORS = [None, [0.2, 0.5, 0.3]]
 BETA = np.array([0.3, 0.05, 0.7])
-KERNELS = {"gaussian": Gaussian()}
+KERNELS = {"gaussian": Gaussian(), "student": Student(), "compact": Compact()}
 
 
 def points(rng, n=24, d=2, scale=1.0, n_classes=3):
@@ -39,20 +39,20 @@ def assert_matches(Z, y, objective, rtol=1e-9, kernel="gaussian", beta=BETA, **o
     np.testing.assert_allclose(dZ, dZ_expected, rtol=0, atol=rtol * size + 1e-30)
 
 
-@pytest.mark.nojit
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_gradient_matches_finite_differences(rng, objective, kernel):
     v, rows = rng.uniform(0.5, 2, 10), {"queries": np.arange(7), "references": np.arange(2, 10)}
+    options = {"kernel": KERNELS[kernel], "background": BETA, "warn": False, **rows}
     for d, scale in ((2, 0.5), (2, 2.0), (5, 0.4)):  # the last: fewer rows than dimensions
         Z, y = points(rng, 10, d, scale)
         for labels in (Labels(y), Labels(y, v, PRIORS[1])):
-            args = {"objective": objective, "kernel": KERNELS[kernel], "background": BETA, **rows}
-            _, dZ = nca(Z, labels, **args)
+            _, dZ = nca(Z, labels, objective, **options)
             expected = reference.finite_difference(
-                lambda Z, labels=labels, args=args: nca(Z, labels, **args, gradient=False)[0], Z
+                lambda Z, labels=labels: nca(Z, labels, objective, **options, gradient=False)[0], Z
             )
-            np.testing.assert_allclose(dZ, expected, rtol=0, atol=3e-6 * np.abs(expected).max())
+            size = np.abs(expected).max()
+            np.testing.assert_allclose(dZ, expected, rtol=0, atol=3e-6 * size + 1e-9)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -102,18 +102,34 @@ def test_class_of_one(rng, objective, priors):
 
 
 @pytest.mark.nojit
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("priors", PRIORS)
-def test_no_background_is_kernel_nca(rng, objective, priors):
-    Z, y = points(rng, 40)
-    labels = Labels(y, rng.uniform(0.1, 3, 40), priors)
-    value, dZ = nca(Z, labels, objective)
-    for beta, rtol in ((0.0, 0.0), (1e-12, 1e-8)):
-        mixed, dZ_mixed = nca(Z, labels, objective, background=np.full(3, beta))
-        assert mixed == pytest.approx(value, rel=rtol, abs=0)
-        np.testing.assert_allclose(dZ_mixed, dZ, rtol=0, atol=rtol * np.abs(dZ).max())
-    P = nca_posterior(Z[:9], Z, labels)
-    np.testing.assert_array_equal(nca_posterior(Z[:9], Z, labels, background=np.zeros(3)), P)
+def test_no_background_is_kernel_nca(rng, kernel, priors):
+    Z, y = points(rng, 40, scale=0.2)
+    labels, part = Labels(y, rng.uniform(0.1, 3, 40), priors), KERNELS[kernel]
+    for objective in OBJECTIVES if kernel != "compact" else ["accuracy"]:
+        value, dZ = nca(Z, labels, objective, kernel=part)
+        for beta, rtol in ((0.0, 0.0), (1e-12, 1e-8)):
+            mixed, dZ_mixed = nca(Z, labels, objective, kernel=part, background=np.full(3, beta))
+            assert mixed == pytest.approx(value, rel=rtol, abs=0)
+            np.testing.assert_allclose(dZ_mixed, dZ, rtol=0, atol=rtol * np.abs(dZ).max())
+    P = nca_posterior(Z[:9], Z, labels, part)
+    mixed = nca_posterior(Z[:9], Z, labels, part, background=np.zeros(3))
+    np.testing.assert_array_equal(mixed, P)
+
+
+def test_no_background_out_of_range(rng):
+    Z, y = points(rng, 20, scale=30.0)  # nobody reaches anybody
+    value, dZ = nca(Z, y, "accuracy", kernel=Compact(), background=np.zeros(3))
+    assert value == nca(Z, y, "accuracy", kernel=Compact())[0]
+    assert not dZ.any()
+    with pytest.raises(ValueError, match="needs a kernel that reaches everywhere"):
+        nca(Z, y, "log", kernel=Compact(), background=[0.1, 0.0, 0.1])
+    # with one, the value is that of the normals alone
+    normal = reference.nca_background(Z, y, np.full(3, 0.5), "log", kernel="compact")[0]
+    value, dZ = nca(Z, y, "log", kernel=Compact(), background=np.full(3, 0.01))
+    assert value == pytest.approx(normal, rel=1e-9)
+    assert np.abs(dZ).max() > 0
 
 
 def plain_posterior(new, Z, y, v, priors, beta, kernel):

@@ -27,12 +27,12 @@ class Gaussian:
     ----------
     background : bool, default=False
         Whether each class also has a normal distribution; see :class:`Compact`.
-    beta : float in (0, 1), "count" or "em", default="em"
+    beta : float in (0, 1), "count" or "em", default="count"
         The share of that distribution; see :class:`Compact`.
     """
 
     background: bool = False
-    beta: float | str = "em"
+    beta: float | str = "count"
     family: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
@@ -53,12 +53,12 @@ class Student:
     ----------
     background : bool, default=False
         Whether each class also has a normal distribution; see :class:`Compact`.
-    beta : float in (0, 1), "count" or "em", default="em"
+    beta : float in (0, 1), "count" or "em", default="count"
         The share of that distribution; see :class:`Compact`.
     """
 
     background: bool = False
-    beta: float | str = "em"
+    beta: float | str = "count"
     family: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -81,13 +81,15 @@ class Compact:
     ----------
     background : bool, default=True
         Whether there is one.  Without, only the objective "accuracy" is defined.
-    beta : float in (0, 1), "count" or "em", default="em"
+    beta : float in (0, 1), "count" or "em", default="count"
         Its share of the class: a number; "count", :math:`1 / (N_c + 1)`, so much as each of the
         points has; or "em", learnt for each class from there on, between rounds of the solver.
+        EM makes the rows of a class likely, not the classes easy to tell apart: with classes that
+        are nearly normal it leaves the kernels next to nothing.
     """
 
     background: bool = True
-    beta: float | str = "em"
+    beta: float | str = "count"
     family: ClassVar[int] = 2
 
     def __post_init__(self) -> None:

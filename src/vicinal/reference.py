@@ -205,20 +205,17 @@ def _pull_to_points(G: Array, Z: Array, q: Index, r: Index) -> Array:
     return dZ
 
 
-def kernel_density(name: str, d2: ArrayLike, d: int) -> tuple[Array, Array]:
+def kernel_density(kernel: str, d2: ArrayLike, d: int) -> tuple[Array, Array]:
     """A kernel over its integral in d dimensions, and its derivative by the squared distance."""
-    d2 = np.asarray(d2, dtype=np.float64)
-    if name == "gaussian":
-        integral, k = pi ** (d / 2), np.exp(-d2)
-        slope = -k
-    elif name == "student":  # [Oneata2011] section 6, with an exponent that has an integral
-        integral = pi ** ((d + 1) / 2) / gamma((d + 1) / 2)
-        k = (1 + d2) ** (-(d + 1) / 2)
-        slope = -(d + 1) / 2 * k / (1 + d2)
-    else:  # "compact", eq. (4.16); 15/16 in section 4.6 is one over this at d = 1
-        integral = 8 * pi ** (d / 2) / gamma(d / 2 + 1) / ((d + 2) * (d + 4))
-        k, slope = np.maximum(1 - d2, 0) ** 2, -2 * np.maximum(1 - d2, 0)
-    return k / integral, slope / integral
+    log_kappa, fall = _log_kernel(np.asarray(d2, dtype=np.float64), kernel, d)
+    integral = {
+        "gaussian": pi ** (d / 2),
+        "student": pi ** ((d + 1) / 2) / gamma((d + 1) / 2),
+        # 15/16 in [Oneata2011] section 4.6 is one over this at d = 1
+        "compact": 8 * pi ** (d / 2) / gamma(d / 2 + 1) / ((d + 2) * (d + 4)),
+    }[kernel]
+    k = np.exp(log_kappa) / integral
+    return k, -fall * k
 
 
 def class_normal(Z: ArrayLike, v: ArrayLike) -> tuple[Array, Array, float]:

@@ -69,6 +69,7 @@ def background_mass(
 
 
 def class_sums(labels: Labels, weight: Array, rows: Array) -> Array:
+    """Sum of a weight over some rows of each class."""
     sums = np.bincount(labels.codes[rows], weight[rows], minlength=len(labels.classes))
     return sums.astype(np.float64)  # of no rows at all they are integers
 

@@ -105,14 +105,13 @@ def nca(
             "The 'objective' parameter of nca must be 'log' or 'accuracy'. "
             f"Got {objective!r} instead."
         )
-    if background is None:
-        _check_reaches(kernel, objective)
     query_rows = _check_rows(queries, len(Z), "queries")
     reference_rows = _check_rows(references, len(Z), "references")
     weight = weights(labels)
     beta = None
     if background is not None:
         beta = check_background(background, len(labels.classes))
+    _check_reaches(kernel, objective, beta)
     mass, class_mass, unit = reference_mass(labels, weight, reference_rows, beta)
     reference_rows = reference_rows[mass[reference_rows] > 0]
     query_rows = query_rows[weight[query_rows] > 0]
@@ -334,8 +333,9 @@ def nca_effective_n_neighbors(
     return np.where(alone, 0.0, np.exp2(entropy))
 
 
-def _check_reaches(kernel: Kernel, objective: str) -> None:
-    if objective == "log" and isinstance(kernel, Compact):
+def _check_reaches(kernel: Kernel, objective: str, beta: Array | None) -> None:
+    everywhere = beta is not None and (beta > 0).all()
+    if objective == "log" and isinstance(kernel, Compact) and not everywhere:
         raise ValueError(
             "The 'log' objective of nca needs a kernel that reaches everywhere: with a compact one "
             "p_i can be 0, which has no logarithm. Use objective='accuracy' or a background."
