@@ -132,6 +132,7 @@ def nca(
     if labels.priors is not None:
         rest[1] += leave_one_out(class_mass[codes_q], others)
     if beta is not None:
+        reference_rows = reference_rows[np.argsort(labels.codes[reference_rows], kind="stable")]
         normals = Normals(
             Z[reference_rows], labels.codes[reference_rows], weight[reference_rows], len(beta)
         )
