@@ -17,7 +17,7 @@ import numpy as np
 
 from vicinal.kernels._jit import exp2, helper, kernel, maximum, minimum
 
-__all__ = ["COMPACT", "GAUSSIAN", "STUDENT", "nca_lists_grad", "nca_lists_sums", "scratch"]
+__all__ = ["energies", "nca_lists_grad", "nca_lists_sums", "nearest", "pack", "scratch"]
 
 # as in vicinal.densities
 GAUSSIAN, STUDENT, COMPACT = 0, 1, 2
@@ -26,6 +26,35 @@ GAUSSIAN, STUDENT, COMPACT = 0, 1, 2
 def scratch(length, dtype):
     """Room for one thread: distances, masses of either kind, powers and weights of one list."""
     return np.empty((6, length), dtype)
+
+
+def pack(Z, codes, mass, centre, scale):
+    """Points as the kernels here want them."""
+    n, d = Z.shape
+    # a multiple of four numbers: few rows then lie across two lines of the cache
+    points = np.zeros((n, -(-(d + 2) // 4) * 4), Z.dtype)
+    np.subtract(Z, centre, out=points[:, :d])
+    points[:, :d] *= Z.dtype.type(scale)
+    points[:, d] = mass
+    points[:, d + 1] = codes
+    return points
+
+
+def energies(near, d, family):
+    """-log2 kappa at the nearest point."""
+    if family == GAUSSIAN:
+        return near
+    with np.errstate(divide="ignore"):
+        log_near = np.log2(near, dtype=np.float64)
+    return 0.5 * (d + 1) * log_near if family == STUDENT else -2.0 * log_near
+
+
+def nearest(energy, d, family):
+    """What :func:`energies` was given, in the dtype of ``energy``."""
+    if family == GAUSSIAN:
+        return energy
+    exponent = 2.0 / (d + 1) if family == STUDENT else -0.5
+    return np.exp2(exponent * energy.astype(np.float64)).astype(energy.dtype)
 
 
 @helper

@@ -9,8 +9,9 @@ import numpy as np
 
 from vicinal._threads import n_threads, run
 from vicinal._types import Array, Pairs
-from vicinal.densities import Compact, Gaussian, Kernel, Student
+from vicinal.densities import Kernel
 from vicinal.kernels import nca_lists as kernels
+from vicinal.kernels.neighbours import visiting_order
 
 __all__ = ["Lists"]
 
@@ -65,14 +66,9 @@ class Lists:
         _check_pairs(pairs, n)
         self.kernel = kernel
         self.indices = np.ascontiguousarray(pairs.indices)
-        self.rows = query_rows[_visiting_order(Z[query_rows])]
+        self.rows = query_rows[visiting_order(Z[query_rows])]
         self.first, self.last = pairs.indptr[self.rows], pairs.indptr[self.rows + 1]
-        # a multiple of four numbers: few rows then lie across two lines of the cache
-        self.points = np.zeros((n, -(-(self.d + 2) // 4) * 4), Z.dtype)
-        np.subtract(Z, centre, out=self.points[:, : self.d])
-        self.points[:, : self.d] *= Z.dtype.type(scale)
-        self.points[:, self.d] = mass
-        self.points[:, self.d + 1] = codes
+        self.points = kernels.pack(Z, codes, mass, centre, scale)
         lane_bytes = max(1, n * self.d * Z.dtype.itemsize)
         lanes = min(_LANES, max(2, _LANE_BYTES // lane_bytes), -(-len(query_rows) // _BLOCK))
         self.lanes = [len(query_rows) * lane // lanes for lane in range(lanes + 1)]
@@ -104,24 +100,9 @@ class Lists:
             )
         with np.errstate(divide="ignore"):
             log_sums = np.log2(sums, dtype=np.float64)
-        return log_sums, np.where(sums > 0, self._energy(near), np.inf)
-
-    def _energy(self, near: Array) -> Array:
-        """-log2 kappa at the nearest point."""
-        if isinstance(self.kernel, Gaussian):
-            return near
-        with np.errstate(divide="ignore"):
-            log_near = np.log2(near, dtype=np.float64)
-        return 0.5 * (self.d + 1) * log_near if isinstance(self.kernel, Student) else -2 * log_near
-
-    def _near(self, energy: Array) -> Array:
-        """What ``_energy`` was given."""
-        energy = energy.astype(np.float64)
-        if isinstance(self.kernel, Student):
-            energy = np.exp2(energy / (0.5 * (self.d + 1)))
-        elif isinstance(self.kernel, Compact):
-            energy = np.exp2(-0.5 * energy)
-        return energy.astype(self.points.dtype)
+        return log_sums, np.where(
+            sums > 0, kernels.energies(near, self.d, self.kernel.family), np.inf
+        )
 
     def gradient(self, shift: Array, factor: Array, d: int) -> tuple[Array, Array]:
         """Sum of ``-factor_i mass_j 2**shift_i kappa'(d²_ij) (z_i - z_j)``, both sides.
@@ -129,7 +110,8 @@ class Lists:
         kappa' is the derivative by d².  (d, n_queries) for the queries and (d, n) for the
         references, in which those that no list names have 0.
         """
-        dtype, near = self.points.dtype, self._near(shift)
+        dtype = self.points.dtype
+        near = kernels.nearest(shift, self.d, self.kernel.family)
         factor = factor.astype(dtype)
         width = -(-d // 4) * 4
         Gq = np.zeros((len(self.rows), width), dtype)
@@ -146,26 +128,6 @@ class Lists:
         for lane in Gr[1:]:
             Gr[0] += lane
         return Gq[:, :d].T, Gr[0, :, :d].T
-
-
-def _visiting_order(Z: Array) -> Array:
-    """Rows along a Z-curve through a coarse grid: near queries share rows that are in the cache.
-
-    At 60,000 rows that takes a third off the gradient, and more beyond.
-    """
-    dims = min(3, Z.shape[1])
-    bits = 15 // dims
-    code = np.zeros(len(Z), np.uint16)  # which NumPy sorts in linear time
-    cells = np.empty((dims, len(Z)), np.uint16)
-    spread = Z.std(axis=0, dtype=np.float64)
-    for k, column in enumerate(np.argsort(-spread, kind="stable")[:dims]):
-        width = 6 * spread[column] / 2**bits or 1.0
-        at = (Z[:, column] - Z[:, column].mean(dtype=np.float64)) / width
-        cells[k] = np.clip(at + 2 ** (bits - 1), 0, 2**bits - 1)
-    for bit in range(bits - 1, -1, -1):
-        for cell in cells:
-            code = (code << 1) | ((cell >> bit) & 1)
-    return np.argsort(code, kind="stable")
 
 
 def _check_pairs(pairs: Pairs, n: int) -> None:
