@@ -194,7 +194,7 @@ def _engine(data: _Data, pairs: Pairs | None, kernel: Kernel) -> tuple[Tiles | L
     engine = Lists(
         data.Z, data.codes, mass, data.query_rows, pairs, kernel, centre, coordinate_scale(kernel)
     )
-    return engine, data.query_rows, np.arange(len(data.Z))
+    return engine, engine.rows, np.arange(len(data.Z))
 
 
 def _all_pairs(data: _Data, kernel: Kernel) -> tuple[Tiles, Array, Array]:
