@@ -9,7 +9,7 @@ import numpy as np
 
 from vicinal._types import Array
 from vicinal.densities import Compact, Gaussian, Kernel
-from vicinal.objectives._tiles import Side, Tiles, coordinate_scale, side
+from vicinal.objectives._tiles import Side, Tiles, coordinate_scale, side, worth_ordering
 from vicinal.targets import Labels
 
 __all__ = ["nca", "nca_effective_n_neighbors", "nca_posterior"]
@@ -30,6 +30,7 @@ def nca(
     kernel: Kernel = _GAUSSIAN,
     gradient: bool = True,
     warn: bool = True,
+    report: dict[str, Any] | None = None,
 ) -> tuple[float, Array]:
     r"""Mean loss of stochastic nearest neighbours and its gradient with respect to the points.
 
@@ -56,6 +57,9 @@ def nca(
         False leaves ``dZ`` at zero, and takes less than half the time.
     warn : bool, default=True
         Whether to warn of queries that "log" leaves out.
+    report : dict, default=None
+        Is given "share_of_pairs", the share of the pairs of a query and a reference that had to be
+        computed: those too far apart to change any sum in its last bit are left out.
 
     Returns
     -------
@@ -69,9 +73,11 @@ def nca(
 
     Notes
     -----
-    Memory is O(n d); the pairs are visited in tiles, twice.  The same bits come out for any
-    number of threads.  References lighter than 1e-60 of the heaviest count as absent.  Points
-    beyond 1e9, or masses that span more than a factor of 1e6, are computed in float64.
+    Memory is O(n d); the pairs are visited in tiles, twice.  Of 4,000 rows or more in up to 32
+    dimensions, tiles too far apart to change any sum in its last bit are left out.  The same bits
+    come out for any number of threads.  References lighter than 1e-60 of the heaviest count as
+    absent.  Points beyond 1e9, or masses that span more than a factor of 1e6, are computed in
+    float64.
     """
     Z = _check_points(Z)
     labels = y if isinstance(y, Labels) else Labels(y)
@@ -96,9 +102,11 @@ def nca(
     Z = _with_range(Z, mass[reference_rows])
     centre = _centre(Z[reference_rows])
     scale = coordinate_scale(kernel)
+    ordered = worth_ordering(len(query_rows), len(reference_rows), Z.shape[1])
     R, order = side(
-        Z[reference_rows], labels.codes[reference_rows], mass[reference_rows], centre, scale
-    )
+        Z[reference_rows], labels.codes[reference_rows], mass[reference_rows], centre, scale,
+        ordered,
+    )  # fmt: skip
     reference_rows = reference_rows[order]
     position = np.full(len(Z), -1)
     position[reference_rows] = np.arange(len(reference_rows))
@@ -106,10 +114,14 @@ def nca(
     if everything or np.array_equal(np.sort(query_rows), np.sort(reference_rows)):
         Q, query_rows = R, reference_rows
     else:
-        Q, order = side(Z[query_rows], labels.codes[query_rows], mass[query_rows], centre, scale)
+        Q, order = side(
+            Z[query_rows], labels.codes[query_rows], mass[query_rows], centre, scale, ordered
+        )
         query_rows = query_rows[order]
     engine = Tiles(Q, R, position[query_rows], kernel)
     log_sums, minima = engine.log2_sums()
+    if report is not None:
+        report["share_of_pairs"] = engine.share
     correction = _leave_one_out(labels, weight, query_rows, reference_rows, class_mass)
     with np.errstate(invalid="ignore"):  # inf - inf, where there is no own class
         odds = (log_sums[0] - log_sums[1] - correction) - np.subtract(*minima, dtype=np.float64)
@@ -158,19 +170,20 @@ def nca_posterior(
     Z = Z.astype(Z_reference.dtype, copy=False)
     centre = _centre(Z_reference[rows])
     scale = coordinate_scale(kernel)
-    R, _ = side(Z_reference[rows], labels.codes[rows], mass[rows], centre, scale)
+    ordered = worth_ordering(len(Z), len(rows), Z.shape[1])
+    R, _ = side(Z_reference[rows], labels.codes[rows], mass[rows], centre, scale, ordered)
     ones = np.ones(len(Z))
-    Q, _ = side(Z, np.zeros(len(Z), dtype=int), ones, centre, scale)
+    Q, order = side(Z, np.zeros(len(Z), dtype=int), ones, centre, scale, ordered)
     nobody = np.full(len(Z), -1)
     log_sums = np.full((len(Z), len(labels.classes)), -np.inf)
     minima = np.full(log_sums.shape, np.inf)
     for c in np.unique(R.codes):
         first, last = np.searchsorted(R.codes, [c, c + 1])
         points = np.ascontiguousarray(R.Z[:, first:last])
-        members = Side(points, R.mass[first:last], R.codes[first:last], R.d)
+        members = Side(points, R.mass[first:last], R.codes[first:last], R.d, ordered)
         everything = np.stack([np.zeros(len(Z), dtype=int), np.full(len(Z), last - first)])
         sums = Tiles(Q, members, nobody, kernel).log2_sums(everything)
-        log_sums[:, c], minima[:, c] = sums[0][1], sums[1][1]
+        log_sums[order, c], minima[order, c] = sums[0][1], sums[1][1]
     nearest = minima.min(axis=1, keepdims=True)
     logits = log_sums - (minima - np.where(np.isinf(nearest), 0.0, nearest))
     alone = np.isinf(nearest[:, 0])
