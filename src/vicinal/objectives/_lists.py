@@ -49,6 +49,8 @@ class Lists:
     ----------
     rows : int array
         The queries in the order of all results.
+    share : float
+        Of all pairs of queries and references, those in the lists.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Lists:
         lanes = min(_LANES, max(2, _LANE_BYTES // lane_bytes), -(-len(query_rows) // _BLOCK))
         self.lanes = [len(query_rows) * lane // lanes for lane in range(lanes + 1)]
         self.threads = min(n_threads(), lanes)
+        self.share = float((self.last - self.first).sum() / (len(self.rows) * np.sum(mass > 0)))
         longest = int((self.last - self.first).max(initial=0))
         self.scratch = [kernels.scratch(longest, Z.dtype) for _ in range(self.threads)]
 
