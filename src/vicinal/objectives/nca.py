@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._types import Array
+from vicinal._types import Array, Bounded
 from vicinal.densities import Gaussian, Kernel
 from vicinal.objectives._tiles import Side, Tiles, coordinate_scale, side
+from vicinal.objectives._trees import Trees
 from vicinal.targets import Labels
 
 __all__ = ["nca", "nca_effective_n_neighbors", "nca_posterior"]
@@ -28,8 +29,10 @@ def nca(
     references: Array | None = None,
     *,
     kernel: Kernel = _GAUSSIAN,
+    pairs: Bounded | None = None,
     gradient: bool = True,
     warn: bool = True,
+    report: dict[str, Any] | None = None,
 ) -> tuple[float, Array]:
     r"""Mean loss of stochastic nearest neighbours and its gradient with respect to the points.
 
@@ -52,10 +55,16 @@ def nca(
         A row is never its own reference.
     kernel : Kernel, default=Gaussian()
         What takes the place of :math:`e^{-u^2}`; see :mod:`vicinal.densities`.
+    pairs : Bounded, default=None
+        None sums over all pairs; ``Bounded(tolerance)`` takes far groups of references at once,
+        by trees, so that every class density is within the relative tolerance ([Oneata2011]_
+        section 4.4.3).  The gradient is that of the sums so computed.
     gradient : bool, default=True
         False leaves ``dZ`` at zero, and takes less than half the time.
     warn : bool, default=True
         Whether to warn of queries that "log" leaves out.
+    report : dict, default=None
+        Filled with "share_of_pairs", the share that was summed pair by pair.
 
     Returns
     -------
@@ -105,8 +114,10 @@ def nca(
     else:
         Q, order = side(Z[query_rows], labels.codes[query_rows], mass[query_rows], centre, scale)
         query_rows = query_rows[order]
-    engine = Tiles(Q, R, position[query_rows], kernel)
+    engine = _engine(Q, R, position[query_rows], kernel, pairs, Z.shape[1])
     log_sums, minima = engine.log2_sums()
+    if report is not None:
+        report["share_of_pairs"] = getattr(engine, "share", 1.0)
     correction = _leave_one_out(labels, weight, query_rows, reference_rows, class_mass)
     with np.errstate(invalid="ignore"):  # inf - inf, where there is no own class
         odds = (log_sums[0] - log_sums[1] - correction) - np.subtract(*minima, dtype=np.float64)
@@ -128,6 +139,17 @@ def nca(
     if Gr is not Gq:
         dZ[reference_rows] += Gr.T * largest
     return value, dZ
+
+
+def _engine(
+    Q: Side, R: Side, self_pos: Array, kernel: Kernel, pairs: Bounded | None, d: int
+) -> Tiles | Trees:
+    """What sums over the pairs."""
+    if pairs is None:
+        return Tiles(Q, R, self_pos, kernel)
+    if isinstance(pairs, Bounded):
+        return Trees(Q, R, self_pos, kernel, pairs.tolerance, d)
+    raise TypeError(f"The 'pairs' parameter of nca must be None or Bounded. Got {pairs!r} instead.")
 
 
 def nca_posterior(
