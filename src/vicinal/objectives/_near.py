@@ -193,8 +193,7 @@ def rounds(
     kernels.levels(p, q, mirror, *last, level)
     ranked = np.argsort(level, kind="stable")
     triples = np.stack([p, q, mode], axis=1)[ranked].tolist()
-    ends = np.cumsum(np.bincount(level)) if len(level) else []
     first = 0
-    for end in ends:
+    for end in np.cumsum(np.bincount(level)).tolist():
         yield [tuple(triple) for triple in triples[first:end]]
-        first = int(end)
+        first = end
