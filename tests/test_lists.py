@@ -217,5 +217,7 @@ def test_wrong_lists(rng):
     ]:
         with pytest.raises(ValueError, match=message):
             nca(Z, y, pairs=pairs)
-    with pytest.raises(TypeError, match=r"'pairs' parameter of nca must be Pairs .* Got 'near'"):
+    with pytest.raises(
+        TypeError, match=r"'pairs' parameter of nca must be Pairs, Bounded .* Got 'near'"
+    ):
         nca(Z, y, pairs="near")

@@ -238,8 +238,6 @@ def test_build(rng):
 def test_bad_input(rng):
     Z, y, _ = data(rng, "plain", 20, 2, 1.0)
     with pytest.raises(ValueError, match="must not be Bounded with the kernel Compact"):
-        nca(Z, y, kernel=Compact(), pairs=Bounded(0.01))
+        nca(Z, y, "accuracy", kernel=Compact(), pairs=Bounded(0.01))
     with pytest.raises(ValueError, match=r"'tolerance' of Bounded must be a float in \[0, 1\)"):
         nca(Z, y, pairs=Bounded(1.0))
-    with pytest.raises(TypeError, match="'pairs' parameter of nca must be None or Bounded"):
-        nca(Z, y, pairs="tree")

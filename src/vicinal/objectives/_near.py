@@ -105,7 +105,7 @@ class Plan:
         low = np.minimum(self.row_boxes[0].min(axis=1), self.column_boxes[0].min(axis=1))
         high = np.maximum(self.row_boxes[1].max(axis=1), self.column_boxes[1].max(axis=1))
         widest = float(np.sum(np.square(high - low, dtype=np.float64)))
-        return widest > float(self._squared_distance(np.float64(self.bits)))
+        return widest > float(self._squared_distance(np.array(self.bits, dtype=np.float64)))
 
     def _squared_distance(self, energy: Array) -> Array:
         if not self.power:
