@@ -202,11 +202,11 @@ def test_share_falls_with_the_scale(rng):
 
 @pytest.mark.nojit
 def test_tiny(rng):
-    Z = rng.standard_normal((2 * LEAF + 5, 2))
-    y = np.arange(len(Z)) % 2
-    value, dZ = nca(Z, y)
+    Z = rng.standard_normal((LEAF + 8, 2))
+    y, queries = (np.arange(len(Z)) >= LEAF + 3).astype(int), np.array([0, 5, LEAF + 5])
+    value, dZ = nca(Z, y, queries=queries)
     for tolerance, rtol in ((0.0, 1e-10), (0.1, 0.3)):
-        tree, dZ_tree = nca(Z, y, pairs=Bounded(tolerance))
+        tree, dZ_tree = nca(Z, y, queries=queries, pairs=Bounded(tolerance))
         assert tree == pytest.approx(value, rel=rtol)
         assert np.linalg.norm(dZ_tree - dZ) <= rtol * np.linalg.norm(dZ)
 

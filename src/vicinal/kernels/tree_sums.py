@@ -49,7 +49,7 @@ _M, _LOWER, _SPENT, _ALIVE, _FACTOR, _SHIFT, _MASK, _PRUNE, _ERROR, _K_NEAR, _K_
 _Q = 12
 # rows of an entry of the stack: distances to the box and to the mean, mass times least value, the
 # lanes that look at the node, and those of them that are not in it
-_NEAR, _FAR, _MEAN, _BOUND, _ACTIVE, _FREE = range(6)
+_NEAR, _MEAN, _FAR, _BOUND, _ACTIVE, _FREE = range(6)
 
 
 class Scratch(NamedTuple):
@@ -248,8 +248,8 @@ def _decide(entry, mass, moment, lanes, sums, tolerance, all_mass, leaf, family,
     """Take the node by its mean where that is good enough; the other lanes stay in the mask."""
     near, bound, k_near, k_mean = entry[_NEAR], entry[_BOUND], lanes[_K_NEAR], lanes[_K_MEAN]
     error, prune, lower, spent = lanes[_ERROR], lanes[_PRUNE], lanes[_LOWER], lanes[_SPENT]
-    _kernel_row(lanes[_M], near, k_near, family, power)
-    _kernel_row(lanes[_M], entry[_MEAN], k_mean, family, power)
+    for turn in range(2):
+        _kernel_row(lanes[_M], entry[_NEAR + turn], lanes[_K_NEAR + turn], family, power)
     _errors(k_near, k_mean, bound, near, entry[_FAR], mass, moment, error, family, power)
     _judge(error, spent, lower, lanes[_DONE], k_near, mass, all_mass, tolerance, prune)
     _only(entry[_FREE], prune)
@@ -417,19 +417,31 @@ def _walk(
         sums[i] = 0.0
         lanes[_LOWER, i] = lanes[_SPENT, i] = lanes[_DONE, i] = 0
         lanes[_M, i] = np.inf
-    _push(
-        boxes[root], weights[root, 0], nodes[root], root, lanes[_ALIVE], lanes, sums, own, stack,
-        order, 0, family, power,
-    )  # fmt: skip
-    all_mass, depth = weights[root, 0], 1
-    while depth > 0:
+        lanes[_MASK, i] = lanes[_ALIVE, i]
+    child, right, depth = root, -1, 0
+    while True:
+        near = mean = 0.0
+        while child >= 0:  # one call, not three: it is the most of what is compiled
+            a, b = _push(
+                boxes[child], weights[child, 0], nodes[child], child, lanes[_MASK], lanes, sums,
+                own, stack, order, depth, family, power,
+            )  # fmt: skip
+            if right < 0 and child != root and (near < a or (near == a and mean < b)):
+                # what is on top comes first: the nearer one
+                order[0, depth], order[0, depth - 1] = order[0, depth - 1], order[0, depth]
+            near, mean = a, b
+            depth += 1
+            child, right = right, -1
+        if depth == 0:
+            break
         depth -= 1
         slot = order[0, depth]
         node = order[1, slot]
-        first, last, right = nodes[node, 0], nodes[node, 1], nodes[node, 2]
+        first, last = nodes[node, 0], nodes[node, 1]
+        is_leaf = nodes[node, 2] < 0
         pruned, opened = _decide(
-            stack[slot], weights[node, 0], weights[node, 1], lanes, sums, tolerance, all_mass,
-            right < 0, family, power,
+            stack[slot], weights[node, 0], weights[node, 1], lanes, sums, tolerance,
+            weights[root, 0], is_leaf, family, power,
         )  # fmt: skip
         counts[1] += pruned
         counts[2] += opened
@@ -438,27 +450,15 @@ def _walk(
                 boxes[node, 2], weights[node, 0], stack[slot, _MEAN], lanes, family, power,
                 pull_nodes[node],
             )  # fmt: skip
-        if opened == 0:
-            continue
-        if right < 0:
+        if opened and is_leaf:
             block = first // len(row)
             counts[0] += opened * (last - first)
             _leaf(
                 points[block], mass[block], pull_points[block], first, last - first, lanes, sums,
                 own, row, stack, order, depth, family, power, gradient,
             )  # fmt: skip
-            continue
-        a, b = _push(
-            boxes[node + 1], weights[node + 1, 0], nodes[node + 1], node + 1, lanes[_MASK], lanes,
-            sums, own, stack, order, depth, family, power,
-        )  # fmt: skip
-        c, e = _push(
-            boxes[right], weights[right, 0], nodes[right], right, lanes[_MASK], lanes, sums, own,
-            stack, order, depth + 1, family, power,
-        )  # fmt: skip
-        if a < c or (a == c and b < e):  # what is put on top comes first
-            order[0, depth], order[0, depth + 1] = order[0, depth + 1], order[0, depth]
-        depth += 2
+        elif opened:
+            child, right = node + 1, nodes[node, 2]
 
 
 @helper
