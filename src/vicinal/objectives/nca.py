@@ -102,7 +102,10 @@ def nca(
     Z = _with_range(Z, mass[reference_rows])
     centre = _centre(Z[reference_rows])
     scale = coordinate_scale(kernel)
-    ordered = worth_ordering(len(query_rows), len(reference_rows), Z.shape[1])
+    ordered = worth_ordering(
+        Z[query_rows], labels.codes[query_rows], Z[reference_rows], labels.codes[reference_rows],
+        mass[reference_rows], kernel,
+    )  # fmt: skip
     R, order = side(
         Z[reference_rows], labels.codes[reference_rows], mass[reference_rows], centre, scale,
         ordered,
@@ -170,10 +173,11 @@ def nca_posterior(
     Z = Z.astype(Z_reference.dtype, copy=False)
     centre = _centre(Z_reference[rows])
     scale = coordinate_scale(kernel)
-    ordered = worth_ordering(len(Z), len(rows), Z.shape[1])
-    R, _ = side(Z_reference[rows], labels.codes[rows], mass[rows], centre, scale, ordered)
     ones = np.ones(len(Z))
-    Q, order = side(Z, np.zeros(len(Z), dtype=int), ones, centre, scale, ordered)
+    nothing = np.zeros(len(Z), dtype=int)
+    ordered = worth_ordering(Z, nothing, Z_reference[rows], 0 * rows, mass[rows], kernel)
+    R, _ = side(Z_reference[rows], labels.codes[rows], mass[rows], centre, scale, ordered)
+    Q, order = side(Z, nothing, ones, centre, scale, ordered)
     nobody = np.full(len(Z), -1)
     log_sums = np.full((len(Z), len(labels.classes)), -np.inf)
     minima = np.full(log_sums.shape, np.inf)
