@@ -53,7 +53,14 @@ def _all_pairs(
 ) -> tuple[Tiles | Trees, Array, Array]:
     Z, codes, mass, query_rows, reference_rows = data
     centre, scale = centre_of(Z[reference_rows]), coordinate_scale(kernel)
-    ordered = worth_ordering(len(query_rows), len(reference_rows), Z.shape[1])
+    ordered = bounded is None and worth_ordering(
+        Z[query_rows],
+        codes[query_rows],
+        Z[reference_rows],
+        codes[reference_rows],
+        mass[reference_rows],
+        kernel,
+    )
     R, order = side(
         Z[reference_rows], codes[reference_rows], mass[reference_rows], centre, scale, ordered
     )

@@ -56,11 +56,11 @@ def nca_posterior(
     Z = Z.astype(Z_reference.dtype, copy=False)
     centre = centre_of(Z_reference[rows])
     scale = coordinate_scale(kernel)
-    ordered = worth_ordering(len(Z), len(rows), Z.shape[1])
+    nothing = np.zeros(len(Z), dtype=int)
+    ordered = worth_ordering(Z, nothing, Z_reference[rows], 0 * rows, mass[rows], kernel)
     R, order = side(Z_reference[rows], labels.codes[rows], mass[rows], centre, scale, ordered)
     rows = rows[order]
-    ones = np.ones(len(Z))
-    Q, order = side(Z, np.zeros(len(Z), dtype=int), ones, centre, scale, ordered)
+    Q, order = side(Z, nothing, np.ones(len(Z)), centre, scale, ordered)
     nobody = np.full(len(Z), -1)
     log_sums = np.full((len(Z), len(labels.classes)), -np.inf)
     minima = np.full(log_sums.shape, np.inf)
@@ -74,9 +74,9 @@ def nca_posterior(
     if beta is not None:
         normals = Normals(Z_reference[rows], R.codes, weight[rows], len(beta))
         unit += kernel.log_integral(Z.shape[1]) * np.log2(np.e)
-        nothing = np.empty(0, dtype=int)
+        nobody = np.empty(0, dtype=int)
         terms = normals.log2_densities(Z)
-        terms += background_mass(labels, beta, class_mass, nothing, nothing, unit)[0]
+        terms += background_mass(labels, beta, class_mass, nobody, nobody, unit)[0]
         log_sums, base, _ = join(log_sums, -minima, terms)
         minima = np.where(np.isneginf(log_sums), np.inf, -base)
     nearest = minima.min(axis=1, keepdims=True)
