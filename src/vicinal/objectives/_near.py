@@ -137,7 +137,7 @@ class Plan:
         low = np.minimum(self.row_boxes[0].min(axis=1), self.column_boxes[0].min(axis=1))
         high = np.maximum(self.row_boxes[1].max(axis=1), self.column_boxes[1].max(axis=1))
         widest = float(np.sum(np.square(high - low, dtype=np.float64)))
-        return widest > float(self._squared_distance(np.float64(self.bits)))
+        return widest > float(self._squared_distance(np.array(self.bits)))
 
     def _squared_distance(self, energy: Array) -> Array:
         if not self.power:
@@ -225,8 +225,7 @@ def rounds(
     kernels.levels(p, q, mirror, *last, level)
     ranked = np.argsort(level, kind="stable")
     triples = np.stack([p, q, mode], axis=1)[ranked].tolist()
-    ends = np.cumsum(np.bincount(level)) if len(level) else []
     first = 0
-    for end in ends:
+    for end in np.cumsum(np.bincount(level)).tolist():
         yield [tuple(triple) for triple in triples[first:end]]
-        first = int(end)
+        first = end
