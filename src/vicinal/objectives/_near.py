@@ -42,7 +42,7 @@ def share_out_of_reach(
     """
     bits, shares = _BITS[Zr.itemsize] + np.log2(mass.sum()), []
     log2_mass = np.log2(mass)
-    few = 16 if len(Zr) <= 50_000 else 4
+    few = 8 if len(Zr) <= 50_000 else 4
     for i in range(0, len(Zq), max(1, len(Zq) // few)):
         difference = Zr - Zq[i]
         d2 = np.einsum("ij,ij->i", difference, difference) * scale**2
