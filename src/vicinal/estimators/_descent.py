@@ -270,13 +270,15 @@ class _Run:
     def in_rounds(self, theta: Array | None, rounds: Rounds) -> Result:
         """Freeze the pairs, go down, renew the pairs; until that changes nothing any more."""
         top, top_score, stale = None, -np.inf, 0
+        result: Result | None = None
         while True:
             here = theta if self.state is None else self.state.theta
             assert here is not None
             problem, self.judge = rounds.freeze(self.problem, here)
             if self.state is not None and self.descent.plan.sampling.fixed:
                 self.state = solvers.refresh(self.solver, self._fun(problem), here, self.state)
-                if rounds.settled(self.state.value, self.descent.tol):
+                fresh = self.state.value
+                if rounds.settled(fresh, self.descent.tol) and result is not None:
                     return self._settled(result)
             self.best, before = None, self.n_iter
             result = self.leg(theta, problem, rounds.length)
