@@ -177,7 +177,7 @@ class Tiles:
         self.queries, self.references, self.self_pos = queries, references, self_pos
         self.compact = isinstance(kernel, Compact)
         dtype = queries.Z.dtype
-        self.power = dtype.type(_power(kernel, queries.d))
+        self.power = dtype.type(_power(kernel, queries.d)) if _power(kernel, queries.d) else None
         self.mirror = queries is references
         self.rows = block_edges(queries.n)
         self.columns = self.rows if self.mirror else block_edges(references.n)
@@ -199,7 +199,7 @@ class Tiles:
         Q, R = self.queries, self.references
         if not (Q.ordered and R.ordered) or self.products.active:
             return None
-        plan = Plan(Q.Z, R.Z, R.codes, self.rows, self.columns, own, float(self.power))
+        plan = Plan(Q.Z, R.Z, R.codes, self.rows, self.columns, own, float(self.power or 0.0))
         if self.compact:
             plan.look_as_far_as(np.ones((2, Q.n)))
         elif not plan.useful:
