@@ -131,8 +131,8 @@ class NCA(NeighbourMetric):
         For random starts, batches, lists, the held-out rows, the folds and the samples that set
         a scale.
     verbose : int, default=0
-        Print the plan and its cost beforehand and a line for each iteration, and for each candidate of a search
-        (whose iterations are not printed).
+        Print the plan and its cost beforehand, a line for each iteration, and one for each
+        candidate of a search (whose iterations are not printed).
 
     Attributes
     ----------
