@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -21,6 +21,9 @@ from vicinal.problem import Problem
 __all__ = ["Descent", "Memory", "Outcome"]
 
 _REPAIR_QUERIES = 1000  # rows that judge the scale of a map learnt from few
+_TUNING_STEPS = (
+    100  # of the longest runs that a rate is tuned by; all together make 7 times as many
+)
 
 
 class Memory(NamedTuple):
@@ -107,13 +110,17 @@ class Descent:
             result = run.leg(theta)
         else:
             result = run.there_and_back(theta)
+        kept = run.memory(replace(result))  # a later fit goes on from the map as it was learnt
         if isinstance(self.plan.sampling, samplers.MiniBatches | samplers.Subsample):
-            result.theta = result.theta * self._repair(problem, result.theta)
+            try:
+                result.theta = result.theta * self._repair(run.judge, result.theta)
+            except KeyboardInterrupt:
+                result.reason, result.converged = "interrupted", False
         if result.reason == "max_iter" and not self.plan.sampling.fixed:
             # batches differ too much to tell the end by: so many steps were asked for
             result.converged = True
         report, complaint = ({}, None) if rounds is None else (rounds.report, rounds.complaint())
-        return Outcome(result, run.memory(result), run.judge, report, complaint)
+        return Outcome(result, kept, run.judge, report, complaint)
 
     def seconds_left(self) -> float | None:
         """Until the deadline, or None where there is none."""
@@ -131,24 +138,33 @@ class Descent:
 
     def _affordable(self, problem: Problem, theta: Array, single: bool) -> int:
         """How many steps there is time for: a schedule that is cut short does not arrive."""
-        seconds = self.seconds_left()
-        if seconds is None:
+        if self.deadline is None:
             return self.plan.max_iter
+        steps = (self.seconds_left() or 0.0) / self._seconds_a_step(problem, theta, single)
+        return int(np.clip(steps, 1, self.plan.max_iter))
+
+    def _seconds_a_step(self, problem: Problem, theta: Array, single: bool) -> float:
         fun = problem.replace(dtype=np.float32) if single else problem
         deal = self.plan.sampling.dealer(problem.source, np.random.RandomState(0))
         batch = deal(theta, np.random.RandomState(0))[0]
         fun(theta, batch)  # compiled, and in the cache
         began = perf_counter()
         fun(theta, batch)
-        each = 1.2 * (perf_counter() - began)
-        return int(np.clip((self.seconds_left() or 0.0) / each, 1, self.plan.max_iter))
+        return 1.2 * (perf_counter() - began)
 
     def _tune(self, problem: Problem, theta: Array, solver: solvers.SGD) -> Solver:
         """The thesis' search for t0, on rows held out ([Oneata2011] section 5.3.2)."""
         if problem.held_out is None:
             codes = problem.targets.codes
-            train, held_out = hold_out(codes, self.validation_fraction, self.rng)
+            train, held_out = hold_out(
+                codes, self.validation_fraction, self.rng, "solver='sgd', which tunes its rate,"
+            )
             problem = problem.replace(train=train, held_out=held_out)
+        # no longer than the run it is for: a rate that is good in the end may begin too high
+        n_steps = int(np.clip(self.plan.max_iter, 4, _TUNING_STEPS))
+        if self.deadline is not None:  # half of the time, for some 10 times so many steps
+            each = self._seconds_a_step(problem, theta, single=False)
+            n_steps = int(np.clip(0.05 * (self.seconds_left() or 0.0) / each, 4, n_steps))
         tuned, _ = solvers.tune_t0(
             problem,
             theta,
@@ -156,6 +172,7 @@ class Descent:
             sampler=self.plan.sampling,
             source=problem.source,
             monitor=problem.validation_score,
+            n_steps=n_steps,
             random_state=self.rng,
         )
         return tuned
@@ -167,7 +184,9 @@ class Descent:
         """
         rows = np.arange(len(problem.X)) if problem.train is None else problem.train
         if len(rows) > _REPAIR_QUERIES:
-            rows = np.sort(self.rng.permutation(rows)[:_REPAIR_QUERIES])
+            # a draw of its own: a fit that was cut and resumed has made other draws before
+            rng = np.random.RandomState(0)
+            rows = np.sort(rng.permutation(rows)[:_REPAIR_QUERIES])
         fun = problem.replace(dtype=np.float32) if len(rows) >= SINGLE_FROM else problem
         return initialise.repair_scale(lambda s: fun.value(s * theta, rows))
 
@@ -190,11 +209,17 @@ class _Run:
 
     def take_up(self, last: Result) -> None:
         """Go on where a run has stopped."""
-        self.state = last.state
+        self.state, self.sampling = last.state, last.sampling
         if self.descent.plan.sampling.fixed:
-            fun = self._fun(self.problem)
-            self.state = solvers.refresh(self.solver, fun, last.state.theta, last.state)
-        self.history, self.sampling, self.best = last.history, last.sampling, last.theta
+            self.state = self._refresh(self._fun(self.problem), last.state.theta)
+        self.history, self.best = last.history, last.theta
+
+    def _refresh(self, fun: Problem, theta: Array) -> Any:
+        """The state after the function has changed, on the rows that the solver sees."""
+        sampler, batch = self.descent.plan.sampling, None
+        if self.sampling is not None:
+            batch = solvers.fixed_batch(sampler, fun.source, self.sampling)
+        return solvers.refresh(self.solver, fun, theta, self.state, batch)
 
     def _fun(self, problem: Problem) -> Problem:
         return problem.replace(dtype=np.float32) if self.single else problem
@@ -250,7 +275,9 @@ class _Run:
         size = getattr(self.descent.plan.sampling, "size", None)
         if self.descent.plan.sampling.fixed or self.problem.held_out is None or size is None:
             return 1
-        return max(1, min(-(-4 * len(self.problem.held_out) // size), self.left // 4))
+        # by the length of the whole: a run that was cut and resumed asks at the same iterations
+        most = self.descent.plan.max_iter // 4
+        return max(1, min(-(-4 * len(self.problem.held_out) // size), most))
 
     def there_and_back(self, theta: Array | None) -> Result:
         """Travel in float32 where that pays, and arrive in float64."""
@@ -260,7 +287,7 @@ class _Run:
             return result
         try:
             # the memory of the solver stays good: only the last digits of the loss change
-            self.state = solvers.refresh(self.solver, self.problem, result.theta, result.state)
+            self.state = self._refresh(self.problem, result.theta)
         except KeyboardInterrupt:
             result.reason, result.converged = "interrupted", False
             return result
@@ -269,22 +296,34 @@ class _Run:
 
     def in_rounds(self, theta: Array | None, rounds: Rounds) -> Result:
         """Freeze the pairs, go down, renew the pairs; until that changes nothing any more."""
-        top, top_score, stale = None, -np.inf, 0
+        self.last: Result | None = None
+        try:
+            return self._rounds(theta, rounds)
+        except KeyboardInterrupt:  # between two legs
+            if self.last is None:
+                raise
+            self.last.reason, self.last.converged = "interrupted", False
+            return self.last
+
+    def _rounds(self, theta: Array | None, rounds: Rounds) -> Result:
+        top, top_score, stale = self.best, -np.inf, 0
         result: Result | None = None
         while True:
             here = theta if self.state is None else self.state.theta
             assert here is not None
             problem, self.judge = rounds.freeze(self.problem, here)
+            if top is not None and top_score == -np.inf:  # of the run that is taken up
+                top_score = self._score(top)
             if self.state is not None and self.descent.plan.sampling.fixed:
-                self.state = solvers.refresh(self.solver, self._fun(problem), here, self.state)
+                self.state = self._refresh(self._fun(problem), here)
                 fresh = self.state.value
                 if rounds.settled(fresh, self.descent.tol) and result is not None:
                     return self._settled(result)
             self.best, before = None, self.n_iter
-            result = self.leg(theta, problem, rounds.length)
+            result = self.last = self.leg(theta, problem, rounds.length)
             steps = self.n_iter - before
             if problem.held_out is not None:  # the best of all rounds, judged alike
-                score = self.judge.validation_score(result.theta)
+                score = self._score(result.theta)
                 stale = 0 if score > top_score else stale + steps
                 if top is None or score > top_score:
                     top, top_score = result.theta, score
@@ -295,6 +334,9 @@ class _Run:
             again = result.reason in ("gradient", "loss", "stalled") and steps > 0
             if self.left <= 0 or (result.reason != "max_iter" and not again):
                 return result
+
+    def _score(self, theta: Array) -> float:
+        return -np.inf if self.problem.held_out is None else self.judge.validation_score(theta)
 
     def _settled(self, result: Result) -> Result:
         """The end of rounds that lead nowhere any more."""

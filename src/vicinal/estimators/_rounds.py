@@ -9,11 +9,12 @@ import numpy as np
 
 from vicinal import neighbourhoods
 from vicinal._types import Array, Bounded, Pairs
+from vicinal.densities import Kernel
 from vicinal.estimators._plan import Plan
 from vicinal.objectives import background_weights, em_background
 from vicinal.problem import Problem
 
-__all__ = ["Rounds", "frozen"]
+__all__ = ["Rounds", "frozen", "learns_beta"]
 
 _EM_LENGTH = 10  # iterations of the solver between steps of EM
 _EM_STEPS = 10
@@ -64,7 +65,7 @@ class Rounds:
         lengths = []
         if _has_lists(plan):
             lengths.append(plan.pairs.refresh)
-        if _learns_beta(plan):
+        if learns_beta(plan.kernel):
             lengths.append(_EM_LENGTH)
         return cls(plan, rng, min(lengths)) if lengths else None
 
@@ -73,7 +74,7 @@ class Rounds:
         Z = problem.embed(theta)
         labels, references = problem.targets, problem.train
         judge = problem
-        if _learns_beta(self.plan):
+        if learns_beta(self.plan.kernel):
             before = problem.options["background"] if self.beta is None else self.beta
             self.beta = em_background(
                 Z, labels, before, references, references, kernel=self.plan.kernel, steps=_EM_STEPS
@@ -124,8 +125,9 @@ def _has_lists(plan: Plan) -> bool:
     return plan.pairs is not None and not isinstance(plan.pairs, neighbourhoods.Tree)
 
 
-def _learns_beta(plan: Plan) -> bool:
-    return plan.kernel.background and plan.kernel.beta == "em"
+def learns_beta(kernel: Kernel) -> bool:
+    """Whether the weights of the backgrounds are to be learnt between rounds."""
+    return kernel.background and kernel.beta == "em"
 
 
 def _typical_reach(Z: Array, pairs: Pairs) -> float:

@@ -79,8 +79,8 @@ class NCA(NeighbourMetric):
     alpha : float, "scaled" or "auto", default=3e-3
         Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
         keeps the map from growing without end on classes that can be told apart.  "scaled" is
-        0.4 D / n, at most 0.1: stronger for many features, weaker for many rows.  "auto" goes
-        down a path from 0.1 to 0, until three penalties in turn are clearly worse, and takes the
+        0.4 D / n, at most 0.1: stronger for many features, weaker for many rows (and times their
+        mean variance, where ``scaling`` is None).  "auto" goes down a path from 0.1 to 0, until three penalties in turn are clearly worse, and takes the
         strongest within a standard error of the best (after the rank, where that is "auto" too).
         Each map goes on from the last or from the start, whichever ends lower, and so does the fit.
     scaling : {"standard", "global", None}, default="standard"
@@ -149,10 +149,11 @@ class NCA(NeighbourMetric):
     classes_ : ndarray of shape (n_classes,)
         The labels.
     n_iter_ : int
-        Iterations made by the last ``fit``, 1 at least.
+        Iterations made by the last ``fit``, 1 at least; or steps of the stream so far.
     objective_ : float
         The loss at ``components_``, penalty included, of the rows learnt from; of 2,000 of them
-        against all where the fit did not look at all pairs.
+        against all where the fit did not look at all pairs; of the last batch in a stream, before
+        its step.
     plan_ : Plan
         ``solver``, ``sampling``, ``pairs``, ``kernel`` and ``max_iter`` as they were settled, the
         ``cost`` of an evaluation, and the ``reason``.
@@ -167,7 +168,7 @@ class NCA(NeighbourMetric):
     history_ : dict of lists
         ``iteration``, ``loss``, ``grad_norm``, ``validation_score`` (minus the loss of the held-out
         rows, NaN without early stopping), ``seconds``, ``n_evaluations``, ``share_of_pairs``
-        (computed one by one).
+        (computed one by one).  Of a stream, the steps of the last call.
     effective_n_neighbors_ : ndarray of shape (n_samples,)
         exp of the entropy of each training row's choice: how many neighbours it consults.
         Computed when first asked for; rows of weight zero are left out.
