@@ -51,6 +51,8 @@ from vicinal.targets import Labels
 __all__ = ["NeighbourMetric"]
 
 
+_MOST_HELD_OUT = 2000  # rows, beside batches
+
 _ADVICE = {
     "max_iter": "the {n} iterations of 'max_iter' were used up; increase 'max_iter' or 'tol'",
     "stalled": "the solver found no lower loss though the gradient is not small; "
@@ -209,7 +211,10 @@ class NeighbourMetric(
             raise ValueError(f"X has no column that varies: its {X.shape[1]} are constant.")
         train, held_out = None, None
         if self.early_stopping:
-            train, held_out = hold_out(labels.codes, self.validation_fraction, rng)
+            fraction = self.validation_fraction
+            if not parts.plan.sampling.fixed:  # scored often, against all rows
+                fraction = min(fraction, _MOST_HELD_OUT / len(labels))
+            train, held_out = hold_out(labels.codes, fraction, rng)
         alpha = DEFAULT_ALPHA if leaves_open(self, "alpha") else self.alpha
         if isinstance(alpha, str):
             alpha = scaled_alpha(features, len(labels) if train is None else len(train))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +21,7 @@ from vicinal.problem import Problem
 
 __all__ = ["Descent", "Memory", "Outcome"]
 
+_SCORES = 10  # at least, of held-out rows, in a descent on batches
 _REPAIR_QUERIES = 1000  # rows that judge the scale of a map learnt from few
 _TUNING_STEPS = (
     100  # of the longest runs that a rate is tuned by; all together make 7 times as many
@@ -44,10 +46,9 @@ class Memory(NamedTuple):
 
     def steps_left(self, plan: Plan) -> int:
         """Iterations to make: those asked for, or what a schedule that was cut short has left."""
-        last = getattr(getattr(self.solver, "learning_rate", None), "n_steps", None)
-        if plan.solver is not None or last is None:
+        if plan.solver is not None:
             return plan.max_iter
-        return last - self.result.history["iteration"][-1]
+        return _length(self.solver) - self.result.history["iteration"][-1]
 
 
 class Outcome(NamedTuple):
@@ -99,7 +100,10 @@ class Descent:
         n = len(problem.X) if problem.train is None else len(problem.train)
         single = n >= SINGLE_FROM if memory is None else memory.single
         solver = memory.solver if memory is not None else self._solver(problem, theta, single)
-        left = self.plan.max_iter if memory is None else memory.steps_left(self.plan)
+        if memory is not None:
+            left = memory.steps_left(self.plan)
+        else:  # a schedule that was made shorter, for want of time, ends there
+            left = self.plan.max_iter if self.plan.solver is not None else _length(solver)
         run = _Run(self, problem, solver, single, left)
         if memory is not None:
             run.take_up(memory.result)
@@ -271,13 +275,17 @@ class _Run:
         return self.descent.tell(info, problem, self.single, memory=self.memory)
 
     def _monitor_every(self) -> int:
-        """So seldom that held-out rows take a fourth of the time, not most of it."""
-        size = getattr(self.descent.plan.sampling, "size", None)
-        if self.descent.plan.sampling.fixed or self.problem.held_out is None or size is None:
+        """So seldom that scoring the held-out rows takes a fourth of the time, not most of it."""
+        sampling, held_out = self.descent.plan.sampling, self.problem.held_out
+        if sampling.fixed or held_out is None:
             return 1
-        # by the length of the whole: a run that was cut and resumed asks at the same iterations
-        most = self.descent.plan.max_iter // 4
-        return max(1, min(-(-4 * len(self.problem.held_out) // size), most))
+        n = len(self.problem.X) - len(held_out)
+        size = min(getattr(sampling, "size", n), n)
+        # batches of rows are among themselves, and each of their pairs serves both
+        step = size * size / 2 if isinstance(sampling, samplers.MiniBatches) else size * n
+        # a score is a value without a gradient: less than half of the cost
+        every = math.ceil(2 * len(held_out) * n / step)
+        return max(1, min(every, self.left // _SCORES))
 
     def there_and_back(self, theta: Array | None) -> Result:
         """Travel in float32 where that pays, and arrive in float64."""
@@ -344,3 +352,8 @@ class _Run:
             result.theta, result.value = self.state.theta, self.state.value
         result.state, result.reason, result.converged = self.state, "loss", True
         return result
+
+
+def _length(solver: Any) -> int:
+    """How many steps the schedule of a planned solver has."""
+    return int(solver.learning_rate.n_steps)

@@ -62,7 +62,7 @@ def make_plan(owner: Any, kernel: Kernel, size: Size) -> Plan:
         sampling, reason = samplers.resolve(owner.sampling, name), "as asked"
     if solver is None and sampling.fixed:
         solver = solvers.LBFGS()
-    _check_fit(name, solver, sampling, pairs)
+    _check_fit(name, solver, sampling, pairs, kernel)
     _check_kernel(owner, kernel, pairs)
     max_iter = owner.max_iter
     if _open(max_iter):
@@ -96,12 +96,19 @@ def _sampling(owner: Any, solver: Solver | None, pairs: Any, size: Size) -> tupl
     )
 
 
-def _check_fit(name: str, solver: Solver | None, sampling: Sampler, pairs: Any) -> None:
+def _check_fit(
+    name: str, solver: Solver | None, sampling: Sampler, pairs: Any, kernel: Kernel
+) -> None:
     """Refuse what does not go together, by name."""
     if solver is not None and solver.needs_fixed_batch and not sampling.fixed:
         raise ValueError(
             f"The 'solver' parameter of {name} must be 'auto', 'sgd', 'momentum' or 'adam' where "
             f"'sampling' is {sampling!r}, whose batches change. Got {solver!r} instead."
+        )
+    if isinstance(pairs, neighbourhoods.Tree) and isinstance(kernel, Compact):
+        raise ValueError(
+            f"The 'pairs' parameter of {name} must be 'auto' or 'all' where 'kernel' is "
+            f"{kernel!r}, whose far pairs are left out exactly. Got {pairs!r} instead."
         )
     lists = isinstance(pairs, neighbourhoods.Nearest | neighbourhoods.RandomPairs)
     if lists and isinstance(sampling, samplers.MiniBatches | samplers.Subsample):

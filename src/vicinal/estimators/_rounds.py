@@ -27,7 +27,8 @@ def frozen(plan: Plan, problem: Problem) -> Problem:
     """The problem with the parts of its objective that hold for a whole fit."""
     options: dict[str, Any] = {"kernel": plan.kernel}
     if isinstance(plan.pairs, neighbourhoods.Tree):
-        options["pairs"] = Bounded(plan.pairs.tolerance, plan.pairs.always)
+        tree = plan.pairs
+        options["pairs"] = Bounded(tree.tolerance, tree.always, tree.each_class)
     if plan.kernel.background:
         options["background"] = background_weights(_counts(problem), plan.kernel.beta)
     return problem.replace(options=options)
@@ -86,7 +87,8 @@ class Rounds:
         pairs = self.plan.pairs.pairs(Z, labels.codes, references, self.rng)
         self._note_pairs(Z, labels.codes, pairs, references)
         here = judge.replace(options={**judge.options, "pairs": pairs})
-        if self.plan.sampling.fixed and isinstance(self.plan.pairs, neighbourhoods.Nearest):
+        searches = self.plan.solver is not None and self.plan.solver.needs_fixed_batch
+        if searches and isinstance(self.plan.pairs, neighbourhoods.Nearest):
             # A line search would soon find that rows outside of the lists do not push back.
             here = here.replace(trust=(Z, _TRUST * _typical_reach(Z, pairs)))
         return here, judge

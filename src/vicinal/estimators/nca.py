@@ -32,8 +32,8 @@ class NCA(NeighbourMetric):
               \qquad \min_A\ \mathrm{mean}_i\,(-\log p_i \text{ or } -p_i) + \alpha\|A\|_F^2 .
 
     Memory is O(n (D + d)), never n²; all cores are used, and their number does not change the
-    result.  All rows are looked at while that is quick; of more than some 20,000, batches are
-    (``plan_`` tells, and why).
+    result.  All rows are looked at while that is quick; of some 12,000 (d = 32) to 25,000 (d = 2)
+    on, batches are (``plan_`` tells, and why).
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ class NCA(NeighbourMetric):
     pairs : {"auto", "all", "nearest", "random", "tree"} or part, default="auto"
         Which pairs of rows count; parts from :mod:`vicinal.neighbourhoods` take parameters.
         "nearest" and "random" are lists of candidates that are renewed every few iterations
-        (``rounds_`` tells what they leave out), "tree" sums far groups of rows at once, within a
-        relative error of each class density.  "auto" is all of them, but for those that cannot
+        (``rounds_`` tells what they leave out), "tree" sums far groups of rows at once where that
+        pays, within a relative error of each class density.  "auto" is all of them, but for those that cannot
         change a sum in its last bit: late in learning these are most.
     alpha : float, "scaled" or "auto", default=3e-3
         Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
@@ -100,9 +100,11 @@ class NCA(NeighbourMetric):
         Hold rows out, score them against the training rows in each iteration, stop when that no
         longer improves, and go back to the best map.  All rows classify afterwards.
     validation_fraction : float, default=0.1
-        Share of the rows held out, class by class; two of each class stay to learn from.
+        Share of the rows held out, class by class; two of each class stay to learn from.  With
+        batches, 2,000 rows at most.
     n_iter_no_change : int, default=10
-        Iterations without improvement before stopping.
+        Iterations without improvement before stopping; with batches, scores: held-out rows are
+        scored every few steps only, so that this takes no more than a fourth of the time.
     cv : int, splitter or iterable, default=5
         What "auto" judges ``n_components`` and ``alpha`` on, by the accuracy of the ``rule`` on
         rows held out.  An int is a number of folds that take from each class in turn and leave two
@@ -155,7 +157,7 @@ class NCA(NeighbourMetric):
         against all where the fit did not look at all pairs; of the last batch in a stream, before
         its step.
     plan_ : Plan
-        ``solver``, ``sampling``, ``pairs``, ``kernel`` and ``max_iter`` as they were settled, the
+        ``solver`` (None for Adam with a rate set by the start), ``sampling``, ``pairs``, ``kernel`` and ``max_iter`` as they were settled, the
         ``cost`` of an evaluation, and the ``reason``.
     rounds_ : dict of lists
         Where something is renewed between rounds of the solver: for each round ``n_pairs``,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vicinal._threads import block_edges, n_threads, run
-from vicinal._types import Array
+from vicinal._types import Array, Bounded
 from vicinal.densities import Compact, Kernel
 from vicinal.kernels import tree, tree_sums, tree_walk
 from vicinal.objectives._tiles import Side, power_of
@@ -18,7 +18,6 @@ _LANES = 8
 _LANE_BYTES = 1 << 28  # of all lanes' gradients together, where two of them fit
 _LIST_BYTES = 1 << 28  # of lists kept from the sums for the gradient; others are made again
 _BLOCK = 16  # packets to a task
-TOGETHER = True
 _FEW = 12  # packets that a guess of the cost looks at
 # Nanoseconds on one core (AVX2, float32), fitted as a constant and a part for each dimension: a
 # query and a point or node of its list, in sums and gradient; a packet and a node it looks at
@@ -55,7 +54,7 @@ class Trees:
     self_pos : int array
         Position of each query among the references, or -1.
     kernel : Gaussian or Student
-    tolerance : float
+    bounded : Bounded
         The largest relative error; 0 sums every pair that is not beyond the floating-point range.
     d : int
         Dimensions of the embedded space (a Side may have one more).
@@ -78,9 +77,10 @@ class Trees:
         references: Side,
         self_pos: Array,
         kernel: Kernel,
-        tolerance: float,
+        bounded: Bounded,
         d: int,
     ) -> None:
+        tolerance, self.together = bounded.tolerance, not bounded.each_class
         if isinstance(kernel, Compact):
             raise ValueError(
                 "The 'pairs' parameter of nca must not be Bounded with the kernel Compact(), whose "
@@ -119,7 +119,7 @@ class Trees:
         ends = np.empty((last - first, 2), np.int64)
         seen = tree_walk.walk(
             self.forest, self.packets, self.where, self.own, first, last, self.tolerance,
-            self.power, TOGETHER, work.walk, work.nodes, ends,
+            self.power, self.together, work.walk, work.nodes, ends,
         )  # fmt: skip
         return (work.nodes[: ends[-1, 1]], ends), seen
 
@@ -133,7 +133,7 @@ class Trees:
         for p in few:
             seen += tree_walk.walk(
                 self.forest, self.packets, self.where, self.own, p, p + 1, self.tolerance,
-                self.power, TOGETHER, work.walk, work.nodes, ends,
+                self.power, self.together, work.walk, work.nodes, ends,
             )  # fmt: skip
             nodes = work.nodes[: ends[0, 1]]
             terms += int(np.where(nodes < 0, 1, sizes[np.maximum(nodes, 0)]).sum())
