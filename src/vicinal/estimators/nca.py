@@ -74,15 +74,16 @@ class NCA(NeighbourMetric):
         Which pairs of rows count; parts from :mod:`vicinal.neighbourhoods` take parameters.
         "nearest" and "random" are lists of candidates that are renewed every few iterations
         (``rounds_`` tells what they leave out), "tree" sums far groups of rows at once where that
-        pays, within a relative error of each class density.  "auto" is all of them, but for those that cannot
-        change a sum in its last bit: late in learning these are most.
+        pays, within a relative error of each class density.  "auto" is all of them, but for those
+        that cannot change a sum in its last bit: late in learning these are most.
     alpha : float, "scaled" or "auto", default=3e-3
         Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
         keeps the map from growing without end on classes that can be told apart.  "scaled" is
         0.4 D / n, at most 0.1: stronger for many features, weaker for many rows (and times their
-        mean variance, where ``scaling`` is None).  "auto" goes down a path from 0.1 to 0, until three penalties in turn are clearly worse, and takes the
-        strongest within a standard error of the best (after the rank, where that is "auto" too).
-        Each map goes on from the last or from the start, whichever ends lower, and so does the fit.
+        mean variance, where ``scaling`` is None).  "auto" goes down a path from 0.1 to 0, until
+        three penalties in turn are clearly worse, and takes the strongest within a standard error
+        of the best (after the rank, where that is "auto" too).  Each map goes on from the last or
+        from the start, whichever ends lower, and so does the fit.
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``.  A column that does
         not vary gets weight zero.
@@ -157,8 +158,9 @@ class NCA(NeighbourMetric):
         against all where the fit did not look at all pairs; of the last batch in a stream, before
         its step.
     plan_ : Plan
-        ``solver`` (None for Adam with a rate set by the start), ``sampling``, ``pairs``, ``kernel`` and ``max_iter`` as they were settled, the
-        ``cost`` of an evaluation, and the ``reason``.
+        ``solver`` (None for Adam with a rate set by the start), ``sampling``, ``pairs``,
+        ``kernel`` and ``max_iter`` as they were settled, the ``cost`` of an evaluation, and the
+        ``reason``.
     rounds_ : dict of lists
         Where something is renewed between rounds of the solver: for each round ``n_pairs``,
         ``mean_left_out`` and ``max_left_out`` (shares of a row's mass that the lists leave out, on
