@@ -86,8 +86,8 @@ def subsample_report(done: list[Done], folder: Path) -> str:
             for n in LARGE
         ],
     )
-    return f"""Learning from 3,000 rows with the log objective, the penalty and the repaired scale is,
-by the NCA rule, {against} points ahead of the thesis's way on the same splits (accuracy
+    return f"""Learning from 3,000 rows with the log objective, the penalty and the repaired scale
+is, by the NCA rule, {against} points ahead of the thesis's way on the same splits (accuracy
 objective, no penalty, conjugate gradients, no repair).
 
 - {count_verdicts("As the thesis", verdicts(done, SUBSAMPLE, AS_THESIS))}
@@ -182,8 +182,8 @@ gradient ascent with the rate η/(t + t0), 5 % of the training rows held out, pa
 fixes η = 1 for its sum over the batch and tunes t0 from 0.1 to 1000; `solver="sgd"` takes η from
 the start and tunes t0 over that range, on the held-out rows. At most {MAX_ITER} steps. Held-out
 rows are scored not at every step but so often that they take a fourth of the time, so that the
-patience is counted in scores. Columns standardised (the thesis does not say). Random splits into 70 %
-and 30 % for usps and magic, the official one for mnist. Nothing was chosen by test rows."""
+patience is counted in scores. Columns standardised (the thesis does not say). Random splits into
+70 % and 30 % for usps and magic, the official one for mnist. Nothing was chosen by test rows."""
 
 
 def _cost(done: list[Done], name: str, fit: str) -> str:
