@@ -15,8 +15,10 @@ def experiments() -> dict[str, Experiment]:
         defaults,
         goldberger_figure1,
         goldberger_figure2,
+        mnist_targets,
         oneata_batches,
         oneata_compact,
+        oneata_compact_large,
         oneata_details,
         oneata_dimensions,
         oneata_figures,
@@ -34,6 +36,7 @@ def experiments() -> dict[str, Experiment]:
         oneata_batches,
         oneata_stochastic,
         oneata_compact,
+        oneata_compact_large,
         oneata_solvers,
         oneata_starts,
         oneata_figures,
@@ -43,5 +46,6 @@ def experiments() -> dict[str, Experiment]:
         defaults,
         comparison,
         annealing,
+        mnist_targets,
     )
     return {experiment.name: experiment for module in modules for experiment in module.EXPERIMENTS}

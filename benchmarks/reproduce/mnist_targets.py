@@ -1,0 +1,199 @@
+"""What vicinal reaches on mnist, usps and magic, and in which time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reproduce import protocol
+from reproduce.experiment import Done, Experiment, Job
+from reproduce.oneata_large import large, mean
+from reproduce.protocol import Summary, knn, summary
+from reproduce.report import table
+
+#: way: parameters of NCA
+WAYS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "stochastic": {"sampling": "stochastic"},
+    "exact": {"sampling": "full"},
+    "exact, early stopping": {"sampling": "full", "early_stopping": True},
+}
+#: test accuracy to be reached
+TARGETS = {("mnist", 5): 91.5, ("mnist", 10): 95.7, ("mnist", 32): 96.9, ("usps", 5): 92.7,
+           ("magic", 5): 84.5}  # fmt: skip
+ROWS = (
+    ("mnist", 5, "defaults"),
+    ("mnist", 5, "stochastic"),
+    ("mnist", 5, "exact"),
+    ("mnist", 5, "exact, early stopping"),
+    ("mnist", 10, "defaults"),
+    ("mnist", 32, "defaults"),
+    ("usps", 5, "defaults"),
+    ("magic", 5, "defaults"),
+)
+SECONDS = {"exact": 60, "exact, early stopping": 60, "stochastic": 20, "defaults": 20}
+#: what was compared on held-out training rows of mnist
+ALPHAS = (3e-4, 1e-3, 3e-3, 1e-2)
+SCALINGS = ("standard", "global")
+K = 15
+
+
+def jobs(splits: int | None) -> Iterator[Job]:
+    """The fits to test rows, one run each on mnist; then those to held-out rows."""
+    for split in range(splits or 10):
+        for data, d, way in ROWS:
+            if data != "mnist" or split == 0:
+                yield {"data": data, "split": split, "d": d, "way": way, "kind": "test"}
+    for scaling in SCALINGS:
+        for alpha in ALPHAS:
+            way = f"{scaling}, {alpha:g}"
+            yield {"data": "mnist", "split": 0, "d": 5, "way": way, "kind": "held out"}
+
+
+def work(data: str, split: int, d: int, way: str, kind: str) -> dict[str, Any]:
+    """Scores by the NCA rule and by k-NN, and the time of the fit."""
+    from vicinal import NCA
+
+    X, y, train, test = large(data, split)
+    if kind == "held out":
+        train, test = protocol.stratified(y, split, train)
+        scaling, alpha = way.split(", ")
+        options: dict[str, Any] = {"scaling": scaling, "alpha": float(alpha)}
+    else:
+        options = WAYS[way]
+        # compiled code is part of an installation, not of a fit
+        NCA(d, **options, max_iter=1, random_state=0).fit(X[train[:4000]], y[train[:4000]])
+    X_train, y_train, X_test = X[train], y[train], X[test]
+    wall, core = time.perf_counter(), time.process_time()
+    model = NCA(d, **options, random_state=split).fit(X_train, y_train)
+    wall, core = time.perf_counter() - wall, time.process_time() - core
+    Z = model.transform(X_train)
+    return {
+        "rule": float(model.score(X_test, y[test])),
+        "k-NN": knn(Z, y_train, model.transform(X_test), y[test], K),
+        "seconds": wall,
+        "core seconds": core,
+        "iterations": float(model.n_iter_),
+        "evaluations": float(model.history_["n_evaluations"][-1]),
+        "plan": str(model.plan_),
+    }
+
+
+def report(done: list[Done], folder: Path) -> str:
+    """Finding, table, what was chosen on held-out rows, protocol."""
+    test = [each for each in done if each.job["kind"] == "test"]
+
+    def scores(data: str, d: int, way: str, key: str) -> Summary | None:
+        return summary(test, key, data=data, d=d, way=way)
+
+    def row(data: str, d: int, way: str) -> list[Any]:
+        where = {"data": data, "d": d, "way": way}
+        took = mean(test, "seconds", **where), mean(test, "core seconds", **where)
+        return [
+            data, d, way, f"{TARGETS[data, d]:g}",
+            *(_reached(scores(data, d, way, key), TARGETS[data, d]) for key in ("rule", "k-NN")),
+            *(f"{t:.1f}" for t in took), f"{mean(test, 'iterations', **where):.0f}",
+            f"{mean(test, 'evaluations', **where):.0f}",
+        ]  # fmt: skip
+
+    main = table(
+        ["data", "d", "way", "target", "NCA rule", f"{K}-NN", "seconds", "core seconds",
+         "iterations", "evaluations"],
+        [row(*each) for each in ROWS],
+    )  # fmt: skip
+    held = [each for each in done if each.job["kind"] == "held out"]
+    choice = table(
+        ["scaling", *(f"alpha = {alpha:g}: rule; {K}-NN" for alpha in ALPHAS)],
+        [
+            [scaling, *(_held_out(held, f"{scaling}, {a:g}") for a in ALPHAS)]
+            for scaling in SCALINGS
+        ],
+    )
+    plans = "\n".join(
+        f"- {data}, d = {d}, {way}: {_plan(test, data, d, way)}" for data, d, way in ROWS
+    )
+    return f"""{_finding(test)}
+
+{main}
+
+Test accuracy in per cent, **bold** where the target is reached; mnist one run on the official
+split, usps and magic mean ± standard error over {_splits(test)} random splits into 70 % and 30 %.
+"Defaults" is `NCA(d, random_state=seed)`; "stochastic" has `sampling="stochastic"`, "exact"
+`sampling="full"`. Seconds are those of `fit` on two cores by the clock, with compiled code at hand;
+core seconds those of the processor, which tell more where the machine had other work to do: half of
+them is what two idle cores need at best.
+
+What "auto" chose, and why:
+
+{plans}
+
+## What was compared on held-out training rows
+
+{choice}
+
+Accuracy on 30 % of the 60,000 training rows of mnist after learning from the other 70 %, at d = 5
+with otherwise default parameters. Test rows were not looked at for any choice.
+
+## Targets
+
+d = 5 on mnist: 91.5 %, where the best figure of classic NCA that the thesis cites is 91.1 %;
+d = 10: 95.7 %; d = 32: 96.9 %, as 5-NN on the raw pixels; usps 92.7 % and magic 84.5 %, just above
+the best of the thesis's tables by the NCA rule. Fits to mnist at d = 5: under 60 s by the exact path and
+under 20 s by the stochastic one."""
+
+
+def _reached(ours: Summary | None, target: float) -> str:
+    if ours is None:
+        return ""
+    return f"**{ours}**" if ours.mean >= target - 1e-9 else str(ours)
+
+
+def _held_out(held: list[Done], way: str) -> str:
+    rule, votes = (100 * mean(held, key, way=way) for key in ("rule", "k-NN"))
+    return f"{rule:.2f}; {votes:.2f}" if rule == rule else ""
+
+
+def _plan(test: list[Done], data: str, d: int, way: str) -> str:
+    where = {"data": data, "d": d, "way": way}
+    plans = [each.result["plan"] for each in test if where.items() <= each.job.items()]
+    return plans[0] if plans else "not run yet"
+
+
+def _splits(test: list[Done]) -> int:
+    return len({each.job["split"] for each in test})
+
+
+def _finding(test: list[Done]) -> str:
+    """Which targets are reached by the rule, and what the fits to mnist take."""
+    reached, missed = [], []
+    for data, d, way in ROWS:
+        ours, target = summary(test, "rule", data=data, d=d, way=way), TARGETS[data, d]
+        if ours is not None:
+            name = f"{data} at d = {d} ({way}: {ours} %)"
+            (reached if ours.mean >= target else missed).append(name)
+    times = []
+    for way in ("exact", "stochastic", "defaults"):
+        core = mean(test, "core seconds", data="mnist", d=5, way=way)
+        if np.isfinite(core):
+            times.append(f"{core:.0f} core seconds ({way})")
+    return (
+        f"By the NCA rule the targets are reached on {', '.join(reached) or 'none'}"
+        + (f"; and missed on {', '.join(missed)}" if missed else "")
+        + f". A fit to mnist at d = 5 takes {', '.join(times)}."
+    )
+
+
+EXPERIMENTS = (
+    Experiment(
+        "mnist-targets",
+        "The targets: mnist, usps and magic by the default, exact and stochastic paths",
+        jobs,
+        work,
+        report,
+        threads=None,
+    ),
+)
