@@ -27,6 +27,7 @@ def experiments() -> dict[str, Experiment]:
         oneata_starts,
         oneata_stochastic,
         oneata_tables,
+        oneata_trees,
     )
 
     modules = (
@@ -35,6 +36,7 @@ def experiments() -> dict[str, Experiment]:
         oneata_linear,
         oneata_batches,
         oneata_stochastic,
+        oneata_trees,
         oneata_compact,
         oneata_compact_large,
         oneata_solvers,

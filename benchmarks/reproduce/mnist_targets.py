@@ -142,8 +142,8 @@ with otherwise default parameters. Test rows were not looked at for any choice.
 
 d = 5 on mnist: 91.5 %, where the best figure of classic NCA that the thesis cites is 91.1 %;
 d = 10: 95.7 %; d = 32: 96.9 %, as 5-NN on the raw pixels; usps 92.7 % and magic 84.5 %, just above
-the best of the thesis's tables by the NCA rule. Fits to mnist at d = 5: under 60 s by the exact path and
-under 20 s by the stochastic one."""
+the best of the thesis's tables by the NCA rule. Fits to mnist at d = 5: under 60 s by the
+exact path and under 20 s by the stochastic one."""
 
 
 def _reached(ours: Summary | None, target: float) -> str:

@@ -49,7 +49,7 @@ RPC, ADAM, RANDOM, FPC = (
     "FPC, vicinal's settings",
 )
 BATCH_FITS = {RPC: "rpc", ADAM: "rpc", RANDOM: "random", FPC: "fpc"}
-ROWS, SIZE, MAX_ITER = 3000, 2000, 1000
+ROWS, SIZE, MAX_ITER = 3000, 2000, 500
 
 
 def subsample_jobs(splits: int | None) -> Iterator[Job]:

@@ -50,7 +50,7 @@ VARIANTS = {
     DEFAULT: ("Gaussian", "log, penalty", "auto", "500, Adam"),
 }
 SHOWN = (CS, ADAM, LOG, STUDENT)
-MAX_ITER = 1000
+MAX_ITER = 500
 
 
 def jobs(splits: int | None) -> Iterator[Job]:

@@ -91,7 +91,7 @@ FEW, SMALL_ADAM, MANY = (
     "500 queries, vicinal's settings",
 )
 LARGE_FITS = {FEW: 50, SMALL_ADAM: 50, MANY: 500}
-QUERIES, MAX_ITER = 50, 1000
+QUERIES, MAX_ITER, LARGE_MAX_ITER = 50, 1000, 500
 
 
 def small_jobs(splits: int | None, which: str) -> Iterator[Job]:
@@ -194,7 +194,7 @@ def large_work(data: str, split: int, fit: str) -> dict[str, Any]:
     """Scores of one fit."""
     from vicinal import NCA, samplers
 
-    options = {**THESIS, "max_iter": MAX_ITER} if fit == FEW else {}
+    options = {**THESIS, "max_iter": LARGE_MAX_ITER} if fit == FEW else {}
     sampling = samplers.StochasticQueries(LARGE_FITS[fit])
     return fit_and_score(NCA(D, **options, sampling=sampling, random_state=split), data, split)
 
@@ -246,7 +246,7 @@ Steps of the descent, and seconds of a fit on one core, the search for t0 includ
 Oneață 2011, table 5.7 (whose caption says SS; the text has it as stochastic learning): 50 queries a
 step against all training rows, otherwise as table 5.5: RCA start at the scale of its own formula,
 accuracy objective, rate η/(t + t0) with t0 tuned on held-out rows, 5 % held out, patience 25. η is
-taken from the start. At most {MAX_ITER} steps. Held-out rows are scored not at every step but so
+taken from the start. At most {LARGE_MAX_ITER} steps. Held-out rows are scored not at every step but so
 often that they take a fourth of the time, so that the patience is counted in scores; on these sets
 the steps were used up. Columns standardised (the thesis does not say). Random splits into 70 % and
 30 % for usps and magic, the official one for mnist. "vicinal's settings" is
