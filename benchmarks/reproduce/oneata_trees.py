@@ -185,8 +185,8 @@ def large_report(done: list[Done], folder: Path) -> str:
             for name in LARGE
         ],
     )
-    return f"""Trees with a tolerance of 0.1 change the NCA rule, beside the same fit over all pairs,
-by {gap} points.
+    return f"""Trees with a tolerance of 0.1 change the NCA rule, beside the same fit over all
+pairs, by {gap} points.
 
 - {count_verdicts("As the thesis", verdicts(done, TABLE_59, SGD))}
 - {count_verdicts("500 queries, vicinal's settings", verdicts(done, TABLE_59, ADAM))}
