@@ -248,8 +248,8 @@ step against all training rows, otherwise as table 5.5: RCA start at the scale o
 accuracy objective, rate η/(t + t0) with t0 tuned on held-out rows, 5 % held out, patience 25. η is
 taken from the start. At most {LARGE_MAX_ITER} steps. Held-out rows are scored not at every step but
 so often that they take a fourth of the time, so that the patience is counted in scores; on these
-sets the steps were used up. Columns standardised (the thesis does not say). Random splits into 70 % and
-30 % for usps and magic, the official one for mnist. "vicinal's settings" is
+sets the steps were used up. Columns standardised (the thesis does not say). Random splits into 70 %
+and 30 % for usps and magic, the official one for mnist. "vicinal's settings" is
 `NCA({D}, sampling=StochasticQueries(n))`. Nothing was chosen by test rows."""
 
 
