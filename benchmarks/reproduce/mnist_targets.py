@@ -144,7 +144,8 @@ What "auto" chose, and why:
 {choice}
 
 Accuracy on 30 % of the 60,000 training rows of mnist after learning from the other 70 %, at d = 5
-with otherwise default parameters; one split, on which a difference of 0.3 points is noise. Test rows were not looked at for any choice.
+with otherwise default parameters; one split, on which a difference of 0.3 points is noise. Test
+rows were not looked at for any choice.
 
 ## Targets
 
