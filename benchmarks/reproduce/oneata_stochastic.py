@@ -162,12 +162,14 @@ by conjugate gradients from the same start on the same splits (tables B.3 and B.
 
 ## Reading it
 
-- The NCA rule gains over 1-NN in the thesis's column as in ours: early stopping leaves the map at
-  a scale at which a row consults several neighbours. Beside plain NCA on all rows, stochastic
-  learning as in the thesis is {ahead(done, SGD, EXACT)} points by the rule and
-  {ahead(done, SGD, EXACT, "1-NN")} by 1-NN: stopping early is the gain, the noise of the
-  batches no loss. Mean iterations: {mean(done, "iterations", fit=SGD):.0f} as in the thesis,
-  {mean(done, "iterations", fit=OWN):.0f} with vicinal's settings.
+- The NCA rule is ahead of 1-NN, as the thesis remarks: by {_rule_gain(done, SGD)} points here
+  as in the thesis, {_rule_gain(done, OWN)} with vicinal's settings, and {_rule_gain(done, EXACT)}
+  after conjugate gradients on all rows, whose maps are so large that a row consults one neighbour.
+- Stochastic learning as in the thesis is {ahead(done, SGD, EXACT)} points from plain NCA on all
+  rows by the rule and {ahead(done, SGD, EXACT, "1-NN")} by 1-NN, after
+  {mean(done, "iterations", fit=SGD):.0f} steps on average: a few held-out rows often end it
+  early, here as in the thesis, whose train scores are as low. With vicinal's settings, 300 steps
+  and nothing held out, it is {ahead(done, OWN, EXACT)} by the rule.
 
 ## Protocol and assumptions
 
@@ -179,6 +181,12 @@ it is taken from the start, and t0 searched from 0.1 to 1000. At most {MAX_ITER}
 standardised (the thesis does not say). "vicinal's settings" is
 `NCA(d, sampling=StochasticQueries(50))`: log objective, `alpha=3e-3`, Adam whose rate falls along
 a cosine over 300 steps, nothing held out. Nothing was chosen by test rows."""
+
+
+def _rule_gain(done: list[Done], fit: str) -> str:
+    """By how much the rule is ahead of 1-NN on the mean over rows and splits."""
+    gap = 100 * (mean(done, "NCA", fit=fit) - mean(done, "1-NN", fit=fit))
+    return f"{gap:+.1f}"
 
 
 def _splits(done: list[Done]) -> int:
