@@ -41,13 +41,12 @@ HELD_OUT: dict[str, dict[str, Any]] = {
     "defaults": {},
     "600 steps": {"max_iter": 600},
     "alpha = 0.01": {"alpha": 1e-2},
-    "alpha scaled": {"alpha": "scaled"},
-    "alpha = 0.001": {"alpha": 1e-3},
-    "global scaling, alpha = 0.0003": {"scaling": "global", "alpha": 3e-4},
+    "global scaling": {"scaling": "global"},
+    "global scaling, alpha = 0.001": {"scaling": "global", "alpha": 1e-3},
+    "global scaling, alpha = 0.01": {"scaling": "global", "alpha": 1e-2},
     "stochastic": {"sampling": "stochastic"},
     "stochastic, alpha = 0.01": {"sampling": "stochastic", "alpha": 1e-2},
-    "global scaling": {"scaling": "global"},
-    "stochastic, 600 steps": {"sampling": "stochastic", "max_iter": 600},
+    "stochastic, global scaling": {"sampling": "stochastic", "scaling": "global"},
 }
 K = 15
 
