@@ -146,9 +146,10 @@ def small_report(done: list[Done], folder: Path, which: str) -> str:
     low = sum(distance(mine, figure) < -3.0 for mine, figure in known)
     part = " Table 5.6 of the thesis is part of it." if which == "b.1" else ""
     return f"""Of {len(known)} test scores of stochastic learning as in the thesis, {low} are more
-than three standard errors below its figures ({_splits(done)} splits). With the log objective, the penalty and Adam
-(vicinal's settings, the same 50 queries a step) the NCA rule is {ahead(done, OWN, SGD)} points
-ahead of that on the mean over the rows, and 1-NN {ahead(done, OWN, SGD, "1-NN")}.{part}
+than three standard errors below its figures ({_splits(done)} splits). With the log objective, the
+penalty and Adam (vicinal's settings, the same 50 queries a step) the NCA rule is
+{ahead(done, OWN, SGD)} points ahead of that on the mean over the rows, and 1-NN
+{ahead(done, OWN, SGD, "1-NN")}.{part}
 
 - {count_verdicts("As the thesis", pairs(SGD))}
 - {count_verdicts("vicinal's settings", pairs(OWN))}
