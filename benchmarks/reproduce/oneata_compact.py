@@ -165,8 +165,8 @@ def report(done: list[Done], folder: Path, which: str) -> str:
     return f"""Of {len(known)} test scores of NCA, NCA CS and NCA CS BACK as in the thesis, {low}
 are more than three standard errors below its figures ({_splits(done)} splits). By the NCA rule on
 the mean over the rows, the compact kernel alone is {ahead(done, CS, NCA_CG)} points from plain NCA;
-a background and the log objective bring it to {ahead(done, LOG, NCA_CG)}, beside {ahead(done, DEFAULTS, NCA_CG)} of
-vicinal's defaults, which have the Gaussian kernel.
+a background and the log objective bring it to {ahead(done, LOG, NCA_CG)}, beside
+{ahead(done, DEFAULTS, NCA_CG)} of vicinal's defaults, which have the Gaussian kernel.
 
 - {count_verdicts("NCA", pairs(NCA_CG, NCA_CG))}
 - {count_verdicts("NCA CS", pairs(CS, CS))}
