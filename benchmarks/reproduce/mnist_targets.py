@@ -43,10 +43,11 @@ HELD_OUT: dict[str, dict[str, Any]] = {
     "alpha = 0.01": {"alpha": 1e-2},
     "global scaling": {"scaling": "global"},
     "global scaling, alpha = 0.001": {"scaling": "global", "alpha": 1e-3},
-    "global scaling, alpha = 0.01": {"scaling": "global", "alpha": 1e-2},
+    "global scaling, alpha = 0.0001": {"scaling": "global", "alpha": 1e-4},
+    "batches of 6,000": {"sampling": "6000"},
+    "600 steps, alpha = 0.03": {"max_iter": 600, "alpha": 3e-2},
     "stochastic": {"sampling": "stochastic"},
     "stochastic, alpha = 0.01": {"sampling": "stochastic", "alpha": 1e-2},
-    "stochastic, global scaling": {"sampling": "stochastic", "scaling": "global"},
 }
 K = 15
 
@@ -63,12 +64,14 @@ def jobs(splits: int | None) -> Iterator[Job]:
 
 def work(data: str, split: int, d: int, way: str, kind: str) -> dict[str, Any]:
     """Scores by the NCA rule and by k-NN, and the time of the fit."""
-    from vicinal import NCA
+    from vicinal import NCA, samplers
 
     X, y, train, test = large(data, split)
     if kind == "held out":
         train, test = protocol.stratified(y, split, train)
         options = HELD_OUT[way]
+        if options.get("sampling") == "6000":
+            options = {"sampling": samplers.MiniBatches(6000, clusters="random")}
     else:
         options = WAYS[way]
         # compiled code is part of an installation, not of a fit
