@@ -165,9 +165,9 @@ def report(done: list[Done], folder: Path, which: str) -> str:
     )  # fmt: skip
     return f"""Of {len(known)} test scores of NCA, NCA CS and NCA CS BACK as in the thesis, {low}
 are more than three standard errors below its figures ({_splits(done)} splits). NCA CS has
-{low_cs} of them, and {low_scaled} from a start whose scale the objective chooses. By the NCA rule on
-the mean over the rows, the compact kernel alone is {ahead(done, CS, NCA_CG)} points from plain NCA;
-a background and the log objective bring it to {ahead(done, LOG, NCA_CG)}, beside
+{low_cs} of them, and {low_scaled} from a start whose scale the objective chooses. By the NCA rule
+on the mean over the rows, the compact kernel alone is {ahead(done, CS, NCA_CG)} points from plain
+NCA; a background and the log objective bring it to {ahead(done, LOG, NCA_CG)}, beside
 {ahead(done, DEFAULTS, NCA_CG)} of vicinal's defaults, which have the Gaussian kernel.
 
 - {count_verdicts("NCA", pairs(NCA_CG, NCA_CG))}
