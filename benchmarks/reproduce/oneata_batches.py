@@ -14,7 +14,7 @@ from reproduce.oneata_large import (
     LARGE,
     THESIS,
     D,
-    ahead,
+    by_set,
     fit_and_score,
     jobs_of,
     main_table,
@@ -76,9 +76,9 @@ def subsample_work(data: str, split: int, fit: str) -> dict[str, Any]:
 
 def subsample_report(done: list[Done], folder: Path) -> str:
     """Finding, table, what the repair does, protocol."""
-    gains = ", ".join(f"{ahead(done, LOG, LOG_ALONE, data=name)} on {name}" for name in LARGE)
-    plain = ", ".join(f"{ahead(done, REPAIRED, AS_THESIS, data=name)} on {name}" for name in LARGE)
-    against = ", ".join(f"{ahead(done, LOG, AS_THESIS, data=name)} on {name}" for name in LARGE)
+    gains = by_set(done, LOG, LOG_ALONE)
+    plain = by_set(done, REPAIRED, AS_THESIS)
+    against = by_set(done, LOG, AS_THESIS)
     cost = table(
         ["data", *(f"{fit}: core seconds" for fit in SUBSAMPLE_FITS)],
         [
@@ -139,9 +139,9 @@ def batch_work(data: str, split: int, fit: str) -> dict[str, Any]:
 
 def batch_report(done: list[Done], folder: Path) -> str:
     """Finding, table, kinds of clusters, protocol."""
-    against = ", ".join(f"{ahead(done, RANDOM, RPC, data=name)} on {name}" for name in LARGE)
-    rpc = ", ".join(f"{ahead(done, RANDOM, ADAM, data=name)} on {name}" for name in LARGE)
-    fpc = ", ".join(f"{ahead(done, RANDOM, FPC, data=name)} on {name}" for name in LARGE)
+    against = by_set(done, RANDOM, RPC)
+    rpc = by_set(done, RANDOM, ADAM)
+    fpc = by_set(done, RANDOM, FPC)
     cost = table(
         ["data", *(f"{fit}: steps; core seconds" for fit in BATCH_FITS)],
         [[name, *(_cost(done, name, fit) for fit in BATCH_FITS)] for name in LARGE],

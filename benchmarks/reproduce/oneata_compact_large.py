@@ -12,7 +12,7 @@ from reproduce.oneata_large import (
     LARGE,
     THESIS,
     D,
-    ahead,
+    by_set,
     fit_and_score,
     jobs_of,
     main_table,
@@ -49,7 +49,7 @@ VARIANTS = {
     STUDENT: ("Student", "log, penalty", "auto", "500, Adam"),
     DEFAULT: ("Gaussian", "log, penalty", "auto", "500, Adam"),
 }
-SHOWN = (CS, ADAM, LOG, STUDENT)
+SHOWN = (CS, BACK, LOG, STUDENT)
 MAX_ITER = 500
 
 
@@ -87,7 +87,7 @@ def report(done: list[Done], folder: Path) -> str:
         rows.append([fit, *words, *(summary(done, "NCA", data=n, fit=fit) for n in LARGE)])
     causes = table(["variant", "kernel", "objective", "start", "queries, solver",
                     *(f"{name}, NCA rule" for name in LARGE)], rows)  # fmt: skip
-    compact = (CS, SCALE, ADAM)
+    compact = (CS, SCALE, ADAM, BACK, LOG)
     alone = table(
         ["test rows out of range, %; f(A) train", *compact],
         [
@@ -104,15 +104,16 @@ def report(done: list[Done], folder: Path) -> str:
     )
 
     def step(first: str, second: str) -> str:
-        return ", ".join(f"{ahead(done, first, second, data=name)} on {name}" for name in LARGE)
+        return by_set(done, first, second)
 
-    return f"""With a background, the log objective, the penalty and 500 queries a step the compact
-kernel is, by the NCA rule, {step(LOG, CS)} points ahead of
-the thesis's way on the same splits, and {step(LOG, DEFAULT)} from
-the Gaussian kernel with the same settings: the kernel itself costs little, the objective and
-the way to learn cost what the thesis lost.
+    return f"""What the thesis lost with the compact kernel it lost on rows out of range of all
+others, which have no posterior and no gradient. By the NCA rule its way is {step(CS, GAUSSIAN)}
+points from the same with the Gaussian kernel. A start whose scale the objective chooses gives
+{step(SCALE, CS)}; with a background, 500 queries and Adam it is {step(BACK, CS)}, which
+is {step(BACK, DEFAULT)} from the Gaussian kernel with vicinal's settings.
 
 - {count_verdicts("As the thesis", verdicts(done, PAPER, CS))}
+- {count_verdicts("With background, accuracy objective", verdicts(done, PAPER, BACK))}
 - {count_verdicts("With background, log objective", verdicts(done, PAPER, LOG))}
 - {count_verdicts("Student's kernel, log objective", verdicts(done, PAPER, STUDENT))}
 
@@ -140,8 +141,10 @@ In points of the NCA rule, paired over the same splits:
 {alone}
 
 A test row out of range of all training rows gets the prior. A training row out of range of its own
-class has no gradient under the accuracy objective: nothing pulls it back. The background gives
-both a slope.
+class has no gradient under the accuracy objective: nothing pulls it back, and the larger steps of
+Adam leave more of them behind than SGD does. The background gives both a slope. With it the map may
+grow until hardly a row is in range of a kernel and the normals of the classes do all the work
+(second table: on the digits they do): what wins there is no longer the compact kernel.
 
 ## Protocol and assumptions
 

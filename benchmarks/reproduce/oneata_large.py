@@ -22,6 +22,7 @@ __all__ = [
     "D",
     "ahead",
     "below",
+    "by_set",
     "cells",
     "fit_and_score",
     "jobs_of",
@@ -163,6 +164,16 @@ def ahead(done: list[Done], first: str, second: str, score: str = "NCA", **where
     points, errors = lead([found[first][at] for at in both], [found[second][at] for at in both])
     error = abs(points / errors) if errors and np.isfinite(errors) else 0.0
     return f"{points:+.1f} ± {error:.1f}" if error else f"{points:+.1f}"
+
+
+def by_set(done: list[Done], first: str, second: str, score: str = "NCA") -> str:
+    """The same, set by set, of those that have been run."""
+    words = [
+        f"{points} on {name}"
+        for name in LARGE
+        if not (points := ahead(done, first, second, score, data=name)).startswith("(")
+    ]
+    return ", ".join(words) or "(not run yet)"
 
 
 def repeats(done: list[Done]) -> str:

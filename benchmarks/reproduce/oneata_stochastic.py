@@ -17,6 +17,7 @@ from reproduce.oneata_large import (
     THESIS,
     D,
     ahead,
+    by_set,
     fit_and_score,
     jobs_of,
     main_table,
@@ -216,9 +217,9 @@ def large_work(data: str, split: int, fit: str) -> dict[str, Any]:
 
 def large_report(done: list[Done], folder: Path) -> str:
     """Finding, table, cost, protocol."""
-    gains = ", ".join(f"{ahead(done, MANY, FEW, data=name)} on {name}" for name in LARGE)
-    objective = ", ".join(f"{ahead(done, SMALL_ADAM, FEW, data=name)} on {name}" for name in LARGE)
-    more = ", ".join(f"{ahead(done, MANY, SMALL_ADAM, data=name)} on {name}" for name in LARGE)
+    gains = by_set(done, MANY, FEW)
+    objective = by_set(done, SMALL_ADAM, FEW)
+    more = by_set(done, MANY, SMALL_ADAM)
     cost = table(
         ["data", *(f"{fit}: steps; core seconds" for fit in LARGE_FITS)],
         [

@@ -17,6 +17,7 @@ from reproduce.oneata_large import (
     THESIS,
     D,
     ahead,
+    by_set,
     fit_and_score,
     jobs_of,
     main_table,
@@ -170,7 +171,7 @@ def large_work(data: str, split: int, fit: str) -> dict[str, Any]:
 
 def large_report(done: list[Done], folder: Path) -> str:
     """Finding, table, protocol."""
-    gap = ", ".join(f"{ahead(done, ADAM, ALL, data=name)} on {name}" for name in LARGE)
+    gap = by_set(done, ADAM, ALL)
     visited = table(
         ["data", *(f"{fit}: visited, %; core seconds" for fit in LARGE_FITS)],
         [
