@@ -159,8 +159,8 @@ points ahead of the thesis's way (clusters, accuracy objective, gradient ascent 
 {main_table(done, BATCHES, BATCH_FITS)}
 
 Accuracy in per cent, mean ± standard error over the splits ({repeats(done)}); differences in
-standard errors of the difference, **bold** where ours is worse by more than three. mnist is one
-run: its differences know the paper's error alone.
+standard errors of the difference, **bold** where ours is worse by more than three. Where
+there is one split only, ours has no error and the difference knows the paper's alone.
 
 ## Which rows to put together
 

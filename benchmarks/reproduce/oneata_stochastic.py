@@ -244,8 +244,8 @@ is, by the NCA rule, {gains} points ahead of the thesis's way on the same splits
 {main_table(done, TABLE_57, LARGE_FITS)}
 
 Accuracy in per cent, mean ± standard error over the splits ({repeats(done)}); differences in
-standard errors of the difference, **bold** where ours is worse by more than three. mnist is one
-run: its differences know the paper's error alone.
+standard errors of the difference, **bold** where ours is worse by more than three. Where
+there is one split only, ours has no error and the difference knows the paper's alone.
 
 ## Objective and solver, or the number of queries?
 

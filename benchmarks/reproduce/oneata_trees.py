@@ -195,8 +195,8 @@ pairs, by {gap} points.
 {main_table(done, TABLE_59, LARGE_FITS)}
 
 Accuracy in per cent, mean ± standard error over the splits ({repeats(done)}); differences in
-standard errors of the difference, **bold** where ours is worse by more than three. mnist is one
-run: its differences know the paper's error alone.
+standard errors of the difference, **bold** where ours is worse by more than three. Where
+there is one split only, ours has no error and the difference knows the paper's alone.
 
 ## What is visited, and what it costs
 
