@@ -142,9 +142,9 @@ In points of the NCA rule, paired over the same splits:
 
 A test row out of range of all training rows gets the prior. A training row out of range of its own
 class has no gradient under the accuracy objective: nothing pulls it back, and 300 steps of Adam
-with nothing held out leave more of them behind than SGD with early stopping. The background gives both a slope. With it the map may
-grow until hardly a row is in range of a kernel and the normals of the classes do all the work
-(second table: on the digits they do): what wins there is no longer the compact kernel.
+with nothing held out leave more of them behind than SGD with early stopping. The background gives
+both a slope. With it the map may grow until hardly a row is in range of a kernel and the normals of
+the classes do all the work (on usps they do): what wins there is no longer the compact kernel.
 
 ## Protocol and assumptions
 
