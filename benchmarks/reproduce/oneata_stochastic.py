@@ -171,7 +171,7 @@ by conjugate gradients from the same start on the same splits (tables B.3 and B.
 - Stochastic learning as in the thesis is {ahead(done, SGD, EXACT)} points from plain NCA on all
   rows by the rule and {ahead(done, SGD, EXACT, "1-NN")} by 1-NN, after
   {mean(done, "iterations", fit=SGD):.0f} steps on average: a few held-out rows often end it
-  early, here as in the thesis, whose train scores are as low. With vicinal's settings, 300 steps
+  early (the thesis's train scores are low as well). With vicinal's settings, 300 steps
   and nothing held out, it is {ahead(done, OWN, EXACT)} by the rule.
 
 ## Protocol and assumptions
