@@ -18,6 +18,7 @@ from reproduce.oneata_large import (
     main_table,
     mean,
     repeats,
+    shown,
     verdicts,
 )
 from reproduce.protocol import summary
@@ -94,8 +95,10 @@ def report(done: list[Done], folder: Path) -> str:
             [
                 name,
                 *(
-                    f"{100 * mean(done, 'beyond 1', data=name, fit=fit):.1f}; "
-                    f"{100 * mean(done, 'train', data=name, fit=fit):.1f}"
+                    shown(
+                        f"{100 * mean(done, 'beyond 1', data=name, fit=fit):.1f}; "
+                        f"{100 * mean(done, 'train', data=name, fit=fit):.1f}"
+                    )
                     for fit in compact
                 ),
             ]

@@ -30,6 +30,7 @@ __all__ = [
     "main_table",
     "mean",
     "repeats",
+    "shown",
     "verdicts",
 ]
 
@@ -149,6 +150,11 @@ def mean(done: list[Done], key: str, **where: Any) -> float:
     """Of one result over the jobs that match; nan without any."""
     found = [e.result[key] for e in done if where.items() <= e.job.items() and key in e.result]
     return float(np.mean(found)) if found else float("nan")
+
+
+def shown(words: str) -> str:
+    """A cell of a table; empty where something in it has not been run."""
+    return "" if "nan" in words else words
 
 
 def ahead(done: list[Done], first: str, second: str, score: str = "NCA", **where: Any) -> str:

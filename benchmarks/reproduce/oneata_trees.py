@@ -23,6 +23,7 @@ from reproduce.oneata_large import (
     main_table,
     mean,
     repeats,
+    shown,
     verdicts,
 )
 from reproduce.protocol import summary
@@ -178,8 +179,10 @@ def large_report(done: list[Done], folder: Path) -> str:
             [
                 name,
                 *(
-                    f"{100 * mean(done, 'visited', data=name, fit=fit):.0f}; "
-                    f"{mean(done, 'core seconds', data=name, fit=fit):.1f}"
+                    shown(
+                        f"{100 * mean(done, 'visited', data=name, fit=fit):.0f}; "
+                        f"{mean(done, 'core seconds', data=name, fit=fit):.1f}"
+                    )
                     for fit in LARGE_FITS
                 ),
             ]
