@@ -11,7 +11,7 @@ import numpy as np
 
 from reproduce import protocol
 from reproduce.experiment import Done, Experiment, Job
-from reproduce.oneata_large import large, mean
+from reproduce.oneata_large import large, mean, shown
 from reproduce.protocol import Summary, knn, summary
 from reproduce.report import table
 
@@ -38,14 +38,15 @@ ROWS = (
     ("usps", 5, "alpha scaled"),
     ("magic", 5, "defaults"),
 )
-SECONDS = {"exact": 60, "exact, early stopping": 60, "stochastic": 20, "defaults": 20}
 #: what was compared on held-out training rows of mnist: parameters beside d = 5
 HELD_OUT: dict[str, dict[str, Any]] = {
     "defaults": {},
     "600 steps": {"max_iter": 600},
     "alpha = 0.01": {"alpha": 1e-2},
+    "alpha scaled": {"alpha": "scaled"},
     "global scaling": {"scaling": "global"},
     "global scaling, alpha = 0.001": {"scaling": "global", "alpha": 1e-3},
+    "global scaling, alpha = 0.01": {"scaling": "global", "alpha": 1e-2},
     "global scaling, alpha = 0.0001": {"scaling": "global", "alpha": 1e-4},
     "batches of 6,000": {"sampling": "6000"},
     "600 steps, alpha = 0.03": {"max_iter": 600, "alpha": 3e-2},
@@ -108,8 +109,8 @@ def report(done: list[Done], folder: Path) -> str:
         return [
             data, d, way, f"{TARGETS[data, d]:g}",
             *(_reached(scores(data, d, way, key), TARGETS[data, d]) for key in ("rule", "k-NN")),
-            *(f"{t:.1f}" for t in took), f"{mean(test, 'iterations', **where):.0f}",
-            f"{mean(test, 'evaluations', **where):.0f}",
+            *(shown(f"{t:.1f}") for t in took), shown(f"{mean(test, 'iterations', **where):.0f}"),
+            shown(f"{mean(test, 'evaluations', **where):.0f}"),
         ]  # fmt: skip
 
     main = table(
@@ -122,7 +123,7 @@ def report(done: list[Done], folder: Path) -> str:
         ["way", "NCA rule", f"{K}-NN", "core seconds"],
         [
             [way, *(summary(held, key, way=way) for key in ("rule", "k-NN")),
-             f"{mean(held, 'core seconds', way=way):.0f}"]
+             shown(f"{mean(held, 'core seconds', way=way):.0f}")]
             for way in HELD_OUT
         ],
     )  # fmt: skip
@@ -134,7 +135,7 @@ def report(done: list[Done], folder: Path) -> str:
 {main}
 
 Test accuracy in per cent, **bold** where the target is reached; mnist one run on the official
-split, usps and magic mean ± standard error over {_splits(test)} random splits into 70 % and 30 %.
+split, usps and magic mean ± standard error over {_splits(test)} random split(s) into 70 % and 30 %.
 "Defaults" is `NCA(d, random_state=seed)`, "alpha scaled" the same with `alpha="scaled"`;
 "stochastic" has `sampling="stochastic"`, "exact" `sampling="full"`. Seconds are those of `fit` by
 the clock on two cores, with compiled code at hand; core seconds those of the processor, half of
@@ -149,8 +150,11 @@ What "auto" chose, and why:
 {choice}
 
 Accuracy on 30 % of the 60,000 training rows of mnist after learning from the other 70 %, at d = 5
-with otherwise default parameters; one split, on which a difference of 0.3 points is noise. Test
-rows were not looked at for any choice.
+with otherwise default parameters; one split, on which a difference of 0.3 points is noise. All that
+was run is shown. The rows "alpha scaled" of the first table were added when the defaults' test score
+on usps was known, but on the strength of held-out rows: on 30 % of the training rows of one split of
+usps the NCA rule had 93.1 % with `alpha="scaled"`, and 91.9 % with mini-batches and the default
+alpha. No other choice was made after a look at test rows.
 
 ## Targets
 
