@@ -58,12 +58,14 @@ class Pairs(NamedTuple):
 
 
 class Bounded(NamedTuple):
-    """All pairs, but far groups of them summed at once: no class density is off by more.
+    """All pairs, but far groups of them summed at once, where that takes less time.
 
-    ``tolerance`` is the largest relative error of a density.
+    ``tolerance`` is the largest relative error of a query's sum over its own class, and of that
+    over all others.  Where groups would not pay, every pair is summed, unless ``always``.
     """
 
     tolerance: float
+    always: bool = False
 
 
 @runtime_checkable

@@ -23,7 +23,7 @@ from sklearn.utils import check_random_state
 from vicinal import _search
 from vicinal._threads import block_edges, n_threads, run
 from vicinal._types import Array, Bounded, Pairs
-from vicinal._validation import check_number, check_option, warn
+from vicinal._validation import check_bool, check_number, check_option, warn
 from vicinal.densities import Gaussian, Kernel
 from vicinal.kernels import nca_lists, neighbours
 
@@ -238,25 +238,31 @@ class RandomPairs:
 
 @dataclass(frozen=True)
 class Tree:
-    """All pairs, far groups of them at once: each class density within a relative tolerance.
+    """All pairs, far groups of them at once, within a relative tolerance ([Oneata2011] alg. 4.6).
 
     Parameters
     ----------
     tolerance : float, default=0.01
-        Largest relative error of a class density.
+        Largest relative error of a row's sum over its own class, and of that over all others.
+        The odds of its class are then within ``(1 + tolerance) / (1 - tolerance)``.
+    always : bool, default=False
+        False sums all pairs, exactly, wherever a look at a few rows tells that trees would take
+        longer.
     """
 
     tolerance: float = 0.01
+    always: bool = False
     refresh: ClassVar[None] = None  # the trees are built at every evaluation
 
     def __post_init__(self) -> None:
         check_number(self, "tolerance", 0.0, 1.0)
+        check_bool(self, "always")
 
     def pairs(
         self, Z: Array, codes: Array, references: Array | None = None, random_state: Any = None
     ) -> Bounded:
-        """The tolerance; all arguments are ignored, since no lists are made."""
-        return Bounded(float(self.tolerance))
+        """What to sum by trees; all arguments are ignored, since no lists are made."""
+        return Bounded(float(self.tolerance), bool(self.always))
 
 
 class LeftOut(NamedTuple):

@@ -10,7 +10,13 @@ from vicinal._types import Array, Bounded, Pairs
 from vicinal.densities import Kernel
 from vicinal.objectives._lists import Lists
 from vicinal.objectives._points import centre_of
-from vicinal.objectives._tiles import Tiles, coordinate_scale, side, worth_ordering
+from vicinal.objectives._tiles import (
+    Tiles,
+    coordinate_scale,
+    side,
+    tiles_cost,
+    worth_ordering,
+)
 from vicinal.objectives._trees import Trees
 
 __all__ = ["Data", "Engine", "engine_for"]
@@ -76,5 +82,7 @@ def _all_pairs(
     self_pos = position[query_rows]
     if bounded is None:
         return Tiles(Q, R, self_pos, kernel), query_rows, reference_rows
-    engine = Trees(Q, R, self_pos, kernel, bounded.tolerance, Z.shape[1])
-    return engine, query_rows, reference_rows
+    trees = Trees(Q, R, self_pos, kernel, bounded.tolerance, Z.shape[1])
+    if bounded.always or trees.cost() < tiles_cost(Q, R, kernel):
+        return trees, query_rows, reference_rows
+    return _all_pairs(data, None, kernel)

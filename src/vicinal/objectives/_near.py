@@ -42,7 +42,7 @@ def share_out_of_reach(
     """
     bits, shares = _BITS[Zr.itemsize] + np.log2(mass.sum()), []
     log2_mass = np.log2(mass)
-    few = 16 if len(Zr) <= 50_000 else 4
+    few = 8 if len(Zr) <= 50_000 else 4
     for i in range(0, len(Zq), max(1, len(Zq) // few)):
         difference = Zr - Zq[i]
         d2 = np.einsum("ij,ij->i", difference, difference) * scale**2
@@ -137,7 +137,7 @@ class Plan:
         low = np.minimum(self.row_boxes[0].min(axis=1), self.column_boxes[0].min(axis=1))
         high = np.maximum(self.row_boxes[1].max(axis=1), self.column_boxes[1].max(axis=1))
         widest = float(np.sum(np.square(high - low, dtype=np.float64)))
-        return widest > float(self._squared_distance(np.array(self.bits, dtype=np.float64)))
+        return widest > float(self._squared_distance(np.array(self.bits)))
 
     def _squared_distance(self, energy: Array) -> Array:
         if not self.power:
@@ -149,7 +149,8 @@ class Plan:
         """Find out what is near by the largest terms nearby; ``mass`` is that of the columns."""
         chunks = np.searchsorted(self.edges, self.columns)
         energies = np.full((2, self.Zq.shape[1]), np.inf, self.Zq.dtype)
-        log2_mass, power = np.log2(mass), self.Zq.dtype.type(self.power)
+        log2_mass = np.log2(mass)
+        power = self.Zq.dtype.type(self.power) if self.power else None
 
         def task(p: int, thread: int) -> None:
             kernels.least_energies(

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from vicinal._threads import block_edges, n_threads, run
 from vicinal._types import Array
-from vicinal.densities import Compact, Gaussian, Kernel
-from vicinal.kernels import tree, tree_sums
-from vicinal.objectives._tiles import Side
+from vicinal.densities import Compact, Kernel
+from vicinal.kernels import tree, tree_sums, tree_walk
+from vicinal.objectives._tiles import Side, power_of
 
 __all__ = ["Trees"]
 
 _LANES = 8
 _LANE_BYTES = 1 << 28  # of all lanes' gradients together, where two of them fit
+_LIST_BYTES = 1 << 28  # of lists kept from the sums for the gradient; others are made again
+_BLOCK = 16  # packets to a task
+TOGETHER = True
+_FEW = 12  # packets that a guess of the cost looks at
+# Nanoseconds on one core (AVX2, float32), fitted as a constant and a part for each dimension: a
+# query and a point or node of its list, in sums and gradient; a packet and a node it looks at
+_TERM = (1.0, 0.2)
+_NODE = (100.0, 10.0)
+
+#: nodes, and the ends of the two lists of each packet (see `tree_walk.walk`)
+Lists = tuple[Array, Array]
+
+
+class _Work(NamedTuple):
+    """What one thread works in."""
+
+    walk: tuple[Array, ...]
+    nodes: Array
+    buffer: tree_sums.Buffer
 
 
 def _lanes(n: int, d: int, itemsize: int) -> int:
@@ -70,34 +91,61 @@ class Trees:
                 f"The 'tolerance' of Bounded must be a float in [0, 1). Got {tolerance!r} instead."
             )
         self.queries, self.references, self.d = queries, references, d
-        self.kernel, self.tolerance = kernel, references.Z.dtype.type(tolerance)
+        dtype = references.Z.dtype
+        self.power, self.tolerance = dtype.type(power_of(kernel, d)), dtype.type(tolerance)
         classes, first = np.unique(references.codes, return_index=True)
         self.forest = tree.build(references.Z[:d], references.mass, [*first, references.n])
         groups, first = np.unique(queries.codes, return_index=True)
-        self.packets = tree.build(
-            queries.Z[:d], np.ones_like(queries.mass), [*first, queries.n], tree_sums.WIDTH
-        )
+        self.packets = self.forest
+        if queries is not references or tree_walk.WIDTH != tree.LEAF:
+            self.packets = tree.build(
+                queries.Z[:d], np.ones_like(queries.mass), [*first, queries.n], tree_walk.WIDTH
+            )
         places = np.flatnonzero(self.forest.index >= 0)
         where = np.full(references.n + 1, -1)  # the last one for queries that are no reference
         where[self.forest.index[places]] = places
         self.where = where[self_pos]
-        heads = self.packets.index[:: tree_sums.WIDTH]
+        heads = self.packets.index[:: tree_walk.WIDTH]
         own = np.searchsorted(classes, groups)
         own[~np.isin(groups, classes)] = -1
         self.own = own[np.searchsorted(groups, queries.codes[heads])]
         self.share = 1.0
+        self.seen = 0
+        self.edges = block_edges(len(self.own), _BLOCK)
+        self.lists: list[Lists | None] = [None] * (len(self.edges) - 1)
 
-    def _law(self) -> tuple[Array, int, int]:
-        return self.tolerance, self.kernel.family, self.d + 1
+    def _walk(self, block: int, work: _Work) -> tuple[Lists, int]:
+        first, last = self.edges[block], self.edges[block + 1]
+        ends = np.empty((last - first, 2), np.int64)
+        seen = tree_walk.walk(
+            self.forest, self.packets, self.where, self.own, first, last, self.tolerance,
+            self.power, TOGETHER, work.walk, work.nodes, ends,
+        )  # fmt: skip
+        return (work.nodes[: ends[-1, 1]], ends), seen
 
-    def _energy(self, m: Array) -> Array:
-        """-log2 of the kernel at a (scaled) squared distance."""
-        return m if isinstance(self.kernel, Gaussian) else 0.5 * (self.d + 1) * np.log2(1.0 + m)
-
-    def _distance(self, energy: Array) -> Array:
-        if isinstance(self.kernel, Gaussian):
-            return energy
-        return np.expm1(energy.astype(np.float64) * (2.0 * np.log(2.0) / (self.d + 1)))
+    def cost(self) -> float:
+        """Nanoseconds that the sums and the gradient would take, from a few packets of queries."""
+        packets = len(self.own)
+        work, ends = self._scratch(1)[0], np.empty((1, 2), np.int64)
+        sizes = self.forest.nodes[:, 1] - self.forest.nodes[:, 0]
+        terms = seen = 0
+        few = np.unique(np.linspace(0, packets - 1, _FEW, dtype=np.int64))
+        for p in few:
+            seen += tree_walk.walk(
+                self.forest, self.packets, self.where, self.own, p, p + 1, self.tolerance,
+                self.power, TOGETHER, work.walk, work.nodes, ends,
+            )  # fmt: skip
+            nodes = work.nodes[: ends[0, 1]]
+            terms += int(np.where(nodes < 0, 1, sizes[np.maximum(nodes, 0)]).sum())
+        queries = self.queries.n / packets
+        return (
+            packets
+            / len(few)
+            * (
+                terms * queries * (_TERM[0] + _TERM[1] * self.d)
+                + seen * (_NODE[0] + _NODE[1] * self.d)
+            )
+        )
 
     def log2_sums(self) -> tuple[Array, Array]:
         """log2 of ``sum_j mass_j 2**(m_i - e_ij)``, other classes [0] and own class [1]; m_i.
@@ -106,44 +154,47 @@ class Trees:
         """
         n, dtype = self.queries.n, self.queries.Z.dtype
         sums, minima = np.zeros((2, n)), np.full((2, n), np.inf, dtype)
-        edges = block_edges(len(self.own), 16)
-        threads = min(n_threads(), len(edges) - 1)
-        scratch = self._scratch(threads)
-
-        none = np.zeros((len(self.forest.nodes), 0), dtype)
-        no_points = np.zeros((len(self.forest.mass), 0, tree.LEAF), dtype)
+        blocks = len(self.edges) - 1
+        threads = min(n_threads(), blocks)
+        work = self._scratch(threads)
+        pairs, seen, kept = [0] * threads, [0] * threads, [0] * threads
 
         def task(block: int, thread: int) -> None:
-            tree_sums.walk_block(
-                self.forest, self.packets, self.where, self.own, edges[block], edges[block + 1],
-                *self._law(), scratch[thread], False,
-                sums, minima, none, none, none, no_points,
+            (nodes, ends), more = self._walk(block, work[thread])
+            pairs[thread] += tree_sums.sums(
+                self.forest, self.packets, self.where, self.edges[block], self.edges[block + 1],
+                self.power, nodes, ends, work[thread].buffer, sums, minima,
             )  # fmt: skip
+            seen[thread] += more
+            if kept[thread] + nodes.nbytes <= _LIST_BYTES // threads:
+                kept[thread] += nodes.nbytes
+                self.lists[block] = nodes.copy(), ends
 
-        run(task, range(len(edges) - 1), threads)
-        self.share = sum(int(s.counts[0]) for s in scratch) / (n * self.references.n)
+        run(task, range(blocks), threads)
+        self.share, self.seen = sum(pairs) / (n * self.references.n), sum(seen)
         with np.errstate(divide="ignore"):
-            return np.log2(sums), self._energy(minima)
+            return np.log2(sums), minima
 
     def gradient(self, shift: Array, factor: Array, d: int) -> tuple[Array, Array]:
         """Sum of ``-factor_i mass_j 2**shift_i kappa'(d²_ij) (z_i - z_j)``, as Tiles.gradient."""
         dtype = self.queries.Z.dtype
-        shift, factor = self._distance(shift).astype(dtype), factor.astype(dtype)
-        n_nodes, leaves = len(self.forest.nodes), len(self.forest.mass)
-        lanes = min(_lanes(self.references.n, d, dtype.itemsize), len(self.own))
-        edges = [len(self.own) * lane // lanes for lane in range(lanes + 1)]
+        shift, factor = shift.astype(dtype), factor.astype(dtype)
+        n_nodes, leaves, blocks = len(self.forest.nodes), len(self.forest.mass), len(self.lists)
+        lanes = min(_lanes(self.references.n, d, dtype.itemsize), blocks)
         nodes = np.zeros((lanes, n_nodes, d), dtype)
         points = np.zeros((lanes, leaves, d, tree.LEAF), dtype)
         threads = min(n_threads(), lanes)
-        scratch = self._scratch(threads)
-        Gq, unused = np.zeros((d, self.queries.n), dtype), np.zeros((2, 1))
+        work = self._scratch(threads)
+        Gq = np.zeros((d, self.queries.n), dtype)
 
         def task(lane: int, thread: int) -> None:
-            tree_sums.walk_block(
-                self.forest, self.packets, self.where, self.own, edges[lane], edges[lane + 1],
-                *self._law(), scratch[thread], True,
-                unused, shift, factor, Gq, nodes[lane], points[lane],
-            )  # fmt: skip
+            for block in range(blocks * lane // lanes, blocks * (lane + 1) // lanes):
+                lists = self.lists[block] or self._walk(block, work[thread])[0]
+                tree_sums.gradients(
+                    self.forest, self.packets, self.where, self.edges[block],
+                    self.edges[block + 1], self.power, *lists, work[thread].buffer,
+                    shift, factor, Gq, nodes[lane], points[lane],
+                )  # fmt: skip
 
         run(task, range(lanes), threads)
         for lane in range(1, lanes):  # in a fixed order
@@ -153,5 +204,14 @@ class Trees:
         tree_sums.push_down(self.forest, nodes[0], points[0], Gr)
         return Gq, Gr
 
-    def _scratch(self, threads: int) -> list[tree_sums.Scratch]:
-        return [tree_sums.scratch(self.d, tree.LEAF, self.queries.Z.dtype) for _ in range(threads)]
+    def _scratch(self, threads: int) -> list[_Work]:
+        dtype = self.queries.Z.dtype
+        longest = int(np.diff(self.edges).max()) * len(self.forest.mass)
+        return [
+            _Work(
+                tree_walk.walk_scratch(self.d, len(self.forest.roots), dtype),
+                np.empty(longest, np.int32),
+                tree_sums.buffer(self.d, dtype),
+            )
+            for _ in range(threads)
+        ]
