@@ -159,8 +159,8 @@ def _cost(done: list[Done]) -> str:
     told = ", ".join(f"{t:.1f} ({fit})" for fit, t in times.items() if np.isfinite(t))
     return (
         f"Seconds of a fit on one core, the search for t0 included: {told}. With 50 queries\n"
-        "  against some 4,000 rows there is little for a tree to save, and it is built anew at each "
-        "step."
+        "  against some 4,000 rows there is little for a tree to save, which is built anew at each\n"
+        "  step."
     )
 
 
