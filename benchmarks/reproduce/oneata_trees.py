@@ -119,9 +119,7 @@ def landsat_report(done: list[Done], folder: Path) -> str:
     run = {each.job["fit"] for each in done}
     loose = next((fit for fit in reversed(LANDSAT) if fit in run), "0.1")
     exact = NO_TREE if NO_TREE in run else "0"
-    words = (
-        "learning without a tree" if exact == NO_TREE else "tolerance 0, which visits what counts"
-    )
+    words = "learning without a tree" if exact == NO_TREE else "that at tolerance 0"
     share, there = 100 * mean(done, "visited", fit=loose), LANDSAT[loose][-1][0]
     return f"""With a tolerance of {loose} the NCA rule is {ahead(done, loose, exact)} points from
 {words}, at {share:.0f} % of the pairs visited ({there:g} % in the thesis): such an error in each
@@ -159,7 +157,7 @@ def _cost(done: list[Done]) -> str:
     told = ", ".join(f"{t:.1f} ({fit})" for fit, t in times.items() if np.isfinite(t))
     return (
         f"Seconds of a fit on one core, the search for t0 included: {told}. With 50 queries\n"
-        "  against some 4,000 rows there is little for a tree to save, which is built anew at each\n"
+        "  against some 4,000 rows there is little for a tree to save, built anew at each\n"
         "  step."
     )
 
