@@ -15,19 +15,30 @@ def experiments() -> dict[str, Experiment]:
         defaults,
         goldberger_figure1,
         goldberger_figure2,
+        mnist_targets,
+        oneata_batches,
+        oneata_compact,
+        oneata_compact_large,
         oneata_details,
         oneata_dimensions,
         oneata_figures,
         oneata_linear,
         oneata_solvers,
         oneata_starts,
+        oneata_stochastic,
         oneata_tables,
+        oneata_trees,
     )
 
     modules = (
         oneata_tables,
         oneata_details,
         oneata_linear,
+        oneata_batches,
+        oneata_stochastic,
+        oneata_trees,
+        oneata_compact,
+        oneata_compact_large,
         oneata_solvers,
         oneata_starts,
         oneata_figures,
@@ -37,5 +48,6 @@ def experiments() -> dict[str, Experiment]:
         defaults,
         comparison,
         annealing,
+        mnist_targets,
     )
     return {experiment.name: experiment for module in modules for experiment in module.EXPERIMENTS}
