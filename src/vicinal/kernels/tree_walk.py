@@ -16,8 +16,11 @@ error of at most
 
 It is, when ``spent + error <= tolerance (found - spent + M kappa_G - error)`` in every lane: what
 has been found pays for what may be wrong.  At the end the error of each sum is thus within the
-tolerance, relative to it.  (The cut-off of [Oneata2011] eq. (4.11) compares each error alone: every
-node may spend the whole tolerance.)
+tolerance, relative to it.  All classes but the queries' own are one sum: the nearest of them comes
+first, and the far ones, which add next to nothing, are done with at their roots.  That took 0.21 s
+of a core in place of 0.50 s, where every class must be within the tolerance by itself, for 20,000
+points of ten classes far apart in five dimensions.  (The cut-off of [Oneata2011] eq. (4.11)
+compares each error alone: every node may spend the whole tolerance.)
 """
 
 from __future__ import annotations
@@ -167,10 +170,10 @@ def _nearest_leaf(nodes, boxes, node, middle):
 
 
 @helper
-def _start(forest, node, floor, own, x, middle, w, power):
+def _start(forest, root, own, x, middle, w, power):
     """Units of the lanes from a leaf near them; return its first point."""
     nodes, leaf = forest.nodes, forest.mass.shape[1]
-    node = _nearest_leaf(nodes, forest.boxes, node, middle)
+    floor, node = nodes[root, 0], _nearest_leaf(nodes, forest.boxes, root, middle)
     first, n = nodes[node, 0], nodes[node, 1] - nodes[node, 0]
     if not _look(forest.points, forest.mass, first // leaf, first, n, own, x, w, power):
         # a lane is alone in the leaf, which is the last of its tree: the others are full
@@ -224,17 +227,31 @@ def _descend(
     return size, seen
 
 
+@helper
+def _push_roots(forest, own_tree, kind, middle, stack):
+    """Put the roots of the other classes (or of the own one) on the stack, the nearest on top."""
+    depth, nearest, least = 0, 0, np.inf
+    for c in range(len(forest.roots)):
+        if (c == own_tree) != (kind == 1):
+            continue
+        stack[depth] = forest.roots[c]
+        distance = _apart(forest.boxes, stack[depth], middle)
+        if distance < least:
+            nearest, least = depth, distance
+        depth += 1
+    if depth > 0:
+        stack[nearest], stack[depth - 1] = stack[depth - 1], stack[nearest]
+    return depth
+
+
 @kernel
-def walk(
-    forest, packets, where, own_tree, first, last, tolerance, power, together, scratch, out, ends
-):
+def walk(forest, packets, where, own_tree, first, last, tolerance, power, scratch, out, ends):
     """Lists for packets first:last; return how many nodes were looked at.
 
     ``where`` are the positions of the queries in the trees, ``own_tree`` is the tree of the class
     of each packet.  ``out`` gets the nodes: ``-1 - node`` for one taken at its mean, else a leaf.
     ``ends[p]`` gets, for packet ``first + p``, the ends of its two lists: over the other classes
-    and over its own.  The error is within the tolerance for the sum over each class, or, if
-    ``together``, for the sum over all other classes.
+    and over its own.  The sum over each list is within the tolerance.
     """
     x, middle, w, own, stack = scratch
     size = seen = 0
@@ -244,41 +261,13 @@ def walk(
         for i in range(WIDTH):
             low, high = min(low, own[i]), max(high, own[i])
         for kind in range(2):
-            c = 0
-            while c < len(forest.roots):
-                depth, nearest, least = 0, 0, np.inf
-                while c < len(forest.roots):
-                    c += 1
-                    if (c - 1 == own_tree[number]) != (kind == 1):
-                        continue
-                    stack[depth] = forest.roots[c - 1]
-                    distance = _apart(forest.boxes, stack[depth], middle)
-                    if distance < least:
-                        nearest, least = depth, distance
-                    depth += 1
-                    if not together:
-                        break
-                if depth == 0:
-                    break
-                root = stack[nearest]  # on top: the nearest comes first
-                stack[nearest], stack[depth - 1] = stack[depth - 1], root
-                start = _start(forest, root, forest.nodes[root, 0], own, x, middle, w, power)
+            depth = _push_roots(forest, own_tree[number], kind, middle, stack)
+            if depth > 0:
+                start = _start(forest, stack[depth - 1], own, x, middle, w, power)
                 size, more = _descend(
-                    forest,
-                    depth,
-                    start,
-                    low,
-                    high,
-                    own,
-                    x,
-                    middle,
-                    w,
-                    stack,
-                    tolerance,
-                    power,
-                    out,
-                    size,
-                )
+                    forest, depth, start, low, high, own, x, middle, w, stack, tolerance, power,
+                    out, size,
+                )  # fmt: skip
                 seen += more
             ends[number - first, kind] = size
     return seen

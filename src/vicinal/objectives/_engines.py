@@ -14,7 +14,6 @@ from vicinal.objectives._tiles import (
     Tiles,
     coordinate_scale,
     side,
-    tiles_cost,
     worth_ordering,
 )
 from vicinal.objectives._trees import Trees
@@ -83,6 +82,6 @@ def _all_pairs(
     if bounded is None:
         return Tiles(Q, R, self_pos, kernel), query_rows, reference_rows
     trees = Trees(Q, R, self_pos, kernel, bounded.tolerance, Z.shape[1])
-    if bounded.always or trees.cost() < tiles_cost(Q, R, kernel):
+    if bounded.always or trees.pays():
         return trees, query_rows, reference_rows
     return _all_pairs(data, None, kernel)
