@@ -175,14 +175,13 @@ def _start(forest, root, own, x, middle, w, power):
     nodes, leaf = forest.nodes, forest.mass.shape[1]
     floor, node = nodes[root, 0], _nearest_leaf(nodes, forest.boxes, root, middle)
     first, n = nodes[node, 0], nodes[node, 1] - nodes[node, 0]
-    if not _look(forest.points, forest.mass, first // leaf, first, n, own, x, w, power):
-        # a lane is alone in the leaf, which is the last of its tree: the others are full
-        if first > floor:
-            first -= leaf
-            _look(forest.points, forest.mass, first // leaf, first, leaf, own, x, w, power)
-        else:  # or alone in its class
+    while not _look(forest.points, forest.mass, first // leaf, first, n, own, x, w, power):
+        if first == floor:  # a lane is alone in its class
             for i in range(WIDTH):
                 w[_UNIT + i] = w[_FOUND + i] = 0
+            break
+        # it is alone in the leaf, which is the last of its tree: the others are full
+        first, n = first - leaf, leaf
     return first
 
 
