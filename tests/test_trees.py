@@ -271,13 +271,14 @@ def test_build(rng):
 
 def test_all_pairs_where_trees_would_not_pay(rng):
     """Small data, or all of it near: the tiles, to the last bit.  Far neighbours: the tree."""
-    Z, y, _ = data(rng, "plain", 500, 2, 3.0)
     report = {}
-    value, dZ = nca(Z, y, pairs=Bounded(0.01), report=report)
-    exact, dZ_exact = nca(Z, y)
-    assert value == exact
-    np.testing.assert_array_equal(dZ, dZ_exact)
-    assert report == {"share_of_pairs": 1.0, "engine": "tiles"}
+    for n, d in ((1300, 5), (500, 2)):
+        Z, y, _ = data(rng, "plain", n, d, 1.0)
+        value, dZ = nca(Z, y, pairs=Bounded(0.01), report=report)
+        exact, dZ_exact = nca(Z, y)
+        assert value == exact
+        np.testing.assert_array_equal(dZ, dZ_exact)
+        assert report == {"share_of_pairs": 1.0, "engine": "tiles"}
     nca(Z, y, pairs=Bounded(0.01, always=True), report=report)
     assert report["engine"] == "tree"
     assert report["share_of_pairs"] < 1.0
@@ -310,4 +311,4 @@ def test_bad_input(rng):
     with pytest.raises(ValueError, match="must not be Bounded with the kernel Compact"):
         nca(Z, y, "accuracy", kernel=Compact(), pairs=Bounded(0.01, always=True))
     with pytest.raises(ValueError, match=r"'tolerance' of Bounded must be a float in \[0, 1\)"):
-        nca(Z, y, pairs=Bounded(1.0, always=True))
+        nca(Z, y, pairs=Bounded(1.0))

@@ -12,13 +12,15 @@ from vicinal.densities import Compact, Kernel
 from vicinal.kernels import tree, tree_sums, tree_walk
 from vicinal.objectives._tiles import ORDER_FROM, ORDER_UP_TO, WORTH, Side, power_of
 
-__all__ = ["Trees"]
+__all__ = ["SMALL", "Trees", "check_bounded"]
 
 _LANES = 8
 _LANE_BYTES = 1 << 28  # of all lanes' gradients together, where two of them fit
 _LIST_BYTES = 1 << 28  # of lists kept from the sums for the gradient; others are made again
 _BLOCK = 16  # packets to a task
 
+#: pairs below which tiles take a few milliseconds at most: no tree is built to see if it pays
+SMALL = 1_000_000
 _FEW = 12  # packets, evenly spaced, that a guess of the cost looks at
 # What the guess knows, measured at N = 20,000 in two and five dimensions.  Nanoseconds on one core
 # (AVX2, float32), as a constant and a part for each dimension, in sums and gradient together: a
@@ -43,6 +45,19 @@ class _Work(NamedTuple):
 def _lanes(n: int, d: int, itemsize: int) -> int:
     """How many partial gradients are kept: a function of the size alone, not of the threads."""
     return int(np.clip(_LANE_BYTES // (n * d * itemsize), 2, _LANES))
+
+
+def check_bounded(tolerance: float, kernel: Kernel) -> None:
+    """Refuse what trees cannot do."""
+    if isinstance(kernel, Compact):
+        raise ValueError(
+            "The 'pairs' parameter of nca must not be Bounded with the kernel Compact(), whose "
+            "pairs a range search finds exactly."
+        )
+    if not 0 <= tolerance < 1:
+        raise ValueError(
+            f"The 'tolerance' of Bounded must be a float in [0, 1). Got {tolerance!r} instead."
+        )
 
 
 class Trees:
@@ -87,15 +102,6 @@ class Trees:
         tolerance: float,
         d: int,
     ) -> None:
-        if isinstance(kernel, Compact):
-            raise ValueError(
-                "The 'pairs' parameter of nca must not be Bounded with the kernel Compact(), whose "
-                "pairs a range search finds exactly."
-            )
-        if not 0 <= tolerance < 1:
-            raise ValueError(
-                f"The 'tolerance' of Bounded must be a float in [0, 1). Got {tolerance!r} instead."
-            )
         self.queries, self.references, self.d = queries, references, d
         dtype = references.Z.dtype
         self.power, self.tolerance = dtype.type(power_of(kernel, d)), dtype.type(tolerance)
