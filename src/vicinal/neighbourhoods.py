@@ -243,8 +243,12 @@ class Tree:
     Parameters
     ----------
     tolerance : float, default=0.01
-        Largest relative error of a row's sum over its own class, and of that over all others.
-        The odds of its class are then within ``(1 + tolerance) / (1 - tolerance)``.
+        Largest relative error of the density of each class at a row.  The odds of its class are
+        then within ``(1 + tolerance) / (1 - tolerance)``.
+    each_class : bool, default=True
+        False lets all other classes of a row share one tolerance: their sum, on which alone the
+        odds depend, is within it, but not each of them.  Late in learning far classes are then
+        done with at once, in less than half the time.
     always : bool, default=False
         False sums all pairs, exactly, wherever a look at a few rows tells that trees would take
         longer.
@@ -252,26 +256,28 @@ class Tree:
     Notes
     -----
     The tree takes less time than all pairs where it visits less than about half of them one by one
-    (``history_["share_of_pairs"]``).  Measured by benchmarks/nca_trees.py, it was the faster one at
-    46 % and the slower one at 71 % for 20,000 rows in two dimensions (24 and 66 % for 60,000), and
-    at 45 and 56 % in five (36 and 96 % for 60,000): 1.3 to 2.2 times as fast late in learning, when
-    few neighbours count, half as fast early on.  All pairs are faster then too: they leave out what
-    changes no bit.
+    (``history_["share_of_pairs"]``).  Measured by benchmarks/nca_trees.py with
+    ``each_class=False``, it was the faster one at 46 % and the slower one at 71 % for 20,000 rows
+    in two dimensions (24 and 66 % for 60,000), and at 45 and 56 % in five (36 and 96 % for
+    60,000): 1.3 to 2.2 times as fast late in learning, when few neighbours count, half as fast
+    early on.  All pairs are faster late in learning too: they leave out what changes no bit.
     """
 
     tolerance: float = 0.01
+    each_class: bool = True
     always: bool = False
     refresh: ClassVar[None] = None  # the trees are built at every evaluation
 
     def __post_init__(self) -> None:
         check_number(self, "tolerance", 0.0, 1.0)
+        check_bool(self, "each_class")
         check_bool(self, "always")
 
     def pairs(
         self, Z: Array, codes: Array, references: Array | None = None, random_state: Any = None
     ) -> Bounded:
         """What to sum by trees; all arguments are ignored, since no lists are made."""
-        return Bounded(float(self.tolerance), bool(self.always))
+        return Bounded(float(self.tolerance), bool(self.always), bool(self.each_class))
 
 
 class LeftOut(NamedTuple):

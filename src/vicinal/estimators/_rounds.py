@@ -23,7 +23,8 @@ def frozen(plan: Plan, problem: Problem) -> Problem:
     """The problem with the parts of its objective that hold for a whole fit."""
     options: dict[str, Any] = {"kernel": plan.kernel}
     if isinstance(plan.pairs, neighbourhoods.Tree):
-        options["pairs"] = Bounded(plan.pairs.tolerance, plan.pairs.always)
+        tree = plan.pairs
+        options["pairs"] = Bounded(tree.tolerance, tree.always, tree.each_class)
     if plan.kernel.background:
         options["background"] = background_weights(_counts(problem), plan.kernel.beta)
     return problem.replace(options=options)

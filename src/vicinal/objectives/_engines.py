@@ -85,7 +85,7 @@ def _all_pairs(
     self_pos = position[query_rows]
     if bounded is None:
         return Tiles(Q, R, self_pos, kernel), query_rows, reference_rows
-    trees = Trees(Q, R, self_pos, kernel, bounded.tolerance, Z.shape[1])
+    trees = Trees(Q, R, self_pos, kernel, bounded, Z.shape[1])
     if bounded.always or trees.pays():
         return trees, query_rows, reference_rows
     return _all_pairs(data, None, kernel)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vicinal._threads import block_edges, n_threads, run
-from vicinal._types import Array
+from vicinal._types import Array, Bounded
 from vicinal.densities import Compact, Kernel
 from vicinal.kernels import tree, tree_sums, tree_walk
 from vicinal.objectives._tiles import ORDER_FROM, ORDER_UP_TO, WORTH, Side, power_of
@@ -63,12 +63,11 @@ def check_bounded(tolerance: float, kernel: Kernel) -> None:
 class Trees:
     """Sums over all references within a relative tolerance, and their gradient.
 
-    One tree for each class of the references ([Oneata2011] alg. 4.6).  The sum over a query's own
-    class is within the tolerance, and so is that over all other classes: the odds of the own class
-    are wrong by a factor of ``(1 + tolerance) / (1 - tolerance)`` at most, just as if every class
-    density were within the tolerance.  (Those of far classes, which add next to nothing, need not
-    be.)  The gradient is that of the sums as they are computed, far nodes by their mass at their
-    mean; its own error has no bound.
+    One tree for each class of the references ([Oneata2011] alg. 4.6).  The density of every class
+    is within the tolerance; or, unless ``each_class``, the sum over a query's own class and that
+    over all other classes are.  Either way the odds of the own class are wrong by a factor of
+    ``(1 + tolerance) / (1 - tolerance)`` at most.  The gradient is that of the sums as they are
+    computed, far nodes by their mass at their mean; its own error has no bound.
 
     Parameters
     ----------
@@ -76,7 +75,7 @@ class Trees:
     self_pos : int array
         Position of each query among the references, or -1.
     kernel : Gaussian or Student
-    tolerance : float
+    bounded : Bounded
         The largest relative error; 0 sums every pair, but twins at once.
     d : int
         Dimensions of the embedded space (a Side may have one more).
@@ -99,12 +98,12 @@ class Trees:
         references: Side,
         self_pos: Array,
         kernel: Kernel,
-        tolerance: float,
+        bounded: Bounded,
         d: int,
     ) -> None:
         self.queries, self.references, self.d = queries, references, d
-        dtype = references.Z.dtype
-        self.power, self.tolerance = dtype.type(power_of(kernel, d)), dtype.type(tolerance)
+        dtype, self.together = references.Z.dtype, not bounded.each_class
+        self.power, self.tolerance = dtype.type(power_of(kernel, d)), dtype.type(bounded.tolerance)
         classes, first = np.unique(references.codes, return_index=True)
         self.forest = tree.build(references.Z[:d], references.mass, [*first, references.n])
         groups, first = np.unique(queries.codes, return_index=True)
@@ -131,7 +130,7 @@ class Trees:
         ends = np.empty((last - first, 2), np.int64)
         seen = tree_walk.walk(
             self.forest, self.packets, self.where, self.own, first, last, self.tolerance,
-            self.power, work.walk, work.nodes, ends,
+            self.power, self.together, work.walk, work.nodes, ends,
         )  # fmt: skip
         return (work.nodes[: ends[-1, 1]], ends), seen
 
@@ -144,7 +143,7 @@ class Trees:
         for p in few:
             seen += tree_walk.walk(
                 self.forest, self.packets, self.where, self.own, p, p + 1, tolerance,
-                self.power, work.walk, work.nodes, ends,
+                self.power, self.together, work.walk, work.nodes, ends,
             )  # fmt: skip
             nodes = work.nodes[: ends[0, 1]]
             pairs += int(sizes[nodes[nodes >= 0]].sum())
