@@ -335,7 +335,7 @@ def test_bad_background(rng, bad):
 
 
 def test_kernels_by_name_and_their_parameters():
-    assert resolve("compact") == Compact(background=True, beta="em")
+    assert resolve("compact") == Compact(background=True, beta="count")
     assert resolve("gaussian") == Gaussian() == Gaussian(background=False)
     assert resolve(Student(beta=0.1)) == Student(beta=0.1)
     with pytest.raises(ValueError, match="'kernel' parameter of KNCA must be a str among"):

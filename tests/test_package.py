@@ -33,7 +33,7 @@ def modules_loaded_by(statement: str) -> set[str]:
 
 
 HEAVY = {"joblib", "llvmlite", "numba", "numpy", "scipy", "sklearn"}
-OPTIONAL = {"dask", "matplotlib", "pandas", "polars", "pyarrow", "rich", "torch"}
+OPTIONAL = {"dask", "faiss", "matplotlib", "pandas", "polars", "pyarrow", "rich", "torch"}
 
 
 def test_import_is_light():

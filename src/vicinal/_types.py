@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +88,7 @@ class Solver(Protocol):
     """
 
     #: whether the solver needs the same function at every step (line searches do)
-    needs_fixed_batch: bool
+    needs_fixed_batch: ClassVar[bool]
 
     def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> Any: ...
 
@@ -137,7 +137,7 @@ class Sampler(Protocol):
     the rows of the source.
     """
 
-    fixed: bool
+    fixed: ClassVar[bool]
 
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer: ...
 

@@ -1,23 +1,390 @@
+"""Which pairs an objective sums over: from embedded points to candidate lists.
+
+A part is a small frozen dataclass with ``pairs(Z, codes, references, random_state)`` and
+``refresh``, the number of iterations its result is good for (None: for ever).  Lists follow the
+points: what is near changes as a map is learnt, so they are made anew from time to time, and
+:func:`mass_left_out` tells what they miss.
+
+>>> import numpy as np
+>>> from vicinal.neighbourhoods import Nearest
+>>> Nearest(m=1).pairs(np.array([[0.0], [1.0], [3.0]]), np.array([0, 0, 0])).indices
+array([1, 0, 1], dtype=int32)
+"""
+
+from __future__ import annotations
+
+import math
 from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from vicinal import _search
+from vicinal._threads import block_edges, n_threads, run
+from vicinal._types import Array, Bounded, Pairs
+from vicinal._validation import check_number, check_option, warn
+from vicinal.densities import Gaussian, Kernel
+from vicinal.kernels import nca_lists, neighbours
+
+__all__ = [
+    "LeftOut",
+    "Nearest",
+    "Neighbourhood",
+    "RandomPairs",
+    "Tree",
+    "mass_left_out",
+    "resolve",
+]
+
+_CHUNK = 16_384  # rows searched at a time: 26 MB of distances and indices for m = 100
+
+
+@runtime_checkable
+class Neighbourhood(Protocol):
+    """From embedded points to what an objective takes as its ``pairs``."""
+
+    @property
+    def refresh(self) -> int | None: ...
+
+    def pairs(
+        self, Z: Array, codes: Array, references: Array | None = None, random_state: Any = None
+    ) -> Any: ...
 
 
 @dataclass(frozen=True)
 class Nearest:
+    """The m nearest references of each row, none beyond a radius ([Oneata2011] sections 4.4, 5.4).
+
+    A row whose list has no other member of its own class gets the nearest one in addition, however
+    far it is: otherwise :math:`-\\log p_i` of such a row would be infinite by truncation alone.
+
+    Parameters
+    ----------
+    m : int, default=100
+        Length of the lists.  The thesis finds that few neighbours carry the mass once a map is
+        half-way learnt; :func:`mass_left_out` tells.
+    radius : float, default=None
+        Distance in the embedded space beyond which nothing is listed.  The thesis drops
+        contributions below ``exp(-30)``: ``radius=sqrt(30)`` with the Gaussian kernel.  With the
+        compact kernel there is nothing beyond 1.
+    search : {"auto", "tree", "brute", "faiss"}, default="auto"
+        "tree": a k-d tree, exact, for few dimensions.  "brute": all distances, exact.  "faiss": an
+        inverted file, approximate above 10,000 references, for the largest data; needs
+        ``pip install vicinal[ann]``.  "auto": a tree up to five dimensions; beyond, faiss where
+        it is installed and there are more than 50,000 references; else a tree up to eight
+        dimensions and brute force from there.
+    refresh : int, default=10
+        Iterations after which the lists are made anew.
+
+    Notes
+    -----
+    Memory is 4 (m + 1) bytes a row for the lists, a copy of the references for the search, and
+    some 30 MB.  The same lists come out for any number of threads.
+    """
+
+    m: int = 100
+    radius: float | None = None
+    search: str = "auto"
     refresh: int = 10
+
+    def __post_init__(self) -> None:
+        check_number(self, "m", 1, integer=True)
+        check_number(self, "radius", 0.0, open_ends=True, or_else=(None,))
+        check_option(self, "search", ("auto", "tree", "brute", "faiss"))
+        check_number(self, "refresh", 1, integer=True)
+
+    def pairs(
+        self, Z: Array, codes: Array, references: Array | None = None, random_state: Any = None
+    ) -> Pairs:
+        """Lists for all rows of Z.
+
+        Parameters
+        ----------
+        Z : array of shape (n, d)
+        codes : int array of shape (n,)
+            Class of each row.
+        references : int array, default=None
+            Rows that may be listed; None for all.
+        random_state : ignored
+            There is no chance in it; other neighbourhoods use it.
+
+        Returns
+        -------
+        Pairs
+        """
+        references = _reference_rows(references, len(Z))
+        m = _length(self, references)
+        n, width = len(Z), m + 1
+        flat = np.empty(n * width, np.int32)
+        lists = flat.reshape(n, width)
+        counts, has_own = np.empty(n, np.int64), np.empty(n, np.bool_)
+        order = neighbours.visiting_order(Z)
+        reach = np.inf if self.radius is None else float(self.radius) ** 2
+        found = _search.finder(self.search, Z[references])
+        for start in range(0, n, _CHUNK):
+            rows = order[start : start + _CHUNK]
+            near, d2 = found(Z[rows], min(m + 1, len(references)))
+            neighbours.fill_nearest(
+                rows, near, d2, references, codes, m, reach, lists, counts, has_own
+            )
+        if self.radius is not None and not counts.any():
+            warn(
+                f"No two rows are within the radius of {type(self).__name__}: only the nearest "
+                f"row of the own class is left to each. Raise radius={self.radius!r}."
+            )
+        _append_own(Z, codes, references, np.flatnonzero(~has_own), lists, counts)
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        neighbours.close_gaps(flat, width, counts)
+        del lists  # the only other view: what is left over goes back without a copy
+        flat.resize(indptr[-1], refcheck=False)
+        return Pairs(indptr, flat)
+
+
+def _append_own(
+    Z: Array, codes: Array, references: Array, rows: Array, lists: Array, counts: Array
+) -> None:
+    """Append the nearest other member of the own class to the lists of some rows."""
+    by_class = rows[np.argsort(codes[rows], kind="stable")]
+    starts = np.flatnonzero(np.diff(codes[by_class], prepend=-1))
+    for part in np.split(by_class, starts[1:]) if len(by_class) else []:
+        members = references[codes[references] == codes[part[0]]]
+        if not len(members) or (len(members) == 1 and (part == members[0]).all()):
+            continue
+        found = _search.finder("auto", Z[members])
+        for start in range(0, len(part), _CHUNK):
+            chunk = part[start : start + _CHUNK]
+            near = members[found(Z[chunk], min(2, len(members)))[0]]
+            other = near[:, 0]
+            if near.shape[1] > 1:
+                other = np.where(other == chunk, near[:, 1], other)
+            elsewhere = other != chunk
+            neighbours.append_row(chunk[elsewhere], other[elsewhere], lists, counts)
 
 
 @dataclass(frozen=True)
 class RandomPairs:
+    r"""m random references for each row, half of them of its own class ([Tarlow2013] section 8).
+
+    Two simple random samples without replacement, of the own class and of all others; a class too
+    small for its half is taken whole, and the other half is the longer for it.  The two rates come
+    with the lists, and the objective divides its sums by them: the sum over the own class, and
+    that over the others, are then unbiased estimates of the full sums, whatever the sizes of the
+    classes, the weights and the priors.  (Halves, because the variances of the two logarithms add
+    up in that of the odds; samples of equal rates would leave a row of a small class without
+    company.)  The loss is a curved function of the two sums, so it keeps a bias of order 1 / m.
+
+    Parameters
+    ----------
+    m : int, default=100
+        Length of the lists, 2 at least.
+    refresh : int, default=1
+        Iterations after which the lists are drawn anew.
+
+    Notes
+    -----
+    Memory is 4 m bytes a row.  The same lists come out of one seed for any number of threads.
+    """
+
+    m: int = 100
     refresh: int = 1
+
+    def __post_init__(self) -> None:
+        check_number(self, "m", 2, integer=True)
+        check_number(self, "refresh", 1, integer=True)
+
+    def pairs(
+        self, Z: Array, codes: Array, references: Array | None = None, random_state: Any = None
+    ) -> Pairs:
+        """Lists for all rows of Z; the arguments are those of :meth:`Nearest.pairs`.
+
+        Of Z only the number of rows matters.  ``random_state`` is an int, a
+        :class:`numpy.random.RandomState` or None.
+        """
+        n = len(Z)
+        references = _reference_rows(references, n)
+        m = _length(self, references)
+        references = references[np.argsort(codes[references], kind="stable")]
+        first, last = (np.searchsorted(codes[references], codes, side=s) for s in ("left", "right"))
+        position = np.full(n, -1)
+        position[references] = np.arange(len(references))
+        members = last - first - (position >= 0)
+        others = len(references) - (last - first)
+        n_own = np.minimum(members, np.maximum(m // 2, m - others))
+        n_other = np.minimum(others, m - n_own)
+        indptr = np.concatenate([[0], np.cumsum(n_own + n_other)])
+        indices = np.empty(indptr[-1], np.int32)
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        edges = block_edges(n, 4096, 1)
+        threads = min(n_threads(), len(edges) - 1)
+        seen = [np.full(len(references), -1, np.int32) for _ in range(threads)]
+
+        def task(block: int, thread: int) -> None:
+            i0, i1 = edges[block], edges[block + 1]
+            # a stream for each block: which thread draws it makes no difference
+            uniform = np.random.default_rng([seed, block]).random(indptr[i1] - indptr[i0])
+            neighbours.fill_random(
+                i0, i1, indptr, n_own, first, last, position, references, uniform, seen[thread],
+                indices,
+            )  # fmt: skip
+
+        run(task, range(len(edges) - 1), threads)
+        shares = np.stack([n_other / np.maximum(others, 1), n_own / np.maximum(members, 1)])
+        return Pairs(indptr, indices, np.log2(np.where(shares > 0, shares, 1.0)))
 
 
 @dataclass(frozen=True)
 class Tree:
+    """All pairs, far groups of them at once: each class density within a relative tolerance.
+
+    Parameters
+    ----------
+    tolerance : float, default=0.01
+        Largest relative error of a class density.
+    """
+
     tolerance: float = 0.01
+    refresh: ClassVar[None] = None  # the trees are built at every evaluation
+
+    def __post_init__(self) -> None:
+        check_number(self, "tolerance", 0.0, 1.0)
+
+    def pairs(
+        self, Z: Array, codes: Array, references: Array | None = None, random_state: Any = None
+    ) -> Bounded:
+        """The tolerance; all arguments are ignored, since no lists are made."""
+        return Bounded(float(self.tolerance))
 
 
-def resolve(p, owner="NCA"):
-    return None
+class LeftOut(NamedTuple):
+    """Share of the row sums that lists leave out: the mean and the largest over some queries."""
+
+    mean: float
+    largest: float
+    n_queries: int
 
 
-def mass_left_out(*a, **k): ...
+def mass_left_out(
+    Z: Array,
+    codes: Array,
+    pairs: Pairs,
+    references: Array | None = None,
+    kernel: Kernel | None = None,
+    n_queries: int = 256,
+    random_state: Any = None,
+) -> LeftOut:
+    r"""What lists leave out of :math:`\sum_{j \ne i} \kappa(\|z_i - z_j\|)`, on a sample of rows.
+
+    Exact for the rows of the sample: each is compared with all references.  A row with nothing in
+    reach of its kernel at all has nothing left out.
+
+    Parameters
+    ----------
+    Z, codes, pairs, references
+        As given to the neighbourhood, and what it made of them.
+    kernel : Kernel, default=None
+        None for the Gaussian one.
+    n_queries : int, default=256
+        Rows to compare; all of them if there are no more.
+    random_state : int, RandomState or None, default=None
+        Which rows.
+
+    Returns
+    -------
+    LeftOut
+    """
+    kernel = Gaussian() if kernel is None else kernel
+    references = _reference_rows(references, len(Z)).astype(np.int32)
+    rows = np.arange(len(Z))
+    if n_queries < len(Z):
+        rows = np.sort(check_random_state(random_state).choice(len(Z), n_queries, replace=False))
+    mass = np.zeros(len(Z))
+    mass[references] = 1.0
+    scale = math.sqrt(math.log2(math.e)) if isinstance(kernel, Gaussian) else 1.0
+    P = nca_lists.pack(Z, codes, mass, Z[references[0]], scale)
+    d = Z.shape[1]
+    everything = np.zeros(len(rows), np.int64), np.full(len(rows), len(references))
+    listed = _log2_row_sums(P, d, pairs.indices, *pairs.indptr[[rows, rows + 1]], rows, kernel)
+    full = _log2_row_sums(P, d, references, *everything, rows, kernel)
+    with np.errstate(invalid="ignore"):  # nothing in reach, of nothing
+        share = 1.0 - np.exp2(np.where(np.isneginf(full), 0.0, listed - full))
+    share = np.clip(share, 0.0, 1.0)
+    return LeftOut(float(share.mean()), float(share.max(initial=0.0)), len(rows))
+
+
+def _log2_row_sums(
+    P: Array, d: int, indices: Array, first: Array, last: Array, rows: Array, kernel: Kernel
+) -> Array:
+    """log2 of the kernel's sum over both kinds of classes, for lists given by their ends."""
+    near, sums = np.empty((2, len(rows)), P.dtype), np.empty((2, len(rows)), P.dtype)
+    longest = int((last - first).max(initial=0))
+    threads = n_threads()
+    work = [nca_lists.scratch(longest, P.dtype) for _ in range(threads)]
+
+    def task(q: int, thread: int) -> None:
+        nca_lists.nca_lists_sums(
+            P, d, indices, first, last, rows, near, sums, q, min(q + 8, len(rows)),
+            kernel.family, work[thread],
+        )  # fmt: skip
+
+    run(task, range(0, len(rows), 8), threads)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.logaddexp2(*np.where(
+            sums > 0, np.log2(sums, dtype=np.float64) - nca_lists.energies(near, d, kernel.family),
+            -np.inf,
+        ))  # fmt: skip
+
+
+def _reference_rows(references: Array | None, n: int) -> Array:
+    rows = np.arange(n) if references is None else np.asarray(references, dtype=np.intp)
+    if not len(rows):
+        raise ValueError("Lists of neighbours need at least one reference.")
+    return rows
+
+
+def _length(part: Nearest | RandomPairs, references: Array) -> int:
+    """The length of lists: no more than there are references."""
+    if part.m > len(references):
+        warn(
+            f"The 'm' parameter of {type(part).__name__} is {part.m}, but there are only "
+            f"{len(references)} references: all of them are used."
+        )
+    return min(int(part.m), len(references))
+
+
+_BY_NAME: dict[str, type[Any]] = {"nearest": Nearest, "random": RandomPairs, "tree": Tree}
+
+
+def resolve(pairs: str | Neighbourhood, owner: str = "NCA") -> Neighbourhood | None:
+    """Turn a name into the part with its default parameters; pass a part through.
+
+    Parameters
+    ----------
+    pairs : str or Neighbourhood
+        "all", "nearest", "random", "tree", or a part such as ``Nearest(m=50)``.
+    owner : str
+        The estimator named in the error message.
+
+    Returns
+    -------
+    Neighbourhood or None
+        None for "all".
+
+    Raises
+    ------
+    ValueError
+        If ``pairs`` is an unknown name.
+    TypeError
+        If ``pairs`` is neither a name nor a part (a class is not a part: call it).
+    """
+    if isinstance(pairs, str) and pairs == "all":
+        return None
+    if isinstance(pairs, str) and pairs in _BY_NAME:
+        return _BY_NAME[pairs]()
+    if isinstance(pairs, Neighbourhood) and not isinstance(pairs, type):
+        return pairs
+    message = (
+        f"The 'pairs' parameter of {owner} must be a str among {sorted(['all', *_BY_NAME])} or a "
+        f"neighbourhood such as Nearest(m=50). Got {pairs!r} instead."
+    )
+    raise ValueError(message) if isinstance(pairs, str) else TypeError(message)

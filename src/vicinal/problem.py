@@ -6,8 +6,8 @@ back through the map's pull.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ class Problem:
         Positions of the rows to learn from (None: all) and of those kept to judge by.
     dtype : dtype
         Precision of the embedded points; ``theta`` and its gradient are float64 throughout.
+    options : mapping, default={}
+        What else the objective is told at every call: kernel, pairs, background.
     """
 
     X: Features
@@ -51,6 +53,7 @@ class Problem:
     train: Array | None = None
     held_out: Array | None = None
     dtype: Any = np.float64
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, theta: Array, batch: Batch | None = None) -> tuple[float, Array]:
         """The loss and its gradient, both float64."""
@@ -65,7 +68,7 @@ class Problem:
         if not _in_range(Z):  # a trial step too long, which a solver takes back
             return np.inf, np.zeros_like(theta)
         value, dZ = self.objective(
-            Z, self.targets.take(rows), queries=queries, references=references
+            Z, self.targets.take(rows), queries=queries, references=references, **self.options
         )
         # [Oneata2011] eqs (3.23), (3.27), on the mean and in the space the solver sees
         return float(value) + self._penalty(theta), pull(dZ) + 2.0 * self.alpha * theta
@@ -77,7 +80,12 @@ class Problem:
             return np.inf
         queries = self.train if queries is None else queries
         value, _ = self.objective(
-            Z, self.targets, queries=queries, references=self.train, gradient=False
+            Z,
+            self.targets,
+            queries=queries,
+            references=self.train,
+            gradient=False,
+            **self.options,
         )
         return float(value) + self._penalty(theta)
 
@@ -91,7 +99,12 @@ class Problem:
         """Minus the loss of the held-out rows against the training rows: higher is better."""
         Z = self.embed(theta)
         value, _ = self.objective(
-            Z, self.targets, queries=self.held_out, references=self.train, gradient=False
+            Z,
+            self.targets,
+            queries=self.held_out,
+            references=self.train,
+            gradient=False,
+            **self.options,
         )
         return -value
 

@@ -121,13 +121,12 @@ def _search(owner: Any, problem: Problem, parts: Parts, learning: Learning) -> S
 
     def score(fold: Problem, theta: Array) -> float:
         Z, labels = fold.embed(theta), fold.targets
-        options = fold.objective.keywords
         rules = NeighbourRules(
             Z[fold.train],
             labels.take(fold.train),
             owner.n_neighbors,
-            kernel=options["kernel"],
-            background=options.get("background"),
+            kernel=fold.options["kernel"],
+            background=fold.options.get("background"),
         )
         with _quiet():
             best = rules.probabilities(Z[fold.held_out], owner.rule).argmax(axis=1)

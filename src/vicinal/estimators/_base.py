@@ -284,13 +284,12 @@ class NeighbourMetric(
         self.n_components_ = len(self.components_)
         self.alpha_ = float(np.min(problem.alpha))  # while annealing, rows have more of it
         self._shift, self._scale = features.shift, features.scale
-        options = getattr(problem.objective, "keywords", {})
         self._rules = NeighbourRules(
             self._project(X),
             problem.targets,
             self.n_neighbors,
-            kernel=options["kernel"],
-            background=options.get("background"),
+            kernel=problem.options["kernel"],
+            background=problem.options.get("background"),
         )
 
     def estimate_cost(self, X: Any) -> Cost:

@@ -278,7 +278,7 @@ class _Run:
             if problem.held_out is not None:  # the best of all rounds, judged alike
                 score = self.judge.validation_score(result.theta)
                 stale = 0 if score > top_score else stale + steps
-                if score > top_score:
+                if top is None or score > top_score:
                     top, top_score = result.theta, score
                 result.theta = top
                 if stale >= self.descent.n_iter_no_change:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,11 +24,9 @@ def frozen(plan: Plan, problem: Problem) -> Problem:
     options: dict[str, Any] = {"kernel": plan.kernel}
     if isinstance(plan.pairs, neighbourhoods.Tree):
         options["pairs"] = Bounded(plan.pairs.tolerance)
-    beta = getattr(plan.kernel, "beta", None)
-    if getattr(plan.kernel, "background", False):
-        counts = _counts(problem)
-        options["background"] = background_weights(counts, "count" if beta == "em" else beta)
-    return problem.replace(objective=partial(problem.objective, **options))
+    if plan.kernel.background:
+        options["background"] = background_weights(_counts(problem), plan.kernel.beta)
+    return problem.replace(options=options)
 
 
 def _counts(problem: Problem) -> Array:
@@ -73,17 +70,17 @@ class Rounds:
         labels, references = problem.targets, problem.train
         judge = problem
         if _learns_beta(self.plan):
-            before = problem.objective.keywords["background"] if self.beta is None else self.beta
+            before = problem.options["background"] if self.beta is None else self.beta
             self.beta = em_background(
                 Z, labels, before, references, references, kernel=self.plan.kernel, steps=_EM_STEPS
             )
-            judge = problem.replace(objective=partial(problem.objective, background=self.beta))
+            judge = problem.replace(options={**problem.options, "background": self.beta})
             self._note("beta", self.beta)
         if not _has_lists(self.plan):
             return judge, judge
         pairs = self.plan.pairs.pairs(Z, labels.codes, references, self.rng)
         self._note_pairs(Z, labels.codes, pairs, references)
-        return judge.replace(objective=partial(judge.objective, pairs=pairs)), judge
+        return judge.replace(options={**judge.options, "pairs": pairs}), judge
 
     def _note_pairs(self, Z: Array, codes: Array, pairs: Pairs, references: Array | None) -> None:
         left_out = neighbourhoods.mass_left_out(
@@ -102,5 +99,4 @@ def _has_lists(plan: Plan) -> bool:
 
 
 def _learns_beta(plan: Plan) -> bool:
-    kernel: Any = plan.kernel
-    return getattr(kernel, "background", False) and kernel.beta == "em"
+    return plan.kernel.background and plan.kernel.beta == "em"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal.kernels._jit import helper, maximum, minimum, multiply_add
+from vicinal.kernels._jit import helper, log2, maximum, minimum, multiply_add
 
 __all__ = [
     "ALL",
@@ -25,9 +25,11 @@ __all__ = [
     "Reach",
     "Scratch",
     "distances",
+    "group_box",
     "group_end",
     "group_tiles",
     "pull_four",
+    "student_energies",
     "workspace",
 ]
 
@@ -36,7 +38,7 @@ ROWS = 32  # queries to a tile (a multiple of 4: gradients are summed four queri
 # and a row each of points and gradient should stay in the first-level cache as well.
 WIDTH = 768
 GRAD_WIDTH = 384
-CHUNK = 64  # references that share a bounding box, counted from the start of their block
+CHUNK = 64  # references, at most, that share a bounding box
 #: which tiles of a block: all, those that can count, or those that cannot
 ALL, NEAR, FAR = 0, 1, 2
 
@@ -44,11 +46,12 @@ ALL, NEAR, FAR = 0, 1, 2
 class Reach(NamedTuple):
     """How far each point looks: pairs beyond the reach of both their points are left out.
 
-    ``boxes`` is (2, d, n_chunks), the lowest and highest coordinates of the references' chunks;
-    ``rows`` (2, n_queries) and ``chunks`` (2, n_chunks) are squared distances, over the other
-    classes [0] and over the own class [1].
+    ``edges`` cuts the references into chunks, no chunk being part of two blocks; ``boxes`` is
+    (2, d, n_chunks), their lowest and highest coordinates; ``rows`` (2, n_queries) and ``chunks``
+    (2, n_chunks) are squared distances, over the other classes [0] and over the own class [1].
     """
 
+    edges: NDArray
     boxes: NDArray
     rows: NDArray
     chunks: NDArray
@@ -103,6 +106,13 @@ def distances(Zq, Zr, D, i, i0, j0, c, e, out):
 
 
 @helper
+def student_energies(row, n, power):
+    """Turn squared distances into ``power log2(1 + d²)``, in place."""
+    for j in range(n):
+        row[j] = power * log2(row.dtype.type(1) + row[j])
+
+
+@helper
 def group_end(own, a, i1):
     """Queries of one class share their column ranges: up to ROWS of them make a tile."""
     b = a + 1
@@ -131,7 +141,8 @@ def _add_tiles(table, count, c, e, kind, width):
 
 
 @helper
-def _box(Zq, a, b, low, high):
+def group_box(Zq, a, b, low, high):
+    """Lowest and highest coordinates of the queries a:b."""
     for k in range(Zq.shape[0]):
         x = Zq[k, a:b]
         low[k] = high[k] = x[0]
@@ -141,7 +152,7 @@ def _box(Zq, a, b, low, high):
 
 @helper
 def _is_far(low, high, boxes, chunk, reach, d):
-    """Whether no two points of the two boxes lie within the reach, rounding allowed for."""
+    """Whether no two points of the two boxes lie within the reach."""
     zero = low.dtype.type(0)
     gap = zero
     for k in range(d):
@@ -151,12 +162,11 @@ def _is_far(low, high, boxes, chunk, reach, d):
 
 
 @helper
-def group_tiles(Zq, own, a, b, first, j0, j1, width, triangle, reach, chunk, mode, scratch):
+def group_tiles(Zq, own, a, b, first, j1, width, triangle, reach, mode, scratch):
     """Cut the references first:j1 of the queries a:b into tiles up to ``width`` wide.
 
     Parameters
     ----------
-    first, j0 : where the references begin, and where their block does, with chunk ``chunk``
     triangle : the references are the queries: the tile on the diagonal is a square of its own
     mode : ALL, NEAR (leave out the chunks beyond all reach) or FAR (only those)
 
@@ -166,8 +176,10 @@ def group_tiles(Zq, own, a, b, first, j0, j1, width, triangle, reach, chunk, mod
     """
     table, count, d = scratch.table, 0, Zq.shape[0]
     low, high = scratch.work[ROWS], scratch.work[ROWS + 1]
+    chunk = 0
     if mode != ALL:
-        _box(Zq, a, b, low, high)
+        group_box(Zq, a, b, low, high)
+        chunk = np.searchsorted(reach.edges, first, side="right") - 1
     for segment in range(3):
         c, stop = _segment(own, a, segment, first, j1)
         kind = segment % 2
@@ -184,11 +196,11 @@ def group_tiles(Zq, own, a, b, first, j0, j1, width, triangle, reach, chunk, mod
             farthest = maximum(farthest, reach.rows[kind, i])
         begin = c  # of a run of chunks that are wanted
         while c < stop:
-            k = (c - j0) // CHUNK
-            e = min(j0 + (k + 1) * CHUNK, stop)
-            k += chunk
-            limit = maximum(farthest, reach.chunks[kind, k])
-            if _is_far(low, high, reach.boxes, k, limit, d) != (mode == FAR):
+            while reach.edges[chunk + 1] <= c:
+                chunk += 1
+            e = min(reach.edges[chunk + 1], stop)
+            limit = maximum(farthest, reach.chunks[kind, chunk])
+            if _is_far(low, high, reach.boxes, chunk, limit, d) != (mode == FAR):
                 count = _add_tiles(table, count, begin, c, kind, width)
                 begin = e
             c = e

@@ -50,26 +50,25 @@ def _stats_tile(Zq, Zr, D, i0, j0, vq, vr, self_pos, sq, sr, a, b, c, e, mirror,
 
 @kernel
 def compact_stats_block(
-    Zq, Zr, D, vq, vr, own, self_pos, sq, sr, i0, i1, j0, j1, mirror, reach, chunk, mode, scratch
+    Zq, Zr, D, vq, vr, own, self_pos, sq, sr, i0, i1, j0, j1, mirror, reach, mode, scratch
 ):
     """Sums of the kernel over references j0:j1 for queries i0:i1 (and back, if mirror).
 
-    ``sq`` and ``sr`` are (2, n), [0] other classes, [1] own class; returns the number of pairs.
+    ``sq`` and ``sr`` are (2, n), [0] other classes, [1] own class.  Returns how many pairs were
+    computed, in either direction.
     """
     a, pairs = i0, 0
     while a < i1:
         b = group_end(own, a, i1)
         first = max(j0, a) if mirror else j0
-        n = group_tiles(
-            Zq, own, a, b, first, j0, j1, WIDTH, mirror and i0 == j0, reach, chunk, mode, scratch
-        )
+        n = group_tiles(Zq, own, a, b, first, j1, WIDTH, mirror and i0 == j0, reach, mode, scratch)
         for t in range(n):
             c, e, kind, square = scratch.table[t]
             _stats_tile(
                 Zq, Zr, D, i0, j0, vq, vr, self_pos, sq[kind], sr[kind],
                 a, b, c, e, mirror and square == 0, scratch.work,
             )  # fmt: skip
-            pairs += (b - a) * (e - c)
+            pairs += (b - a) * (e - c) * (2 if mirror and square == 0 else 1)
         a = b
     return pairs
 
@@ -113,7 +112,7 @@ def _grad_tile(
 @kernel
 def compact_grad_block(
     Zq, Zr, D, vq, vr, own, self_pos, wq, wr, Gq, Gr, i0, i1, j0, j1, mirror,
-    reach, chunk, mode, scratch,
+    reach, mode, scratch,
 ):  # fmt: skip
     """Add the pull of pairs (i0:i1, j0:j1) to the gradients Gq and Gr, both (d, n).
 
@@ -125,9 +124,7 @@ def compact_grad_block(
     while a < i1:
         b = group_end(own, a, i1)
         first = max(j0, a) if triangle else j0
-        n = group_tiles(
-            Zq, own, a, b, first, j0, j1, GRAD_WIDTH, triangle, reach, chunk, mode, scratch
-        )
+        n = group_tiles(Zq, own, a, b, first, j1, GRAD_WIDTH, triangle, reach, mode, scratch)
         for t in range(n):
             c, e, kind, square = scratch.table[t]
             _grad_tile(

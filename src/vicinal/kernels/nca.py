@@ -26,6 +26,7 @@ from vicinal.kernels._blocks import (
     group_end,
     group_tiles,
     pull_four,
+    student_energies,
 )
 from vicinal.kernels._jit import exp2, helper, kernel, log2, maximum, minimum
 
@@ -37,12 +38,6 @@ __all__ = ["nca_energy_block", "nca_grad_block", "nca_stats_block"]
 # with a row's factor of 2**-_ROOM or more is no denormal number, which would be slow.
 _SPREAD = (60, 600)
 _ROOM = (20, 200)
-
-
-@helper
-def _student_energies(row, n, power):
-    for j in range(n):
-        row[j] = power * log2(row.dtype.type(1) + row[j])
 
 
 @helper
@@ -96,7 +91,7 @@ def _stats_tile(
         row = work[i - a]
         distances(Zq, Zr, D, i, i0, j0, c, e, row)
         if power > 0:
-            _student_energies(row, n, power)
+            student_energies(row, n, power)
         if c <= self_pos[i] < e:
             row[self_pos[i] - c] = inf
         m = _minima(row, column_min, n, mq[i])
@@ -129,7 +124,7 @@ def _stats_tile(
 @kernel
 def nca_stats_block(
     Zq, Zr, D, vq, vr, own, self_pos, mq, sq, mr, sr, i0, i1, j0, j1, mirror,
-    power, reach, chunk, mode, scratch,
+    power, reach, mode, scratch,
 ):  # fmt: skip
     """Minima and shifted sums of queries i0:i1 over references j0:j1 (and back, if mirror).
 
@@ -143,19 +138,17 @@ def nca_stats_block(
     mq, sq, mr, sr : (2, n) running minima and sums, [0] other classes, [1] own class; in-out
     mirror : the references are the queries; when i0 == j0, their upper triangle
     power : 0 for the Gaussian, (d + 1) / 2 for Student's kernel
-    reach, chunk, mode : which tiles, see `group_tiles`
+    reach, mode : which tiles, see `group_tiles`
 
     Returns
     -------
-    pairs : how many were computed, those of a square twice
+    pairs : how many were computed, in either direction
     """
     a, pairs = i0, 0
     while a < i1:
         b = group_end(own, a, i1)
         first = max(j0, a) if mirror else j0
-        n = group_tiles(
-            Zq, own, a, b, first, j0, j1, WIDTH, mirror and i0 == j0, reach, chunk, mode, scratch
-        )
+        n = group_tiles(Zq, own, a, b, first, j1, WIDTH, mirror and i0 == j0, reach, mode, scratch)
         for t in range(n):
             c, e, kind, square = scratch.table[t]
             # a tile on the diagonal holds both directions of its pairs: no mirroring there
@@ -163,7 +156,7 @@ def nca_stats_block(
                 Zq, Zr, D, i0, j0, vq, vr, self_pos, mq[kind], sq[kind], mr[kind], sr[kind],
                 a, b, c, e, mirror and square == 0, power, scratch.work,
             )  # fmt: skip
-            pairs += (b - a) * (e - c)
+            pairs += (b - a) * (e - c) * (2 if mirror and square == 0 else 1)
         a = b
     return pairs
 
@@ -257,7 +250,7 @@ def _grad_tile(
 @kernel
 def nca_grad_block(
     Zq, Zr, D, vq, vr, own, self_pos, mq, wq, mr, wr, Gq, Gr, i0, i1, j0, j1, mirror,
-    power, reach, chunk, mode, scratch,
+    power, reach, mode, scratch,
 ):  # fmt: skip
     """Add the pull of pairs (i0:i1, j0:j1) to the gradients Gq and Gr, both (d, n).
 
@@ -273,9 +266,7 @@ def nca_grad_block(
     while a < i1:
         b = group_end(own, a, i1)
         first = max(j0, a) if triangle else j0
-        n = group_tiles(
-            Zq, own, a, b, first, j0, j1, GRAD_WIDTH, triangle, reach, chunk, mode, scratch
-        )
+        n = group_tiles(Zq, own, a, b, first, j1, GRAD_WIDTH, triangle, reach, mode, scratch)
         for t in range(n):
             c, e, kind, square = scratch.table[t]
             _grad_tile(
@@ -303,7 +294,7 @@ def nca_energy_block(Zq, Zr, vr, self_pos, shift, energy, i0, i1, power, scratch
             e = min(c + WIDTH, Zr.shape[1])
             distances(Zq, Zr, scratch.work[:0], i, 0, 0, c, e, row)
             if power > 0:
-                _student_energies(row, e - c, power)
+                student_energies(row, e - c, power)
             if c <= self_pos[i] < e:
                 row[self_pos[i] - c] = shift[i]  # adds nothing
             energy[i] += _energy(row, vr[c:e], e - c, shift[i])

@@ -1,13 +1,14 @@
 """NCA over candidate lists: each query visits the rows of its own list and no others.
 
 Layout.  One packed row for each point, ``(n, width)``: its d coordinates (scaled as for the
-tiles), its mass as a reference (0: not one) and the code of its class.  The rows of a list lie
-anywhere in memory, so all that a pair needs should come with one line of the cache.
+tiles), its mass as a reference (0: not one) and the code of its class; the width is a multiple of
+four.  The rows of a list lie anywhere in memory, so all that a pair needs should come with one
+line of the cache.
 
-A list is first gathered into scratch, members of the other classes (index 0) apart from those of
-the own class (index 1); then all arithmetic runs over contiguous arrays.  ``near`` is what the
-kernel's family takes a row's shift from: the smallest squared distance (Gaussian), 1 plus that
-(Student), 1 minus that (Compact).
+A list is first gathered into scratch: its distances, and its masses as members of the other
+classes (index 0) and of the own class (index 1), of which one is 0.  Then all arithmetic runs over
+contiguous arrays without a branch.  ``near`` is what the kernel's family takes a row's shift from:
+the smallest squared distance (Gaussian), 1 plus that (Student), 1 minus that (Compact).
 """
 
 from __future__ import annotations
@@ -16,60 +17,93 @@ import numpy as np
 
 from vicinal.kernels._jit import exp2, helper, kernel, maximum, minimum
 
-__all__ = ["COMPACT", "GAUSSIAN", "STUDENT", "nca_lists_grad", "nca_lists_sums", "scratch"]
+__all__ = ["energies", "nca_lists_grad", "nca_lists_sums", "nearest", "pack", "scratch"]
 
 # as in vicinal.densities
 GAUSSIAN, STUDENT, COMPACT = 0, 1, 2
 
 
 def scratch(length, dtype):
-    """Room for one thread: distances, masses and weights of either kind, and their rows."""
-    return np.empty((6, length), dtype), np.empty((2, length), np.int32)
+    """Room for one thread: distances, masses of either kind, powers and weights of one list."""
+    return np.empty((6, length), dtype)
+
+
+def pack(Z, codes, mass, centre, scale):
+    """Points as the kernels here want them."""
+    n, d = Z.shape
+    # a multiple of four numbers: few rows then lie across two lines of the cache
+    points = np.zeros((n, -(-(d + 2) // 4) * 4), Z.dtype)
+    np.subtract(Z, centre, out=points[:, :d])
+    points[:, :d] *= Z.dtype.type(scale)
+    points[:, d] = mass
+    points[:, d + 1] = codes
+    return points
+
+
+def energies(near, d, family):
+    """-log2 kappa at the nearest point."""
+    if family == GAUSSIAN:
+        return near
+    with np.errstate(divide="ignore"):
+        log_near = np.log2(near, dtype=np.float64)
+    return 0.5 * (d + 1) * log_near if family == STUDENT else -2.0 * log_near
+
+
+def nearest(energy, d, family):
+    """What :func:`energies` was given, in the dtype of ``energy``."""
+    if family == GAUSSIAN:
+        return energy
+    exponent = 2.0 / (d + 1) if family == STUDENT else -0.5
+    return np.exp2(exponent * energy.astype(np.float64)).astype(energy.dtype)
 
 
 @helper
-def _gather(P, d, indices, first, last, i, work, found):
-    """Squared distances, masses and rows of one list; how many of either kind, -1 if beyond P.
+def _within(J, n_rows):
+    low, high = np.int32(0), np.int32(0)
+    for t in range(len(J)):
+        low, high = min(low, J[t]), max(high, J[t])
+    return low >= 0 and high < n_rows
 
-    Rows that are no references, and i itself, are passed over.
-    """
-    n_other = n_own = 0
+
+@helper
+def _gather(P, d, J, i, D, others, own):
+    """Squared distances from row i to the rows J, and their masses; that of i itself is 0."""
+    n = len(J)
+    zero, code = P.dtype.type(0), P[i, d + 1]
     whole = d - d % 4
-    own = P[i, d + 1]
-    for t in range(first, last):
-        j = indices[t]
-        if j < 0 or j >= P.shape[0]:
-            return -1, -1
-        mass = P[j, d]
-        if mass == 0 or j == i:
-            continue
-        d2 = P.dtype.type(0)
-        for k in range(0, whole, 4):
-            a, b = P[i, k] - P[j, k], P[i, k + 1] - P[j, k + 1]
-            c, e = P[i, k + 2] - P[j, k + 2], P[i, k + 3] - P[j, k + 3]
-            d2 += (a * a + b * b) + (c * c + e * e)
-        for k in range(whole, d):
-            a = P[i, k] - P[j, k]
-            d2 += a * a
-        if P[j, d + 1] == own:
-            work[1, n_own], work[3, n_own], found[1, n_own] = d2, mass, j
-            n_own += 1
-        else:
-            work[0, n_other], work[2, n_other], found[0, n_other] = d2, mass, j
-            n_other += 1
-    return n_other, n_own
+    for t in range(n):
+        j = np.uint32(J[t])  # an index that cannot be negative is not wrapped around
+        mass = P[j, d] if J[t] != i else zero
+        same = P[j, d + 1] == code
+        own[t] = mass if same else zero
+        others[t] = zero if same else mass
+        D[t] = zero
+    for k in range(np.uint32(0), np.uint32(whole), np.uint32(4)):
+        a, b, c, e = P[i, k], P[i, k + 1], P[i, k + 2], P[i, k + 3]
+        for t in range(n):
+            j = np.uint32(J[t])
+            r, s, u, v = a - P[j, k], b - P[j, k + 1], c - P[j, k + 2], e - P[j, k + 3]
+            D[t] += (r * r + s * s) + (u * u + v * v)
+    for k in range(np.uint32(whole), np.uint32(d)):
+        a = P[i, k]
+        for t in range(n):
+            r = a - P[np.uint32(J[t]), k]
+            D[t] += r * r
 
 
 @helper
-def _near(D, n, family):
-    """What the sum of these distances is taken relative to."""
-    low = D.dtype.type(np.inf)
+def _near(D, M, n, family):
+    """What the sum over the members with a mass is relative to; 0 if there are none."""
+    inf = D.dtype.type(np.inf)
+    low = inf
     for t in range(n):
-        low = minimum(low, D[t])
+        low = minimum(low, D[t] if M[t] > 0 else inf)
+    one, zero = D.dtype.type(1), D.dtype.type(0)
+    if low == inf:
+        return zero
     if family == GAUSSIAN:
         return low
-    one = D.dtype.type(1)
-    return one + low if family == STUDENT else maximum(one - low, D.dtype.type(0))
+    return one + low if family == STUDENT else maximum(one - low, zero)
 
 
 @helper
@@ -90,47 +124,51 @@ def _raise(R, W, n, d):
 
 
 @helper
-def _terms(D, M, W, n, d, family, near):
-    """W = mass * kappa / kappa at the nearest; D becomes the ratio that kappa is a power of."""
+def _terms(D, M, R, W, n, d, family, near):
+    """W = mass * kappa / kappa at the nearest.
+
+    A row without mass may be nearer than the nearest with one: it counts as being there, for a
+    power of it might be infinite.
+    """
+    one, zero = D.dtype.type(1), D.dtype.type(0)
     if family == GAUSSIAN:
         for t in range(n):
-            W[t] = M[t] * exp2(near - D[t])
-        return
-    one, zero = D.dtype.type(1), D.dtype.type(0)
-    if family == STUDENT:
+            W[t] = M[t] * exp2(minimum(near - D[t], zero))
+    elif family == STUDENT:
         for t in range(n):
-            D[t] = near / (one + D[t])
+            R[t] = minimum(near / (one + D[t]), one)
             W[t] = M[t]
-        _raise(D, W, n, d)
-        return
-    inverse = one / near if near > 0 else zero
-    for t in range(n):
-        q = maximum(one - D[t], zero) * inverse
-        W[t] = M[t] * q * q
+        _raise(R, W, n, d)
+    else:
+        inverse = one / near if near > 0 else zero
+        for t in range(n):
+            q = minimum(maximum(one - D[t], zero) * inverse, one)
+            W[t] = M[t] * q * q
 
 
 @helper
-def _slopes(D, M, W, n, d, family, near, factor):
-    """W = -factor * mass * kappa' / kappa at the nearest, kappa' the derivative by d²."""
+def _add_slopes(D, M, R, V, W, n, d, family, near, factor):
+    """W -= factor * mass * kappa' / kappa at the nearest, with kappa' the derivative by d²."""
+    one, zero = D.dtype.type(1), D.dtype.type(0)
     if family == GAUSSIAN:  # e^-d² is its own derivative
         for t in range(n):
-            W[t] = factor * M[t] * exp2(near - D[t])
-        return
-    one, zero = D.dtype.type(1), D.dtype.type(0)
-    if family == STUDENT:  # (d + 1) / 2 kappa / (1 + d²)
+            W[t] += factor * M[t] * exp2(minimum(near - D[t], zero))
+    elif family == STUDENT:  # (d + 1) / 2 kappa / (1 + d²)
         scale = factor * D.dtype.type(0.5 * (d + 1)) / near
         for t in range(n):
-            D[t] = near / (one + D[t])
-            W[t] = scale * M[t] * D[t]
-        _raise(D, W, n, d)
-        return
-    scale = D.dtype.type(2) * factor / (near * near)  # 2 (1 - d²): [Oneata2011] eq. (4.17)
-    for t in range(n):
-        W[t] = scale * M[t] * maximum(one - D[t], zero)
+            R[t] = minimum(near / (one + D[t]), one)
+            V[t] = scale * M[t] * R[t]
+        _raise(R, V, n, d)
+        for t in range(n):
+            W[t] += V[t]
+    else:  # 2 (1 - d²), as in [Oneata2011] eq. (4.18)
+        scale = D.dtype.type(2) * factor / (near * near)
+        for t in range(n):
+            W[t] += scale * M[t] * maximum(one - D[t], zero)
 
 
 @kernel
-def nca_lists_sums(P, d, indices, first, last, rows, near, sums, q0, q1, family, work, found):
+def nca_lists_sums(P, d, indices, first, last, rows, near, sums, q0, q1, family, work):
     """Nearest point and sum of kappa relative to it, of queries q0:q1; False if out of bounds.
 
     Parameters
@@ -139,20 +177,19 @@ def nca_lists_sums(P, d, indices, first, last, rows, near, sums, q0, q1, family,
     indices : the lists, one after the other; that of query q is ``first[q]:last[q]``
     rows : (n_queries,) row of each query in P
     near, sums : (2, n_queries) results, [0] other classes, [1] own class
-    work, found : of :func:`scratch`, for the longest list
+    work : of :func:`scratch`, for the longest list
     """
+    D, R, W = work[0], work[3], work[4]
     for q in range(q0, q1):
-        n_other, n_own = _gather(P, d, indices, first[q], last[q], rows[q], work, found)
-        if n_own < 0:
+        J = indices[first[q] : last[q]]
+        n = len(J)
+        if not _within(J, P.shape[0]):
             return False
+        _gather(P, d, J, rows[q], D, work[1], work[2])
         for kind in range(2):
-            n = n_own if kind else n_other
-            D, W = work[kind], work[4 + kind]
-            near[kind, q] = sums[kind, q] = 0
-            if n == 0:
-                continue
-            near[kind, q] = _near(D, n, family)
-            _terms(D, work[2 + kind], W, n, d, family, near[kind, q])
+            M = work[1 + kind]
+            near[kind, q] = _near(D, M, n, family)
+            _terms(D, M, R, W, n, d, family, near[kind, q])
             total = P.dtype.type(0)
             for t in range(n):
                 total += W[t]
@@ -160,26 +197,42 @@ def nca_lists_sums(P, d, indices, first, last, rows, near, sums, q0, q1, family,
     return True
 
 
+@helper
+def _pull(P, W, J, i, Gq, Gr):
+    """Gq += w (z_i - z_j) and Gr_j -= w (z_i - z_j) over one list, four dimensions to a sweep."""
+    for k in range(np.uint32(0), np.uint32(Gq.shape[0]), np.uint32(4)):
+        z0, z1, z2, z3 = P[i, k], P[i, k + 1], P[i, k + 2], P[i, k + 3]
+        g0 = g1 = g2 = g3 = P.dtype.type(0)
+        for t in range(len(J)):
+            w, j = W[t], np.uint32(J[t])
+            p0, p1 = w * (z0 - P[j, k]), w * (z1 - P[j, k + 1])
+            p2, p3 = w * (z2 - P[j, k + 2]), w * (z3 - P[j, k + 3])
+            r0, r1, r2, r3 = Gr[j, k], Gr[j, k + 1], Gr[j, k + 2], Gr[j, k + 3]
+            Gr[j, k], Gr[j, k + 1], Gr[j, k + 2], Gr[j, k + 3] = r0 - p0, r1 - p1, r2 - p2, r3 - p3
+            g0, g1, g2, g3 = g0 + p0, g1 + p1, g2 + p2, g3 + p3
+        Gq[k] += g0
+        Gq[k + 1] += g1
+        Gq[k + 2] += g2
+        Gq[k + 3] += g3
+
+
 @kernel
-def nca_lists_grad(
-    P, d, indices, first, last, rows, near, factor, Gq, Gr, q0, q1, family, work, found
-):
-    """Pull of the pairs of queries q0:q1: Gq is set, (n_queries, d), and Gr added to, (n, d)."""
+def nca_lists_grad(P, d, indices, first, last, rows, near, factor, Gq, Gr, q0, q1, family, work):
+    """Add the pull of the pairs of queries q0:q1 to Gq, (n_queries, d'), and to Gr, (n, d').
+
+    d' is d made a multiple of four; what lies beyond d is of no meaning.
+    """
+    D, R, W = work[0], work[3], work[4]
     for q in range(q0, q1):
-        i = rows[q]
-        n_other, n_own = _gather(P, d, indices, first[q], last[q], i, work, found)
-        for k in range(d):
-            Gq[q, k] = 0
+        if factor[0, q] == 0 and factor[1, q] == 0:
+            continue
+        J = indices[first[q] : last[q]]
+        n = len(J)
+        _gather(P, d, J, rows[q], D, work[1], work[2])
+        for t in range(n):
+            W[t] = 0
         for kind in range(2):
-            n = n_own if kind else n_other
-            if n == 0 or factor[kind, q] == 0:
-                continue
-            W, J = work[4 + kind], found[kind]
-            _slopes(work[kind], work[2 + kind], W, n, d, family, near[kind, q], factor[kind, q])
-            for t in range(n):
-                w, j = W[t], J[t]
-                for k in range(d):
-                    pull = w * (P[i, k] - P[j, k])
-                    Gq[q, k] += pull
-                    Gr[j, k] -= pull
-    return
+            _add_slopes(
+                D, work[1 + kind], R, work[5], W, n, d, family, near[kind, q], factor[kind, q]
+            )
+        _pull(P, W, J, rows[q], Gq[q], Gr)

@@ -9,8 +9,9 @@ import numpy as np
 
 from vicinal._threads import n_threads, run
 from vicinal._types import Array, Pairs
-from vicinal.densities import Compact, Gaussian, Kernel, Student
+from vicinal.densities import Kernel
 from vicinal.kernels import nca_lists as kernels
+from vicinal.kernels.neighbours import visiting_order
 
 __all__ = ["Lists"]
 
@@ -36,13 +37,20 @@ class Lists:
     codes, mass : arrays of shape (n,)
         Class of each row, and its mass as a reference; 0 where it is none.
     query_rows : int array
-        Rows of Z that are scored; all results are in this order.
+        Rows of Z that are scored.
     pairs : Pairs
         Lists over all rows of Z.
     kernel : Kernel
     centre : array of shape (d,)
     scale : float
         Coordinates are taken from ``centre`` and multiplied by this, see ``coordinate_scale``.
+
+    Attributes
+    ----------
+    rows : int array
+        The queries in the order of all results.
+    share : float
+        Of all pairs of queries and references, those in the lists.
     """
 
     def __init__(
@@ -57,21 +65,17 @@ class Lists:
         scale: float,
     ) -> None:
         n, self.d = Z.shape
-        _check_pairs(pairs, n, query_rows)
+        _check_pairs(pairs, n)
         self.kernel = kernel
-        self.indices = pairs.indices
-        self.rows = query_rows
-        self.first, self.last = pairs.indptr[query_rows], pairs.indptr[query_rows + 1]
-        # a multiple of four numbers: few rows then lie across two lines of the cache
-        self.points = np.zeros((n, -(-(self.d + 2) // 4) * 4), Z.dtype)
-        np.subtract(Z, centre, out=self.points[:, : self.d])
-        self.points[:, : self.d] *= Z.dtype.type(scale)
-        self.points[:, self.d] = mass
-        self.points[:, self.d + 1] = codes
+        self.indices = np.ascontiguousarray(pairs.indices)
+        self.rows = query_rows[visiting_order(Z[query_rows])]
+        self.first, self.last = pairs.indptr[self.rows], pairs.indptr[self.rows + 1]
+        self.points = kernels.pack(Z, codes, mass, centre, scale)
         lane_bytes = max(1, n * self.d * Z.dtype.itemsize)
         lanes = min(_LANES, max(2, _LANE_BYTES // lane_bytes), -(-len(query_rows) // _BLOCK))
         self.lanes = [len(query_rows) * lane // lanes for lane in range(lanes + 1)]
         self.threads = min(n_threads(), lanes)
+        self.share = float((self.last - self.first).sum() / (len(self.rows) * np.sum(mass > 0)))
         longest = int((self.last - self.first).max(initial=0))
         self.scratch = [kernels.scratch(longest, Z.dtype) for _ in range(self.threads)]
 
@@ -88,7 +92,7 @@ class Lists:
         def task(lane: int, thread: int) -> None:
             inside[lane] = kernels.nca_lists_sums(
                 self.points, self.d, self.indices, self.first, self.last, self.rows, near, sums,
-                self.lanes[lane], self.lanes[lane + 1], self.kernel.family, *self.scratch[thread],
+                self.lanes[lane], self.lanes[lane + 1], self.kernel.family, self.scratch[thread],
             )  # fmt: skip
 
         run(task, range(len(inside)), self.threads)
@@ -99,24 +103,9 @@ class Lists:
             )
         with np.errstate(divide="ignore"):
             log_sums = np.log2(sums, dtype=np.float64)
-        return log_sums, np.where(sums > 0, self._energy(near), np.inf)
-
-    def _energy(self, near: Array) -> Array:
-        """-log2 kappa at the nearest point."""
-        if isinstance(self.kernel, Gaussian):
-            return near
-        with np.errstate(divide="ignore"):
-            log_near = np.log2(near, dtype=np.float64)
-        return 0.5 * (self.d + 1) * log_near if isinstance(self.kernel, Student) else -2 * log_near
-
-    def _near(self, energy: Array) -> Array:
-        """What ``_energy`` was given."""
-        energy = energy.astype(np.float64)
-        if isinstance(self.kernel, Student):
-            energy = np.exp2(energy / (0.5 * (self.d + 1)))
-        elif isinstance(self.kernel, Compact):
-            energy = np.exp2(-0.5 * energy)
-        return energy.astype(self.points.dtype)
+        return log_sums, np.where(
+            sums > 0, kernels.energies(near, self.d, self.kernel.family), np.inf
+        )
 
     def gradient(self, shift: Array, factor: Array, d: int) -> tuple[Array, Array]:
         """Sum of ``-factor_i mass_j 2**shift_i kappa'(d²_ij) (z_i - z_j)``, both sides.
@@ -124,25 +113,27 @@ class Lists:
         kappa' is the derivative by d².  (d, n_queries) for the queries and (d, n) for the
         references, in which those that no list names have 0.
         """
-        dtype, near = self.points.dtype, self._near(shift)
+        dtype = self.points.dtype
+        near = kernels.nearest(shift, self.d, self.kernel.family)
         factor = factor.astype(dtype)
-        Gq = np.empty((len(self.rows), d), dtype)
-        Gr = np.zeros((len(self.lanes) - 1, len(self.points), d), dtype)
+        width = -(-d // 4) * 4
+        Gq = np.zeros((len(self.rows), width), dtype)
+        Gr = np.zeros((len(self.lanes) - 1, len(self.points), width), dtype)
 
         def task(lane: int, thread: int) -> None:
             kernels.nca_lists_grad(
                 self.points, d, self.indices, self.first, self.last, self.rows,
                 near, factor, Gq, Gr[lane], self.lanes[lane], self.lanes[lane + 1],
-                self.kernel.family, *self.scratch[thread],
+                self.kernel.family, self.scratch[thread],
             )  # fmt: skip
 
         run(task, range(len(Gr)), self.threads)
         for lane in Gr[1:]:
             Gr[0] += lane
-        return Gq.T, Gr[0].T
+        return Gq[:, :d].T, Gr[0, :, :d].T
 
 
-def _check_pairs(pairs: Pairs, n: int, rows: Array) -> None:
+def _check_pairs(pairs: Pairs, n: int) -> None:
     """Refuse lists that are not n lists of int32 rows; the rows themselves are checked on use."""
     indptr, indices = np.asarray(pairs.indptr), np.asarray(pairs.indices)
     if indptr.shape != (n + 1,) or indptr.dtype.kind != "i":

@@ -7,6 +7,7 @@ neighbours needs: ``log2_sums()`` of the kernel over either kind of class, and `
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -23,15 +24,23 @@ from vicinal._threads import (
 from vicinal._types import Array
 from vicinal.densities import Compact, Gaussian, Kernel, Student
 from vicinal.kernels import compact, nca
-from vicinal.kernels._blocks import ALL, Reach, workspace
+from vicinal.kernels._blocks import ALL, workspace
+from vicinal.objectives._near import Plan, nothing_left_out, order_within_classes, rounds
 
-__all__ = ["Side", "Tiles", "coordinate_scale", "side"]
+__all__ = ["Side", "Tiles", "coordinate_scale", "side", "worth_ordering"]
 
 # embedded points times this give squared distances in powers of two: exp(-d²) = 2**-(scaled d²)
 _LOG2_SCALE = math.sqrt(math.log2(math.e))
 
 #: dimensions from which matrix products find distances and gradients faster than the kernels do
 BLAS_FROM = 48
+
+#: rows from which the order of a k-d tree costs less than the first tiles that it saves
+ORDER_FROM = 4000
+#: dimensions up to which boxes are of use
+ORDER_UP_TO = 32
+#: whether to leave out what changes no bit; a test computes it, last, and finds the same bits
+LEAVE_OUT = True
 
 
 class Side(NamedTuple):
@@ -41,6 +50,7 @@ class Side(NamedTuple):
     mass: Array
     codes: Array
     d: int
+    ordered: bool = False
 
     @property
     def n(self) -> int:
@@ -52,14 +62,27 @@ def coordinate_scale(kernel: Kernel) -> float:
     return _LOG2_SCALE if isinstance(kernel, Gaussian) else 1.0
 
 
-def side(Z: Array, codes: Array, mass: Array, centre: Array, scale: float) -> tuple[Side, Array]:
-    """Sort the rows of Z by class; return them in kernel layout, and their order."""
+def worth_ordering(n_queries: int, n_references: int, d: int) -> bool:
+    """Whether `side` should put near points together, so that tiles of far ones can be left out."""
+    return min(n_queries, n_references) >= ORDER_FROM and d <= ORDER_UP_TO
+
+
+def side(
+    Z: Array, codes: Array, mass: Array, centre: Array, scale: float, ordered: bool = False
+) -> tuple[Side, Array]:
+    """Sort the rows of Z by class; return them in kernel layout, and their order.
+
+    Within a class they keep their order, or follow a k-d tree if ``ordered``.
+    """
     order = np.argsort(codes, kind="stable")
     d = Z.shape[1]
     points = np.zeros((d + d % 2, len(Z)), Z.dtype)
     np.subtract(Z.T[:, order], centre[:, None], out=points[:d])
     points[:d] *= Z.dtype.type(scale)
-    return Side(points, mass[order].astype(Z.dtype), codes[order], d), order
+    if ordered:
+        inner = order_within_classes(points[:d], codes[order], block_edges(len(Z)))
+        points, order = points[:, inner], order[inner]
+    return Side(points, mass[order].astype(Z.dtype), codes[order], d, ordered), order
 
 
 class _Products:
@@ -118,6 +141,9 @@ def _own_ranges(queries: Side, references: Side) -> Array:
 class Tiles:
     """Sums over all pairs, and their gradient.
 
+    Between sides that are ordered, tiles too far apart to change any sum in its last bit are left
+    out; ``share`` is the share of the pairs that the last sums have computed.
+
     Parameters
     ----------
     queries, references : Side
@@ -126,6 +152,8 @@ class Tiles:
         Position of each query among the references, or -1.
     kernel : Kernel
     """
+
+    share = 1.0
 
     def __init__(self, queries: Side, references: Side, self_pos: Array, kernel: Kernel) -> None:
         self.queries, self.references, self.self_pos = queries, references, self_pos
@@ -139,8 +167,55 @@ class Tiles:
         widest = max(np.diff(self.columns))
         self.scratch = [workspace(queries.Z.shape[0], dtype, widest) for _ in range(self.threads)]
         self.products = _Products(queries, references, self.rows, self.columns, self.threads)
-        nothing = np.zeros((2, 0), dtype)
-        self.reach = Reach(nothing.reshape(2, 0, 0), nothing, nothing)
+        self.plan: Plan | None = None
+        self.reach = nothing_left_out(dtype)
+
+    def _slices(self, p: int, q: int) -> tuple[slice, slice]:
+        return (
+            slice(self.rows[p], self.rows[p + 1]),
+            slice(self.columns[q], self.columns[q + 1]),
+        )
+
+    def _make_plan(self, own: Array) -> Plan | None:
+        """What may be left out, or None if all counts anyway."""
+        Q, R = self.queries, self.references
+        if not (Q.ordered and R.ordered) or self.products.active:
+            return None
+        plan = Plan(Q.Z, R.Z, R.codes, self.rows, self.columns, own, float(self.power))
+        if self.compact:
+            plan.look_as_far_as(np.ones((2, Q.n)))
+        elif not plan.useful:
+            return None
+        else:
+            plan.look(R.mass, self.self_pos, self.scratch)
+        return plan
+
+    def _sweep(
+        self, task: Callable[[Any, int], None], columns_too: bool, near: bool = True
+    ) -> None:
+        """Run ``task([(p, q, mode), ...], thread)`` over the near or the other pairs of blocks.
+
+        ``columns_too`` says that tasks write to the columns too, so that rounds are needed.
+        """
+        blocks, columns = len(self.rows) - 1, len(self.columns) - 1
+        plans: Iterable[list]
+        if self.plan is None:
+            if not columns_too:
+                plans = [[[(p, q, ALL) for q in range(columns)] for p in range(blocks)]]
+            else:
+                every = round_robin(blocks) if self.mirror else rectangle(blocks, columns)
+                plans = ([[(p, q, ALL)] for p, q in pairs] for pairs in every)
+        else:
+            p, q, mode = self.plan.pairs(near)
+            if not columns_too:
+                triples = np.stack([p, q, mode], axis=1)
+                ends = np.cumsum(np.bincount(p, minlength=blocks))[:-1]
+                plans = [[part.tolist() for part in np.split(triples, ends) if len(part)]]
+            else:
+                every_round = rounds(p, q, mode, blocks, columns, self.mirror)
+                plans = ([[triple] for triple in triples] for triples in every_round)
+        for tasks in plans:
+            run(task, tasks, self.threads)
 
     def log2_sums(self, own: Array | None = None) -> tuple[Array, Array]:
         """log2 of ``sum_j mass_j 2**(m_i - e_ij)``, other classes [0] and own class [1].
@@ -156,35 +231,35 @@ class Tiles:
         own = _own_ranges(queries, references) if own is None else own
         minima, sums = np.full((2, n), np.inf, dtype), np.zeros((2, n), dtype)
         unused = np.empty((2, references.n), dtype) if not mirror else minima
+        computed = [0] * self.threads
 
-        def task(pair: tuple[int, range], thread: int) -> None:
-            i = slice(self.rows[pair[0]], self.rows[pair[0] + 1])
-            for column in pair[1]:
-                j = slice(self.columns[column], self.columns[column + 1])
+        def task(triples: list[tuple[int, int, int]], thread: int) -> None:
+            for p, q, mode in triples:
+                i, j = self._slices(p, q)
                 points = (
                     queries.Z, references.Z, self.products.distances(thread, i, j),
                     queries.mass, references.mass, own, self.self_pos,
                 )  # fmt: skip
                 block = (i.start, i.stop, j.start, j.stop, mirror)
-                tiles = (self.reach, 0, ALL, self.scratch[thread])
+                tiles = (self.reach, mode, self.scratch[thread])
                 if self.compact:
-                    compact.compact_stats_block(
+                    computed[thread] += compact.compact_stats_block(
                         *points, sums, sums if mirror else unused, *block, *tiles
                     )
                 else:
-                    nca.nca_stats_block(
+                    computed[thread] += nca.nca_stats_block(
                         *points, minima, sums, minima if mirror else unused,
                         sums if mirror else unused, *block, self.power, *tiles,
                     )  # fmt: skip
 
-        blocks = len(self.rows) - 1
+        self.plan = self._make_plan(own)
+        if self.plan is not None:
+            self.reach = self.plan.reach
         with self.products.blas():
-            if mirror:
-                for pairs in round_robin(blocks):
-                    run(task, [(p, range(q, q + 1)) for p, q in pairs], self.threads)
-            else:  # the references are only read: no rounds are needed
-                everything = range(len(self.columns) - 1)
-                run(task, [(block, everything) for block in range(blocks)], self.threads)
+            self._sweep(task, mirror)
+            self.share = sum(computed) / (n * references.n)
+            if self.plan is not None and not LEAVE_OUT:
+                self._sweep(task, mirror, near=False)
         if self.compact:
             minima[sums > 0] = 0.0
         with np.errstate(divide="ignore"):
@@ -194,7 +269,8 @@ class Tiles:
         """Sum of ``-factor_i mass_j 2**shift_i kappa'(d²_ij) (z_i - z_j)``, both sides.
 
         kappa' is the derivative by d².  Both sides in kernel layout (d, n); one array for both
-        when ``queries is references``.  The compact kernel has no shift: it must be 0.
+        when ``queries is references``.  The compact kernel has no shift: it must be 0.  What the
+        sums have left out is left out.
         """
         queries, references, mirror = self.queries, self.references, self.mirror
         dtype = queries.Z.dtype
@@ -205,15 +281,15 @@ class Tiles:
         shift_ref = shift if mirror else np.zeros((2, references.n), dtype)
         w_ref = factor if mirror else np.zeros((2, references.n), dtype)
 
-        def task(pair: tuple[int, int], thread: int) -> None:
-            i = slice(self.rows[pair[0]], self.rows[pair[0] + 1])
-            j = slice(self.columns[pair[1]], self.columns[pair[1] + 1])
+        def task(triples: list[tuple[int, int, int]], thread: int) -> None:
+            ((p, q, mode),) = triples
+            i, j = self._slices(p, q)
             D = self.products.distances(thread, i, j)
             points = (
                 queries.Z, references.Z, D, queries.mass, references.mass, own, self.self_pos
             )  # fmt: skip
             block = (Gq, Gr, i.start, i.stop, j.start, j.stop, mirror)
-            tiles = (self.reach, 0, ALL, self.scratch[thread])
+            tiles = (self.reach, mode, self.scratch[thread])
             if self.compact:
                 compact.compact_grad_block(*points, factor, w_ref, *block, *tiles)
             else:
@@ -223,11 +299,10 @@ class Tiles:
             # a block on the diagonal holds both directions of its pairs
             self.products.pull(D, Gq, Gr, i, j, columns=not (mirror and i == j))
 
-        blocks = len(self.rows) - 1
-        rounds = round_robin(blocks) if mirror else rectangle(blocks, len(self.columns) - 1)
         with self.products.blas():
-            for pairs in rounds:
-                run(task, pairs, self.threads)
+            self._sweep(task, True)
+            if self.plan is not None and not LEAVE_OUT:
+                self._sweep(task, True, near=False)
         return Gq, Gr
 
     def energy(self, shift: Array) -> Array:

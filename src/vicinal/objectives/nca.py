@@ -19,7 +19,7 @@ from vicinal.objectives._masses import (
     reference_mass,
     weights,
 )
-from vicinal.objectives._tiles import Side, Tiles, coordinate_scale, side
+from vicinal.objectives._tiles import Side, Tiles, coordinate_scale, side, worth_ordering
 from vicinal.targets import Labels
 
 __all__ = ["nca", "nca_effective_n_neighbors", "nca_posterior"]
@@ -41,6 +41,7 @@ def nca(
     background: Array | None = None,
     gradient: bool = True,
     warn: bool = True,
+    report: dict[str, Any] | None = None,
 ) -> tuple[float, Array]:
     r"""Mean loss of stochastic nearest neighbours and its gradient with respect to the points.
 
@@ -79,6 +80,9 @@ def nca(
         False leaves ``dZ`` at zero, and takes less than half the time.
     warn : bool, default=True
         Whether to warn of queries that "log" leaves out.
+    report : dict, default=None
+        Is given "share_of_pairs", the share of the pairs of a query and a reference that had to be
+        computed: those too far apart to change any sum in its last bit are left out.
 
     Returns
     -------
@@ -92,9 +96,11 @@ def nca(
 
     Notes
     -----
-    Memory is O(n d); the pairs are visited twice, in tiles or list by list.  The same bits come
-    out for any number of threads.  References lighter than 1e-60 of the heaviest count as absent.
-    Points beyond 1e9, or masses that span more than a factor of 1e6, are computed in float64.
+    Memory is O(n d); the pairs are visited twice, in tiles or list by list.  Of 4,000 rows or more
+    in up to 32 dimensions, tiles too far apart to change any sum in its last bit are left out.
+    The same bits come out for any number of threads.  References lighter than 1e-60 of the
+    heaviest count as absent.  Points beyond 1e9, or masses that span more than a factor of 1e6,
+    are computed in float64.
     """
     Z = _check_points(Z)
     labels = y if isinstance(y, Labels) else Labels(y)
@@ -123,6 +129,8 @@ def nca(
     data = _Data(Z, labels.codes, mass, query_rows, reference_rows)
     engine, query_rows, pulled_rows = _engine(data, pairs, kernel)
     log_sums, minima = engine.log2_sums()
+    if report is not None:
+        report["share_of_pairs"] = engine.share
     rest, base = log_sums.copy(), -minima.astype(np.float64)
     if pairs is not None and pairs.log2_rates is not None:  # the sums are those of samples
         rest -= pairs.log2_rates[:, query_rows]
@@ -132,6 +140,7 @@ def nca(
     if labels.priors is not None:
         rest[1] += leave_one_out(class_mass[codes_q], others)
     if beta is not None:
+        reference_rows = reference_rows[np.argsort(labels.codes[reference_rows], kind="stable")]
         normals = Normals(
             Z[reference_rows], labels.codes[reference_rows], weight[reference_rows], len(beta)
         )
@@ -193,13 +202,16 @@ def _engine(data: _Data, pairs: Pairs | None, kernel: Kernel) -> tuple[Tiles | L
     engine = Lists(
         data.Z, data.codes, mass, data.query_rows, pairs, kernel, centre, coordinate_scale(kernel)
     )
-    return engine, data.query_rows, np.arange(len(data.Z))
+    return engine, engine.rows, np.arange(len(data.Z))
 
 
 def _all_pairs(data: _Data, kernel: Kernel) -> tuple[Tiles, Array, Array]:
     Z, codes, mass, query_rows, reference_rows = data
     centre, scale = _centre(Z[reference_rows]), coordinate_scale(kernel)
-    R, order = side(Z[reference_rows], codes[reference_rows], mass[reference_rows], centre, scale)
+    ordered = worth_ordering(len(query_rows), len(reference_rows), Z.shape[1])
+    R, order = side(
+        Z[reference_rows], codes[reference_rows], mass[reference_rows], centre, scale, ordered
+    )
     reference_rows = reference_rows[order]
     position = np.full(len(Z), -1)
     position[reference_rows] = np.arange(len(reference_rows))
@@ -207,7 +219,7 @@ def _all_pairs(data: _Data, kernel: Kernel) -> tuple[Tiles, Array, Array]:
     if everything or np.array_equal(np.sort(query_rows), np.sort(reference_rows)):
         Q, query_rows = R, reference_rows
     else:
-        Q, order = side(Z[query_rows], codes[query_rows], mass[query_rows], centre, scale)
+        Q, order = side(Z[query_rows], codes[query_rows], mass[query_rows], centre, scale, ordered)
         query_rows = query_rows[order]
     return Tiles(Q, R, position[query_rows], kernel), query_rows, reference_rows
 
@@ -248,20 +260,21 @@ def nca_posterior(
     Z = Z.astype(Z_reference.dtype, copy=False)
     centre = _centre(Z_reference[rows])
     scale = coordinate_scale(kernel)
-    R, order = side(Z_reference[rows], labels.codes[rows], mass[rows], centre, scale)
+    ordered = worth_ordering(len(Z), len(rows), Z.shape[1])
+    R, order = side(Z_reference[rows], labels.codes[rows], mass[rows], centre, scale, ordered)
     rows = rows[order]
     ones = np.ones(len(Z))
-    Q, _ = side(Z, np.zeros(len(Z), dtype=int), ones, centre, scale)
+    Q, order = side(Z, np.zeros(len(Z), dtype=int), ones, centre, scale, ordered)
     nobody = np.full(len(Z), -1)
     log_sums = np.full((len(Z), len(labels.classes)), -np.inf)
     minima = np.full(log_sums.shape, np.inf)
     for c in np.unique(R.codes):
         first, last = np.searchsorted(R.codes, [c, c + 1])
         points = np.ascontiguousarray(R.Z[:, first:last])
-        members = Side(points, R.mass[first:last], R.codes[first:last], R.d)
+        members = Side(points, R.mass[first:last], R.codes[first:last], R.d, ordered)
         everything = np.stack([np.zeros(len(Z), dtype=int), np.full(len(Z), last - first)])
         sums = Tiles(Q, members, nobody, kernel).log2_sums(everything)
-        log_sums[:, c], minima[:, c] = sums[0][1], sums[1][1]
+        log_sums[order, c], minima[order, c] = sums[0][1], sums[1][1]
     if beta is not None:
         normals = Normals(Z_reference[rows], R.codes, weight[rows], len(beta))
         unit += kernel.log_integral(Z.shape[1]) * np.log2(np.e)

@@ -1,0 +1,106 @@
+"""Searches for the nearest of some points, behind one function: trees, brute force, faiss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from scipy.spatial import KDTree
+from sklearn.neighbors import NearestNeighbors
+from threadpoolctl import threadpool_limits
+
+from vicinal._threads import block_edges, n_threads, run
+from vicinal._types import Array
+
+__all__ = ["finder"]
+
+# Measured at 50,000 standard normal points: a tree beats brute force five times in 5 dimensions
+# and loses six times in 10; SciPy's tree takes less than half the time of scikit-learn's, and lets
+# go of the GIL.
+_TREE_TO = 8
+_FAISS_FROM, _FAISS_ABOVE_D = 50_000, 5
+_EXACT_TO = 10_000  # references up to which faiss compares all
+# Cells of the inverted file that are searched, of 2 sqrt(n): of the 100 nearest of 50,000 standard
+# normal points 100 % were found in 5 dimensions, 99 % in 10 and 85 % in 20.
+_PROBES = 64
+
+#: positions of the k nearest of each row, nearest first (-1: none), and their squared distances
+Find = Callable[[Array, int], tuple[Array, Array]]
+
+
+def finder(search: str, points: Array) -> Find:
+    """A search among the rows of ``points``: "auto", "tree", "brute" or "faiss"."""
+    n, d = points.shape
+    if search == "auto":
+        large = n > _FAISS_FROM and d > _FAISS_ABOVE_D
+        if large and find_spec("faiss") is not None:
+            search = "faiss"
+        else:
+            search = "tree" if d <= _TREE_TO else "brute"
+    return {"tree": _tree, "brute": _brute, "faiss": _faiss}[search](points)
+
+
+def _tree(points: Array) -> Find:
+    tree = KDTree(points)
+
+    def find(queries: Array, k: int) -> tuple[Array, Array]:
+        distances, near = tree.query(queries, np.arange(1, k + 1), workers=n_threads())
+        return near, np.square(distances, out=distances)
+
+    return find
+
+
+def _brute(points: Array) -> Find:
+    index = NearestNeighbors(algorithm="brute").fit(points)
+
+    def find(queries: Array, k: int) -> tuple[Array, Array]:
+        distances, near = index.kneighbors(queries, k)
+        return near, np.square(distances, out=distances)
+
+    return find
+
+
+def _faiss(points: Array) -> Find:
+    """An inverted file; the same bits for any number of threads, since each part has one."""
+    faiss = _import_faiss()
+    centre = points[: 1 + len(points) // 4].mean(axis=0)  # faiss loses digits far from the origin
+    n, d = points.shape
+    points = np.ascontiguousarray(points - centre, dtype=np.float32)
+    index = faiss.IndexFlatL2(d)
+    if n > _EXACT_TO:
+        cells = int(2 * np.sqrt(n))
+        index = faiss.IndexIVFFlat(index, d, cells)
+        index.cp.max_points_per_centroid = 64
+        index.nprobe = min(_PROBES, cells)
+    with threadpool_limits(1):
+        index.train(points)
+        index.add(points)
+
+    def find(queries: Array, k: int) -> tuple[Array, Array]:
+        queries = np.ascontiguousarray(queries - centre, dtype=np.float32)
+        near, d2 = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+        edges = block_edges(len(queries), 1024)
+        threads = min(n_threads(), len(edges) - 1)
+
+        def task(block: int, thread: int) -> None:
+            faiss.omp_set_num_threads(1)  # holds for this thread
+            part = slice(edges[block], edges[block + 1])
+            index.search(queries[part], k, D=d2[part], I=near[part])
+
+        with threadpool_limits(1):
+            run(task, range(len(edges) - 1), threads)
+        return near, d2
+
+    return find
+
+
+def _import_faiss() -> Any:
+    try:
+        import faiss
+    except ImportError as error:
+        raise ImportError(
+            "search='faiss' needs the package faiss-cpu: pip install vicinal[ann]"
+        ) from error
+    return faiss

@@ -1,0 +1,100 @@
+"""Building candidate lists: what a search has found, cleaned; random samples; a visiting order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vicinal.kernels._jit import kernel
+
+__all__ = ["append_row", "close_gaps", "fill_nearest", "fill_random", "visiting_order"]
+
+
+def visiting_order(Z):
+    """Rows along a Z-curve through a coarse grid: near queries share rows that are in the cache.
+
+    At 60,000 rows a quarter is gained in the gradient of lists, half in a search by trees.
+    """
+    dims = min(3, Z.shape[1])
+    bits = 15 // dims
+    code = np.zeros(len(Z), np.uint16)  # which NumPy sorts in linear time
+    cells = np.empty((dims, len(Z)), np.uint16)
+    spread = Z.std(axis=0, dtype=np.float64) if len(Z) else np.zeros(Z.shape[1])
+    for k, column in enumerate(np.argsort(-spread, kind="stable")[:dims]):
+        width = 6 * spread[column] / 2**bits or 1.0
+        at = (Z[:, column] - Z[:, column].mean(dtype=np.float64)) / width if len(Z) else 0.0
+        cells[k] = np.clip(at + 2 ** (bits - 1), 0, 2**bits - 1)
+    for bit in range(bits - 1, -1, -1):
+        for cell in cells:
+            code = (code << 1) | ((cell >> bit) & 1)
+    return np.argsort(code, kind="stable")
+
+
+@kernel
+def fill_nearest(rows, near, d2, references, codes, m, reach, lists, counts, has_own):
+    """Keep of what was found the first m that are within reach and not the row itself.
+
+    ``near`` are positions among the references, nearest first, -1 for nothing.
+    """
+    for q in range(len(rows)):
+        i = rows[q]
+        count, own = 0, False
+        for t in range(near.shape[1]):
+            if near[q, t] < 0 or d2[q, t] > reach or count == m:
+                break
+            j = references[near[q, t]]
+            if j != i:
+                lists[i, count] = j
+                count += 1
+                own = own or codes[j] == codes[i]
+        counts[i] = count
+        has_own[i] = own
+
+
+@kernel
+def append_row(rows, others, lists, counts):
+    """Append one row to each of some lists."""
+    for q in range(len(rows)):
+        lists[rows[q], counts[rows[q]]] = others[q]
+        counts[rows[q]] += 1
+
+
+@kernel
+def close_gaps(flat, width, counts):
+    """Move lists of a fixed width together, in place; return how long they are."""
+    end = 0
+    for i in range(len(counts)):
+        for t in range(counts[i]):
+            flat[end + t] = flat[i * width + t]
+        end += counts[i]
+    return end
+
+
+@kernel
+def fill_random(i0, i1, indptr, n_own, first, last, position, references, uniform, seen, indices):
+    """Samples without replacement of the own class and of the others, by Floyd's algorithm.
+
+    ``references`` are sorted by class, ``first:last`` is the range of each row's class among
+    them, ``position`` each row's own place among them or -1.  The first ``n_own`` of a list are of
+    its own class.  ``uniform`` has one number for each entry; ``seen`` is scratch.
+    """
+    for i in range(i0, i1):
+        size = last[i] - first[i]
+        inside = first[i] <= position[i] < last[i]
+        at = indptr[i]
+        for kind in range(2):
+            count = n_own[i] if kind == 0 else indptr[i + 1] - indptr[i] - n_own[i]
+            pool = size - inside if kind == 0 else len(references) - size
+            for t in range(pool - count, pool):
+                pick = min(int(uniform[at - indptr[i0]] * (t + 1)), t)
+                for turn in range(2):
+                    p = pick if turn == 0 else t
+                    if kind == 0:
+                        p += first[i]
+                        p += inside and p >= position[i]
+                    elif p >= first[i]:
+                        p += size
+                    if seen[p] != i:
+                        break
+                seen[p] = i
+                indices[at] = references[p]
+                at += 1
