@@ -15,13 +15,19 @@ def experiments() -> dict[str, Experiment]:
         defaults,
         goldberger_figure1,
         goldberger_figure2,
+        growth,
+        oneata_compact,
+        oneata_decay,
         oneata_details,
         oneata_dimensions,
         oneata_figures,
         oneata_linear,
+        oneata_projections,
         oneata_solvers,
         oneata_starts,
+        oneata_subsampling,
         oneata_tables,
+        oneata_times,
     )
 
     modules = (
@@ -31,11 +37,17 @@ def experiments() -> dict[str, Experiment]:
         oneata_solvers,
         oneata_starts,
         oneata_figures,
+        oneata_subsampling,
+        oneata_decay,
         oneata_dimensions,
+        oneata_times,
+        oneata_projections,
+        oneata_compact,
         goldberger_figure1,
         goldberger_figure2,
         defaults,
         comparison,
         annealing,
+        growth,
     )
     return {experiment.name: experiment for module in modules for experiment in module.EXPERIMENTS}

@@ -131,8 +131,13 @@ def report(done: list[Done], folder: Path) -> str:
             rows.append([each.job["data"], STARTS[each.job["start"]], t, *cells])
     head = ["set", "start", "step", "in range", "computed", "rows alone", "computed, whole", "f"]
     ends = [
-        [each.job["data"], STARTS[each.job["start"]], f"{100 * each.result['NCA']:.2f}"]
-        + [f"{100 * each.result['1-NN']:.2f}", f"{each.result['seconds']:.1f}"]
+        [
+            each.job["data"],
+            STARTS[each.job["start"]],
+            f"{100 * each.result['NCA']:.2f}",
+            f"{100 * each.result['1-NN']:.2f}",
+            f"{each.result['seconds']:.1f}",
+        ]
         for each in done
     ]
     return f"""{_finding(done)}
@@ -201,9 +206,7 @@ def _draw(done: list[Done], folder: Path) -> str:
             for key, line in (("in range", "-"), ("computed", "--")):
                 shares = [100 * found[key] for found in along.values()]
                 words = f"{STARTS[begin]}: {key}"
-                ax.plot(
-                    steps, shares, line, marker="o", ms=3, color=COLOURS[begin], label=words
-                )
+                ax.plot(steps, shares, line, marker="o", ms=3, color=COLOURS[begin], label=words)
         ax.set(xlabel="step", yscale="log", title=name)
         ax.set_xscale("symlog", linthresh=1)
         plain_frame(ax)
@@ -251,8 +254,8 @@ def starts_report(done: list[Done], folder: Path) -> str:
         for name in ("usps", "magic")
         if (name, "rca") in found and (name, "close") in found
     ]
-    return f"""The thesis finds the end better from RCA than from all points close together. Here, by
-the NCA rule on test rows: {"; ".join(parts)}.
+    return f"""The thesis finds the end better from RCA than from all points close together. Here,
+by the NCA rule on test rows: {"; ".join(parts)}.
 
 {shown}
 

@@ -53,8 +53,13 @@ def report(done: list[Done], folder: Path) -> str:
     found = {(each.job["data"], each.job["method"]): each.result for each in done}
     names = [name for name in FIGURES if any(name == data for data, _ in found)]
     rows = [
-        [name, words, f"{100 * result['NCA']:.2f}", f"{100 * result['1-NN']:.2f}"]
-        + [result["iterations"]]
+        [
+            name,
+            words,
+            f"{100 * result['NCA']:.2f}",
+            f"{100 * result['1-NN']:.2f}",
+            result["iterations"],
+        ]
         for name, (method, words) in product(names, METHODS.items())
         if (result := found.get((name, method))) is not None
     ]

@@ -1,0 +1,183 @@
+"""The report on time and memory as the rows grow in number."""
+
+from __future__ import annotations
+
+import os
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reproduce.experiment import Done
+from reproduce.report import picture, plain_frame, pyplot, table
+
+__all__ = ["FITS", "PATHS", "report"]
+
+#: one evaluation: words for each path
+PATHS = {
+    "exact": "exact, far tiles left out",
+    "nearest": "lists of the 100 nearest",
+    "compact": "compact kernel",
+    "tree": "trees, tolerance 0.01",
+}
+#: fits at the largest size
+FITS = ("defaults", "stochastic", "nearest", "compact", "exact", "tree")
+COLOURS = {"exact": "#0072B2", "nearest": "#E69F00", "compact": "#009E73", "tree": "#D55E00"}
+#: of an evaluation with lists, their renewal every ten iterations
+REFRESH = 10
+
+
+def report(done: list[Done], folder: Path) -> str:
+    """Exponents, curves, tables."""
+    evaluations = {
+        (each.job["path"], each.job["d"], each.job["n"]): each.result
+        for each in done
+        if each.job["part"] == "evaluation"
+    }
+    fits = {each.job["path"]: each.result for each in done if each.job["part"] == "fit"}
+    if not evaluations:
+        return "Not run yet."
+    loads = [each.result["load"] for each in done]
+    parts = [
+        _finding(evaluations, fits),
+        _draw(evaluations, folder),
+        _exponents(evaluations),
+        _times(evaluations),
+        _fits(fits),
+        _protocol(loads),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _seconds(path: str, result: dict[str, Any]) -> float:
+    """Of one evaluation, with its share of the search for the lists."""
+    return result["seconds"] + (result["search"] / REFRESH if path == "nearest" else 0.0)
+
+
+def exponent(found: dict[Any, Any], path: str, d: int) -> tuple[float, int, int] | None:
+    """Slope of log seconds by log n, least squares; and the sizes it goes over."""
+    points = sorted((n, _seconds(path, r)) for (p, k, n), r in found.items() if (p, k) == (path, d))
+    if len(points) < 3:
+        return None
+    n, seconds = np.log(np.array(points)).T
+    return float(np.polyfit(n, seconds, 1)[0]), points[0][0], points[-1][0]
+
+
+def _finding(found: dict[Any, Any], fits: dict[str, Any]) -> str:
+    slopes = []
+    for path, words in PATHS.items():
+        each = [(d, exponent(found, path, d)) for d in (2, 3)]
+        told = " and ".join(f"{e[0]:.2f} (d = {d})" for d, e in each if e is not None)
+        if told:
+            slopes.append(f"{words} {told}")
+    text = (
+        "Late in learning the time of one value and gradient grows with the number of rows n as "
+        f"n to the power: {'; '.join(slopes)}."
+    )
+    if "defaults" in fits:
+        fit = fits["defaults"]
+        under = "under" if fit["memory"] < 2e9 else "above"
+        text += (
+            f" `NCA(2)` on 1,000,000 × 50 takes {fit['seconds']:.0f} s and "
+            f"{fit['memory'] / 1e9:.2f} GB beyond the input, {under} the 2 GB that were asked for."
+        )
+    return text
+
+
+def _draw(found: dict[Any, Any], folder: Path) -> str:
+    plt = pyplot()
+    figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained", sharey=True)
+    for ax, d in zip(axes, (2, 3), strict=True):
+        for path, words in PATHS.items():
+            points = sorted(
+                (n, _seconds(path, r)) for (p, k, n), r in found.items() if (p, k) == (path, d)
+            )
+            if points:
+                ax.plot(*np.transpose(points), "o-", ms=4, color=COLOURS[path], label=words)
+        sizes = np.array(sorted({n for _, k, n in found if k == d}), dtype=float)
+        if len(sizes):
+            least = min(_seconds(p, r) for (p, k, n), r in found.items() if (k, n) == (d, sizes[0]))
+            ax.plot(sizes, 0.4 * least * sizes / sizes[0], ":", color="0.5", label="proportional")
+        ax.set(xscale="log", yscale="log", xlabel="rows", title=f"d = {d}")
+        plain_frame(ax)
+    axes[0].set_ylabel("seconds, one value and gradient")
+    words = "Seconds of one evaluation by number of rows, four paths"
+    shown = picture(figure, folder, "nca-growth", words)
+    plt.close(figure)
+    return shown
+
+
+def _exponents(found: dict[Any, Any]) -> str:
+    rows = []
+    for path, d in product(PATHS, (2, 3)):
+        fitted = exponent(found, path, d)
+        if fitted is not None:
+            rows.append([PATHS[path], d, f"{fitted[0]:.2f}", f"{fitted[1]:,} – {fitted[2]:,}"])
+    return table(["path", "d", "exponent", "rows"], rows)
+
+
+def _times(found: dict[Any, Any]) -> str:
+    sizes = sorted({n for _, _, n in found})
+    rows = []
+    for path, d in product(PATHS, (2, 3)):
+        results = [found.get((path, d, n)) for n in sizes]
+        if any(results):
+            rows.append([PATHS[path], d, "seconds", *(_cell(path, r) for r in results)])
+            if path == "nearest":
+                rows.append(["", "", "search", *(r and f"{r['search']:.3g}" for r in results)])
+            rows.append(["", "", "pairs, %", *(r and _share(r["share"]) for r in results)])
+            memory = [r and f"{r['memory'] / 1e6:.0f}" for r in results]
+            rows.append(["", "", "memory, MB", *memory])
+    return (
+        table(["path", "d", "", *(f"{n:,}" for n in sizes)], rows)
+        + f"\n\nSeconds: the best of some repeats (2 from 300,000 rows on); with lists, and a "
+        f"{'tenth' if REFRESH == 10 else 'share'} of the search, which is made anew every "
+        f"{REFRESH} iterations. Pairs: the share of all that is computed. Memory: the peak beyond "
+        "points and labels, lists included."
+    )
+
+
+def _cell(path: str, result: dict[str, Any] | None) -> str | None:
+    return None if result is None else f"{_seconds(path, result):.3g}"
+
+
+def _share(share: float) -> str:
+    return "" if share != share else f"{100 * share:.3g}"
+
+
+def _fits(fits: dict[str, Any]) -> str:
+    if not fits:
+        return ""
+    rows = [
+        [
+            name,
+            f"{fit['seconds']:.0f}",
+            f"{fit['memory'] / 1000000000.0:.2f}",
+            fit["iterations"],
+            fit["plan"].split("; about")[0].replace("|", "\\|"),
+        ]
+        for name in FITS
+        if (fit := fits.get(name)) is not None
+    ]
+    return (
+        "## Memory of a fit\n\n"
+        + table(["fit", "seconds", "GB beyond the input", "iterations", "plan"], rows)
+        + '\n\nAll at 1,000,000 × 50 in float32 (0.2 GB), d = 2. "defaults" is `NCA(2)` from its '
+        "own start to its end; the others make two iterations from the map that is timed above, "
+        "which shows their memory and not how long a fit takes."
+    )
+
+
+def _protocol(loads: list[float]) -> str:
+    return f"""## Protocol
+
+Rows: 36 classes, each a cloud about a point of a 6 × 6 grid on a square sheet (standard deviation
+0.07, the grid has steps of 0.2, so that neighbouring classes touch), which is bent by sines of
+random directions into 50 columns, with noise of 0.01. The map is the best linear view of the sheet
+by least squares (d = 2), and one more direction (d = 3), in float32; its scale is such that a row
+consults {8} others in the mean (the exponential of the entropy of its choice, on a sample): the
+state late in learning, for every number of rows. Gaussian kernel and log objective, for the compact
+kernel the accuracy objective. {os.cpu_count()} cores, all used; the load of the machine was
+{min(loads):.1f} to {max(loads):.1f} when the jobs began (1 is one busy core), part of it by the
+jobs before."""
