@@ -40,6 +40,7 @@ _HEADINGS = {
     "What the defaults rest on": ("defaults", "objectives", "alpha", "auto", "annealing"),
     "Goldberger, Roweis, Hinton, Salakhutdinov (2005)": ("goldberger",),
     "Oneață (2011)": ("oneata",),
+    "Time and memory": ("nca-",),
 }
 
 
