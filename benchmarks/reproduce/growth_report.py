@@ -50,14 +50,19 @@ def report(done: list[Done], folder: Path) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _seconds(path: str, result: dict[str, Any]) -> float:
-    """Of one evaluation, with its share of the search for the lists."""
-    return result["seconds"] + (result["search"] / REFRESH if path == "nearest" else 0.0)
+def _seconds(path: str, result: dict[str, Any], clock: str = "seconds") -> float:
+    """Of one evaluation, with its share of the search for the lists; by the wall or of all cores."""
+    search = result["search" if clock == "seconds" else "search cpu"]
+    return result[clock] + (search / REFRESH if path == "nearest" else 0.0)
 
 
-def exponent(found: dict[Any, Any], path: str, d: int) -> tuple[float, int, int] | None:
+def exponent(
+    found: dict[Any, Any], path: str, d: int, clock: str = "seconds"
+) -> tuple[float, int, int] | None:
     """Slope of log seconds by log n, least squares; and the sizes it goes over."""
-    points = sorted((n, _seconds(path, r)) for (p, k, n), r in found.items() if (p, k) == (path, d))
+    points = sorted(
+        (n, _seconds(path, r, clock)) for (p, k, n), r in found.items() if (p, k) == (path, d)
+    )
     if len(points) < 3:
         return None
     n, seconds = np.log(np.array(points)).T
@@ -113,8 +118,10 @@ def _exponents(found: dict[Any, Any]) -> str:
     for path, d in product(PATHS, (2, 3)):
         fitted = exponent(found, path, d)
         if fitted is not None:
-            rows.append([PATHS[path], d, f"{fitted[0]:.2f}", f"{fitted[1]:,} – {fitted[2]:,}"])
-    return table(["path", "d", "exponent", "rows"], rows)
+            cpu = exponent(found, path, d, "cpu")
+            slopes = [f"{each[0]:.2f}" for each in (fitted, cpu) if each is not None]
+            rows.append([PATHS[path], d, *slopes, f"{fitted[1]:,} – {fitted[2]:,}"])
+    return table(["path", "d", "exponent", "of CPU seconds", "rows"], rows)
 
 
 def _times(found: dict[Any, Any]) -> str:
@@ -124,6 +131,8 @@ def _times(found: dict[Any, Any]) -> str:
         results = [found.get((path, d, n)) for n in sizes]
         if any(results):
             rows.append([PATHS[path], d, "seconds", *(_cell(path, r) for r in results)])
+            cpu = [r and f"{_seconds(path, r, 'cpu'):.3g}" for r in results]
+            rows.append(["", "", "CPU seconds", *cpu])
             if path == "nearest":
                 rows.append(["", "", "search", *(r and f"{r['search']:.3g}" for r in results)])
             rows.append(["", "", "pairs, %", *(r and _share(r["share"]) for r in results)])
