@@ -14,8 +14,7 @@ from numba import config, njit
 from vicinal import reference
 from vicinal.kernels import _blocks, _jit, compact
 from vicinal.kernels import nca as kernels
-from vicinal.objectives import _tiles, nca
-from vicinal.objectives.nca import nca_effective_n_neighbors, nca_posterior
+from vicinal.objectives import _tiles, nca, nca_effective_n_neighbors, nca_posterior
 from vicinal.targets import Labels
 
 compiled = pytest.mark.skipif(config.DISABLE_JIT, reason="needs compiled kernels")

@@ -13,6 +13,11 @@ from vicinal.targets import Labels
 
 OBJECTIVES = ["log", "accuracy"]
 KERNELS = [Gaussian(), Student(), Compact()]
+# the logarithm needs a kernel that reaches everywhere
+JOBS = [(k, o) for k in KERNELS for o in OBJECTIVES if (k, o) != (Compact(), "log")]
+each_job = pytest.mark.parametrize(
+    ("kernel", "objective"), JOBS, ids=[f"{type(k).__name__}-{o}" for k, o in JOBS]
+)
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
 
 
@@ -62,8 +67,7 @@ def plain(Z, y, objective, pairs, kernel, v=None, queries=None, references=None)
 
 
 @pytest.mark.nojit
-@each_kernel
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@each_job
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_value_and_gradient(rng, kernel, objective, d):
     n = 24
@@ -98,8 +102,7 @@ def test_full_lists_equal_tiles(rng, objective, priors, dtype):
                 np.testing.assert_allclose(dZ, dZ_expected, rtol=0, atol=rtol * size)
 
 
-@each_kernel
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@each_job
 def test_float32_near_float64(rng, kernel, objective):
     Z, y = points(rng, 200, 6)
     pairs = some_rows(rng, 200, 60)
@@ -117,7 +120,7 @@ def test_thread_count_agnosticism(rng, monkeypatch, kernel):
     results = []
     for threads in [1, 2, 3]:
         monkeypatch.setattr(_lists, "n_threads", lambda threads=threads: threads)
-        results.append(nca(Z, y, kernel=kernel, pairs=pairs, warn=False))
+        results.append(nca(Z, y, "accuracy", kernel=kernel, pairs=pairs, warn=False))
     for value, dZ in results[1:]:
         assert value == results[0][0]
         np.testing.assert_array_equal(dZ, results[0][1])
@@ -148,15 +151,14 @@ def test_order_of_a_list_and_rows_that_are_no_references_do_not_matter(rng):
     np.testing.assert_allclose(got[1], expected[1], atol=1e-15)
 
 
-@each_kernel
-def test_far_rows(rng, kernel):
+@each_job
+def test_far_rows(rng, kernel, objective):
     """A far own class neither overflows nor becomes 0 / 0; out of reach, it is left out."""
     Z, y = points(rng, 40, 3, dtype=np.float32)
     Z[y == 0] += 1e3 * rng.standard_normal((np.sum(y == 0), 3)).astype(np.float32)
-    for objective in OBJECTIVES:
-        value, dZ = nca(Z, y, objective, kernel=kernel, pairs=all_rows(40), warn=False)
-        assert np.isfinite(value)
-        assert np.isfinite(dZ).all()
+    value, dZ = nca(Z, y, objective, kernel=kernel, pairs=all_rows(40), warn=False)
+    assert np.isfinite(value)
+    assert np.isfinite(dZ).all()
 
 
 def test_rows_without_their_own_class_in_the_list(rng):
@@ -215,5 +217,7 @@ def test_wrong_lists(rng):
     ]:
         with pytest.raises(ValueError, match=message):
             nca(Z, y, pairs=pairs)
-    with pytest.raises(TypeError, match=r"'pairs' parameter of nca must be Pairs .* Got 'near'"):
+    with pytest.raises(
+        TypeError, match=r"'pairs' parameter of nca must be Pairs, Bounded .* Got 'near'"
+    ):
         nca(Z, y, pairs="near")

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from vicinal import reference
-from vicinal.objectives import _tiles, nca
-from vicinal.objectives.nca import nca_effective_n_neighbors, nca_posterior
+from vicinal.objectives import _tiles, nca, nca_effective_n_neighbors, nca_posterior
 from vicinal.targets import Labels
 
 BOUNDS = {"accuracy": (-1.0, 0.0), "log": (0.0, np.inf)}

@@ -9,8 +9,7 @@ import pytest
 
 from vicinal import reference
 from vicinal.densities import Compact, Gaussian, Student
-from vicinal.objectives import _tiles, nca
-from vicinal.objectives.nca import nca_effective_n_neighbors, nca_posterior
+from vicinal.objectives import _tiles, nca, nca_effective_n_neighbors, nca_posterior
 from vicinal.reference import finite_difference
 from vicinal.targets import Labels
 

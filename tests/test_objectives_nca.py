@@ -11,8 +11,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from threadpoolctl import threadpool_limits
 
 from vicinal import reference
-from vicinal.objectives import nca
-from vicinal.objectives.nca import nca_effective_n_neighbors, nca_posterior
+from vicinal.objectives import nca, nca_effective_n_neighbors, nca_posterior
 from vicinal.targets import Labels
 
 OBJECTIVES = ["accuracy", "log"]

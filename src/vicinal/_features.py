@@ -36,11 +36,19 @@ class Features:
         not at all.  Columns that do not vary get weight zero.
     sample_weight : array of shape (n,), default=None
         Weights of the rows in mean and deviation.
+
+    Attributes
+    ----------
+    shift, scale : arrays of shape (D,)
+        What is subtracted from the columns, and what they are then multiplied by.
+    total_variance : float
+        Sum of the variances of the scaled columns.
     """
 
     def __init__(self, X: Any, scaling: str | None, sample_weight: Array | None = None) -> None:
         with single_threaded_blas():
-            self.shift, self.scale, offset = _moments(X, scaling, sample_weight)
+            self.shift, self.scale, deviation, offset = _moments(X, scaling, sample_weight)
+        self.total_variance = float(np.sum((deviation * self.scale) ** 2))
         self.X = X
         self._ready = False  # whether self.X is already centred and scaled
         if not sp.issparse(X) and X.size * 8 <= copy_limit():
@@ -172,8 +180,8 @@ def _as(part: Array, dtype: Any) -> Array:
 
 def _moments(
     X: Any, scaling: str | None, sample_weight: Array | None
-) -> tuple[Array, Array, float]:
-    """Column means, what to multiply by, and the largest mean in deviations of its column.
+) -> tuple[Array, Array, Array, float]:
+    """Column means, what to multiply by, deviations, and the largest mean in deviations.
 
     In float64, in two passes over blocks.
     """
@@ -220,4 +228,4 @@ def _moments(
     else:
         scale[varies] = 1.0
     offset = np.abs(mean[varies] / deviation[varies]).max(initial=0.0)
-    return mean, scale, float(offset)
+    return mean, scale, deviation, float(offset)

@@ -172,7 +172,10 @@ class RandomPairs:
     that over the others, are then unbiased estimates of the full sums, whatever the sizes of the
     classes, the weights and the priors.  (Halves, because the variances of the two logarithms add
     up in that of the odds; samples of equal rates would leave a row of a small class without
-    company.)  The loss is a curved function of the two sums, so it keeps a bias of order 1 / m.
+    company.)  The loss is a curved function of the two sums, so it keeps a bias of order 1 / m,
+    small only where many references share the mass: at 20,000 points in 5 dimensions, where the
+    nearest 100 carry 80 % of it, 100 random ones gave a mean loss of 3.15 in place of 2.50 (and
+    the nearest 100 one of 2.53).
 
     Parameters
     ----------
@@ -303,9 +306,10 @@ def mass_left_out(
     scale = math.sqrt(math.log2(math.e)) if isinstance(kernel, Gaussian) else 1.0
     P = nca_lists.pack(Z, codes, mass, Z[references[0]], scale)
     d = Z.shape[1]
-    everything = np.zeros(len(rows), np.int64), np.full(len(rows), len(references))
-    listed = _log2_row_sums(P, d, pairs.indices, *pairs.indptr[[rows, rows + 1]], rows, kernel)
-    full = _log2_row_sums(P, d, references, *everything, rows, kernel)
+    first, last = pairs.indptr[rows], pairs.indptr[rows + 1]
+    listed = _log2_row_sums(P, d, pairs.indices, first, last, rows, kernel)
+    first, last = np.zeros_like(first), np.full_like(last, len(references))
+    full = _log2_row_sums(P, d, references, first, last, rows, kernel)
     with np.errstate(invalid="ignore"):  # nothing in reach, of nothing
         share = 1.0 - np.exp2(np.where(np.isneginf(full), 0.0, listed - full))
     share = np.clip(share, 0.0, 1.0)

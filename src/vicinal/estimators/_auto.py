@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import maps
+from vicinal._features import Features
 from vicinal._types import Array
 from vicinal._validation import warn
 from vicinal.estimators._learning import Learning
@@ -20,11 +21,23 @@ from vicinal.estimators._search import ALPHAS, Search, Stopped, Trial, cross_val
 from vicinal.initialise import Annealing
 from vicinal.problem import Problem
 
-__all__ = ["DEFAULT_ALPHA", "Choice", "choose", "forget_search"]
+__all__ = ["DEFAULT_ALPHA", "Choice", "choose", "forget_search", "scaled_alpha"]
 
 DEFAULT_ALPHA = 3e-3  # where a search has nothing to say
+_PER_COLUMN, _STRONGEST = 0.4, 0.1  # of alpha="scaled"
 #: parameters that decide how long a descent goes on and how much is said of it
 _OF_NO_WEIGHT = ("max_iter", "tol", "n_iter_no_change", "time_budget", "verbose")
+
+
+def scaled_alpha(features: Features, n: int) -> float:
+    """The penalty that ``alpha="scaled"`` stands for: as strong as a row for each few columns.
+
+    ``0.4 D / n`` in columns of variance one, 0.1 at most: beyond, it would press the map to
+    nothing where there are more columns than rows.
+    """
+    n_columns = int(np.count_nonzero(features.scale))
+    variance = features.total_variance / n_columns
+    return float(min(_PER_COLUMN * n_columns / n, _STRONGEST) * variance)
 
 
 class Choice(NamedTuple):

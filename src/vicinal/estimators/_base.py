@@ -33,7 +33,7 @@ from vicinal._validation import (
     warn,
 )
 from vicinal.densities import Kernel
-from vicinal.estimators._auto import DEFAULT_ALPHA, choose, forget_search
+from vicinal.estimators._auto import DEFAULT_ALPHA, choose, forget_search, scaled_alpha
 from vicinal.estimators._cost import Cost
 from vicinal.estimators._learning import Learning, Told, judges
 from vicinal.estimators._metric import MahalanobisMixin
@@ -78,7 +78,7 @@ class NeighbourMetric(
     def _check_parameters(self) -> None:
         check_option(self, "scaling", ("standard", "global", None))
         check_option(self, "rule", ("posterior", "knn"))
-        check_number(self, "alpha", 0.0, or_else=("auto",))
+        check_number(self, "alpha", 0.0, or_else=("auto", "scaled"))
         check_folds(self, "cv")
         check_number(self, "n_neighbors", 1, integer=True, or_else=("auto", "local"))
         check_number(self, "max_iter", 1, integer=True, or_else=("auto",))
@@ -203,6 +203,8 @@ class NeighbourMetric(
         if self.early_stopping:
             train, held_out = hold_out(labels.codes, self.validation_fraction, rng)
         alpha = DEFAULT_ALPHA if leaves_open(self, "alpha") else self.alpha
+        if isinstance(alpha, str):
+            alpha = scaled_alpha(features, len(labels) if train is None else len(train))
         problem = Problem(
             features, labels, self._objective(), parts.mapping, alpha, train, held_out
         )

@@ -184,6 +184,7 @@ class _Run:
         self.sampling: Any = None
         self.best: Array | None = None
         self.judge = problem
+        self.report: dict[str, float] = {}  # filled by the objective
         self.n_iter = 0
 
     def take_up(self, last: Result) -> None:
@@ -204,6 +205,7 @@ class _Run:
         plan, descent = self.descent.plan, self.descent
         problem = self.problem if problem is None else problem
         fun, judge = self._fun(problem), self._fun(self.judge)
+        fun = fun.replace(options={**fun.options, "report": self.report})
         full = isinstance(plan.sampling, samplers.Full)
         result = solvers.minimise(
             fun,
@@ -238,6 +240,8 @@ class _Run:
         )
 
     def _tell(self, info: solvers.Iteration, problem: Problem) -> bool:
+        share = self.report.get("share_of_pairs", np.nan)
+        info.history.setdefault("share_of_pairs", []).append(share)
         return self.descent.tell(info, problem, self.single, memory=self.memory)
 
     def _monitor_every(self) -> int:

@@ -88,7 +88,7 @@ class Rounds:
         )
         self._note("n_pairs", len(pairs.indices))
         self._note("mean_left_out", left_out.mean)
-        self._note("max_left_out", left_out.max)
+        self._note("max_left_out", left_out.largest)
 
     def _note(self, name: str, value: Any) -> None:
         self.report.setdefault(name, []).append(value)

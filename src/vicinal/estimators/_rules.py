@@ -14,7 +14,7 @@ from sklearn.utils import gen_batches
 from vicinal._types import Array
 from vicinal._validation import warn
 from vicinal.densities import Kernel
-from vicinal.objectives.nca import nca_effective_n_neighbors, nca_posterior
+from vicinal.objectives import nca_effective_n_neighbors, nca_posterior
 from vicinal.targets import Labels
 
 __all__ = ["NeighbourRules"]

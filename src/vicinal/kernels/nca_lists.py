@@ -161,7 +161,7 @@ def _add_slopes(D, M, R, V, W, n, d, family, near, factor):
         _raise(R, V, n, d)
         for t in range(n):
             W[t] += V[t]
-    else:  # 2 (1 - d²), as in [Oneata2011] eq. (4.18)
+    else:  # 2 (1 - d²), as in [Oneata2011] eq. (4.19)
         scale = D.dtype.type(2) * factor / (near * near)
         for t in range(n):
             W[t] += scale * M[t] * maximum(one - D[t], zero)

@@ -2,7 +2,8 @@
 
 from vicinal.objectives._background import background_weights
 from vicinal.objectives._mixing import em_background
-from vicinal.objectives.nca import nca, nca_effective_n_neighbors, nca_posterior
+from vicinal.objectives.nca import nca
+from vicinal.objectives.nca_rules import nca_effective_n_neighbors, nca_posterior
 
 __all__ = [
     "background_weights",

@@ -11,8 +11,8 @@ from vicinal._types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.objectives._background import Normals, check_background, join
 from vicinal.objectives._masses import others_of_class, reference_mass, weights
+from vicinal.objectives._points import centre_of, check_points, check_rows, with_range
 from vicinal.objectives._tiles import Tiles, coordinate_scale, side
-from vicinal.objectives.nca import _centre, _check_points, _check_rows, _with_range
 from vicinal.targets import Labels
 
 __all__ = ["em_background"]
@@ -65,13 +65,13 @@ def em_background(
     ----------
     [Oneata2011]_ section 4.6 has beta as a parameter to be fitted.
     """
-    Z = _check_points(Z)
+    Z = check_points(Z)
     labels = y if isinstance(y, Labels) else Labels(y)
     if len(labels) != len(Z):
         raise ValueError(f"Z has {len(Z)} rows but there are {len(labels)} labels.")
     beta = check_background(background, len(labels.classes), "em_background").copy()
-    queries = _check_rows(queries, len(Z), "queries", "em_background")
-    references = _check_rows(references, len(Z), "references", "em_background")
+    queries = check_rows(queries, len(Z), "queries", "em_background")
+    references = check_rows(references, len(Z), "references", "em_background")
     plain = Labels(labels.classes[labels.codes], labels.sample_weight, classes=labels.classes)
     weight = weights(plain)
     mass, class_mass, unit = reference_mass(plain, weight, references)
@@ -79,7 +79,7 @@ def em_background(
     queries = queries[weight[queries] > 0]
     if not len(references) or not len(queries):
         return beta
-    Z = _with_range(Z, mass[references])
+    Z = with_range(Z, mass[references])
     references = references[np.argsort(labels.codes[references], kind="stable")]
     codes = labels.codes[references]
     normals = Normals(Z[references], codes, weight[references], len(beta))
@@ -101,7 +101,7 @@ def _kernel_sums(
     Z: Array, rows: Array, members: Array, mass: Array, kernel: Kernel
 ) -> tuple[Array, Array]:
     """log2 of the kernel's sums of some rows over the members of one class, as rest + base."""
-    centre, scale = _centre(Z[members]), coordinate_scale(kernel)
+    centre, scale = centre_of(Z[members]), coordinate_scale(kernel)
     none = np.zeros(len(Z), dtype=int)
     R, _ = side(Z[members], none[members], mass[members], centre, scale)
     Q = R

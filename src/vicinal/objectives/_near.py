@@ -19,11 +19,43 @@ from vicinal._types import Array
 from vicinal.kernels import order as kernels
 from vicinal.kernels._blocks import ALL, CHUNK, FAR, NEAR, Reach, Scratch
 
-__all__ = ["Plan", "nothing_left_out", "order_within_classes", "rounds"]
+__all__ = [
+    "Plan",
+    "nothing_left_out",
+    "order_within_classes",
+    "rounds",
+    "share_out_of_reach",
+]
 
 #: what is left out is below 2**-bits of a sum: half a unit in the last place is 2**-25 (2**-54) of
 #: it or more, and one bit is left for rounding errors of small distances
 _BITS = {4: 26.0, 8: 55.0}
+
+
+def share_out_of_reach(
+    Zq: Array, yq: Array, Zr: Array, yr: Array, mass: Array, scale: float, power: float
+) -> float:
+    """Share of the pairs that a few queries could leave out, each looked at by itself.
+
+    ``Zq`` and ``Zr`` are (n, d), ``scale`` as `coordinate_scale` has it, and ``power`` is infinite
+    for the compact kernel.
+    """
+    bits, shares = _BITS[Zr.itemsize] + np.log2(mass.sum()), []
+    log2_mass = np.log2(mass)
+    few = 16 if len(Zr) <= 50_000 else 4
+    for i in range(0, len(Zq), max(1, len(Zq) // few)):
+        difference = Zr - Zq[i]
+        d2 = np.einsum("ij,ij->i", difference, difference) * scale**2
+        if np.isinf(power):
+            shares.append(np.mean(d2 >= 1))
+            continue
+        energy = power * np.log2(1.0 + d2) if power else d2
+        terms = np.where(d2 > 0, energy - log2_mass, np.inf)  # itself, or a twin, is none
+        far = 0.0
+        for kind in (yr == yq[i], yr != yq[i]):
+            far += np.count_nonzero(energy[kind] > terms[kind].min(initial=np.inf) + bits)
+        shares.append(far / len(Zr))
+    return float(np.mean(shares))
 
 
 def order_within_classes(points: Array, codes: Array, edges: list[int]) -> Array:
@@ -105,7 +137,7 @@ class Plan:
         low = np.minimum(self.row_boxes[0].min(axis=1), self.column_boxes[0].min(axis=1))
         high = np.maximum(self.row_boxes[1].max(axis=1), self.column_boxes[1].max(axis=1))
         widest = float(np.sum(np.square(high - low, dtype=np.float64)))
-        return widest > float(self._squared_distance(np.float64(self.bits)))
+        return widest > float(self._squared_distance(np.array(self.bits, dtype=np.float64)))
 
     def _squared_distance(self, energy: Array) -> Array:
         if not self.power:
@@ -193,8 +225,7 @@ def rounds(
     kernels.levels(p, q, mirror, *last, level)
     ranked = np.argsort(level, kind="stable")
     triples = np.stack([p, q, mode], axis=1)[ranked].tolist()
-    ends = np.cumsum(np.bincount(level)) if len(level) else []
     first = 0
-    for end in ends:
+    for end in np.cumsum(np.bincount(level)).tolist():
         yield [tuple(triple) for triple in triples[first:end]]
-        first = int(end)
+        first = end

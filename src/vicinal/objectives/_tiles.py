@@ -25,7 +25,13 @@ from vicinal._types import Array
 from vicinal.densities import Compact, Gaussian, Kernel, Student
 from vicinal.kernels import compact, nca
 from vicinal.kernels._blocks import ALL, workspace
-from vicinal.objectives._near import Plan, nothing_left_out, order_within_classes, rounds
+from vicinal.objectives._near import (
+    Plan,
+    nothing_left_out,
+    order_within_classes,
+    rounds,
+    share_out_of_reach,
+)
 
 __all__ = ["Side", "Tiles", "coordinate_scale", "side", "worth_ordering"]
 
@@ -39,6 +45,7 @@ BLAS_FROM = 48
 ORDER_FROM = 4000
 #: dimensions up to which boxes are of use
 ORDER_UP_TO = 32
+_WORTH = 0.2  # of the pairs out of reach, seen from single points: boxes will find fewer
 #: whether to leave out what changes no bit; a test computes it, last, and finds the same bits
 LEAVE_OUT = True
 
@@ -62,9 +69,20 @@ def coordinate_scale(kernel: Kernel) -> float:
     return _LOG2_SCALE if isinstance(kernel, Gaussian) else 1.0
 
 
-def worth_ordering(n_queries: int, n_references: int, d: int) -> bool:
-    """Whether `side` should put near points together, so that tiles of far ones can be left out."""
-    return min(n_queries, n_references) >= ORDER_FROM and d <= ORDER_UP_TO
+def worth_ordering(Zq: Array, yq: Array, Zr: Array, yr: Array, mass: Array, kernel: Kernel) -> bool:
+    """Whether `side` should put near points together, so that tiles of far ones can be left out.
+
+    Early in learning all pairs count: a look at a few rows saves the price of ordering them all.
+    ``mass`` is that of the references.
+    """
+    if min(len(Zq), len(Zr)) < ORDER_FROM or Zr.shape[1] > ORDER_UP_TO:
+        return False
+    power = np.inf if isinstance(kernel, Compact) else _power(kernel, Zr.shape[1])
+    return share_out_of_reach(Zq, yq, Zr, yr, mass, coordinate_scale(kernel), power) > _WORTH
+
+
+def _power(kernel: Kernel, d: int) -> float:
+    return (d + 1) / 2 if isinstance(kernel, Student) else 0.0
 
 
 def side(
@@ -81,7 +99,7 @@ def side(
     points[:d] *= Z.dtype.type(scale)
     if ordered:
         inner = order_within_classes(points[:d], codes[order], block_edges(len(Z)))
-        points, order = points[:, inner], order[inner]
+        points, order = np.take(points, inner, axis=1), order[inner]  # rows stay contiguous
     return Side(points, mass[order].astype(Z.dtype), codes[order], d, ordered), order
 
 
@@ -159,7 +177,7 @@ class Tiles:
         self.queries, self.references, self.self_pos = queries, references, self_pos
         self.compact = isinstance(kernel, Compact)
         dtype = queries.Z.dtype
-        self.power = dtype.type((queries.d + 1) / 2 if isinstance(kernel, Student) else 0)
+        self.power = dtype.type(_power(kernel, queries.d))
         self.mirror = queries is references
         self.rows = block_edges(queries.n)
         self.columns = self.rows if self.mirror else block_edges(references.n)

@@ -65,7 +65,9 @@ class _Run:
         # Where each step must lower the loss by its due (Wolfe), one small decrease means the end;
         # elsewhere only a window of them does.
         self.window = 1 if getattr(solver, "sufficient_decrease", False) else n_iter_no_change
-        self.history = {key: list((history or {}).get(key, [])) for key in _KEYS}
+        # what else is in it was put there by `on_iteration`, which will go on
+        columns = dict.fromkeys([*_KEYS, *(history or {})])
+        self.history = {key: list((history or {}).get(key, [])) for key in columns}
         past = self.history["iteration"]
         self.iteration = past[-1] if past else 0
         self.first_iteration = self.iteration

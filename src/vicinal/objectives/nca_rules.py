@@ -1,0 +1,142 @@
+"""What NCA's stochastic neighbours say of points: class probabilities, and how many are asked."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from vicinal._types import Array
+from vicinal.densities import Gaussian, Kernel
+from vicinal.objectives._background import Normals, check_background, join
+from vicinal.objectives._masses import background_mass, class_sums, reference_mass, weights
+from vicinal.objectives._points import centre_of, check_points, with_range
+from vicinal.objectives._tiles import Side, Tiles, coordinate_scale, side, worth_ordering
+from vicinal.targets import Labels
+
+__all__ = ["nca_effective_n_neighbors", "nca_posterior"]
+
+_GAUSSIAN = Gaussian()
+
+
+def nca_posterior(
+    Z: Array,
+    Z_reference: Array,
+    y_reference: Any,
+    kernel: Kernel = _GAUSSIAN,
+    *,
+    background: Array | None = None,
+) -> Array:
+    """Class probabilities of new points, sum over each class of p_ij ([Oneata2011]_ eq. (3.25)).
+
+    ``Z`` is (n, d); the result is (n, n_classes), in float64, rows summing to one.  With the
+    shares ``background`` of :func:`nca` it is Bayes' rule over the densities of eq. (4.22).
+    Without, a row with no reference in range of a compact kernel gets the priors of the classes
+    (their shares of the references' weight, where ``y_reference`` has none), with one warning for
+    all such rows.
+    """
+    Z, Z_reference = check_points(Z), check_points(Z_reference, "Z_reference")
+    labels = y_reference if isinstance(y_reference, Labels) else Labels(y_reference)
+    if len(labels) != len(Z_reference):
+        raise ValueError(
+            f"Z_reference has {len(Z_reference)} rows but there are {len(labels)} labels."
+        )
+    if Z.shape[1] != Z_reference.shape[1]:
+        raise ValueError(f"Z has {Z.shape[1]} columns but Z_reference has {Z_reference.shape[1]}.")
+    weight = weights(labels)
+    beta = None
+    if background is not None:
+        beta = check_background(background, len(labels.classes), "nca_posterior")
+    mass, class_mass, unit = reference_mass(labels, weight, np.arange(len(labels)), beta)
+    rows = np.flatnonzero(mass)
+    if not len(rows):
+        raise ValueError("At least one reference must have a positive weight.")
+    Z_reference = with_range(Z_reference, mass[rows], Z)
+    Z = Z.astype(Z_reference.dtype, copy=False)
+    centre = centre_of(Z_reference[rows])
+    scale = coordinate_scale(kernel)
+    nothing = np.zeros(len(Z), dtype=int)
+    ordered = worth_ordering(Z, nothing, Z_reference[rows], 0 * rows, mass[rows], kernel)
+    R, order = side(Z_reference[rows], labels.codes[rows], mass[rows], centre, scale, ordered)
+    rows = rows[order]
+    Q, order = side(Z, nothing, np.ones(len(Z)), centre, scale, ordered)
+    nobody = np.full(len(Z), -1)
+    log_sums = np.full((len(Z), len(labels.classes)), -np.inf)
+    minima = np.full(log_sums.shape, np.inf)
+    for c in np.unique(R.codes):
+        first, last = np.searchsorted(R.codes, [c, c + 1])
+        points = np.ascontiguousarray(R.Z[:, first:last])
+        members = Side(points, R.mass[first:last], R.codes[first:last], R.d, ordered)
+        everything = np.stack([np.zeros(len(Z), dtype=int), np.full(len(Z), last - first)])
+        sums = Tiles(Q, members, nobody, kernel).log2_sums(everything)
+        log_sums[order, c], minima[order, c] = sums[0][1], sums[1][1]
+    if beta is not None:
+        normals = Normals(Z_reference[rows], R.codes, weight[rows], len(beta))
+        unit += kernel.log_integral(Z.shape[1]) * np.log2(np.e)
+        nobody = np.empty(0, dtype=int)
+        terms = normals.log2_densities(Z)
+        terms += background_mass(labels, beta, class_mass, nobody, nobody, unit)[0]
+        log_sums, base, _ = join(log_sums, -minima, terms)
+        minima = np.where(np.isneginf(log_sums), np.inf, -base)
+    nearest = minima.min(axis=1, keepdims=True)
+    logits = log_sums - (minima - np.where(np.isinf(nearest), 0.0, nearest))
+    alone = np.isinf(nearest[:, 0])
+    if alone.any():
+        with np.errstate(divide="ignore"):
+            logits[alone] = np.log2(class_sums(labels, mass, rows))
+        warnings.warn(
+            f"{alone.sum()} of {len(Z)} rows have no reference in range of the compact kernel: "
+            "their probabilities are those of the classes.",
+            UserWarning,
+            stacklevel=2,
+        )
+    probabilities = np.exp2(logits - logits.max(axis=1, keepdims=True))
+    return probabilities / probabilities.sum(axis=1, keepdims=True)
+
+
+def nca_effective_n_neighbors(
+    Z: Array,
+    sample_weight: Array | None = None,
+    Z_query: Array | None = None,
+    kernel: Kernel = _GAUSSIAN,
+) -> Array:
+    r"""exp of the entropy of each point's choice among the others ([Goldberger2005]_ section 2).
+
+    :math:`H_i = -\sum_j p_{ij}\log p_{ij}`: between 1, a hard nearest neighbour, and n - 1, no
+    preference at all; 0 for a point that has no other, or none in range of a compact kernel.
+    With weights, :math:`p_{ij} \propto v_j \kappa(d_{ij})`.  The rows of ``Z_query``, where given,
+    choose among all n rows of Z instead: section 6's local K, between 1 and n.
+    """
+    # float64: asked for once, not at every step
+    Z = check_points(Z).astype(np.float64, copy=False)
+    new = None if Z_query is None else check_points(Z_query, "Z_query").astype(np.float64)
+    if new is not None and new.shape[1] != Z.shape[1]:
+        raise ValueError(f"Z_query has {new.shape[1]} columns but Z has {Z.shape[1]}.")
+    n = len(Z)
+    labels = Labels(np.zeros(n, dtype=int), sample_weight)
+    mass, _, _ = reference_mass(labels, weights(labels), np.arange(n))
+    rows = np.flatnonzero(mass)
+    if not len(rows):
+        return np.zeros(n if new is None else len(new))
+    centre, scale = centre_of(Z[rows]), coordinate_scale(kernel)
+    # one class: the rows keep their order
+    R, _ = side(Z[rows], labels.codes[rows], mass[rows], centre, scale)
+    if new is None:
+        Q = R if len(rows) == n else side(Z, labels.codes, mass, centre, scale)[0]
+        self_pos = np.where(mass > 0, np.cumsum(mass > 0) - 1, -1)
+    else:
+        Q, _ = side(new, np.zeros(len(new), dtype=int), np.ones(len(new)), centre, scale)
+        self_pos = np.full(len(new), -1)
+    engine = Tiles(Q, R, self_pos, kernel)
+    log_s, minima = (part[1] for part in engine.log2_sums())
+    alone = np.isneginf(log_s)
+    shift = np.where(alone, 0.0, minima)
+    log_s = np.where(alone, 0.0, log_s)
+    # H = log S + mean of e, both from the shifted sum s: log2 s + (sum of 2**(m - e)(e - m)) / s
+    entropy = log_s + engine.energy(shift) / np.exp2(log_s)
+    if labels.sample_weight is not None:  # - mean of log v: no mass is above 1, all terms are >= 0
+        surprise = R._replace(mass=-R.mass * np.log2(R.mass))
+        Q, R = (surprise if Q is R else Q), surprise
+        entropy += np.exp2(Tiles(Q, R, self_pos, kernel).log2_sums()[0][1] - log_s)
+    return np.where(alone, 0.0, np.exp2(entropy))
