@@ -69,9 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
             lines += row(large, d, scale, 500, repeats)
     print("# Trees beside tiles\n")
     print("\n".join(filter(None, [machine_facts(), load_at_start()])) + "\n")
-    header = "pairs, d, scale, tolerance, share visited, error of dZ, trees, tiles, gain".split(
-        ", "
-    )
+    header = "pairs, d, scale, tolerance, share visited, error of dZ, trees, tiles, gain"
     print(table(header.split(", "), lines, ["value and gradient, float32; best of the repeats"]))
 
 
