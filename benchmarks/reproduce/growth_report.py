@@ -51,7 +51,7 @@ def report(done: list[Done], folder: Path) -> str:
 
 
 def _seconds(path: str, result: dict[str, Any], clock: str = "seconds") -> float:
-    """Of one evaluation, with its share of the search for the lists; by the wall or of all cores."""
+    """Of one evaluation, with its share of the search for lists; by the wall or of all cores."""
     search = result["search" if clock == "seconds" else "search cpu"]
     return result[clock] + (search / REFRESH if path == "nearest" else 0.0)
 

@@ -124,7 +124,18 @@ def report(done: list[Done], folder: Path) -> str:
                 ]
                 n = f"{runs[0]['rows']:,}"
                 rows.append([name, words, *spent, *scores, n, len(runs)])
-    head = ["set", "method", "seconds", "CPU", "NCA rule", "1-NN", "5-NN", "15-NN", "rows", "splits"]
+    head = [
+        "set",
+        "method",
+        "seconds",
+        "CPU",
+        "NCA rule",
+        "1-NN",
+        "5-NN",
+        "15-NN",
+        "rows",
+        "splits",
+    ]
     loads = [each.result["load"] for each in done]
     plans = [
         f"- {name}: {_runs(done, name, 'defaults')[0]['plan']}"
