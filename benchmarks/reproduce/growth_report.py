@@ -140,7 +140,7 @@ def _times(found: dict[Any, Any]) -> str:
             rows.append(["", "", "memory, MB", *memory])
     return (
         table(["path", "d", "", *(f"{n:,}" for n in sizes)], rows)
-        + f"\n\nSeconds: the best of some repeats (2 from 300,000 rows on); with lists, and a "
+        + f"\n\nSeconds: the best of some repeats (2 from 100,000 rows on, of trees 1 above); with lists, and a "
         f"{'tenth' if REFRESH == 10 else 'share'} of the search, which is made anew every "
         f"{REFRESH} iterations. Pairs: the share of all that is computed. Memory: the peak beyond "
         "points and labels, lists included."

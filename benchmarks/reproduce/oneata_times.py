@@ -18,7 +18,7 @@ from reproduce.report import picture, pyplot, table
 SPLITS = {"usps": 3, "magic": 3, "mnist": 1}
 #: rows and iterations of scikit-learn's NCA, which takes memory of N²
 SKLEARN_ROWS = {"usps": 7700, "magic": 5000, "mnist": 5000}
-SKLEARN_ITERATIONS = 50
+SKLEARN_ITERATIONS = 30
 
 #: methods: words, colour, mark, and the score that is shown
 METHODS = {
