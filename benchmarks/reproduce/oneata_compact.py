@@ -12,7 +12,7 @@ import numpy as np
 from reproduce.experiment import Done, Experiment, Job
 from reproduce.oneata_fast import COMPACT, Keeper, rows_and_split, start, thesis
 from reproduce.protocol import knn
-from reproduce.report import picture, plain_frame, pyplot, table
+from reproduce.report import picture, plain_frame, pyplot, square_frame, table
 
 ITERATIONS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 STARTS = {
@@ -233,10 +233,10 @@ def starts_report(done: list[Done], folder: Path) -> str:
         title += f"\nNCA rule {100 * each.result['NCA']:.1f} %"
         plotting.scatter(Z, y, ax, title=title, legend=False, size=5)
         ax.title.set_fontsize("medium")
-        half = 1.05 * np.quantile(np.abs(Z), 0.998)
-        ax.set_aspect("equal", adjustable="box")
-        ax.set(xlim=(-half, half), ylim=(-half, half))
-        ax.plot([-0.95 * half, -0.95 * half + 1], [-0.95 * half] * 2, color="black", lw=2)
+        square_frame(ax, Z)
+        (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+        x, height = left + 0.05 * (right - left), bottom + 0.05 * (top - bottom)
+        ax.plot([x, x + 1], [height, height], color="black", lw=2)
     words = "Test rows of usps and magic by NCA with the compact kernel, from two starts"
     shown = picture(figure, folder, "oneata-figure-5.6", words)
     plt.close(figure)

@@ -12,7 +12,7 @@ import numpy as np
 from reproduce.experiment import Done, Experiment, Job
 from reproduce.oneata_fast import rows_and_split, thesis
 from reproduce.protocol import knn
-from reproduce.report import picture, pyplot, table
+from reproduce.report import picture, pyplot, square_frame, table
 
 #: the figures by data set
 FIGURES = {"usps": "5.3", "magic": "5.4"}
@@ -70,7 +70,8 @@ def report(done: list[Done], folder: Path) -> str:
 
 {table(["set", "method", "NCA rule", "1-NN", "iterations"], rows)}
 
-Accuracy in per cent on the test rows, one split.
+Accuracy in per cent on the test rows, one split; the standard error from their number is about 0.8
+on usps and 0.5 on magic.
 
 {pictures}
 
@@ -81,21 +82,26 @@ the same spread (a few points may lie outside the frame). Stochastic learning: a
 no penalty, standardised columns, 50 queries a step, RCA start at the scale of its own formula, rate
 η/(t + t₀) with t₀ searched on held-out rows, early stopping (5 % held out, patience 25), at most
 1,000 steps. The compact kernel has no background. "vicinal's defaults" is `NCA(2)`. The thesis does
-not name the two variants it shows in each figure; we take those of section 5.3.3 and 5.4.2."""
+not name the two variants it shows in each figure; we take those of sections 5.3.3 and 5.4.2."""
 
 
 def _finding(names: list[str], found: dict[Any, Any]) -> str:
-    parts = []
+    parts, gaps = [], []
     for name in names:
-        each = [
-            f"{words} {100 * found[name, method]['NCA']:.1f} %"
+        scores = {
+            words: 100 * found[name, method]["NCA"]
             for method, words in METHODS.items()
             if (name, method) in found
-        ]
-        parts.append(f"{name}: {', '.join(each)}")
+        }
+        gaps.append(f"{max(scores.values()) - min(scores.values()):.1f} points on {name}")
+        each = ", ".join(f"{words} {score:.1f} %" for words, score in scores.items())
+        parts.append(f"{name}: {each}")
     if not parts:
         return "Not run yet."
-    return f"Test accuracy in two dimensions by the NCA rule. {'; '.join(parts)}."
+    return (
+        f"In two dimensions the three maps differ by {' and '.join(gaps)} in test accuracy by the "
+        f"NCA rule, and by little to the eye. {'; '.join(parts)}."
+    )
 
 
 def _draw(name: str, found: dict[Any, Any], folder: Path) -> str:
@@ -104,18 +110,20 @@ def _draw(name: str, found: dict[Any, Any], folder: Path) -> str:
     methods = [method for method in METHODS if (name, method) in found]
     plt = pyplot()
     figure, axes = plt.subplots(
-        1, len(methods), figsize=(4.0 * len(methods), 4.0), layout="constrained", squeeze=False
+        1,
+        len(methods),
+        figsize=(3.7 * len(methods) + 0.4, 4.0),
+        layout="constrained",
+        squeeze=False,
     )
     for ax, method in zip(axes[0], methods, strict=True):
         result = found[name, method]
         Z, y = np.array(result["Z"]), np.array(result["y"])
         title = f"{METHODS[method]}: {100 * result['NCA']:.1f} %"
         last = method == methods[-1]
-        plotting.scatter(Z, y, ax, title=title, legend=last, size=5)
+        plotting.scatter(Z, y, ax, title=title, legend=last, size=4)
         ax.title.set_fontsize("medium")
-        ax.set_aspect("equal", adjustable="box")
-        half = 1.05 * np.quantile(np.abs(Z), 0.998)
-        ax.set(xlim=(-half, half), ylim=(-half, half))
+        square_frame(ax, Z)
     words = f"Test rows of {name} in two dimensions by {', '.join(METHODS[m] for m in methods)}"
     shown = picture(figure, folder, f"oneata-figure-{FIGURES[name]}", words)
     plt.close(figure)
