@@ -141,8 +141,8 @@ def _times(found: dict[Any, Any]) -> str:
     return (
         table(["path", "d", "", *(f"{n:,}" for n in sizes)], rows)
         + "\n\nSeconds: the best of some repeats (2 from 100,000 rows on, of trees 1 above); lists "
-        f"with 1/{REFRESH} of the search, made anew every {REFRESH} iterations. Pairs: the share of "
-        "all that is computed. Memory: the peak beyond points and labels, lists included."
+        f"with 1/{REFRESH} of the search, made anew every {REFRESH} iterations. Pairs: the share "
+        "of all that is computed. Memory: the peak beyond points and labels, lists included."
     )
 
 
