@@ -184,7 +184,7 @@ Rows: 36 classes, each a cloud about a point of a 6 × 6 grid on a square sheet 
 0.07, the grid has steps of 0.2, so that neighbouring classes touch), which is bent by sines of
 random directions into 50 columns, with noise of 0.01. The map is the best linear view of the sheet
 by least squares (d = 2), and one more direction (d = 3), in float32; its scale is such that a row
-consults {8} others in the mean (the exponential of the entropy of its choice, on a sample): the
+consults 8 others in the mean (the exponential of the entropy of its choice, on a sample): the
 state late in learning, for every number of rows. Gaussian kernel and log objective, for the compact
 kernel the accuracy objective. {os.cpu_count()} cores, all used; the load of the machine was
 {min(loads):.1f} to {max(loads):.1f} when the jobs began (1 is one busy core), part of it by the
