@@ -43,6 +43,9 @@ class Problem:
         Precision of the embedded points; ``theta`` and its gradient are float64 throughout.
     options : mapping, default={}
         What else the objective is told at every call: kernel, pairs, background.
+    trust : (array of shape (n, d), float), default=None
+        Embedded points, and how far (root mean square) they may move from there: beyond, the loss
+        is infinite.  For objectives that know the pairs of those places only.
     """
 
     X: Features
@@ -54,6 +57,7 @@ class Problem:
     held_out: Array | None = None
     dtype: Any = np.float64
     options: Mapping[str, Any] = field(default_factory=dict)
+    trust: tuple[Array, float] | None = None
 
     def __call__(self, theta: Array, batch: Batch | None = None) -> tuple[float, Array]:
         """The loss and its gradient, both float64."""
@@ -65,7 +69,7 @@ class Problem:
             queries = batch.queries if queries is None else queries[batch.queries]
         # Held-out rows are embedded along with the others rather than X copied without them.
         Z, pull = self.mapping.forward(theta, self.X.take(rows), self.dtype)
-        if not _in_range(Z):  # a trial step too long, which a solver takes back
+        if not _in_range(Z) or self._too_far(Z):  # a step too long, which a solver takes back
             return np.inf, np.zeros_like(theta)
         value, dZ = self.objective(
             Z, self.targets.take(rows), queries=queries, references=references, **self.options
@@ -88,6 +92,12 @@ class Problem:
             **self.options,
         )
         return float(value) + self._penalty(theta)
+
+    def _too_far(self, Z: Array) -> bool:
+        if self.trust is None:
+            return False
+        place, radius = self.trust
+        return bool(np.mean(np.sum((Z - place) ** 2, axis=1)) > radius**2)
 
     def _penalty(self, theta: Array) -> float:
         """[Oneata2011] eq. (3.22), or (3.26) where each parameter has a weight of its own."""

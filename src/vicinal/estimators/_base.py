@@ -35,6 +35,7 @@ from vicinal._validation import (
 from vicinal.densities import Kernel
 from vicinal.estimators._auto import DEFAULT_ALPHA, choose, forget_search, scaled_alpha
 from vicinal.estimators._cost import Cost
+from vicinal.estimators._descent import Outcome
 from vicinal.estimators._learning import Learning, Told, judges
 from vicinal.estimators._metric import MahalanobisMixin
 from vicinal.estimators._neighbours import NeighbourClassifierMixin, NeighbourRules
@@ -131,7 +132,7 @@ class NeighbourMetric(
                 _ = self.n_neighbors_  # chosen, and complained about, now
         self._memory = outcome.memory if self.warm_start else None
         report.close()
-        self._complain(result)
+        self._complain(outcome)
         return self
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
@@ -210,8 +211,11 @@ class NeighbourMetric(
         )
         return frozen(parts.plan, problem)
 
-    def _complain(self, result: Result) -> None:
+    def _complain(self, outcome: Outcome) -> None:
         """Warn of a map that came to nothing, and of a descent that did not arrive."""
+        result = outcome.result
+        if outcome.complaint is not None:
+            warn(outcome.complaint)
         if is_null(self._rules.Z):
             warn(
                 f"The penalty alpha={self.alpha_:g} has pressed the map to nothing: all rows "

@@ -51,13 +51,14 @@ class Outcome(NamedTuple):
     """What a descent came to.
 
     ``problem`` is the one of the last round, over all pairs; ``rounds`` tells of each round what
-    was frozen in it.
+    was frozen in it; ``complaint`` is something to warn of.
     """
 
     result: Result
     memory: Memory
     problem: Problem
     rounds: dict[str, list]
+    complaint: str | None
 
 
 @dataclass
@@ -111,8 +112,8 @@ class Descent:
         if result.reason == "max_iter" and not self.plan.sampling.fixed:
             # batches differ too much to tell the end by: so many steps were asked for
             result.converged = True
-        report = {} if rounds is None else rounds.report
-        return Outcome(result, run.memory(result), run.judge, report)
+        report, complaint = ({}, None) if rounds is None else (rounds.report, rounds.complaint())
+        return Outcome(result, run.memory(result), run.judge, report, complaint)
 
     def seconds_left(self) -> float | None:
         """Until the deadline, or None where there is none."""
@@ -268,14 +269,17 @@ class _Run:
 
     def in_rounds(self, theta: Array | None, rounds: Rounds) -> Result:
         """Freeze the pairs, go down, renew the pairs; until that changes nothing any more."""
-        top: Array | None = None
-        top_score, stale = -np.inf, 0
+        top, top_score, stale = None, -np.inf, 0
+        result: Result | None = None
         while True:
             here = theta if self.state is None else self.state.theta
             assert here is not None
             problem, self.judge = rounds.freeze(self.problem, here)
             if self.state is not None and self.descent.plan.sampling.fixed:
                 self.state = solvers.refresh(self.solver, self._fun(problem), here, self.state)
+                fresh = self.state.value
+                if rounds.settled(fresh, self.descent.tol) and result is not None:
+                    return self._settled(result)
             self.best, before = None, self.n_iter
             result = self.leg(theta, problem, rounds.length)
             steps = self.n_iter - before
@@ -287,6 +291,14 @@ class _Run:
                 result.theta = top
                 if stale >= self.descent.n_iter_no_change:
                     result.reason, result.converged = "early_stopping", True
-            at_rest = result.reason in ("gradient", "loss") and steps > 1
-            if self.left <= 0 or (result.reason != "max_iter" and not at_rest):
+            # at rest, or at the edge of where the lists can be trusted: look again from there
+            again = result.reason in ("gradient", "loss", "stalled") and steps > 0
+            if self.left <= 0 or (result.reason != "max_iter" and not again):
                 return result
+
+    def _settled(self, result: Result) -> Result:
+        """The end of rounds that lead nowhere any more."""
+        if self.problem.held_out is None:
+            result.theta, result.value = self.state.theta, self.state.value
+        result.state, result.reason, result.converged = self.state, "loss", True
+        return result

@@ -17,6 +17,9 @@ __all__ = ["Rounds", "frozen"]
 
 _EM_LENGTH = 10  # iterations of the solver between steps of EM
 _EM_STEPS = 10
+_PATIENCE = 3  # rounds that may lead nowhere
+_MUCH = 0.01  # of the mass of a row, to be left out
+_TRUST = 0.25  # of the reach of a list: rows may move so far before they must be searched for anew
 
 
 def frozen(plan: Plan, problem: Problem) -> Problem:
@@ -53,6 +56,7 @@ class Rounds:
     length: int
     report: dict[str, list] = field(default_factory=dict)
     beta: Array | None = None
+    losses: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, plan: Plan, rng: np.random.RandomState) -> Rounds | None:
@@ -80,7 +84,29 @@ class Rounds:
             return judge, judge
         pairs = self.plan.pairs.pairs(Z, labels.codes, references, self.rng)
         self._note_pairs(Z, labels.codes, pairs, references)
-        return judge.replace(options={**judge.options, "pairs": pairs}), judge
+        here = judge.replace(options={**judge.options, "pairs": pairs})
+        if self.plan.sampling.fixed and isinstance(self.plan.pairs, neighbourhoods.Nearest):
+            # A line search would soon find that rows outside of the lists do not push back.
+            here = here.replace(trust=(Z, _TRUST * _typical_reach(Z, pairs)))
+        return here, judge
+
+    def settled(self, loss: float, tol: float) -> bool:
+        """Whether the loss, with all that is frozen just renewed, no longer falls."""
+        self.losses.append(loss)
+        if len(self.losses) <= _PATIENCE:
+            return False
+        best, before = min(self.losses), min(self.losses[:-_PATIENCE])
+        return before - best <= tol * max(abs(before), 1.0)
+
+    def complaint(self) -> str | None:
+        """What the user should know of the lists in the end."""
+        left_out = self.report.get("mean_left_out", [0.0])[-1]
+        if left_out <= _MUCH or not isinstance(self.plan.pairs, neighbourhoods.Nearest):
+            return None
+        return (
+            f"The lists of {self.plan.pairs!r} leave out {100 * left_out:.2g} % of what all rows "
+            "would add to a row's sum: increase 'm', or 'radius' where there is one."
+        )
 
     def _note_pairs(self, Z: Array, codes: Array, pairs: Pairs, references: Array | None) -> None:
         left_out = neighbourhoods.mass_left_out(
@@ -100,3 +126,15 @@ def _has_lists(plan: Plan) -> bool:
 
 def _learns_beta(plan: Plan) -> bool:
     return plan.kernel.background and plan.kernel.beta == "em"
+
+
+def _typical_reach(Z: Array, pairs: Pairs) -> float:
+    """How far the farthest row of a list is: the median over some of the lists."""
+    rows = np.arange(0, len(Z), max(1, len(Z) // 256))
+    ends = pairs.indptr[rows + 1]
+    rows, ends = rows[ends > pairs.indptr[rows]], ends[ends > pairs.indptr[rows]]
+    reach = [
+        np.max(np.sum((Z[pairs.indices[pairs.indptr[i] : end]] - Z[i]) ** 2, axis=1))
+        for i, end in zip(rows, ends, strict=True)
+    ]
+    return float(np.sqrt(np.median(reach))) if reach else np.inf

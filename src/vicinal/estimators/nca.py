@@ -32,7 +32,8 @@ class NCA(NeighbourMetric):
               \qquad \min_A\ \mathrm{mean}_i\,(-\log p_i \text{ or } -p_i) + \alpha\|A\|_F^2 .
 
     Memory is O(n (D + d)), never n²; all cores are used, and their number does not change the
-    result.
+    result.  All rows are looked at while that is quick; of more than some 20,000, batches are
+    (``plan_`` tells, and why).
 
     Parameters
     ----------
@@ -46,6 +47,10 @@ class NCA(NeighbourMetric):
         A full matrix, or one weight for each feature ([Goldberger2005]_ section 4).
     objective : {"log", "accuracy"}, default="log"
         Mean log-probability of the right class (eq. 6) or expected accuracy (eq. 3).
+    kernel : {"gaussian", "student", "compact"} or part, default="gaussian"
+        What takes the place of :math:`e^{-d^2}`; parts from :mod:`vicinal.densities` take
+        parameters.  "student" has a heavy tail; "compact" ends at distance one and has a normal
+        distribution of each class behind it ([Oneata2011]_ sections 4.5, 4.6).
     init : {"auto", "identity", "random", "pca", "lda", "rca", "whiten", "annealing"}, part or \
             array, default="auto"
         The start.  A name, a part with its own parameters (``Random(n_init=10)`` restarts and
@@ -53,11 +58,28 @@ class NCA(NeighbourMetric):
         The scale of all others is the best for "log" on a sample.  "auto" is RCA with a shrunk
         within-class scatter (identity for the diagonal map).  "annealing" begins with a map of
         many rows and fades them out one by one ([Oneata2011]_ section 3.3.6): slow, for small d.
-    solver : {"lbfgs", "cg", "bold_driver", "momentum", "adam"} or part, default="lbfgs"
-        How to descend; parts from :mod:`vicinal.solvers` take parameters.
-    alpha : float or "auto", default=3e-3
+    solver : {"auto", "lbfgs", "cg", "bold_driver", "sgd", "momentum", "adam"} or part, \
+            default="auto"
+        How to descend; parts from :mod:`vicinal.solvers` take parameters.  "auto" is L-BFGS on
+        all rows, and on batches Adam, whose rate is set by the start and falls along a cosine.
+        "sgd" has the rate :math:`\eta_0 / (t + t_0)`, with t0 searched for on rows held out
+        ([Oneata2011]_ section 5.3.2).
+    sampling : {"auto", "full", "subsample", "mini_batches", "stochastic"} or part, default="auto"
+        Which rows an iteration sees; parts from :mod:`vicinal.samplers` take parameters.  All of
+        them; one random subset for the whole fit; batches of rows among themselves, by clusters
+        or at random; a few rows against all.  After a subset or batches the scale of the map is
+        searched for anew on all rows, which lie denser.  "auto" is "full" as long as that takes
+        some 20 s on two cores, and batches of 3,000 random rows beyond.
+    pairs : {"auto", "all", "nearest", "random", "tree"} or part, default="auto"
+        Which pairs of rows count; parts from :mod:`vicinal.neighbourhoods` take parameters.
+        "nearest" and "random" are lists of candidates that are renewed every few iterations
+        (``rounds_`` tells what they leave out), "tree" sums far groups of rows at once, within a
+        relative error of each class density.  "auto" is all of them, but for those that cannot
+        change a sum in its last bit: late in learning these are most.
+    alpha : float, "scaled" or "auto", default=3e-3
         Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
-        keeps the map from growing without end on classes that can be told apart.  "auto" goes
+        keeps the map from growing without end on classes that can be told apart.  "scaled" is
+        0.4 D / n, at most 0.1: stronger for many features, weaker for many rows.  "auto" goes
         down a path from 0.1 to 0, until three penalties in turn are clearly worse, and takes the
         strongest within a standard error of the best (after the rank, where that is "auto" too).
         Each map goes on from the last or from the start, whichever ends lower, and so does the fit.
@@ -86,21 +108,30 @@ class NCA(NeighbourMetric):
         rows held out.  An int is a number of folds that take from each class in turn and leave two
         of it; other values are as in scikit-learn, and split the rows that are learnt from.  Each
         fold learns from one start and without early stopping, whose rows no fold sees.
-    max_iter : int, default=200
-        The most iterations; a `ConvergenceWarning` tells when they did not suffice.
+    max_iter : int or "auto", default="auto"
+        The most iterations; a `ConvergenceWarning` tells when they did not suffice.  With batches
+        an iteration is one step, and so many are made, unless early stopping ends them.  "auto"
+        is 200, and 300 with batches.
     tol : float, default=1e-5
         Stop when no entry of the gradient exceeds it, or when the loss falls by less than ``tol``
         times the larger of 1 and itself.
+    time_budget : float or None, default=None
+        Seconds that ``fit`` may take, roughly: "auto" plans for them, no iteration is begun that
+        would end later, and a search gets half of them.  The result then depends on the machine.
+    reservoir_size : int, default=10_000
+        The most rows that ``partial_fit`` remembers, shared out evenly over the classes.
     warm_start : bool, default=False
         Let ``fit`` go on where the last one stopped, solver memory included: two fits of 50
         iterations end in the same bits as one of 100.  With another scale of the columns, solver
         or map the last ``components_`` are the start, and with another shape ``init`` is.  A search
         is not repeated as long as parameters (but those of stopping and printing), column scales
-        and class counts are the same.
+        and class counts are the same.  On batches a fit that was cut short goes on along its
+        schedule, and one after its end begins a new one.
     random_state : int, RandomState or None, default=None
-        For random starts, the held-out rows, the folds and the sample that scales a start.
+        For random starts, batches, lists, the held-out rows, the folds and the samples that set
+        a scale.
     verbose : int, default=0
-        Print the cost beforehand and a line for each iteration, and for each candidate of a search
+        Print the plan and its cost beforehand and a line for each iteration, and for each candidate of a search
         (whose iterations are not printed).
 
     Attributes
@@ -120,10 +151,23 @@ class NCA(NeighbourMetric):
     n_iter_ : int
         Iterations made by the last ``fit``, 1 at least.
     objective_ : float
-        The loss at ``components_``, penalty included, of the rows learnt from.
+        The loss at ``components_``, penalty included, of the rows learnt from; of 2,000 of them
+        against all where the fit did not look at all pairs.
+    plan_ : Plan
+        ``solver``, ``sampling``, ``pairs``, ``kernel`` and ``max_iter`` as they were settled, the
+        ``cost`` of an evaluation, and the ``reason``.
+    rounds_ : dict of lists
+        Where something is renewed between rounds of the solver: for each round ``n_pairs``,
+        ``mean_left_out`` and ``max_left_out`` (shares of a row's mass that the lists leave out, on
+        a sample of rows), and ``beta``, the shares of the backgrounds.
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each feature in the metric.
+    n_samples_seen_ : int
+        Rows that ``partial_fit`` has seen.
     history_ : dict of lists
         ``iteration``, ``loss``, ``grad_norm``, ``validation_score`` (minus the loss of the held-out
-        rows, NaN without early stopping), ``seconds``, ``n_evaluations``.
+        rows, NaN without early stopping), ``seconds``, ``n_evaluations``, ``share_of_pairs``
+        (computed one by one).
     effective_n_neighbors_ : ndarray of shape (n_samples,)
         exp of the entropy of each training row's choice: how many neighbours it consults.
         Computed when first asked for; rows of weight zero are left out.

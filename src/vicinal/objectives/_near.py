@@ -42,7 +42,7 @@ def share_out_of_reach(
     """
     bits, shares = _BITS[Zr.itemsize] + np.log2(mass.sum()), []
     log2_mass = np.log2(mass)
-    few = 16 if len(Zr) <= 50_000 else 4
+    few = 8 if len(Zr) <= 50_000 else 4
     for i in range(0, len(Zq), max(1, len(Zq) // few)):
         difference = Zr - Zq[i]
         d2 = np.einsum("ij,ij->i", difference, difference) * scale**2
@@ -137,7 +137,7 @@ class Plan:
         low = np.minimum(self.row_boxes[0].min(axis=1), self.column_boxes[0].min(axis=1))
         high = np.maximum(self.row_boxes[1].max(axis=1), self.column_boxes[1].max(axis=1))
         widest = float(np.sum(np.square(high - low, dtype=np.float64)))
-        return widest > float(self._squared_distance(np.array(self.bits, dtype=np.float64)))
+        return widest > float(self._squared_distance(np.array(self.bits)))
 
     def _squared_distance(self, energy: Array) -> Array:
         if not self.power:

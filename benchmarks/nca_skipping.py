@@ -1,0 +1,205 @@
+"""What the exact objective leaves out: shares of pairs over a fit, and growth of the cost with N.
+
+    python benchmarks/nca_skipping.py                  # to 1,000,000 rows
+    python benchmarks/nca_skipping.py --largest 200000
+    python benchmarks/nca_skipping.py --only fits
+    python benchmarks/nca_skipping.py --output         # also benchmarks/results/nca_skipping.md
+
+Prints one report in markdown on standard output, and progress on standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _common import (
+    blobs,
+    clock,
+    early_map,
+    load_at_start,
+    machine_facts,
+    progress,
+    seconds,
+    table,
+    take_turns,
+)
+from sklearn.datasets import load_digits
+
+from vicinal._features import Features
+from vicinal.densities import Compact, Gaussian, Kernel
+from vicinal.maps import Linear
+from vicinal.objectives import _tiles, nca
+from vicinal.objectives.nca import nca_effective_n_neighbors
+from vicinal.problem import Problem
+from vicinal.solvers import LBFGS
+from vicinal.targets import Labels
+
+DEFAULT_OUTPUT = Path(__file__).parent / "results" / "nca_skipping.md"
+_NEIGHBOURS = 10.0  # that count, at the scale at which growth is measured
+
+
+@contextmanager
+def order_from(rows: int) -> Any:
+    """Order rows from another number on than the library would."""
+    before = _tiles.ORDER_FROM
+    _tiles.ORDER_FROM = rows
+    try:
+        yield
+    finally:
+        _tiles.ORDER_FROM = before
+
+
+def shares_of_a_fit(X: Any, y: Any, d: int, iterations: int) -> list[tuple[int, float, float]]:
+    """Iteration, value and share of pairs computed, of L-BFGS on the log objective."""
+    labels, reports = Labels(y), []
+
+    def objective(Z: Any, targets: Any, *args: Any, **kwargs: Any) -> Any:
+        reports.append({})
+        return nca(Z, targets, "log", *args, report=reports[-1], **kwargs)
+
+    fun = Problem(Features(X, None), labels, objective, Linear(d), dtype=np.float32)
+    solver, theta = LBFGS(), early_map(X, d).ravel()
+    state = solver.init(fun, theta)
+    rows = [(0, float(state.value), reports[-1]["share_of_pairs"])]
+    for iteration in range(1, iterations + 1):
+        theta, state = solver.step(fun, theta, state)
+        rows.append((iteration, float(state.value), reports[-1]["share_of_pairs"]))
+        if state.stalled:
+            break
+    return rows
+
+
+def fits_section(options: argparse.Namespace) -> str:
+    """Share of the pairs computed over the iterations of two fits."""
+    X, y = load_digits(return_X_y=True)
+    n = 20_000 if options.largest >= 20_000 else options.largest
+    data = {"digits, d = 2": (X / 16.0, y), f"synthetic {n:,} x 20, d = 2": blobs(n, 20)}
+    parts = []
+    for name, (rows, labels) in data.items():
+        progress(f"fit: {name}")
+        with order_from(1000):  # digits has 1,797 rows
+            steps = shares_of_a_fit(rows.astype(np.float32), labels, 2, options.iterations)
+        shown = [step for step in steps if step[0] in {0, 1, 2, 5, 10, 20, 50, steps[-1][0]}]
+        cells = [(i, f"{value:.4f}", f"{share:.1%}") for i, value, share in shown]
+        words = table(("iteration", "log loss", "share of pairs computed"), cells)
+        parts.append(f"### {name}\n\n{words}")
+    return "\n\n".join(parts)
+
+
+def skipping_section(options: argparse.Namespace) -> str:
+    """Time of one value and gradient with and without leaving out, clusters at several scales."""
+    n, cells = min(20_000, options.largest), []
+    for d in (2, 5):
+        rng = np.random.default_rng(d)
+        which = rng.integers(0, 50, n)
+        Z = 3 * rng.standard_normal((50, d))[which] + 0.3 * rng.standard_normal((n, d))
+        for scale in (0.1, 1.0, 3.0, 10.0):
+            progress(f"clusters: d = {d}, scale {scale}")
+            W, report = (scale * Z).astype(np.float32), {}
+            run = partial(nca, W, which % 10, "log")
+
+            def everything(run: Any = run) -> None:
+                with order_from(10**9):
+                    run()
+
+            times = take_turns({"on": run, "off": everything}, repeats=options.repeats)
+            run(report=report)
+            share = f"{report['share_of_pairs']:.1%}"
+            best = times["on"].best, times["off"].best
+            ratio = f"{best[1] / best[0]:.2f}"
+            cells.append((d, scale, share, seconds(best[0]), seconds(best[1]), ratio))
+    notes = [
+        f"{n:,} rows in 50 clusters of 10 classes, float32, value and gradient, best of several"
+    ]
+    header = ("d", "scale", "pairs computed", "leaving out", "all pairs", "times faster")
+    return table(header, cells, notes)
+
+
+def _curve(n: int) -> tuple[Any, Any]:
+    """Points on a curled sheet in five dimensions, its two coordinates in a unit square, and y."""
+    rng = np.random.default_rng(0)
+    u, v = rng.uniform(size=(2, n))
+    Z = np.stack([u, v, np.sin(3 * u) / 3, np.cos(3 * v) / 3, u * v], axis=1)
+    return Z, (np.floor(8 * u) + np.floor(8 * v)).astype(int) % 10
+
+
+def _late_scale(Z: Any, kernel: Kernel) -> float:
+    """The scale at which _NEIGHBOURS count: by bisection on a few queries among all rows."""
+    few = Z[:: max(1, len(Z) // 50)]
+    low, high = 1e-2, 1e5
+    for _ in range(25):
+        middle = np.sqrt(low * high)
+        count = np.median(nca_effective_n_neighbors(middle * Z, None, middle * few, kernel))
+        low, high = (middle, high) if count > _NEIGHBOURS else (low, middle)
+    return float(np.sqrt(low * high))
+
+
+def growth_section(options: argparse.Namespace) -> str:
+    """Cost of one value and gradient from 10,000 rows on, with the fitted exponent."""
+    sizes = [n for n in (10_000, 30_000, 100_000, 300_000, 1_000_000) if n <= options.largest]
+    cells, exponents = [], []
+    for kernel in (Gaussian(), Compact()):
+        name, taken = type(kernel).__name__, []
+        for n in sizes:
+            Z, y = _curve(n)
+            report: dict[str, float] = {}
+            W = (_late_scale(Z, kernel) * Z).astype(np.float32)
+            run = partial(nca, W, y, "accuracy", kernel=kernel, report=report)
+            run()
+            taken.append(min(clock(run) for _ in range(options.repeats)))
+            progress(f"growth: {name}, {n:,} rows, {seconds(taken[-1])}")
+            cells.append((name, f"{n:,}", f"{report['share_of_pairs']:.3%}", seconds(taken[-1])))
+        if len(sizes) > 1:
+            slope = np.polyfit(np.log(sizes), np.log(taken), 1)[0]
+            exponents.append(f"{name}: time grows as N to the power {slope:.2f}")
+    notes = [
+        *exponents,
+        f"a sheet of two dimensions in five, float32, at the scale at which {_NEIGHBOURS:.0f} "
+        "neighbours count (median); value and gradient, best of several",
+    ]
+    return table(("kernel", "rows", "pairs computed", "time"), cells, notes)
+
+
+SECTIONS = {
+    "fits": ("Share of pairs over a fit", fits_section),
+    "clusters": ("Clustered points at several scales", skipping_section),
+    "growth": ("Growth of the cost with the number of rows", growth_section),
+}
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--largest", type=int, default=1_000_000, help="most rows")
+    parser.add_argument("--iterations", type=int, default=50, help="of a fit")
+    parser.add_argument("--repeats", type=int, default=3, help="timed runs")
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument(
+        "--output", nargs="?", type=Path, const=DEFAULT_OUTPUT, metavar="PATH",
+        help="write the report to PATH too (without a PATH: benchmarks/results/nca_skipping.md)",
+    )  # fmt: skip
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the sections and print the report."""
+    options = parse(arguments)
+    parts = ["# What the exact objective leaves out"]
+    parts.append("\n".join([machine_facts(), *filter(None, [load_at_start()])]))
+    print("\n\n".join(parts) + "\n", flush=True)
+    for name in options.only:
+        title, section = SECTIONS[name]
+        parts.append(f"## {title}\n\n{section(options)}")
+        print(f"{parts[-1]}\n", flush=True)  # at once: what is there is not lost
+    if options.output:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
