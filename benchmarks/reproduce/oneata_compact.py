@@ -162,8 +162,9 @@ Oneață 2011, figure 5.5, which names neither its data nor its d. Stochastic le
 compact kernel, without a background: accuracy objective, no penalty, standardised columns, d = 5,
 {QUERIES} queries a step, rate η/(t + t₀) with t₀ searched on held-out rows, {max(ITERATIONS):,}
 steps without early stopping; 70 % of the rows learnt from. RCA starts at the scale of its own
-formula (within-class scatter the identity); "random" is `randn`, "all points close together" 0.01
-`randn`, on standardised columns. The thesis does not give the scale of its random start."""
+formula (within-class scatter the identity); "random" is `randn` / √D, "all points close together"
+0.01 `randn`, on standardised columns. The thesis does not give the scale of its random start; from
+plain `randn`, on usps, no point is in range of another and nothing can be learnt."""
 
 
 def _per_cent(share: float) -> str:

@@ -49,14 +49,16 @@ def rows_and_split(name: str, split: int) -> tuple[Any, Any, Any, Any]:
 def start(words: str, X: Any, y: Any, d: int, seed: int) -> Any:
     """A map to begin from.
 
-    "rca" has the scale of its own formula; "random" is ``randn`` on the standardised columns, and
-    "close" a hundredth of that, which puts all rows in one another's reach.
+    "rca" has the scale of its own formula; "random" is ``randn / sqrt(D)`` on the standardised
+    columns, which gives coordinates a spread of about one; "close" is ``0.01 randn``, which puts
+    all rows in one another's reach.
     """
     if words == "rca":
         # no step: so lax a tolerance is met at the start
         still = NCA(d, **PLAIN, init=OwnScale("rca"), solver="lbfgs", sampling="full", tol=1e300)
         return still.fit(X, y).components_
-    return random_start(X.astype(np.float64), d, seed, {"random": 1.0, "close": 0.01}[words])
+    size = {"random": X.shape[1] ** -0.5, "close": 0.01}[words]
+    return random_start(X.astype(np.float64), d, seed, size)
 
 
 class Keeper:
