@@ -115,33 +115,21 @@ def report(done: list[Done], folder: Path) -> str:
     """Pictures and the means."""
     if not done:
         return "Not run yet."
+    clock = _clock(done)
     rows = []
     for name in SPLITS:
         for method, (words, _, _, _) in METHODS.items():
             runs = _runs(done, name, method)
             if runs:
-                spent = [
-                    _seconds(np.mean([run[key] for run in runs])) for key in ("seconds", "cpu")
-                ]
+                spent = _seconds(np.mean([run[clock] for run in runs]))
                 scores = [
                     str(Summary([run[key] for run in runs])) if key in runs[0] else ""
                     for key in ("NCA", "1-NN", "5-NN", "15-NN")
                 ]
                 n = f"{runs[0]['rows']:,}"
-                rows.append([name, words, *spent, *scores, n, len(runs)])
-    head = [
-        "set",
-        "method",
-        "seconds",
-        "CPU",
-        "NCA rule",
-        "1-NN",
-        "5-NN",
-        "15-NN",
-        "rows",
-        "splits",
-    ]
-    loads = [each.result["load"] for each in done]
+                rows.append([name, words, spent, *scores, n, len(runs)])
+    unit = "seconds" if clock == "seconds" else "CPU seconds"
+    head = ["set", "method", unit, "NCA rule", "1-NN", "5-NN", "15-NN", "rows", "splits"]
     plans = [
         f"- {name}: {_runs(done, name, 'defaults')[0]['plan']}"
         for name in SPLITS
@@ -157,12 +145,7 @@ for the peers that of 5-NN. Every split is a mark.
 
 {table(head, rows)}
 
-Test accuracy in per cent, mean ± standard error over splits, d = 5. Seconds: wall-clock of `fit`,
-the search for t₀ included, {os.cpu_count()} cores, one job at a time, compiled before; CPU: seconds
-of all cores together. The load of the machine was {min(loads):.1f} to {max(loads):.1f} when the
-jobs began (1 is one busy core, part of it by the jobs before): where other programs ran, the
-wall-clock is longer than on a quiet machine, where it would be about half of the CPU seconds (the
-peers have one thread of BLAS then, since a thread that waits for a core counts as work).
+Test accuracy in per cent, mean ± standard error over splits, d = 5. {_clock_words(done)}
 
 What `NCA(5)` did by default:
 
@@ -198,6 +181,23 @@ def _busy(loads: list[float]) -> bool:
 def _clock(done: list[Done]) -> str:
     """The wall-clock; where the machine was busy with other things, the time of the cores."""
     return "cpu" if _busy([each.result["load"] for each in done]) else "seconds"
+
+
+def _clock_words(done: list[Done]) -> str:
+    loads = [each.result["load"] for each in done]
+    text = (
+        f"Time is that of `fit`, the search for t₀ included, on {os.cpu_count()} cores, one job at "
+        f"a time, compiled before. The load of the machine was {min(loads):.1f} to "
+        f"{max(loads):.1f} when the jobs began (1 is one busy core)"
+    )
+    if _clock(done) == "seconds":
+        return f"{text}; the wall-clock is shown."
+    return (
+        f"{text}: other programs ran, and the wall-clock says nothing. Shown are the seconds of "
+        "all cores together; on a quiet machine the wall-clock would be a little more than half of "
+        "them. The peers have one thread of BLAS, since a thread that waits for a core counts as "
+        "work."
+    )
 
 
 def _seconds(seconds: float) -> str:
