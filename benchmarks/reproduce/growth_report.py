@@ -95,8 +95,9 @@ def _finding(found: dict[Any, Any], fits: dict[str, Any]) -> str:
 
 
 def _spent(fit: dict[str, Any]) -> str:
-    busy = fit["load"] > 1.5 * (os.cpu_count() or 1)
-    return f"{fit['cpu']:.0f} CPU s" if busy else f"{fit['seconds']:.0f} s"
+    if fit["load"] <= 1.5 * (os.cpu_count() or 1):
+        return f"{fit['seconds']:.0f} s"
+    return f"{fit['cpu']:.0f} CPU s" if "cpu" in fit else f"{fit['seconds']:.0f} s (busy)"
 
 
 def _draw(found: dict[Any, Any], folder: Path) -> str:

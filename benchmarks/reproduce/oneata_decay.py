@@ -121,7 +121,7 @@ def report(done: list[Done], folder: Path) -> str:
 {_draw(done, folder)}
 
 The row shown is the one whose number of neighbours, by 99 % of the mass, is in the middle at the
-end. Grey: 1/1,000 of the mass.
+end; colours are iterations, the grey line is p = 1/1,000.
 
 {table(head, rows)}
 
