@@ -77,12 +77,13 @@ class NCA(NeighbourMetric):
         relative error of each class density.  "auto" is all of them, but for those that cannot
         change a sum in its last bit: late in learning these are most.
     alpha : float, "scaled" or "auto", default=3e-3
-        Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
-        keeps the map from growing without end on classes that can be told apart.  "scaled" is
-        0.4 D / n, at most 0.1: stronger for many features, weaker for many rows (and times their
-        mean variance, where ``scaling`` is None).  "auto" goes down a path from 0.1 to 0, until three penalties in turn are clearly worse, and takes the
-        strongest within a standard error of the best (after the rank, where that is "auto" too).
-        Each map goes on from the last or from the start, whichever ends lower, and so does the fit.
+        Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It keeps
+        the map from growing without end on classes that can be told apart.  "scaled" is 0.4 D / n,
+        at most 0.1: stronger for many features, weaker for many rows (and times their mean
+        variance, where ``scaling`` is None).  "auto" goes down a path from 0.1 to 0, until three
+        penalties in turn are clearly worse, and takes the strongest within a standard error of the
+        best (after the rank, where that is "auto" too).  Each map goes on from the last or from the
+        start, whichever ends lower, and so does the fit.
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``.  A column that does
         not vary gets weight zero.
@@ -302,7 +303,8 @@ class NCA(NeighbourMetric):
         y : array-like of shape (n_samples,)
             Their labels.
         classes : array-like of shape (n_classes,), default=None
-            All classes that the stream may show; needed at the first call.
+            All classes that the stream may show; needed at the first call, unless they are those
+            of a ``fit`` before.
         sample_weight : array-like of shape (n_samples,), default=None
             As in ``fit``.
 
