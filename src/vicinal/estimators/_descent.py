@@ -27,13 +27,17 @@ _TUNING_STEPS = (
 
 
 class Memory(NamedTuple):
-    """What ``warm_start`` goes on from: the last run, and the space its solver saw."""
+    """What ``warm_start`` goes on from: the last run, and the space its solver saw.
+
+    ``beta`` are the weights of the backgrounds, where they are learnt.
+    """
 
     plan: Plan
     mapping: Map
     scale: Array
     solver: Solver
     single: bool
+    beta: Array | None
     result: Result
 
     def fits(self, plan: Plan, mapping: Map, scale: Array) -> bool:
@@ -103,7 +107,9 @@ class Descent:
         run = _Run(self, problem, solver, single, left)
         if memory is not None:
             run.take_up(memory.result)
-        rounds = Rounds.of(self.plan, self.rng)
+        rounds = run.renewed = Rounds.of(self.plan, self.rng)
+        if rounds is not None and memory is not None:
+            rounds.beta = memory.beta
         if rounds is not None:
             result = run.in_rounds(theta, rounds)
         elif not self.plan.sampling.fixed:
@@ -205,6 +211,7 @@ class _Run:
         self.best: Array | None = None
         self.judge = problem
         self.report: dict[str, float] = {}  # filled by the objective
+        self.renewed: Rounds | None = None
         self.n_iter = 0
 
     def take_up(self, last: Result) -> None:
@@ -260,9 +267,10 @@ class _Run:
 
     def memory(self, result: Result) -> Memory:
         """What a later fit goes on from."""
-        problem = self.problem
+        plan, problem = self.descent.plan, self.problem
+        beta = None if self.renewed is None else self.renewed.beta
         return Memory(
-            self.descent.plan, problem.mapping, problem.X.scale, self.solver, self.single, result
+            plan, problem.mapping, problem.X.scale, self.solver, self.single, beta, result
         )
 
     def _tell(self, info: solvers.Iteration, problem: Problem) -> bool:
