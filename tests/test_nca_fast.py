@@ -358,6 +358,16 @@ def test_a_class_may_leave_a_batch(rng, objective):
             assert usable(model, X).score(X, y) > 0.6
 
 
+def test_a_compact_kernel_with_every_row_out_of_range_says_so(rows):
+    X, y = rows
+    settings = {"kernel": Compact(background=False), "objective": "accuracy", "alpha": 0.0}
+    with pytest.warns(UserWarning, match="'init' parameter of NCA puts every row out of range"):
+        model = NCA(2, init=1e6 * np.eye(6)[:2], **settings).fit(X, y)
+    with pytest.warns(UserWarning, match="rows have no reference in range"):
+        model.predict_proba(X + 1.0)
+    assert NCA(2, **settings).fit(X, y).score(X, y) > 0.6  # another start has its scale chosen
+
+
 # Cut and gone on with
 
 
@@ -477,6 +487,18 @@ def test_a_schedule_that_has_ended_is_begun_anew(rows):
     assert model.fit(*rows).history_["iteration"] == [0, 1, 2, 3, 4, 5]
     assert not np.array_equal(A, model.components_)
     np.testing.assert_allclose(model.components_, A, atol=np.abs(A).max())
+
+
+@unfinished
+@thin_lists
+@pytest.mark.parametrize(
+    "settings", [{"pairs": Nearest(60, refresh=5)}, {"kernel": Compact(beta="em")}], ids=repr
+)
+def test_rounds_are_gone_on_with(rows, settings):
+    settings = {"n_components": 2, "random_state": 0, "tol": 0.0, **settings}
+    long = NCA(max_iter=20, **settings).fit(*rows)
+    warm = NCA(max_iter=10, warm_start=True, **settings).fit(*rows)
+    same(warm.fit(*rows), long)
 
 
 @unfinished
