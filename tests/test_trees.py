@@ -56,7 +56,7 @@ def tree_density(Z, y, mass, c, kernel, tolerance):
     Q, _ = side(Z, everyone, mass, centre, scale)
     place = np.empty(len(Z), dtype=int)
     place[order] = np.arange(len(Z))
-    engine = Trees(Q, R, place, kernel, tolerance, Z.shape[1])
+    engine = Trees(Q, R, place, kernel, Bounded(tolerance), Z.shape[1])
     log_sums, minima = engine.log2_sums()
     return (log_sums[1] - minima[1]) * np.log(2.0), engine.share
 
@@ -104,7 +104,8 @@ def test_the_sum_over_other_classes_is_within_the_tolerance(rng, kind):
         exact = exact_others(Z, y, mass)
         S, order = side(Z, y, mass, np.zeros(d), coordinate_scale(Gaussian()))
         for tolerance in (1e-1, 1e-2):
-            engine = Trees(S, S, np.arange(n), Gaussian(), tolerance, d)
+            bounded = Bounded(tolerance, each_class=False)
+            engine = Trees(S, S, np.arange(n), Gaussian(), bounded, d)
             log_sums, minima = engine.log2_sums()
             found = (log_sums[0] - minima[0]) * np.log(2.0)
             error = np.abs(np.expm1(found - exact[order])).max()
@@ -231,7 +232,7 @@ def test_share_falls_with_the_scale(rng):
         nca(Z, y, pairs=Bounded(0.01, always=True), gradient=False, report=report)
         shares.append(report["share_of_pairs"])
     assert shares[0] > shares[1] > shares[2]
-    assert shares[2] < 0.2
+    assert shares[2] < 0.3
 
 
 @pytest.mark.nojit
@@ -271,13 +272,14 @@ def test_build(rng):
 
 def test_all_pairs_where_trees_would_not_pay(rng):
     """Small data, or all of it near: the tiles, to the last bit.  Far neighbours: the tree."""
-    Z, y, _ = data(rng, "plain", 500, 2, 3.0)
     report = {}
-    value, dZ = nca(Z, y, pairs=Bounded(0.01), report=report)
-    exact, dZ_exact = nca(Z, y)
-    assert value == exact
-    np.testing.assert_array_equal(dZ, dZ_exact)
-    assert report == {"share_of_pairs": 1.0, "engine": "tiles"}
+    for n, d in ((1300, 5), (500, 2)):
+        Z, y, _ = data(rng, "plain", n, d, 1.0)
+        value, dZ = nca(Z, y, pairs=Bounded(0.01), report=report)
+        exact, dZ_exact = nca(Z, y)
+        assert value == exact
+        np.testing.assert_array_equal(dZ, dZ_exact)
+        assert report == {"share_of_pairs": 1.0, "engine": "tiles"}
     nca(Z, y, pairs=Bounded(0.01, always=True), report=report)
     assert report["engine"] == "tree"
     assert report["share_of_pairs"] < 1.0
@@ -289,10 +291,10 @@ def test_all_pairs_where_trees_would_not_pay(rng):
 def test_estimators_pass_the_choice_on(rng):
     Z, y, _ = data(rng, "plain", 60, 3, 1.0)
     for always, engine in ((False, "tiles"), (True, "tree")):
-        plan = SimpleNamespace(kernel=Gaussian(), pairs=Tree(0.05, always=always))
+        plan = SimpleNamespace(kernel=Gaussian(), pairs=Tree(0.05, each_class=False, always=always))
         problem = Problem(Features(Z, None), Labels(y), nca, Linear(2))
         pairs = frozen(plan, problem).options["pairs"]
-        assert pairs == Bounded(0.05, always)
+        assert pairs == Bounded(0.05, always, each_class=False)
         report = {}
         nca(Z, y, pairs=pairs, report=report)
         assert report["engine"] == engine
@@ -310,4 +312,4 @@ def test_bad_input(rng):
     with pytest.raises(ValueError, match="must not be Bounded with the kernel Compact"):
         nca(Z, y, "accuracy", kernel=Compact(), pairs=Bounded(0.01, always=True))
     with pytest.raises(ValueError, match=r"'tolerance' of Bounded must be a float in \[0, 1\)"):
-        nca(Z, y, pairs=Bounded(1.0, always=True))
+        nca(Z, y, pairs=Bounded(1.0))

@@ -43,6 +43,12 @@ def buffer(d, dtype):
 
 
 @helper
+def _clear(target, n):
+    for j in range(n):
+        target[j] = 0
+
+
+@helper
 def _copy(source, target, n):
     for j in range(n):
         target[j] = source[j]
@@ -219,13 +225,15 @@ def gradients(
     at = 0
     for number in range(first, last):
         queries, x = _take(packets, where, number, w.own), packets.points[number]
-        w.pull_queries[:] = 0
+        for k in range(len(pull)):
+            _clear(w.pull_queries[k], WIDTH)
         for kind in range(2):
             end = ends[number - first, kind]
             while at < end:
                 began = at
                 at, n, _ = _gather(forest, nodes, at, end, w)
-                w.pull[:, :n] = 0
+                for k in range(len(pull)):
+                    _clear(w.pull[k], n)
                 for i in range(0, queries, 4):
                     for r in range(4):
                         query = packets.index[WIDTH * number + min(i + r, queries - 1)]

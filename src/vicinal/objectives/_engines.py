@@ -14,10 +14,9 @@ from vicinal.objectives._tiles import (
     Tiles,
     coordinate_scale,
     side,
-    tiles_cost,
     worth_ordering,
 )
-from vicinal.objectives._trees import Trees
+from vicinal.objectives._trees import SMALL, Trees, check_bounded
 
 __all__ = ["Data", "Engine", "engine_for"]
 
@@ -58,6 +57,10 @@ def _all_pairs(
     data: Data, bounded: Bounded | None, kernel: Kernel
 ) -> tuple[Tiles | Trees, Array, Array]:
     Z, codes, mass, query_rows, reference_rows = data
+    if bounded is not None:
+        check_bounded(bounded.tolerance, kernel)
+        if not bounded.always and len(query_rows) * len(reference_rows) < SMALL:
+            return _all_pairs(data, None, kernel)
     centre, scale = centre_of(Z[reference_rows]), coordinate_scale(kernel)
     ordered = bounded is None and worth_ordering(
         Z[query_rows],
@@ -82,7 +85,7 @@ def _all_pairs(
     self_pos = position[query_rows]
     if bounded is None:
         return Tiles(Q, R, self_pos, kernel), query_rows, reference_rows
-    trees = Trees(Q, R, self_pos, kernel, bounded.tolerance, Z.shape[1])
-    if bounded.always or trees.cost() < tiles_cost(Q, R, kernel):
+    trees = Trees(Q, R, self_pos, kernel, bounded, Z.shape[1])
+    if bounded.always or trees.pays():
         return trees, query_rows, reference_rows
     return _all_pairs(data, None, kernel)

@@ -33,7 +33,7 @@ from vicinal.objectives._near import (
     share_out_of_reach,
 )
 
-__all__ = ["Side", "Tiles", "coordinate_scale", "power_of", "side", "tiles_cost", "worth_ordering"]
+__all__ = ["Side", "Tiles", "coordinate_scale", "power_of", "side", "worth_ordering"]
 
 # embedded points times this give squared distances in powers of two: exp(-d²) = 2**-(scaled d²)
 _LOG2_SCALE = math.sqrt(math.log2(math.e))
@@ -45,16 +45,9 @@ BLAS_FROM = 48
 ORDER_FROM = 4000
 #: dimensions up to which boxes are of use
 ORDER_UP_TO = 32
-_WORTH = 0.5  # of the pairs out of reach of single points: boxes find fewer, at 0.4 it was even
+WORTH = 0.5  # of the pairs out of reach of single points: boxes find fewer, at 0.4 it was even
 #: whether to leave out what changes no bit; a test computes it, last, and finds the same bits
 LEAVE_OUT = True
-
-# Nanoseconds of a pair in sums and gradient (one core, AVX2, float32): a constant and a part for
-# each dimension; how much more where the queries are not the references; and what boxes find of
-# the pairs that are out of reach from single points
-_PAIR = (0.6, 0.15)
-_ONE_WAY = 1.8
-_FOUND = 0.7
 
 
 class Side(NamedTuple):
@@ -85,20 +78,7 @@ def worth_ordering(Zq: Array, yq: Array, Zr: Array, yr: Array, mass: Array, kern
     if min(len(Zq), len(Zr)) < ORDER_FROM or Zr.shape[1] > ORDER_UP_TO:
         return False
     power = np.inf if isinstance(kernel, Compact) else power_of(kernel, Zr.shape[1])
-    return share_out_of_reach(Zq, yq, Zr, yr, mass, coordinate_scale(kernel), power) > _WORTH
-
-
-def tiles_cost(queries: Side, references: Side, kernel: Kernel) -> float:
-    """Nanoseconds that the sums over all pairs and their gradient would take."""
-    left = 1.0
-    if min(queries.n, references.n) >= ORDER_FROM and queries.d <= ORDER_UP_TO:
-        Q, R, d = queries, references, queries.d
-        out = share_out_of_reach(
-            Q.Z[:d].T, Q.codes, R.Z[:d].T, R.codes, R.mass, 1.0, power_of(kernel, d)
-        )
-        left = 1.0 - _FOUND * out if out > _WORTH else 1.0
-    pair = _PAIR[0] + _PAIR[1] * queries.d
-    return left * queries.n * references.n * pair * (1.0 if queries is references else _ONE_WAY)
+    return share_out_of_reach(Zq, yq, Zr, yr, mass, coordinate_scale(kernel), power) > WORTH
 
 
 def power_of(kernel: Kernel, d: int) -> float:

@@ -1,4 +1,4 @@
-"""Sums by trees: the engine whose class densities are within a relative error."""
+"""Sums by trees: the engine whose sums are within a relative error."""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ from typing import NamedTuple
 import numpy as np
 
 from vicinal._threads import block_edges, n_threads, run
-from vicinal._types import Array
+from vicinal._types import Array, Bounded
 from vicinal.densities import Compact, Kernel
 from vicinal.kernels import tree, tree_sums, tree_walk
-from vicinal.objectives._tiles import Side, power_of
+from vicinal.objectives._tiles import ORDER_FROM, ORDER_UP_TO, WORTH, Side, power_of
 
-__all__ = ["Trees"]
+__all__ = ["SMALL", "Trees", "check_bounded"]
 
 _LANES = 8
 _LANE_BYTES = 1 << 28  # of all lanes' gradients together, where two of them fit
 _LIST_BYTES = 1 << 28  # of lists kept from the sums for the gradient; others are made again
 _BLOCK = 16  # packets to a task
-TOGETHER = True
-_FEW = 12  # packets that a guess of the cost looks at
-# Nanoseconds on one core (AVX2, float32), fitted as a constant and a part for each dimension: a
-# query and a point or node of its list, in sums and gradient; a packet and a node it looks at
-_TERM = (1.0, 0.2)
-_NODE = (100.0, 10.0)
+
+#: pairs below which tiles take a few milliseconds at most: no tree is built to see if it pays
+SMALL = 1_000_000
+_FEW = 12  # packets, evenly spaced, that a guess of the cost looks at
+# What the guess knows, measured at N = 20,000 in two and five dimensions.  Nanoseconds on one core
+# (AVX2, float32), as a constant and a part for each dimension, in sums and gradient together: a
+# query and a point or node of its list; a packet and a node it looks at; a pair of the tiles.
+_TERM, _NODE, _PAIR = (0.87, 0.27), (120.0, 2.0), (0.78, 0.095)
+_TILE_SHARE = 1.6  # pairs that tiles compute, for each one that a packet cannot do without
+_FAR_PAIR = 1.4  # how much longer tiles take over a pair, where neighbours are few and far between
+_ONE_WAY = 1.7  # and where queries are not the references
 
 #: nodes, and the ends of the two lists of each packet (see `tree_walk.walk`)
 Lists = tuple[Array, Array]
@@ -42,12 +47,27 @@ def _lanes(n: int, d: int, itemsize: int) -> int:
     return int(np.clip(_LANE_BYTES // (n * d * itemsize), 2, _LANES))
 
 
+def check_bounded(tolerance: float, kernel: Kernel) -> None:
+    """Refuse what trees cannot do."""
+    if isinstance(kernel, Compact):
+        raise ValueError(
+            "The 'pairs' parameter of nca must not be Bounded with the kernel Compact(), whose "
+            "pairs a range search finds exactly."
+        )
+    if not 0 <= tolerance < 1:
+        raise ValueError(
+            f"The 'tolerance' of Bounded must be a float in [0, 1). Got {tolerance!r} instead."
+        )
+
+
 class Trees:
     """Sums over all references within a relative tolerance, and their gradient.
 
-    One tree for each class of the references ([Oneata2011] alg. 4.6): the density of every class
-    is within the tolerance, and so are sums of them.  The gradient is that of the sums as they
-    are computed, far nodes by their mass at their mean; its own error has no bound.
+    One tree for each class of the references ([Oneata2011] alg. 4.6).  The density of every class
+    is within the tolerance; or, unless ``each_class``, the sum over a query's own class and that
+    over all other classes are.  Either way the odds of the own class are wrong by a factor of
+    ``(1 + tolerance) / (1 - tolerance)`` at most.  The gradient is that of the sums as they are
+    computed, far nodes by their mass at their mean; its own error has no bound.
 
     Parameters
     ----------
@@ -55,8 +75,8 @@ class Trees:
     self_pos : int array
         Position of each query among the references, or -1.
     kernel : Gaussian or Student
-    tolerance : float
-        The largest relative error; 0 sums every pair that is not beyond the floating-point range.
+    bounded : Bounded
+        The largest relative error; 0 sums every pair, but twins at once.
     d : int
         Dimensions of the embedded space (a Side may have one more).
 
@@ -69,7 +89,7 @@ class Trees:
     Notes
     -----
     Memory for the gradient: as many copies of the references as there are lanes, 8 or what fits
-    into 256 MB, at least 2.
+    into 256 MB, at least 2; and the lists of the walks, up to 256 MB.
     """
 
     def __init__(
@@ -78,21 +98,12 @@ class Trees:
         references: Side,
         self_pos: Array,
         kernel: Kernel,
-        tolerance: float,
+        bounded: Bounded,
         d: int,
     ) -> None:
-        if isinstance(kernel, Compact):
-            raise ValueError(
-                "The 'pairs' parameter of nca must not be Bounded with the kernel Compact(), whose "
-                "pairs a range search finds exactly."
-            )
-        if not 0 <= tolerance < 1:
-            raise ValueError(
-                f"The 'tolerance' of Bounded must be a float in [0, 1). Got {tolerance!r} instead."
-            )
         self.queries, self.references, self.d = queries, references, d
-        dtype = references.Z.dtype
-        self.power, self.tolerance = dtype.type(power_of(kernel, d)), dtype.type(tolerance)
+        dtype, self.together = references.Z.dtype, not bounded.each_class
+        self.power, self.tolerance = dtype.type(power_of(kernel, d)), dtype.type(bounded.tolerance)
         classes, first = np.unique(references.codes, return_index=True)
         self.forest = tree.build(references.Z[:d], references.mass, [*first, references.n])
         groups, first = np.unique(queries.codes, return_index=True)
@@ -119,33 +130,45 @@ class Trees:
         ends = np.empty((last - first, 2), np.int64)
         seen = tree_walk.walk(
             self.forest, self.packets, self.where, self.own, first, last, self.tolerance,
-            self.power, TOGETHER, work.walk, work.nodes, ends,
+            self.power, self.together, work.walk, work.nodes, ends,
         )  # fmt: skip
         return (work.nodes[: ends[-1, 1]], ends), seen
 
-    def cost(self) -> float:
-        """Nanoseconds that the sums and the gradient would take, from a few packets of queries."""
-        packets = len(self.own)
+    def _look(self, tolerance: Array) -> tuple[float, float, float]:
+        """From a few packets: pairs of a query, its points and nodes, nodes that a packet sees."""
         work, ends = self._scratch(1)[0], np.empty((1, 2), np.int64)
         sizes = self.forest.nodes[:, 1] - self.forest.nodes[:, 0]
-        terms = seen = 0
-        few = np.unique(np.linspace(0, packets - 1, _FEW, dtype=np.int64))
+        few = np.unique(np.linspace(0, len(self.own) - 1, _FEW, dtype=np.int64))
+        pairs = means = seen = 0
         for p in few:
             seen += tree_walk.walk(
-                self.forest, self.packets, self.where, self.own, p, p + 1, self.tolerance,
-                self.power, TOGETHER, work.walk, work.nodes, ends,
+                self.forest, self.packets, self.where, self.own, p, p + 1, tolerance,
+                self.power, self.together, work.walk, work.nodes, ends,
             )  # fmt: skip
             nodes = work.nodes[: ends[0, 1]]
-            terms += int(np.where(nodes < 0, 1, sizes[np.maximum(nodes, 0)]).sum())
-        queries = self.queries.n / packets
-        return (
-            packets
-            / len(few)
-            * (
-                terms * queries * (_TERM[0] + _TERM[1] * self.d)
-                + seen * (_NODE[0] + _NODE[1] * self.d)
-            )
-        )
+            pairs += int(sizes[nodes[nodes >= 0]].sum())
+            means += int(np.count_nonzero(nodes < 0))
+        return pairs / len(few), (pairs + means) / len(few), seen / len(few)
+
+    def pays(self) -> bool:
+        """Whether the sums and their gradient take less time than by tiles, from a few packets.
+
+        A walk without tolerance finds the pairs that count to the last bit: tiles compute all of
+        them, and more, since theirs are larger boxes.
+        """
+        _, terms, seen = self._look(self.tolerance)
+        exact, dtype = 1.0, self.queries.Z.dtype
+        may_order = min(self.queries.n, self.references.n) >= ORDER_FROM and self.d <= ORDER_UP_TO
+        if may_order:
+            pairs, _, _ = self._look(dtype.type(np.finfo(dtype).eps / 8))
+            exact = min(1.0, _TILE_SHARE * pairs / self.references.n)
+        pair = _PAIR[0] + _PAIR[1] * self.d
+        pair *= 1.0 if exact > 1.0 - WORTH else _FAR_PAIR
+        pair *= 1.0 if self.queries is self.references else _ONE_WAY
+        term, node = (c[0] + c[1] * self.d for c in (_TERM, _NODE))
+        per_packet = self.queries.n / len(self.own)
+        by_tree = per_packet * terms * term + seen * node
+        return by_tree < per_packet * exact * self.references.n * pair
 
     def log2_sums(self) -> tuple[Array, Array]:
         """log2 of ``sum_j mass_j 2**(m_i - e_ij)``, other classes [0] and own class [1]; m_i.

@@ -69,10 +69,10 @@ def nca(
         :mod:`vicinal.neighbourhoods` make them; None for all.  Only what is also among the
         references counts.  Which pairs there are is taken as given: the gradient is that of the
         sums over the lists.  ``Bounded(tolerance)`` sums far groups of references at once, by
-        trees, so that a query's sum over its own class and that over all others are within the
-        relative tolerance ([Oneata2011]_ section 4.4.3); the gradient is that of the sums so
-        computed.  Where a look at a few queries tells that trees would take longer than all pairs,
-        all pairs are summed, unless ``Bounded(tolerance, always=True)``.
+        trees, so that every class density at a query (unless ``each_class``: its sum over its own
+        class and that over all others) is within the relative tolerance ([Oneata2011]_ section
+        4.4.3); the gradient is that of the sums so computed.  Where a look at a few queries tells
+        that trees would take longer than all pairs, all pairs are summed, unless ``always``.
     background : array of shape (n_classes,), default=None
         Share :math:`\beta_c` in [0, 1) of a normal distribution in the density of each class,
         :math:`p(z|c) = \beta_c N(z|\mu_c, \Sigma_c) + (1 - \beta_c) p_\kappa(z|c)`
