@@ -113,7 +113,8 @@ def report(done: list[Done], folder: Path) -> str:
 and no gradient. By the NCA rule the thesis's way, done here, is {step(CS, GAUSSIAN)} points from
 the same with the Gaussian kernel. A start whose scale the objective chooses gives
 {step(SCALE, CS)}; with a background, 500 queries and Adam it is {step(BACK, CS)} from the thesis's
-way, and {step(BACK, DEFAULT)} from the Gaussian kernel with vicinal's settings (splits: {repeats(done)}).
+way, and {step(BACK, DEFAULT)} from the Gaussian kernel with vicinal's settings (splits:
+{repeats(done)}).
 Our run of the thesis's way is below the thesis's own figures, those from a start of a chosen scale
 are nearer: its start may have had another scale than RCA's formula gives.
 
