@@ -183,8 +183,8 @@ Accuracy on 30 % of the 60,000 training rows of mnist after learning from the ot
 with otherwise default parameters; one split, on which a difference of 0.3 points is noise. All that
 was run is shown. The rows "alpha scaled" of the first table were added when the defaults' test
 score on usps was known, but on the strength of held-out rows: on 30 % of the training rows of one
-split of usps the NCA rule had 93.1 % with `alpha="scaled"`, and 91.9 % with mini-batches and the
-default alpha. No other choice was made after a look at test rows.
+split of usps the NCA rule had 93.1 % with `alpha="scaled"`, 92.8 % with that and mini-batches, and
+91.9 % with mini-batches and the default alpha. No other choice was made after a look at test rows.
 
 ## Targets
 
