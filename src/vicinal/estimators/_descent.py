@@ -83,6 +83,8 @@ class Descent:
     tell : callable
         ``stop = tell(iteration, problem, single, memory=...)`` after each iteration; ``memory``
         makes of a `Result` what a later fit goes on from.
+    scale_objective : callable
+        The objective that judges the scale of a map learnt from few rows at a time.
     validation_fraction : float
         Rows held out to tune a rate by, where none are held out for early stopping.
     deadline : float or None
@@ -94,6 +96,7 @@ class Descent:
     n_iter_no_change: int
     rng: np.random.RandomState
     tell: Callable[..., bool]
+    scale_objective: Callable[..., tuple[float, Array]]
     validation_fraction: float = 0.1
     deadline: float | None = None
 
@@ -202,8 +205,10 @@ class Descent:
     def _repair(self, problem: Problem, theta: Array) -> float:
         """The scale at which all rows, which lie denser, would have the map.
 
-        [Oneata2011] section 4.1: a sub-sample is thinner than the whole.
+        [Oneata2011] section 4.1: a sub-sample is thinner than the whole.  Judged as the scale of a
+        start is: by accuracy it would go on towards a hard nearest neighbour.
         """
+        problem = problem.replace(objective=self.scale_objective)
         rows = np.arange(len(problem.X)) if problem.train is None else problem.train
         if len(rows) > _REPAIR_QUERIES:
             # a draw of its own: a fit that was cut and resumed has made other draws before
