@@ -74,6 +74,7 @@ HELD_OUT: dict[str, dict[str, Any]] = {
         "max_iter": 240,
     },
     "pixels, exact": {**PIXELS, "sampling": "full", "max_iter": 30},
+    "pixels, batches then exact": {**PIXELS, "then": {"sampling": "full", "max_iter": 15}},
     "batches of 6,000": {"sampling": MiniBatches(6000, clusters="random")},
     "600 steps, alpha = 0.03": {"max_iter": 600, "alpha": 3e-2},
     "stochastic": {"sampling": "stochastic"},
