@@ -69,6 +69,16 @@ def test_plot_wine_learns_from_a_csv_file(wine_csv):
     assert_is_picture(wine_csv / "out/rows.png")
 
 
+def test_plot_large_says_its_plan_and_learns(tmp_path):
+    pytest.importorskip("matplotlib")
+    printed = run(ROOT / "examples/plot_large.py", "out/large.png", folder=tmp_path)
+    assert "MiniBatches(size=3000" in printed
+    before, batches, stream = map(float, re.findall(r"([\d.]+)%", printed))
+    assert batches > before
+    assert stream > before
+    assert_is_picture(tmp_path / "out/large.png")
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_code_in_the_texts_runs(name, wine_csv):
     """Block after block in one session, beside a table.csv with a column `label`."""

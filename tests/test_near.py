@@ -11,8 +11,7 @@ from numba import config
 from vicinal import reference
 from vicinal.densities import Compact, Gaussian, Student
 from vicinal.kernels import _blocks
-from vicinal.objectives import _near, _tiles, nca
-from vicinal.objectives.nca import nca_posterior
+from vicinal.objectives import _near, _tiles, nca, nca_posterior
 from vicinal.targets import Labels
 
 COMPACT, GAUSSIAN, STUDENT = Compact(), Gaussian(), Student()

@@ -275,7 +275,8 @@ def test_names_and_parts():
     assert resolve("tree") == Tree()
     part = Nearest(m=5)
     assert resolve(part) is part
-    assert Tree(0.1).pairs(None, None) == Bounded(0.1)
+    assert Tree(0.1).pairs(None, None) == Bounded(0.1, always=False)
+    assert Tree(0.1, always=True).pairs(None, None) == Bounded(0.1, always=True)
     assert Tree().refresh is None
     with pytest.raises(ValueError, match=r"'pairs' parameter of X .* \['all', .* Got 'near' inst"):
         resolve("near", "X")
@@ -296,6 +297,7 @@ def test_names_and_parts():
         (lambda: RandomPairs(1), r"'m' parameter of RandomPairs must be an int in \[2, inf\)"),
         (lambda: RandomPairs(refresh=0), r"'refresh' parameter of RandomPairs"),
         (lambda: Tree(-0.1), r"'tolerance' parameter of Tree must be a float in \[0\.0, 1\.0\]"),
+        (lambda: Tree(always=1), r"'always' parameter of Tree must be True or False\. Got 1"),
     ],
 )
 def test_wrong_parameters(make, message):

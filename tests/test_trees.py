@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
 from vicinal import reference
+from vicinal._features import Features
 from vicinal._types import Bounded
 from vicinal.densities import Compact, Gaussian, Student
+from vicinal.estimators._rounds import frozen
 from vicinal.kernels.tree import LEAF, build
-from vicinal.objectives import nca
+from vicinal.maps import Linear
+from vicinal.neighbourhoods import Tree
+from vicinal.objectives import _trees, nca
 from vicinal.objectives._tiles import coordinate_scale, side
 from vicinal.objectives._trees import Trees
+from vicinal.problem import Problem
 from vicinal.targets import Labels
 
 
@@ -49,7 +56,7 @@ def tree_density(Z, y, mass, c, kernel, tolerance):
     Q, _ = side(Z, everyone, mass, centre, scale)
     place = np.empty(len(Z), dtype=int)
     place[order] = np.arange(len(Z))
-    engine = Trees(Q, R, place, kernel, tolerance, Z.shape[1])
+    engine = Trees(Q, R, place, kernel, Bounded(tolerance), Z.shape[1])
     log_sums, minima = engine.log2_sums()
     return (log_sums[1] - minima[1]) * np.log(2.0), engine.share
 
@@ -78,6 +85,31 @@ def test_every_student_density_is_within_the_tolerance(rng, d):
                 error = np.abs(np.expm1(found - exact)).max()
                 assert error <= tolerance + 1e-10, (scale, c, tolerance, error)
                 assert tolerance < 0.1 or scale > 1 or share < 1
+
+
+def exact_others(Z, y, mass):
+    """Logarithm of ``sum_{j : y_j != y_i} mass_j exp(-d²_ij)``, plainly."""
+    D = reference.squared_distances(Z)
+    D[y[:, None] == y] = np.inf
+    least = D.min(axis=1)
+    return np.log(np.exp(least[:, None] - D) @ mass) - least
+
+
+@pytest.mark.parametrize("kind", ["plain", "clusters", "weights"])
+def test_the_sum_over_other_classes_is_within_the_tolerance(rng, kind):
+    """Classes out of reach share one budget with those nearby."""
+    for scale, d, n in ((0.3, 2, 2000), (1.0, 3, 700), (3.0, 2, 1100), (10.0, 5, 700)):
+        Z, y, mass = data(rng, kind, n, d, scale)
+        Z += 3.0 * rng.standard_normal((4, d))[y]
+        exact = exact_others(Z, y, mass)
+        S, order = side(Z, y, mass, np.zeros(d), coordinate_scale(Gaussian()))
+        for tolerance in (1e-1, 1e-2):
+            bounded = Bounded(tolerance, each_class=False)
+            engine = Trees(S, S, np.arange(n), Gaussian(), bounded, d)
+            log_sums, minima = engine.log2_sums()
+            found = (log_sums[0] - minima[0]) * np.log(2.0)
+            error = np.abs(np.expm1(found - exact[order])).max()
+            assert error <= tolerance, (scale, tolerance, error)
 
 
 def test_float32_is_within_the_tolerance(rng):
@@ -135,7 +167,7 @@ def test_no_tolerance_is_exact(rng, objective, priors):
         value, dZ = nca(Z, labels, objective, **rows, warn=False)
         report = {}
         tree, dZ_tree = nca(
-            Z, labels, objective, **rows, warn=False, pairs=Bounded(0.0), report=report
+            Z, labels, objective, **rows, warn=False, pairs=Bounded(0.0, always=True), report=report
         )
         assert tree == pytest.approx(value, rel=1e-10)
         np.testing.assert_allclose(dZ_tree, dZ, rtol=0, atol=1e-10 * np.abs(dZ).max())
@@ -147,11 +179,11 @@ def test_far_points_in_float32_equal_tiles(rng):
     Z, y, _ = data(rng, "plain", 200, 3, 300.0)
     Z, y = Z.astype(np.float32), np.where(np.arange(200) == 5, 9, y)
     value, dZ = nca(Z, y, "accuracy")
-    tree, dZ_tree = nca(Z, y, "accuracy", pairs=Bounded(0.0))
+    tree, dZ_tree = nca(Z, y, "accuracy", pairs=Bounded(0.0, always=True))
     assert tree == pytest.approx(value, rel=1e-5)
     np.testing.assert_allclose(dZ_tree, dZ, rtol=0, atol=1e-4 * np.abs(dZ).max())
     with pytest.warns(UserWarning, match="no other member"):
-        nca(Z, y, "log", pairs=Bounded(0.01))
+        nca(Z, y, "log", pairs=Bounded(0.01, always=True))
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.0])
@@ -160,7 +192,7 @@ def test_error_of_value_and_gradient(rng, scale):
     Z, y, _ = data(rng, "plain", 1500, 3, scale)
     value, dZ = nca(Z, y)
     tolerance = 0.01
-    tree, dZ_tree = nca(Z, y, pairs=Bounded(tolerance))
+    tree, dZ_tree = nca(Z, y, pairs=Bounded(tolerance, always=True))
     assert abs(tree - value) <= 2 * tolerance / (1 - tolerance)
     error = np.linalg.norm(dZ_tree - dZ) / np.linalg.norm(dZ)
     assert error < 5 * tolerance, f"relative error of dZ: {error:.2g}"
@@ -170,11 +202,14 @@ def test_gradient_is_that_of_the_sums_as_computed(rng):
     """Decisions change with the points, but a small step changes few: the slopes agree."""
     Z, y, _ = data(rng, "plain", 400, 2, 0.5)
     report, direction = {}, rng.standard_normal(Z.shape)
-    _, dZ = nca(Z, y, pairs=Bounded(0.3), report=report)
+    _, dZ = nca(Z, y, pairs=Bounded(0.3, always=True), report=report)
     assert report["share_of_pairs"] < 0.9
     step = 1e-8
     slope = np.subtract(
-        *(nca(Z + s * direction, y, pairs=Bounded(0.3), gradient=False)[0] for s in (step, -step))
+        *(
+            nca(Z + s * direction, y, pairs=Bounded(0.3, always=True), gradient=False)[0]
+            for s in (step, -step)
+        )
     )
     assert slope / (2 * step) == pytest.approx(np.vdot(dZ, direction), rel=1e-4)
 
@@ -184,7 +219,7 @@ def test_thread_count_agnosticism(rng):
     results = []
     for threads in (1, 2):
         with threadpool_limits(threads):
-            results.append(nca(Z.astype(np.float32), y, pairs=Bounded(0.05)))
+            results.append(nca(Z.astype(np.float32), y, pairs=Bounded(0.05, always=True)))
     assert results[0][0] == results[1][0]
     np.testing.assert_array_equal(results[0][1], results[1][1])
 
@@ -194,10 +229,10 @@ def test_share_falls_with_the_scale(rng):
     for scale in (1.0, 3.0, 10.0):
         report = {}
         Z, y, _ = data(rng, "plain", 3000, 2, scale)
-        nca(Z, y, pairs=Bounded(0.01), gradient=False, report=report)
+        nca(Z, y, pairs=Bounded(0.01, always=True), gradient=False, report=report)
         shares.append(report["share_of_pairs"])
     assert shares[0] > shares[1] > shares[2]
-    assert shares[2] < 0.2
+    assert shares[2] < 0.3
 
 
 @pytest.mark.nojit
@@ -206,7 +241,7 @@ def test_tiny(rng):
     y, queries = (np.arange(len(Z)) >= LEAF + 3).astype(int), np.array([0, 5, LEAF + 5])
     value, dZ = nca(Z, y, queries=queries)
     for tolerance, rtol in ((0.0, 1e-10), (0.1, 0.3)):
-        tree, dZ_tree = nca(Z, y, queries=queries, pairs=Bounded(tolerance))
+        tree, dZ_tree = nca(Z, y, queries=queries, pairs=Bounded(tolerance, always=True))
         assert tree == pytest.approx(value, rel=rtol)
         assert np.linalg.norm(dZ_tree - dZ) <= rtol * np.linalg.norm(dZ)
 
@@ -235,9 +270,46 @@ def test_build(rng):
             assert forest.nodes[right, 1] == last
 
 
+def test_all_pairs_where_trees_would_not_pay(rng):
+    """Small data, or all of it near: the tiles, to the last bit.  Far neighbours: the tree."""
+    report = {}
+    for n, d in ((1300, 5), (500, 2)):
+        Z, y, _ = data(rng, "plain", n, d, 1.0)
+        value, dZ = nca(Z, y, pairs=Bounded(0.01), report=report)
+        exact, dZ_exact = nca(Z, y)
+        assert value == exact
+        np.testing.assert_array_equal(dZ, dZ_exact)
+        assert report == {"share_of_pairs": 1.0, "engine": "tiles"}
+    nca(Z, y, pairs=Bounded(0.01, always=True), report=report)
+    assert report["engine"] == "tree"
+    assert report["share_of_pairs"] < 1.0
+    Z, y, _ = data(rng, "plain", 12_000, 2, 5.0)
+    nca(Z.astype(np.float32), y, pairs=Bounded(0.1), gradient=False, report=report)
+    assert report["engine"] == "tree"
+
+
+def test_estimators_pass_the_choice_on(rng):
+    Z, y, _ = data(rng, "plain", 60, 3, 1.0)
+    for always, engine in ((False, "tiles"), (True, "tree")):
+        plan = SimpleNamespace(kernel=Gaussian(), pairs=Tree(0.05, each_class=False, always=always))
+        problem = Problem(Features(Z, None), Labels(y), nca, Linear(2))
+        pairs = frozen(plan, problem).options["pairs"]
+        assert pairs == Bounded(0.05, always, each_class=False)
+        report = {}
+        nca(Z, y, pairs=pairs, report=report)
+        assert report["engine"] == engine
+
+
+def test_lists_too_long_to_keep_are_made_again(rng, monkeypatch):
+    Z, y, _ = data(rng, "plain", 900, 3, 1.0)
+    kept = nca(Z, y, pairs=Bounded(0.05, always=True))[1]
+    monkeypatch.setattr(_trees, "_LIST_BYTES", 0)
+    np.testing.assert_array_equal(nca(Z, y, pairs=Bounded(0.05, always=True))[1], kept)
+
+
 def test_bad_input(rng):
     Z, y, _ = data(rng, "plain", 20, 2, 1.0)
     with pytest.raises(ValueError, match="must not be Bounded with the kernel Compact"):
-        nca(Z, y, "accuracy", kernel=Compact(), pairs=Bounded(0.01))
+        nca(Z, y, "accuracy", kernel=Compact(), pairs=Bounded(0.01, always=True))
     with pytest.raises(ValueError, match=r"'tolerance' of Bounded must be a float in \[0, 1\)"):
         nca(Z, y, pairs=Bounded(1.0))

@@ -38,11 +38,15 @@ EARLY: dict[str, Any] = {
 }
 
 
-def expected_accuracy(Z: Any, y: Any) -> float:
-    """f(A) / N: the mean probability of picking a neighbour of one's own class."""
+def expected_accuracy(Z: Any, y: Any, **how: Any) -> float:
+    """f(A) / N: the mean probability of picking a neighbour of one's own class.
+
+    ``how``: the kernel and the background, where they are not those of plain NCA.
+    """
     from vicinal.objectives import nca
 
-    return float(-nca(np.asarray(Z, dtype=np.float64), y, objective="accuracy", warn=False)[0])
+    Z = np.asarray(Z, dtype=np.float64)
+    return float(-nca(Z, y, objective="accuracy", warn=False, gradient=False, **how)[0])
 
 
 def scores(model: Any, X: Any, y: Any, train: Any, test: Any) -> dict[str, float]:

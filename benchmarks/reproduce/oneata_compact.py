@@ -1,316 +1,240 @@
-"""Oneață's compact kernel: points inspected (figure 5.5) and two starts (figure 5.6)."""
+"""Oneață's compact kernel, without and with a background, on small sets (tables B.5 and B.6)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from reproduce import protocol
 from reproduce.experiment import Done, Experiment, Job
-from reproduce.oneata_fast import COMPACT, Keeper, rows_and_split, start, thesis
-from reproduce.protocol import knn
-from reproduce.report import picture, plain_frame, pyplot, square_frame, table
+from reproduce.oneata_common import PLAIN, OwnScale, count_verdicts
+from reproduce.oneata_large import ahead, mean
+from reproduce.oneata_solvers import TABLES as PLAIN_TABLES
+from reproduce.protocol import Summary, knn, rows_70_30, summary
+from reproduce.report import Published, distance, table, verdict
 
-ITERATIONS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-STARTS = {
-    "rca": "RCA",
-    "tenth": "RCA, a tenth in range",
-    "random": "random",
-    "close": "all points close together",
+#: NCA CS 1-NN, rule; NCA CS BACK 1-NN, rule (NCA itself is that of tables B.3 and B.4)
+COMPACT: dict[str, dict[tuple[str, int], tuple[float, ...]]] = {
+    "b.5": {
+        ("balance", 2): (87.90, 0.68, 89.04, 0.52, 89.9, 1.3, 91.04, 0.94),
+        ("balance", 3): (89.60, 0.76, 90.08, 0.60, 65.2, 3.8, 87.85, 0.53),
+        ("balance", 4): (90.82, 0.62, 92.07, 0.54, 67.2, 3.4, 86.91, 0.30),
+        ("glass", 2): (55.8, 1.1, 57.2, 1.7, 58.5, 1.2, 59.4, 1.5),
+        ("glass", 3): (63.2, 1.4, 56.3, 1.8, 61.5, 1.2, 63.5, 1.1),
+        ("glass", 4): (62.0, 1.4, 54.5, 1.6, 65.2, 1.2, 65.2, 1.0),
+        ("glass", 5): (64.9, 1.1, 57.1, 1.3, 67.5, 1.2, 67.2, 1.3),
+        ("glass", 9): (68.9, 1.5, 57.8, 1.5, 68.2, 1.6, 64.1, 1.3),
+        ("ionosphere", 2): (82.83, 0.74, 85.33, 0.93, 85.90, 0.74, 84.20, 0.74),
+        ("ionosphere", 3): (85.42, 0.62, 83.44, 0.69, 88.11, 0.74, 84.91, 0.52),
+        ("ionosphere", 4): (86.08, 0.90, 83.6, 1.1, 88.73, 0.92, 83.7, 1.1),
+        ("ionosphere", 5): (88.87, 0.61, 81.46, 0.76, 86.65, 0.86, 82.08, 0.98),
+        ("ionosphere", 33): (86.56, 0.92, 66.09, 0.95, 87.26, 0.45, 84.76, 0.83),
+    },
+    "b.6": {
+        ("iris", 2): (95.22, 0.59, 94.78, 0.72, 95.22, 0.67, 95.11, 0.60),
+        ("iris", 3): (95.33, 0.93, 95.0, 1.0, 94.89, 0.80, 94.2, 1.1),
+        ("iris", 4): (95.56, 0.54, 95.67, 0.53, 95.2, 1.0, 93.11, 0.95),
+        ("wine", 2): (97.04, 0.51, 96.94, 0.44, 97.22, 0.48, 97.59, 0.46),
+        ("wine", 3): (96.48, 0.63, 95.93, 0.65, 97.22, 0.53, 97.50, 0.40),
+        ("wine", 4): (98.06, 0.36, 98.06, 0.28, 98.24, 0.33, 98.89, 0.30),
+        ("wine", 5): (96.20, 0.71, 95.00, 0.81, 97.78, 0.43, 97.87, 0.40),
+        ("wine", 13): (95.09, 0.70, 92.59, 0.92, 94.63, 0.81, 98.43, 0.30),
+        ("yeast", 2): (42.57, 0.63, 48.31, 0.90, 44.38, 0.66, 48.24, 0.79),
+        ("yeast", 3): (46.63, 0.72, 51.6, 1.0, 47.33, 0.61, 50.67, 0.55),
+        ("yeast", 4): (49.26, 0.51, 53.06, 0.94, 49.93, 0.36, 53.08, 0.30),
+        ("yeast", 5): (50.16, 0.59, 52.96, 0.93, 49.79, 0.62, 54.54, 0.56),
+        ("yeast", 8): (50.93, 0.44, 54.89, 0.43, 48.73, 0.65, 56.93, 0.62),
+    },
 }
-QUERIES = 50  # of a step
-COLOURS = {"rca": "#0072B2", "tenth": "#009E73", "random": "#E69F00", "close": "#D55E00"}
+RULES = ("1-NN", "NCA")
+NCA_CG, CS, CS_SCALE, BACK, BACK_EM, LOG, STUDENT, DEFAULTS = (
+    "NCA",
+    "CS",
+    "CS, chosen scale",
+    "CS BACK",
+    "CS BACK, EM",
+    "CS BACK, log",
+    "Student, log",
+    "defaults",
+)
+FITS = (NCA_CG, CS, CS_SCALE, BACK, BACK_EM, LOG, STUDENT, DEFAULTS)
+MAX_ITER = 200
 
 
-def jobs(splits: int | None) -> Iterator[Job]:
-    """Two sets from four starts."""
-    for name, begin in product(("usps", "magic"), STARTS):
-        yield {"data": name, "start": begin, "d": 5}
+def jobs(splits: int | None, which: str) -> Iterator[Job]:
+    """One fit a job, split by split."""
+    for split, (name, d), fit in product(range(splits or 20), COMPACT[which], FITS):
+        yield {"data": name, "split": split, "d": d, "fit": fit}
 
 
-def work(data: str, start: str, d: int) -> dict[str, Any]:
-    """The share of pairs in range, and of those computed, at maps along the way."""
-    model, maps, (X, y, train, test) = _learn(data, start, d)
-    X, y, X_test, y_test = X[train], y[train], X[test], y[test]
-    along = {str(t): _inspected(X.astype(np.float64) @ A.T, y) for t, A in sorted(maps.items())}
-    return {
-        "along": along,
-        "NCA": float(model.score(X_test, y_test)),
-        "1-NN": knn(model.transform(X), y, model.transform(X_test), y_test),
-        "iterations": int(model.n_iter_),
-        "seconds": model.history_["seconds"][-1],
-    }
+def work(data: str, split: int, d: int, fit: str) -> dict[str, Any]:
+    """Scores of one fit."""
+    from vicinal import NCA
+    from vicinal.densities import Compact
 
-
-def starts_jobs(splits: int | None) -> Iterator[Job]:
-    """Two sets from two starts, to two dimensions."""
-    for name, begin in product(("usps", "magic"), ("close", "rca")):
-        yield {"data": name, "start": begin, "d": 2}
-
-
-def starts_work(data: str, start: str, d: int) -> dict[str, Any]:
-    """Embedded test rows and scores."""
-    model, maps, (X, y, train, test) = _learn(data, start, d)
+    X, y = protocol.data(data)
+    train, test = rows_70_30(len(y), split)
+    plain = {**PLAIN, "init": OwnScale("rca"), "solver": "cg", "max_iter": MAX_ITER}
+    options: dict[str, Any] = {
+        NCA_CG: plain,
+        CS: {**plain, "kernel": Compact(background=False)},
+        CS_SCALE: {**plain, "kernel": Compact(background=False), "init": "rca"},
+        BACK: {**plain, "kernel": Compact(beta="count")},
+        BACK_EM: {**plain, "kernel": Compact(beta="em")},
+        LOG: {"kernel": "compact"},
+        STUDENT: {"kernel": "student"},
+        DEFAULTS: {},
+    }[fit]
+    model = NCA(d, **options, random_state=split).fit(X[train], y[train])
     Z, Z_test = model.transform(X[train]), model.transform(X[test])
     return {
-        "Z": np.round(Z_test - np.median(Z_test, axis=0), 3).tolist(),
-        "y": y[test].tolist(),
-        "NCA": float(model.score(X[test], y[test])),
         "1-NN": knn(Z, y[train], Z_test, y[test]),
-        "alone": _alone(Z, Z_test),
-        "in range": _share_in_range(Z),
-        "iterations": int(model.n_iter_),
-        "seconds": model.history_["seconds"][-1],
+        "NCA": float(model.score(X[test], y[test])),
+        "beyond 1": _alone(Z, Z_test),
+        "iterations": float(model.n_iter_),
     }
-
-
-def _learn(data: str, begin: str, d: int) -> tuple[Any, dict[int, Any], tuple[Any, Any, Any, Any]]:
-    """Stochastic learning with the compact kernel, without early stopping; maps along the way."""
-    X, y, train, test = rows_and_split(data, 0)
-    A = start("rca" if begin == "tenth" else begin, X[train], y[train], d, 0)
-    if begin == "tenth":
-        A = A * _scale_in_range(X[train].astype(np.float64) @ A.T, 0.1)
-    keeper = Keeper(ITERATIONS)
-    model = thesis("SL CS", d, 0, init=A, early_stopping=False, max_iter=max(ITERATIONS))
-    model.set_callbacks(keeper).fit(X[train], y[train])
-    return model, {0: A, **keeper.maps}, (X, y, train, test)
-
-
-def _share_in_range(Z: Any) -> float:
-    """Of all ordered pairs, those within the kernel's range."""
-    from scipy.spatial import cKDTree
-
-    tree = cKDTree(Z)
-    n = len(Z)
-    return float((tree.count_neighbors(tree, 1.0) - n) / (n * (n - 1)))
-
-
-def _scale_in_range(Z: Any, share: float) -> float:
-    """The factor at which that share of the pairs is in range, on a sample of the rows."""
-    few = Z[np.random.RandomState(0).permutation(len(Z))[:2000]]
-    low, high = 1e-3, 1e3
-    for _ in range(20):
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if _share_in_range(middle * few) > share else (low, middle)
-    return (low * high) ** 0.5
 
 
 def _alone(Z: Any, Z_test: Any) -> float:
-    """The share of new rows that nobody is in range of."""
-    from scipy.spatial import cKDTree
+    """Share of the test rows without a training row within distance 1."""
+    from scipy.spatial.distance import cdist
 
-    return float(np.mean(cKDTree(Z).query(Z_test)[0] >= 1.0))
-
-
-def _inspected(Z: Any, y: Any) -> dict[str, float]:
-    """Pairs in range, and pairs whose distance the library computes, for steps at this map."""
-    from scipy.spatial import cKDTree
-
-    from vicinal.objectives import nca
-
-    shares, values = [], []
-    rng = np.random.RandomState(0)
-    for _ in range(5):
-        report: dict[str, Any] = {}
-        queries = np.sort(rng.permutation(len(y))[:QUERIES])
-        value, _ = nca(
-            Z.astype(np.float32), y, "accuracy", queries=queries, kernel=COMPACT, warn=False,
-            report=report,
-        )  # fmt: skip
-        shares.append(float(report["share_of_pairs"]))
-        values.append(-value)
-    report = {}
-    nca(Z.astype(np.float32), y, "accuracy", kernel=COMPACT, warn=False, report=report)
-    nearest = cKDTree(Z).query(Z, k=2)[0][:, 1]
-    return {
-        "in range": _share_in_range(Z),
-        "computed": float(np.mean(shares)),
-        "computed, all rows": float(report["share_of_pairs"]),
-        "f": float(np.mean(values)),
-        "alone": float(np.mean(nearest >= 1.0)),
-    }
+    return float(np.mean(cdist(Z_test, Z).min(axis=1) > 1.0))
 
 
-def report(done: list[Done], folder: Path) -> str:
-    """Shares along the way, as curves and as a table."""
-    rows = []
-    for each in done:
-        for t, found in each.result["along"].items():
-            cells = [_per_cent(found[key]) for key in ("in range", "computed", "alone")]
-            cells += [_per_cent(found["computed, all rows"]), f"{100 * found['f']:.1f}"]
-            rows.append([each.job["data"], STARTS[each.job["start"]], t, *cells])
-    head = ["set", "start", "step", "in range", "computed", "rows alone", "computed, whole", "f"]
-    ends = [
-        [
-            each.job["data"],
-            STARTS[each.job["start"]],
-            f"{100 * each.result['NCA']:.2f}",
-            f"{100 * each.result['1-NN']:.2f}",
-            f"{each.result['seconds']:.1f}",
-        ]
-        for each in done
-    ]
-    return f"""{_finding(done)}
+def report(done: list[Done], folder: Path, which: str) -> str:
+    """Finding, table, the other fits, who is out of range, protocol."""
+    cells = [(name, d, rule) for name, d in COMPACT[which] for rule in RULES]
 
-{_draw(done, folder)}
+    def paper(name: str, d: int, rule: str, kind: str) -> Published:
+        if kind == NCA_CG:
+            rows = {**PLAIN_TABLES["b.3"], **PLAIN_TABLES["b.4"]}
+            at = 2 * RULES.index(rule)
+            return Published(*rows[name, d][at : at + 2])
+        at = 4 * (kind == BACK) + 2 * RULES.index(rule)
+        return Published(*COMPACT[which][name, d][at : at + 2])
 
-{table(head, rows)}
+    def ours(name: str, d: int, rule: str, fit: str) -> Summary | None:
+        return summary(done, rule, data=name, d=d, fit=fit)
 
-Per cent. In range: of all ordered pairs of training rows, those nearer than the kernel's radius.
-Computed: of the pairs of {QUERIES} queries and all rows, those whose distance the library computes;
-it leaves out blocks of pairs that are certainly out of range. Computed, whole: the same for an
-evaluation of all rows against all rows. Rows alone: those with nobody in range. f: the expected
-accuracy of the {QUERIES} queries, over five draws.
+    def row(cell: tuple[str, int, str], fits: dict[str, str]) -> Iterator[Any]:
+        """``fits``: which of ours beside which of the paper's, whose figure comes first."""
+        yield from cell
+        shown = None
+        for fit, kind in fits.items():
+            theirs, mine = paper(*cell, kind), ours(*cell, fit)
+            if kind != shown:
+                yield theirs
+            shown = kind
+            yield from (mine, verdict(mine, theirs))
 
-{table(["set", "start", "NCA rule", "1-NN", "seconds"], ends)}
+    def pairs(fit: str, kind: str) -> list[tuple[str, Summary | None, Published]]:
+        return [(f"{n} d = {d} {r}", ours(n, d, r, fit), paper(n, d, r, kind))
+                for n, d, r in cells]  # fmt: skip
 
-Test rows, per cent, after {max(ITERATIONS):,} steps.
-
-## Protocol and assumptions
-
-Oneață 2011, figure 5.5, which names neither its data nor its d. Stochastic learning with the
-compact kernel, without a background: accuracy objective, no penalty, standardised columns, d = 5,
-{QUERIES} queries a step, rate η/(t + t₀) with t₀ searched on held-out rows, {max(ITERATIONS):,}
-steps without early stopping; 70 % of the rows learnt from. RCA starts at the scale of its own
-formula (within-class scatter the identity), and again so small that a tenth of the pairs is in
-range, as the thesis reports; "random" is `randn` / √D, "all points close together" 0.01 `randn`, on
-standardised columns. The thesis does not give the scale of its random start; from plain `randn`, on
-usps, no point is in range of another and nothing can be learnt."""
-
-
-def _per_cent(share: float) -> str:
-    return f"{100 * share:.3g}"
-
-
-def _finding(done: list[Done]) -> str:
-    parts = []
-    for each in done:
-        along = each.result["along"]
-        first, last = along["0"], along[max(along, key=int)]
-        parts.append(
-            f"{each.job['data']}, {STARTS[each.job['start']]}: {_per_cent(first['in range'])} % at "
-            f"the start and {_per_cent(last['in range'])} % at the end "
-            f"({_per_cent(last['computed'])} % computed)"
-        )
-    if not parts:
-        return "Not run yet."
-    return (
-        "The thesis has 0.1 % of the points in range of the compact kernel from a random start and "
-        f"about 10 % from RCA. Here: {'; '.join(parts)}. Test accuracy by the NCA rule: "
-        f"{_scores(done)}."
-    )
-
-
-def _scores(done: list[Done]) -> str:
-    return "; ".join(
-        f"{each.job['data']}, {STARTS[each.job['start']]}: {100 * each.result['NCA']:.1f} %"
-        for each in done
-    )
-
-
-def _draw(done: list[Done], folder: Path) -> str:
-    names = list(dict.fromkeys(each.job["data"] for each in done))
-    if not names:
-        return ""
-    plt = pyplot()
-    figure, axes = plt.subplots(
-        1, len(names), figsize=(5.2 * len(names), 3.9), layout="constrained", sharey=True,
-        squeeze=False,
+    head = ["data", "d", "rule"]
+    main = table(
+        [*head, "paper, NCA", "ours, NCA", "difference", "paper, CS", "ours, CS", "difference",
+         "paper, CS BACK", "ours, CS BACK", "difference"],
+        [row(c, {NCA_CG: NCA_CG, CS: CS, BACK: BACK}) for c in cells],
     )  # fmt: skip
-    for ax, name in zip(axes[0], names, strict=True):
-        for each in done:
-            if each.job["data"] != name:
-                continue
-            along, begin = each.result["along"], each.job["start"]
-            steps = np.array([int(t) for t in along])
-            for key, line in (("in range", "-"), ("computed", "--")):
-                shares = [100 * found[key] for found in along.values()]
-                words = f"{STARTS[begin]}: {key}"
-                ax.plot(steps, shares, line, marker="o", ms=3, color=COLOURS[begin], label=words)
-        ax.set(xlabel="step", yscale="log", title=name)
-        ax.set_xscale("symlog", linthresh=1)
-        ax.set_xlim(-0.2, 1.2 * max(ITERATIONS))
-        plain_frame(ax)
-    axes[0][0].set_ylabel("share of the pairs, per cent")
-    words = "Share of the pairs in range of the compact kernel, and computed, by step"
-    shown = picture(figure, folder, "oneata-figure-5.5", words)
-    plt.close(figure)
-    return shown
+    more = table(
+        [*head, "paper, CS", "ours, CS, chosen scale", "difference", "paper, CS BACK",
+         "ours, CS BACK, EM", "difference", "ours, CS BACK, log", "difference", "paper, NCA",
+         "ours, Student, log", "difference", "vicinal's defaults", "difference"],
+        [row(c, {CS_SCALE: CS, BACK_EM: BACK, LOG: BACK, STUDENT: NCA_CG, DEFAULTS: NCA_CG})
+         for c in cells],
+    )  # fmt: skip
+    three = {NCA_CG: NCA_CG, CS: CS, BACK: BACK}
+    all_three = [each for fit, kind in three.items() for each in pairs(fit, kind)]
+    known = [each for each in all_three if each[1] is not None]
+    low = _low(all_three)
+    low_cs, low_scaled = (_low(pairs(fit, CS)) for fit in (CS, CS_SCALE))
+    alone = table(
+        ["test rows out of range, %", *(f"{f}" for f in (CS, CS_SCALE))],
+        [
+            [f"{n}, d = {d}",
+             *(f"{100 * mean(done, 'beyond 1', data=n, d=d, fit=f):.0f}" for f in (CS, CS_SCALE))]
+            for n, d in COMPACT[which]
+        ],
+    )  # fmt: skip
+    return f"""Of {len(known)} test scores of NCA, NCA CS and NCA CS BACK as in the thesis, {low}
+are more than three standard errors below its figures ({_splits(done)} splits). NCA CS has
+{low_cs} of them, and {low_scaled} from a start whose scale the objective chooses. By the NCA rule
+on the mean over the rows, the compact kernel alone is {ahead(done, CS, NCA_CG)} points from plain
+NCA; a background and the log objective bring it to {ahead(done, LOG, NCA_CG)}, beside
+{ahead(done, DEFAULTS, NCA_CG)} of vicinal's defaults, which have the Gaussian kernel.
 
+- {count_verdicts("NCA", pairs(NCA_CG, NCA_CG))}
+- {count_verdicts("NCA CS", pairs(CS, CS))}
+- {count_verdicts("NCA CS BACK", pairs(BACK, BACK))}
 
-def starts_report(done: list[Done], folder: Path) -> str:
-    """Test rows from either start."""
-    from vicinal import plotting
+{main}
 
-    if not done:
-        return "Not run yet."
-    plt = pyplot()
-    figure, axes = plt.subplots(
-        1, len(done), figsize=(3.4 * len(done), 3.6), layout="constrained", squeeze=False
-    )
-    for ax, each in zip(axes[0], done, strict=True):
-        Z, y = np.array(each.result["Z"]), np.array(each.result["y"])
-        title = f"{each.job['data']}, start: {STARTS[each.job['start']]}"
-        title += f"\nNCA rule {100 * each.result['NCA']:.1f} %"
-        plotting.scatter(Z, y, ax, title=title, legend=False, size=5)
-        ax.title.set_fontsize("medium")
-        square_frame(ax, Z)
-        (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
-        x, height = left + 0.05 * (right - left), bottom + 0.05 * (top - bottom)
-        ax.plot([x, x + 1], [height, height], color="black", lw=2)
-    words = "Test rows of usps and magic by NCA with the compact kernel, from two starts"
-    shown = picture(figure, folder, "oneata-figure-5.6", words)
-    plt.close(figure)
-    rows = [
-        [each.job["data"], STARTS[each.job["start"]]]
-        + [f"{100 * each.result[key]:.2f}" for key in ("NCA", "1-NN", "alone", "in range")]
-        + [f"{each.result['seconds']:.1f}"]
-        for each in done
-    ]
-    head = ["set", "start", "NCA rule", "1-NN", "test rows alone", "pairs in range", "seconds"]
-    found = {(each.job["data"], each.job["start"]): each.result for each in done}
-    parts = [
-        f"on {name} {100 * found[name, 'rca']['NCA']:.1f} % from RCA and "
-        f"{100 * found[name, 'close']['NCA']:.1f} % from there"
-        for name in ("usps", "magic")
-        if (name, "rca") in found and (name, "close") in found
-    ]
-    return f"""The thesis finds the end better from RCA than from all points close together. Here,
-by the NCA rule on test rows: {"; ".join(parts)}.
+Test accuracy in per cent, mean ± standard error over {_splits(done)} splits; differences in
+standard errors of the difference, **bold** where ours is worse by more than three.
 
-{shown}
+## Why the compact kernel loses: rows out of range
 
-The bar has length one, the radius of the kernel.
+{alone}
 
-{table(head, rows)}
+A test row without a training row within distance 1 has no posterior: it gets the prior, that is,
+the largest class (64 % of ionosphere, where the thesis has 66.09 % at d = 33). RCA at the scale of
+its own formula puts the rows of a class some √(2d) apart: the higher d, the fewer pairs are in
+range at the start, and a row without any has no gradient. A start whose scale is chosen by the
+objective ("CS, chosen scale") is by the rule {ahead(done, CS_SCALE, CS)} points ahead, on the mean
+over these rows; the background, at the scale of the formula, {ahead(done, BACK, CS)}.
 
-Per cent. Test rows alone: those with no training row in range. Pairs in range: of all ordered pairs
-of training rows.
+## Other kernels, starts and objectives
+
+{more}
+
+- {count_verdicts("CS, chosen scale, beside the paper's CS", pairs(CS_SCALE, CS))}
+- {count_verdicts("EM for the background's share", pairs(BACK_EM, BACK))}
+- {count_verdicts("Log objective with background", pairs(LOG, BACK))}
+- {count_verdicts("Student's kernel beside the paper's NCA", pairs(STUDENT, NCA_CG))}
+- {count_verdicts("vicinal's defaults beside the paper's NCA", pairs(DEFAULTS, NCA_CG))}
+
+"CS BACK, log" is `NCA(d, kernel="compact")`, "Student, log" `NCA(d, kernel="student")`: log
+objective, `alpha=3e-3`, vicinal's start, L-BFGS. Paired over the same splits, learning the share of
+the background by EM is {ahead(done, BACK_EM, BACK)} points from 1/(N_c + 1) by the rule
+({ahead(done, BACK_EM, BACK, "1-NN")} by 1-NN), both under the accuracy objective.
 
 ## Protocol and assumptions
 
-Oneață 2011, figure 5.6 and section 5.4.2. As figure 5.5, with d = 2: stochastic learning with the
-compact kernel, no background, accuracy objective, no penalty, standardised columns, {QUERIES}
-queries a step, {max(ITERATIONS):,} steps, t₀ searched for each start. "All points close together"
-is 0.01 `randn`; RCA has the scale of its own formula."""
+Oneață 2011, table {which.upper()}: accuracy objective, no penalty, RCA start at the scale of its
+own formula, conjugate gradients (at most {MAX_ITER} iterations, `tol=1e-5`), random splits into
+70 % and 30 %, not stratified, 20 in the thesis. Not said and assumed: columns standardised; the
+background's share, 1/(N_c + 1) in "CS BACK". The kernel is normalised for d dimensions, where the
+thesis takes the constant of d = 1: what it calls a share is another one for d > 1. Rows out of
+range get the prior, of which the thesis says nothing. Nothing was chosen by test rows."""
 
 
-EXPERIMENTS = (
-    Experiment(
-        "oneata-figure-5.5",
-        "Points inspected by the compact kernel (Oneață 2011, figure 5.5)",
-        jobs,
+def _low(cells: list[tuple[str, Summary | None, Published]]) -> int:
+    """How many are more than three standard errors below the paper."""
+    return sum(mine is not None and distance(mine, theirs) < -3.0 for _, mine, theirs in cells)
+
+
+def _splits(done: list[Done]) -> int:
+    return len({each.job["split"] for each in done})
+
+
+def _experiment(which: str) -> Experiment:
+    def bound(function: Callable[..., Any]) -> Any:
+        return partial(function, which=which)
+
+    return Experiment(
+        f"oneata-table-{which}",
+        f"Compact kernel and background on small sets (Oneață 2011, table {which.upper()})",
+        bound(jobs),
         work,
-        report,
-    ),
-    Experiment(
-        "oneata-figure-5.6",
-        "Two starts for the compact kernel (Oneață 2011, figure 5.6)",
-        starts_jobs,
-        starts_work,
-        starts_report,
-    ),
-)
+        bound(report),
+    )
+
+
+EXPERIMENTS = tuple(map(_experiment, COMPACT))

@@ -58,12 +58,16 @@ class Pairs(NamedTuple):
 
 
 class Bounded(NamedTuple):
-    """All pairs, but far groups of them summed at once: no class density is off by more.
+    """All pairs, but far groups of them summed at once, where that takes less time.
 
-    ``tolerance`` is the largest relative error of a density.
+    ``tolerance`` is the largest relative error of the density of each class at a query; or, unless
+    ``each_class``, of its sum over its own class and of that over all others, which is all that
+    the loss depends on.  Where groups would not pay, every pair is summed, unless ``always``.
     """
 
     tolerance: float
+    always: bool = False
+    each_class: bool = True
 
 
 @runtime_checkable

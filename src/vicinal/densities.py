@@ -5,7 +5,7 @@ them ([Oneata2011] section 3.2).  ``u`` is the distance in the embedded space.
 
 >>> from vicinal.densities import resolve
 >>> resolve("compact")
-Compact(background=True, beta='em')
+Compact(background=True, beta='count')
 """
 
 from __future__ import annotations

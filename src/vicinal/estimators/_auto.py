@@ -14,7 +14,7 @@ from vicinal import maps
 from vicinal._features import Features
 from vicinal._types import Array
 from vicinal._validation import warn
-from vicinal.estimators._learning import Learning
+from vicinal.estimators._learning import Learning, judges
 from vicinal.estimators._parts import Parts, leaves_open
 from vicinal.estimators._rules import NeighbourRules
 from vicinal.estimators._search import ALPHAS, Search, Stopped, Trial, cross_validation, ranks
@@ -93,7 +93,8 @@ def choose(owner: Any, problem: Problem, parts: Parts, learning: Learning) -> Ch
     theta = None
     if chosen is not None:
         whole = problem.replace(mapping=search.folds[0].mapping, alpha=alpha)
-        theta = min(chosen.thetas, key=whole.value)
+        rows = None if parts.plan.exact else judges(whole, np.random.RandomState(0))
+        theta = min(chosen.thetas, key=lambda theta: whole.value(theta, rows))
     return Choice(question, d, alpha, search.results(), theta)
 
 
@@ -127,10 +128,11 @@ def _search(owner: Any, problem: Problem, parts: Parts, learning: Learning) -> S
                 theta = learning.start(fold, here, searching=True)
             # the fold judges the end of the descent, not each step of it
             fold = fold.replace(held_out=None)
-            result = learning.descend(fold, here, theta, searching=True).result
+            outcome = learning.descend(fold, here, theta, searching=True)
+            result = outcome.result
         if result.reason in ("callback", "interrupted", "time_budget"):
             raise Stopped(result.reason)
-        return result.theta, result.value
+        return result.theta, learning.judge(outcome)
 
     def score(fold: Problem, theta: Array) -> float:
         Z, labels = fold.embed(theta), fold.targets

@@ -39,18 +39,19 @@ from vicinal.estimators._descent import Outcome
 from vicinal.estimators._learning import Learning, Told, judges
 from vicinal.estimators._metric import MahalanobisMixin
 from vicinal.estimators._neighbours import NeighbourClassifierMixin, NeighbourRules
-from vicinal.estimators._online import begin, check_online
+from vicinal.estimators._online import AtStep, begin, check_online
 from vicinal.estimators._parts import Parts, leaves_open, resolve_parts
 from vicinal.estimators._rounds import frozen
 from vicinal.estimators._search import is_null
 from vicinal.estimators._split import hold_out
 from vicinal.estimators._start import unscaled
 from vicinal.problem import Problem
-from vicinal.samplers import Full, StochasticQueries
 from vicinal.targets import Labels
 
 __all__ = ["NeighbourMetric"]
 
+
+_MOST_HELD_OUT = 2000  # rows, beside batches
 
 _ADVICE = {
     "max_iter": "the {n} iterations of 'max_iter' were used up; increase 'max_iter' or 'tol'",
@@ -99,8 +100,7 @@ class NeighbourMetric(
         given = (X, y)
         X, labels = self._check_data(X, y, sample_weight)
         parts = resolve_parts(self, X.shape[0], X.shape[1], sp.issparse(X))
-        for name in ("effective_n_neighbors_", "_stream"):  # of the last fit
-            self.__dict__.pop(name, None)
+        self._forget("_stream", "n_samples_seen_")
         self.plan_ = parts.plan
         if self.verbose:
             print(f"[{type(self).__name__}] {parts.plan}")
@@ -125,8 +125,8 @@ class NeighbourMetric(
             result, problem = outcome.result, outcome.problem
             self.history_, self.rounds_ = result.history, outcome.rounds
             self.n_iter_ = max(1, result.n_iter)
-            exact = isinstance(parts.plan.sampling, Full) and parts.plan.pairs is None
-            self.objective_ = problem.value(result.theta, None if exact else judges(problem, rng))
+            rows = None if parts.plan.exact else judges(problem, rng)
+            self.objective_ = problem.value(result.theta, rows)
             self._store(X, problem, result.theta)
             if self.rule == "knn" and self._rules.asked != "local":
                 _ = self.n_neighbors_  # chosen, and complained about, now
@@ -134,6 +134,11 @@ class NeighbourMetric(
         report.close()
         self._complain(outcome)
         return self
+
+    def _forget(self, *names: str) -> None:
+        """Take off what is left of the last fit."""
+        for name in ("effective_n_neighbors_", *names):
+            self.__dict__.pop(name, None)
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         """Go on with a stream, or begin one with the first batch."""
@@ -145,11 +150,18 @@ class NeighbourMetric(
             if first:
                 self._begin_stream(X, codes, weight)
             stream = self._stream
-            losses = stream.learn(X, codes, weight)
-            self.history_["loss"] += losses
-            self.n_iter_ = stream.n_steps
-            self.objective_ = losses[-1]
+            steps = []
+            for at in stream.learn(X, codes, weight):
+                steps.append(at)
+                if self.verbose:
+                    told = f"{at.iteration:5d} {at.loss:14.8f} {at.grad_norm:10.2e}"
+                    print(f"[{type(self).__name__}] {told} {at.seconds:9.2f}s")
+            self.history_ = dict(
+                zip(AtStep._fields, map(list, zip(*steps, strict=True)), strict=True)
+            )
+            self.n_iter_, self.objective_ = stream.n_steps, steps[-1].loss
             self.n_samples_seen_ += len(codes)
+            self._forget()
             # the posterior and the votes are those of the rows that are remembered
             memory = stream.remembered()
             self._store(memory.X.X, memory, stream.theta)
@@ -187,13 +199,10 @@ class NeighbourMetric(
         if theta is None or not theta.any():
             theta = learning.start(problem, parts)
         self.rounds_, self._memory = {}, None
-        self._stream = begin(self, problem, theta, rng)
-        self.plan_ = parts.plan._replace(
-            solver=self._stream.solver,
-            sampling=StochasticQueries(self._stream.n_queries),
-            reason="a stream, one batch after the other",
-        )
-        self.history_, self.n_samples_seen_ = {"loss": []}, 0
+        self._stream = begin(self, parts.plan, problem, theta, rng)
+        self.plan_, self.n_samples_seen_ = self._stream.plan, 0
+        if self.verbose:
+            print(f"[{type(self).__name__}] {self.plan_}")
 
     def _problem(self, X: Any, labels: Labels, parts: Parts, rng: Any) -> Problem:
         """The loss that is to be made small."""
@@ -202,7 +211,10 @@ class NeighbourMetric(
             raise ValueError(f"X has no column that varies: its {X.shape[1]} are constant.")
         train, held_out = None, None
         if self.early_stopping:
-            train, held_out = hold_out(labels.codes, self.validation_fraction, rng)
+            fraction = self.validation_fraction
+            if not parts.plan.sampling.fixed:  # scored often, against all rows
+                fraction = min(fraction, _MOST_HELD_OUT / len(labels))
+            train, held_out = hold_out(labels.codes, fraction, rng)
         alpha = DEFAULT_ALPHA if leaves_open(self, "alpha") else self.alpha
         if isinstance(alpha, str):
             alpha = scaled_alpha(features, len(labels) if train is None else len(train))

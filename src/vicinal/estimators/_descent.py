@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -20,17 +21,25 @@ from vicinal.problem import Problem
 
 __all__ = ["Descent", "Memory", "Outcome"]
 
+_SCORES = 10  # at least, of held-out rows, in a descent on batches
 _REPAIR_QUERIES = 1000  # rows that judge the scale of a map learnt from few
+_TUNING_STEPS = 100  # of the longest runs that a rate is tuned by; all make some 700
+_TUNING_SCORES = 40  # that they are judged by
+_TUNING_JUDGES = 1000  # held-out rows to each
 
 
 class Memory(NamedTuple):
-    """What ``warm_start`` goes on from: the last run, and the space its solver saw."""
+    """What ``warm_start`` goes on from: the last run, and the space its solver saw.
+
+    ``beta`` are the weights of the backgrounds, where they are learnt.
+    """
 
     plan: Plan
     mapping: Map
     scale: Array
     solver: Solver
     single: bool
+    beta: Array | None
     result: Result
 
     def fits(self, plan: Plan, mapping: Map, scale: Array) -> bool:
@@ -41,10 +50,9 @@ class Memory(NamedTuple):
 
     def steps_left(self, plan: Plan) -> int:
         """Iterations to make: those asked for, or what a schedule that was cut short has left."""
-        last = getattr(getattr(self.solver, "learning_rate", None), "n_steps", None)
-        if plan.solver is not None or last is None:
+        if plan.solver is not None:
             return plan.max_iter
-        return last - self.result.history["iteration"][-1]
+        return _length(self.solver) - self.result.history["iteration"][-1]
 
 
 class Outcome(NamedTuple):
@@ -75,6 +83,8 @@ class Descent:
     tell : callable
         ``stop = tell(iteration, problem, single, memory=...)`` after each iteration; ``memory``
         makes of a `Result` what a later fit goes on from.
+    scale_objective : callable
+        The objective that judges the scale of a map learnt from few rows at a time.
     validation_fraction : float
         Rows held out to tune a rate by, where none are held out for early stopping.
     deadline : float or None
@@ -86,6 +96,7 @@ class Descent:
     n_iter_no_change: int
     rng: np.random.RandomState
     tell: Callable[..., bool]
+    scale_objective: Callable[..., tuple[float, Array]]
     validation_fraction: float = 0.1
     deadline: float | None = None
 
@@ -96,24 +107,33 @@ class Descent:
         n = len(problem.X) if problem.train is None else len(problem.train)
         single = n >= SINGLE_FROM if memory is None else memory.single
         solver = memory.solver if memory is not None else self._solver(problem, theta, single)
-        left = self.plan.max_iter if memory is None else memory.steps_left(self.plan)
+        if memory is not None:
+            left = memory.steps_left(self.plan)
+        else:  # a schedule that was made shorter, for want of time, ends there
+            left = self.plan.max_iter if self.plan.solver is not None else _length(solver)
         run = _Run(self, problem, solver, single, left)
         if memory is not None:
             run.take_up(memory.result)
-        rounds = Rounds.of(self.plan, self.rng)
+        rounds = run.renewed = Rounds.of(self.plan, self.rng)
+        if rounds is not None and memory is not None:
+            rounds.beta = memory.beta
         if rounds is not None:
             result = run.in_rounds(theta, rounds)
         elif not self.plan.sampling.fixed:
             result = run.leg(theta)
         else:
             result = run.there_and_back(theta)
+        kept = run.memory(replace(result))  # a later fit goes on from the map as it was learnt
         if isinstance(self.plan.sampling, samplers.MiniBatches | samplers.Subsample):
-            result.theta = result.theta * self._repair(problem, result.theta)
+            try:
+                result.theta = result.theta * self._repair(run.judge, result.theta)
+            except KeyboardInterrupt:
+                result.reason, result.converged = "interrupted", False
         if result.reason == "max_iter" and not self.plan.sampling.fixed:
             # batches differ too much to tell the end by: so many steps were asked for
             result.converged = True
         report, complaint = ({}, None) if rounds is None else (rounds.report, rounds.complaint())
-        return Outcome(result, run.memory(result), run.judge, report, complaint)
+        return Outcome(result, kept, run.judge, report, complaint)
 
     def seconds_left(self) -> float | None:
         """Until the deadline, or None where there is none."""
@@ -126,36 +146,58 @@ class Descent:
         if solver is None:
             return adam_for(problem, theta, self._affordable(problem, theta, single))
         if isinstance(solver, solvers.SGD) and solver.learning_rate is None:
-            return self._tune(problem, theta, solver)
+            return self._tune(problem, theta, solver, single)
         return solver
 
     def _affordable(self, problem: Problem, theta: Array, single: bool) -> int:
         """How many steps there is time for: a schedule that is cut short does not arrive."""
-        seconds = self.seconds_left()
-        if seconds is None:
+        if self.deadline is None:
             return self.plan.max_iter
+        steps = (self.seconds_left() or 0.0) / self._seconds_a_step(problem, theta, single)
+        return int(np.clip(steps, 1, self.plan.max_iter))
+
+    def _seconds_a_step(self, problem: Problem, theta: Array, single: bool) -> float:
         fun = problem.replace(dtype=np.float32) if single else problem
         deal = self.plan.sampling.dealer(problem.source, np.random.RandomState(0))
         batch = deal(theta, np.random.RandomState(0))[0]
         fun(theta, batch)  # compiled, and in the cache
         began = perf_counter()
         fun(theta, batch)
-        each = 1.2 * (perf_counter() - began)
-        return int(np.clip((self.seconds_left() or 0.0) / each, 1, self.plan.max_iter))
+        return 1.2 * (perf_counter() - began)
 
-    def _tune(self, problem: Problem, theta: Array, solver: solvers.SGD) -> Solver:
+    def _tune(self, problem: Problem, theta: Array, solver: solvers.SGD, single: bool) -> Solver:
         """The thesis' search for t0, on rows held out ([Oneata2011] section 5.3.2)."""
         if problem.held_out is None:
-            codes = problem.targets.codes
-            train, held_out = hold_out(codes, self.validation_fraction, self.rng)
-            problem = problem.replace(train=train, held_out=held_out)
+            # of the rows learnt from: a search judges by the others
+            rows = np.arange(len(problem.X)) if problem.train is None else problem.train
+            learn, judge = hold_out(
+                problem.targets.codes[rows],
+                self.validation_fraction,
+                self.rng,
+                "solver='sgd', which tunes its rate,",
+            )
+            judge = np.sort(self.rng.permutation(judge)[:_TUNING_JUDGES])
+            problem = problem.replace(train=rows[learn], held_out=rows[judge])
+        fun = problem.replace(dtype=np.float32) if single else problem
+        # no longer than the run it is for: a rate that is good in the end may begin too high
+        n_steps = int(np.clip(self.plan.max_iter, 4, _TUNING_STEPS))
+        if self.deadline is not None:  # half of the time, for all the steps and scores
+            each = self._seconds_a_step(problem, theta, single)
+            began = perf_counter()
+            fun.validation_score(theta)
+            scores = _TUNING_SCORES * (perf_counter() - began)
+            affordable = (0.5 * (self.seconds_left() or 0.0) - scores) / (10 * each)
+            if affordable < 4:
+                return solver  # which has a rate to begin with
+            n_steps = int(min(affordable, n_steps))
         tuned, _ = solvers.tune_t0(
-            problem,
+            fun,
             theta,
             solver,
             sampler=self.plan.sampling,
             source=problem.source,
-            monitor=problem.validation_score,
+            monitor=fun.validation_score,
+            n_steps=n_steps,
             random_state=self.rng,
         )
         return tuned
@@ -163,11 +205,15 @@ class Descent:
     def _repair(self, problem: Problem, theta: Array) -> float:
         """The scale at which all rows, which lie denser, would have the map.
 
-        [Oneata2011] section 4.1: a sub-sample is thinner than the whole.
+        [Oneata2011] section 4.1: a sub-sample is thinner than the whole.  Judged as the scale of a
+        start is: by accuracy it would go on towards a hard nearest neighbour.
         """
+        problem = problem.replace(objective=self.scale_objective)
         rows = np.arange(len(problem.X)) if problem.train is None else problem.train
         if len(rows) > _REPAIR_QUERIES:
-            rows = np.sort(self.rng.permutation(rows)[:_REPAIR_QUERIES])
+            # a draw of its own: a fit that was cut and resumed has made other draws before
+            rng = np.random.RandomState(0)
+            rows = np.sort(rng.permutation(rows)[:_REPAIR_QUERIES])
         fun = problem.replace(dtype=np.float32) if len(rows) >= SINGLE_FROM else problem
         return initialise.repair_scale(lambda s: fun.value(s * theta, rows))
 
@@ -186,15 +232,22 @@ class _Run:
         self.best: Array | None = None
         self.judge = problem
         self.report: dict[str, float] = {}  # filled by the objective
+        self.renewed: Rounds | None = None
         self.n_iter = 0
 
     def take_up(self, last: Result) -> None:
         """Go on where a run has stopped."""
-        self.state = last.state
+        self.state, self.sampling = last.state, last.sampling
         if self.descent.plan.sampling.fixed:
-            fun = self._fun(self.problem)
-            self.state = solvers.refresh(self.solver, fun, last.state.theta, last.state)
-        self.history, self.sampling, self.best = last.history, last.sampling, last.theta
+            self.state = self._refresh(self._fun(self.problem), last.state.theta)
+        self.history, self.best = last.history, last.theta
+
+    def _refresh(self, fun: Problem, theta: Array) -> Any:
+        """The state after the function has changed, on the rows that the solver sees."""
+        sampler, batch = self.descent.plan.sampling, None
+        if self.sampling is not None:
+            batch = solvers.fixed_batch(sampler, fun.source, self.sampling)
+        return solvers.refresh(self.solver, fun, theta, self.state, batch)
 
     def _fun(self, problem: Problem) -> Problem:
         return problem.replace(dtype=np.float32) if self.single else problem
@@ -235,9 +288,10 @@ class _Run:
 
     def memory(self, result: Result) -> Memory:
         """What a later fit goes on from."""
-        problem = self.problem
+        plan, problem = self.descent.plan, self.problem
+        beta = None if self.renewed is None else self.renewed.beta
         return Memory(
-            self.descent.plan, problem.mapping, problem.X.scale, self.solver, self.single, result
+            plan, problem.mapping, problem.X.scale, self.solver, self.single, beta, result
         )
 
     def _tell(self, info: solvers.Iteration, problem: Problem) -> bool:
@@ -246,11 +300,17 @@ class _Run:
         return self.descent.tell(info, problem, self.single, memory=self.memory)
 
     def _monitor_every(self) -> int:
-        """So seldom that held-out rows take a fourth of the time, not most of it."""
-        size = getattr(self.descent.plan.sampling, "size", None)
-        if self.descent.plan.sampling.fixed or self.problem.held_out is None or size is None:
+        """So seldom that scoring the held-out rows takes a fourth of the time, not most of it."""
+        sampling, held_out = self.descent.plan.sampling, self.problem.held_out
+        if sampling.fixed or held_out is None:
             return 1
-        return max(1, min(-(-4 * len(self.problem.held_out) // size), self.left // 4))
+        n = len(self.problem.X) - len(held_out)
+        size = min(getattr(sampling, "size", n), n)
+        # batches of rows are among themselves, and each of their pairs serves both
+        step = size * size / 2 if isinstance(sampling, samplers.MiniBatches) else size * n
+        # a score is a value without a gradient: less than half of the cost
+        every = math.ceil(2 * len(held_out) * n / step)
+        return max(1, min(every, self.left // _SCORES))
 
     def there_and_back(self, theta: Array | None) -> Result:
         """Travel in float32 where that pays, and arrive in float64."""
@@ -260,7 +320,7 @@ class _Run:
             return result
         try:
             # the memory of the solver stays good: only the last digits of the loss change
-            self.state = solvers.refresh(self.solver, self.problem, result.theta, result.state)
+            self.state = self._refresh(self.problem, result.theta)
         except KeyboardInterrupt:
             result.reason, result.converged = "interrupted", False
             return result
@@ -269,22 +329,34 @@ class _Run:
 
     def in_rounds(self, theta: Array | None, rounds: Rounds) -> Result:
         """Freeze the pairs, go down, renew the pairs; until that changes nothing any more."""
-        top, top_score, stale = None, -np.inf, 0
+        self.last: Result | None = None
+        try:
+            return self._rounds(theta, rounds)
+        except KeyboardInterrupt:  # between two legs
+            if self.last is None:
+                raise
+            self.last.reason, self.last.converged = "interrupted", False
+            return self.last
+
+    def _rounds(self, theta: Array | None, rounds: Rounds) -> Result:
+        top, top_score, stale = self.best, -np.inf, 0
         result: Result | None = None
         while True:
             here = theta if self.state is None else self.state.theta
             assert here is not None
             problem, self.judge = rounds.freeze(self.problem, here)
+            if top is not None and top_score == -np.inf:  # of the run that is taken up
+                top_score = self._score(top)
             if self.state is not None and self.descent.plan.sampling.fixed:
-                self.state = solvers.refresh(self.solver, self._fun(problem), here, self.state)
+                self.state = self._refresh(self._fun(problem), here)
                 fresh = self.state.value
                 if rounds.settled(fresh, self.descent.tol) and result is not None:
                     return self._settled(result)
             self.best, before = None, self.n_iter
-            result = self.leg(theta, problem, rounds.length)
+            result = self.last = self.leg(theta, problem, rounds.length)
             steps = self.n_iter - before
             if problem.held_out is not None:  # the best of all rounds, judged alike
-                score = self.judge.validation_score(result.theta)
+                score = self._score(result.theta)
                 stale = 0 if score > top_score else stale + steps
                 if top is None or score > top_score:
                     top, top_score = result.theta, score
@@ -296,9 +368,17 @@ class _Run:
             if self.left <= 0 or (result.reason != "max_iter" and not again):
                 return result
 
+    def _score(self, theta: Array) -> float:
+        return -np.inf if self.problem.held_out is None else self.judge.validation_score(theta)
+
     def _settled(self, result: Result) -> Result:
         """The end of rounds that lead nowhere any more."""
         if self.problem.held_out is None:
             result.theta, result.value = self.state.theta, self.state.value
         result.state, result.reason, result.converged = self.state, "loss", True
         return result
+
+
+def _length(solver: Any) -> int:
+    """How many steps the schedule of a planned solver has."""
+    return int(solver.learning_rate.n_steps)

@@ -83,7 +83,7 @@ class Learning:
                 reason = runs[-1].result.reason
             if reason in ("callback", "interrupted", "time_budget"):
                 break
-        best = min(runs, key=self._judge) if len(runs) > 1 else runs[0]
+        best = min(runs, key=self.judge) if len(runs) > 1 else runs[0]
         if reason in ("callback", "interrupted", "time_budget"):
             best.result.reason, best.result.converged = reason, False
         return best
@@ -113,12 +113,14 @@ class Learning:
         return first_theta(self.owner, parts, problem, self.rng, tell, searching)
 
     @staticmethod
-    def _judge(outcome: Outcome) -> float:
+    def judge(outcome: Outcome) -> float:
+        """What descents are compared by: the lower, the better."""
         problem, result = outcome.problem, outcome.result
         if problem.held_out is not None:
             return -problem.validation_score(result.theta)
-        if outcome.memory.plan.sampling.fixed:
+        if outcome.memory.plan.exact:
             return result.value
+        # the losses of other rows, or of other lists, cannot be compared
         return problem.value(result.theta, judges(problem, np.random.RandomState(0)))
 
     def descend(
@@ -137,6 +139,7 @@ class Learning:
             n_iter_no_change=owner.n_iter_no_change,
             rng=self.rng,
             tell=partial(self._tell, searching=searching),
+            scale_objective=owner._scale_objective(parts.plan.kernel),
             validation_fraction=owner.validation_fraction,
             deadline=self.search_deadline if searching else self.deadline,
         )

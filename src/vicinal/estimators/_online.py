@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import gen_batches
 
-from vicinal import samplers, solvers
+from vicinal import densities, samplers, solvers
 from vicinal._features import Features
 from vicinal._types import Array, Batch, Solver
 from vicinal.estimators._parts import leaves_open
-from vicinal.estimators._plan import rate_for
+from vicinal.estimators._plan import Plan, rate_for
 from vicinal.estimators._reservoir import Reservoir
+from vicinal.estimators._rounds import frozen, learns_beta
 from vicinal.problem import Problem
 from vicinal.targets import Labels
 
-__all__ = ["Stream", "begin", "check_online"]
+__all__ = ["AtStep", "Stream", "begin", "check_online"]
 
 _QUERIES = 500  # rows to a step, where no sampling says otherwise
 
@@ -24,11 +27,13 @@ _QUERIES = 500  # rows to a step, where no sampling says otherwise
 def check_online(owner: Any) -> None:
     """Refuse parameters that a stream cannot honour."""
     name = type(owner).__name__
+    kernel = densities.resolve(owner.kernel, name)
     for parameter, allowed, why in (
         ("n_components", not leaves_open(owner, "n_components"), "a search needs all rows"),
         ("alpha", not leaves_open(owner, "alpha"), "a search needs all rows"),
         ("early_stopping", not owner.early_stopping, "a stream has no end to stop before"),
         ("time_budget", owner.time_budget is None, "each call takes its own time"),
+        ("kernel", not learns_beta(kernel), "EM needs all rows; use beta='count' or a number"),
         ("pairs", owner.pairs in ("auto", "all"), "the reservoir bounds their number"),
         (
             "sampling",
@@ -40,12 +45,14 @@ def check_online(owner: Any) -> None:
     ):
         if not allowed:
             raise ValueError(
-                f"The {parameter!r} parameter of {name} must be left alone for partial_fit: {why}. "
+                f"The {parameter!r} parameter of {name} must be another for partial_fit: {why}. "
                 f"Got {getattr(owner, parameter)!r} instead."
             )
 
 
-def begin(owner: Any, problem: Problem, theta: Array, rng: np.random.RandomState) -> Stream:
+def begin(
+    owner: Any, plan: Plan, problem: Problem, theta: Array, rng: np.random.RandomState
+) -> Stream:
     """A stream whose scaling and map begin as those of a problem."""
     if leaves_open(owner, "solver"):  # no schedule: a stream has no end to fall towards
         solver: Solver = solvers.Adam(rate_for(problem, theta))
@@ -60,9 +67,29 @@ def begin(owner: Any, problem: Problem, theta: Array, rng: np.random.RandomState
             f"once. Got {owner.solver!r} instead."
         )
     n_classes = len(problem.targets.classes)
-    reservoir = Reservoir(max(2, owner.reservoir_size // n_classes))
-    n_queries = getattr(owner.sampling, "size", _QUERIES)
-    return Stream(problem, theta, solver, n_queries, reservoir, rng)
+    if owner.reservoir_size < 2 * n_classes:
+        raise ValueError(
+            f"The 'reservoir_size' parameter of {type(owner).__name__} must leave two rows for "
+            f"each of the {n_classes} classes, {2 * n_classes} in all. "
+            f"Got {owner.reservoir_size!r} instead."
+        )
+    reservoir = Reservoir(int(owner.reservoir_size) // n_classes)
+    sampling = samplers.StochasticQueries(getattr(owner.sampling, "size", _QUERIES))
+    reason = "a stream, one batch after the other"
+    plan = plan._replace(solver=solver, sampling=sampling, reason=reason)
+    return Stream(plan, problem, theta, sampling.size, reservoir, rng)
+
+
+class AtStep(NamedTuple):
+    """A row of the history: what a step was made by, before it was made."""
+
+    iteration: int
+    loss: float
+    grad_norm: float
+    validation_score: float
+    seconds: float
+    n_evaluations: int
+    share_of_pairs: float
 
 
 class Stream:
@@ -74,12 +101,12 @@ class Stream:
 
     Parameters
     ----------
+    plan : Plan
+        With a solver that works with changing batches, and the kernel.
     problem : Problem
         Of the first batch: its features hold the scaling that all later ones share.
     theta : array
         Where the map starts.
-    solver : Solver
-        One that works with changing batches.
     n_queries : int
         The most rows to one step.
     reservoir : Reservoir
@@ -88,38 +115,42 @@ class Stream:
 
     def __init__(
         self,
+        plan: Plan,
         problem: Problem,
         theta: Array,
-        solver: Solver,
         n_queries: int,
         reservoir: Reservoir,
         random_state: np.random.RandomState,
     ) -> None:
         # the rows of the first batch come again, with learn()
         self.problem = problem.replace(X=problem.X.take(np.empty(0, dtype=int)))
-        self.theta, self.solver, self.n_queries = theta, solver, n_queries
+        self.plan, self.theta, self.n_queries = plan, theta, n_queries
         self.reservoir, self.random_state = reservoir, random_state
         self.state: Any = None
-        self.n_steps = 0
+        self.n_steps, self.seconds = 0, 0.0
         self.n_seen = np.zeros(len(problem.targets.classes), dtype=np.int64)
 
-    def learn(self, X: Any, codes: Array, weight: Array) -> list[float]:
-        """Take a step for each ``n_queries`` rows; the loss of each before it was made."""
-        losses = []
+    def learn(self, X: Any, codes: Array, weight: Array) -> Iterator[AtStep]:
+        """Take a step for each ``n_queries`` rows; what each was made by."""
         for rows in gen_batches(len(codes), self.n_queries):
             problem = self._against(X[rows], codes[rows], weight[rows])
             queries = np.arange(len(self.reservoir), len(problem.X))
-            losses.append(self._step(problem, Batch(queries=queries)))
+            at = self._step(problem, Batch(queries=queries))
             self.reservoir.add(X[rows], codes[rows], weight[rows], self.random_state)
             np.add.at(self.n_seen, codes[rows], 1)
-        return losses
+            yield at
 
     def _against(self, X: Any, codes: Array, weight: Array) -> Problem:
         """The problem of some rows and all that is remembered."""
+        n = len(self.reservoir)
         X, codes, weight = self.reservoir.with_rows(X, codes, weight)
+        # A row that stayed stands for those of its class that did not: the classes weigh as much
+        # as in the stream, though of each no more rows are remembered than of any other.
+        kept = np.bincount(codes[:n], minlength=len(self.n_seen))
+        weight[:n] *= (self.n_seen / np.maximum(kept, 1))[codes[:n]]
         targets = self.problem.targets
         labels = Labels(codes, weight, targets.priors, classes=targets.classes)
-        return self.problem.replace(X=self.features(X), targets=labels)
+        return frozen(self.plan, self.problem.replace(X=self.features(X), targets=labels))
 
     def remembered(self) -> Problem:
         """The problem of all that is remembered."""
@@ -131,12 +162,15 @@ class Stream:
         """Rows in the scaling that was settled by the first batch."""
         return Features.scaled_as(self.problem.X, X)
 
-    def _step(self, problem: Problem, batch: Batch) -> float:
+    def _step(self, problem: Problem, batch: Batch) -> AtStep:
+        began, solver = perf_counter(), self.plan.solver
+        assert solver is not None
+        report: dict[str, float] = {}  # filled by the objective
+        problem = problem.replace(options={**problem.options, "report": report})
         if self.state is None:
-            self.state = self.solver.init(problem, self.theta, batch)
+            here = solver.init(problem, self.theta, batch)
         else:
-            self.state = solvers.refresh(self.solver, problem, self.theta, self.state, batch)
-        here = self.state
+            here = solvers.refresh(solver, problem, self.theta, self.state, batch)
         if not (np.isfinite(here.value) and np.isfinite(here.grad).all()):
             raise ValueError(
                 "The loss of this batch is not finite: decrease the learning rate of 'solver' or "
@@ -144,9 +178,13 @@ class Stream:
             )
         # A step moves along the gradient it was given and evaluates where it arrives; there is no
         # batch for that yet, so the evaluation is put off to the next call.
-        self.theta, self.state = self.solver.step(
+        self.theta, self.state = solver.step(
             lambda theta, batch: (here.value, here.grad), self.theta, here
         )
         self.state = self.state._replace(n_evaluations=here.n_evaluations)
         self.n_steps += 1
-        return float(here.value)
+        self.seconds += perf_counter() - began
+        share = report.get("share_of_pairs", np.nan)
+        grad_norm = float(np.max(np.abs(here.grad), initial=0.0))
+        return AtStep(self.n_steps, float(here.value), grad_norm, np.nan, self.seconds,
+                      here.n_evaluations, share)  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 
 from vicinal import neighbourhoods, samplers, solvers
 from vicinal._types import Array, Sampler, Solver
-from vicinal.densities import Kernel
+from vicinal.densities import Compact, Kernel
 from vicinal.estimators._cost import Cost, Size, batch_cost, exact_cost
 from vicinal.problem import Problem
 
@@ -40,6 +40,11 @@ class Plan(NamedTuple):
     cost: Cost
     reason: str
 
+    @property
+    def exact(self) -> bool:
+        """Whether each loss is that of all rows and all pairs."""
+        return isinstance(self.sampling, samplers.Full) and self.pairs is None
+
     def __str__(self) -> str:
         solver = "Adam with a falling rate" if self.solver is None else repr(self.solver)
         pairs = "all pairs" if self.pairs is None else repr(self.pairs)
@@ -57,7 +62,8 @@ def make_plan(owner: Any, kernel: Kernel, size: Size) -> Plan:
         sampling, reason = samplers.resolve(owner.sampling, name), "as asked"
     if solver is None and sampling.fixed:
         solver = solvers.LBFGS()
-    _check_fit(name, solver, sampling, pairs)
+    _check_fit(name, solver, sampling, pairs, kernel)
+    _check_kernel(owner, kernel, pairs)
     max_iter = owner.max_iter
     if _open(max_iter):
         max_iter = _ITERATIONS if sampling.fixed else _STEPS
@@ -90,18 +96,43 @@ def _sampling(owner: Any, solver: Solver | None, pairs: Any, size: Size) -> tupl
     )
 
 
-def _check_fit(name: str, solver: Solver | None, sampling: Sampler, pairs: Any) -> None:
+def _check_fit(
+    name: str, solver: Solver | None, sampling: Sampler, pairs: Any, kernel: Kernel
+) -> None:
     """Refuse what does not go together, by name."""
     if solver is not None and solver.needs_fixed_batch and not sampling.fixed:
         raise ValueError(
             f"The 'solver' parameter of {name} must be 'auto', 'sgd', 'momentum' or 'adam' where "
             f"'sampling' is {sampling!r}, whose batches change. Got {solver!r} instead."
         )
+    if isinstance(pairs, neighbourhoods.Tree) and isinstance(kernel, Compact):
+        raise ValueError(
+            f"The 'pairs' parameter of {name} must be 'auto' or 'all' where 'kernel' is "
+            f"{kernel!r}, whose far pairs are left out exactly. Got {pairs!r} instead."
+        )
     lists = isinstance(pairs, neighbourhoods.Nearest | neighbourhoods.RandomPairs)
     if lists and isinstance(sampling, samplers.MiniBatches | samplers.Subsample):
         raise ValueError(
             f"The 'pairs' parameter of {name} must be 'auto', 'all' or 'tree' where 'sampling' is "
             f"{sampling!r}, whose rows pick among themselves. Got {pairs!r} instead."
+        )
+
+
+def _check_kernel(owner: Any, kernel: Kernel, pairs: Any) -> None:
+    """Refuse a compact kernel where it does not reach far enough, or is cheap without a tree."""
+    name = type(owner).__name__
+    if not isinstance(kernel, Compact):
+        return
+    if isinstance(pairs, neighbourhoods.Tree):
+        raise ValueError(
+            f"The 'pairs' parameter of {name} must be 'auto', 'all', 'nearest' or 'random' where "
+            f"'kernel' is {kernel!r}, of which nothing is left far away. Got {pairs!r} instead."
+        )
+    if not kernel.background and owner.objective == "log":
+        raise ValueError(
+            f"The 'kernel' parameter of {name} must reach everywhere, or have a background, where "
+            "'objective' is 'log': a row with nothing in range has probability 0, which has no "
+            f"logarithm. Got {kernel!r} instead; objective='accuracy' takes it."
         )
 
 

@@ -9,11 +9,12 @@ import numpy as np
 
 from vicinal import neighbourhoods
 from vicinal._types import Array, Bounded, Pairs
+from vicinal.densities import Kernel
 from vicinal.estimators._plan import Plan
 from vicinal.objectives import background_weights, em_background
 from vicinal.problem import Problem
 
-__all__ = ["Rounds", "frozen"]
+__all__ = ["Rounds", "frozen", "learns_beta"]
 
 _EM_LENGTH = 10  # iterations of the solver between steps of EM
 _EM_STEPS = 10
@@ -26,7 +27,8 @@ def frozen(plan: Plan, problem: Problem) -> Problem:
     """The problem with the parts of its objective that hold for a whole fit."""
     options: dict[str, Any] = {"kernel": plan.kernel}
     if isinstance(plan.pairs, neighbourhoods.Tree):
-        options["pairs"] = Bounded(plan.pairs.tolerance)
+        tree = plan.pairs
+        options["pairs"] = Bounded(tree.tolerance, tree.always, tree.each_class)
     if plan.kernel.background:
         options["background"] = background_weights(_counts(problem), plan.kernel.beta)
     return problem.replace(options=options)
@@ -64,7 +66,7 @@ class Rounds:
         lengths = []
         if _has_lists(plan):
             lengths.append(plan.pairs.refresh)
-        if _learns_beta(plan):
+        if learns_beta(plan.kernel):
             lengths.append(_EM_LENGTH)
         return cls(plan, rng, min(lengths)) if lengths else None
 
@@ -73,7 +75,7 @@ class Rounds:
         Z = problem.embed(theta)
         labels, references = problem.targets, problem.train
         judge = problem
-        if _learns_beta(self.plan):
+        if learns_beta(self.plan.kernel):
             before = problem.options["background"] if self.beta is None else self.beta
             self.beta = em_background(
                 Z, labels, before, references, references, kernel=self.plan.kernel, steps=_EM_STEPS
@@ -85,7 +87,8 @@ class Rounds:
         pairs = self.plan.pairs.pairs(Z, labels.codes, references, self.rng)
         self._note_pairs(Z, labels.codes, pairs, references)
         here = judge.replace(options={**judge.options, "pairs": pairs})
-        if self.plan.sampling.fixed and isinstance(self.plan.pairs, neighbourhoods.Nearest):
+        searches = self.plan.solver is not None and self.plan.solver.needs_fixed_batch
+        if searches and isinstance(self.plan.pairs, neighbourhoods.Nearest):
             # A line search would soon find that rows outside of the lists do not push back.
             here = here.replace(trust=(Z, _TRUST * _typical_reach(Z, pairs)))
         return here, judge
@@ -124,8 +127,9 @@ def _has_lists(plan: Plan) -> bool:
     return plan.pairs is not None and not isinstance(plan.pairs, neighbourhoods.Tree)
 
 
-def _learns_beta(plan: Plan) -> bool:
-    return plan.kernel.background and plan.kernel.beta == "em"
+def learns_beta(kernel: Kernel) -> bool:
+    """Whether the weights of the backgrounds are to be learnt between rounds."""
+    return kernel.background and kernel.beta == "em"
 
 
 def _typical_reach(Z: Array, pairs: Pairs) -> float:

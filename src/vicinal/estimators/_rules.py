@@ -13,12 +13,13 @@ from sklearn.utils import gen_batches
 
 from vicinal._types import Array
 from vicinal._validation import warn
-from vicinal.densities import Kernel
+from vicinal.densities import Gaussian, Kernel
 from vicinal.objectives import nca_effective_n_neighbors, nca_posterior
 from vicinal.targets import Labels
 
 __all__ = ["NeighbourRules"]
 
+_GAUSSIAN = Gaussian()
 _LARGEST_AUTO = 50  # neighbours tried by n_neighbors="auto"
 _FEW = 16  # a search for more than 1/16 of the rows takes longer than a look at them all
 
@@ -34,7 +35,7 @@ class NeighbourRules:
         Their classes, weights and priors.
     n_neighbors : int, "auto" or "local"
         k of the vote; "auto" chooses it by leave-one-out, "local" for each query.
-    kernel : Kernel
+    kernel : Kernel, default=Gaussian()
         Of the stochastic neighbours.
     background : array of shape (n_classes,) or None, default=None
         Weights of the classes' background distributions.
@@ -45,7 +46,7 @@ class NeighbourRules:
         Z: Array,
         labels: Labels,
         n_neighbors: int | str,
-        kernel: Kernel,
+        kernel: Kernel = _GAUSSIAN,
         background: Array | None = None,
     ) -> None:
         self.Z, self.labels, self.asked = Z, labels, n_neighbors

@@ -11,7 +11,9 @@ from vicinal._types import Array
 __all__ = ["hold_out", "too_small_to_judge"]
 
 
-def hold_out(codes: Array, fraction: float, rng: Any) -> tuple[Array, Array]:
+def hold_out(
+    codes: Array, fraction: float, rng: Any, asker: str = "early_stopping=True"
+) -> tuple[Array, Array]:
     """Positions of the rows to learn from and of those to judge by, class by class.
 
     One row at least, as near to the fraction as whole rows of each class allow.  Two rows of each
@@ -29,7 +31,7 @@ def hold_out(codes: Array, fraction: float, rng: Any) -> tuple[Array, Array]:
             take[c] += 1
             missing -= 1
     if not take.any():
-        raise too_small_to_judge("early_stopping=True", members)
+        raise too_small_to_judge(asker, members)
     rows = np.sort(np.concatenate([m[:k] for m, k in zip(members, take, strict=True)]))
     return np.setdiff1d(np.arange(len(codes)), rows), rows
 

@@ -32,8 +32,8 @@ class NCA(NeighbourMetric):
               \qquad \min_A\ \mathrm{mean}_i\,(-\log p_i \text{ or } -p_i) + \alpha\|A\|_F^2 .
 
     Memory is O(n (D + d)), never n²; all cores are used, and their number does not change the
-    result.  All rows are looked at while that is quick; of more than some 20,000, batches are
-    (``plan_`` tells, and why).
+    result.  All rows are looked at while that is quick; of some 12,000 (d = 32) to 25,000 (d = 2)
+    on, batches are (``plan_`` tells, and why).
 
     Parameters
     ----------
@@ -73,16 +73,17 @@ class NCA(NeighbourMetric):
     pairs : {"auto", "all", "nearest", "random", "tree"} or part, default="auto"
         Which pairs of rows count; parts from :mod:`vicinal.neighbourhoods` take parameters.
         "nearest" and "random" are lists of candidates that are renewed every few iterations
-        (``rounds_`` tells what they leave out), "tree" sums far groups of rows at once, within a
-        relative error of each class density.  "auto" is all of them, but for those that cannot
-        change a sum in its last bit: late in learning these are most.
+        (``rounds_`` tells what they leave out), "tree" sums far groups of rows at once where that
+        pays, within a relative error of each class density.  "auto" is all of them, but for those
+        that cannot change a sum in its last bit: late in learning these are most.
     alpha : float, "scaled" or "auto", default=3e-3
         Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
         keeps the map from growing without end on classes that can be told apart.  "scaled" is
-        0.4 D / n, at most 0.1: stronger for many features, weaker for many rows.  "auto" goes
-        down a path from 0.1 to 0, until three penalties in turn are clearly worse, and takes the
-        strongest within a standard error of the best (after the rank, where that is "auto" too).
-        Each map goes on from the last or from the start, whichever ends lower, and so does the fit.
+        0.4 D / n, at most 0.1: stronger for many features, weaker for many rows (and times their
+        mean variance, where ``scaling`` is None).  "auto" goes down a path from 0.1 to 0, until
+        three penalties in turn are clearly worse, and takes the strongest within a standard error
+        of the best (after the rank, where that is "auto" too).  Each map goes on from the last or
+        from the start, whichever ends lower, and so does the fit.
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``.  A column that does
         not vary gets weight zero.
@@ -100,9 +101,11 @@ class NCA(NeighbourMetric):
         Hold rows out, score them against the training rows in each iteration, stop when that no
         longer improves, and go back to the best map.  All rows classify afterwards.
     validation_fraction : float, default=0.1
-        Share of the rows held out, class by class; two of each class stay to learn from.
+        Share of the rows held out, class by class; two of each class stay to learn from.  With
+        batches, 2,000 rows at most.
     n_iter_no_change : int, default=10
-        Iterations without improvement before stopping.
+        Iterations without improvement before stopping; with batches, scores: held-out rows are
+        scored every few steps only, so that this takes no more than a fourth of the time.
     cv : int, splitter or iterable, default=5
         What "auto" judges ``n_components`` and ``alpha`` on, by the accuracy of the ``rule`` on
         rows held out.  An int is a number of folds that take from each class in turn and leave two
@@ -131,8 +134,8 @@ class NCA(NeighbourMetric):
         For random starts, batches, lists, the held-out rows, the folds and the samples that set
         a scale.
     verbose : int, default=0
-        Print the plan and its cost beforehand and a line for each iteration, and for each candidate of a search
-        (whose iterations are not printed).
+        Print the plan and its cost beforehand, a line for each iteration, and one for each
+        candidate of a search (whose iterations are not printed).
 
     Attributes
     ----------
@@ -149,13 +152,15 @@ class NCA(NeighbourMetric):
     classes_ : ndarray of shape (n_classes,)
         The labels.
     n_iter_ : int
-        Iterations made by the last ``fit``, 1 at least.
+        Iterations made by the last ``fit``, 1 at least; or steps of the stream so far.
     objective_ : float
         The loss at ``components_``, penalty included, of the rows learnt from; of 2,000 of them
-        against all where the fit did not look at all pairs.
+        against all where the fit did not look at all pairs; of the last batch in a stream, before
+        its step.
     plan_ : Plan
-        ``solver``, ``sampling``, ``pairs``, ``kernel`` and ``max_iter`` as they were settled, the
-        ``cost`` of an evaluation, and the ``reason``.
+        ``solver`` (None for Adam with a rate set by the start), ``sampling``, ``pairs``,
+        ``kernel`` and ``max_iter`` as they were settled, the ``cost`` of an evaluation, and the
+        ``reason``.
     rounds_ : dict of lists
         Where something is renewed between rounds of the solver: for each round ``n_pairs``,
         ``mean_left_out`` and ``max_left_out`` (shares of a row's mass that the lists leave out, on
@@ -167,7 +172,7 @@ class NCA(NeighbourMetric):
     history_ : dict of lists
         ``iteration``, ``loss``, ``grad_norm``, ``validation_score`` (minus the loss of the held-out
         rows, NaN without early stopping), ``seconds``, ``n_evaluations``, ``share_of_pairs``
-        (computed one by one).
+        (computed one by one).  Of a stream, the steps of the last call.
     effective_n_neighbors_ : ndarray of shape (n_samples,)
         exp of the entropy of each training row's choice: how many neighbours it consults.
         Computed when first asked for; rows of weight zero are left out.
@@ -301,7 +306,8 @@ class NCA(NeighbourMetric):
         y : array-like of shape (n_samples,)
             Their labels.
         classes : array-like of shape (n_classes,), default=None
-            All classes that the stream may show; needed at the first call.
+            All classes that the stream may show; needed at the first call, unless they are those
+            of a ``fit`` before.
         sample_weight : array-like of shape (n_samples,), default=None
             As in ``fit``.
 

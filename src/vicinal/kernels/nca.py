@@ -1,7 +1,7 @@
 """NCA in tiles: row statistics first, then each pair's weight and its pull on both points.
 
 Layout.  Points come as :mod:`vicinal.kernels._blocks` has it.  A kernel of the points is
-``2**-e`` with an energy e.  The Gaussian's (``power`` 0) is d², the points being scaled by
+``2**-e`` with an energy e.  The Gaussian's (``power`` None) is d², the points being scaled by
 ``sqrt(log2 e)``; Student's is ``power log2(1 + d²)``.  Two log-sum-exps are kept per query, over
 the other classes (index 0) and over its own (index 1), each shifted by its own exact minimum.
 
@@ -90,7 +90,7 @@ def _stats_tile(
     for i in range(a, b):
         row = work[i - a]
         distances(Zq, Zr, D, i, i0, j0, c, e, row)
-        if power > 0:
+        if power is not None:
             student_energies(row, n, power)
         if c <= self_pos[i] < e:
             row[self_pos[i] - c] = inf
@@ -137,7 +137,8 @@ def nca_stats_block(
     self_pos : (n_queries,) position of each query among the references, or -1
     mq, sq, mr, sr : (2, n) running minima and sums, [0] other classes, [1] own class; in-out
     mirror : the references are the queries; when i0 == j0, their upper triangle
-    power : 0 for the Gaussian, (d + 1) / 2 for Student's kernel
+    power : None for the Gaussian, (d + 1) / 2 for Student's kernel; compiled once for each, so that
+        the one does not slow down the other
     reach, mode : which tiles, see `group_tiles`
 
     Returns
@@ -229,8 +230,8 @@ def _grad_tile(
                 shift = zero if columns else (high if shared else mq[q])
                 weight = zero if columns or i >= b else wq[q] * exp2(mq[q] - shift)
                 mass = vq[q] if (shared or columns) and i < b else zero
-                pairs, shifts = (back, column_shift) if columns else (row, nothing)
-                if power > 0:
+                pairs, shifts = back if columns else row, column_shift if columns else nothing
+                if power is not None:
                     _student_weights(
                         pairs, shifts, vr[c:e], column_weight, n, shift, weight, mass, power
                     )
@@ -293,7 +294,7 @@ def nca_energy_block(Zq, Zr, vr, self_pos, shift, energy, i0, i1, power, scratch
         for c in range(0, Zr.shape[1], WIDTH):
             e = min(c + WIDTH, Zr.shape[1])
             distances(Zq, Zr, scratch.work[:0], i, 0, 0, c, e, row)
-            if power > 0:
+            if power is not None:
                 student_energies(row, e - c, power)
             if c <= self_pos[i] < e:
                 row[self_pos[i] - c] = shift[i]  # adds nothing

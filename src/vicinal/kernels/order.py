@@ -209,7 +209,7 @@ def least_energies(
                     c = last
             for i in range(a, b):
                 distances(Zq, Zr, work[:0], i, 0, 0, c, e, row)
-                if power > 0:
+                if power is not None:
                     student_energies(row, e - c, power)
                 if c <= self_pos[i] < e:
                     row[self_pos[i] - c] = inf

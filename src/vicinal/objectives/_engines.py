@@ -10,8 +10,13 @@ from vicinal._types import Array, Bounded, Pairs
 from vicinal.densities import Kernel
 from vicinal.objectives._lists import Lists
 from vicinal.objectives._points import centre_of
-from vicinal.objectives._tiles import Tiles, coordinate_scale, side, worth_ordering
-from vicinal.objectives._trees import Trees
+from vicinal.objectives._tiles import (
+    Tiles,
+    coordinate_scale,
+    side,
+    worth_ordering,
+)
+from vicinal.objectives._trees import SMALL, Trees, check_bounded
 
 __all__ = ["Data", "Engine", "engine_for"]
 
@@ -52,6 +57,10 @@ def _all_pairs(
     data: Data, bounded: Bounded | None, kernel: Kernel
 ) -> tuple[Tiles | Trees, Array, Array]:
     Z, codes, mass, query_rows, reference_rows = data
+    if bounded is not None:
+        check_bounded(bounded.tolerance, kernel)
+        if not bounded.always and len(query_rows) * len(reference_rows) < SMALL:
+            return _all_pairs(data, None, kernel)
     centre, scale = centre_of(Z[reference_rows]), coordinate_scale(kernel)
     ordered = bounded is None and worth_ordering(
         Z[query_rows],
@@ -76,5 +85,7 @@ def _all_pairs(
     self_pos = position[query_rows]
     if bounded is None:
         return Tiles(Q, R, self_pos, kernel), query_rows, reference_rows
-    engine = Trees(Q, R, self_pos, kernel, bounded.tolerance, Z.shape[1])
-    return engine, query_rows, reference_rows
+    trees = Trees(Q, R, self_pos, kernel, bounded, Z.shape[1])
+    if bounded.always or trees.pays():
+        return trees, query_rows, reference_rows
+    return _all_pairs(data, None, kernel)

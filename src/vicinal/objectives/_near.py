@@ -149,7 +149,8 @@ class Plan:
         """Find out what is near by the largest terms nearby; ``mass`` is that of the columns."""
         chunks = np.searchsorted(self.edges, self.columns)
         energies = np.full((2, self.Zq.shape[1]), np.inf, self.Zq.dtype)
-        log2_mass, power = np.log2(mass), self.Zq.dtype.type(self.power)
+        log2_mass = np.log2(mass)
+        power = self.Zq.dtype.type(self.power) if self.power else None
 
         def task(p: int, thread: int) -> None:
             kernels.least_energies(

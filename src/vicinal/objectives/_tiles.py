@@ -33,7 +33,7 @@ from vicinal.objectives._near import (
     share_out_of_reach,
 )
 
-__all__ = ["Side", "Tiles", "coordinate_scale", "side", "worth_ordering"]
+__all__ = ["Side", "Tiles", "coordinate_scale", "power_of", "side", "worth_ordering"]
 
 # embedded points times this give squared distances in powers of two: exp(-d²) = 2**-(scaled d²)
 _LOG2_SCALE = math.sqrt(math.log2(math.e))
@@ -45,7 +45,7 @@ BLAS_FROM = 48
 ORDER_FROM = 4000
 #: dimensions up to which boxes are of use
 ORDER_UP_TO = 32
-_WORTH = 0.5  # of the pairs out of reach of single points: boxes find fewer, at 0.4 it was even
+WORTH = 0.5  # of the pairs out of reach of single points: boxes find fewer, at 0.4 it was even
 #: whether to leave out what changes no bit; a test computes it, last, and finds the same bits
 LEAVE_OUT = True
 
@@ -77,11 +77,12 @@ def worth_ordering(Zq: Array, yq: Array, Zr: Array, yr: Array, mass: Array, kern
     """
     if min(len(Zq), len(Zr)) < ORDER_FROM or Zr.shape[1] > ORDER_UP_TO:
         return False
-    power = np.inf if isinstance(kernel, Compact) else _power(kernel, Zr.shape[1])
-    return share_out_of_reach(Zq, yq, Zr, yr, mass, coordinate_scale(kernel), power) > _WORTH
+    power = np.inf if isinstance(kernel, Compact) else power_of(kernel, Zr.shape[1])
+    return share_out_of_reach(Zq, yq, Zr, yr, mass, coordinate_scale(kernel), power) > WORTH
 
 
-def _power(kernel: Kernel, d: int) -> float:
+def power_of(kernel: Kernel, d: int) -> float:
+    """The power of ``1 + d²`` in Student's kernel, 0 for the others."""
     return (d + 1) / 2 if isinstance(kernel, Student) else 0.0
 
 
@@ -177,7 +178,8 @@ class Tiles:
         self.queries, self.references, self.self_pos = queries, references, self_pos
         self.compact = isinstance(kernel, Compact)
         dtype = queries.Z.dtype
-        self.power = dtype.type(_power(kernel, queries.d))
+        power = power_of(kernel, queries.d)
+        self.power = dtype.type(power) if power else None
         self.mirror = queries is references
         self.rows = block_edges(queries.n)
         self.columns = self.rows if self.mirror else block_edges(references.n)
@@ -199,7 +201,7 @@ class Tiles:
         Q, R = self.queries, self.references
         if not (Q.ordered and R.ordered) or self.products.active:
             return None
-        plan = Plan(Q.Z, R.Z, R.codes, self.rows, self.columns, own, float(self.power))
+        plan = Plan(Q.Z, R.Z, R.codes, self.rows, self.columns, own, float(self.power or 0.0))
         if self.compact:
             plan.look_as_far_as(np.ones((2, Q.n)))
         elif not plan.useful:

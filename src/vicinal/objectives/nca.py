@@ -20,6 +20,7 @@ from vicinal.objectives._masses import (
 )
 from vicinal.objectives._points import check_points, check_rows, with_range
 from vicinal.objectives._tiles import coordinate_scale
+from vicinal.objectives._trees import Trees
 from vicinal.targets import Labels
 
 __all__ = ["nca"]
@@ -68,8 +69,10 @@ def nca(
         :mod:`vicinal.neighbourhoods` make them; None for all.  Only what is also among the
         references counts.  Which pairs there are is taken as given: the gradient is that of the
         sums over the lists.  ``Bounded(tolerance)`` sums far groups of references at once, by
-        trees, so that every class density is within the relative tolerance ([Oneata2011]_ section
-        4.4.3); the gradient is that of the sums so computed.
+        trees, so that every class density at a query (unless ``each_class``: its sum over its own
+        class and that over all others) is within the relative tolerance ([Oneata2011]_ section
+        4.4.3); the gradient is that of the sums so computed.  Where a look at a few queries tells
+        that trees would take longer than all pairs, all pairs are summed, unless ``always``.
     background : array of shape (n_classes,), default=None
         Share :math:`\beta_c` in [0, 1) of a normal distribution in the density of each class,
         :math:`p(z|c) = \beta_c N(z|\mu_c, \Sigma_c) + (1 - \beta_c) p_\kappa(z|c)`
@@ -83,7 +86,7 @@ def nca(
     report : dict, default=None
         Is given "share_of_pairs", the share of the pairs of a query and a reference that had to be
         computed one by one: the others are too far apart to change any sum in its last bit, in a
-        group summed at once, or in no list.
+        group summed at once, or in no list.  With ``Bounded``, "engine" too: "tree" or "tiles".
 
     Returns
     -------
@@ -132,6 +135,8 @@ def nca(
     log_sums, minima = engine.log2_sums()
     if report is not None:
         report["share_of_pairs"] = engine.share
+        if isinstance(pairs, Bounded):
+            report["engine"] = "tree" if isinstance(engine, Trees) else "tiles"
     rest, base = log_sums.copy(), -minima.astype(np.float64)
     if isinstance(pairs, Pairs) and pairs.log2_rates is not None:  # the sums are those of samples
         rest -= pairs.log2_rates[:, query_rows]

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from vicinal._types import Solver
+from vicinal.solvers._stream import fixed_batch
 from vicinal.solvers.descent import SGD, Adam, BoldDriver, Momentum
 from vicinal.solvers.loop import Iteration, minimise, refresh
 from vicinal.solvers.quasi_newton import LBFGS, ConjugateGradient
@@ -32,6 +33,7 @@ __all__ = [
     "InverseTime",
     "Iteration",
     "Momentum",
+    "fixed_batch",
     "minimise",
     "refresh",
     "resolve",

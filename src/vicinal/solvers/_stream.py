@@ -6,7 +6,7 @@ import numpy as np
 
 from vicinal._types import Array, Batch, Sampler, Sampling, Solver, Source
 
-__all__ = ["Stream"]
+__all__ = ["Stream", "fixed_batch"]
 
 
 class Stream:
@@ -52,6 +52,25 @@ class Stream:
             self.batches = self.deal(theta, np.random.RandomState([at.seed, at.n_pass]))
         self.at = at._replace(position=at.position + 1)
         return self.batches[at.position]
+
+
+def fixed_batch(sampler: Sampler, source: Source, sampling: Sampling) -> Batch:
+    """The one batch of a run with a fixed sampler, to evaluate there between its calls.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        One whose ``fixed`` is True.
+    source : Source
+    sampling : Sampling
+        ``Result.sampling`` of the run.
+
+    Returns
+    -------
+    Batch
+    """
+    deal = sampler.dealer(source, np.random.RandomState([sampling.seed, 0]))
+    return deal(np.empty(0), np.random.RandomState([sampling.seed, 1]))[0]
 
 
 def _check_fits(solver: Solver, sampler: Sampler) -> None:

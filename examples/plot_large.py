@@ -1,0 +1,79 @@
+"""Many rows: let NCA choose batches of them, or hand them over as a stream.
+
+    python examples/plot_large.py [picture.png]
+
+30,000 rows on five noisy rings, whose plane a third column of large variance hides.  Needs
+matplotlib.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.neighbors import KNeighborsClassifier
+
+from vicinal import NCA, datasets
+
+N_TEST = 1000
+BATCH = 500
+
+
+def learn_in_batches(X, y):
+    """A fit as it comes: of so many rows it looks at batches, and says so."""
+    start = time.perf_counter()
+    model = NCA(2, max_iter=60, random_state=0).fit(X, y)
+    print(f"The plan: {model.plan_}.")
+    print(f"{model.n_iter_} steps took {time.perf_counter() - start:.1f} s, compilation included.")
+    return model
+
+
+def learn_from_a_stream(X, y, X_test, y_test):
+    """One batch after the other; the rows seen and the test accuracy after each."""
+    model = NCA(2, reservoir_size=2500, random_state=0)
+    seen, accuracy = [], []
+    for first in range(0, len(X), BATCH):
+        rows = slice(first, first + BATCH)
+        model.partial_fit(X[rows], y[rows], classes=np.arange(5))
+        seen.append(model.n_samples_seen_)
+        accuracy.append(model.score(X_test, y_test))
+    return seen, accuracy
+
+
+def draw(losses, seen, accuracy, levels, path):
+    """The loss of each batch beside the accuracy of the stream."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+    left.plot(losses)
+    left.set(title="Batches of 3,000 rows", xlabel="step", ylabel="loss of the batch")
+    right.plot(seen, accuracy, marker=".", label="stream")
+    for (name, level), style in zip(levels.items(), ("--", ":"), strict=True):
+        right.axhline(level, linestyle=style, color="grey", label=name)
+    right.set(title="One batch of 500 after the other", xlabel="rows seen", ylabel="test accuracy")
+    right.legend(frameon=False)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=100)
+
+
+def main(picture="demo/large.png"):
+    X, y = datasets.make_rings(30_000, noise=10.0, radial_noise=0.05, random_state=0)
+    X_train, X_test, y_train, y_test = X[N_TEST:], X[:N_TEST], y[N_TEST:], y[:N_TEST]
+
+    before = KNeighborsClassifier().fit(X_train, y_train).score(X_test, y_test)
+    model = learn_in_batches(X_train, y_train)
+    after = model.score(X_test, y_test)
+    seen, accuracy = learn_from_a_stream(X_train, y_train, X_test, y_test)
+    print(f"5-NN on the columns as they are: {before:.1%} of the test rows")
+    print(f"NCA on batches:                  {after:.1%}")
+    print(f"NCA on a stream:                 {accuracy[-1]:.1%}")
+
+    levels = {"all rows, by batches": after, "5-NN, columns as they are": before}
+    draw(model.history_["loss"], seen, accuracy, levels, picture)
+    print(f"Picture: {picture}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
