@@ -471,6 +471,13 @@ def test_an_interrupt_between_rounds_loses_nothing(rows, monkeypatch):
         NCA(2, pairs=Nearest(30, refresh=3), random_state=0).fit(*rows)
 
 
+def test_random_lists_do_not_end_by_the_luck_of_a_draw(rows):
+    """Losses of different draws cannot be compared: so many steps are made, as with batches."""
+    with warnings.catch_warnings(action="error", category=ConvergenceWarning):
+        model = NCA(2, pairs=RandomPairs(20), max_iter=25, random_state=0).fit(*rows)
+    assert model.n_iter_ == 25
+
+
 def test_a_schedule_that_has_ended_is_begun_anew(rows):
     model = NCA(2, sampling=MiniBatches(40), max_iter=5, warm_start=True, random_state=0)
     A = model.fit(*rows).components_

@@ -120,8 +120,8 @@ class Descent:
                 result.theta = result.theta * self._repair(run.judge, result.theta)
             except KeyboardInterrupt:
                 result.reason, result.converged = "interrupted", False
-        if result.reason == "max_iter" and not self.plan.sampling.fixed:
-            # batches differ too much to tell the end by: so many steps were asked for
+        if result.reason == "max_iter" and self.plan.changes:
+            # batches and random lists differ too much to tell the end by: so many steps were asked
             result.converged = True
         report, complaint = ({}, None) if rounds is None else (rounds.report, rounds.complaint())
         return Outcome(result, kept, run.judge, report, complaint)

@@ -45,6 +45,11 @@ class Plan(NamedTuple):
         """Whether each loss is that of all rows and all pairs."""
         return isinstance(self.sampling, samplers.Full) and self.pairs is None
 
+    @property
+    def changes(self) -> bool:
+        """Whether one step's loss is that of other rows, or other pairs, than the next one's."""
+        return not self.sampling.fixed or isinstance(self.pairs, neighbourhoods.RandomPairs)
+
     def __str__(self) -> str:
         solver = "Adam with a falling rate" if self.solver is None else repr(self.solver)
         pairs = "all pairs" if self.pairs is None else repr(self.pairs)
@@ -62,7 +67,7 @@ def make_plan(owner: Any, kernel: Kernel, size: Size) -> Plan:
         sampling, reason = samplers.resolve(owner.sampling, name), "as asked"
     if solver is None and sampling.fixed:
         solver = solvers.LBFGS()
-    _check_fit(name, solver, sampling, pairs, kernel)
+    _check_fit(name, solver, sampling, pairs)
     _check_kernel(owner, kernel, pairs)
     max_iter = owner.max_iter
     if _open(max_iter):
@@ -96,19 +101,12 @@ def _sampling(owner: Any, solver: Solver | None, pairs: Any, size: Size) -> tupl
     )
 
 
-def _check_fit(
-    name: str, solver: Solver | None, sampling: Sampler, pairs: Any, kernel: Kernel
-) -> None:
+def _check_fit(name: str, solver: Solver | None, sampling: Sampler, pairs: Any) -> None:
     """Refuse what does not go together, by name."""
     if solver is not None and solver.needs_fixed_batch and not sampling.fixed:
         raise ValueError(
             f"The 'solver' parameter of {name} must be 'auto', 'sgd', 'momentum' or 'adam' where "
             f"'sampling' is {sampling!r}, whose batches change. Got {solver!r} instead."
-        )
-    if isinstance(pairs, neighbourhoods.Tree) and isinstance(kernel, Compact):
-        raise ValueError(
-            f"The 'pairs' parameter of {name} must be 'auto' or 'all' where 'kernel' is "
-            f"{kernel!r}, whose far pairs are left out exactly. Got {pairs!r} instead."
         )
     lists = isinstance(pairs, neighbourhoods.Nearest | neighbourhoods.RandomPairs)
     if lists and isinstance(sampling, samplers.MiniBatches | samplers.Subsample):

@@ -94,7 +94,12 @@ class Rounds:
         return here, judge
 
     def settled(self, loss: float, tol: float) -> bool:
-        """Whether the loss, with all that is frozen just renewed, no longer falls."""
+        """Whether the loss, with all that is frozen just renewed, no longer falls.
+
+        Losses over random lists cannot tell: each is that of another draw.
+        """
+        if self.plan.changes:
+            return False
         self.losses.append(loss)
         if len(self.losses) <= _PATIENCE:
             return False

@@ -113,7 +113,8 @@ class NCA(NeighbourMetric):
         fold learns from one start and without early stopping, whose rows no fold sees.
     max_iter : int or "auto", default="auto"
         The most iterations; a `ConvergenceWarning` tells when they did not suffice.  With batches
-        an iteration is one step, and so many are made, unless early stopping ends them.  "auto"
+        an iteration is one step, and so many are made, as with random lists of pairs, unless early
+        stopping ends them.  "auto"
         is 200, and 300 with batches.
     tol : float, default=1e-5
         Stop when no entry of the gradient exceeds it, or when the loss falls by less than ``tol``
