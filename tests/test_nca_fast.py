@@ -471,6 +471,18 @@ def test_an_interrupt_between_rounds_loses_nothing(rows, monkeypatch):
         NCA(2, pairs=Nearest(30, refresh=3), random_state=0).fit(*rows)
 
 
+def test_rows_out_of_range_of_all_others_are_complained_about(rows):
+    """Without a background they have no gradient: nothing is learnt, and that must be said."""
+    X, y = rows
+    far = 1e4 * np.eye(2, X.shape[1])
+    compact = {"kernel": Compact(background=False), "objective": "accuracy", "random_state": 0}
+    with pytest.warns(UserWarning, match="100 % of the rows have no other row in range"):
+        NCA(2, init=far, alpha=0, **compact).fit(X, y)
+    with warnings.catch_warnings(action="error", category=UserWarning):
+        NCA(2, **compact).fit(X, y)
+        NCA(2, kernel="compact", init=far, max_iter=5, tol=1e3).fit(X, y)
+
+
 def test_random_lists_do_not_end_by_the_luck_of_a_draw(rows):
     """Losses of different draws cannot be compared: so many steps are made, as with batches."""
     with warnings.catch_warnings(action="error", category=ConvergenceWarning):

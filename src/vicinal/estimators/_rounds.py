@@ -112,7 +112,7 @@ class Rounds:
         if left_out <= _MUCH or not isinstance(self.plan.pairs, neighbourhoods.Nearest):
             return None
         return (
-            f"The lists of {self.plan.pairs!r} leave out {100 * left_out:.2g} % of what all rows "
+            f"The lists of {self.plan.pairs!r} leave out {100 * left_out:.3g} % of what all rows "
             "would add to a row's sum: increase 'm', or 'radius' where there is one."
         )
 
