@@ -297,8 +297,10 @@ class NCA(NeighbourMetric):
         not grow with its length.
 
         The first call settles the scaling of the columns (one that does not vary in the first
-        batch has weight zero from then on) and the start: let its batch be a large one.  After
-        ``fit`` a stream starts from the learnt map, with nothing remembered.
+        batch has weight zero from then on) and the start: let its batch be a large one.  It also
+        settles the parameters of the map, the loss, the solver and the memory; changing one of them
+        later is an error.  After ``fit`` a stream starts from the learnt map, with nothing
+        remembered.
 
         Parameters
         ----------
