@@ -424,6 +424,20 @@ def test_a_fit_that_was_cut_goes_on_to_the_same_bits(rows, settings, single, mon
 
 @needs_callbacks
 @unfinished
+def test_a_fit_that_was_cut_is_scored_as_often_as_before(rows):
+    settings = {"sampling": MiniBatches(40, "random"), "early_stopping": True, "max_iter": 60,
+                "n_iter_no_change": 100, "random_state": 3}  # fmt: skip
+    whole = NCA(2, **settings).fit(*rows)
+    cut = NCA(2, warm_start=True, **settings).set_callbacks(Stop(30)).fit(*rows)
+    cut.set_callbacks().fit(*rows)
+    scores = whole.history_["validation_score"]
+    assert np.isfinite(scores).sum() < 20
+    np.testing.assert_array_equal(cut.history_["validation_score"], scores)
+    same(cut, whole)
+
+
+@needs_callbacks
+@unfinished
 @pytest.mark.parametrize("name", ["cosine", "sgd"])
 def test_a_checkpoint_goes_on_to_the_same_bits(rows, name, tmp_path):
     settings = {"n_components": 2, "max_iter": 12, "random_state": 3, **CUT[name]}
