@@ -497,6 +497,24 @@ def test_rows_out_of_range_of_all_others_are_complained_about(rows):
         NCA(2, kernel="compact", init=far, max_iter=5, tol=1e3).fit(X, y)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"sampling": MiniBatches(40)}, {"sampling": Subsample(60)}, {"pairs": Nearest(20)}],
+    ids=["exact", "batches", "subset", "lists"],
+)
+def test_few_rows_judge_where_steps_are_cheap(rows, settings, monkeypatch):
+    monkeypatch.setattr("vicinal.estimators._base._MOST_HELD_OUT", 20)
+    judges, score = [], Problem.validation_score
+
+    def noted(self, theta):
+        judges.append(len(self.held_out))
+        return score(self, theta)
+
+    monkeypatch.setattr(Problem, "validation_score", noted)
+    NCA(2, early_stopping=True, validation_fraction=0.3, max_iter=3, **settings).fit(*rows)
+    assert set(judges) == {20 if settings else 48}
+
+
 def test_random_lists_do_not_end_by_the_luck_of_a_draw(rows):
     """Losses of different draws cannot be compared: so many steps are made, as with batches."""
     with warnings.catch_warnings(action="error", category=ConvergenceWarning):

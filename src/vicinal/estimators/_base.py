@@ -51,7 +51,7 @@ from vicinal.targets import Labels
 __all__ = ["NeighbourMetric"]
 
 
-_MOST_HELD_OUT = 2000  # rows, beside batches
+_MOST_HELD_OUT = 2000  # rows, where steps do not look at all pairs
 _MANY_ALONE = 0.1  # rows, of all, that a compact kernel may leave without company
 
 _ADVICE = {
@@ -215,7 +215,7 @@ class NeighbourMetric(
         train, held_out = None, None
         if self.early_stopping:
             fraction = self.validation_fraction
-            if not parts.plan.sampling.fixed:  # scored often, against all rows
+            if not parts.plan.exact:  # scored often, against all rows, beside cheaper steps
                 fraction = min(fraction, _MOST_HELD_OUT / len(labels))
             train, held_out = hold_out(labels.codes, fraction, rng)
         alpha = DEFAULT_ALPHA if leaves_open(self, "alpha") else self.alpha

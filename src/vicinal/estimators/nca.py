@@ -102,7 +102,7 @@ class NCA(NeighbourMetric):
         longer improves, and go back to the best map.  All rows classify afterwards.
     validation_fraction : float, default=0.1
         Share of the rows held out, class by class; two of each class stay to learn from.  With
-        batches, 2,000 rows at most.
+        batches, a subset, lists or trees 2,000 rows at most.
     n_iter_no_change : int, default=10
         Iterations without improvement before stopping; with batches, scores: held-out rows are
         scored every few steps only, so that this takes no more than a fourth of the time.
