@@ -23,7 +23,7 @@ from vicinal.densities import Compact, Gaussian, Student
 from vicinal.estimators._parts import resolve_parts
 from vicinal.estimators._split import hold_out
 from vicinal.maps import Linear
-from vicinal.neighbourhoods import Nearest, RandomPairs, Tree
+from vicinal.neighbourhoods import Nearest, RandomPairs, Tree, mass_left_out
 from vicinal.objectives.nca import nca
 from vicinal.problem import Problem
 from vicinal.samplers import Full, MiniBatches, StochasticQueries, Subsample
@@ -513,6 +513,17 @@ def test_few_rows_judge_where_steps_are_cheap(rows, settings, monkeypatch):
     monkeypatch.setattr(Problem, "validation_score", noted)
     NCA(2, early_stopping=True, validation_fraction=0.3, max_iter=3, **settings).fit(*rows)
     assert set(judges) == {20 if settings else 48}
+
+
+def test_what_lists_leave_out_is_weighed(rows):
+    X, y = rows
+    weight = np.where(np.arange(len(y)) < 30, 1.0, 1e-9)
+    lists = NCA(2, pairs=Nearest(60), tol=1e9, random_state=0)  # stays at its start
+    with pytest.warns(UserWarning, match="leave out"):
+        lists.fit(X, y, sample_weight=weight)
+    Z = lists.transform(X)
+    left = mass_left_out(Z, y, Nearest(60).pairs(Z, y), mass=weight)
+    assert lists.rounds_["max_left_out"][0] == pytest.approx(left.largest, rel=1e-6)
 
 
 def test_random_lists_do_not_end_by_the_luck_of_a_draw(rows):
