@@ -515,6 +515,16 @@ def test_few_rows_judge_where_steps_are_cheap(rows, settings, monkeypatch):
     assert set(judges) == {20 if settings else 48}
 
 
+def test_lists_cost_what_their_pairs_do():
+    """Not what all pairs would: of a million rows that is a ten-thousandth."""
+    X = np.broadcast_to(0.0, (1_000_000, 50))
+    lists, pairs = (NCA(5, pairs=p).estimate_cost(X) for p in (Nearest(100), "tree"))
+    assert 1e-4 < lists.seconds_per_evaluation / pairs.seconds_per_evaluation < 1e-2
+    assert lists.memory_bytes > pairs.memory_bytes + 4e8
+    few = NCA(5, pairs=Nearest(100), sampling="stochastic").estimate_cost(X)
+    assert few.seconds_per_evaluation < 0.2 * lists.seconds_per_evaluation
+
+
 def test_what_lists_leave_out_is_weighed(rows):
     X, y = rows
     weight = np.where(np.arange(len(y)) < 30, 1.0, 1e-9)

@@ -13,7 +13,7 @@ import numpy as np
 from vicinal import neighbourhoods, samplers, solvers
 from vicinal._types import Array, Sampler, Solver
 from vicinal.densities import Compact, Kernel
-from vicinal.estimators._cost import Cost, Size, batch_cost, exact_cost
+from vicinal.estimators._cost import Cost, Size, batch_cost, exact_cost, lists_cost
 from vicinal.problem import Problem
 
 __all__ = ["Plan", "adam_for", "make_plan", "rate_for"]
@@ -72,7 +72,9 @@ def make_plan(owner: Any, kernel: Kernel, size: Size) -> Plan:
     max_iter = owner.max_iter
     if _open(max_iter):
         max_iter = _ITERATIONS if sampling.fixed else _STEPS
-    return Plan(solver, sampling, pairs, kernel, int(max_iter), _cost(sampling, size), reason)
+    return Plan(
+        solver, sampling, pairs, kernel, int(max_iter), _cost(sampling, pairs, size), reason
+    )
 
 
 def _open(value: Any) -> bool:
@@ -134,7 +136,10 @@ def _check_kernel(owner: Any, kernel: Kernel, pairs: Any) -> None:
         )
 
 
-def _cost(sampling: Sampler, size: Size) -> Cost:
+def _cost(sampling: Sampler, pairs: Any, size: Size) -> Cost:
+    if isinstance(pairs, neighbourhoods.Nearest | neighbourhoods.RandomPairs):
+        queries = min(getattr(sampling, "size", size.n), size.n)
+        return lists_cost(size, queries, min(pairs.m, size.n))
     if isinstance(sampling, samplers.MiniBatches | samplers.Subsample):
         rows = sampling.size
         rows = round(rows * size.n) if isinstance(rows, float) else min(rows, size.n)
