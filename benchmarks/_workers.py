@@ -9,53 +9,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-
-def _resident() -> int | None:
-    return _status("VmRSS:")
-
-
-def _status(key: str) -> int | None:
-    """Bytes from the process' status, or None where the system has no such file."""
-    try:
-        text = Path("/proc/self/status").read_text()
-    except OSError:
-        return None
-    return 1024 * int(text.split(key)[1].split()[0])
-
-
-def _reset_peak() -> bool:
-    """Let the high-water mark start anew; False where that cannot be done."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return False
-    return True
-
-
-def _give_back() -> None:
-    """Return freed memory to the system: it would hide what is allocated next."""
-    import ctypes
-    import gc
-
-    gc.collect()
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError):  # not glibc
-        pass
-
-
-def _measure(function: Callable[[], Any], baseline: int | None) -> tuple[float, int | None]:
-    """Seconds of a call and the peak of its memory over the baseline."""
-    known = _reset_peak() and baseline is not None
-    began = time.perf_counter()
-    function()
-    took = time.perf_counter() - began
-    peak = _status("VmHWM:") if known else None
-    return took, None if peak is None or baseline is None else max(0, peak - baseline)
+from _memory import give_back, measure, resident
 
 
 def _data(source: str, n: int, n_features: int) -> tuple[Any, Any]:
@@ -92,11 +49,11 @@ def memory(source: str, n: int, n_features: int, d: int) -> dict[str, Any]:
         "value, gradient": lambda: fun(theta),
         "fit": lambda: NCA(d, init=A, scaling=None, alpha=0.0, max_iter=3).fit(X, y),
     }
-    _give_back()
-    baseline = _resident()
-    found = {name: _measure(task, baseline) for name, task in tasks.items()}
+    give_back()
+    baseline = resident()
+    found = {name: measure(task, baseline) for name, task in tasks.items()}
     # the time again, when the first call is not the first to touch the data
-    again = _measure(tasks["value, gradient"], baseline)
+    again = measure(tasks["value, gradient"], baseline)
     took, peak = found["value, gradient"]
     found["value, gradient"] = (min(took, again[0]), peak)
     return found
@@ -110,9 +67,9 @@ def sklearn_memory(n: int, n_features: int, d: int) -> dict[str, Any]:
     X, y = blobs(n, n_features)
     theta = early_map(X, d).ravel()
     sklearn_function(X[:200], y[:200])(theta)
-    _give_back()
-    baseline = _resident()
-    return {"value, gradient": _measure(lambda: sklearn_function(X, y)(theta), baseline)}
+    give_back()
+    baseline = resident()
+    return {"value, gradient": measure(lambda: sklearn_function(X, y)(theta), baseline)}
 
 
 def first_use(environment: dict[str, str]) -> dict[str, Any]:

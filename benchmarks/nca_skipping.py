@@ -1,11 +1,12 @@
-"""What the exact objective leaves out: shares of pairs over a fit, and growth of the cost with N.
+"""What the exact objective leaves out: shares of pairs over a fit, and what that is worth.
 
-    python benchmarks/nca_skipping.py                  # to 1,000,000 rows
-    python benchmarks/nca_skipping.py --largest 200000
+    python benchmarks/nca_skipping.py
+    python benchmarks/nca_skipping.py --largest 4000   # a quick look
     python benchmarks/nca_skipping.py --only fits
     python benchmarks/nca_skipping.py --output         # also benchmarks/results/nca_skipping.md
 
-Prints one report in markdown on standard output, and progress on standard error.
+Prints one report in markdown on standard output, and progress on standard error.  How the cost
+grows with the number of rows is told by ``python benchmarks/reproduce nca-growth``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from typing import Any
 import numpy as np
 from _common import (
     blobs,
-    clock,
     early_map,
     load_at_start,
     machine_facts,
@@ -31,16 +31,13 @@ from _common import (
 from sklearn.datasets import load_digits
 
 from vicinal._features import Features
-from vicinal.densities import Compact, Gaussian, Kernel
 from vicinal.maps import Linear
 from vicinal.objectives import _tiles, nca
-from vicinal.objectives.nca import nca_effective_n_neighbors
 from vicinal.problem import Problem
 from vicinal.solvers import LBFGS
 from vicinal.targets import Labels
 
 DEFAULT_OUTPUT = Path(__file__).parent / "results" / "nca_skipping.md"
-_NEIGHBOURS = 10.0  # that count, at the scale at which growth is measured
 
 
 @contextmanager
@@ -120,62 +117,16 @@ def skipping_section(options: argparse.Namespace) -> str:
     return table(header, cells, notes)
 
 
-def _curve(n: int) -> tuple[Any, Any]:
-    """Points on a curled sheet in five dimensions, its two coordinates in a unit square, and y."""
-    rng = np.random.default_rng(0)
-    u, v = rng.uniform(size=(2, n))
-    Z = np.stack([u, v, np.sin(3 * u) / 3, np.cos(3 * v) / 3, u * v], axis=1)
-    return Z, (np.floor(8 * u) + np.floor(8 * v)).astype(int) % 10
-
-
-def _late_scale(Z: Any, kernel: Kernel) -> float:
-    """The scale at which _NEIGHBOURS count: by bisection on a few queries among all rows."""
-    few = Z[:: max(1, len(Z) // 50)]
-    low, high = 1e-2, 1e5
-    for _ in range(25):
-        middle = np.sqrt(low * high)
-        count = np.median(nca_effective_n_neighbors(middle * Z, None, middle * few, kernel))
-        low, high = (middle, high) if count > _NEIGHBOURS else (low, middle)
-    return float(np.sqrt(low * high))
-
-
-def growth_section(options: argparse.Namespace) -> str:
-    """Cost of one value and gradient from 10,000 rows on, with the fitted exponent."""
-    sizes = [n for n in (10_000, 30_000, 100_000, 300_000, 1_000_000) if n <= options.largest]
-    cells, exponents = [], []
-    for kernel in (Gaussian(), Compact()):
-        name, taken = type(kernel).__name__, []
-        for n in sizes:
-            Z, y = _curve(n)
-            report: dict[str, float] = {}
-            W = (_late_scale(Z, kernel) * Z).astype(np.float32)
-            run = partial(nca, W, y, "accuracy", kernel=kernel, report=report)
-            run()
-            taken.append(min(clock(run) for _ in range(options.repeats)))
-            progress(f"growth: {name}, {n:,} rows, {seconds(taken[-1])}")
-            cells.append((name, f"{n:,}", f"{report['share_of_pairs']:.3%}", seconds(taken[-1])))
-        if len(sizes) > 1:
-            slope = np.polyfit(np.log(sizes), np.log(taken), 1)[0]
-            exponents.append(f"{name}: time grows as N to the power {slope:.2f}")
-    notes = [
-        *exponents,
-        f"a sheet of two dimensions in five, float32, at the scale at which {_NEIGHBOURS:.0f} "
-        "neighbours count (median); value and gradient, best of several",
-    ]
-    return table(("kernel", "rows", "pairs computed", "time"), cells, notes)
-
-
 SECTIONS = {
     "fits": ("Share of pairs over a fit", fits_section),
     "clusters": ("Clustered points at several scales", skipping_section),
-    "growth": ("Growth of the cost with the number of rows", growth_section),
 }
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--largest", type=int, default=1_000_000, help="most rows")
+    parser.add_argument("--largest", type=int, default=20_000, help="most rows")
     parser.add_argument("--iterations", type=int, default=50, help="of a fit")
     parser.add_argument("--repeats", type=int, default=3, help="timed runs")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))

@@ -312,7 +312,7 @@ def test_bad_values(iris):
         NCA(alpha="auto", cv=151).fit(X, y)
     with pytest.raises(ValueError, match=r"'n_components' .* an int where 'init' is an array"):
         NCA("auto", init=np.eye(4)[:3]).fit(X, y)
-    with pytest.raises(ValueError, match=r"'alpha' .* in \[0.0, inf\) or 'auto'. Got 'best'"):
+    with pytest.raises(ValueError, match=r"'alpha' .* inf\) or 'auto' or 'scaled'. Got 'best'"):
         NCA(alpha="best").fit(X, y)
     with pytest.raises(ValueError, match=r"'n_components' .* or None or 'auto'. Got 'all'"):
         NCA("all").fit(X, y)

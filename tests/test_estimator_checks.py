@@ -1,7 +1,8 @@
 """scikit-learn's own checks, on the defaults and on the settings that take other paths."""
 
 import pytest
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
+from sklearn.datasets import load_iris
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -11,16 +12,27 @@ _WHY = (
     "Repeating a row makes it its own neighbour, at distance zero; weighting a row must not: "
     "p_ii = 0 whatever the weight."
 )
+_NO_STREAM = "These call partial_fit, which refuses searches, early stopping and line searches."
 
 
 def _excused(estimator: BaseEstimator) -> dict[str, str]:
-    """The only two, and of NCA alone."""
+    """The only two, and of NCA alone; and those of a stream where there can be none."""
     if not isinstance(estimator, NCA):
         return {}
-    return {
+    excused = {
         "check_sample_weight_equivalence_on_dense_data": _WHY,
         "check_sample_weight_equivalence_on_sparse_data": _WHY,
     }
+    if estimator.alpha == "auto" or estimator.early_stopping or estimator.solver == "cg":
+        excused |= dict.fromkeys(
+            (
+                "check_fit_score_takes_y",
+                "check_n_features_in_after_fitting",
+                "check_estimators_partial_fit_n_features",
+            ),
+            _NO_STREAM,
+        )
+    return excused
 
 
 # One component is not among them: a check asks for 83 % on three blobs in the plane, of which no
@@ -34,6 +46,7 @@ ESTIMATORS = [
     NCA(early_stopping=True, priors="uniform", max_iter=20),
     NCA("auto", alpha="auto", cv=2, max_iter=5),
     NCA(init="annealing", max_iter=20),
+    NCA(sampling="stochastic", kernel="student", max_iter=20),
     RCA(),
     RCA(n_components=1, shrinkage="oas", scaling=None),
 ]
@@ -47,10 +60,18 @@ def test_the_excused_checks_fail_for_the_reason_given(name):
         getattr(estimator_checks, name)("NCA", NCA(max_iter=5))
 
 
+@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if len(_excused(e)) > 2], ids=repr)
+def test_a_stream_is_refused_where_its_checks_are_excused(estimator):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=r"parameter of NCA must be .* for partial_fit"):
+        clone(estimator).partial_fit(X, y, classes=[0, 1, 2])
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:The (total|within-class) scatter matrix is singular")
 @pytest.mark.filterwarnings("ignore:n_components=")
 @pytest.mark.filterwarnings("ignore:n_neighbors=")
+@pytest.mark.filterwarnings("ignore:The .size. parameter of StochasticQueries is 500")
 @pytest.mark.filterwarnings("ignore:Rows of these classes")
 @pytest.mark.filterwarnings("ignore:The penalty alpha=")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=_excused)

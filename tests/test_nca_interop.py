@@ -230,10 +230,12 @@ def test_cost_is_known_before_the_fit(wine):
     assert 0 < cost.memory_bytes < 10e6
     assert cost.seconds_per_evaluation < 0.1
     assert NCA(2).estimate_cost(X.tolist()) == cost
-    large = NCA(2).estimate_cost(np.broadcast_to(np.float32(0), (60_000, 784)))
+    X_large = np.broadcast_to(np.float32(0), (60_000, 784))
+    large = NCA(2, sampling="full").estimate_cost(X_large)
     assert 1e6 < large.memory_bytes < 100e6
     assert 0.1 < large.seconds_per_evaluation < 10
     assert "MiB beyond the input" in str(large)
+    assert NCA(2).estimate_cost(X_large).seconds_per_evaluation < 0.1  # of a batch
     assert NCA().estimate_cost(X).memory_bytes > cost.memory_bytes
 
 

@@ -298,8 +298,9 @@ def test_fit_forgets_the_stream(iris):
     X, y = iris
     model = streamed(NCA(2, random_state=0), X[:100], y[:100]).fit(X, y)
     np.testing.assert_array_equal(model.components_, NCA(2, random_state=0).fit(X, y).components_)
-    with pytest.raises(ValueError, match="classes must be passed on the first call"):
-        model.partial_fit(X, y)
+    assert model.partial_fit(X, y).n_samples_seen_ == 150  # another, of the same classes
+    with pytest.raises(ValueError, match="is not the same as on the last call"):
+        model.partial_fit(X, y, classes=[0, 1])
 
 
 def test_a_stream_after_a_fit_begins_at_its_map(iris):

@@ -12,7 +12,8 @@ from threadpoolctl import threadpool_limits
 from vicinal import NCA, initialise, reference
 from vicinal.datasets import make_rings
 
-KEYS = ["iteration", "loss", "grad_norm", "validation_score", "seconds", "n_evaluations"]
+KEYS = ["iteration", "loss", "grad_norm", "validation_score", "seconds", "n_evaluations",
+        "share_of_pairs"]  # fmt: skip
 unfinished = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 

@@ -28,6 +28,7 @@ WAYS: dict[str, dict[str, Any]] = {
         "max_iter": 120,
     },
     "pixels, exact": {**PIXELS, "sampling": "full", "max_iter": 30},
+    "pixels, batches then exact": {**PIXELS, "then": {"sampling": "full", "max_iter": 15}},
     "alpha scaled": {"alpha": "scaled"},
     "stochastic": {"sampling": "stochastic"},
     "exact": {"sampling": "full"},
@@ -40,6 +41,7 @@ ROWS = (
     ("mnist", 5, "pixels"),
     ("mnist", 5, "pixels, stochastic"),
     ("mnist", 5, "pixels, exact"),
+    ("mnist", 5, "pixels, batches then exact"),
     ("mnist", 10, "pixels"),
     ("mnist", 32, "pixels"),
     ("mnist", 5, "defaults"),
@@ -72,6 +74,7 @@ HELD_OUT: dict[str, dict[str, Any]] = {
         "max_iter": 240,
     },
     "pixels, exact": {**PIXELS, "sampling": "full", "max_iter": 30},
+    "pixels, batches then exact": {**PIXELS, "then": {"sampling": "full", "max_iter": 15}},
     "batches of 6,000": {"sampling": MiniBatches(6000, clusters="random")},
     "600 steps, alpha = 0.03": {"max_iter": 600, "alpha": 3e-2},
     "stochastic": {"sampling": "stochastic"},
@@ -101,10 +104,16 @@ def work(data: str, split: int, d: int, way: str, kind: str) -> dict[str, Any]:
     else:
         options = WAYS[way]
         # compiled code is part of an installation, not of a fit
-        NCA(d, **{**options, "max_iter": 1}, random_state=0).fit(X[train[:4000]], y[train[:4000]])
+        first = {key: value for key, value in options.items() if key != "then"}
+        NCA(d, **{**first, "max_iter": 1}, random_state=0).fit(X[train[:4000]], y[train[:4000]])
     X_train, y_train, X_test = X[train], y[train], X[test]
+    options = dict(options)
+    then = options.pop("then", None)
     wall, core = time.perf_counter(), time.process_time()
-    model = NCA(d, **options, random_state=split).fit(X_train, y_train)
+    model = NCA(d, **options, random_state=split, warm_start=then is not None)
+    model.fit(X_train, y_train)
+    if then is not None:  # from the map that batches have found
+        model.set_params(**then).fit(X_train, y_train)
     wall, core = time.perf_counter() - wall, time.process_time() - core
     Z = model.transform(X_train)
     return {
@@ -175,8 +184,8 @@ Accuracy on 30 % of the 60,000 training rows of mnist after learning from the ot
 with otherwise default parameters; one split, on which a difference of 0.3 points is noise. All that
 was run is shown. The rows "alpha scaled" of the first table were added when the defaults' test
 score on usps was known, but on the strength of held-out rows: on 30 % of the training rows of one
-split of usps the NCA rule had 93.1 % with `alpha="scaled"`, and 91.9 % with mini-batches and the
-default alpha. No other choice was made after a look at test rows.
+split of usps the NCA rule had 93.1 % with `alpha="scaled"`, 92.8 % with that and mini-batches, and
+91.9 % with mini-batches and the default alpha. No other choice was made after a look at test rows.
 
 ## Targets
 

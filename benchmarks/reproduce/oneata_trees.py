@@ -121,10 +121,11 @@ def landsat_report(done: list[Done], folder: Path) -> str:
     exact = NO_TREE if NO_TREE in run else "0"
     words = "learning without a tree" if exact == NO_TREE else "that at tolerance 0"
     share, there = 100 * mean(done, "visited", fit=loose), LANDSAT[loose][-1][0]
+    few = " One repeat cannot tell a loss of such a size from none." if _repeats(done) == 1 else ""
     return f"""With a tolerance of {loose} the NCA rule is {ahead(done, loose, exact)} points from
-{words}, at {share:.0f} % of the pairs visited ({there:g} % in the thesis): such an error in each
-class density costs next to no accuracy. The tolerance is here a bound that holds for every density,
-which the thesis's cut-off is not.
+{words} ({_repeats(done)} repeat(s)), at {share:.0f} % of the pairs visited, {there:g} % in the
+thesis.{few} The tolerance is here a bound that holds for every density, which the thesis's cut-off
+is not.
 
 - {count_verdicts("As the thesis", pairs)}
 

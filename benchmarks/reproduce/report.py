@@ -17,6 +17,7 @@ __all__ = [
     "picture",
     "plain_frame",
     "pyplot",
+    "square_frame",
     "table",
     "verdict",
 ]
@@ -100,3 +101,12 @@ def plain_frame(ax: Any) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color="0.9", lw=0.6)
     ax.legend(frameon=False, fontsize="small")
+
+
+def square_frame(ax: Any, Z: Any) -> None:
+    """A square that holds all points but the outermost few in a thousand of either coordinate."""
+    low, high = np.quantile(Z, [0.002, 0.998], axis=0)
+    half = 0.54 * float((high - low).max())
+    (x, y) = 0.5 * (low + high)
+    ax.set_aspect("equal", adjustable="box")
+    ax.set(xlim=(x - half, x + half), ylim=(y - half, y + half))

@@ -160,7 +160,9 @@ def check_declared_classes(owner: Any, classes: Any, y: Array, first: bool) -> A
     """The classes of a stream: declared with its first batch, never changed later."""
     check_classification_targets(y)
     name = type(owner).__name__
-    if first:
+    if first and classes is None and hasattr(owner, "components_"):
+        declared = owner.classes_  # those of a fit before, as in scikit-learn's linear models
+    elif first:
         if classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
         declared = np.unique(np.asarray(classes))

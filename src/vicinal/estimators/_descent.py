@@ -23,19 +23,23 @@ __all__ = ["Descent", "Memory", "Outcome"]
 
 _SCORES = 10  # at least, of held-out rows, in a descent on batches
 _REPAIR_QUERIES = 1000  # rows that judge the scale of a map learnt from few
-_TUNING_STEPS = (
-    100  # of the longest runs that a rate is tuned by; all together make 7 times as many
-)
+_TUNING_STEPS = 100  # of the longest runs that a rate is tuned by; all make some 700
+_TUNING_SCORES = 40  # that they are judged by
+_TUNING_JUDGES = 1000  # held-out rows to each
 
 
 class Memory(NamedTuple):
-    """What ``warm_start`` goes on from: the last run, and the space its solver saw."""
+    """What ``warm_start`` goes on from: the last run, and the space its solver saw.
+
+    ``beta`` are the weights of the backgrounds, where they are learnt.
+    """
 
     plan: Plan
     mapping: Map
     scale: Array
     solver: Solver
     single: bool
+    beta: Array | None
     result: Result
 
     def fits(self, plan: Plan, mapping: Map, scale: Array) -> bool:
@@ -79,6 +83,8 @@ class Descent:
     tell : callable
         ``stop = tell(iteration, problem, single, memory=...)`` after each iteration; ``memory``
         makes of a `Result` what a later fit goes on from.
+    scale_objective : callable
+        The objective that judges the scale of a map learnt from few rows at a time.
     validation_fraction : float
         Rows held out to tune a rate by, where none are held out for early stopping.
     deadline : float or None
@@ -90,6 +96,7 @@ class Descent:
     n_iter_no_change: int
     rng: np.random.RandomState
     tell: Callable[..., bool]
+    scale_objective: Callable[..., tuple[float, Array]]
     validation_fraction: float = 0.1
     deadline: float | None = None
 
@@ -107,7 +114,9 @@ class Descent:
         run = _Run(self, problem, solver, single, left)
         if memory is not None:
             run.take_up(memory.result)
-        rounds = Rounds.of(self.plan, self.rng)
+        rounds = run.renewed = Rounds.of(self.plan, self.rng)
+        if rounds is not None and memory is not None:
+            rounds.beta = memory.beta
         if rounds is not None:
             result = run.in_rounds(theta, rounds)
         elif not self.plan.sampling.fixed:
@@ -137,7 +146,7 @@ class Descent:
         if solver is None:
             return adam_for(problem, theta, self._affordable(problem, theta, single))
         if isinstance(solver, solvers.SGD) and solver.learning_rate is None:
-            return self._tune(problem, theta, solver)
+            return self._tune(problem, theta, solver, single)
         return solver
 
     def _affordable(self, problem: Problem, theta: Array, single: bool) -> int:
@@ -156,26 +165,38 @@ class Descent:
         fun(theta, batch)
         return 1.2 * (perf_counter() - began)
 
-    def _tune(self, problem: Problem, theta: Array, solver: solvers.SGD) -> Solver:
+    def _tune(self, problem: Problem, theta: Array, solver: solvers.SGD, single: bool) -> Solver:
         """The thesis' search for t0, on rows held out ([Oneata2011] section 5.3.2)."""
         if problem.held_out is None:
-            codes = problem.targets.codes
-            train, held_out = hold_out(
-                codes, self.validation_fraction, self.rng, "solver='sgd', which tunes its rate,"
+            # of the rows learnt from: a search judges by the others
+            rows = np.arange(len(problem.X)) if problem.train is None else problem.train
+            learn, judge = hold_out(
+                problem.targets.codes[rows],
+                self.validation_fraction,
+                self.rng,
+                "solver='sgd', which tunes its rate,",
             )
-            problem = problem.replace(train=train, held_out=held_out)
+            judge = np.sort(self.rng.permutation(judge)[:_TUNING_JUDGES])
+            problem = problem.replace(train=rows[learn], held_out=rows[judge])
+        fun = problem.replace(dtype=np.float32) if single else problem
         # no longer than the run it is for: a rate that is good in the end may begin too high
         n_steps = int(np.clip(self.plan.max_iter, 4, _TUNING_STEPS))
-        if self.deadline is not None:  # half of the time, for some 10 times so many steps
-            each = self._seconds_a_step(problem, theta, single=False)
-            n_steps = int(np.clip(0.05 * (self.seconds_left() or 0.0) / each, 4, n_steps))
+        if self.deadline is not None:  # half of the time, for all the steps and scores
+            each = self._seconds_a_step(problem, theta, single)
+            began = perf_counter()
+            fun.validation_score(theta)
+            scores = _TUNING_SCORES * (perf_counter() - began)
+            affordable = (0.5 * (self.seconds_left() or 0.0) - scores) / (10 * each)
+            if affordable < 4:
+                return solver  # which has a rate to begin with
+            n_steps = int(min(affordable, n_steps))
         tuned, _ = solvers.tune_t0(
-            problem,
+            fun,
             theta,
             solver,
             sampler=self.plan.sampling,
             source=problem.source,
-            monitor=problem.validation_score,
+            monitor=fun.validation_score,
             n_steps=n_steps,
             random_state=self.rng,
         )
@@ -184,8 +205,10 @@ class Descent:
     def _repair(self, problem: Problem, theta: Array) -> float:
         """The scale at which all rows, which lie denser, would have the map.
 
-        [Oneata2011] section 4.1: a sub-sample is thinner than the whole.
+        [Oneata2011] section 4.1: a sub-sample is thinner than the whole.  Judged as the scale of a
+        start is: by accuracy it would go on towards a hard nearest neighbour.
         """
+        problem = problem.replace(objective=self.scale_objective)
         rows = np.arange(len(problem.X)) if problem.train is None else problem.train
         if len(rows) > _REPAIR_QUERIES:
             # a draw of its own: a fit that was cut and resumed has made other draws before
@@ -211,6 +234,7 @@ class _Run:
         self.best: Array | None = None
         self.judge = problem
         self.report: dict[str, float] = {}  # filled by the objective
+        self.renewed: Rounds | None = None
         self.n_iter = 0
 
     def take_up(self, last: Result) -> None:
@@ -266,9 +290,10 @@ class _Run:
 
     def memory(self, result: Result) -> Memory:
         """What a later fit goes on from."""
-        problem = self.problem
+        plan, problem = self.descent.plan, self.problem
+        beta = None if self.renewed is None else self.renewed.beta
         return Memory(
-            self.descent.plan, problem.mapping, problem.X.scale, self.solver, self.single, result
+            plan, problem.mapping, problem.X.scale, self.solver, self.single, beta, result
         )
 
     def _tell(self, info: solvers.Iteration, problem: Problem) -> bool:

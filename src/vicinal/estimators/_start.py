@@ -10,6 +10,8 @@ import numpy as np
 
 from vicinal import initialise, maps
 from vicinal._types import Array, Map
+from vicinal._validation import warn
+from vicinal.densities import Compact, Kernel
 from vicinal.estimators._anneal import descend
 from vicinal.estimators._parts import Parts
 from vicinal.estimators._rounds import frozen
@@ -45,7 +47,9 @@ def first_theta(
         return _anneal(owner, start, parts, problem, rng, weight, tell, searching)
     A = start(X, labels.codes, parts.d, rng, weight)
     if isinstance(start, initialise.Given):
-        return mapping.theta(_check_given(owner, unscaled(A, X.scale), mapping))
+        theta = mapping.theta(_check_given(owner, unscaled(A, X.scale), mapping))
+        _warn_out_of_range(owner, parts.plan.kernel, problem, theta)
+        return theta
     theta = mapping.theta(A)
     rows = np.arange(len(X)) if problem.train is None else problem.train
     if len(rows) > _START_ROWS:
@@ -105,6 +109,17 @@ def _check_given(owner: Any, A: Array, mapping: Map) -> Array:
     if isinstance(mapping, maps.Diagonal) and np.any(A - np.diag(np.diag(A))):
         raise ValueError(f"{must} be diagonal for a diagonal map. Got {A!r} instead.")
     return A
+
+
+def _warn_out_of_range(owner: Any, kernel: Kernel, problem: Problem, theta: Array) -> None:
+    """Warn of a given map with nothing to learn from; other starts have their scale chosen."""
+    bare = isinstance(kernel, Compact) and not kernel.background
+    if bare and problem.replace(alpha=0.0).value(theta) == 0.0:
+        warn(
+            f"The 'init' parameter of {type(owner).__name__} puts every row out of range of all "
+            f"others of its class: {kernel!r} has no gradient there. Scale it down, or give the "
+            "kernel a background."
+        )
 
 
 def unscaled(components: Array, scale: Array) -> Array:

@@ -309,7 +309,8 @@ class NCA(NeighbourMetric):
         y : array-like of shape (n_samples,)
             Their labels.
         classes : array-like of shape (n_classes,), default=None
-            All classes that the stream may show; needed at the first call.
+            All classes that the stream may show; needed at the first call, unless they are those
+            of a ``fit`` before.
         sample_weight : array-like of shape (n_samples,), default=None
             As in ``fit``.
 
