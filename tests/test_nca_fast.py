@@ -23,7 +23,7 @@ from vicinal.densities import Compact, Gaussian, Student
 from vicinal.estimators._parts import resolve_parts
 from vicinal.estimators._split import hold_out
 from vicinal.maps import Linear
-from vicinal.neighbourhoods import Nearest, RandomPairs, Tree
+from vicinal.neighbourhoods import Nearest, RandomPairs, Tree, mass_left_out
 from vicinal.objectives.nca import nca
 from vicinal.problem import Problem
 from vicinal.samplers import Full, MiniBatches, StochasticQueries, Subsample
@@ -454,6 +454,20 @@ def test_a_fit_that_was_cut_goes_on_to_the_same_bits(rows, settings, single, mon
 
 @needs_callbacks
 @unfinished
+def test_a_fit_that_was_cut_is_scored_as_often_as_before(rows):
+    settings = {"sampling": MiniBatches(40, "random"), "early_stopping": True, "max_iter": 60,
+                "n_iter_no_change": 100, "random_state": 3}  # fmt: skip
+    whole = NCA(2, **settings).fit(*rows)
+    cut = NCA(2, warm_start=True, **settings).set_callbacks(Stop(30)).fit(*rows)
+    cut.set_callbacks().fit(*rows)
+    scores = whole.history_["validation_score"]
+    assert np.isfinite(scores).sum() < 20
+    np.testing.assert_array_equal(cut.history_["validation_score"], scores)
+    same(cut, whole)
+
+
+@needs_callbacks
+@unfinished
 @pytest.mark.parametrize("name", ["cosine", "sgd"])
 def test_a_checkpoint_goes_on_to_the_same_bits(rows, name, tmp_path):
     settings = {"n_components": 2, "max_iter": 12, "random_state": 3, **CUT[name]}
@@ -499,6 +513,64 @@ def test_an_interrupt_between_rounds_loses_nothing(rows, monkeypatch):
     del calls[1:]
     with pytest.raises(KeyboardInterrupt):  # nothing to keep yet
         NCA(2, pairs=Nearest(30, refresh=3), random_state=0).fit(*rows)
+
+
+def test_rows_out_of_range_of_all_others_are_complained_about(rows):
+    """Without a background they have no gradient: nothing is learnt, and that must be said."""
+    X, y = rows
+    far = 1e4 * np.eye(2, X.shape[1])
+    compact = {"kernel": Compact(background=False), "objective": "accuracy", "random_state": 0}
+    with pytest.warns(UserWarning, match="100 % of the rows have no other row in range"):
+        NCA(2, init=far, alpha=0, **compact).fit(X, y)
+    with warnings.catch_warnings(action="error", category=UserWarning):
+        NCA(2, **compact).fit(X, y)
+        NCA(2, kernel="compact", init=far, max_iter=5, tol=1e3).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"sampling": MiniBatches(40)}, {"sampling": Subsample(60)}, {"pairs": Nearest(20)}],
+    ids=["exact", "batches", "subset", "lists"],
+)
+def test_few_rows_judge_where_steps_are_cheap(rows, settings, monkeypatch):
+    monkeypatch.setattr("vicinal.estimators._base._MOST_HELD_OUT", 20)
+    judges, score = [], Problem.validation_score
+
+    def noted(self, theta):
+        judges.append(len(self.held_out))
+        return score(self, theta)
+
+    monkeypatch.setattr(Problem, "validation_score", noted)
+    NCA(2, early_stopping=True, validation_fraction=0.3, max_iter=3, **settings).fit(*rows)
+    assert set(judges) == {20 if settings else 48}
+
+
+def test_lists_cost_what_their_pairs_do():
+    """Not what all pairs would: of a million rows that is a ten-thousandth."""
+    X = np.broadcast_to(0.0, (1_000_000, 50))
+    lists, pairs = (NCA(5, pairs=p).estimate_cost(X) for p in (Nearest(100), "tree"))
+    assert 1e-4 < lists.seconds_per_evaluation / pairs.seconds_per_evaluation < 1e-2
+    assert lists.memory_bytes > pairs.memory_bytes + 4e8
+    few = NCA(5, pairs=Nearest(100), sampling="stochastic").estimate_cost(X)
+    assert few.seconds_per_evaluation < 0.2 * lists.seconds_per_evaluation
+
+
+def test_what_lists_leave_out_is_weighed(rows):
+    X, y = rows
+    weight = np.where(np.arange(len(y)) < 30, 1.0, 1e-9)
+    lists = NCA(2, pairs=Nearest(60), tol=1e9, random_state=0)  # stays at its start
+    with pytest.warns(UserWarning, match="leave out"):
+        lists.fit(X, y, sample_weight=weight)
+    Z = lists.transform(X)
+    left = mass_left_out(Z, y, Nearest(60).pairs(Z, y), mass=weight)
+    assert lists.rounds_["max_left_out"][0] == pytest.approx(left.largest, rel=1e-6)
+
+
+def test_random_lists_do_not_end_by_the_luck_of_a_draw(rows):
+    """Losses of different draws cannot be compared: so many steps are made, as with batches."""
+    with warnings.catch_warnings(action="error", category=ConvergenceWarning):
+        model = NCA(2, pairs=RandomPairs(20), max_iter=25, random_state=0).fit(*rows)
+    assert model.n_iter_ == 25
 
 
 def test_a_schedule_that_has_ended_is_begun_anew(rows):

@@ -401,6 +401,24 @@ def test_what_a_stream_cannot_honour_is_refused(iris, settings, message):
         NCA(**settings).partial_fit(X, y, classes=[0, 1, 2])
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [{"alpha": 1.0}, {"kernel": "student"}, {"solver": Adam(0.1)}, {"priors": [0.2, 0.3, 0.5]}],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_what_the_first_call_has_settled_may_not_change(iris, changed):
+    X, y = iris
+    settings = {"priors": np.full(3, 1 / 3), "sampling": StochasticQueries(40), "random_state": 0}
+    model = NCA(2, **settings).partial_fit(X[:100], y[:100], classes=[0, 1, 2])
+    model = pickle.loads(pickle.dumps(model)).set_params(priors=np.full(3, 1 / 3))  # equal: fine
+    model.set_params(verbose=0, rule="knn").partial_fit(X[100:], y[100:])
+    (name,) = changed
+    with pytest.raises(ValueError, match=f"'{name}' parameter of NCA must stay"):
+        model.set_params(**changed).partial_fit(X, y)
+    model.fit(X, y)  # begins anew
+    model.partial_fit(X, y, classes=[0, 1, 2])
+
+
 def test_rows_far_out_do_no_silent_harm(iris):
     X, y = iris
     model = NCA(2, random_state=0).partial_fit(X, y, classes=[0, 1, 2])

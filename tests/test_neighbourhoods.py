@@ -259,6 +259,18 @@ def test_mass_left_out(rng, kernel, dtype):
     assert mass_left_out(Z, y, everything, references, kernel).largest < 1e-5
 
 
+def test_mass_left_out_counts_masses(rng):
+    Z, y = points(rng, 60, 2)
+    mass = rng.uniform(0.01, 1.0, 60)
+    pairs = Nearest(5).pairs(Z, y)
+    W = np.exp(-squared_distances(Z)) * mass
+    np.fill_diagonal(W, 0)
+    kept = np.array([W[i, rows].sum() for i, rows in enumerate(as_lists(pairs))])
+    left = mass_left_out(Z, y, pairs, mass=mass)
+    assert left.mean == pytest.approx(np.mean(1 - kept / W.sum(axis=1)), abs=1e-12)
+    assert left.mean != pytest.approx(mass_left_out(Z, y, pairs).mean, rel=1e-3)
+
+
 def test_longer_lists_leave_out_less(rng):
     Z, y = points(rng, 300, 3)
     left = [mass_left_out(Z, y, Nearest(m).pairs(Z, y)).mean for m in [5, 20, 80, 299]]

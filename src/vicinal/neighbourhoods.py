@@ -296,8 +296,9 @@ def mass_left_out(
     kernel: Kernel | None = None,
     n_queries: int = 256,
     random_state: Any = None,
+    mass: Array | None = None,
 ) -> LeftOut:
-    r"""What lists leave out of :math:`\sum_{j \ne i} \kappa(\|z_i - z_j\|)`, on a sample of rows.
+    r"""What lists leave out of :math:`\sum_{j \ne i} v_j \kappa(\|z_i - z_j\|)`, for some rows.
 
     Exact for the rows of the sample: each is compared with all references.  A row with nothing in
     reach of its kernel at all has nothing left out.
@@ -312,6 +313,8 @@ def mass_left_out(
         Rows to compare; all of them if there are no more.
     random_state : int, RandomState or None, default=None
         Which rows.
+    mass : array of shape (n,), default=None
+        v, what each row weighs as a reference, 1 at most; None for equal masses.
 
     Returns
     -------
@@ -322,10 +325,10 @@ def mass_left_out(
     rows = np.arange(len(Z))
     if n_queries < len(Z):
         rows = np.sort(check_random_state(random_state).choice(len(Z), n_queries, replace=False))
-    mass = np.zeros(len(Z))
-    mass[references] = 1.0
+    reference_mass = np.zeros(len(Z))
+    reference_mass[references] = 1.0 if mass is None else mass[references]
     scale = math.sqrt(math.log2(math.e)) if isinstance(kernel, Gaussian) else 1.0
-    P = nca_lists.pack(Z, codes, mass, Z[references[0]], scale)
+    P = nca_lists.pack(Z, codes, reference_mass, Z[references[0]], scale)
     d = Z.shape[1]
     first, last = pairs.indptr[rows], pairs.indptr[rows + 1]
     listed = _log2_row_sums(P, d, pairs.indices, first, last, rows, kernel)

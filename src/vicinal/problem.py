@@ -97,7 +97,9 @@ class Problem:
         if self.trust is None:
             return False
         place, radius = self.trust
-        return bool(np.mean(np.sum((Z - place) ** 2, axis=1)) > radius**2)
+        moved = Z - place
+        # one array of the size of Z, not three; einsum, whose bits are not those of BLAS' threads
+        return bool(np.einsum("ij,ij->", moved, moved) > len(Z) * radius**2)
 
     def _penalty(self, theta: Array) -> float:
         """[Oneata2011] eq. (3.22), or (3.26) where each parameter has a weight of its own."""

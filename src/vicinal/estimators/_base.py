@@ -51,7 +51,8 @@ from vicinal.targets import Labels
 __all__ = ["NeighbourMetric"]
 
 
-_MOST_HELD_OUT = 2000  # rows, beside batches
+_MOST_HELD_OUT = 2000  # rows, where steps do not look at all pairs
+_MANY_ALONE = 0.1  # rows, of all, that a compact kernel may leave without company
 
 _ADVICE = {
     "max_iter": "the {n} iterations of 'max_iter' were used up; increase 'max_iter' or 'tol'",
@@ -126,13 +127,15 @@ class NeighbourMetric(
             self.history_, self.rounds_ = result.history, outcome.rounds
             self.n_iter_ = max(1, result.n_iter)
             rows = None if parts.plan.exact else judges(problem, rng)
-            self.objective_ = problem.value(result.theta, rows)
+            facts: dict[str, float] = {}
+            told = problem.replace(options={**problem.options, "report": facts})
+            self.objective_ = told.value(result.theta, rows)
             self._store(X, problem, result.theta)
             if self.rule == "knn" and self._rules.asked != "local":
                 _ = self.n_neighbors_  # chosen, and complained about, now
         self._memory = outcome.memory if self.warm_start else None
         report.close()
-        self._complain(outcome)
+        self._complain(outcome, facts.get("out_of_range", 0.0))
         return self
 
     def _forget(self, *names: str) -> None:
@@ -212,7 +215,7 @@ class NeighbourMetric(
         train, held_out = None, None
         if self.early_stopping:
             fraction = self.validation_fraction
-            if not parts.plan.sampling.fixed:  # scored often, against all rows
+            if not parts.plan.exact:  # scored often, against all rows, beside cheaper steps
                 fraction = min(fraction, _MOST_HELD_OUT / len(labels))
             train, held_out = hold_out(labels.codes, fraction, rng)
         alpha = DEFAULT_ALPHA if leaves_open(self, "alpha") else self.alpha
@@ -223,11 +226,17 @@ class NeighbourMetric(
         )
         return frozen(parts.plan, problem)
 
-    def _complain(self, outcome: Outcome) -> None:
+    def _complain(self, outcome: Outcome, out_of_range: float) -> None:
         """Warn of a map that came to nothing, and of a descent that did not arrive."""
         result = outcome.result
         if outcome.complaint is not None:
             warn(outcome.complaint)
+        if out_of_range > _MANY_ALONE and outcome.problem.options.get("background") is None:
+            warn(
+                f"{100 * out_of_range:.3g} % of the rows have no other row in range of the compact "
+                "kernel and are not learnt from: give the kernel a background, or 'init' a "
+                "smaller scale."
+            )
         if is_null(self._rules.Z):
             warn(
                 f"The penalty alpha={self.alpha_:g} has pressed the map to nothing: all rows "

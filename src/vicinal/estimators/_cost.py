@@ -9,12 +9,13 @@ import numpy as np
 from vicinal import _features
 from vicinal._threads import n_threads
 
-__all__ = ["Cost", "Size", "batch_cost", "exact_cost"]
+__all__ = ["Cost", "Size", "batch_cost", "exact_cost", "lists_cost"]
 
 # Nanoseconds per pair and thread, fixed and per dimension, both passes; and per entry of X and
 # dimension. Rough, for an AVX2 machine; benchmarks/nca_speed.py measures the real thing.
 _PAIR = {4: (1.4, 0.25), 8: (2.6, 0.4)}
 _PRODUCT = 0.15
+_LISTED = (10.0, 3.0)  # a pair of a list, whose rows lie anywhere in memory
 
 
 class Size(NamedTuple):
@@ -50,6 +51,18 @@ def batch_cost(size: Size, rows: int, queries: int, threads: int | None = None) 
     """Cost of some rows embedded, and some of these scored against them all."""
     pairs = rows * rows / 2 if queries == rows else rows * queries
     return _cost(size, rows, pairs, threads)
+
+
+def lists_cost(size: Size, queries: int, length: int, threads: int | None = None) -> Cost:
+    """Cost of some rows scored against lists of so many others; the search for them is extra."""
+    fixed, per_dimension = _PAIR[size.itemsize]
+    dearer = (_LISTED[0] + _LISTED[1] * size.n_components) / (
+        fixed + per_dimension * size.n_components
+    )
+    memory, seconds = _cost(size, size.n, queries * length * dearer, threads)
+    # the lists of all rows, and the points that a search is made among
+    memory += 4 * size.n * (length + 1) + 8 * size.n * size.n_components
+    return Cost(memory, seconds)
 
 
 def _cost(size: Size, rows: int, pairs: float, threads: int | None) -> Cost:

@@ -129,8 +129,8 @@ class Descent:
                 result.theta = result.theta * self._repair(run.judge, result.theta)
             except KeyboardInterrupt:
                 result.reason, result.converged = "interrupted", False
-        if result.reason == "max_iter" and not self.plan.sampling.fixed:
-            # batches differ too much to tell the end by: so many steps were asked for
+        if result.reason == "max_iter" and self.plan.changes:
+            # batches and random lists differ too much to tell the end by: so many steps were asked
             result.converged = True
         report, complaint = ({}, None) if rounds is None else (rounds.report, rounds.complaint())
         return Outcome(result, kept, run.judge, report, complaint)
@@ -226,6 +226,8 @@ class _Run:
     ) -> None:
         self.descent, self.problem, self.solver = descent, problem, solver
         self.single, self.left = single, left
+        # of the whole descent, also where this is the rest of one that was cut
+        self.steps = left if descent.plan.solver is not None else _length(solver)
         self.state: Any = None
         self.history: dict[str, list] | None = None
         self.sampling: Any = None
@@ -310,7 +312,7 @@ class _Run:
         step = size * size / 2 if isinstance(sampling, samplers.MiniBatches) else size * n
         # a score is a value without a gradient: less than half of the cost
         every = math.ceil(2 * len(held_out) * n / step)
-        return max(1, min(every, self.left // _SCORES))
+        return max(1, min(every, self.steps // _SCORES))
 
     def there_and_back(self, theta: Array | None) -> Result:
         """Travel in float32 where that pays, and arrive in float64."""

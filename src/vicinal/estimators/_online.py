@@ -22,6 +22,9 @@ from vicinal.targets import Labels
 __all__ = ["AtStep", "Stream", "begin", "check_online"]
 
 _QUERIES = 500  # rows to a step, where no sampling says otherwise
+#: parameters that the first call settles
+_SETTLED = ("n_components", "mapping", "objective", "kernel", "solver", "sampling", "alpha",
+            "scaling", "priors", "reservoir_size")  # fmt: skip
 
 
 def check_online(owner: Any) -> None:
@@ -47,6 +50,14 @@ def check_online(owner: Any) -> None:
             raise ValueError(
                 f"The {parameter!r} parameter of {name} must be another for partial_fit: {why}. "
                 f"Got {getattr(owner, parameter)!r} instead."
+            )
+    stream = getattr(owner, "_stream", None)
+    for parameter, asked in ({} if stream is None else stream.settled).items():
+        value = getattr(owner, parameter)
+        if value is not asked and not np.array_equal(value, asked):
+            raise ValueError(
+                f"The {parameter!r} parameter of {name} must stay {asked!r}, as at the first call "
+                f"of partial_fit. Got {value!r} instead; fit, or a clone, begins anew."
             )
 
 
@@ -77,7 +88,8 @@ def begin(
     sampling = samplers.StochasticQueries(getattr(owner.sampling, "size", _QUERIES))
     reason = "a stream, one batch after the other"
     plan = plan._replace(solver=solver, sampling=sampling, reason=reason)
-    return Stream(plan, problem, theta, sampling.size, reservoir, rng)
+    settled = {name: getattr(owner, name) for name in _SETTLED}
+    return Stream(plan, problem, theta, sampling.size, reservoir, rng, settled)
 
 
 class AtStep(NamedTuple):
@@ -111,6 +123,8 @@ class Stream:
         The most rows to one step.
     reservoir : Reservoir
     random_state : RandomState
+    settled : dict
+        Parameters of the estimator that later calls must not change, and what they are.
     """
 
     def __init__(
@@ -121,11 +135,12 @@ class Stream:
         n_queries: int,
         reservoir: Reservoir,
         random_state: np.random.RandomState,
+        settled: dict[str, Any],
     ) -> None:
         # the rows of the first batch come again, with learn()
         self.problem = problem.replace(X=problem.X.take(np.empty(0, dtype=int)))
         self.plan, self.theta, self.n_queries = plan, theta, n_queries
-        self.reservoir, self.random_state = reservoir, random_state
+        self.reservoir, self.random_state, self.settled = reservoir, random_state, settled
         self.state: Any = None
         self.n_steps, self.seconds = 0, 0.0
         self.n_seen = np.zeros(len(problem.targets.classes), dtype=np.int64)

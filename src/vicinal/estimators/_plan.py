@@ -13,7 +13,7 @@ import numpy as np
 from vicinal import neighbourhoods, samplers, solvers
 from vicinal._types import Array, Sampler, Solver
 from vicinal.densities import Compact, Kernel
-from vicinal.estimators._cost import Cost, Size, batch_cost, exact_cost
+from vicinal.estimators._cost import Cost, Size, batch_cost, exact_cost, lists_cost
 from vicinal.problem import Problem
 
 __all__ = ["Plan", "adam_for", "make_plan", "rate_for"]
@@ -45,6 +45,11 @@ class Plan(NamedTuple):
         """Whether each loss is that of all rows and all pairs."""
         return isinstance(self.sampling, samplers.Full) and self.pairs is None
 
+    @property
+    def changes(self) -> bool:
+        """Whether one step's loss is that of other rows, or other pairs, than the next one's."""
+        return not self.sampling.fixed or isinstance(self.pairs, neighbourhoods.RandomPairs)
+
     def __str__(self) -> str:
         solver = "Adam with a falling rate" if self.solver is None else repr(self.solver)
         pairs = "all pairs" if self.pairs is None else repr(self.pairs)
@@ -62,12 +67,14 @@ def make_plan(owner: Any, kernel: Kernel, size: Size) -> Plan:
         sampling, reason = samplers.resolve(owner.sampling, name), "as asked"
     if solver is None and sampling.fixed:
         solver = solvers.LBFGS()
-    _check_fit(name, solver, sampling, pairs, kernel)
+    _check_fit(name, solver, sampling, pairs)
     _check_kernel(owner, kernel, pairs)
     max_iter = owner.max_iter
     if _open(max_iter):
         max_iter = _ITERATIONS if sampling.fixed else _STEPS
-    return Plan(solver, sampling, pairs, kernel, int(max_iter), _cost(sampling, size), reason)
+    return Plan(
+        solver, sampling, pairs, kernel, int(max_iter), _cost(sampling, pairs, size), reason
+    )
 
 
 def _open(value: Any) -> bool:
@@ -96,19 +103,12 @@ def _sampling(owner: Any, solver: Solver | None, pairs: Any, size: Size) -> tupl
     )
 
 
-def _check_fit(
-    name: str, solver: Solver | None, sampling: Sampler, pairs: Any, kernel: Kernel
-) -> None:
+def _check_fit(name: str, solver: Solver | None, sampling: Sampler, pairs: Any) -> None:
     """Refuse what does not go together, by name."""
     if solver is not None and solver.needs_fixed_batch and not sampling.fixed:
         raise ValueError(
             f"The 'solver' parameter of {name} must be 'auto', 'sgd', 'momentum' or 'adam' where "
             f"'sampling' is {sampling!r}, whose batches change. Got {solver!r} instead."
-        )
-    if isinstance(pairs, neighbourhoods.Tree) and isinstance(kernel, Compact):
-        raise ValueError(
-            f"The 'pairs' parameter of {name} must be 'auto' or 'all' where 'kernel' is "
-            f"{kernel!r}, whose far pairs are left out exactly. Got {pairs!r} instead."
         )
     lists = isinstance(pairs, neighbourhoods.Nearest | neighbourhoods.RandomPairs)
     if lists and isinstance(sampling, samplers.MiniBatches | samplers.Subsample):
@@ -136,7 +136,10 @@ def _check_kernel(owner: Any, kernel: Kernel, pairs: Any) -> None:
         )
 
 
-def _cost(sampling: Sampler, size: Size) -> Cost:
+def _cost(sampling: Sampler, pairs: Any, size: Size) -> Cost:
+    if isinstance(pairs, neighbourhoods.Nearest | neighbourhoods.RandomPairs):
+        queries = min(getattr(sampling, "size", size.n), size.n)
+        return lists_cost(size, queries, min(pairs.m, size.n))
     if isinstance(sampling, samplers.MiniBatches | samplers.Subsample):
         rows = sampling.size
         rows = round(rows * size.n) if isinstance(rows, float) else min(rows, size.n)

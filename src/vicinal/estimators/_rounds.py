@@ -12,6 +12,7 @@ from vicinal._types import Array, Bounded, Pairs
 from vicinal.densities import Kernel
 from vicinal.estimators._plan import Plan
 from vicinal.objectives import background_weights, em_background
+from vicinal.objectives._masses import reference_mass, weights
 from vicinal.problem import Problem
 
 __all__ = ["Rounds", "frozen", "learns_beta"]
@@ -85,7 +86,7 @@ class Rounds:
         if not _has_lists(self.plan):
             return judge, judge
         pairs = self.plan.pairs.pairs(Z, labels.codes, references, self.rng)
-        self._note_pairs(Z, labels.codes, pairs, references)
+        self._note_pairs(Z, labels, pairs, references)
         here = judge.replace(options={**judge.options, "pairs": pairs})
         searches = self.plan.solver is not None and self.plan.solver.needs_fixed_batch
         if searches and isinstance(self.plan.pairs, neighbourhoods.Nearest):
@@ -94,7 +95,12 @@ class Rounds:
         return here, judge
 
     def settled(self, loss: float, tol: float) -> bool:
-        """Whether the loss, with all that is frozen just renewed, no longer falls."""
+        """Whether the loss, with all that is frozen just renewed, no longer falls.
+
+        Losses over random lists cannot tell: each is that of another draw.
+        """
+        if self.plan.changes:
+            return False
         self.losses.append(loss)
         if len(self.losses) <= _PATIENCE:
             return False
@@ -107,13 +113,20 @@ class Rounds:
         if left_out <= _MUCH or not isinstance(self.plan.pairs, neighbourhoods.Nearest):
             return None
         return (
-            f"The lists of {self.plan.pairs!r} leave out {100 * left_out:.2g} % of what all rows "
+            f"The lists of {self.plan.pairs!r} leave out {100 * left_out:.3g} % of what all rows "
             "would add to a row's sum: increase 'm', or 'radius' where there is one."
         )
 
-    def _note_pairs(self, Z: Array, codes: Array, pairs: Pairs, references: Array | None) -> None:
+    def _note_pairs(self, Z: Array, labels: Any, pairs: Pairs, references: Array | None) -> None:
+        rows = np.arange(len(Z)) if references is None else references
         left_out = neighbourhoods.mass_left_out(
-            Z, codes, pairs, references, self.plan.kernel, random_state=np.random.RandomState(0)
+            Z,
+            labels.codes,
+            pairs,
+            references,
+            self.plan.kernel,
+            random_state=np.random.RandomState(0),
+            mass=reference_mass(labels, weights(labels), rows)[0],
         )
         self._note("n_pairs", len(pairs.indices))
         self._note("mean_left_out", left_out.mean)

@@ -102,7 +102,7 @@ class NCA(NeighbourMetric):
         longer improves, and go back to the best map.  All rows classify afterwards.
     validation_fraction : float, default=0.1
         Share of the rows held out, class by class; two of each class stay to learn from.  With
-        batches, 2,000 rows at most.
+        batches, a subset, lists or trees 2,000 rows at most.
     n_iter_no_change : int, default=10
         Iterations without improvement before stopping; with batches, scores: held-out rows are
         scored every few steps only, so that this takes no more than a fourth of the time.
@@ -113,7 +113,8 @@ class NCA(NeighbourMetric):
         fold learns from one start and without early stopping, whose rows no fold sees.
     max_iter : int or "auto", default="auto"
         The most iterations; a `ConvergenceWarning` tells when they did not suffice.  With batches
-        an iteration is one step, and so many are made, unless early stopping ends them.  "auto"
+        an iteration is one step, and so many are made, as with random lists of pairs, unless early
+        stopping ends them.  "auto"
         is 200, and 300 with batches.
     tol : float, default=1e-5
         Stop when no entry of the gradient exceeds it, or when the loss falls by less than ``tol``
@@ -296,8 +297,10 @@ class NCA(NeighbourMetric):
         not grow with its length.
 
         The first call settles the scaling of the columns (one that does not vary in the first
-        batch has weight zero from then on) and the start: let its batch be a large one.  After
-        ``fit`` a stream starts from the learnt map, with nothing remembered.
+        batch has weight zero from then on) and the start: let its batch be a large one.  It also
+        settles the parameters of the map, the loss, the solver and the memory; changing one of them
+        later is an error.  After ``fit`` a stream starts from the learnt map, with nothing
+        remembered.
 
         Parameters
         ----------

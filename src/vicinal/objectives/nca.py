@@ -87,6 +87,8 @@ def nca(
         Is given "share_of_pairs", the share of the pairs of a query and a reference that had to be
         computed one by one: the others are too far apart to change any sum in its last bit, in a
         group summed at once, or in no list.  With ``Bounded``, "engine" too: "tree" or "tiles".
+        With a compact kernel "out_of_range", the share of the queries without any reference in
+        range.
 
     Returns
     -------
@@ -135,6 +137,8 @@ def nca(
     log_sums, minima = engine.log2_sums()
     if report is not None:
         report["share_of_pairs"] = engine.share
+        if isinstance(kernel, Compact):
+            report["out_of_range"] = float(np.isneginf(log_sums).all(axis=0).mean())
         if isinstance(pairs, Bounded):
             report["engine"] = "tree" if isinstance(engine, Trees) else "tiles"
     rest, base = log_sums.copy(), -minima.astype(np.float64)
