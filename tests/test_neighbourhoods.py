@@ -308,7 +308,7 @@ def test_names_and_parts():
         (lambda: Nearest(refresh=0), r"'refresh' parameter of Nearest"),
         (lambda: RandomPairs(1), r"'m' parameter of RandomPairs must be an int in \[2, inf\)"),
         (lambda: RandomPairs(refresh=0), r"'refresh' parameter of RandomPairs"),
-        (lambda: Tree(-0.1), r"'tolerance' parameter of Tree must be a float in \[0\.0, 1\.0\]"),
+        (lambda: Tree(-0.1), r"'tolerance' parameter of Tree must be a float in \[0\.0, 0\.5\]"),
         (lambda: Tree(always=1), r"'always' parameter of Tree must be True or False\. Got 1"),
     ],
 )

@@ -129,6 +129,8 @@ class NeighbourMetric(
             rows = None if parts.plan.exact else judges(problem, rng)
             facts: dict[str, float] = {}
             told = problem.replace(options={**problem.options, "report": facts})
+            if rows is not None:  # an estimate: single precision will do
+                told = told.replace(dtype=np.float32)
             self.objective_ = told.value(result.theta, rows)
             self._store(X, problem, result.theta)
             if self.rule == "knn" and self._rules.asked != "local":

@@ -22,6 +22,7 @@ from vicinal.problem import Problem
 __all__ = ["Descent", "Memory", "Outcome"]
 
 _SCORES = 10  # at least, of held-out rows, in a descent on batches
+_REPAIR_PAIRS = 2e8  # as many as some dozens of steps have
 _REPAIR_QUERIES = 1000  # rows that judge the scale of a map learnt from few
 _TUNING_STEPS = 100  # of the longest runs that a rate is tuned by; all make some 700
 _TUNING_SCORES = 40  # that they are judged by
@@ -210,11 +211,13 @@ class Descent:
         """
         problem = problem.replace(objective=self.scale_objective)
         rows = np.arange(len(problem.X)) if problem.train is None else problem.train
-        if len(rows) > _REPAIR_QUERIES:
+        queries = int(np.clip(_REPAIR_PAIRS / len(rows), 200, _REPAIR_QUERIES))
+        if len(rows) > queries:
             # a draw of its own: a fit that was cut and resumed has made other draws before
             rng = np.random.RandomState(0)
-            rows = np.sort(rng.permutation(rows)[:_REPAIR_QUERIES])
-        fun = problem.replace(dtype=np.float32) if len(rows) >= SINGLE_FROM else problem
+            rows = np.sort(rng.permutation(rows)[:queries])
+        single = len(problem.X) >= SINGLE_FROM
+        fun = problem.replace(dtype=np.float32) if single else problem
         return initialise.repair_scale(lambda s: fun.value(s * theta, rows))
 
 
