@@ -22,11 +22,6 @@ PIXELS: dict[str, Any] = {"scaling": "global", "init": "pca", "alpha": 1e-3}
 WAYS: dict[str, dict[str, Any]] = {
     "defaults": {},
     "pixels": PIXELS,
-    "pixels, stochastic": {
-        **PIXELS,
-        "sampling": StochasticQueries(1000),
-        "max_iter": 120,
-    },
     "pixels, exact": {**PIXELS, "sampling": "full", "max_iter": 30},
     "pixels, batches then exact": {**PIXELS, "then": {"sampling": "full", "max_iter": 15}},
     "pixels, alpha scaled, batches then exact": {
@@ -36,15 +31,12 @@ WAYS: dict[str, dict[str, Any]] = {
     },
     "alpha scaled": {"alpha": "scaled"},
     "stochastic": {"sampling": "stochastic"},
-    "exact": {"sampling": "full"},
-    "exact, early stopping": {"sampling": "full", "early_stopping": True},
 }
 #: test accuracy to be reached
 TARGETS = {("mnist", 5): 91.5, ("mnist", 10): 95.7, ("mnist", 32): 96.9, ("usps", 5): 92.7,
            ("magic", 5): 84.5}  # fmt: skip
 ROWS = (
     ("mnist", 5, "pixels"),
-    ("mnist", 5, "pixels, stochastic"),
     ("mnist", 5, "pixels, exact"),
     ("mnist", 5, "pixels, alpha scaled, batches then exact"),
     ("mnist", 10, "pixels"),
@@ -52,8 +44,6 @@ ROWS = (
     ("mnist", 5, "defaults"),
     ("mnist", 5, "alpha scaled"),
     ("mnist", 5, "stochastic"),
-    ("mnist", 5, "exact"),
-    ("mnist", 5, "exact, early stopping"),
     ("mnist", 10, "defaults"),
     ("mnist", 32, "defaults"),
     ("usps", 5, "defaults"),
@@ -71,7 +61,6 @@ HELD_OUT: dict[str, dict[str, Any]] = {
     "global scaling, alpha = 0.01": {"scaling": "global", "alpha": 1e-2},
     "global scaling, alpha = 0.0001": {"scaling": "global", "alpha": 1e-4},
     "pixels": PIXELS,
-    "pixels, alpha = 0.003": {**PIXELS, "alpha": 3e-3},
     "pixels, stochastic": {**PIXELS, "sampling": StochasticQueries(1000), "max_iter": 120},
     "pixels, stochastic, 240 steps of 500": {
         **PIXELS,
@@ -87,8 +76,6 @@ HELD_OUT: dict[str, dict[str, Any]] = {
     },
     "batches of 6,000": {"sampling": MiniBatches(6000, clusters="random")},
     "600 steps, alpha = 0.03": {"max_iter": 600, "alpha": 3e-2},
-    "stochastic": {"sampling": "stochastic"},
-    "stochastic, alpha = 0.01": {"sampling": "stochastic", "alpha": 1e-2},
 }
 K = 15
 
@@ -178,7 +165,9 @@ def report(done: list[Done], folder: Path) -> str:
 Test accuracy in per cent, **bold** where the target is reached; mnist one run on the official
 split, usps and magic mean ± standard error over {_splits(test)} random split(s) into 70 % and 30 %.
 "Defaults" is `NCA(d, random_state=seed)`, "alpha scaled" the same with `alpha="scaled"`;
-"stochastic" has `sampling="stochastic"`, "exact" `sampling="full"`. Seconds are those of `fit` by
+"stochastic" has `sampling="stochastic"`, "exact" `sampling="full"`. "Pixels" is
+`NCA(d, scaling="global", init="pca", alpha=1e-3)`, for columns that share a unit; "batches then
+exact" goes on from the map of the batches with 15 iterations on all rows. Seconds are those of `fit` by
 the clock on two cores, with compiled code at hand; core seconds those of the processor, half of
 which is what two idle cores need at best. {_busy(test)}
 
@@ -195,7 +184,10 @@ with otherwise default parameters; one split, on which a difference of 0.3 point
 was run is shown. The rows "alpha scaled" of the first table were added when the defaults' test
 score on usps was known, but on the strength of held-out rows: on 30 % of the training rows of one
 split of usps the NCA rule had 93.1 % with `alpha="scaled"`, 92.8 % with that and mini-batches, and
-91.9 % with mini-batches and the default alpha. No other choice was made after a look at test rows.
+91.9 % with mini-batches and the default alpha. The settings for pixels were looked for when the
+defaults' test score was known, too, and chosen on three other splits of the training rows (5,000 of
+them held out): 91.4 % by the rule and 91.6 % by 15-NN in the mean, 91.3 and 91.5 with alpha = 0.003,
+91.0 and 91.1 by the defaults. No other choice was made after a look at test rows.
 
 ## Targets
 
@@ -241,7 +233,7 @@ def _finding(test: list[Done]) -> str:
             name = f"{data} at d = {d} ({way}: {ours} %)"
             (reached if ours.mean >= target else missed).append(name)
     times = []
-    for way in ("exact", "stochastic", "defaults"):
+    for way in ("pixels", "pixels, alpha scaled, batches then exact", "defaults", "stochastic"):
         core = mean(test, "core seconds", data="mnist", d=5, way=way)
         if np.isfinite(core):
             times.append(f"{core:.0f} core seconds ({way})")
