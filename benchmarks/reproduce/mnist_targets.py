@@ -167,8 +167,8 @@ split, usps and magic mean ± standard error over {_splits(test)} random split(s
 "Defaults" is `NCA(d, random_state=seed)`, "alpha scaled" the same with `alpha="scaled"`;
 "stochastic" has `sampling="stochastic"`, "exact" `sampling="full"`. "Pixels" is
 `NCA(d, scaling="global", init="pca", alpha=1e-3)`, for columns that share a unit; "batches then
-exact" goes on from the map of the batches with 15 iterations on all rows. Seconds are those of `fit` by
-the clock on two cores, with compiled code at hand; core seconds those of the processor, half of
+exact" goes on from the map of the batches with 15 iterations on all rows. Seconds are those of
+`fit` by the clock on two cores, with compiled code at hand; core seconds those of the processor, half of
 which is what two idle cores need at best. {_busy(test)}
 
 What "auto" chose, and why:
@@ -186,8 +186,8 @@ score on usps was known, but on the strength of held-out rows: on 30 % of the tr
 split of usps the NCA rule had 93.1 % with `alpha="scaled"`, 92.8 % with that and mini-batches, and
 91.9 % with mini-batches and the default alpha. The settings for pixels were looked for when the
 defaults' test score was known, too, and chosen on three other splits of the training rows (5,000 of
-them held out): 91.4 % by the rule and 91.6 % by 15-NN in the mean, 91.3 and 91.5 with alpha = 0.003,
-91.0 and 91.1 by the defaults. No other choice was made after a look at test rows.
+them held out): 91.4 % by the rule and 91.6 % by 15-NN in the mean, 91.3 and 91.5 with alpha =
+0.003, 91.0 and 91.1 by the defaults. No other choice was made after a look at test rows.
 
 ## Targets
 
