@@ -14,6 +14,8 @@ PIP := -m pip --disable-pip-version-check -qq
 META := pyproject.toml src/vicinal/__init__.py
 # more arguments for pytest, e.g. `make test ARGS="-k gradient -x"`
 ARGS ?=
+# the tests over all cores; `SPREAD=` runs them in one process
+SPREAD ?= -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -27,13 +29,13 @@ demo: $(VENV)/.demo ## learn on wine and digits: a table, and pictures in demo/
 	$(VENV)/bin/python examples/demo.py
 
 test: $(VENV)/.test ## run the tests
-	$(VENV)/bin/python -m pytest $(ARGS)
+	$(VENV)/bin/python -m pytest $(SPREAD) $(ARGS)
 
 test-nojit: $(VENV)/.test ## run the kernels as plain Python, on tiny data
-	NUMBA_DISABLE_JIT=1 $(VENV)/bin/python -m pytest -m nojit $(ARGS) tests
+	NUMBA_DISABLE_JIT=1 $(VENV)/bin/python -m pytest -m nojit $(SPREAD) $(ARGS) tests
 
 test-oldest: $(OLDEST)/.test ## run the tests on the oldest supported dependencies
-	$(OLDEST)/bin/python -m pytest $(ARGS)
+	$(OLDEST)/bin/python -m pytest $(SPREAD) $(ARGS)
 
 lint: $(VENV)/.lint ## check style, layers, spelling and types
 	$(VENV)/bin/ruff check

@@ -168,8 +168,8 @@ split, usps and magic mean ± standard error over {_splits(test)} random split(s
 "stochastic" has `sampling="stochastic"`, "exact" `sampling="full"`. "Pixels" is
 `NCA(d, scaling="global", init="pca", alpha=1e-3)`, for columns that share a unit; "batches then
 exact" goes on from the map of the batches with 15 iterations on all rows. Seconds are those of
-`fit` by the clock on two cores, with compiled code at hand; core seconds those of the processor, half of
-which is what two idle cores need at best. {_busy(test)}
+`fit` by the clock on two cores, with compiled code at hand; core seconds those of the processor,
+half of which is what two idle cores need at best. {_busy(test)}
 
 What "auto" chose, and why:
 
