@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from vicinal import NCA, RCA
 from vicinal.initialise import base_scale, scale_start
-from vicinal.objectives.nca import nca, nca_posterior
+from vicinal.objectives import nca, nca_posterior
 from vicinal.plotting import before_after
 
 ROW = "{:<8}{:<22}{:>4}{:>9.3f}{:>8.3f}{:>11.3f}{:>10.3f}"

@@ -1,8 +1,7 @@
 """scikit-learn's own checks, on the defaults and on the settings that take other paths."""
 
 import pytest
-from sklearn.base import BaseEstimator, clone
-from sklearn.datasets import load_iris
+from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -12,27 +11,16 @@ _WHY = (
     "Repeating a row makes it its own neighbour, at distance zero; weighting a row must not: "
     "p_ii = 0 whatever the weight."
 )
-_NO_STREAM = "These call partial_fit, which refuses searches, early stopping and line searches."
 
 
 def _excused(estimator: BaseEstimator) -> dict[str, str]:
-    """The only two, and of NCA alone; and those of a stream where there can be none."""
+    """The only two, and of NCA alone."""
     if not isinstance(estimator, NCA):
         return {}
-    excused = {
+    return {
         "check_sample_weight_equivalence_on_dense_data": _WHY,
         "check_sample_weight_equivalence_on_sparse_data": _WHY,
     }
-    if estimator.alpha == "auto" or estimator.early_stopping or estimator.solver == "cg":
-        excused |= dict.fromkeys(
-            (
-                "check_fit_score_takes_y",
-                "check_n_features_in_after_fitting",
-                "check_estimators_partial_fit_n_features",
-            ),
-            _NO_STREAM,
-        )
-    return excused
 
 
 # One component is not among them: a check asks for 83 % on three blobs in the plane, of which no
@@ -58,13 +46,6 @@ def test_the_excused_checks_fail_for_the_reason_given(name):
     # not for a value that scikit-learn gives to one of the parameters
     with pytest.raises(AssertionError, match=r"Not equal|Comparing the output"):
         getattr(estimator_checks, name)("NCA", NCA(max_iter=5))
-
-
-@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if len(_excused(e)) > 2], ids=repr)
-def test_a_stream_is_refused_where_its_checks_are_excused(estimator):
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match=r"parameter of NCA must be .* for partial_fit"):
-        clone(estimator).partial_fit(X, y, classes=[0, 1, 2])
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -397,8 +398,13 @@ def test_features_may_not_change_in_number(iris):
 )
 def test_what_a_stream_cannot_honour_is_refused(iris, settings, message):
     X, y = iris
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, AttributeError)) as told:
         NCA(**settings).partial_fit(X, y, classes=[0, 1, 2])
+    reason = told.value
+    if isinstance(reason, AttributeError):  # scikit-learn's way to say that a method is missing
+        assert not hasattr(NCA(**settings), "partial_fit")
+        reason = reason.__cause__
+    assert re.search(message, str(reason))
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from vicinal.estimators._descent import Outcome
 from vicinal.estimators._learning import Learning, Told, judges
 from vicinal.estimators._metric import MahalanobisMixin
 from vicinal.estimators._neighbours import NeighbourClassifierMixin, NeighbourRules
-from vicinal.estimators._online import AtStep, begin, check_online
+from vicinal.estimators._online import AtStep, begin, check_settled
 from vicinal.estimators._parts import Parts, leaves_open, resolve_parts
 from vicinal.estimators._rounds import frozen
 from vicinal.estimators._search import is_null
@@ -148,7 +148,7 @@ class NeighbourMetric(
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         """Go on with a stream, or begin one with the first batch."""
         self._check_parameters()
-        check_online(self)
+        check_settled(self)
         first = not hasattr(self, "_stream")
         X, codes, weight = self._check_batch(X, y, classes, sample_weight, first)
         with single_threaded_blas():

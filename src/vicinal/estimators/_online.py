@@ -19,7 +19,7 @@ from vicinal.estimators._rounds import frozen, learns_beta
 from vicinal.problem import Problem
 from vicinal.targets import Labels
 
-__all__ = ["AtStep", "Stream", "begin", "check_online"]
+__all__ = ["AtStep", "Stream", "begin", "can_stream", "check_settled"]
 
 _QUERIES = 500  # rows to a step, where no sampling says otherwise
 #: parameters that the first call settles
@@ -27,8 +27,8 @@ _SETTLED = ("n_components", "mapping", "objective", "kernel", "solver", "samplin
             "scaling", "priors", "reservoir_size")  # fmt: skip
 
 
-def check_online(owner: Any) -> None:
-    """Refuse parameters that a stream cannot honour."""
+def can_stream(owner: Any) -> bool:
+    """True, or an error that names the parameter which a stream cannot honour."""
     name = type(owner).__name__
     kernel = densities.resolve(owner.kernel, name)
     for parameter, allowed, why in (
@@ -51,6 +51,29 @@ def check_online(owner: Any) -> None:
                 f"The {parameter!r} parameter of {name} must be another for partial_fit: {why}. "
                 f"Got {getattr(owner, parameter)!r} instead."
             )
+    _stream_solver(owner)
+    return True
+
+
+def _stream_solver(owner: Any) -> Solver | None:
+    """The solver of a stream; None for Adam at a rate that suits the data."""
+    if leaves_open(owner, "solver"):
+        return None
+    solver = solvers.resolve(owner.solver, type(owner).__name__)
+    if solver.needs_fixed_batch or (
+        isinstance(solver, solvers.SGD) and solver.learning_rate is None
+    ):
+        raise ValueError(
+            f"The 'solver' parameter of {type(owner).__name__} must be 'auto', 'momentum', 'adam' "
+            "or an SGD with a learning rate for partial_fit, whose batches change and are seen "
+            f"once. Got {owner.solver!r} instead."
+        )
+    return solver
+
+
+def check_settled(owner: Any) -> None:
+    """Refuse parameters other than those that the stream began with."""
+    name = type(owner).__name__
     stream = getattr(owner, "_stream", None)
     for parameter, asked in ({} if stream is None else stream.settled).items():
         value = getattr(owner, parameter)
@@ -65,18 +88,8 @@ def begin(
     owner: Any, plan: Plan, problem: Problem, theta: Array, rng: np.random.RandomState
 ) -> Stream:
     """A stream whose scaling and map begin as those of a problem."""
-    if leaves_open(owner, "solver"):  # no schedule: a stream has no end to fall towards
-        solver: Solver = solvers.Adam(rate_for(problem, theta))
-    else:
-        solver = solvers.resolve(owner.solver, type(owner).__name__)
-    if solver.needs_fixed_batch or (
-        isinstance(solver, solvers.SGD) and solver.learning_rate is None
-    ):
-        raise ValueError(
-            f"The 'solver' parameter of {type(owner).__name__} must be 'auto', 'momentum', 'adam' "
-            "or an SGD with a learning rate for partial_fit, whose batches change and are seen "
-            f"once. Got {owner.solver!r} instead."
-        )
+    # no schedule: a stream has no end to fall towards
+    solver = _stream_solver(owner) or solvers.Adam(rate_for(problem, theta))
     n_classes = len(problem.targets.classes)
     if owner.reservoir_size < 2 * n_classes:
         raise ValueError(

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._callback_support import with_callbacks
@@ -14,6 +15,7 @@ from vicinal._types import Array
 from vicinal._validation import check_option
 from vicinal.densities import Compact, Kernel
 from vicinal.estimators._base import NeighbourMetric
+from vicinal.estimators._online import can_stream
 from vicinal.estimators._start import unscaled
 from vicinal.objectives.nca import nca
 
@@ -287,6 +289,7 @@ class NCA(NeighbourMetric):
         """
         return self._fit(X, y, sample_weight)
 
+    @available_if(can_stream)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NCA:
         """Learn from the next batch of a stream.
 
