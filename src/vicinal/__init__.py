@@ -13,10 +13,13 @@ __all__ = [
     "RCA",
     "callbacks",
     "datasets",
+    "densities",
     "initialise",
     "maps",
+    "neighbourhoods",
     "objectives",
     "plotting",
+    "samplers",
     "solvers",
     "targets",
 ]
@@ -31,10 +34,13 @@ if _TYPE_CHECKING:
     from vicinal import (
         callbacks,
         datasets,
+        densities,
         initialise,
         maps,
+        neighbourhoods,
         objectives,
         plotting,
+        samplers,
         solvers,
         targets,
     )
