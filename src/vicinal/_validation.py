@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -26,6 +26,7 @@ __all__ = [
     "check_part",
     "check_seed",
     "check_weights",
+    "part_of",
     "warn",
 ]
 
@@ -185,6 +186,23 @@ def check_declared_classes(owner: Any, classes: Any, y: Array, first: bool) -> A
             f"call. Got {np.unique(y[unknown])[:5].tolist()!r} instead."
         )
     return declared
+
+
+def part_of(
+    value: Any, by_name: Mapping[str, Callable[[], Any]], kind: Any, parameter: str, owner: str,
+    example: str,
+) -> Any:  # fmt: skip
+    """The part that a name stands for, or the part itself; ``example`` is one, in words."""
+    if isinstance(value, str) and value in by_name:
+        return by_name[value]()
+    # A class has the attributes of its instances, so isinstance alone would let it through.
+    if isinstance(value, kind) and not isinstance(value, type):
+        return value
+    message = (
+        f"The {parameter!r} parameter of {owner} must be a str among {sorted(by_name)} or a "
+        f"{example}. Got {value!r} instead."
+    )
+    raise ValueError(message) if isinstance(value, str) else TypeError(message)
 
 
 def check_weights(sample_weight: Any, n: int) -> Array | None:

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from vicinal._validation import check_bool, check_number
+from vicinal._validation import check_bool, check_number, part_of
 
 __all__ = ["Compact", "Gaussian", "Kernel", "Student", "resolve"]
 
@@ -135,12 +135,5 @@ def resolve(kernel: Any, owner: str = "NCA") -> Kernel:
     TypeError
         If ``kernel`` is neither a name nor a part (a class is not a part: call it).
     """
-    if isinstance(kernel, str) and kernel in _BY_NAME:
-        return _BY_NAME[kernel]()
-    if isinstance(kernel, Gaussian | Student | Compact):
-        return kernel
-    message = (
-        f"The 'kernel' parameter of {owner} must be a str among {sorted(_BY_NAME)} or a kernel "
-        f"such as Compact(beta=0.1). Got {kernel!r} instead."
-    )
-    raise ValueError(message) if isinstance(kernel, str) else TypeError(message)
+    kinds = Gaussian | Student | Compact
+    return part_of(kernel, _BY_NAME, kinds, "kernel", owner, "kernel such as Compact(beta=0.1)")

@@ -23,7 +23,7 @@ from sklearn.utils import check_random_state
 from vicinal import _search
 from vicinal._threads import block_edges, n_threads, run
 from vicinal._types import Array, Bounded, Pairs
-from vicinal._validation import check_bool, check_number, check_option, warn
+from vicinal._validation import check_bool, check_number, check_option, part_of, warn
 from vicinal.densities import Gaussian, Kernel
 from vicinal.kernels import nca_lists, neighbours
 
@@ -405,14 +405,6 @@ def resolve(pairs: str | Neighbourhood, owner: str = "NCA") -> Neighbourhood | N
     TypeError
         If ``pairs`` is neither a name nor a part (a class is not a part: call it).
     """
-    if isinstance(pairs, str) and pairs == "all":
-        return None
-    if isinstance(pairs, str) and pairs in _BY_NAME:
-        return _BY_NAME[pairs]()
-    if isinstance(pairs, Neighbourhood) and not isinstance(pairs, type):
-        return pairs
-    message = (
-        f"The 'pairs' parameter of {owner} must be a str among {sorted(['all', *_BY_NAME])} or a "
-        f"neighbourhood such as Nearest(m=50). Got {pairs!r} instead."
-    )
-    raise ValueError(message) if isinstance(pairs, str) else TypeError(message)
+    names: dict[str, Any] = {"all": lambda: None, **_BY_NAME}
+    example = "neighbourhood such as Nearest(m=50)"
+    return part_of(pairs, names, Neighbourhood, "pairs", owner, example)

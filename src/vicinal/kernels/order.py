@@ -17,11 +17,19 @@ from vicinal.kernels._blocks import (
 )
 from vicinal.kernels._jit import helper, kernel, minimum
 
-__all__ = ["chunk_boxes", "kd_order", "least_energies", "levels", "near_blocks", "spread_reach"]
+__all__ = [
+    "chunk_boxes",
+    "kd_order",
+    "least_energies",
+    "levels",
+    "near_blocks",
+    "select",
+    "spread_reach",
+]
 
 
 @helper
-def _select(key, order, first, last, middle):
+def select(key, order, first, last, middle):
     """Bring the smallest keys of first:last to first:middle, and ``order`` with them."""
     low, high = first, last - 1
     while low < high:
@@ -95,7 +103,7 @@ def kd_order(Z, edges, first, last, order, key):
         middle = _cut(edges, first, last)
         for i in range(first, last):
             key[i] = Z[k, order[i]]
-        _select(key, order, first, last, middle)
+        select(key, order, first, last, middle)
         # the smaller part on top: the stack stays as deep as the logarithm of the length
         smaller = middle - first < last - middle
         a, b = (middle, last) if smaller else (first, middle)

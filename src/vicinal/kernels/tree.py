@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vicinal.kernels._jit import helper, kernel
+from vicinal.kernels.order import select
 
 __all__ = ["LEAF", "Forest", "build"]
 
@@ -64,32 +65,6 @@ def build(Z, mass, edges, leaf=LEAF):
     )  # fmt: skip
     _build(np.ascontiguousarray(Z.T), mass, np.asarray(edges, np.int64), leaf, *forest)
     return forest
-
-
-@helper
-def _select(keys, order, first, last, k):
-    """Hoare's selection: what belongs to position k gets there, the smaller before it."""
-    low, high = first, last - 1
-    while low < high:
-        a, b, c = keys[low], keys[(low + high) // 2], keys[high]
-        pivot = max(min(a, b), min(max(a, b), c))
-        i, j = low, high
-        while i <= j:
-            while keys[i] < pivot:
-                i += 1
-            while keys[j] > pivot:
-                j -= 1
-            if i <= j:
-                keys[i], keys[j] = keys[j], keys[i]
-                order[i], order[j] = order[j], order[i]
-                i += 1
-                j -= 1
-        if k <= j:
-            high = j
-        elif k >= i:
-            low = i
-        else:
-            break
 
 
 @helper
@@ -173,7 +148,7 @@ def _build(Z, mass, edges, leaf, points, masses, order, nodes, boxes, weights, r
             cut = first + leaf * ((-(-(last - first) // leaf) + 1) // 2)
             for p in range(first, last):
                 keys[p] = Z[order[p], widest]
-            _select(keys, order, first, last, cut)
+            select(keys, order, first, last, cut)
             stack[depth, 0], stack[depth, 1], stack[depth, 2] = cut, last, node
             stack[depth + 1, 0], stack[depth + 1, 1], stack[depth + 1, 2] = first, cut, -1
             depth += 2

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from vicinal._types import Sampler
+from vicinal._validation import part_of
 from vicinal.samplers.parts import Full, MiniBatches, StochasticQueries, Subsample
 
 __all__ = ["Full", "MiniBatches", "StochasticQueries", "Subsample", "resolve"]
@@ -52,13 +53,5 @@ def resolve(sampling: str | Sampler, owner: str = "NCA") -> Sampler:
     TypeError
         If ``sampling`` is neither a name nor a part (a class is not a part: call it).
     """
-    if isinstance(sampling, str) and sampling in _BY_NAME:
-        return _BY_NAME[sampling]()
-    # A class has the attributes of its instances, so isinstance alone would let Full through.
-    if isinstance(sampling, Sampler) and not isinstance(sampling, type):
-        return sampling
-    message = (
-        f"The 'sampling' parameter of {owner} must be a str among {sorted(_BY_NAME)} or a sampler "
-        f"such as StochasticQueries(size=500). Got {sampling!r} instead."
-    )
-    raise ValueError(message) if isinstance(sampling, str) else TypeError(message)
+    example = "sampler such as StochasticQueries(size=500)"
+    return part_of(sampling, _BY_NAME, Sampler, "sampling", owner, example)

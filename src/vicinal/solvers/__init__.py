@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from vicinal._types import Solver
+from vicinal._validation import part_of
 from vicinal.solvers._stream import fixed_batch
 from vicinal.solvers.descent import SGD, Adam, BoldDriver, Momentum
 from vicinal.solvers.loop import Iteration, minimise, refresh
@@ -72,13 +73,5 @@ def resolve(solver: str | Solver, owner: str = "NCA") -> Solver:
     TypeError
         If ``solver`` is neither a name nor a part (a class is not a part: call it).
     """
-    if isinstance(solver, str) and solver in _BY_NAME:
-        return _BY_NAME[solver]()
-    # A class has the attributes of its instances, so isinstance alone would let LBFGS through.
-    if isinstance(solver, Solver) and not isinstance(solver, type):
-        return solver
-    message = (
-        f"The 'solver' parameter of {owner} must be a str among {sorted(_BY_NAME)} or a solver "
-        f"such as LBFGS(memory=20). Got {solver!r} instead."
-    )
-    raise ValueError(message) if isinstance(solver, str) else TypeError(message)
+    example = "solver such as LBFGS(memory=20)"
+    return part_of(solver, _BY_NAME, Solver, "solver", owner, example)
