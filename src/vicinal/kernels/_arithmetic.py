@@ -1,0 +1,114 @@
+"""Sums and products of positive weights, as they are or as their logarithms.
+
+Kernels of k-subsets only ever add and multiply weights that are not negative.  They are written
+once, and the argument ``log`` chooses the arithmetic: None for plain numbers, any int for base-2
+logarithms, which no product of weights can drive out of range.  Numba compiles one version for
+each, since the types differ.
+"""
+
+from __future__ import annotations
+
+from vicinal.kernels._jit import exp2, helper, log2, maximum, minimum, multiply_add
+
+__all__ = [
+    "LEAST", "NOTHING", "add", "add_products", "nothing", "one", "share", "times",
+]  # fmt: skip
+
+# log2(0).  Finite, as the compiler may assume that no NaN occurs: -inf - (-inf) would be one.  No
+# logarithm that is meant comes near it, and adding one to it does not change it.
+NOTHING = -1e300
+# Plain weights below this count as 0 where shares are taken: their parts may have been lost below
+# the least normal number, 2**-1022.
+LEAST = 2.0**-900
+# Where exp2 stops falling.
+_FLOOR = -700.0
+
+
+@helper
+def nothing(log):
+    """The weight 0."""
+    if log is None:
+        return 0.0
+    return NOTHING
+
+
+@helper
+def one(log):
+    """The weight 1."""
+    if log is None:
+        return 1.0
+    return 0.0
+
+
+@helper
+def add(a, b, log):
+    """a + b, or log2(2**a + 2**b)."""
+    if log is None:
+        return a + b
+    return maximum(a, b) + log2(1.0 + exp2(minimum(a, b) - maximum(a, b)))
+
+
+@helper
+def times(a, b, log):
+    """a b, or the sum of the logarithms, which stops at NOTHING."""
+    if log is None:
+        return a * b
+    return maximum(a + b, NOTHING)
+
+
+@helper
+def share(part, whole, log):
+    """part / whole as a plain number in [0, 1]; 0 if whole is nothing (plain: below ``LEAST``).
+
+    In the log domain what is below 2**-700 is 0.
+    """
+    if log is None:
+        # a division, not a product with the inverse: all of a whole is exactly 1
+        return minimum(part / whole, 1.0) if whole >= LEAST else 0.0
+    difference = minimum(part - whole, 0.0)
+    there = whole > 0.5 * NOTHING and difference > _FLOOR
+    return exp2(difference) if there else 0.0
+
+
+@helper
+def _add_four(r, a, b, c, d, t, u, v, w, log):
+    """r + a t + b u + c v + d w."""
+    if log is None:
+        return multiply_add(a, t, multiply_add(b, u, r)) + multiply_add(c, v, d * w)
+    a, b, c, d = a + t, b + u, c + v, d + w
+    # not below NOTHING: it keeps sums of nothing from running off
+    top = maximum(maximum(maximum(a, b), maximum(c, d)), maximum(r, NOTHING))
+    low = exp2(a - top) + exp2(b - top)
+    return top + log2(low + (exp2(c - top) + exp2(d - top)) + exp2(r - top))
+
+
+@helper
+def add_products(out, t, X, a, b, Y, low, W, log):
+    """Add to ``out`` a part of the coefficient t of the product of two polynomials.
+
+        out += sum_{m=a}^{min(b, t - low)} X[m] Y[t - m]
+
+    Four terms to a sweep over the lanes: ``out`` is then read and written a quarter as often.
+
+    Parameters
+    ----------
+    out : (>= W,) array; in-out; no row of X[a:] or Y[low:] that is read
+    X, Y : (n, >= W) arrays, one row for each degree
+    low : lowest degree in Y that counts
+    """
+    m, end = a, min(b, t - low) + 1
+    while m + 4 <= end:
+        x0, x1, x2, x3 = X[m], X[m + 1], X[m + 2], X[m + 3]
+        y0, y1, y2, y3 = Y[t - m], Y[t - m - 1], Y[t - m - 2], Y[t - m - 3]
+        for i in range(W):
+            out[i] = _add_four(out[i], x0[i], x1[i], x2[i], x3[i], y0[i], y1[i], y2[i], y3[i], log)
+        m += 4
+    if m + 2 <= end:
+        x0, x1, y0, y1 = X[m], X[m + 1], Y[t - m], Y[t - m - 1]
+        for i in range(W):
+            out[i] = add(add(out[i], times(x0[i], y0[i], log), log), times(x1[i], y1[i], log), log)
+        m += 2
+    if m < end:
+        x0, y0 = X[m], Y[t - m]
+        for i in range(W):
+            out[i] = add(out[i], times(x0[i], y0[i], log), log)
