@@ -83,32 +83,36 @@ def _add_four(r, a, b, c, d, t, u, v, w, log):
 
 
 @helper
-def add_products(out, t, X, a, b, Y, low, W, log):
-    """Add to ``out`` a part of the coefficient t of the product of two polynomials.
+def add_products(out, origin, sign, first, last, X, a, b, Y, low, W, log):
+    """Add coefficients of the product of two polynomials to rows of ``out``.
 
-        out += sum_{m=a}^{min(b, t - low)} X[m] Y[t - m]
+        out[origin + sign t] += sum_{m=a}^{min(b, t - low)} X[m] Y[t - m],  t = first, ..., last
 
-    Four terms to a sweep over the lanes: ``out`` is then read and written a quarter as often.
+    Four terms to a sweep over the lanes, to read and write ``out`` a quarter as often.
 
     Parameters
     ----------
-    out : (>= W,) array; in-out; no row of X[a:] or Y[low:] that is read
+    out : (n, >= W) array that overlaps neither X nor Y; in-out
     X, Y : (n, >= W) arrays, one row for each degree
-    low : lowest degree in Y that counts
+    a, b : degrees of X that count
+    low : lowest degree of Y that counts
     """
-    m, end = a, min(b, t - low) + 1
-    while m + 4 <= end:
-        x0, x1, x2, x3 = X[m], X[m + 1], X[m + 2], X[m + 3]
-        y0, y1, y2, y3 = Y[t - m], Y[t - m - 1], Y[t - m - 2], Y[t - m - 3]
-        for i in range(W):
-            out[i] = _add_four(out[i], x0[i], x1[i], x2[i], x3[i], y0[i], y1[i], y2[i], y3[i], log)
-        m += 4
-    if m + 2 <= end:
-        x0, x1, y0, y1 = X[m], X[m + 1], Y[t - m], Y[t - m - 1]
-        for i in range(W):
-            out[i] = add(add(out[i], times(x0[i], y0[i], log), log), times(x1[i], y1[i], log), log)
-        m += 2
-    if m < end:
-        x0, y0 = X[m], Y[t - m]
-        for i in range(W):
-            out[i] = add(out[i], times(x0[i], y0[i], log), log)
+    for t in range(first, last + 1):
+        r, m, end = origin + sign * t, a, min(b, t - low) + 1
+        while m + 4 <= end:
+            n = t - m
+            for i in range(W):
+                out[r, i] = _add_four(
+                    out[r, i], X[m, i], X[m + 1, i], X[m + 2, i], X[m + 3, i],
+                    Y[n, i], Y[n - 1, i], Y[n - 2, i], Y[n - 3, i], log,
+                )  # fmt: skip
+            m += 4
+        n = t - m
+        if m + 2 <= end:
+            for i in range(W):
+                two = add(times(X[m, i], Y[n, i], log), times(X[m + 1, i], Y[n - 1, i], log), log)
+                out[r, i] = add(out[r, i], two, log)
+            m, n = m + 2, n - 2
+        if m < end:
+            for i in range(W):
+                out[r, i] = add(out[r, i], times(X[m, i], Y[n, i], log), log)

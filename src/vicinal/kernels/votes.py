@@ -47,7 +47,7 @@ __all__ = ["VoteRoom", "vote_lanes", "vote_room", "win_lanes"]
 
 
 class VoteRoom(NamedTuple):
-    """Room for one thread; (C + 1, k + 1, W) arrays but for ``rows``, (7, k + 1, W).
+    """Room for one thread; (C + 1, k + 1, W) arrays but for ``rows``, (10, k + 1, W).
 
     ``others`` are the class polynomials with the own class of each lane replaced by 1; ``suffix``,
     ``below`` and ``reached`` as above, of the classes c, c + 1, ... at [c]; ``lost`` the sets that
@@ -62,14 +62,17 @@ class VoteRoom(NamedTuple):
     rows: NDArray
 
 
-# what the rows are for
-_OWN, _OWN_WIN, _OWN_LOSE, _WINNING, _LOSING, _UNDECIDED, _REST = 0, 1, 2, 3, 4, 5, 6
+# Not literals, for each of which numba would compile ``add_products`` anew.
+_0, _1 = np.int64(0), np.int64(1)
+# What the rows are for.  Prefixes have two each, as no class may read what it writes: vectorised
+# loops need arrays that do not overlap.
+_OWN, _OWN_WIN, _OWN_LOSE, _WINNING, _LOSING, _UNDECIDED, _REST = 0, 1, 2, 3, 5, 7, 9
 
 
 def vote_room(C: int, k: int, W: int) -> VoteRoom:
     """Room for C classes, sets of k and up to W lanes: 5 (C + 1) (k + 1) W numbers and a few."""
     shape = (C + 1, k + 1, W)
-    return VoteRoom(*(np.empty(shape) for _ in range(5)), np.empty((7, k + 1, W)))
+    return VoteRoom(*(np.empty(shape) for _ in range(5)), np.empty((10, k + 1, W)))
 
 
 @helper
@@ -118,8 +121,7 @@ def _suffixes(G, top, cap, out, W, log):
     _fill(out[C], 0, 0, one(log), W)
     for c in range(C - 1, -1, -1):
         _copy(out[c + 1], 0, top, out[c], W)
-        for m in range(1, top + 1):
-            add_products(out[c, m], m, G[c], 1, cap, out[c + 1], 0, W, log)
+        add_products(out[c], _0, _1, _1, top, G[c], _1, cap, out[c + 1], _0, W, log)
 
 
 @helper
@@ -129,9 +131,8 @@ def _reached(G, top, v, suffix, out, W, log):
     _fill(out[C], v, top, nothing(log), W)
     for c in range(C - 1, -1, -1):
         _copy(out[c + 1], v, top, out[c], W)
-        for m in range(v, top + 1):
-            add_products(out[c, m], m, G[c], 1, v - 1, out[c + 1], v, W, log)
-            add_products(out[c, m], m, G[c], v, m, suffix[c + 1], 0, W, log)
+        add_products(out[c], _0, _1, v, top, G[c], _1, v - 1, out[c + 1], v, W, log)
+        add_products(out[c], _0, _1, v, top, G[c], v, top, suffix[c + 1], _0, W, log)
 
 
 @helper
@@ -147,29 +148,29 @@ def _contested(v, k, P_win, P_lose, work, W, log):
     won, lost = rows[_OWN_WIN, v], rows[_OWN_LOSE, v]
     for i in range(W):
         won[i], lost[i] = times(mine[i], x[i], log), times(mine[i], y[i], log)
-    undecided = rows[_UNDECIDED]
-    _fill(undecided, 1, n, nothing(log), W)
-    _copy(rows[_OWN, v : v + 1], 0, 0, undecided, W)
+    _fill(rows[_UNDECIDED], 1, n, nothing(log), W)
+    _copy(rows[_OWN, v : v + 1], 0, 0, rows[_UNDECIDED], W)
     for c in range(C):
+        undecided, following = rows[_UNDECIDED + c % 2], rows[_UNDECIDED + 1 - c % 2]
         top = min(n, c * (v - 1))  # the most votes that the classes before c can have
-        for j in range(v):
-            add_products(P_win[c, j], n - j, undecided, 0, top, below[c + 1], 0, W, log)
-            add_products(P_lose[c, j], n - j, undecided, 0, top, reached[c + 1], v, W, log)
-        for j in range(v, n + 1):
-            add_products(P_lose[c, j], n - j, undecided, 0, top, suffix[c + 1], 0, W, log)
-            add_products(work.lost[c, v + j], j, G[c], v, j, undecided, 0, W, log)
-        for m in range(min(n, top + v - 1), 0, -1):
-            add_products(undecided[m], m, G[c], 1, v - 1, undecided, 0, W, log)
+        # class c has j votes, j < v or not: with t = n - j of the others the vote is
+        below_c, reached_c, suffix_c = below[c + 1], reached[c + 1], suffix[c + 1]
+        add_products(P_win[c], n, -_1, n - v + 1, n, undecided, _0, top, below_c, _0, W, log)
+        add_products(P_lose[c], n, -_1, n - v + 1, n, undecided, _0, top, reached_c, v, W, log)
+        add_products(P_lose[c], n, -_1, _0, n - v, undecided, _0, top, suffix_c, _0, W, log)
+        add_products(work.lost[c], v, _1, v, n, G[c], v, n, undecided, _0, W, log)
+        _copy(undecided, 0, n, following, W)
+        end = min(n, top + v - 1)
+        add_products(following, _0, _1, _1, end, G[c], _1, v - 1, undecided, _0, W, log)
 
 
 @helper
 def _settled(k, first_win, last_lose, P_win, P_lose, work, W, log):
     """Add the sets whose own votes decide, and those that a class before the last has lost."""
     G, suffix, rows = work.others, work.suffix, work.rows
-    winning, losing = rows[_WINNING], rows[_LOSING]
-    _copy(rows[_OWN], first_win, k, winning, W)
-    _copy(rows[_OWN], 0, last_lose, losing, W)
-    _fill(losing, last_lose + 1, k, nothing(log), W)
+    _copy(rows[_OWN], first_win, k, rows[_WINNING], W)
+    _copy(rows[_OWN], 0, last_lose, rows[_LOSING], W)
+    _fill(rows[_LOSING], last_lose + 1, k, nothing(log), W)
     for v in range(k + 1):
         if last_lose < v < first_win:
             continue
@@ -178,16 +179,17 @@ def _settled(k, first_win, last_lose, P_win, P_lose, work, W, log):
         for i in range(W):
             out[i] = times(mine[i], x[i], log)
     for c in range(P_win.shape[0]):
-        for j in range(k + 1):
-            add_products(P_win[c, j], k - j, winning, first_win, k, suffix[c + 1], 0, W, log)
-            add_products(P_lose[c, j], k - j, losing, 0, k, suffix[c + 1], 0, W, log)
-        for m in range(k, first_win, -1):
-            add_products(winning[m], m, G[c], 1, m, winning, first_win, W, log)
-        for m in range(k, 0, -1):
-            add_products(losing[m], m, G[c], 1, m, losing, 0, W, log)
+        winning, winning_next = rows[_WINNING + c % 2], rows[_WINNING + 1 - c % 2]
+        losing, losing_next = rows[_LOSING + c % 2], rows[_LOSING + 1 - c % 2]
+        add_products(P_win[c], k, -_1, _0, k, winning, first_win, k, suffix[c + 1], _0, W, log)
+        add_products(P_lose[c], k, -_1, _0, k, losing, _0, k, suffix[c + 1], _0, W, log)
+        _copy(winning, first_win, k, winning_next, W)
+        add_products(winning_next, _0, _1, first_win, k, G[c], _1, k, winning, first_win, W, log)
+        _copy(losing, 0, k, losing_next, W)
+        add_products(losing_next, _0, _1, _1, k, G[c], _1, k, losing, _0, W, log)
         if first_win - last_lose > 1:
             for m in range(2 * (last_lose + 1), k + 1):
-                x, y = work.lost[c, m], losing[m]
+                x, y = work.lost[c, m], losing_next[m]
                 for i in range(W):
                     y[i] = add(y[i], x[i], log)
 
@@ -259,20 +261,22 @@ def vote_lanes(F, own, k, unanimous, win, lose, P_win, P_lose, work, log):
 def _add_wins(F, k, first, last, cap, wins, work, W, log):
     """Add the sets in which a class has first to last votes and no other more than cap."""
     top = k - first
-    suffix, before, rest = work.suffix, work.rows[_UNDECIDED], work.rows[_REST]
+    suffix, rows, rest = work.suffix, work.rows, work.rows[_REST]
     _suffixes(F, top, cap, suffix, W, log)
-    _fill(before, 1, top, nothing(log), W)
-    _fill(before, 0, 0, one(log), W)
+    _fill(rows[_UNDECIDED], 1, top, nothing(log), W)
+    _fill(rows[_UNDECIDED], 0, 0, one(log), W)
     for c in range(F.shape[0]):
+        before, following = rows[_UNDECIDED + c % 2], rows[_UNDECIDED + 1 - c % 2]
         out, others = wins[c], rest[0]
         for v in range(first, last + 1):
             _fill(rest, 0, 0, nothing(log), W)
-            add_products(others, k - v, before, 0, k - v, suffix[c + 1], 0, W, log)
+            n = k - v
+            add_products(rest, -n, _1, n, n, before, _0, n, suffix[c + 1], _0, W, log)
             x = F[c, v]
             for i in range(W):
                 out[i] = add(out[i], times(x[i], others[i], log), log)
-        for m in range(top, 0, -1):
-            add_products(before[m], m, F[c], 1, cap, before, 0, W, log)
+        _copy(before, 0, top, following, W)
+        add_products(following, _0, _1, _1, top, F[c], _1, cap, before, _0, W, log)
 
 
 @kernel
