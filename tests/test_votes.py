@@ -19,9 +19,11 @@ SIZES = [(3, 4), (8, 1), (3, 2, 4), (4, 0, 5), (2, 2, 2, 2), (1, 3, 0, 4)]
 
 
 def wins(counts, own, unanimous):
-    """Whether the own class wins with these numbers of votes: the definition."""
-    rest = [m for c, m in enumerate(counts) if c != own]
-    return sum(rest) == 0 if unanimous else all(m < counts[own] for m in rest)
+    """Whether the own class wins with these (..., C) numbers of votes: the definition."""
+    rest = np.delete(counts, own, axis=-1)
+    if unanimous:
+        return rest.sum(axis=-1) == 0
+    return rest.max(axis=-1, initial=0) < counts[..., own]
 
 
 def polynomials(weights, k):
@@ -36,25 +38,17 @@ def polynomials(weights, k):
 
 def by_counts(F, own, k, unanimous):
     """Win, lose and probabilities by all numbers of votes; Fractions stay Fractions."""
-    C, _, W = F.shape
-    zero = F[0, 0] * 0
-    totals = [zero.copy(), zero.copy()]
-    parts = [np.array([[zero] * (k + 1)] * C) for _ in range(2)]
-    for bars in combinations(range(k + C - 1), C - 1):
-        edges = np.array((-1, *bars, k + C - 1))
-        counts = np.diff(edges) - 1
-        weight = F[0, counts[0]].copy()
-        for c in range(1, C):
-            weight *= F[c, counts[c]]
-        won = np.array([wins(counts, o, unanimous) for o in own])
-        for total, part, mine in zip(totals, parts, (won, ~won), strict=True):
-            total += np.where(mine, weight, zero)
-            for c in range(C):
-                part[c, counts[c]] += np.where(mine, weight, zero)
-    P = [
-        np.where(t > zero, x / np.where(t > zero, t, zero + 1), zero)
-        for t, x in zip(totals, parts, strict=True)
-    ]
+    C = len(F)
+    bars = np.array(list(combinations(range(k + C - 1), C - 1)), dtype=int)
+    counts = np.diff(bars, axis=1, prepend=-1, append=k + C - 1) - 1
+    weight = np.prod([F[c][counts[:, c]] for c in range(C)], axis=0)
+    won = np.stack([wins(counts, o, unanimous) for o in own], axis=1)
+    totals, P = [], []
+    for part in (np.where(won, weight, 0 * weight), np.where(won, 0 * weight, weight)):
+        sums = [[part[counts[:, c] == m].sum(axis=0) for m in range(k + 1)] for c in range(C)]
+        total = part.sum(axis=0)
+        totals.append(total)
+        P.append(np.array(sums) / np.where(total > 0, total, total + 1))
     return (*totals, *P)
 
 
