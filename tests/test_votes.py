@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import platform
+import re
 from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 import pytest
+from numba import config
 
 from vicinal.kernels import _arithmetic
 from vicinal.kernels._jit import kernel
@@ -286,3 +289,38 @@ def test_absent_own_class_never_wins(rng, log):
     assert win[0] == _arithmetic.nothing(log)
     assert win[1] > _arithmetic.nothing(log)
     np.testing.assert_allclose(P_lose[0, :, 0], [1, 0, 0, 0, 0], rtol=1e-15)
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("log", ARITHMETICS)
+@pytest.mark.parametrize(("a", "b", "low"), [(0, 9, 0), (1, 9, 0), (1, 4, 3), (2, 2, 0), (5, 9, 2)])
+def test_products_of_polynomials(rng, a, b, low, log):
+    k, W = 9, 3
+    X, Y, start = rng.uniform(0.1, 1, (3, k + 1, W))
+    kept_X, kept_Y = X.copy(), Y.copy()
+    kept_X[:a], kept_X[b + 1 :], kept_Y[:low] = 0, 0, 0
+    right = np.stack([np.convolve(kept_X[:, i], kept_Y[:, i])[: k + 1] for i in range(W)], axis=1)
+    if log is not None:
+        X, Y, start = np.log2(X), np.log2(Y), np.log2(start)
+    for origin, sign in ((0, 1), (k, -1)):
+        out = start.copy()
+        _arithmetic.add_products(out, origin, sign, 2, k, X, a, b, Y, low, W, log)
+        change = out - start if log is None else np.exp2(out) - np.exp2(start)
+        np.testing.assert_allclose(change[::sign][2:], right[2:], atol=1e-13)
+        np.testing.assert_array_equal(out[::sign][:2], start[::sign][:2])
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="needs compiled kernels")
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="x86 assembly")
+@pytest.mark.parametrize("log", ARITHMETICS)
+def test_inner_loops_are_vectorised(log):
+    out, X, Y = np.zeros((3, 6, 16))
+    _arithmetic.add_products(out, 0, 1, 0, 5, X, 0, 5, Y, 0, 16, log)
+    last = "none" if log is None else "int64"
+    codes = _arithmetic.add_products.inspect_asm()
+    code = next(text for types, text in codes.items() if str(types[-1]) == last)
+    if "%ymm" not in code:
+        pytest.skip("no AVX2 on this machine")
+    # plain: 4 terms, 2 and 1 to a sweep; log domain: 5, 3 and 2 exponentials of degree 10
+    packed = re.findall(r"\bvfn?m(?:add|sub)\d+pd\b.*%[yz]mm", code)
+    assert len(packed) >= (7 if log is None else 100)

@@ -8,7 +8,7 @@ each, since the types differ.
 
 from __future__ import annotations
 
-from vicinal.kernels._jit import exp2, helper, log2, maximum, minimum, multiply_add
+from vicinal.kernels._jit import exp2, helper, log2, maximum, minimum
 
 __all__ = [
     "LEAST", "NOTHING", "add", "add_products", "nothing", "one", "share", "times",
@@ -71,18 +71,6 @@ def share(part, whole, log):
 
 
 @helper
-def _add_four(r, a, b, c, d, t, u, v, w, log):
-    """r + a t + b u + c v + d w."""
-    if log is None:
-        return multiply_add(a, t, multiply_add(b, u, r)) + multiply_add(c, v, d * w)
-    a, b, c, d = a + t, b + u, c + v, d + w
-    # not below NOTHING: it keeps sums of nothing from running off
-    top = maximum(maximum(maximum(a, b), maximum(c, d)), maximum(r, NOTHING))
-    low = exp2(a - top) + exp2(b - top)
-    return top + log2(low + (exp2(c - top) + exp2(d - top)) + exp2(r - top))
-
-
-@helper
 def add_products(out, origin, sign, first, last, X, a, b, Y, low, W, log):
     """Add coefficients of the product of two polynomials to rows of ``out``.
 
@@ -102,10 +90,17 @@ def add_products(out, origin, sign, first, last, X, a, b, Y, low, W, log):
         while m + 4 <= end:
             n = t - m
             for i in range(W):
-                out[r, i] = _add_four(
-                    out[r, i], X[m, i], X[m + 1, i], X[m + 2, i], X[m + 3, i],
-                    Y[n, i], Y[n - 1, i], Y[n - 2, i], Y[n - 3, i], log,
-                )  # fmt: skip
+                x, y = times(X[m, i], Y[n, i], log), times(X[m + 1, i], Y[n - 1, i], log)
+                z, w = times(X[m + 2, i], Y[n - 2, i], log), times(X[m + 3, i], Y[n - 3, i], log)
+                # not in a function of its own: LLVM finds it too long to inline, and a loop with a
+                # call is not vectorised
+                if log is None:
+                    out[r, i] = (out[r, i] + x) + (y + z) + w
+                else:
+                    top = maximum(maximum(x, y), maximum(maximum(z, w), out[r, i]))
+                    two = exp2(x - top) + exp2(y - top)
+                    rest = exp2(z - top) + exp2(w - top) + exp2(out[r, i] - top)
+                    out[r, i] = top + log2(two + rest)
             m += 4
         n = t - m
         if m + 2 <= end:

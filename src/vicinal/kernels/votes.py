@@ -70,7 +70,7 @@ _OWN, _OWN_WIN, _OWN_LOSE, _WINNING, _LOSING, _UNDECIDED, _REST = 0, 1, 2, 3, 5,
 
 
 def vote_room(C: int, k: int, W: int) -> VoteRoom:
-    """Room for C classes, sets of k and up to W lanes: 5 (C + 1) (k + 1) W numbers and a few."""
+    """Room for C classes, sets of k and up to W lanes: O(C k W), 5 C + 15 rows of (k + 1) W."""
     shape = (C + 1, k + 1, W)
     return VoteRoom(*(np.empty(shape) for _ in range(5)), np.empty((10, k + 1, W)))
 
@@ -153,7 +153,8 @@ def _contested(v, k, P_win, P_lose, work, W, log):
     for c in range(C):
         undecided, following = rows[_UNDECIDED + c % 2], rows[_UNDECIDED + 1 - c % 2]
         top = min(n, c * (v - 1))  # the most votes that the classes before c can have
-        # class c has j votes, j < v or not: with t = n - j of the others the vote is
+        # With j votes of class c the classes before and after it have t = n - j.  For j < v it is
+        # they who decide; for j >= v the set is lost, and joins the other lost ones.
         below_c, reached_c, suffix_c = below[c + 1], reached[c + 1], suffix[c + 1]
         add_products(P_win[c], n, -_1, n - v + 1, n, undecided, _0, top, below_c, _0, W, log)
         add_products(P_lose[c], n, -_1, n - v + 1, n, undecided, _0, top, reached_c, v, W, log)
@@ -166,7 +167,7 @@ def _contested(v, k, P_win, P_lose, work, W, log):
 
 @helper
 def _settled(k, first_win, last_lose, P_win, P_lose, work, W, log):
-    """Add the sets whose own votes decide, and those that a class before the last has lost."""
+    """Add the sets that the own votes decide, and go on with those that a class has lost."""
     G, suffix, rows = work.others, work.suffix, work.rows
     _copy(rows[_OWN], first_win, k, rows[_WINNING], W)
     _copy(rows[_OWN], 0, last_lose, rows[_LOSING], W)
@@ -188,7 +189,7 @@ def _settled(k, first_win, last_lose, P_win, P_lose, work, W, log):
         _copy(losing, 0, k, losing_next, W)
         add_products(losing_next, _0, _1, _1, k, G[c], _1, k, losing, _0, W, log)
         if first_win - last_lose > 1:
-            for m in range(2 * (last_lose + 1), k + 1):
+            for m in range(2 * (last_lose + 1), k + 1):  # v own votes and v of class c, at least
                 x, y = work.lost[c, m], losing_next[m]
                 for i in range(W):
                     y[i] = add(y[i], x[i], log)
@@ -220,9 +221,9 @@ def _probabilities(own, others, own_votes, total, P, W, log):
 def vote_lanes(F, own, k, unanimous, win, lose, P_win, P_lose, work, log):
     """Weights of the k-subsets in which the own class wins or does not, and the votes in them.
 
-    Time O(C k²) a lane, and O(C v (k - v)) for each contested v.  A lane is all right in plain
-    numbers where F, win and lose are finite and win and lose either 0 for want of members or at
-    least ``_arithmetic.LEAST``; other lanes belong into the log domain.
+    Time O(C k²) a lane, and O(C k²) more for each contested v.  Plain numbers will do for a lane
+    whose win and lose are finite and each either at least ``_arithmetic.LEAST`` or 0 for want of
+    members; others are to be done in the log domain, at some ten times the cost.
 
     Parameters
     ----------
@@ -283,7 +284,7 @@ def _add_wins(F, k, first, last, cap, wins, work, W, log):
 def win_lanes(F, k, unanimous, wins, work, log):
     """Weights of the k-subsets in which each of the classes wins.
 
-    Time O(C k²) a lane, and O(C v (k - v)) for each contested v, for all classes together.
+    Time O(C k²) a lane, and O(C v (k - v)) more for each contested v, for all classes together.
 
     Parameters
     ----------
