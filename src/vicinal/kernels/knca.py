@@ -14,7 +14,7 @@ Of each class a lane keeps (docs/theory/knca.md derives all of it)
   weight exceeds 1, and lower where they are many, so that their sum stays about k.
 
 In that form nothing overflows; and what underflows is nothing beside the k members in T.  A chunk
-whose box is ``reach`` beyond the k-th smallest energies of all lanes changes no bit, and is left
+whose box is ``reach`` beyond the k-th smallest energy of every lane changes no bit, and is left
 out.
 """
 
@@ -92,11 +92,20 @@ def _nearest(box, chunks, c):
 
 
 @helper
-def _largest(row):
-    most = row[0]
-    for i in range(len(row)):
-        most = maximum(most, row[i])
-    return most
+def _in_reach(Zq, boxes, q, last, reach, spare):
+    """Whether any lane is no farther than ``last + reach`` from the box of chunk q."""
+    zero = last.dtype.type(0)
+    for i in range(len(last)):
+        spare[i] = -last[i]
+    for k in range(Zq.shape[0]):
+        low, high, z = boxes[0, k, q], boxes[1, k, q], Zq[k]
+        for i in range(len(last)):
+            t = maximum(maximum(low - z[i], z[i] - high), zero)
+            spare[i] += t * t
+    least = spare[0]
+    for i in range(len(last)):
+        least = minimum(least, spare[i])
+    return least <= reach
 
 
 @helper
@@ -124,6 +133,16 @@ def _select(row, T):
             low = minimum(t[i], row[i])
             row[i] = maximum(t[i], row[i])
             t[i] = low
+
+
+@helper
+def _in_scale(last, theta, first):
+    """Whether the chain still is in scale: the k-th smallest energy has not fallen, E[1] is low."""
+    gap = most = last.dtype.type(0)
+    for i in range(len(last)):
+        gap = minimum(gap, last[i] - theta[i])
+        most = maximum(most, first[i])
+    return gap, most
 
 
 @helper
@@ -232,12 +251,16 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
         chain[1:, :] = 0
         first, last = chunks.classes[c], chunks.classes[c + 1]
         if first < last:
-            nearest, limit = _nearest(room.box, chunks, c), far
+            nearest = _nearest(room.box, chunks, c)
             # more than k members: not all are in T
             more = chunks.edges[last] - chunks.edges[first] > k
             for turn in range(first - 1, last):  # the nearest first: fewer come and go in T
                 q = nearest if turn < first else turn
-                if turn == nearest or _gap(room.box, chunks.boxes, q) > limit:
+                if turn == nearest:
+                    continue
+                if turn >= first and not _in_reach(
+                    Zq, chunks.boxes, q, T[c, k - 1], chunks.reach, factor
+                ):
                     continue
                 j0, j1 = chunks.edges[q], chunks.edges[q + 1]
                 count += j1 - j0
@@ -245,9 +268,10 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
                 for r in range(j1 - j0):
                     _select(rows[r], T[c])
                 if more:
-                    _rescale(T[c, k - 1], theta[c], chain, factor, power, shift, far)
+                    gap, most = _in_scale(T[c, k - 1], theta[c], chain[1])
+                    if turn < first or gap < 0 or most > 4 * k:
+                        _rescale(T[c, k - 1], theta[c], chain, factor, power, shift, far)
                     _add_chunk(rows, j1 - j0, chain, shift)
-                limit = _largest(T[c, k - 1]) + chunks.reach
         for u in range(k):
             for i in range(n):
                 E[c, u, i] = chain[u + 1, i] if T[c, k - 1, i] < far / 2 else zero
@@ -346,30 +370,17 @@ def _weigh(row, T, theta, powers, values, w, out):
         _look_up(row, T, values, out)
 
 
-@kernel
-def knca_pull(Zq, Zr, chunks, self_pos, T, theta, powers, values, Gq, Gr, first, last, room):
-    """Add the pull of chunks first:last on a tile of queries to Gq (d, W), and back to Gr (d, n).
-
-    Parameters
-    ----------
-    Zq, Zr, chunks, self_pos, T, theta : as in `knca_collect`
-    powers : (C, k, W) coefficients b_v of the polynomial in the weight w, relative to theta, whose
-        w-fold is the derivative of the loss by the energy of a member that is not in T
-    values : (C, k, W) that derivative for the members in T
-    """
+@helper
+def _pull_tile(Zq, Zr, chunks, self_pos, T, theta, powers, values, Gq, Gr, first, last, room):
     rows, spare = room.rows, room.vectors[0]
     far = Zq.dtype.type(FAR[Zq.itemsize // 8])
     weights = rows[rows.shape[0] - 4 :]
     k, n = T.shape[1], T.shape[2]
-    group_box(Zq, 0, n, room.box[0], room.box[1])
-    c = np.searchsorted(chunks.classes, first, side="right") - 1
-    limit = _largest(T[c, k - 1]) + chunks.reach
+    c = -1
     for q in range(first, last):
-        if chunks.classes[c + 1] <= q:
-            while chunks.classes[c + 1] <= q:
-                c += 1
-            limit = _largest(T[c, k - 1]) + chunks.reach
-        if _gap(room.box, chunks.boxes, q) > limit:
+        if c < 0 or chunks.classes[c + 1] <= q:
+            c = np.searchsorted(chunks.classes, q, side="right") - 1
+        if not _in_reach(Zq, chunks.boxes, q, T[c, k - 1], chunks.reach, spare):
             continue
         j0, j1 = chunks.edges[q], chunks.edges[q + 1]
         _energies(Zq, Zr, self_pos, j0, j1, far, rows)
@@ -382,3 +393,24 @@ def knca_pull(Zq, Zr, chunks, self_pos, T, theta, powers, values, Gq, Gr, first,
                 else:
                     weights[s, :] = 0
             pull_four(weights, Zr, Zq, Gr, Gq, 0, j, j1, 0, n)
+
+
+@kernel
+def knca_pull(Zq, Zr, chunks, self_pos, T, theta, powers, values, Gq, Gr, first, last, room):
+    """Add the pull of chunks first:last on tiles of queries to Gq, and back to Gr (d, n).
+
+    Parameters
+    ----------
+    Zq : (tiles, d, W) and self_pos : (tiles, W), the queries
+    Zr, chunks : as in `knca_collect`
+    T : (tiles, C, k, W) and theta : (tiles, C, W), results of `knca_collect`
+    powers : (tiles, C, k, W) coefficients b_v of the polynomial in the weight w, relative to theta,
+        whose w-fold is the derivative of the loss by the energy of a member that is not in T
+    values : (tiles, C, k, W) that derivative for the members in T
+    Gq : (tiles, d, W)
+    """
+    for t in range(Zq.shape[0]):
+        _pull_tile(
+            Zq[t], Zr, chunks, self_pos[t], T[t], theta[t], powers[t], values[t], Gq[t], Gr,
+            first, last, room,
+        )  # fmt: skip

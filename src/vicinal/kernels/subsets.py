@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal.kernels._arithmetic import LEAST, NOTHING, add, one, times
+from vicinal.kernels._arithmetic import NOTHING, add, one, times
 from vicinal.kernels._jit import exp2, helper, kernel, minimum
 
-__all__ = ["class_polynomials", "class_slopes", "slopes_room"]
+__all__ = ["LOWEST", "class_polynomials", "class_slopes", "slopes_room"]
 
-_LARGEST = 1000.0  # exponent: beyond, plain numbers overflow and a lane is flagged by its weights
+#: exponent below which plain weights count as 0: nothing above is lost to denormal numbers
+LOWEST = -1000.0
+_HIGHEST = 1000.0  # beyond, sums overflow, by which a lane is known
 
 
 def slopes_room(k, lanes):
@@ -25,19 +27,26 @@ def slopes_room(k, lanes):
 
 
 @helper
+def _power(x):
+    """2**x within the range of plain numbers; exp2 itself stops at 2**-700."""
+    half = exp2(0.5 * minimum(x, _HIGHEST))
+    return half * half if x > LOWEST else 0.0
+
+
+@helper
 def _member_weights(T, nearest, far, out, log):
-    """Weight of each member of T, 0 for absent ones; powers that vanish end at 2**-700."""
+    """Weight of each member of T, 0 for absent ones."""
     for s in range(T.shape[0]):
         t, w = T[s], out[s]
         for i in range(len(nearest)):
             if log is None:
-                w[i] = exp2(nearest[i] - t[i]) if t[i] < 0.5 * far else 0.0
+                w[i] = _power(nearest[i] - t[i]) if t[i] < 0.5 * far else 0.0
             else:
                 w[i] = nearest[i] - t[i] if t[i] < 0.5 * far else NOTHING
 
 
 @helper
-def _rest(E, theta, nearest, far, out, log):
+def _rest(E, theta, nearest, out, log):
     """Polynomial of the members that are not in T."""
     n = len(nearest)
     for i in range(n):
@@ -45,12 +54,11 @@ def _rest(E, theta, nearest, far, out, log):
     for u in range(E.shape[0]):
         e, x = E[u], out[u + 1]
         for i in range(n):
-            # without a scale there are no such members
-            shift = minimum((u + 1) * (nearest[i] - theta[i]), _LARGEST)
+            shift = (u + 1) * (nearest[i] - theta[i])
             if log is None:
-                x[i] = e[i] * exp2(shift)
+                x[i] = e[i] * _power(shift)
             else:
-                x[i] = np.log2(e[i]) + (u + 1) * (nearest[i] - theta[i]) if e[i] > 0 else NOTHING
+                x[i] = np.log2(e[i]) + shift if e[i] > 0 else NOTHING
 
 
 @helper
@@ -80,7 +88,7 @@ def class_polynomials(T, E, theta, nearest, far, F, room, log):
     for c in range(T.shape[0]):
         weights = room[k + 1]
         _member_weights(T[c], nearest, far, weights, log)
-        _rest(E[c], theta[c], nearest, far, F[c], log)
+        _rest(E[c], theta[c], nearest, F[c], log)
         for s in range(k - 1, -1, -1):
             _join(F[c], weights[s], F[c], log)
 
@@ -99,7 +107,7 @@ def _seed(F, P, A, log):
         f, p, a = F[m], P[m], A[m]
         for i in range(F.shape[1]):
             if log is None:
-                a[i] = p[i] / f[i] if f[i] >= LEAST else 0.0
+                a[i] = p[i] / f[i] if f[i] > 1e-300 else 0.0
             else:
                 there = p[i] > 0 and f[i] > 0.5 * NOTHING
                 a[i] = np.log2(p[i]) - f[i] if there else NOTHING
@@ -142,7 +150,7 @@ def class_slopes(T, E, theta, nearest, far, P, factor, values, slopes, room, log
     weights, A, total = room[k + 1], room[k + 2], room[k + 3, 0]
     for c in range(T.shape[0]):
         _member_weights(T[c], nearest, far, weights, log)
-        _rest(E[c], theta[c], nearest, far, room[k], log)
+        _rest(E[c], theta[c], nearest, room[k], log)
         for s in range(k - 1, -1, -1):
             _join(room[s + 1], weights[s], room[s], log)
         _seed(room[0], P[c], A, log)
@@ -159,7 +167,7 @@ def class_slopes(T, E, theta, nearest, far, P, factor, values, slopes, room, log
                 there = T[c, k - 1, i] < 0.5 * far
                 shift = u * (nearest[i] - theta[c, i])
                 if log is None:
-                    x = a[i] * exp2(minimum(shift, _LARGEST))
+                    x = a[i] * _power(shift)
                 else:
                     # at most the number of ways to choose u of k, so much for rounding again
                     x = _plain(minimum(times(a[i], shift, log), float(k)), log)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vicinal._threads import block_edges, rectangle, run
+from vicinal._threads import run
 from vicinal._types import Array
 from vicinal.densities import Gaussian
 from vicinal.kernels import knca as kernels
@@ -18,8 +18,11 @@ from vicinal.objectives._tiles import coordinate_scale, side
 
 __all__ = ["AllPairs", "State", "Tiling", "far_energy"]
 
-_LANES = {4: 128, 8: 64}  # to a tile: two arrays of a tile's lanes and some rows stay in cache
+_LANES = {4: 256, 8: 128}  # to a tile: some rows of it, and what it knows of a class, stay in cache
+_FEWEST_LANES = 32
+_TILES = 4  # at least, for the threads, as long as they have that many lanes
 _SPARE_BITS = 6
+_BLOCKS = 32  # of references, each pulled by one thread at a time
 _BATCH = 32  # tiles that are kept between the two passes
 _BATCH_BYTES = 2**26  # of what is kept, as long as tiles have 16 lanes
 
@@ -34,9 +37,11 @@ class Tiling(NamedTuple):
     tiles: int
 
     @classmethod
-    def of(cls, n_classes: int, k: int, itemsize: int) -> Tiling:
-        """As many lanes as go well with the caches, fewer where there are many classes."""
-        lanes, tiles = _LANES[itemsize], _BATCH
+    def of(cls, lanes: int, n_queries: int, n_classes: int, k: int, itemsize: int) -> Tiling:
+        """So many lanes at most; fewer for few queries or many classes."""
+        tiles = _BATCH
+        while lanes * _TILES > n_queries and lanes > _FEWEST_LANES:
+            lanes //= 2
         each = n_classes * (3 * k + 1) * itemsize
         while lanes * tiles * each > _BATCH_BYTES and tiles > 4:
             tiles //= 2
@@ -100,6 +105,7 @@ class AllPairs:
         self, Z: Array, codes: Array, query_rows: Array, reference_rows: Array, k: int
     ) -> None:
         self.k, self.dtype, self.d = k, Z.dtype, Z.shape[1]
+        self.n_references = len(reference_rows)
         self.G = np.zeros((Z.shape[1], len(Z)))
         centre, scale = centre_of(Z[reference_rows]), coordinate_scale(Gaussian())
         ones = np.ones(len(reference_rows))
@@ -109,7 +115,7 @@ class AllPairs:
         known = np.isin(codes[query_rows], present)
         # a query whose class has no reference is of one more class, which has no member
         self.n_classes = len(present) + int(not known.all())
-        self.tiling = Tiling.of(self.n_classes, k, Z.itemsize)
+        self.tiling = Tiling.of(_LANES[Z.itemsize], len(query_rows), self.n_classes, k, Z.itemsize)
         self.chunks = self._chunks(R.codes, present)
         rows = self._deal(Z, query_rows, centre, scale)
         own = np.minimum(np.searchsorted(present, codes[rows]), len(present) - 1)
@@ -173,22 +179,22 @@ class AllPairs:
         share = (factor / largest).astype(self.dtype)[:, None, None]
         state.values[...] *= share
         state.powers[...] *= share
-        n = self.Z.shape[1]
-        Gq = np.zeros((len(tiles), self.d, self.tiling.lanes), self.dtype)
-        Gr = np.zeros((self.d, n), self.dtype)
         n_chunks = len(self.chunks.edges) - 1
-        edges = block_edges(n_chunks, -(-1024 * n_chunks // n), 4)
+        blocks = min(_BLOCKS, n_chunks)
+        edges = [n_chunks * block // blocks for block in range(blocks + 1)]
+        Gq = np.zeros((blocks, len(tiles), self.d, self.tiling.lanes), self.dtype)
+        Gr = np.zeros((self.d, self.Z.shape[1]), self.dtype)
+        batch = slice(tiles.start, tiles.stop)
 
-        def task(pair: tuple[int, int], thread: int) -> None:
-            t, block = pair
+        def task(block: int, thread: int) -> None:
             kernels.knca_pull(
-                self.queries[tiles[t]], self.Z, self.chunks, self.self_pos[tiles[t]],
-                state.T[t], state.theta[t], state.powers[t], state.values[t], Gq[t], Gr,
+                self.queries[batch], self.Z, self.chunks, self.self_pos[batch],
+                state.T, state.theta, state.powers, state.values, Gq[block], Gr,
                 edges[block], edges[block + 1], rooms[thread],
             )  # fmt: skip
 
-        for pairs in rectangle(len(tiles), len(edges) - 1):
-            run(task, pairs, len(rooms))
+        run(task, range(blocks), len(rooms))
+        Gq = Gq.sum(axis=0)
         rows = self.rows[tiles.start * self.tiling.lanes :][: factor.size]
         self.G[:, rows] += largest * Gq.transpose(1, 0, 2).reshape(self.d, -1)[:, : len(rows)]
         self.G[:, self.pulled_rows] += largest * Gr

@@ -17,6 +17,7 @@ from vicinal.objectives._tiles import coordinate_scale
 
 __all__ = ["ListedPairs"]
 
+_LANES = 512  # to a tile: it is votes alone that are counted in lanes here
 _SUMS = 16  # of the references' gradient, each by one thread at a time, added in order
 
 
@@ -37,7 +38,7 @@ class ListedPairs:
         pairs: Pairs,
     ) -> None:
         check_pairs(pairs, len(Z), "knca")
-        self.k, self.dtype = k, np.dtype(np.float64)
+        self.k, self.dtype, self.n_references = k, np.dtype(np.float64), len(reference_rows)
         self.codes, self.indices = codes, np.ascontiguousarray(pairs.indices)
         self.rows = query_rows[visiting_order(Z[query_rows])]
         self.first, self.last = pairs.indptr[self.rows], pairs.indptr[self.rows + 1]
@@ -58,7 +59,7 @@ class ListedPairs:
                 f"Got {self.indices.min()}..{self.indices.max()} instead."
             )
         self.n_classes, self.n_codes = int(others) + 1, n_codes
-        self.tiling = Tiling.of(self.n_classes, k, 8)
+        self.tiling = Tiling.of(_LANES, len(query_rows), self.n_classes, k, 8)
         self.n_tiles = -(-len(self.rows) // self.tiling.lanes)
         # the own class comes first in every list
         self.own = np.zeros((self.n_tiles, self.tiling.lanes), np.intp)

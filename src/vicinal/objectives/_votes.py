@@ -28,8 +28,8 @@ __all__ = [
 
 _SINGLE_UP_TO = 30  # k beyond which the polynomials of a class may leave the range of float32
 
-# Weights of won and lost sets between these are right in all digits: powers end at 2**-700.
-_LEAST, _MOST = 2.0**-600, 2.0**1000
+_MOST = 2.0**1000  # weight of won or lost sets up to which no sum has overflowed
+_SPARE_BITS = 70  # by which what is lost must be lighter than what is kept
 
 
 def check_vote(vote: str, owner: str) -> bool:
@@ -119,6 +119,8 @@ class Counter:
         Which vote.
     far : float
         Energy of an absent member.
+    n : int
+        References in all: the more, the larger a sum may be.
     log : int or None, default=None
         None for plain numbers; lanes that leave their range are then given to another counter.
 
@@ -135,9 +137,14 @@ class Counter:
         lanes: int,
         unanimous: bool,
         far: float,
+        n: int,
         log: int | None = None,
     ) -> None:
-        self.k, self.unanimous, self.far, self.log = k, unanimous, far, log
+        self.k, self.unanimous, self.far, self.n, self.log = k, unanimous, far, n, log
+        # All sets that hold a member too light for plain numbers weigh less than binom(n, k) times
+        # the limit: beside this, nothing.
+        lost = subsets.LOWEST + k * np.log2(max(2.0, np.e * n / k))
+        self.least = 2.0 ** min(max(lost + _SPARE_BITS, -880.0), 1000.0)
         self.F = np.empty((n_classes, k + 1, lanes))
         self.P = np.empty((2, n_classes, k + 1, lanes))
         self.weights = np.empty((2, lanes))
@@ -145,10 +152,11 @@ class Counter:
         self.room = subsets.slopes_room(k, lanes)
         self.in_log_domain = 0
 
-    def odds(self, known: Known, own: Array, slopes: Slopes | None = None) -> Array:
+    def odds(self, known: Known, own: Array, live: int, slopes: Slopes | None = None) -> Array:
         """log2 of lost : won sets of each lane, inf where none can be won.
 
-        ``own`` (W,) is the class that is to win.  ``slopes``, where given, are filled.
+        ``own`` (W,) is the class that is to win; the first ``live`` lanes are queries, the others
+        copies to fill the tile.  ``slopes``, where given, are filled.
         """
         near = self._polynomials(known)
         win, lose = self._votes(own)
@@ -158,9 +166,9 @@ class Counter:
             return lose - win
         with np.errstate(divide="ignore", invalid="ignore"):
             odds = np.log2(lose) - np.log2(win)
-        beyond = (np.minimum(win, lose) < _LEAST) | (np.maximum(win, lose) > _MOST)
+        beyond = (np.minimum(win, lose) < self.least) | (np.maximum(win, lose) > _MOST)
         if beyond.any():
-            self._again(np.flatnonzero(beyond), known, own, odds, slopes)
+            self._again(np.flatnonzero(beyond), known, own, live, odds, slopes)
         return odds
 
     def wins(self, known: Known) -> Array:
@@ -172,7 +180,7 @@ class Counter:
             wins = np.exp2(wins - wins.max(axis=0))
             return wins / wins.sum(axis=0)
         best = wins.max(axis=0)
-        beyond = (best < _LEAST) | (best > _MOST)
+        beyond = (best < self.least) | (best > _MOST)
         with np.errstate(invalid="ignore"):
             wins /= wins.sum(axis=0)
         if beyond.any():
@@ -204,28 +212,34 @@ class Counter:
 
     def _in_logarithms(self, lanes: Array) -> Counter:
         self.in_log_domain += len(lanes)
-        return Counter(len(self.F), self.k, len(lanes), self.unanimous, self.far, log=1)
+        size = len(self.F), self.k, len(lanes)
+        return Counter(*size, self.unanimous, self.far, self.n, log=1)
 
     def _again(
-        self, lanes: Array, known: Known, own: Array, odds: Array, slopes: Slopes | None
+        self,
+        lanes: Array,
+        known: Known,
+        own: Array,
+        live: int,
+        odds: Array,
+        slopes: Slopes | None,
     ) -> None:
         """Some lanes in the log domain, but those in which one side has no sets at all."""
         for result in slopes or ():
             result[..., lanes] = 0.0
-        can_win, can_lose = self._possible(known.T[..., lanes], own[lanes])
+        can_win, can_lose = (possible[lanes] for possible in self._possible(known.T, own))
         odds[lanes] = np.where(can_win, -np.inf, np.inf)
-        lanes = lanes[can_win & can_lose]
+        lanes = lanes[can_win & can_lose & (lanes < live)]
         if not len(lanes):
             return
         some = None if slopes is None else Slopes.room((len(self.F), self.k, len(lanes)))
-        odds[lanes] = self._in_logarithms(lanes).odds(known.take(lanes), own[lanes], some)
+        odds[lanes] = self._in_logarithms(lanes).odds(known.take(lanes), own[lanes], live, some)
         for result, part in zip(slopes or (), some or (), strict=True):
             result[..., lanes] = part
 
     def _possible(self, T: Array, own: Array) -> tuple[Array, Array]:
         """Whether there are sets that are won, and sets that are lost: all weights being one."""
-        counter = Counter(T.shape[0], self.k, T.shape[2], self.unanimous, self.far)
-        counter.F[:, 0] = 1.0
-        counter.F[:, 1:] = T < 0.5 * self.far
-        win, lose = counter._votes(own)
+        self.F[:, 0] = 1.0
+        self.F[:, 1:] = T < 0.5 * self.far
+        win, lose = self._votes(own)
         return win > 0, lose > 0

@@ -145,7 +145,7 @@ def _sweep(engine: AllPairs | ListedPairs, unanimous: bool, objective: str | Non
     rooms: Any = [engine.room() for _ in range(threads)]
     far = far_energy(engine.dtype)
     size = engine.n_classes, engine.k, lanes
-    counters = [Counter(*size, unanimous, far) for _ in range(threads)]
+    counters = [Counter(*size, unanimous, far, engine.n_references) for _ in range(threads)]
     odds = np.empty((n_tiles, lanes))
     batch = min(engine.tiling.tiles, n_tiles)
     room = State.room(batch, *size, engine.dtype)
@@ -156,7 +156,8 @@ def _sweep(engine: AllPairs | ListedPairs, unanimous: bool, objective: str | Non
         engine.collect(tile, room.T[t], E, room.theta[t], rooms[thread])
         known = Known(*(x.astype(np.float64, copy=False) for x in (room.T[t], E, room.theta[t])))
         told = Slopes.room(E.shape) if objective else None
-        odds[tile] = counters[thread].odds(known, engine.own[tile], told)
+        live = len(engine.rows) - tile * lanes
+        odds[tile] = counters[thread].odds(known, engine.own[tile], live, told)
         if told is not None:
             room.values[t], room.powers[t] = told
 

@@ -70,7 +70,9 @@ def knca_posterior(
     engine = AllPairs(points, codes, rows[len(labels) :], rows[: len(labels)], k)
     threads = min(n_threads(), len(engine.own))
     lanes, far = engine.tiling.lanes, far_energy(engine.dtype)
-    counters = [Counter(len(present), k, lanes, unanimous, far) for _ in range(threads)]
+    counters = [
+        Counter(len(present), k, lanes, unanimous, far, len(labels)) for _ in range(threads)
+    ]
     rooms = [engine.room() for _ in range(threads)]
 
     def task(tile: int, thread: int) -> None:
