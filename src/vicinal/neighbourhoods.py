@@ -383,7 +383,9 @@ def _length(part: Nearest | RandomPairs, references: Array) -> int:
 _BY_NAME: dict[str, type[Any]] = {"nearest": Nearest, "random": RandomPairs, "tree": Tree}
 
 
-def resolve(pairs: str | Neighbourhood, owner: str = "NCA") -> Neighbourhood | None:
+def resolve(
+    pairs: str | Neighbourhood, owner: str = "NCA", trees: bool = True
+) -> Neighbourhood | None:
     """Turn a name into the part with its default parameters; pass a part through.
 
     Parameters
@@ -392,6 +394,8 @@ def resolve(pairs: str | Neighbourhood, owner: str = "NCA") -> Neighbourhood | N
         "all", "nearest", "random", "tree", or a part such as ``Nearest(m=50)``.
     owner : str
         The estimator named in the error message.
+    trees : bool, default=True
+        False refuses "tree" and :class:`Tree`.
 
     Returns
     -------
@@ -401,10 +405,18 @@ def resolve(pairs: str | Neighbourhood, owner: str = "NCA") -> Neighbourhood | N
     Raises
     ------
     ValueError
-        If ``pairs`` is an unknown name.
+        If ``pairs`` is an unknown name, or a tree where there must be none.
     TypeError
         If ``pairs`` is neither a name nor a part (a class is not a part: call it).
     """
     names: dict[str, Any] = {"all": lambda: None, **_BY_NAME}
+    if not trees and (pairs == "tree" or isinstance(pairs, Tree)):
+        raise ValueError(
+            f"The 'pairs' parameter of {owner} must be 'auto', 'all', 'nearest' or 'random', or a "
+            "part with lists: trees sum what falls off with the distance, and its objective is no "
+            f"such sum. Got {pairs!r} instead."
+        )
+    if not trees:
+        del names["tree"]
     example = "neighbourhood such as Nearest(m=50)"
     return part_of(pairs, names, Neighbourhood, "pairs", owner, example)

@@ -29,13 +29,14 @@ _RATE = 0.05  # of Adam, in entries of a map that spreads the rows as the start 
 class Plan(NamedTuple):
     """How a fit goes about it, and why.
 
-    ``solver`` is None where Adam is to get its rate from the start.
+    ``solver`` is None where Adam is to get its rate from the start, ``kernel`` where the method
+    has no choice of kernels.
     """
 
     solver: Solver | None
     sampling: Sampler
     pairs: Any
-    kernel: Kernel
+    kernel: Kernel | None
     max_iter: int
     cost: Cost
     reason: str
@@ -56,18 +57,18 @@ class Plan(NamedTuple):
         return f"{solver}, {self.sampling!r}, {pairs}: {self.reason}; {self.cost}"
 
 
-def make_plan(owner: Any, kernel: Kernel, size: Size) -> Plan:
+def make_plan(owner: Any, kernel: Kernel | None, size: Size) -> Plan:
     """Settle what is "auto" for data of this size, and check that the parts fit together."""
     name = type(owner).__name__
     solver = None if _open(owner.solver) else solvers.resolve(owner.solver, name)
-    pairs = None if _open(owner.pairs) else neighbourhoods.resolve(owner.pairs, name)
+    pairs = None if _open(owner.pairs) else owner._neighbourhood()
     if _open(owner.sampling):
         sampling, reason = _sampling(owner, solver, pairs, size)
     else:
         sampling, reason = samplers.resolve(owner.sampling, name), "as asked"
     if solver is None and sampling.fixed:
         solver = solvers.LBFGS()
-    _check_fit(name, solver, sampling, pairs)
+    _check_fit(owner, solver, sampling, pairs)
     _check_kernel(owner, kernel, pairs)
     max_iter = owner.max_iter
     if _open(max_iter):
@@ -103,8 +104,9 @@ def _sampling(owner: Any, solver: Solver | None, pairs: Any, size: Size) -> tupl
     )
 
 
-def _check_fit(name: str, solver: Solver | None, sampling: Sampler, pairs: Any) -> None:
+def _check_fit(owner: Any, solver: Solver | None, sampling: Sampler, pairs: Any) -> None:
     """Refuse what does not go together, by name."""
+    name = type(owner).__name__
     if solver is not None and solver.needs_fixed_batch and not sampling.fixed:
         raise ValueError(
             f"The 'solver' parameter of {name} must be 'auto', 'sgd', 'momentum' or 'adam' where "
@@ -112,13 +114,14 @@ def _check_fit(name: str, solver: Solver | None, sampling: Sampler, pairs: Any) 
         )
     lists = isinstance(pairs, neighbourhoods.Nearest | neighbourhoods.RandomPairs)
     if lists and isinstance(sampling, samplers.MiniBatches | samplers.Subsample):
+        others = "'auto', 'all' or 'tree'" if owner._trees else "'auto' or 'all'"
         raise ValueError(
-            f"The 'pairs' parameter of {name} must be 'auto', 'all' or 'tree' where 'sampling' is "
-            f"{sampling!r}, whose rows pick among themselves. Got {pairs!r} instead."
+            f"The 'pairs' parameter of {name} must be {others} where 'sampling' is {sampling!r}, "
+            f"whose rows pick among themselves. Got {pairs!r} instead."
         )
 
 
-def _check_kernel(owner: Any, kernel: Kernel, pairs: Any) -> None:
+def _check_kernel(owner: Any, kernel: Kernel | None, pairs: Any) -> None:
     """Refuse a compact kernel where it does not reach far enough, or is cheap without a tree."""
     name = type(owner).__name__
     if not isinstance(kernel, Compact):
