@@ -41,6 +41,7 @@ from vicinal.estimators._learning import Learning, Told, judges
 from vicinal.estimators._metric import MahalanobisMixin
 from vicinal.estimators._neighbours import NeighbourClassifierMixin
 from vicinal.estimators._parts import Parts, leaves_open, resolve_parts
+from vicinal.estimators._plan import Plan
 from vicinal.estimators._rounds import frozen
 from vicinal.estimators._rules import NeighbourRules
 from vicinal.estimators._search import is_null
@@ -105,7 +106,7 @@ class NeighbourMetric(
         """What else the objective is told, in all of a fit."""
         return {}
 
-    def _warn_of(self, targets: Any) -> None:
+    def _warn_of(self, targets: Any, plan: Plan) -> None:
         """Warn of rows that cannot be learnt from."""
 
     def _neighbourhood(self) -> Any:
@@ -141,13 +142,14 @@ class NeighbourMetric(
         check_bool(self, "warm_start")
         check_number(self, "verbose", 0, integer=True, or_else=(True, False))
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         began = perf_counter()
         self._check_parameters()
         rng = check_seed(self)
         given = (X, y)
         X, labels = self._check_data(X, y, sample_weight)
         parts = resolve_parts(self, X.shape[0], X.shape[1], sp.issparse(X))
+        self._warn_of(labels, parts.plan)
         self._forget("_stream", "n_samples_seen_")
         self.plan_ = parts.plan
         if self.verbose:
@@ -245,9 +247,7 @@ class NeighbourMetric(
         if weight is not None and not weight.all():  # a row of weight zero is not there
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         self.classes_, codes = check_classes(y, type(self).__name__)
-        labels = self._targets(codes, weight)
-        self._warn_of(labels)
-        return X, labels
+        return X, self._targets(codes, weight)
 
     def _named(self, chosen: Array) -> str:
         """Some of the classes, given by a mask, for a message."""

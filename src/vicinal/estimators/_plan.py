@@ -51,6 +51,13 @@ class Plan(NamedTuple):
         """Whether one step's loss is that of other rows, or other pairs, than the next one's."""
         return not self.sampling.fixed or isinstance(self.pairs, neighbourhoods.RandomPairs)
 
+    def rows_together(self, n: int) -> int:
+        """How many of n rows pick among each other in an iteration."""
+        if not isinstance(self.sampling, samplers.MiniBatches | samplers.Subsample):
+            return n
+        size = self.sampling.size
+        return round(size * n) if isinstance(size, float) else min(int(size), n)
+
     def __str__(self) -> str:
         solver = "Adam with a falling rate" if self.solver is None else repr(self.solver)
         pairs = "all pairs" if self.pairs is None else repr(self.pairs)
@@ -73,9 +80,8 @@ def make_plan(owner: Any, kernel: Kernel | None, size: Size) -> Plan:
     max_iter = owner.max_iter
     if _open(max_iter):
         max_iter = _ITERATIONS if sampling.fixed else _STEPS
-    return Plan(
-        solver, sampling, pairs, kernel, int(max_iter), _cost(sampling, pairs, size), reason
-    )
+    plan = Plan(solver, sampling, pairs, kernel, int(max_iter), exact_cost(size), reason)
+    return plan._replace(cost=_cost(plan, size))
 
 
 def _open(value: Any) -> bool:
@@ -139,17 +145,15 @@ def _check_kernel(owner: Any, kernel: Kernel | None, pairs: Any) -> None:
         )
 
 
-def _cost(sampling: Sampler, pairs: Any, size: Size) -> Cost:
+def _cost(plan: Plan, size: Size) -> Cost:
+    sampling, pairs = plan.sampling, plan.pairs
     if isinstance(pairs, neighbourhoods.Nearest | neighbourhoods.RandomPairs):
         queries = min(getattr(sampling, "size", size.n), size.n)
         return lists_cost(size, queries, min(pairs.m, size.n))
-    if isinstance(sampling, samplers.MiniBatches | samplers.Subsample):
-        rows = sampling.size
-        rows = round(rows * size.n) if isinstance(rows, float) else min(rows, size.n)
-        return batch_cost(size, rows=int(rows), queries=int(rows))
     if isinstance(sampling, samplers.StochasticQueries):
         return batch_cost(size, rows=size.n, queries=min(sampling.size, size.n))
-    return exact_cost(size)
+    rows = plan.rows_together(size.n)
+    return batch_cost(size, rows=rows, queries=rows)
 
 
 def rate_for(problem: Problem, theta: Array) -> float:

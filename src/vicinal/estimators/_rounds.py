@@ -126,8 +126,8 @@ class Rounds:
         if left_out <= _MUCH or not isinstance(self.plan.pairs, neighbourhoods.Nearest):
             return None
         return (
-            f"The lists of {self.plan.pairs!r} leave out {100 * left_out:.3g} % of what all rows "
-            "would add to a row's sum: increase 'm', or 'radius' where there is one."
+            f"The lists of {self.plan.pairs!r} leave out {100 * left_out:.3g} % of the weight of "
+            "all that a row may pick: increase 'm', or 'radius' where there is one."
         )
 
     def _note_pairs(self, Z: Array, labels: Any, pairs: Pairs, references: Array | None) -> None:

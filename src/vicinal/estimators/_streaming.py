@@ -51,7 +51,7 @@ class StreamMixin:
         """
         return []
 
-    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any = None) -> Any:
         """Go on with a stream, or begin one with the first batch."""
         self._check_parameters()
         check_settled(self)

@@ -17,6 +17,7 @@ from vicinal.densities import Compact, Kernel
 from vicinal.estimators._base import NeighbourMetric
 from vicinal.estimators._nca_rules import ConsultedMixin, NCARules
 from vicinal.estimators._online import can_stream
+from vicinal.estimators._plan import Plan
 from vicinal.estimators._rounds import learns_beta
 from vicinal.objectives._masses import reference_mass, weights
 from vicinal.objectives.nca import nca
@@ -353,7 +354,7 @@ class NCA(ConsultedMixin, NeighbourMetric):
     def _targets(self, codes: Array, weight: Array | None) -> Labels:
         return Labels(codes, weight, self.priors, classes=np.arange(len(self.classes_)))
 
-    def _warn_of(self, targets: Labels) -> None:
+    def _warn_of(self, targets: Labels, plan: Plan) -> None:
         lonely = np.bincount(targets.codes) < 2
         if targets.priors is not None:
             lonely |= targets.priors == 0.0
