@@ -1,80 +1,175 @@
-"""The weight of all sets of k rows, of lists: elementary symmetric polynomials of any scale."""
+"""From the members of a class to its polynomial, and from the votes of a class to its members.
+
+All arrays have lanes (queries) last.  What a lane knows of a class is ``T``, ``E`` and ``theta`` of
+:mod:`vicinal.kernels.knca`; what comes out for the votes is ``F`` (C, k + 1, W), the elementary
+symmetric polynomials F_c[m] = e_m of the weights of class c, relative to ``2**-nearest``, in the
+arithmetic that ``log`` chooses (:mod:`vicinal.kernels._arithmetic`).  Everything here is O(C k²)
+a query, in float64.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from vicinal.kernels._jit import exp2, helper, kernel
+from vicinal.kernels._arithmetic import LEAST, NOTHING, add, one, times
+from vicinal.kernels._jit import exp2, helper, kernel, minimum
 
-__all__ = ["log2_elementary", "scratch"]
+__all__ = ["class_polynomials", "class_slopes", "slopes_room"]
+
+_LARGEST = 1000.0  # exponent: beyond, plain numbers overflow and a lane is flagged by its weights
 
 
-def scratch(length, k):
-    """Room for one thread: energies beyond the k nearest; those; polynomials of either."""
-    return np.empty(length), np.empty(k), np.empty(k + 1), np.empty(k + 1)
+def slopes_room(k, lanes):
+    """Room for one thread: polynomials after each member of T, weights, and adjoints."""
+    return np.zeros((k + 4, k + 1, lanes))
 
 
 @helper
-def _log2_add(a, b):
-    """log2(2**a + 2**b), of which either may be -inf."""
-    high, low = max(a, b), min(a, b)
-    return high if low == -np.inf else high + np.log2(1.0 + np.exp2(low - high))
+def _member_weights(T, nearest, far, out, log):
+    """Weight of each member of T, 0 for absent ones; powers that vanish end at 2**-700."""
+    for s in range(T.shape[0]):
+        t, w = T[s], out[s]
+        for i in range(len(nearest)):
+            if log is None:
+                w[i] = exp2(nearest[i] - t[i]) if t[i] < 0.5 * far else 0.0
+            else:
+                w[i] = nearest[i] - t[i] if t[i] < 0.5 * far else NOTHING
+
+
+@helper
+def _rest(E, theta, nearest, far, out, log):
+    """Polynomial of the members that are not in T."""
+    n = len(nearest)
+    for i in range(n):
+        out[0, i] = one(log)
+    for u in range(E.shape[0]):
+        e, x = E[u], out[u + 1]
+        for i in range(n):
+            # without a scale there are no such members
+            shift = minimum((u + 1) * (nearest[i] - theta[i]), _LARGEST)
+            if log is None:
+                x[i] = e[i] * exp2(shift)
+            else:
+                x[i] = np.log2(e[i]) + (u + 1) * (nearest[i] - theta[i]) if e[i] > 0 else NOTHING
+
+
+@helper
+def _join(before, w, out, log):
+    """Multiply a polynomial by 1 + w x."""
+    for i in range(before.shape[1]):
+        out[0, i] = one(log)
+    for m in range(out.shape[0] - 1, 0, -1):  # highest degrees first: out may be before
+        x, y, z = before[m], before[m - 1], out[m]
+        for i in range(len(w)):
+            z[i] = add(x[i], times(w[i], y[i], log), log)
 
 
 @kernel
-def log2_elementary(
-    points, indices, first, last, rows, allowed, k, out, q0, q1, far, near, of_near, of_far
-):
-    """log2 of e_k(2**-d²) of each list; -inf for lists of fewer than k.
+def class_polynomials(T, E, theta, nearest, far, F, room, log):
+    """F of every class: the rest R first, then the members of T, the farthest first.
 
-    The k nearest are multiplied out by logarithms.  The others have weights of at most 1 beside
-    the last of these, and are divided by their number, so that no sum of theirs overflows; what
-    underflows is nothing beside the product of the k nearest.
+    Parameters
+    ----------
+    T, E : (C, k, W) and theta : (C, W), of `knca_collect`
+    nearest : (W,) smallest energy of all classes; 0 where there is no reference
+    far : energy of absent members
+    F : (C, k + 1, W), result
+    room : of `slopes_room`
     """
-    d = points.shape[1]
-    for q in range(q0, q1):
-        i = rows[q]
-        n_near, n_far = 0, 0
-        for t in range(first[q], last[q]):
-            j = indices[t]
-            if j == i or not allowed[j]:
-                continue
-            energy = 0.0
-            for c in range(d):
-                difference = np.float64(points[j, c]) - np.float64(points[i, c])
-                energy += difference * difference
-            if n_near == k and energy >= near[k - 1]:
-                far[n_far] = energy
-                n_far += 1
-                continue
-            if n_near == k:
-                far[n_far] = near[k - 1]
-                n_far += 1
+    k = T.shape[1]
+    for c in range(T.shape[0]):
+        weights = room[k + 1]
+        _member_weights(T[c], nearest, far, weights, log)
+        _rest(E[c], theta[c], nearest, far, F[c], log)
+        for s in range(k - 1, -1, -1):
+            _join(F[c], weights[s], F[c], log)
+
+
+@helper
+def _plain(x, log):
+    if log is None:
+        return x
+    return exp2(x) if x > -700.0 else 0.0
+
+
+@helper
+def _seed(F, P, A, log):
+    """Derivatives by the coefficients, from those by their logarithms."""
+    for m in range(1, F.shape[0]):
+        f, p, a = F[m], P[m], A[m]
+        for i in range(F.shape[1]):
+            if log is None:
+                a[i] = p[i] / f[i] if f[i] >= LEAST else 0.0
             else:
-                n_near += 1
-            place = n_near - 1
-            while place > 0 and near[place - 1] > energy:
-                near[place] = near[place - 1]
-                place -= 1
-            near[place] = energy
-        if n_near < k:
-            out[q] = -np.inf
-            continue
-        of_near[:] = -np.inf
-        of_near[0] = 0.0
+                there = p[i] > 0 and f[i] > 0.5 * NOTHING
+                a[i] = np.log2(p[i]) - f[i] if there else NOTHING
+
+
+@helper
+def _back(before, w, A, total, log):
+    """Derivative by a member's log-weight in total; A becomes that of the polynomial without it."""
+    k, n = A.shape[0] - 1, A.shape[1]
+    x, a = before[0], A[1]
+    for i in range(n):
+        total[i] = times(a[i], x[i], log)
+    for m in range(2, k + 1):
+        x, a = before[m - 1], A[m]
+        for i in range(n):
+            total[i] = add(total[i], times(a[i], x[i], log), log)
+    for i in range(n):
+        total[i] = times(total[i], w[i], log)
+    for m in range(1, k):
+        a, b = A[m], A[m + 1]
+        for i in range(n):
+            a[i] = add(a[i], times(w[i], b[i], log), log)
+
+
+@kernel
+def class_slopes(T, E, theta, nearest, far, P, factor, values, slopes, room, log):
+    """Add what the votes say of a class to what is said of its members.
+
+    Parameters
+    ----------
+    T, E, theta, nearest, far : as in `class_polynomials`
+    P : (C, k + 1, W) derivative of the loss by log F_c[m]; not negative in the log domain
+    factor : what to multiply the results by
+    values : (C, k, W) derivative by the log-weight of each member of T; in-out
+    slopes : (C, k, W) coefficients b_v: that of any other member, whose weight relative to theta
+        is w, is ``w sum_v b_v (-w)**v``; in-out
+    room : of `slopes_room`
+    """
+    k, n = T.shape[1], T.shape[2]
+    weights, A, total = room[k + 1], room[k + 2], room[k + 3, 0]
+    for c in range(T.shape[0]):
+        _member_weights(T[c], nearest, far, weights, log)
+        _rest(E[c], theta[c], nearest, far, room[k], log)
+        for s in range(k - 1, -1, -1):
+            _join(room[s + 1], weights[s], room[s], log)
+        _seed(room[0], P[c], A, log)
         for s in range(k):
-            for u in range(s + 1, 0, -1):
-                of_near[u] = _log2_add(of_near[u], of_near[u - 1] - near[s])
-        of_far[:] = 0.0
-        of_far[0] = 1.0
-        share = 1.0 / max(n_far, 1)
-        for s in range(n_far):
-            weight = share * exp2(near[k - 1] - far[s])
-            for u in range(k, 0, -1):
-                of_far[u] += weight * of_far[u - 1]
-        total = -np.inf
-        unit = np.log2(1.0 * max(n_far, 1)) - near[k - 1]
-        for u in range(min(k, n_far) + 1):
-            if of_far[u] > 0.0:
-                total = _log2_add(total, of_near[k - u] + np.log2(of_far[u]) + u * unit)
-        out[q] = total
+            _back(room[s + 1], weights[s], A, total, log)
+            for i in range(n):
+                # a probability: rounding may leave the logarithms of huge energies above
+                x = total[i] if log is None else _plain(minimum(total[i], 0.0), log)
+                values[c, s, i] += factor * x
+        # A is now the derivative by the polynomial of the rest, relative to nearest
+        for u in range(1, k + 1):
+            a = A[u]
+            for i in range(n):
+                there = T[c, k - 1, i] < 0.5 * far
+                shift = u * (nearest[i] - theta[c, i])
+                if log is None:
+                    x = a[i] * exp2(minimum(shift, _LARGEST))
+                else:
+                    # at most the number of ways to choose u of k, so much for rounding again
+                    x = _plain(minimum(times(a[i], shift, log), float(k)), log)
+                a[i] = factor * x if there else 0.0
+        for v in range(k):
+            b = slopes[c, v]
+            a = A[v + 1]
+            for i in range(n):
+                b[i] += a[i]
+            for u in range(v + 2, k + 1):
+                a, e = A[u], E[c, u - 2 - v]
+                for i in range(n):
+                    b[i] += a[i] * e[i]

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from vicinal._threads import n_threads, run
 from vicinal._types import Array, Pairs
 from vicinal.densities import Gaussian, Kernel
-from vicinal.kernels import nca_lists, subsets
+from vicinal.kernels import nca_lists, sets
 from vicinal.neighbourhoods.parts import reference_rows
 
 __all__ = ["LeftOut", "mass_left_out", "sets_left_out"]
@@ -121,10 +121,10 @@ def _log2_sets(
     out = np.empty(len(rows))
     threads = n_threads()
     longest = int((last - first).max(initial=0))
-    work = [subsets.scratch(longest, k) for _ in range(threads)]
+    work = [sets.scratch(longest, k) for _ in range(threads)]
 
     def task(q: int, thread: int) -> None:
-        subsets.log2_elementary(
+        sets.log2_elementary(
             points, indices, first, last, rows, allowed, k, out, q, min(q + 8, len(rows)),
             *work[thread],
         )  # fmt: skip
