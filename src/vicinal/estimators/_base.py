@@ -1,8 +1,8 @@
 """fit = validate, start, descend, store: the frame of every method that learns from labels.
 
-A method is a subclass with its parameters and a few methods of its own: ``_objective`` and
-``_make_rules``, and where it differs from plain labels, all pairs and the cost of NCA,
-``_check_rows``..., each explained below; see ``nca.py`` and ``knca.py``.
+A method is a subclass with its parameters, ``_objective`` and ``_make_rules``, and, where it
+differs from what most have in common, others of the methods that head `NeighbourMetric`; see
+``nca.py`` and ``knca.py``.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class NeighbourMetric(
 
     def _check_parameters(self) -> None:
         check_option(self, "scaling", ("standard", "global", None))
-        check_option(self, "rule", ("posterior", "knn"))
+        check_option(self, "rule", self._rule_names)
         check_number(self, "alpha", 0.0, or_else=("auto", "scaled"))
         check_folds(self, "cv")
         check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)

@@ -25,6 +25,8 @@ class NeighbourClassifierMixin(ClassifierMixin):
 
     rule: str
     n_neighbors: Any
+    #: what ``rule`` may be: the model of the method, where it has one, or votes
+    _rule_names: ClassVar[tuple[str, ...]] = ("posterior", "knn")
     #: what ``n_neighbors`` may be beside a number
     _voters: ClassVar[tuple[Any, ...]] = ("auto",)
     classes_: Array
@@ -73,7 +75,7 @@ class NeighbourClassifierMixin(ClassifierMixin):
             Columns in the order of ``classes_``; rows sum to one.
         """
         X = self._check_rows(X)
-        check_option(self, "rule", ("posterior", "knn"))
+        check_option(self, "rule", self._rule_names)
         self._ask()
         with single_threaded_blas():
             return self._rules.probabilities(self._project(X), self.rule)
