@@ -54,7 +54,7 @@ class KNCA(NeighbourMetric):
         largest number at which one can, with a warning.
     vote : {"majority", "all"}, default="majority"
         When a vote is won: by more votes than any other class has (a tie is lost), or by all k.
-        "all" is the stronger demand, and quicker with many classes.
+        "all" asks for more, and is quicker with many classes.
     objective : {"log", "accuracy"}, default="log"
         Mean log-probability of a won vote, or expected share of votes won.
     mapping : {"linear", "diagonal"} or map, default="linear"
