@@ -14,7 +14,6 @@ from vicinal.callbacks import Checkpoint, StopAfter
 from vicinal.datasets import make_rings
 from vicinal.estimators._auto import DEFAULT_ALPHA
 from vicinal.estimators._learning import Learning
-from vicinal.estimators._rules import NeighbourRules
 from vicinal.estimators._search import ALPHAS, cross_validation
 
 
@@ -192,7 +191,7 @@ def test_interrupt_ends_the_search_and_the_fit_goes_on(iris, monkeypatch):
 
 def test_interrupt_outside_of_a_descent(monkeypatch):
     X, y = load_wine(return_X_y=True)
-    rules, count = NeighbourRules, 0
+    rules, count = NCA._make_rules, 0
 
     def interrupted(*arguments, **options):
         nonlocal count
@@ -201,7 +200,7 @@ def test_interrupt_outside_of_a_descent(monkeypatch):
             raise KeyboardInterrupt
         return rules(*arguments, **options)
 
-    monkeypatch.setattr("vicinal.estimators._auto.NeighbourRules", interrupted)
+    monkeypatch.setattr(NCA, "_make_rules", interrupted)
     with pytest.warns(ConvergenceWarning, match="was stopped before its end") as told:
         model = NCA(alpha="auto", cv=2, random_state=0, max_iter=20, tol=1e-3).fit(X, y)
     assert len(model.cv_results_["param_alpha"]) == 5

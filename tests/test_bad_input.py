@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vicinal import NCA, initialise, maps, solvers
+from vicinal import KNCA, NCA, initialise, maps, solvers
 
 quiet = pytest.mark.filterwarnings(
     "ignore::UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning"
@@ -28,15 +29,16 @@ def data(rng):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_nan_and_infinity_are_refused(data, bad, sparse):
+@pytest.mark.parametrize("method", [NCA, KNCA])
+def test_nan_and_infinity_are_refused(data, bad, sparse, method):
     X, y = data
-    model = NCA(2, tol=1.0).fit(X, y)
+    model = method(2, tol=1.0).fit(X, y)
     X = X.copy()
     X[3, 1] = bad
     X = sp.csr_array(X) if sparse else X
-    for method in (lambda: NCA().fit(X, y), lambda: model.predict(X), lambda: model.transform(X)):
+    for ask in (lambda: method().fit(X, y), lambda: model.predict(X), lambda: model.transform(X)):
         with pytest.raises(ValueError, match="NaN" if np.isnan(bad) else "infinity"):
-            method()
+            ask()
 
 
 @pytest.mark.filterwarnings("ignore:The number of unique classes is greater")
@@ -60,9 +62,10 @@ def test_nan_and_infinity_are_refused(data, bad, sparse):
         (lambda X, y: (X + 1j, y), "Complex data not supported"),
     ],
 )
-def test_wrong_shapes_and_kinds_are_refused(data, change, message):
+@pytest.mark.parametrize("method", [NCA, KNCA])
+def test_wrong_shapes_and_kinds_are_refused(data, change, message, method):
     with pytest.raises(ValueError, match=message):
-        NCA(2).fit(*change(*data))
+        method(2).fit(*change(*data))
 
 
 @pytest.mark.parametrize("wrap", [list, tuple, lambda y: np.array(y, dtype=object)])
@@ -101,15 +104,16 @@ def test_a_class_of_one_row_warns_and_classifies(data):
 
 
 @quiet
-def test_duplicate_rows_do_no_harm(data):
+@pytest.mark.parametrize("method", [NCA, KNCA])
+def test_duplicate_rows_do_no_harm(data, method):
     X, y = data
     for rows in (np.repeat(X, 3, axis=0), np.repeat(X[::12], 36, axis=0)):
         labels = np.repeat(y[:: len(X) * 3 // len(rows)], 3)[: len(rows)]
         labels = np.resize(labels, len(rows))
-        model = NCA(2).fit(rows, labels)
+        model = method(2).fit(rows, labels)
         assert np.isfinite(model.components_).all()
         assert np.isfinite(model.predict_proba(rows)).all()
-        assert np.isfinite(model.effective_n_neighbors_).all()
+        assert np.isfinite(getattr(model, "effective_n_neighbors_", 1.0)).all()
 
 
 @quiet
@@ -288,15 +292,18 @@ def make_column(kind, rng, n, first, size):
     rule=st.sampled_from(["posterior", "knn"]),
     alpha=st.sampled_from([0.0, 3e-3]),
     dtype=st.sampled_from([np.float32, np.float64]),
+    method=st.sampled_from([NCA, KNCA, partial(KNCA, vote="all", k=2)]),
 )
-def test_no_result_is_ever_nan(kinds, sizes, seed, mapping, objective, scaling, rule, alpha, dtype):
+def test_no_result_is_ever_nan(
+    kinds, sizes, seed, mapping, objective, scaling, rule, alpha, dtype, method
+):
     rng = np.random.default_rng(seed)
     y = np.repeat(np.arange(len(sizes)), sizes)
     first = rng.normal(size=len(y))
     size = 1e15 if dtype == np.float32 else 1e150
     X = np.stack([make_column(kind, rng, len(y), first, size) for kind in kinds], axis=1)
     X = X.astype(dtype)
-    model = NCA(mapping=mapping, objective=objective, scaling=scaling, rule=rule, alpha=alpha)
+    model = method(mapping=mapping, objective=objective, scaling=scaling, rule=rule, alpha=alpha)
     model.set_params(max_iter=10, random_state=0)
     if set(kinds) == {"constant"} or max(sizes) == 1:
         with pytest.raises(ValueError, match=r"constant|at least 2"):
@@ -308,4 +315,4 @@ def test_no_result_is_ever_nan(kinds, sizes, seed, mapping, objective, scaling, 
     assert np.isfinite(P).all()
     np.testing.assert_allclose(P.sum(axis=1), 1)
     assert np.isfinite(model.objective_)
-    assert np.isfinite(model.effective_n_neighbors_).all()
+    assert np.isfinite(getattr(model, "effective_n_neighbors_", 1.0)).all()

@@ -5,7 +5,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from vicinal import NCA, RCA
+from vicinal import KNCA, NCA, RCA
 
 _WHY = (
     "Repeating a row makes it its own neighbour, at distance zero; weighting a row must not: "
@@ -35,6 +35,10 @@ ESTIMATORS = [
     NCA("auto", alpha="auto", cv=2, max_iter=5),
     NCA(init="annealing", max_iter=20),
     NCA(sampling="stochastic", kernel="student", max_iter=20),
+    KNCA(),
+    KNCA(k=3, vote="all", objective="accuracy", rule="knn", n_neighbors="auto", max_iter=20),
+    KNCA(k=2, early_stopping=True, mapping="diagonal", scaling="global", max_iter=20),
+    KNCA(k=1, sampling="stochastic", alpha="scaled", max_iter=20),
     RCA(),
     RCA(n_components=1, shrinkage="oas", scaling=None),
 ]
@@ -55,6 +59,7 @@ def test_the_excused_checks_fail_for_the_reason_given(name):
 @pytest.mark.filterwarnings("ignore:The .size. parameter of StochasticQueries is 500")
 @pytest.mark.filterwarnings("ignore:Rows of these classes")
 @pytest.mark.filterwarnings("ignore:The penalty alpha=")
+@pytest.mark.filterwarnings("ignore:The .k. parameter of KNCA is")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=_excused)
 def test_scikit_learn(estimator, check):
     check(estimator)

@@ -280,6 +280,22 @@ def test_a_reservoir_is_a_uniform_sample_of_each_class(size):
         assert chisquare(times[codes == c]).pvalue > 0.01
 
 
+def test_a_reservoir_of_all_classes_is_a_uniform_sample_of_the_stream():
+    n, capacity = 30, 8
+    codes = (np.arange(n) % 3 == 0).astype(int)
+    times = np.zeros(n)
+    random_state = np.random.RandomState(0)
+    for _ in range(150):
+        reservoir = Reservoir(capacity, by_class=False)
+        for rows in np.array_split(np.arange(n), 4):
+            reservoir.add(rows[:, None] * 1.0, codes[rows], np.ones(len(rows)), random_state)
+        kept = reservoir.X[:, 0].astype(int)
+        assert len(np.unique(kept)) == len(kept) == capacity
+        np.testing.assert_array_equal(reservoir.codes, codes[kept])
+        times[kept] += 1
+    assert chisquare(times).pvalue > 0.01
+
+
 def test_no_more_rows_are_remembered_than_asked_for(blobs):
     X, y = blobs
     model = NCA(2, reservoir_size=52, random_state=0)

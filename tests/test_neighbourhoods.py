@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import builtins
 import warnings
+from itertools import combinations
 
 import numpy as np
 import pytest
 
-from vicinal import _search, neighbourhoods
+from vicinal import _search
 from vicinal._types import Bounded
 from vicinal.densities import Compact, Gaussian, Student
-from vicinal.neighbourhoods import Nearest, RandomPairs, Tree, mass_left_out, resolve
+from vicinal.neighbourhoods import (
+    Nearest,
+    RandomPairs,
+    Tree,
+    mass_left_out,
+    parts,
+    resolve,
+    sets_left_out,
+)
 from vicinal.objectives import nca
 from vicinal.reference import squared_distances
 from vicinal.targets import Labels
@@ -93,6 +102,27 @@ def test_many_equal_rows(rng, search):
         assert len(set(rows)) == len(rows) >= 5
         assert i not in rows
         assert (y[rows] == y[i]).any()
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("radius", [None, 1e-3])
+def test_lists_hold_so_many_of_the_own_class(rng, radius):
+    """The nearest of them, beside the nearest of all; a class too small is listed whole."""
+    Z, y = points(rng, 24, 2, 3)
+    y[:3] = 7
+    Z[10:14] = Z[10]  # two searches need not agree on twins
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nobody is within the radius
+        one, four = (Nearest(5, radius, own=own).pairs(Z, y) for own in (1, 4))
+    d2 = squared_distances(Z)
+    for i, (short, long) in enumerate(zip(as_lists(one), as_lists(four), strict=True)):
+        assert len(set(long)) == len(long) <= 9
+        assert i not in long
+        members = np.flatnonzero((y == y[i]) & (np.arange(24) != i))
+        held = np.intersect1d(long, members)
+        assert len(held) >= min(4, len(members))
+        assert {*short} <= {*long} | {*np.flatnonzero(d2[i] == d2[i, short].max(initial=0))}
+        assert d2[i, held].max() <= np.sort(d2[i, members])[len(held) - 1]
 
 
 def test_a_class_of_one_row_has_nobody_to_append(rng):
@@ -185,7 +215,7 @@ def test_random_pairs(rng, monkeypatch):
     references = np.arange(4900)
     results = []
     for threads in [1, 2, 3]:
-        monkeypatch.setattr(neighbourhoods, "n_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(parts, "n_threads", lambda threads=threads: threads)
         results.append(RandomPairs(20).pairs(Z, y, references, random_state=3))
     for other in results[1:]:
         np.testing.assert_array_equal(other.indices, results[0].indices)
@@ -229,6 +259,44 @@ def test_sums_of_random_pairs_have_no_bias(rng, priors):
     # and the objective takes the rates: what it sees is the odds of these sums
     value, _ = nca(Z, Labels(y, v, priors), "accuracy", pairs=pairs)
     assert -1 < value < 0
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sets_left_out(rng, scale, dtype):
+    """By enumeration; one minus what the sets within the lists weigh."""
+    Z, y = points(rng, 11, 2, 2, dtype=dtype)
+    Z *= dtype(scale)
+    references = np.arange(1, 10)
+    pairs = Nearest(4, own=2).pairs(Z, y, references)
+    d2 = squared_distances(Z.astype(float))
+    for k in (1, 2, 4):
+        share = []
+        for i, rows in enumerate(as_lists(pairs)):
+            sums = [
+                sum(np.exp(-(d2[i, list(s)] - d2[i, rows].min()).sum()) for s in combinations(J, k))
+                for J in (rows, np.setdiff1d(references, i))
+            ]
+            share.append(1 - sums[0] / sums[1])
+        left = sets_left_out(Z, pairs, k, references)
+        tolerance = 1e-5 if dtype == np.float32 else 1e-12
+        assert left.mean == pytest.approx(np.mean(share), abs=tolerance)
+        assert left.largest == pytest.approx(np.max(share), abs=tolerance)
+    assert sets_left_out(Z, Nearest(1).pairs(Z, 0 * y), 3).mean == 1.0  # too short for any
+    everything = sets_left_out(Z, pairs, 99, references)  # no more than can be picked
+    assert everything.mean == pytest.approx(sets_left_out(Z, pairs, 8, references).mean)
+    some = sets_left_out(Z, pairs, 2, references, n_queries=5, random_state=0)
+    assert some.n_queries == 5
+
+
+def test_sets_of_one_are_single_rows(rng):
+    for scale in (1.0, 100.0):
+        Z, y = points(rng, 70, 3)
+        pairs = Nearest(6).pairs(scale * Z, y)
+        one = sets_left_out(scale * Z, pairs, 1)
+        assert one.mean == pytest.approx(mass_left_out(scale * Z, y, pairs).mean, abs=1e-12)
+        assert one.mean <= sets_left_out(scale * Z, pairs, 3).mean
 
 
 @pytest.mark.parametrize("kernel", [None, Gaussian(), Student(), Compact()])
@@ -305,6 +373,7 @@ def test_names_and_parts():
         (lambda: Nearest(radius=0.0), r"'radius' .* in \(0\.0, inf\) or None\. Got 0\.0"),
         (lambda: Nearest(radius=-1), r"'radius' parameter of Nearest"),
         (lambda: Nearest(search="hnsw"), r"'search' .* 'auto', 'tree', 'brute', 'faiss'\. Got"),
+        (lambda: Nearest(own=0), r"'own' parameter of Nearest must be an int in \[1, inf\)"),
         (lambda: Nearest(refresh=0), r"'refresh' parameter of Nearest"),
         (lambda: RandomPairs(1), r"'m' parameter of RandomPairs must be an int in \[2, inf\)"),
         (lambda: RandomPairs(refresh=0), r"'refresh' parameter of RandomPairs"),

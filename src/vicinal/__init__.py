@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 __version__ = "0.1.0"
 
 __all__ = [
+    "KNCA",
     "NCA",
     "RCA",
     "callbacks",
@@ -26,6 +27,7 @@ __all__ = [
 
 #: where each class lives; every other public name is a submodule
 _HOMES = {
+    "KNCA": "vicinal.estimators.knca",
     "NCA": "vicinal.estimators.nca",
     "RCA": "vicinal.estimators.rca",
 }
@@ -44,6 +46,7 @@ if _TYPE_CHECKING:
         solvers,
         targets,
     )
+    from vicinal.estimators.knca import KNCA
     from vicinal.estimators.nca import NCA
     from vicinal.estimators.rca import RCA
 

@@ -1,6 +1,7 @@
 """scikit-learn estimators: thin faces over the parts."""
 
+from vicinal.estimators.knca import KNCA
 from vicinal.estimators.nca import NCA
 from vicinal.estimators.rca import RCA
 
-__all__ = ["NCA", "RCA"]
+__all__ = ["KNCA", "NCA", "RCA"]

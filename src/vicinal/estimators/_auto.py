@@ -16,7 +16,6 @@ from vicinal._types import Array
 from vicinal._validation import warn
 from vicinal.estimators._learning import Learning, judges
 from vicinal.estimators._parts import Parts, leaves_open
-from vicinal.estimators._rules import NeighbourRules
 from vicinal.estimators._search import ALPHAS, Search, Stopped, Trial, cross_validation, ranks
 from vicinal.initialise import Annealing
 from vicinal.problem import Problem
@@ -136,13 +135,7 @@ def _search(owner: Any, problem: Problem, parts: Parts, learning: Learning) -> S
 
     def score(fold: Problem, theta: Array) -> float:
         Z, labels = fold.embed(theta), fold.targets
-        rules = NeighbourRules(
-            Z[fold.train],
-            labels.take(fold.train),
-            owner.n_neighbors,
-            kernel=fold.options["kernel"],
-            background=fold.options.get("background"),
-        )
+        rules = owner._make_rules(Z[fold.train], labels.take(fold.train), fold.options)
         with _quiet():
             best = rules.probabilities(Z[fold.held_out], owner.rule).argmax(axis=1)
         judges = labels.take(fold.held_out)

@@ -1,29 +1,30 @@
 """fit = validate, start, descend, store: the frame of every method that learns from labels.
 
-A method is a subclass with its parameters and ``_objective()``; see ``nca.py``.
+A method is a subclass with its parameters, ``_objective`` and ``_make_rules``, and, where it
+differs from what most have in common, others of the methods that head `NeighbourMetric`; see
+``nca.py`` and ``knca.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal import maps
+from vicinal import maps, neighbourhoods
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter
 from vicinal._features import Features
 from vicinal._threads import single_threaded_blas
-from vicinal._types import Array, Result
+from vicinal._types import Array, Pairs, Result
 from vicinal._validation import (
     check_bool,
     check_classes,
-    check_declared_classes,
     check_folds,
     check_label_types,
     check_number,
@@ -34,17 +35,19 @@ from vicinal._validation import (
 )
 from vicinal.densities import Kernel
 from vicinal.estimators._auto import DEFAULT_ALPHA, choose, forget_search, scaled_alpha
-from vicinal.estimators._cost import Cost
+from vicinal.estimators._cost import Cost, Work
 from vicinal.estimators._descent import Outcome
 from vicinal.estimators._learning import Learning, Told, judges
 from vicinal.estimators._metric import MahalanobisMixin
-from vicinal.estimators._neighbours import NeighbourClassifierMixin, NeighbourRules
-from vicinal.estimators._online import AtStep, begin, check_settled
+from vicinal.estimators._neighbours import NeighbourClassifierMixin
 from vicinal.estimators._parts import Parts, leaves_open, resolve_parts
+from vicinal.estimators._plan import Plan
 from vicinal.estimators._rounds import frozen
+from vicinal.estimators._rules import NeighbourRules
 from vicinal.estimators._search import is_null
 from vicinal.estimators._split import hold_out
 from vicinal.estimators._start import unscaled
+from vicinal.estimators._streaming import StreamMixin
 from vicinal.problem import Problem
 from vicinal.targets import Labels
 
@@ -67,23 +70,68 @@ _ADVICE = {
 
 
 class NeighbourMetric(
-    CallbackSupportMixin, MahalanobisMixin, NeighbourClassifierMixin, BaseEstimator
+    CallbackSupportMixin, MahalanobisMixin, NeighbourClassifierMixin, StreamMixin, BaseEstimator
 ):
     """Frame of the estimators; not public."""
 
+    pairs: Any
+    #: whether the objective can sum by trees
+    _trees: ClassVar[bool] = True
+    #: attributes that are computed when first asked for
+    _on_demand: ClassVar[tuple[str, ...]] = ()
+
+    # What a method is asked for
+
     def _objective(self) -> Callable[..., tuple[float, Array]]:
+        """``value, dZ = objective(Z, targets, queries=..., references=..., **options)``."""
         raise NotImplementedError
 
-    def _scale_objective(self, kernel: Kernel) -> Callable[..., tuple[float, Array]]:
+    def _make_rules(self, Z: Array, labels: Any, options: Mapping[str, Any]) -> NeighbourRules:
+        """What classifies, of some projections; ``options`` are those the objective is told."""
+        raise NotImplementedError
+
+    def _scale_objective(self) -> Callable[..., tuple[float, Array]]:
         """What chooses the scale of a start."""
         return self._objective()
 
+    def _kernel(self) -> Kernel | None:
+        """The kernel, where the method has a choice of them."""
+        return None
+
+    def _targets(self, codes: Array, weight: Array | None) -> Any:
+        """What the objective is told of the rows."""
+        return Labels(codes, weight, classes=np.arange(len(self.classes_)))
+
+    def _options(self, targets: Any) -> dict[str, Any]:
+        """What else the objective is told, in all of a fit."""
+        return {}
+
+    def _warn_of(self, targets: Any, plan: Plan) -> None:
+        """Warn of rows that cannot be learnt from."""
+
+    def _neighbourhood(self) -> Any:
+        """The lists or trees that ``pairs`` stands for; None for all pairs."""
+        return neighbourhoods.resolve(self.pairs, type(self).__name__, trees=self._trees)
+
+    def _left_out(
+        self, Z: Array, targets: Any, pairs: Pairs, references: Array | None
+    ) -> neighbourhoods.LeftOut:
+        """What lists leave out of what the objective is made of."""
+        rng = np.random.RandomState(0)
+        return neighbourhoods.mass_left_out(Z, targets.codes, pairs, references, random_state=rng)
+
+    def _work(self) -> Work:
+        """What a pair of rows costs."""
+        return Work()
+
+    # The frame
+
     def _check_parameters(self) -> None:
         check_option(self, "scaling", ("standard", "global", None))
-        check_option(self, "rule", ("posterior", "knn"))
+        check_option(self, "rule", self._rule_names)
         check_number(self, "alpha", 0.0, or_else=("auto", "scaled"))
         check_folds(self, "cv")
-        check_number(self, "n_neighbors", 1, integer=True, or_else=("auto", "local"))
+        check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)
         check_number(self, "max_iter", 1, integer=True, or_else=("auto",))
         check_number(self, "time_budget", 0.0, open_ends=True, or_else=(None,))
         check_number(self, "tol", 0.0)
@@ -94,13 +142,14 @@ class NeighbourMetric(
         check_bool(self, "warm_start")
         check_number(self, "verbose", 0, integer=True, or_else=(True, False))
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         began = perf_counter()
         self._check_parameters()
         rng = check_seed(self)
         given = (X, y)
         X, labels = self._check_data(X, y, sample_weight)
         parts = resolve_parts(self, X.shape[0], X.shape[1], sp.issparse(X))
+        self._warn_of(labels, parts.plan)
         self._forget("_stream", "n_samples_seen_")
         self.plan_ = parts.plan
         if self.verbose:
@@ -142,72 +191,8 @@ class NeighbourMetric(
 
     def _forget(self, *names: str) -> None:
         """Take off what is left of the last fit."""
-        for name in ("effective_n_neighbors_", *names):
+        for name in (*self._on_demand, *names):
             self.__dict__.pop(name, None)
-
-    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
-        """Go on with a stream, or begin one with the first batch."""
-        self._check_parameters()
-        check_settled(self)
-        first = not hasattr(self, "_stream")
-        X, codes, weight = self._check_batch(X, y, classes, sample_weight, first)
-        with single_threaded_blas():
-            if first:
-                self._begin_stream(X, codes, weight)
-            stream = self._stream
-            steps = []
-            for at in stream.learn(X, codes, weight):
-                steps.append(at)
-                if self.verbose:
-                    told = f"{at.iteration:5d} {at.loss:14.8f} {at.grad_norm:10.2e}"
-                    print(f"[{type(self).__name__}] {told} {at.seconds:9.2f}s")
-            self.history_ = dict(
-                zip(AtStep._fields, map(list, zip(*steps, strict=True)), strict=True)
-            )
-            self.n_iter_, self.objective_ = stream.n_steps, steps[-1].loss
-            self.n_samples_seen_ += len(codes)
-            self._forget()
-            # the posterior and the votes are those of the rows that are remembered
-            memory = stream.remembered()
-            self._store(memory.X.X, memory, stream.theta)
-        return self
-
-    def _check_batch(
-        self, X: Any, y: Any, classes: Any, sample_weight: Any, first: bool
-    ) -> tuple[Any, Array, Array]:
-        check_label_types(y)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first
-        )
-        self.classes_ = check_declared_classes(self, classes, y, first)
-        weight = check_weights(sample_weight, len(y))
-        weight = np.ones(len(y)) if weight is None else weight
-        seen = weight > 0
-        return X[seen], np.searchsorted(self.classes_, y[seen]), weight[seen]
-
-    def _begin_stream(self, X: Any, codes: Array, weight: Array) -> None:
-        rng = check_seed(self)
-        parts = resolve_parts(self, X.shape[0], X.shape[1], sp.issparse(X))
-        labels = Labels(codes, weight, self.priors, classes=np.arange(len(self.classes_)))
-        if len(np.unique(codes)) < 2:
-            raise ValueError(
-                f"The first batch of {type(self).__name__}.partial_fit must hold rows of at least "
-                f"2 classes, to start from. Got {self.classes_[np.unique(codes)].tolist()!r} alone."
-            )
-        forget_search(self)
-        problem = self._problem(X, labels, parts, rng)
-        learning = Learning(self, rng, IterationReporter(self, max_iter=None), perf_counter())
-        shape = (parts.d, X.shape[1])
-        theta = None
-        if getattr(self, "components_", np.empty(0)).shape == shape:  # of a fit before
-            theta = problem.mapping.theta(unscaled(self.components_, problem.X.scale))
-        if theta is None or not theta.any():
-            theta = learning.start(problem, parts)
-        self.rounds_, self._memory = {}, None
-        self._stream = begin(self, parts.plan, problem, theta, rng)
-        self.plan_, self.n_samples_seen_ = self._stream.plan, 0
-        if self.verbose:
-            print(f"[{type(self).__name__}] {self.plan_}")
 
     def _problem(self, X: Any, labels: Labels, parts: Parts, rng: Any) -> Problem:
         """The loss that is to be made small."""
@@ -224,8 +209,9 @@ class NeighbourMetric(
         if isinstance(alpha, str):
             alpha = scaled_alpha(features, len(labels) if train is None else len(train))
         problem = Problem(
-            features, labels, self._objective(), parts.mapping, alpha, train, held_out
-        )
+            features, labels, self._objective(), parts.mapping, alpha, train, held_out,
+            options=self._options(labels),
+        )  # fmt: skip
         return frozen(parts.plan, problem)
 
     def _complain(self, outcome: Outcome, out_of_range: float) -> None:
@@ -261,18 +247,12 @@ class NeighbourMetric(
         if weight is not None and not weight.all():  # a row of weight zero is not there
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         self.classes_, codes = check_classes(y, type(self).__name__)
-        labels = Labels(codes, weight, self.priors, classes=np.arange(len(self.classes_)))
-        lonely = np.bincount(codes) < 2
-        if labels.priors is not None:
-            lonely |= labels.priors == 0.0
-        if lonely.any():
-            names = self.classes_[lonely].tolist()
-            shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-            warn(
-                "Rows of these classes have no other row of their class to pick, being the only "
-                f"one or of prior zero: {shown}. As queries they add nothing to the objective."
-            )
-        return X, labels
+        return X, self._targets(codes, weight)
+
+    def _named(self, chosen: Array) -> str:
+        """Some of the classes, given by a mask, for a message."""
+        names = self.classes_[chosen].tolist()
+        return ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
 
     def _settle(
         self, problem: Problem, parts: Parts, learning: Learning
@@ -313,13 +293,21 @@ class NeighbourMetric(
         self.n_components_ = len(self.components_)
         self.alpha_ = float(np.min(problem.alpha))  # while annealing, rows have more of it
         self._shift, self._scale = features.shift, features.scale
-        self._rules = NeighbourRules(
-            self._project(X),
-            problem.targets,
-            self.n_neighbors,
-            kernel=problem.options["kernel"],
-            background=problem.options.get("background"),
-        )
+        self._rules = self._make_rules(self._project(X), problem.targets, problem.options)
+
+    @property
+    def feature_importances_(self) -> Array:
+        r"""Share of each feature in the learnt metric, adding up to one.
+
+        :math:`\sum_k A_{kj}^2` over the scaled features: what the feature adds to the squared
+        distance of two rows that differ by one deviation in it.  With ``mapping="diagonal"`` this
+        selects features for a second, low-rank map ([Oneata2011]_ section 6.1), as by
+        :class:`sklearn.feature_selection.SelectFromModel`.
+        """
+        check_is_fitted(self, "components_")
+        A = unscaled(self.components_.astype(np.float64), self._scale)
+        share = np.sum(A**2, axis=0)
+        return share / (share.sum() or 1.0)
 
     def estimate_cost(self, X: Any) -> Cost:
         """Memory and time that a fit to X will take, without starting it.

@@ -9,13 +9,29 @@ import numpy as np
 from vicinal import _features
 from vicinal._threads import n_threads
 
-__all__ = ["Cost", "Size", "batch_cost", "exact_cost", "lists_cost"]
+__all__ = ["Cost", "Size", "Work", "batch_cost", "exact_cost", "lists_cost"]
 
-# Nanoseconds per pair and thread, fixed and per dimension, both passes; and per entry of X and
-# dimension. Rough, for an AVX2 machine; benchmarks/nca_speed.py measures the real thing.
-_PAIR = {4: (1.4, 0.25), 8: (2.6, 0.4)}
-_PRODUCT = 0.15
-_LISTED = (10.0, 3.0)  # a pair of a list, whose rows lie anywhere in memory
+_PRODUCT = 0.15  # nanoseconds per entry of X and dimension, and thread
+
+
+class Work(NamedTuple):
+    """What a pair of rows costs a method, in nanoseconds of a thread, both passes.
+
+    Each entry is what a pair costs at all and what each dimension adds; the defaults are those of
+    NCA.  Rough, for an AVX2 machine; benchmarks/nca_speed.py measures the real thing.
+    """
+
+    single: tuple[float, float] = (1.4, 0.25)
+    double: tuple[float, float] = (2.6, 0.4)
+    listed: tuple[float, float] = (10.0, 3.0)  # in a list, whose rows lie anywhere in memory
+    both_ways: bool = True  # whether a pair, once computed, serves both its rows
+
+    def per_pair(self, d: int, itemsize: int) -> float:
+        fixed, per_dimension = self.single if itemsize == 4 else self.double
+        return fixed + per_dimension * d
+
+    def per_listed(self, d: int) -> float:
+        return self.listed[0] + self.listed[1] * d
 
 
 class Size(NamedTuple):
@@ -26,6 +42,7 @@ class Size(NamedTuple):
     n_components: int
     itemsize: int
     dense: bool
+    work: Work = Work()
 
 
 class Cost(NamedTuple):
@@ -42,30 +59,29 @@ class Cost(NamedTuple):
 
 
 def exact_cost(size: Size, threads: int | None = None) -> Cost:
-    """Cost of all-pairs NCA: O(n d) memory, O(n² d + n d D) time."""
-    # every pair serves both its rows
-    return _cost(size, size.n, size.n * size.n / 2, threads)
+    """Cost of all pairs: O(n d) memory, O(n² d + n d D) time."""
+    return batch_cost(size, size.n, size.n, threads)
 
 
 def batch_cost(size: Size, rows: int, queries: int, threads: int | None = None) -> Cost:
     """Cost of some rows embedded, and some of these scored against them all."""
-    pairs = rows * rows / 2 if queries == rows else rows * queries
-    return _cost(size, rows, pairs, threads)
+    pairs: float = rows * queries
+    if queries == rows and size.work.both_ways:
+        pairs /= 2
+    each = size.work.per_pair(size.n_components, size.itemsize)
+    return _cost(size, rows, pairs * each, threads)
 
 
 def lists_cost(size: Size, queries: int, length: int, threads: int | None = None) -> Cost:
     """Cost of some rows scored against lists of so many others; the search for them is extra."""
-    fixed, per_dimension = _PAIR[size.itemsize]
-    dearer = (_LISTED[0] + _LISTED[1] * size.n_components) / (
-        fixed + per_dimension * size.n_components
-    )
-    memory, seconds = _cost(size, size.n, queries * length * dearer, threads)
+    listed = size.work.per_listed(size.n_components)
+    memory, seconds = _cost(size, size.n, queries * length * listed, threads)
     # the lists of all rows, and the points that a search is made among
     memory += 4 * size.n * (length + 1) + 8 * size.n * size.n_components
     return Cost(memory, seconds)
 
 
-def _cost(size: Size, rows: int, pairs: float, threads: int | None) -> Cost:
+def _cost(size: Size, rows: int, nanoseconds: float, threads: int | None) -> Cost:
     threads = n_threads() if threads is None else threads
     n, n_features, d = size.n, size.n_features, size.n_components
     # embedded points, their sorted copy and two gradients; statistics of each row
@@ -75,6 +91,5 @@ def _cost(size: Size, rows: int, pairs: float, threads: int | None) -> Cost:
     if rows < n:
         memory += rows * n_features * 8
     memory += threads * 1024 * n_features * 8
-    fixed, per_dimension = _PAIR[size.itemsize]
-    seconds = pairs * (fixed + per_dimension * d) + 2 * _PRODUCT * rows * n_features * d
-    return Cost(int(memory), float(np.round(seconds * 1e-9 / threads, 6)))
+    nanoseconds += 2 * _PRODUCT * rows * n_features * d
+    return Cost(int(memory), float(np.round(nanoseconds * 1e-9 / threads, 6)))

@@ -17,6 +17,7 @@ from vicinal.estimators._parts import SINGLE_FROM
 from vicinal.estimators._plan import Plan, adam_for
 from vicinal.estimators._rounds import Rounds
 from vicinal.estimators._split import hold_out
+from vicinal.neighbourhoods import LeftOut
 from vicinal.problem import Problem
 
 __all__ = ["Descent", "Memory", "Outcome"]
@@ -86,6 +87,8 @@ class Descent:
         makes of a `Result` what a later fit goes on from.
     scale_objective : callable
         The objective that judges the scale of a map learnt from few rows at a time.
+    left_out : callable
+        As in `Rounds`.
     validation_fraction : float
         Rows held out to tune a rate by, where none are held out for early stopping.
     deadline : float or None
@@ -98,6 +101,7 @@ class Descent:
     rng: np.random.RandomState
     tell: Callable[..., bool]
     scale_objective: Callable[..., tuple[float, Array]]
+    left_out: Callable[..., LeftOut]
     validation_fraction: float = 0.1
     deadline: float | None = None
 
@@ -115,7 +119,7 @@ class Descent:
         run = _Run(self, problem, solver, single, left)
         if memory is not None:
             run.take_up(memory.result)
-        rounds = run.renewed = Rounds.of(self.plan, self.rng)
+        rounds = run.renewed = Rounds.of(self.plan, self.rng, self.left_out)
         if rounds is not None and memory is not None:
             rounds.beta = memory.beta
         if rounds is not None:

@@ -139,7 +139,8 @@ class Learning:
             n_iter_no_change=owner.n_iter_no_change,
             rng=self.rng,
             tell=partial(self._tell, searching=searching),
-            scale_objective=owner._scale_objective(parts.plan.kernel),
+            scale_objective=owner._scale_objective(),
+            left_out=owner._left_out,
             validation_fraction=owner.validation_fraction,
             deadline=self.search_deadline if searching else self.deadline,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +15,7 @@ from vicinal._types import Array
 from vicinal._validation import check_number, check_option
 from vicinal.estimators._rules import NeighbourRules
 
-__all__ = ["NeighbourClassifierMixin", "NeighbourRules"]
+__all__ = ["NeighbourClassifierMixin"]
 
 _BLOCK = 1024  # rows projected at a time
 
@@ -24,7 +24,11 @@ class NeighbourClassifierMixin(ClassifierMixin):
     """Classify by a rule over the stored projections of the training rows."""
 
     rule: str
-    n_neighbors: int | str
+    n_neighbors: Any
+    #: what ``rule`` may be: the model of the method, where it has one, or votes
+    _rule_names: ClassVar[tuple[str, ...]] = ("posterior", "knn")
+    #: what ``n_neighbors`` may be beside a number
+    _voters: ClassVar[tuple[Any, ...]] = ("auto",)
     classes_: Array
     components_: Array
     _shift: Array
@@ -48,37 +52,15 @@ class NeighbourClassifierMixin(ClassifierMixin):
 
     @property
     def n_neighbors_(self) -> int:
-        """Number of voters of ``rule="knn"``; under "local" the training rows' median."""
+        """Number of voters of ``rule="knn"``."""
         check_is_fitted(self, "components_")
         self._ask()
         return self._rules.n_neighbors
 
     def _ask(self) -> None:
         """Let ``set_params(n_neighbors=...)`` count after a fit too, like ``rule``."""
-        check_number(self, "n_neighbors", 1, integer=True, or_else=("auto", "local"))
+        check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)
         self._rules.ask(self.n_neighbors)
-
-    def local_n_neighbors(self, X: Any) -> Array:
-        """How many training rows vote on each row of X under ``n_neighbors="local"``.
-
-        The effective number of neighbours at test time ([Goldberger2005]_ section 6): exp of the
-        entropy of the row's choice among all training rows, rounded, and 1 at least.  It tells
-        how local the decision is under any rule: few where some training rows are much nearer
-        than the rest, many where none stands out.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows.  All are taken as new: a training row may choose itself, as in ``predict``.
-
-        Returns
-        -------
-        k : ndarray of int of shape (n_samples,)
-            Between 1 and the number of training rows.
-        """
-        X = self._check_rows(X)
-        with single_threaded_blas():
-            return self._rules.local_n_neighbors(self._project(X))
 
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities by the ``rule``: posterior of the model, or shares of the votes.
@@ -93,7 +75,7 @@ class NeighbourClassifierMixin(ClassifierMixin):
             Columns in the order of ``classes_``; rows sum to one.
         """
         X = self._check_rows(X)
-        check_option(self, "rule", ("posterior", "knn"))
+        check_option(self, "rule", self._rule_names)
         self._ask()
         with single_threaded_blas():
             return self._rules.probabilities(self._project(X), self.rule)

@@ -9,34 +9,32 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import gen_batches
 
-from vicinal import densities, samplers, solvers
+from vicinal import samplers, solvers
 from vicinal._features import Features
 from vicinal._types import Array, Batch, Solver
 from vicinal.estimators._parts import leaves_open
 from vicinal.estimators._plan import Plan, rate_for
 from vicinal.estimators._reservoir import Reservoir
-from vicinal.estimators._rounds import frozen, learns_beta
+from vicinal.estimators._rounds import frozen
 from vicinal.problem import Problem
 from vicinal.targets import Labels
 
 __all__ = ["AtStep", "Stream", "begin", "can_stream", "check_settled"]
 
 _QUERIES = 500  # rows to a step, where no sampling says otherwise
-#: parameters that the first call settles
-_SETTLED = ("n_components", "mapping", "objective", "kernel", "solver", "sampling", "alpha",
-            "scaling", "priors", "reservoir_size")  # fmt: skip
+#: parameters that the first call settles, beside those of the method
+_SETTLED = ("n_components", "mapping", "objective", "solver", "sampling", "alpha", "scaling",
+            "reservoir_size")  # fmt: skip
 
 
 def can_stream(owner: Any) -> bool:
     """True, or an error that names the parameter which a stream cannot honour."""
     name = type(owner).__name__
-    kernel = densities.resolve(owner.kernel, name)
     for parameter, allowed, why in (
         ("n_components", not leaves_open(owner, "n_components"), "a search needs all rows"),
         ("alpha", not leaves_open(owner, "alpha"), "a search needs all rows"),
         ("early_stopping", not owner.early_stopping, "a stream has no end to stop before"),
         ("time_budget", owner.time_budget is None, "each call takes its own time"),
-        ("kernel", not learns_beta(kernel), "EM needs all rows; use beta='count' or a number"),
         ("pairs", owner.pairs in ("auto", "all"), "the reservoir bounds their number"),
         (
             "sampling",
@@ -45,6 +43,7 @@ def can_stream(owner: Any) -> bool:
             or isinstance(owner.sampling, samplers.StochasticQueries),
             "new rows are the queries, against all that is remembered",
         ),
+        *owner._needs_all_rows(),
     ):
         if not allowed:
             raise ValueError(
@@ -97,11 +96,13 @@ def begin(
             f"each of the {n_classes} classes, {2 * n_classes} in all. "
             f"Got {owner.reservoir_size!r} instead."
         )
-    reservoir = Reservoir(int(owner.reservoir_size) // n_classes)
+    size = int(owner.reservoir_size)
+    # without weights, classes must be remembered in the proportions of the stream
+    reservoir = Reservoir(size // n_classes) if owner._weighs else Reservoir(size, by_class=False)
     sampling = samplers.StochasticQueries(getattr(owner.sampling, "size", _QUERIES))
     reason = "a stream, one batch after the other"
     plan = plan._replace(solver=solver, sampling=sampling, reason=reason)
-    settled = {name: getattr(owner, name) for name in _SETTLED}
+    settled = {name: getattr(owner, name) for name in (*_SETTLED, *owner._settled)}
     return Stream(plan, problem, theta, sampling.size, reservoir, rng, settled)
 
 
@@ -172,11 +173,14 @@ class Stream:
         """The problem of some rows and all that is remembered."""
         n = len(self.reservoir)
         X, codes, weight = self.reservoir.with_rows(X, codes, weight)
+        targets = self.problem.targets
+        if not self.reservoir.by_class:
+            labels = Labels(codes, classes=targets.classes)
+            return frozen(self.plan, self.problem.replace(X=self.features(X), targets=labels))
         # A row that stayed stands for those of its class that did not: the classes weigh as much
         # as in the stream, though of each no more rows are remembered than of any other.
         kept = np.bincount(codes[:n], minlength=len(self.n_seen))
         weight[:n] *= (self.n_seen / np.maximum(kept, 1))[codes[:n]]
-        targets = self.problem.targets
         labels = Labels(codes, weight, targets.priors, classes=targets.classes)
         return frozen(self.plan, self.problem.replace(X=self.features(X), targets=labels))
 

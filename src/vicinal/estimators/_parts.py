@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from vicinal import densities, initialise, maps
+from vicinal import initialise, maps
 from vicinal._types import Map
 from vicinal._validation import check_number, warn
 from vicinal.estimators._cost import Size
@@ -39,9 +39,9 @@ def resolve_parts(owner: Any, n: int, n_features: int, sparse: bool) -> Parts:
     widest = d
     if isinstance(start, initialise.Annealing):
         widest = max(d, start.n_rows(1 if leaves_open(owner, "n_components") else d, n_features))
-    size = Size(n, n_features, widest, 4 if n >= SINGLE_FROM else 8, not sparse)
-    plan = make_plan(owner, densities.resolve(owner.kernel, name), size)
-    return Parts(mapping, d, start, plan)
+    itemsize = 4 if n >= SINGLE_FROM else 8
+    size = Size(n, n_features, widest, itemsize, not sparse, owner._work())
+    return Parts(mapping, d, start, make_plan(owner, owner._kernel(), size))
 
 
 def _mapping(owner: Any, n_features: int, start: Any) -> tuple[Map, int]:

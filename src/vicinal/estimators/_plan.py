@@ -29,13 +29,14 @@ _RATE = 0.05  # of Adam, in entries of a map that spreads the rows as the start 
 class Plan(NamedTuple):
     """How a fit goes about it, and why.
 
-    ``solver`` is None where Adam is to get its rate from the start.
+    ``solver`` is None where Adam is to get its rate from the start, ``kernel`` where the method
+    has no choice of kernels.
     """
 
     solver: Solver | None
     sampling: Sampler
     pairs: Any
-    kernel: Kernel
+    kernel: Kernel | None
     max_iter: int
     cost: Cost
     reason: str
@@ -50,31 +51,37 @@ class Plan(NamedTuple):
         """Whether one step's loss is that of other rows, or other pairs, than the next one's."""
         return not self.sampling.fixed or isinstance(self.pairs, neighbourhoods.RandomPairs)
 
+    def rows_together(self, n: int) -> int:
+        """How many of n rows pick among each other in an iteration."""
+        if not isinstance(self.sampling, samplers.MiniBatches | samplers.Subsample):
+            return n
+        size = self.sampling.size
+        return round(size * n) if isinstance(size, float) else min(int(size), n)
+
     def __str__(self) -> str:
         solver = "Adam with a falling rate" if self.solver is None else repr(self.solver)
         pairs = "all pairs" if self.pairs is None else repr(self.pairs)
         return f"{solver}, {self.sampling!r}, {pairs}: {self.reason}; {self.cost}"
 
 
-def make_plan(owner: Any, kernel: Kernel, size: Size) -> Plan:
+def make_plan(owner: Any, kernel: Kernel | None, size: Size) -> Plan:
     """Settle what is "auto" for data of this size, and check that the parts fit together."""
     name = type(owner).__name__
     solver = None if _open(owner.solver) else solvers.resolve(owner.solver, name)
-    pairs = None if _open(owner.pairs) else neighbourhoods.resolve(owner.pairs, name)
+    pairs = None if _open(owner.pairs) else owner._neighbourhood()
     if _open(owner.sampling):
         sampling, reason = _sampling(owner, solver, pairs, size)
     else:
         sampling, reason = samplers.resolve(owner.sampling, name), "as asked"
     if solver is None and sampling.fixed:
         solver = solvers.LBFGS()
-    _check_fit(name, solver, sampling, pairs)
+    _check_fit(owner, solver, sampling, pairs)
     _check_kernel(owner, kernel, pairs)
     max_iter = owner.max_iter
     if _open(max_iter):
         max_iter = _ITERATIONS if sampling.fixed else _STEPS
-    return Plan(
-        solver, sampling, pairs, kernel, int(max_iter), _cost(sampling, pairs, size), reason
-    )
+    plan = Plan(solver, sampling, pairs, kernel, int(max_iter), exact_cost(size), reason)
+    return plan._replace(cost=_cost(plan, size))
 
 
 def _open(value: Any) -> bool:
@@ -103,8 +110,9 @@ def _sampling(owner: Any, solver: Solver | None, pairs: Any, size: Size) -> tupl
     )
 
 
-def _check_fit(name: str, solver: Solver | None, sampling: Sampler, pairs: Any) -> None:
+def _check_fit(owner: Any, solver: Solver | None, sampling: Sampler, pairs: Any) -> None:
     """Refuse what does not go together, by name."""
+    name = type(owner).__name__
     if solver is not None and solver.needs_fixed_batch and not sampling.fixed:
         raise ValueError(
             f"The 'solver' parameter of {name} must be 'auto', 'sgd', 'momentum' or 'adam' where "
@@ -112,13 +120,14 @@ def _check_fit(name: str, solver: Solver | None, sampling: Sampler, pairs: Any) 
         )
     lists = isinstance(pairs, neighbourhoods.Nearest | neighbourhoods.RandomPairs)
     if lists and isinstance(sampling, samplers.MiniBatches | samplers.Subsample):
+        others = "'auto', 'all' or 'tree'" if owner._trees else "'auto' or 'all'"
         raise ValueError(
-            f"The 'pairs' parameter of {name} must be 'auto', 'all' or 'tree' where 'sampling' is "
-            f"{sampling!r}, whose rows pick among themselves. Got {pairs!r} instead."
+            f"The 'pairs' parameter of {name} must be {others} where 'sampling' is {sampling!r}, "
+            f"whose rows pick among themselves. Got {pairs!r} instead."
         )
 
 
-def _check_kernel(owner: Any, kernel: Kernel, pairs: Any) -> None:
+def _check_kernel(owner: Any, kernel: Kernel | None, pairs: Any) -> None:
     """Refuse a compact kernel where it does not reach far enough, or is cheap without a tree."""
     name = type(owner).__name__
     if not isinstance(kernel, Compact):
@@ -136,17 +145,15 @@ def _check_kernel(owner: Any, kernel: Kernel, pairs: Any) -> None:
         )
 
 
-def _cost(sampling: Sampler, pairs: Any, size: Size) -> Cost:
+def _cost(plan: Plan, size: Size) -> Cost:
+    sampling, pairs = plan.sampling, plan.pairs
     if isinstance(pairs, neighbourhoods.Nearest | neighbourhoods.RandomPairs):
         queries = min(getattr(sampling, "size", size.n), size.n)
         return lists_cost(size, queries, min(pairs.m, size.n))
-    if isinstance(sampling, samplers.MiniBatches | samplers.Subsample):
-        rows = sampling.size
-        rows = round(rows * size.n) if isinstance(rows, float) else min(rows, size.n)
-        return batch_cost(size, rows=int(rows), queries=int(rows))
     if isinstance(sampling, samplers.StochasticQueries):
         return batch_cost(size, rows=size.n, queries=min(sampling.size, size.n))
-    return exact_cost(size)
+    rows = plan.rows_together(size.n)
+    return batch_cost(size, rows=rows, queries=rows)
 
 
 def rate_for(problem: Problem, theta: Array) -> float:

@@ -1,4 +1,4 @@
-"""A bounded sample of a stream: of each class so many rows, each as likely to stay."""
+"""A bounded sample of a stream: so many rows, of each class or of all, each as likely to stay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Reservoir"]
 
 
 class Reservoir:
-    """Rows of a stream, a uniform sample without replacement of each class.
+    """Rows of a stream, a uniform sample without replacement of each class, or of all rows.
 
     Every row draws a number when it comes; a class keeps the rows with its ``capacity`` smallest.
     At any time these are a uniform sample of the rows of the class so far, whatever the order of
@@ -22,11 +22,13 @@ class Reservoir:
     Parameters
     ----------
     capacity : int
-        The most rows of one class.
+        The most rows of one class, or of all.
+    by_class : bool, default=True
+        False: the classes share one capacity, in the proportions of the stream.
     """
 
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
+    def __init__(self, capacity: int, by_class: bool = True) -> None:
+        self.capacity, self.by_class = capacity, by_class
         self.X: Any = None
         self.codes = np.empty(0, dtype=np.intp)
         self.weight = np.empty(0)
@@ -44,8 +46,9 @@ class Reservoir:
         """Let rows in, and the rows out whose place they take."""
         X, codes, weight = self.with_rows(X, codes, weight)
         draws = np.append(self._draws, random_state.uniform(size=len(codes) - len(self)))
-        order = np.lexsort((draws, codes))
-        first = np.searchsorted(codes[order], codes[order])  # where each one's class begins
+        group = codes if self.by_class else np.zeros_like(codes)
+        order = np.lexsort((draws, group))
+        first = np.searchsorted(group[order], group[order])  # where each one's class begins
         kept = np.sort(order[np.arange(len(order)) - first < self.capacity])
         self.X, self.codes, self.weight = X[kept], codes[kept], weight[kept]
         self._draws = draws[kept]

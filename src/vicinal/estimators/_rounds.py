@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,6 @@ from vicinal._types import Array, Bounded, Pairs
 from vicinal.densities import Kernel
 from vicinal.estimators._plan import Plan
 from vicinal.objectives import background_weights, em_background
-from vicinal.objectives._masses import reference_mass, weights
 from vicinal.problem import Problem
 
 __all__ = ["Rounds", "frozen", "learns_beta"]
@@ -26,11 +26,14 @@ _TRUST = 0.25  # of the reach of a list: rows may move so far before they must b
 
 def frozen(plan: Plan, problem: Problem) -> Problem:
     """The problem with the parts of its objective that hold for a whole fit."""
-    options: dict[str, Any] = {"kernel": plan.kernel}
+    options: dict[str, Any] = dict(problem.options)
+    options.pop("pairs", None)
     if isinstance(plan.pairs, neighbourhoods.Tree):
         tree = plan.pairs
         options["pairs"] = Bounded(tree.tolerance, tree.always, tree.each_class)
-    if plan.kernel.background:
+    if plan.kernel is not None:
+        options["kernel"] = plan.kernel
+    if plan.kernel is not None and plan.kernel.background:
         options["background"] = background_weights(_counts(problem), plan.kernel.beta)
     return problem.replace(options=options)
 
@@ -49,6 +52,9 @@ class Rounds:
     ----------
     length : int
         Iterations to a round.
+    left_out : callable
+        ``left_out(Z, labels, pairs, references)``: the shares that lists leave out, as
+        :func:`vicinal.neighbourhoods.mass_left_out` has them.
     report : dict of lists
         For each round: the number of pairs, the mean and the largest share of a row's mass that
         the lists leave out (on a sample of rows), and the background's weights.
@@ -57,19 +63,25 @@ class Rounds:
     plan: Plan
     rng: np.random.RandomState
     length: int
+    left_out: Callable[..., neighbourhoods.LeftOut]
     report: dict[str, list] = field(default_factory=dict)
     beta: Array | None = None
     losses: list[float] = field(default_factory=list)
 
     @classmethod
-    def of(cls, plan: Plan, rng: np.random.RandomState) -> Rounds | None:
+    def of(
+        cls,
+        plan: Plan,
+        rng: np.random.RandomState,
+        left_out: Callable[..., neighbourhoods.LeftOut],
+    ) -> Rounds | None:
         """The rounds that a plan asks for, if any."""
         lengths = []
         if _has_lists(plan):
             lengths.append(plan.pairs.refresh)
         if learns_beta(plan.kernel):
             lengths.append(_EM_LENGTH)
-        return cls(plan, rng, min(lengths)) if lengths else None
+        return cls(plan, rng, min(lengths), left_out) if lengths else None
 
     def freeze(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
         """The problem of a round that begins at theta, and the same over all pairs, to judge by."""
@@ -78,8 +90,9 @@ class Rounds:
         judge = problem
         if learns_beta(self.plan.kernel):
             before = problem.options["background"] if self.beta is None else self.beta
+            kernel: Any = self.plan.kernel
             self.beta = em_background(
-                Z, labels, before, references, references, kernel=self.plan.kernel, steps=_EM_STEPS
+                Z, labels, before, references, references, kernel=kernel, steps=_EM_STEPS
             )
             judge = problem.replace(options={**problem.options, "background": self.beta})
             self._note("beta", self.beta)
@@ -113,21 +126,12 @@ class Rounds:
         if left_out <= _MUCH or not isinstance(self.plan.pairs, neighbourhoods.Nearest):
             return None
         return (
-            f"The lists of {self.plan.pairs!r} leave out {100 * left_out:.3g} % of what all rows "
-            "would add to a row's sum: increase 'm', or 'radius' where there is one."
+            f"The lists of {self.plan.pairs!r} leave out {100 * left_out:.3g} % of the weight of "
+            "all that a row may pick: increase 'm', or 'radius' where there is one."
         )
 
     def _note_pairs(self, Z: Array, labels: Any, pairs: Pairs, references: Array | None) -> None:
-        rows = np.arange(len(Z)) if references is None else references
-        left_out = neighbourhoods.mass_left_out(
-            Z,
-            labels.codes,
-            pairs,
-            references,
-            self.plan.kernel,
-            random_state=np.random.RandomState(0),
-            mass=reference_mass(labels, weights(labels), rows)[0],
-        )
+        left_out = self.left_out(Z, labels, pairs, references)
         self._note("n_pairs", len(pairs.indices))
         self._note("mean_left_out", left_out.mean)
         self._note("max_left_out", left_out.largest)
@@ -140,9 +144,9 @@ def _has_lists(plan: Plan) -> bool:
     return plan.pairs is not None and not isinstance(plan.pairs, neighbourhoods.Tree)
 
 
-def learns_beta(kernel: Kernel) -> bool:
+def learns_beta(kernel: Kernel | None) -> bool:
     """Whether the weights of the backgrounds are to be learnt between rounds."""
-    return kernel.background and kernel.beta == "em"
+    return kernel is not None and kernel.background and kernel.beta == "em"
 
 
 def _typical_reach(Z: Array, pairs: Pairs) -> float:

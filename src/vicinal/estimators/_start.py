@@ -54,9 +54,8 @@ def first_theta(
     rows = np.arange(len(X)) if problem.train is None else problem.train
     if len(rows) > _START_ROWS:
         rows = np.sort(rng.permutation(rows)[:_START_ROWS])
-    objective = owner._scale_objective(parts.plan.kernel)
     sample = problem.replace(
-        X=X.take(rows), targets=labels.take(rows), train=None, objective=objective
+        X=X.take(rows), targets=labels.take(rows), train=None, objective=owner._scale_objective()
     )
     sample = frozen(parts.plan._replace(pairs=None), sample)
     base = initialise.base_scale(sample.embed(theta), rng)
@@ -111,7 +110,7 @@ def _check_given(owner: Any, A: Array, mapping: Map) -> Array:
     return A
 
 
-def _warn_out_of_range(owner: Any, kernel: Kernel, problem: Problem, theta: Array) -> None:
+def _warn_out_of_range(owner: Any, kernel: Kernel | None, problem: Problem, theta: Array) -> None:
     """Warn of a given map with nothing to learn from; other starts have their scale chosen."""
     bare = isinstance(kernel, Compact) and not kernel.background
     if bare and problem.replace(alpha=0.0).value(theta) == 0.0:

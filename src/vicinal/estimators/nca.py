@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property, partial
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
+from vicinal import densities, neighbourhoods
 from vicinal._callback_support import with_callbacks
-from vicinal._types import Array
-from vicinal._validation import check_option
+from vicinal._types import Array, Pairs
+from vicinal._validation import check_option, warn
 from vicinal.densities import Compact, Kernel
 from vicinal.estimators._base import NeighbourMetric
+from vicinal.estimators._nca_rules import ConsultedMixin, NCARules
 from vicinal.estimators._online import can_stream
-from vicinal.estimators._start import unscaled
+from vicinal.estimators._plan import Plan
+from vicinal.estimators._rounds import learns_beta
+from vicinal.objectives._masses import reference_mass, weights
 from vicinal.objectives.nca import nca
+from vicinal.targets import Labels
 
 __all__ = ["NCA"]
 
 
-class NCA(NeighbourMetric):
+class NCA(ConsultedMixin, NeighbourMetric):
     r"""Learn the linear map in which the right rows are near: a metric, a classifier, a picture.
 
     Each row picks a neighbour at random, the nearer the likelier, and takes over its label; the
@@ -216,6 +220,9 @@ class NCA(NeighbourMetric):
     True
     """
 
+    _voters: ClassVar[tuple[str, ...]] = ("auto", "local")
+    _settled: ClassVar[tuple[str, ...]] = ("kernel", "priors")
+
     def __init__(
         self,
         n_components: int | str | None = None,
@@ -323,20 +330,6 @@ class NCA(NeighbourMetric):
         """
         return self._partial_fit(X, y, classes, sample_weight)
 
-    @property
-    def feature_importances_(self) -> Array:
-        r"""Share of each feature in the learnt metric, adding up to one.
-
-        :math:`\sum_k A_{kj}^2` over the scaled features: what the feature adds to the squared
-        distance of two rows that differ by one deviation in it.  With ``mapping="diagonal"`` this
-        selects features for a second, low-rank map ([Oneata2011]_ section 6.1), as by
-        :class:`sklearn.feature_selection.SelectFromModel`.
-        """
-        check_is_fitted(self, "components_")
-        A = unscaled(self.components_.astype(np.float64), self._scale)
-        share = np.sum(A**2, axis=0)
-        return share / (share.sum() or 1.0)
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_option(self, "objective", ("log", "accuracy"))
@@ -344,19 +337,44 @@ class NCA(NeighbourMetric):
     def _objective(self) -> Callable[..., tuple[float, Array]]:
         return partial(nca, objective=self.objective, warn=False)
 
-    def _scale_objective(self, kernel: Kernel) -> Callable[..., tuple[float, Array]]:
+    def _scale_objective(self) -> Callable[..., tuple[float, Array]]:
         # The accuracy of a start is best at a hard nearest neighbour, where its gradient is gone;
         # but a kernel that does not reach everywhere has no other objective.
+        kernel = self._kernel()
         reaches = not isinstance(kernel, Compact) or kernel.background
         return partial(nca, objective="log" if reaches else "accuracy", warn=False)
 
-    @cached_property
-    def effective_n_neighbors_(self) -> Array:
-        """How many neighbours each training row consults, [Goldberger2005] section 2."""
-        check_is_fitted(self, "components_")
-        return self._rules.effective_n_neighbors
+    def _kernel(self) -> Kernel:
+        return densities.resolve(self.kernel, type(self).__name__)
 
-    @property
-    def mean_effective_n_neighbors_(self) -> float:
-        """Mean of ``effective_n_neighbors_``."""
-        return float(np.mean(self.effective_n_neighbors_))
+    def _needs_all_rows(self) -> list[tuple[str, bool, str]]:
+        why = "EM needs all rows; use beta='count' or a number"
+        return [("kernel", not learns_beta(self._kernel()), why)]
+
+    def _targets(self, codes: Array, weight: Array | None) -> Labels:
+        return Labels(codes, weight, self.priors, classes=np.arange(len(self.classes_)))
+
+    def _warn_of(self, targets: Labels, plan: Plan) -> None:
+        lonely = np.bincount(targets.codes) < 2
+        if targets.priors is not None:
+            lonely |= targets.priors == 0.0
+        if lonely.any():
+            warn(
+                "Rows of these classes have no other row of their class to pick, being the only "
+                f"one or of prior zero: {self._named(lonely)}. As queries they add nothing to the "
+                "objective."
+            )
+
+    def _make_rules(self, Z: Array, labels: Labels, options: Mapping[str, Any]) -> NCARules:
+        background = options.get("background")
+        return NCARules(Z, labels, self.n_neighbors, options["kernel"], background)
+
+    def _left_out(
+        self, Z: Array, targets: Labels, pairs: Pairs, references: Array | None
+    ) -> neighbourhoods.LeftOut:
+        rows = np.arange(len(Z)) if references is None else references
+        mass = reference_mass(targets, weights(targets), rows)[0]
+        return neighbourhoods.mass_left_out(
+            Z, targets.codes, pairs, references, self._kernel(), mass=mass,
+            random_state=np.random.RandomState(0),
+        )  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 
 from vicinal.kernels._jit import kernel
 
-__all__ = ["append_row", "close_gaps", "fill_nearest", "fill_random", "visiting_order"]
+__all__ = ["append_missing", "close_gaps", "fill_nearest", "fill_random", "visiting_order"]
 
 
 def visiting_order(Z):
@@ -30,14 +30,14 @@ def visiting_order(Z):
 
 
 @kernel
-def fill_nearest(rows, near, d2, references, codes, m, reach, lists, counts, has_own):
+def fill_nearest(rows, near, d2, references, codes, m, reach, lists, counts, n_own):
     """Keep of what was found the first m that are within reach and not the row itself.
 
     ``near`` are positions among the references, nearest first, -1 for nothing.
     """
     for q in range(len(rows)):
         i = rows[q]
-        count, own = 0, False
+        count, own = 0, 0
         for t in range(near.shape[1]):
             if near[q, t] < 0 or d2[q, t] > reach or count == m:
                 break
@@ -45,17 +45,32 @@ def fill_nearest(rows, near, d2, references, codes, m, reach, lists, counts, has
             if j != i:
                 lists[i, count] = j
                 count += 1
-                own = own or codes[j] == codes[i]
+                own += codes[j] == codes[i]
         counts[i] = count
-        has_own[i] = own
+        n_own[i] = own
 
 
 @kernel
-def append_row(rows, others, lists, counts):
-    """Append one row to each of some lists."""
+def append_missing(rows, near, own, n_own, lists, counts):
+    """Append, nearest first, what is not listed yet, until ``own`` of the own class are.
+
+    ``near`` are rows of the own class; a row itself is passed over.  By looking, not by counting:
+    of rows equally far away two searches may list different ones.
+    """
     for q in range(len(rows)):
-        lists[rows[q], counts[rows[q]]] = others[q]
-        counts[rows[q]] += 1
+        i = rows[q]
+        listed = counts[i]
+        for t in range(near.shape[1]):
+            j = near[q, t]
+            if n_own[i] >= own:
+                break
+            known = j == i
+            for s in range(listed):
+                known = known or lists[i, s] == j
+            if not known:
+                lists[i, counts[i]] = j
+                counts[i] += 1
+                n_own[i] += 1
 
 
 @kernel

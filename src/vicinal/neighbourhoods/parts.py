@@ -1,21 +1,9 @@
-"""Which pairs an objective sums over: from embedded points to candidate lists.
-
-A part is a small frozen dataclass with ``pairs(Z, codes, references, random_state)`` and
-``refresh``, the number of iterations its result is good for (None: for ever).  Lists follow the
-points: what is near changes as a map is learnt, so they are made anew from time to time, and
-:func:`mass_left_out` tells what they miss.
-
->>> import numpy as np
->>> from vicinal.neighbourhoods import Nearest
->>> Nearest(m=1).pairs(np.array([[0.0], [1.0], [3.0]]), np.array([0, 0, 0])).indices
-array([1, 0, 1], dtype=int32)
-"""
+"""Lists of the nearest references, of random ones, or all pairs by trees."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -23,41 +11,21 @@ from sklearn.utils import check_random_state
 from vicinal import _search
 from vicinal._threads import block_edges, n_threads, run
 from vicinal._types import Array, Bounded, Pairs
-from vicinal._validation import check_bool, check_number, check_option, part_of, warn
-from vicinal.densities import Gaussian, Kernel
-from vicinal.kernels import nca_lists, neighbours
+from vicinal._validation import check_bool, check_number, check_option, warn
+from vicinal.kernels import neighbours
 
-__all__ = [
-    "LeftOut",
-    "Nearest",
-    "Neighbourhood",
-    "RandomPairs",
-    "Tree",
-    "mass_left_out",
-    "resolve",
-]
+__all__ = ["Nearest", "RandomPairs", "Tree"]
 
 _CHUNK = 16_384  # rows searched at a time: 26 MB of distances and indices for m = 100
-
-
-@runtime_checkable
-class Neighbourhood(Protocol):
-    """From embedded points to what an objective takes as its ``pairs``."""
-
-    @property
-    def refresh(self) -> int | None: ...
-
-    def pairs(
-        self, Z: Array, codes: Array, references: Array | None = None, random_state: Any = None
-    ) -> Any: ...
 
 
 @dataclass(frozen=True)
 class Nearest:
     """The m nearest references of each row, none beyond a radius ([Oneata2011] sections 4.4, 5.4).
 
-    A row whose list has no other member of its own class gets the nearest one in addition, however
-    far it is: otherwise :math:`-\\log p_i` of such a row would be infinite by truncation alone.
+    A row whose list has too few other members of its own class gets the nearest of them in
+    addition, however far they are: otherwise :math:`-\\log p_i` of such a row would be infinite by
+    truncation alone.
 
     Parameters
     ----------
@@ -76,10 +44,12 @@ class Nearest:
         dimensions and brute force from there.
     refresh : int, default=10
         Iterations after which the lists are made anew.
+    own : int, default=1
+        How many other members of its own class a list holds at least, where there are so many.
 
     Notes
     -----
-    Memory is 4 (m + 1) bytes a row for the lists, a copy of the references for the search, and
+    Memory is 4 (m + own) bytes a row for the lists, a copy of the references for the search, and
     some 30 MB.  The same lists come out for any number of threads.
     """
 
@@ -87,9 +57,11 @@ class Nearest:
     radius: float | None = None
     search: str = "auto"
     refresh: int = 10
+    own: int = 1
 
     def __post_init__(self) -> None:
         check_number(self, "m", 1, integer=True)
+        check_number(self, "own", 1, integer=True)
         check_number(self, "radius", 0.0, open_ends=True, or_else=(None,))
         check_option(self, "search", ("auto", "tree", "brute", "faiss"))
         check_number(self, "refresh", 1, integer=True)
@@ -113,12 +85,12 @@ class Nearest:
         -------
         Pairs
         """
-        references = _reference_rows(references, len(Z))
+        references = reference_rows(references, len(Z))
         m = _length(self, references)
-        n, width = len(Z), m + 1
+        n, width = len(Z), m + int(self.own)
         flat = np.empty(n * width, np.int32)
         lists = flat.reshape(n, width)
-        counts, has_own = np.empty(n, np.int64), np.empty(n, np.bool_)
+        counts, n_own = np.empty(n, np.int64), np.empty(n, np.int64)
         order = neighbours.visiting_order(Z)
         reach = np.inf if self.radius is None else float(self.radius) ** 2
         found = _search.finder(self.search, Z[references])
@@ -126,14 +98,14 @@ class Nearest:
             rows = order[start : start + _CHUNK]
             near, d2 = found(Z[rows], min(m + 1, len(references)))
             neighbours.fill_nearest(
-                rows, near, d2, references, codes, m, reach, lists, counts, has_own
+                rows, near, d2, references, codes, m, reach, lists, counts, n_own
             )
         if self.radius is not None and not counts.any():
             warn(
                 f"No two rows are within the radius of {type(self).__name__}: only the nearest "
                 f"row of the own class is left to each. Raise radius={self.radius!r}."
             )
-        _append_own(Z, codes, references, np.flatnonzero(~has_own), lists, counts)
+        _append_own(Z, codes, references, int(self.own), n_own, lists, counts)
         indptr = np.concatenate([[0], np.cumsum(counts)])
         neighbours.close_gaps(flat, width, counts)
         del lists  # the only other view: what is left over goes back without a copy
@@ -142,9 +114,10 @@ class Nearest:
 
 
 def _append_own(
-    Z: Array, codes: Array, references: Array, rows: Array, lists: Array, counts: Array
+    Z: Array, codes: Array, references: Array, own: int, n_own: Array, lists: Array, counts: Array
 ) -> None:
-    """Append the nearest other member of the own class to the lists of some rows."""
+    """Append the nearest members of the own class to the lists that have fewer than ``own``."""
+    rows = np.flatnonzero(n_own < own)
     by_class = rows[np.argsort(codes[rows], kind="stable")]
     starts = np.flatnonzero(np.diff(codes[by_class], prepend=-1))
     for part in np.split(by_class, starts[1:]) if len(by_class) else []:
@@ -154,12 +127,9 @@ def _append_own(
         found = _search.finder("auto", Z[members])
         for start in range(0, len(part), _CHUNK):
             chunk = part[start : start + _CHUNK]
-            near = members[found(Z[chunk], min(2, len(members)))[0]]
-            other = near[:, 0]
-            if near.shape[1] > 1:
-                other = np.where(other == chunk, near[:, 1], other)
-            elsewhere = other != chunk
-            neighbours.append_row(chunk[elsewhere], other[elsewhere], lists, counts)
+            near = found(Z[chunk], min(own + 1, len(members)))[0]
+            near = np.where(near < 0, chunk[:, None], members[near])  # nothing: the row itself
+            neighbours.append_missing(chunk, near, own, n_own, lists, counts)
 
 
 @dataclass(frozen=True)
@@ -205,7 +175,7 @@ class RandomPairs:
         :class:`numpy.random.RandomState` or None.
         """
         n = len(Z)
-        references = _reference_rows(references, n)
+        references = reference_rows(references, n)
         m = _length(self, references)
         references = references[np.argsort(codes[references], kind="stable")]
         first, last = (np.searchsorted(codes[references], codes, side=s) for s in ("left", "right"))
@@ -280,90 +250,7 @@ class Tree:
         return Bounded(float(self.tolerance), bool(self.always), bool(self.each_class))
 
 
-class LeftOut(NamedTuple):
-    """Share of the row sums that lists leave out: the mean and the largest over some queries."""
-
-    mean: float
-    largest: float
-    n_queries: int
-
-
-def mass_left_out(
-    Z: Array,
-    codes: Array,
-    pairs: Pairs,
-    references: Array | None = None,
-    kernel: Kernel | None = None,
-    n_queries: int = 256,
-    random_state: Any = None,
-    mass: Array | None = None,
-) -> LeftOut:
-    r"""What lists leave out of :math:`\sum_{j \ne i} v_j \kappa(\|z_i - z_j\|)`, for some rows.
-
-    Exact for the rows of the sample: each is compared with all references.  A row with nothing in
-    reach of its kernel at all has nothing left out.
-
-    Parameters
-    ----------
-    Z, codes, pairs, references
-        As given to the neighbourhood, and what it made of them.
-    kernel : Kernel, default=None
-        None for the Gaussian one.
-    n_queries : int, default=256
-        Rows to compare; all of them if there are no more.
-    random_state : int, RandomState or None, default=None
-        Which rows.
-    mass : array of shape (n,), default=None
-        v, what each row weighs as a reference, 1 at most; None for equal masses.
-
-    Returns
-    -------
-    LeftOut
-    """
-    kernel = Gaussian() if kernel is None else kernel
-    references = _reference_rows(references, len(Z)).astype(np.int32)
-    rows = np.arange(len(Z))
-    if n_queries < len(Z):
-        rows = np.sort(check_random_state(random_state).choice(len(Z), n_queries, replace=False))
-    reference_mass = np.zeros(len(Z))
-    reference_mass[references] = 1.0 if mass is None else mass[references]
-    scale = math.sqrt(math.log2(math.e)) if isinstance(kernel, Gaussian) else 1.0
-    P = nca_lists.pack(Z, codes, reference_mass, Z[references[0]], scale)
-    d = Z.shape[1]
-    first, last = pairs.indptr[rows], pairs.indptr[rows + 1]
-    listed = _log2_row_sums(P, d, pairs.indices, first, last, rows, kernel)
-    first, last = np.zeros_like(first), np.full_like(last, len(references))
-    full = _log2_row_sums(P, d, references, first, last, rows, kernel)
-    with np.errstate(invalid="ignore"):  # nothing in reach, of nothing
-        share = 1.0 - np.exp2(np.where(np.isneginf(full), 0.0, listed - full))
-    share = np.clip(share, 0.0, 1.0)
-    return LeftOut(float(share.mean()), float(share.max(initial=0.0)), len(rows))
-
-
-def _log2_row_sums(
-    P: Array, d: int, indices: Array, first: Array, last: Array, rows: Array, kernel: Kernel
-) -> Array:
-    """log2 of the kernel's sum over both kinds of classes, for lists given by their ends."""
-    near, sums = np.empty((2, len(rows)), P.dtype), np.empty((2, len(rows)), P.dtype)
-    longest = int((last - first).max(initial=0))
-    threads = n_threads()
-    work = [nca_lists.scratch(longest, P.dtype) for _ in range(threads)]
-
-    def task(q: int, thread: int) -> None:
-        nca_lists.nca_lists_sums(
-            P, d, indices, first, last, rows, near, sums, q, min(q + 8, len(rows)),
-            kernel.family, work[thread],
-        )  # fmt: skip
-
-    run(task, range(0, len(rows), 8), threads)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.logaddexp2(*np.where(
-            sums > 0, np.log2(sums, dtype=np.float64) - nca_lists.energies(near, d, kernel.family),
-            -np.inf,
-        ))  # fmt: skip
-
-
-def _reference_rows(references: Array | None, n: int) -> Array:
+def reference_rows(references: Array | None, n: int) -> Array:
     rows = np.arange(n) if references is None else np.asarray(references, dtype=np.intp)
     if not len(rows):
         raise ValueError("Lists of neighbours need at least one reference.")
@@ -378,33 +265,3 @@ def _length(part: Nearest | RandomPairs, references: Array) -> int:
             f"{len(references)} references: all of them are used."
         )
     return min(int(part.m), len(references))
-
-
-_BY_NAME: dict[str, type[Any]] = {"nearest": Nearest, "random": RandomPairs, "tree": Tree}
-
-
-def resolve(pairs: str | Neighbourhood, owner: str = "NCA") -> Neighbourhood | None:
-    """Turn a name into the part with its default parameters; pass a part through.
-
-    Parameters
-    ----------
-    pairs : str or Neighbourhood
-        "all", "nearest", "random", "tree", or a part such as ``Nearest(m=50)``.
-    owner : str
-        The estimator named in the error message.
-
-    Returns
-    -------
-    Neighbourhood or None
-        None for "all".
-
-    Raises
-    ------
-    ValueError
-        If ``pairs`` is an unknown name.
-    TypeError
-        If ``pairs`` is neither a name nor a part (a class is not a part: call it).
-    """
-    names: dict[str, Any] = {"all": lambda: None, **_BY_NAME}
-    example = "neighbourhood such as Nearest(m=50)"
-    return part_of(pairs, names, Neighbourhood, "pairs", owner, example)

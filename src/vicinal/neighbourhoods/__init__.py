@@ -1,0 +1,86 @@
+"""Which pairs an objective sums over: from embedded points to candidate lists.
+
+A part is a small frozen dataclass with ``pairs(Z, codes, references, random_state)`` and
+``refresh``, the number of iterations its result is good for (None: for ever).  Lists follow the
+points: what is near changes as a map is learnt, so they are made anew from time to time, and
+:func:`mass_left_out` tells what they miss.
+
+>>> import numpy as np
+>>> from vicinal.neighbourhoods import Nearest
+>>> Nearest(m=1).pairs(np.array([[0.0], [1.0], [3.0]]), np.array([0, 0, 0])).indices
+array([1, 0, 1], dtype=int32)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+from vicinal._types import Array
+from vicinal._validation import part_of
+from vicinal.neighbourhoods.left_out import LeftOut, mass_left_out, sets_left_out
+from vicinal.neighbourhoods.parts import Nearest, RandomPairs, Tree
+
+__all__ = [
+    "LeftOut",
+    "Nearest",
+    "Neighbourhood",
+    "RandomPairs",
+    "Tree",
+    "mass_left_out",
+    "resolve",
+    "sets_left_out",
+]
+
+
+@runtime_checkable
+class Neighbourhood(Protocol):
+    """From embedded points to what an objective takes as its ``pairs``."""
+
+    @property
+    def refresh(self) -> int | None: ...
+
+    def pairs(
+        self, Z: Array, codes: Array, references: Array | None = None, random_state: Any = None
+    ) -> Any: ...
+
+
+_BY_NAME: dict[str, type[Any]] = {"nearest": Nearest, "random": RandomPairs, "tree": Tree}
+
+
+def resolve(
+    pairs: str | Neighbourhood, owner: str = "NCA", trees: bool = True
+) -> Neighbourhood | None:
+    """Turn a name into the part with its default parameters; pass a part through.
+
+    Parameters
+    ----------
+    pairs : str or Neighbourhood
+        "all", "nearest", "random", "tree", or a part such as ``Nearest(m=50)``.
+    owner : str
+        The estimator named in the error message.
+    trees : bool, default=True
+        False refuses "tree" and :class:`Tree`.
+
+    Returns
+    -------
+    Neighbourhood or None
+        None for "all".
+
+    Raises
+    ------
+    ValueError
+        If ``pairs`` is an unknown name, or a tree where there must be none.
+    TypeError
+        If ``pairs`` is neither a name nor a part (a class is not a part: call it).
+    """
+    names: dict[str, Any] = {"all": lambda: None, **_BY_NAME}
+    if not trees and (pairs == "tree" or isinstance(pairs, Tree)):
+        raise ValueError(
+            f"The 'pairs' parameter of {owner} must be 'auto', 'all', 'nearest' or 'random', or a "
+            "part with lists: trees sum what falls off with the distance, and its objective is no "
+            f"such sum. Got {pairs!r} instead."
+        )
+    if not trees:
+        del names["tree"]
+    example = "neighbourhood such as Nearest(m=50)"
+    return part_of(pairs, names, Neighbourhood, "pairs", owner, example)
