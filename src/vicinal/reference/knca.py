@@ -114,12 +114,12 @@ def knca_posterior(
     Returns
     -------
     P : ndarray of shape (n_query, n_classes)
-        In the order of ``np.unique(y_reference)``.  NaN where no set votes for anyone.
+        In the order of ``np.unique(y_reference)``.  Equal shares where no set votes for anyone.
     """
     log_w = -squared_distances(Z_query, Z_reference)
     classes, code = np.unique(np.asarray(y_reference), return_inverse=True)
     k = min(k, log_w.shape[1])
-    P = np.full((len(log_w), len(classes)), np.nan)
+    P = np.full((len(log_w), len(classes)), 1 / len(classes))
     for i in range(len(log_w)):
         sets, log_p = _subsets(log_w[i], k)
         wins = [_wins(code[sets], c, vote) for c in range(len(classes))]
