@@ -1,0 +1,34 @@
+"""Every formula in plain NumPy, beside its equation number: the tests' oracle.
+
+Float64, whole N x N arrays, no tricks beyond log-sum-exp.  Read these files to learn what is
+computed, and `kernels` to learn how it is computed fast.  Only tests import them.
+
+The derivations are in ``docs/theory/``, the keys in ``docs/references.bib``.
+"""
+
+from vicinal.reference._common import finite_difference, squared_distances
+from vicinal.reference.background import (
+    class_normal,
+    kernel_density,
+    mixture_densities,
+    nca_background,
+)
+from vicinal.reference.knca import knca, knca_by_subsets, knca_posterior
+from vicinal.reference.nca import nca, nca_gradient_printed
+from vicinal.reference.rules import effective_n_neighbors, posterior
+
+__all__ = [
+    "class_normal",
+    "effective_n_neighbors",
+    "finite_difference",
+    "kernel_density",
+    "knca",
+    "knca_by_subsets",
+    "knca_posterior",
+    "mixture_densities",
+    "nca",
+    "nca_background",
+    "nca_gradient_printed",
+    "posterior",
+    "squared_distances",
+]

@@ -1,0 +1,295 @@
+"""kNCA against a list of all sets, the plain chains, finite differences, NCA and itself."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations
+from math import exp, log
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from knca_common import (
+    OBJECTIVES,
+    VOTES,
+    all_rows,
+    assert_close,
+    assert_same_bits,
+    each_dtype,
+    each_objective,
+    each_vote,
+    lists_of,
+    points,
+    separate,
+    set_threads,
+)
+from scipy.stats import special_ortho_group
+from threadpoolctl import threadpool_limits
+
+from vicinal import reference
+from vicinal.objectives import knca, nca
+from vicinal.reference import finite_difference
+
+votes, objectives = st.sampled_from(VOTES), st.sampled_from(OBJECTIVES)
+
+
+def quiet_knca(*args, **kwargs):
+    """Small classes and few rows are part of the game here."""
+    return knca(*args, warn=False, **kwargs)
+
+
+@st.composite
+def clouds(draw):
+    """A few rows, some equal or at equal distances, and labels of one to four classes."""
+    n, n_classes = draw(st.integers(2, 9)), draw(st.integers(1, 4))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    Z = draw(st.sampled_from([0.1, 0.5, 1, 2])) * rng.standard_normal((n, draw(st.integers(1, 3))))
+    kind = draw(st.sampled_from(["plain", "duplicates", "integers", "constant"]))
+    if kind == "duplicates":
+        Z = Z[rng.integers(0, n, n)]
+    elif kind == "integers":  # exact ties
+        Z = np.rint(2 * Z)
+    elif kind == "constant":
+        Z[:] = Z[0]
+    return Z, rng.integers(0, n_classes, n)
+
+
+def assert_is_enumeration(got, expected):
+    """The difference of two marginals of order one: gradients to a few digits of those."""
+    assert got[0] == pytest.approx(expected[0], rel=1e-11, abs=1e-14)
+    np.testing.assert_allclose(got[1], expected[1], rtol=0, atol=1e-11)
+
+
+@given(clouds(), st.integers(1, 4), votes, objectives)
+def test_matches_enumeration(cloud, k, vote, objective):
+    Z, y = cloud
+    expected = reference.knca_by_subsets(Z, y, k, vote, objective)
+    assert_is_enumeration(quiet_knca(Z, y, k, vote, objective), expected)
+
+
+@given(clouds(), st.integers(1, 4), votes, objectives, st.data())
+def test_any_queries_and_references(cloud, k, vote, objective, data):
+    Z, y = cloud
+    rows = st.lists(st.integers(0, len(Z) - 1), unique=True, max_size=len(Z))
+    q, r = np.array(data.draw(rows), dtype=int), np.array(data.draw(rows), dtype=int)
+    got = quiet_knca(Z, y, k, vote, objective, q, r)
+    assert_is_enumeration(got, reference.knca_by_subsets(Z, y, k, vote, objective, q, r))
+
+
+@pytest.mark.nojit
+@each_vote
+@each_objective
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+def test_matches_enumeration_for_every_k(rng, vote, objective, n_classes):
+    Z, y = points(rng, 9, 2, n_classes, 0.7)
+    for k in [1, 2, 3, 4]:
+        expected = reference.knca_by_subsets(Z, y, k, vote, objective)
+        assert_is_enumeration(quiet_knca(Z, y, k, vote, objective), expected)
+
+
+@each_vote
+@each_objective
+@pytest.mark.parametrize(("k", "n_classes"), [(5, 3), (6, 5), (15, 2)])
+def test_matches_reference(rng, vote, objective, k, n_classes):
+    for d, scale in [(1, 0.1), (2, 1.0), (13, 1.0), (3, 4.0)]:
+        Z, y = points(rng, 40, d, n_classes, scale / np.sqrt(d))
+        rows = {"queries": np.arange(12), "references": np.arange(3, 40)}
+        for part in [{"queries": np.arange(12)}, rows]:
+            got = quiet_knca(Z, y, k, vote, objective, **part)
+            assert_close(got, reference.knca(Z, y, k, vote, objective, **part), 1e-10)
+
+
+@each_vote
+def test_many_classes(rng, vote):
+    """More classes than votes, most of them smaller than k, and rows in several tiles."""
+    Z, y = points(rng, 60, 2, 17)
+    rows = {"queries": np.arange(0, 60, 9)}
+    got = quiet_knca(Z, y, 3, vote, **rows)
+    assert_close(got, reference.knca(Z, y, 3, vote, **rows), 1e-10)
+
+
+def test_six_points_by_hand():
+    """A hexagon of radius 1 in turn a b a b a b: d² is 1, 3, 4, 3, 1 around each point."""
+    angle = np.arange(6) * np.pi / 3
+    Z, y = np.stack([np.cos(angle), np.sin(angle)], axis=1), list("ababab")
+    d2, own = [1, 3, 4, 3, 1], [False, True, False, True, False]
+    for k, wins in [(2, 2), (3, 2), (4, 3)]:  # votes that win: of four two are a tie
+        sums = {True: [], False: []}
+        for s in combinations(range(5), k):
+            sums[sum(own[j] for j in s) >= wins].append(sum(d2[j] for j in s))
+        if not sums[True]:
+            assert knca(Z, y, k, "majority", "accuracy")[0] == 0
+            continue
+        win, lose = (sum(exp(-e) for e in sums[won]) for won in (True, False))
+        gap = np.subtract(
+            *(np.average(sums[won], weights=np.exp(-np.array(sums[won]))) for won in (True, False))
+        )
+        p = win / (win + lose)
+        for objective, value, slope in [("accuracy", -p, p * (1 - p)), ("log", -log(p), 1 - p)]:
+            for dtype, rtol in [(np.float64, 1e-13), (np.float32, 2e-6)]:
+                # growing by a factor 1 + t adds 2 t d² to d²; each row has a sixth of it
+                got = knca(Z.astype(dtype), y, k, "majority", objective)
+                assert_close(got, (value, slope * gap / 3 * Z), rtol)
+
+
+def lattice(rng, scale):
+    """Near-ties at any scale, so that the gradient never vanishes."""
+    grid = np.array([[i, j] for i in range(4) for j in range(4)], dtype=float)
+    y = np.array([0, 1, 1, 0, 0, 0, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0])
+    return scale * grid + 0.3 * min(scale, 1 / scale) * rng.standard_normal(grid.shape), y
+
+
+@each_vote
+@each_objective
+@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+def test_gradient_matches_finite_differences(rng, vote, objective, k, scale):
+    Z, y = lattice(rng, scale)
+    dZ = knca(Z, y, k, vote, objective)[1]
+    size = np.abs(dZ).max()
+    assert size > 1e-100  # "all" and "accuracy" at a scale of 10: p is tiny, with all its digits
+    numeric = finite_difference(lambda W: knca(W, y, k, vote, objective)[0], Z, 1e-4 / (1 + scale))
+    np.testing.assert_allclose(dZ, numeric, rtol=1e-5, atol=2e-6 * size)
+
+
+@each_vote
+@each_objective
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_gradient_matches_finite_differences_between_separate_classes(rng, vote, objective, k):
+    Z, y = separate(rng, 18, 2, 3.5)
+    value, dZ = knca(Z, y, k, vote, objective)
+    assert value + (objective == "accuracy") < 0.1  # settled, nearly
+    size = np.abs(dZ).max()
+    numeric = finite_difference(lambda W: knca(W, y, k, vote, objective)[0], Z, 1e-5)
+    np.testing.assert_allclose(dZ, numeric, rtol=1e-5, atol=1e-6 * size + 2e-11)
+
+
+@each_vote
+@each_objective
+def test_one_neighbour_is_nca(rng, vote, objective):
+    """To the last digits, in tiles and in lists."""
+    Z, y = points(rng, 90, 3, 4)
+    rows = {"queries": np.arange(50), "references": np.arange(20, 90)}
+    lists = lists_of([rng.permutation(90)[: 20 + i % 7] for i in range(90)])
+    for scale, rtol in [(0.1, 1e-13), (1.0, 1e-13), (5.0, 1e-12)]:
+        for part in [{}, rows]:
+            for pairs in [None, all_rows(90), lists]:
+                args = {"objective": objective, "pairs": pairs, "warn": False, **part}
+                got = knca(scale * Z, y, 1, vote, **args)
+                assert_close(got, nca(scale * Z, y, **args), rtol)
+
+
+@each_objective
+def test_one_neighbour_is_nca_late_in_learning(rng, objective):
+    for gap in [6, 15]:
+        Z, y = separate(rng, 40, 3, gap)
+        assert_close(knca(Z, y, 1, "all", objective), nca(Z, y, objective), 1e-11)
+
+
+@each_vote
+@each_objective
+def test_value_adds_over_queries(rng, vote, objective):
+    Z, y = points(rng, 300, 3, 4)
+    value, dZ = knca(Z, y, 4, vote, objective)
+    parts = np.array_split(rng.permutation(300), [1, 50, 230])
+    got = [knca(Z, y, 4, vote, objective, queries=part) for part in parts]
+    share = np.array([len(part) / 300 for part in parts])
+    assert share @ [part[0] for part in got] == pytest.approx(value, rel=1e-12)
+    total = sum(s * part[1] for s, part in zip(share, got, strict=True))
+    np.testing.assert_allclose(total, dZ, atol=1e-12 * np.abs(dZ).max())
+
+
+@each_vote
+@each_objective
+@pytest.mark.parametrize("d", [1, 3, 60])
+def test_translation_and_rotation(rng, vote, objective, d):
+    Z, y = points(rng, 100, d, 3, 1 / np.sqrt(d))
+    value, dZ = knca(Z, y, 5, vote, objective)
+    np.testing.assert_allclose(dZ.sum(axis=0), 0, atol=1e-12)  # a common step costs nothing
+    Q = special_ortho_group.rvs(d, random_state=7) if d > 1 else -np.eye(1)
+    moved = knca(Z @ Q.T + rng.uniform(-50, 50, d), y, 5, vote, objective)
+    assert_close(moved, (value, dZ @ Q.T), 1e-10)
+
+
+@each_vote
+@each_objective
+def test_order_of_rows_and_names_of_classes(rng, vote, objective):
+    Z, y = points(rng, 120, 3, 4)
+    Z[60:70] = Z[:10]  # twins, some of another class
+    value, dZ = knca(Z, y, 5, vote, objective)
+    order = rng.permutation(120)
+    assert_close(knca(Z[order], y[order], 5, vote, objective), (value, dZ[order]), 1e-11)
+    for names in [np.array(list("zebu")), np.array([-7, 1e9, 3, 0.5]), np.array([2, 0, 3, 1])]:
+        assert_close(knca(Z, names[y], 5, vote, objective), (value, dZ), 1e-11)
+
+
+@each_vote
+@each_objective
+@pytest.mark.parametrize(("k", "scale", "rtol"), [(5, 1.0, 2e-5), (5, 5.0, 2e-4), (12, 1.0, 1e-4)])
+def test_float32_near_float64(rng, vote, objective, k, scale, rtol):
+    """A weight is known to eps d², and a set of k of them to k times that."""
+    Z, y = points(rng, 200, 3, 4)
+    Z = (scale * Z).astype(np.float32)
+    value, dZ = knca(Z, y, k, vote, objective)
+    assert dZ.dtype == np.float32
+    assert_close((value, dZ), knca(Z.astype(np.float64), y, k, vote, objective), rtol)
+
+
+@each_vote
+@each_dtype
+@pytest.mark.parametrize("d", [2, 60])
+def test_thread_count_agnosticism(rng, monkeypatch, vote, dtype, d):
+    Z, y = points(rng, 1100, d, 5, 1.5 / np.sqrt(d))
+    Z = Z.astype(dtype)
+    rows = {"queries": np.arange(500), "references": np.arange(200, 1100)}
+    set_threads(monkeypatch, 1)
+    whole, held_out = knca(Z, y, 3, vote), knca(Z, y, 3, vote, **rows)
+    for threads in [2, 3]:
+        set_threads(monkeypatch, threads)
+        assert_same_bits(knca(Z, y, 3, vote), whole)
+        assert_same_bits(knca(Z, y, 3, vote, **rows), held_out)
+
+
+def test_thread_count_agnosticism_under_threadpoolctl(rng):
+    Z, y = points(rng, 700, 3, 4)
+    expected = knca(Z, y)
+    for threads in [1, 2]:
+        with threadpool_limits(threads):
+            assert_same_bits(knca(Z, y), expected)
+
+
+@each_dtype
+def test_shape_and_dtype_of_the_gradient(rng, dtype):
+    Z, y = points(rng, 40, 3, 2)
+    Z = np.asfortranarray(Z.astype(dtype))
+    before, y_before = Z.copy(), y.copy()
+    value, dZ = knca(Z, y, 3)
+    assert type(value) is float
+    assert (dZ.shape, dZ.dtype) == (Z.shape, Z.dtype)
+    np.testing.assert_array_equal(Z, before)
+    np.testing.assert_array_equal(y, y_before)
+    Z.setflags(write=False)
+    assert_same_bits(knca(Z[:, ::-1][:, ::-1], list(y), np.int64(3)), (value, dZ))
+    for other in [Z.astype(np.float16), (5 * Z).astype(int), (5 * Z).astype(int).tolist()]:
+        assert knca(other, y, 3)[1].dtype == np.float64
+
+
+@each_vote
+@each_objective
+def test_without_the_gradient(rng, vote, objective):
+    Z, y = points(rng, 300, 3, 4)
+    value, dZ = knca(Z, y, 5, vote, objective, gradient=False)
+    assert value == knca(Z, y, 5, vote, objective)[0]
+    assert dZ.shape == Z.shape
+    assert not dZ.any()
+
+
+def test_defaults_and_report(rng):
+    Z, y = points(rng, 50, 2, 3)
+    report = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = knca(Z, y, report=report)
+    assert_same_bits(got, knca(Z, y, 5, "majority", "log"))
+    assert report == {"share_of_pairs": 1.0, "log_domain": 0}
