@@ -17,7 +17,17 @@ import numpy as np
 
 from vicinal.kernels._jit import exp2, helper, kernel, maximum, minimum
 
-__all__ = ["energies", "nca_lists_grad", "nca_lists_sums", "nearest", "pack", "scratch"]
+__all__ = [
+    "energies",
+    "gather",
+    "nca_lists_grad",
+    "nca_lists_sums",
+    "nearest",
+    "pack",
+    "pull",
+    "scratch",
+    "within",
+]
 
 # as in vicinal.densities
 GAUSSIAN, STUDENT, COMPACT = 0, 1, 2
@@ -58,7 +68,8 @@ def nearest(energy, d, family):
 
 
 @helper
-def _within(J, n_rows):
+def within(J, n_rows):
+    """Whether a list names rows that exist."""
     low, high = np.int32(0), np.int32(0)
     for t in range(len(J)):
         low, high = min(low, J[t]), max(high, J[t])
@@ -66,7 +77,7 @@ def _within(J, n_rows):
 
 
 @helper
-def _gather(P, d, J, i, D, others, own):
+def gather(P, d, J, i, D, others, own):
     """Squared distances from row i to the rows J, and their masses; that of i itself is 0."""
     n = len(J)
     zero, code = P.dtype.type(0), P[i, d + 1]
@@ -183,9 +194,9 @@ def nca_lists_sums(P, d, indices, first, last, rows, near, sums, q0, q1, family,
     for q in range(q0, q1):
         J = indices[first[q] : last[q]]
         n = len(J)
-        if not _within(J, P.shape[0]):
+        if not within(J, P.shape[0]):
             return False
-        _gather(P, d, J, rows[q], D, work[1], work[2])
+        gather(P, d, J, rows[q], D, work[1], work[2])
         for kind in range(2):
             M = work[1 + kind]
             near[kind, q] = _near(D, M, n, family)
@@ -198,7 +209,7 @@ def nca_lists_sums(P, d, indices, first, last, rows, near, sums, q0, q1, family,
 
 
 @helper
-def _pull(P, W, J, i, Gq, Gr):
+def pull(P, W, J, i, Gq, Gr):
     """Gq += w (z_i - z_j) and Gr_j -= w (z_i - z_j) over one list, four dimensions to a sweep."""
     for k in range(np.uint32(0), np.uint32(Gq.shape[0]), np.uint32(4)):
         z0, z1, z2, z3 = P[i, k], P[i, k + 1], P[i, k + 2], P[i, k + 3]
@@ -228,11 +239,11 @@ def nca_lists_grad(P, d, indices, first, last, rows, near, factor, Gq, Gr, q0, q
             continue
         J = indices[first[q] : last[q]]
         n = len(J)
-        _gather(P, d, J, rows[q], D, work[1], work[2])
+        gather(P, d, J, rows[q], D, work[1], work[2])
         for t in range(n):
             W[t] = 0
         for kind in range(2):
             _add_slopes(
                 D, work[1 + kind], R, work[5], W, n, d, family, near[kind, q], factor[kind, q]
             )
-        _pull(P, W, J, rows[q], Gq[q], Gr)
+        pull(P, W, J, rows[q], Gq[q], Gr)

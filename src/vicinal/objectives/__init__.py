@@ -2,12 +2,16 @@
 
 from vicinal.objectives._background import background_weights
 from vicinal.objectives._mixing import em_background
+from vicinal.objectives.knca import knca
+from vicinal.objectives.knca_rules import knca_posterior
 from vicinal.objectives.nca import nca
 from vicinal.objectives.nca_rules import nca_effective_n_neighbors, nca_posterior
 
 __all__ = [
     "background_weights",
     "em_background",
+    "knca",
+    "knca_posterior",
     "nca",
     "nca_effective_n_neighbors",
     "nca_posterior",

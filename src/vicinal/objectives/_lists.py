@@ -13,7 +13,7 @@ from vicinal.densities import Kernel
 from vicinal.kernels import nca_lists as kernels
 from vicinal.kernels.neighbours import visiting_order
 
-__all__ = ["Lists"]
+__all__ = ["LANE_BYTES", "Lists", "check_pairs"]
 
 _BLOCK = 256  # queries at least to a part of the work
 # The gradient of the references is summed in lanes, each with an array of its own, and the lanes
@@ -21,7 +21,7 @@ _BLOCK = 256  # queries at least to a part of the work
 # threads.  (Transposed lists would need no lanes, but every distance and power a second time, and
 # as much memory as the lists.)
 _LANES = 16
-_LANE_BYTES = 2**28  # all lanes together, as long as there are two
+LANE_BYTES = 2**28  # all lanes together, as long as there are two
 
 
 class Lists:
@@ -65,14 +65,14 @@ class Lists:
         scale: float,
     ) -> None:
         n, self.d = Z.shape
-        _check_pairs(pairs, n)
+        check_pairs(pairs, n)
         self.kernel = kernel
         self.indices = np.ascontiguousarray(pairs.indices)
         self.rows = query_rows[visiting_order(Z[query_rows])]
         self.first, self.last = pairs.indptr[self.rows], pairs.indptr[self.rows + 1]
         self.points = kernels.pack(Z, codes, mass, centre, scale)
         lane_bytes = max(1, n * self.d * Z.dtype.itemsize)
-        lanes = min(_LANES, max(2, _LANE_BYTES // lane_bytes), -(-len(query_rows) // _BLOCK))
+        lanes = min(_LANES, max(2, LANE_BYTES // lane_bytes), -(-len(query_rows) // _BLOCK))
         self.lanes = [len(query_rows) * lane // lanes for lane in range(lanes + 1)]
         self.threads = min(n_threads(), lanes)
         self.share = float((self.last - self.first).sum() / (len(self.rows) * np.sum(mass > 0)))
@@ -133,21 +133,21 @@ class Lists:
         return Gq[:, :d].T, Gr[0, :, :d].T
 
 
-def _check_pairs(pairs: Pairs, n: int) -> None:
+def check_pairs(pairs: Pairs, n: int, owner: str = "nca") -> None:
     """Refuse lists that are not n lists of int32 rows; the rows themselves are checked on use."""
     indptr, indices = np.asarray(pairs.indptr), np.asarray(pairs.indices)
     if indptr.shape != (n + 1,) or indptr.dtype.kind != "i":
         raise ValueError(
-            f"The 'pairs' parameter of nca must hold one list for each of the {n} rows. "
+            f"The 'pairs' parameter of {owner} must hold one list for each of the {n} rows. "
             f"Got an indptr of shape {indptr.shape} and dtype {indptr.dtype} instead."
         )
     if indices.ndim != 1 or indices.dtype != np.int32:
         raise ValueError(
-            "The 'pairs' parameter of nca must have a vector of int32 as its indices. "
+            f"The 'pairs' parameter of {owner} must have a vector of int32 as its indices. "
             f"Got shape {indices.shape} and dtype {indices.dtype} instead."
         )
     if indptr[0] < 0 or indptr[-1] > len(indices) or (np.diff(indptr) < 0).any():
         raise ValueError(
-            "The 'pairs' parameter of nca must have an indptr that never falls and ends within "
-            f"its {len(indices)} indices."
+            f"The 'pairs' parameter of {owner} must have an indptr that never falls and ends "
+            f"within its {len(indices)} indices."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from vicinal.objectives._masses import (
     reference_mass,
     weights,
 )
+from vicinal.objectives._odds import check_objective, mean_loss, slopes, warn_lonely
 from vicinal.objectives._points import check_points, check_rows, with_range
 from vicinal.objectives._tiles import coordinate_scale
 from vicinal.objectives._trees import Trees
@@ -112,11 +112,7 @@ def nca(
     labels = y if isinstance(y, Labels) else Labels(y)
     if len(labels) != len(Z):
         raise ValueError(f"Z has {len(Z)} rows but there are {len(labels)} labels.")
-    if objective not in ("log", "accuracy"):
-        raise ValueError(
-            "The 'objective' parameter of nca must be 'log' or 'accuracy'. "
-            f"Got {objective!r} instead."
-        )
+    check_objective(objective, "nca")
     query_rows = check_rows(queries, len(Z), "queries")
     reference_rows = check_rows(references, len(Z), "references")
     weight = weights(labels)
@@ -161,17 +157,19 @@ def nca(
     with np.errstate(invalid="ignore"):  # inf - inf, where there is no own class
         odds = np.subtract(*rest) + np.subtract(*base)
     lonely = np.isneginf(rest[1])
-    value, slope = _loss(np.where(lonely, np.inf, odds), weight[query_rows], objective)
+    odds = np.where(lonely, np.inf, odds)
+    value, counts = mean_loss(odds, weight[query_rows], objective)
+    slope = counts * slopes(odds, objective)
     if objective == "log" and warn:
-        _warn_lonely(labels, query_rows[lonely])
+        warn_lonely(labels, query_rows[lonely])
     if not gradient:
         return value, dZ
     # dL/dd² is +slope p~_ij in the own class and -slope q~_ij in the others, with p~ and q~ the
     # softmax over either: docs/theory/nca.md shows this to be [Goldberger2005] eqs (5) and (7)
     empty = np.isneginf(log_sums)
     shift = np.where(empty, 0.0, minima).astype(Z.dtype)
-    slopes = np.stack([-slope, slope])
-    factor = slopes * np.exp2(-np.where(empty, 0.0, log_sums))
+    both = np.stack([-slope, slope])
+    factor = both * np.exp2(-np.where(empty, 0.0, log_sums))
     if beta is not None:
         factor *= mixture.kernel_share
     largest = np.abs(factor).max(initial=0.0) or 1.0  # late in learning all slopes are tiny
@@ -182,7 +180,7 @@ def nca(
         dZ[pulled_rows] += Gr.T * largest
     if beta is not None:
         # a derivative by the logarithm of a sum has the opposite sign of one by distances
-        Gq, Gr = mixture.gradient(-slopes)
+        Gq, Gr = mixture.gradient(-both)
         dZ[query_rows] += Gq.astype(dZ.dtype)
         dZ[reference_rows] += Gr.astype(dZ.dtype)
     return value, dZ
@@ -194,36 +192,4 @@ def _check_reaches(kernel: Kernel, objective: str, beta: Array | None) -> None:
         raise ValueError(
             "The 'log' objective of nca needs a kernel that reaches everywhere: with a compact one "
             "p_i can be 0, which has no logarithm. Use objective='accuracy' or a background."
-        )
-
-
-def _loss(odds: Array, weight: Array, objective: str) -> tuple[float, Array]:
-    """Mean loss, and what multiplies the two softmaxes in its derivative by d².
-
-    ``odds`` is log2 of wrong : right, inf where there is no right.
-    """
-    with np.errstate(over="ignore"):
-        p = 1.0 / (1.0 + np.exp2(odds))
-        wrong = 1.0 / (1.0 + np.exp2(-odds))
-    # sums, not dot products: those of BLAS differ with its number of threads
-    counts = weight if objective == "accuracy" else weight * (odds < np.inf)
-    total = counts.sum()
-    if total <= 0:
-        return 0.0, np.zeros_like(p)
-    if objective == "accuracy":
-        return float(-np.sum(counts * p) / total), counts * p * wrong / total
-    # log1p of the odds, in either direction: exact where p -> 1 and finite where p underflows
-    minus_log_p = np.logaddexp2(0.0, np.where(counts > 0, odds, 0.0)) * np.log(2.0)
-    return float(np.sum(counts * minus_log_p) / total), counts * wrong / total
-
-
-def _warn_lonely(labels: Labels, rows: Array) -> None:
-    if len(rows):
-        names = labels.classes[np.unique(labels.codes[rows])].tolist()
-        shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-        warnings.warn(
-            f"{len(rows)} rows have no other member of their class to pick and are left out of "
-            f"the log objective: classes {shown}.",
-            UserWarning,
-            stacklevel=3,
         )

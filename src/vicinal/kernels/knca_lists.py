@@ -1,0 +1,184 @@
+"""kNCA over candidate lists: what a query needs of each class of its list, and the pull of pairs.
+
+Points and lists are those of :mod:`vicinal.kernels.nca_lists`; T, E and theta those of
+:mod:`vicinal.kernels.knca`, here with ``theta`` the k-th smallest energy, and in float64: a query
+at a time there are no vectors to save.  Of the classes of a list, the query's own is number 0 and
+the others follow in the order in which they appear, so that few arrays do for many classes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal.kernels._jit import exp2, helper, kernel
+from vicinal.kernels.nca_lists import gather, pull, within
+
+__all__ = ["FAR", "ListRoom", "knca_lists_collect", "knca_lists_pull", "list_room", "most_classes"]
+
+FAR = 1e300  # energy of an absent member
+
+
+class ListRoom(NamedTuple):
+    """Scratch for one thread and one list."""
+
+    rows: NDArray  # of the dtype: distances, masses of others and own class, weights
+    energies: NDArray
+    number: NDArray  # of each member's class in the list, -1 for what does not count
+    seen: NDArray  # (classes, 2): the query that has seen a class, and as which number
+    T: NDArray
+    chain: NDArray
+
+
+def list_room(longest, n_codes, n_classes, k, dtype):
+    """Room for lists up to ``longest``; ``n_codes`` classes in all, ``n_classes`` in one list."""
+    return ListRoom(
+        np.empty((4, longest), dtype),
+        np.empty(longest),
+        np.empty(longest, np.int64),
+        np.full((n_codes, 2), -1),
+        np.empty((n_classes, k)),
+        np.empty((n_classes, k + 1)),
+    )
+
+
+@kernel
+def most_classes(codes, indices, first, last, rows, seen):
+    """The largest number of classes other than the own one in a list; -1 if out of bounds."""
+    most = 0
+    seen[:] = -1
+    for q in range(len(rows)):
+        J = indices[first[q] : last[q]]
+        if not within(J, len(codes)):
+            return -1
+        count = 0
+        for t in range(len(J)):
+            c = codes[J[t]]
+            if c != codes[rows[q]] and seen[c] != q:
+                seen[c] = q
+                count += 1
+        most = max(most, count)
+    return most
+
+
+@helper
+def _members(P, d, codes, J, q, i, rates, room):
+    """Energies of the members of a list and the numbers of their classes; how many classes."""
+    n = len(J)
+    D, others, own = room.rows[0], room.rows[1], room.rows[2]
+    gather(P, d, J, i, D, others, own)
+    count = 1
+    for t in range(n):
+        room.number[t] = -1
+        if own[t] > 0:
+            room.number[t] = 0
+            room.energies[t] = D[t] + rates[1, i]
+        elif others[t] > 0:
+            c = codes[J[t]]
+            if room.seen[c, 0] != q:
+                room.seen[c, 0] = q
+                room.seen[c, 1] = count
+                count += 1
+            room.number[t] = room.seen[c, 1]
+            room.energies[t] = D[t] + rates[0, i]
+    return count
+
+
+@helper
+def _insert(T, e):
+    """Put an energy in its place among the smallest; what is pushed out comes back."""
+    k = len(T)
+    if e >= T[k - 1]:
+        return e
+    out = T[k - 1]
+    m = k - 1
+    while m > 0 and T[m - 1] > e:
+        T[m] = T[m - 1]
+        m -= 1
+    T[m] = e
+    return out
+
+
+@kernel
+def knca_lists_collect(
+    P, d, codes, indices, first, last, rows, rates, T, E, theta, q0, q1, room
+):  # fmt: skip
+    """T, E (C, k, W) and theta (C, W) of queries q0:q1, one to a lane.
+
+    ``P`` are packed points of d dimensions, ``codes`` their classes; ``rates`` (2, n) is added to
+    the energies of each row's others [0] and own class [1].
+    """
+    k = T.shape[1]
+    room.seen[:] = -1
+    T[:] = FAR
+    E[:] = 0.0
+    theta[:] = FAR
+    for q in range(q0, q1):
+        J = indices[first[q] : last[q]]
+        count = _members(P, d, codes, J, q, rows[q], rates, room)
+        room.T[:count] = FAR
+        for t in range(len(J)):
+            if room.number[t] >= 0:
+                room.energies[t] = _insert(room.T[room.number[t]], room.energies[t])
+        room.chain[:count] = 0.0
+        room.chain[:count, 0] = 1.0
+        for t in range(len(J)):
+            if room.number[t] >= 0 and room.energies[t] < FAR:
+                chain = room.chain[room.number[t]]
+                w = exp2(room.T[room.number[t], k - 1] - room.energies[t])
+                for u in range(k, 0, -1):
+                    chain[u] += w * chain[u - 1]
+        for c in range(count):
+            theta[c, q - q0] = room.T[c, k - 1]
+            for m in range(k):
+                T[c, m, q - q0] = room.T[c, m]
+                E[c, m, q - q0] = room.chain[c, m + 1]
+
+
+@helper
+def _place(T, e):
+    """Which member of T has this energy; it may have been rounded differently the first time."""
+    m = 0
+    while m < len(T) - 1 and T[m] < e:
+        m += 1
+    if m > 0 and e - T[m - 1] < T[m] - e:
+        m -= 1
+    return m
+
+
+@kernel
+def knca_lists_pull(
+    P, d, codes, indices, first, last, rows, rates, T, theta, powers, values, factor, Gq, Gr,
+    q0, q1, room,
+):  # fmt: skip
+    """Add the pull of the pairs of queries q0:q1 to Gq, (n_queries, d'), and to Gr, (n, d').
+
+    d' is d made a multiple of four.  ``powers`` and ``values`` (C, k, W) as in `knca_pull`, the
+    query's ``factor`` (W,) still to be multiplied by.
+    """
+    k = T.shape[1]
+    room.seen[:] = -1
+    for q in range(q0, q1):
+        lane = q - q0
+        if factor[lane] == 0.0:
+            continue
+        J = indices[first[q] : last[q]]
+        _members(P, d, codes, J, q, rows[q], rates, room)
+        W = room.rows[3]
+        for t in range(len(J)):
+            W[t] = 0
+            c, e = room.number[t], room.energies[t]
+            if c < 0:
+                continue
+            if e < T[c, k - 1, lane]:
+                x = values[c, _place(T[c, :, lane], e), lane]
+            else:
+                w = exp2(theta[c, lane] - e)
+                x = powers[c, k - 1, lane]
+                for v in range(k - 2, -1, -1):
+                    x = powers[c, v, lane] - x * w
+                x *= w
+            W[t] = factor[lane] * x
+        pull(P, W, J, rows[q], Gq[q], Gr)

@@ -1,0 +1,109 @@
+"""Candidate lists for objectives of k neighbours: the pairs in them, and no others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vicinal._threads import run
+from vicinal._types import Array, Pairs
+from vicinal.densities import Gaussian
+from vicinal.kernels import knca_lists as kernels
+from vicinal.kernels.nca_lists import pack
+from vicinal.kernels.neighbours import visiting_order
+from vicinal.objectives._lanes import State, Tiling
+from vicinal.objectives._lists import LANE_BYTES, check_pairs
+from vicinal.objectives._points import centre_of
+from vicinal.objectives._tiles import coordinate_scale
+
+__all__ = ["ListedPairs"]
+
+_SUMS = 16  # of the references' gradient, each by one thread at a time, added in order
+
+
+class ListedPairs:
+    """What queries know of the rows in their lists, and the pull of those pairs.
+
+    The parameters and attributes are those of :class:`vicinal.objectives._lanes.AllPairs`, and
+    the lists.  Everything but the distances is in float64.
+    """
+
+    def __init__(
+        self,
+        Z: Array,
+        codes: Array,
+        query_rows: Array,
+        reference_rows: Array,
+        k: int,
+        pairs: Pairs,
+    ) -> None:
+        check_pairs(pairs, len(Z), "knca")
+        self.k, self.dtype = k, np.dtype(np.float64)
+        self.codes, self.indices = codes, np.ascontiguousarray(pairs.indices)
+        self.rows = query_rows[visiting_order(Z[query_rows])]
+        self.first, self.last = pairs.indptr[self.rows], pairs.indptr[self.rows + 1]
+        rates = np.zeros((2, len(Z))) if pairs.log2_rates is None else pairs.log2_rates
+        self.rates = np.ascontiguousarray(rates, dtype=np.float64)
+        mass = np.zeros(len(Z))
+        mass[reference_rows] = 1.0
+        centre, scale = centre_of(Z[reference_rows]), coordinate_scale(Gaussian())
+        self.points, self.d = pack(Z, codes, mass, centre, scale), Z.shape[1]
+        self.share = float((self.last - self.first).sum() / (len(self.rows) * len(reference_rows)))
+        n_codes = int(codes.max()) + 1
+        others = kernels.most_classes(
+            codes, self.indices, self.first, self.last, self.rows, np.empty(n_codes, np.int64)
+        )
+        if others < 0:
+            raise ValueError(
+                f"The 'pairs' parameter of knca must list rows in [0, {len(Z) - 1}]. "
+                f"Got {self.indices.min()}..{self.indices.max()} instead."
+            )
+        self.n_classes, self.n_codes = int(others) + 1, n_codes
+        self.tiling = Tiling.of(self.n_classes, k, 8)
+        self.n_tiles = -(-len(self.rows) // self.tiling.lanes)
+        # the own class comes first in every list
+        self.own = np.zeros((self.n_tiles, self.tiling.lanes), np.intp)
+        width = -(-self.d // 4) * 4
+        sums = max(2, LANE_BYTES // max(1, len(Z) * width * self.points.itemsize))
+        sums = min(_SUMS, sums, self.n_tiles)
+        self.Gq = np.zeros((len(self.rows), width), Z.dtype)
+        self.Gr = np.zeros((sums, len(Z), width), Z.dtype)
+
+    @property
+    def G(self) -> Array:
+        """Sum of all pulls (d, n), in the coordinates of the kernels."""
+        total = self.Gr.sum(axis=0, dtype=np.float64)
+        total[self.rows] += self.Gq
+        return total[:, : self.d].T
+
+    def room(self) -> kernels.ListRoom:
+        """Scratch for one thread."""
+        longest = int((self.last - self.first).max(initial=0))
+        return kernels.list_room(longest, self.n_codes, self.n_classes, self.k, self.points.dtype)
+
+    def _lists(self) -> tuple:
+        return (
+            self.points, self.d, self.codes, self.indices, self.first, self.last, self.rows,
+            self.rates,
+        )  # fmt: skip
+
+    def _queries(self, tile: int) -> tuple[int, int]:
+        first = tile * self.tiling.lanes
+        return first, min(first + self.tiling.lanes, len(self.rows))
+
+    def collect(self, tile: int, T: Array, E: Array, theta: Array, room: kernels.ListRoom) -> None:
+        """What the lanes of a tile know of each class."""
+        kernels.knca_lists_collect(*self._lists(), T, E, theta, *self._queries(tile), room)
+
+    def pull(
+        self, tiles: range, state: State, factor: Array, rooms: list[kernels.ListRoom]
+    ) -> None:
+        """Add the pull of the pairs of some tiles to the sums."""
+
+        def task(s: int, thread: int) -> None:
+            for t in range(s, len(tiles), len(self.Gr)):
+                kernels.knca_lists_pull(
+                    *self._lists(), state.T[t], state.theta[t], state.powers[t], state.values[t],
+                    factor[t], self.Gq, self.Gr[s], *self._queries(tiles[t]), rooms[thread],
+                )  # fmt: skip
+
+        run(task, range(len(self.Gr)), len(rooms))
