@@ -12,7 +12,7 @@ import numpy as np
 from reproduce.experiment import Done, Experiment, Job
 from reproduce.protocol import Summary, rows_70_30
 from reproduce.protocol import data as stored
-from reproduce.report import picture, pyplot, square_frame, table
+from reproduce.report import picture, pyplot, table
 from reproduce.tarlow_common import LEARNERS, accuracies, grid, leave_one_out, same_start, words
 
 SPLITS = 10
@@ -106,7 +106,7 @@ def _draw(done: list[Done], folder: Path) -> str:
                 scatter(Z, result[f"y {where}"], ax, title=title, classes=classes, legend=False,
                         size=14.0)  # fmt: skip
                 ax.title.set_fontsize(10)
-                square_frame(ax, np.array(result["Z train"] + result["Z test"]))
+                _frame(ax, np.array(result["Z train"] + result["Z test"]))
     shown = picture(figure, folder, "tarlow-figure-3", "wine in two dimensions by kNCA")
     plt.close(figure)
     return (
@@ -115,6 +115,15 @@ def _draw(done: list[Done], folder: Path) -> str:
         "column have the same axes, with the same unit in both directions; a map's overall size "
         "is not shown."
     )
+
+
+def _frame(ax: Any, Z: Any) -> None:
+    """A square that holds all points."""
+    low, high = Z.min(axis=0), Z.max(axis=0)
+    half = 0.54 * float((high - low).max())
+    (x, y) = 0.5 * (low + high)
+    ax.set_aspect("equal", adjustable="box")
+    ax.set(xlim=(x - half, x + half), ylim=(y - half, y + half))
 
 
 def _table(done: list[Done], alpha: float) -> str:

@@ -197,7 +197,8 @@ def _protocol(done: list[Done]) -> str:
 - Maps to d = 2. All methods of a split begin with the same map: PCA of the pixels, as in the paper,
   at the scale at which NCA's own objective is best on these labels. Log objective, α = 0.001 on
   pixels that share one factor: chosen for NCA on held-out training rows of mnist (see
-  [mnist-targets](mnist-targets.md)) and the same for all methods here.
+  [mnist-targets](mnist-targets.md)) and the same for all methods here; beside the loss of "all",
+  which grows with k, it weighs less.
 - The paper descends by stochastic gradients with momentum on some of the queries at a time. Here:
   L-BFGS on all rows, up to {MAX_ITER} iterations; {cut} of {len(done)} fits were cut off there. A
   fit takes {np.median(seconds):.0f} s on one core in the median, {max(seconds):.0f} s at most.

@@ -352,7 +352,7 @@ def _protocol(done: list[Done]) -> str:
   L-BFGS on all rows, up to 500 iterations; {cut} of {len(done)} fits were cut off there.
 - The same penalty for all methods: α = 0.003, the default of NCA, which was settled before there
   was a kNCA ([alpha](alpha.md)); and α = 0, since the paper names none. Nothing was chosen on test
-  rows.
+  rows. Beside the loss of "all", which grows with k, the same α weighs less.
 - k = 1 is `NCA`, the others `KNCA(k=..., vote=...)`. A row with fewer than k others of its class
   cannot win under "all": the log objective leaves it out of the loss, which for large k concerns
   whole classes of glass and ecoli.
