@@ -1,4 +1,4 @@
-"""The vote of k neighbours from class polynomials, against enumeration, in both arithmetics."""
+"""The vote of k neighbours against enumeration, in plain numbers and in logarithms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vicinal.kernels._jit import kernel
 from vicinal.kernels.votes import VoteRoom, vote_lanes, vote_room, win_lanes
 
 VOTES = [pytest.param(False, id="majority"), pytest.param(True, id="all")]
-ARITHMETICS = [pytest.param(None, id="linear"), pytest.param(1, id="log")]
+DOMAINS = [pytest.param(None, id="linear"), pytest.param(1, id="log")]
 # sizes of the classes: fewer than k members, none, one class against many
 SIZES = [(3, 4), (8, 1), (3, 2, 4), (4, 0, 5), (2, 2, 2, 2), (1, 3, 0, 4)]
 
@@ -103,7 +103,7 @@ def check(F, own, k, unanimous, log, expected, rtol):
 
 
 @pytest.mark.nojit
-@pytest.mark.parametrize("log", ARITHMETICS)
+@pytest.mark.parametrize("log", DOMAINS)
 @pytest.mark.parametrize("unanimous", VOTES)
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
@@ -125,7 +125,7 @@ def test_matches_all_subsets(rng, k, sizes, unanimous, log):
     check(F, own, k, unanimous, log, (*totals, *P), rtol=1e-12)
 
 
-@pytest.mark.parametrize("log", ARITHMETICS)
+@pytest.mark.parametrize("log", DOMAINS)
 @pytest.mark.parametrize("unanimous", VOTES)
 @pytest.mark.parametrize(("C", "k"), [(6, 7), (6, 8), (4, 15), (3, 16), (1, 5), (2, 9), (12, 4)])
 def test_matches_all_counts(rng, C, k, unanimous, log):
@@ -138,7 +138,7 @@ def test_matches_all_counts(rng, C, k, unanimous, log):
     check(F, own, k, unanimous, log, expected, rtol=1e-11 if log else 1e-12)
 
 
-@pytest.mark.parametrize("log", ARITHMETICS)
+@pytest.mark.parametrize("log", DOMAINS)
 @pytest.mark.parametrize("unanimous", VOTES)
 def test_six_classes_and_fifteen_votes(rng, unanimous, log):
     """By all numbers of votes; and e_k of all weights, which win and lose add up to."""
@@ -184,7 +184,7 @@ def test_log_domain_at_extreme_scales(rng, C, k, unanimous):
 
 @pytest.mark.parametrize("unanimous", VOTES)
 @pytest.mark.parametrize(("C", "k"), [(10, 5), (7, 15), (5, 24), (300, 6)])
-def test_arithmetics_agree(rng, C, k, unanimous):
+def test_log_domain_agrees_with_plain_numbers(rng, C, k, unanimous):
     W = 12
     F = polynomials([np.exp2(-rng.exponential(2, (k + 3, W))) for _ in range(C)], k)
     F[C // 2, k // 2 + 1 :, ::2] = 0  # a small class
@@ -202,7 +202,7 @@ def test_arithmetics_agree(rng, C, k, unanimous):
 
 
 @pytest.mark.nojit
-@pytest.mark.parametrize("log", ARITHMETICS)
+@pytest.mark.parametrize("log", DOMAINS)
 @pytest.mark.parametrize("unanimous", VOTES)
 @pytest.mark.parametrize(("C", "k"), [(1, 3), (2, 4), (3, 1), (3, 5), (5, 8)])
 def test_every_class_wins_as_if_it_were_the_own(rng, C, k, unanimous, log):
@@ -218,7 +218,7 @@ def test_every_class_wins_as_if_it_were_the_own(rng, C, k, unanimous, log):
 
 
 @pytest.mark.nojit
-@pytest.mark.parametrize("log", ARITHMETICS)
+@pytest.mark.parametrize("log", DOMAINS)
 def test_two_classes_by_hand(log):
     """k = 2, weights 1/2, 1/4 in the own class and 1, 1/8 in the other: a tie loses."""
     F = np.array([[1, 0.75, 0.125], [1, 1.125, 0.125]])[..., None]
@@ -230,7 +230,7 @@ def test_two_classes_by_hand(log):
 
 
 @pytest.mark.nojit
-@pytest.mark.parametrize("log", ARITHMETICS)
+@pytest.mark.parametrize("log", DOMAINS)
 def test_room_may_be_wider_than_the_tile(rng, log):
     C, k, W = 3, 5, 3
     F = polynomials([np.exp2(-rng.exponential(4, (6, W))) for _ in range(C)], k)
@@ -280,7 +280,7 @@ def test_nothing_stays_nothing():
 
 
 @pytest.mark.nojit
-@pytest.mark.parametrize("log", ARITHMETICS)
+@pytest.mark.parametrize("log", DOMAINS)
 def test_absent_own_class_never_wins(rng, log):
     k = 4
     F = polynomials([np.empty((0, 2)), *(rng.uniform(size=(3, 2)) for _ in range(2))], k)
@@ -292,7 +292,7 @@ def test_absent_own_class_never_wins(rng, log):
 
 
 @pytest.mark.nojit
-@pytest.mark.parametrize("log", ARITHMETICS)
+@pytest.mark.parametrize("log", DOMAINS)
 @pytest.mark.parametrize(("a", "b", "low"), [(0, 9, 0), (1, 9, 0), (1, 4, 3), (2, 2, 0), (5, 9, 2)])
 def test_products_of_polynomials(rng, a, b, low, log):
     k, W = 9, 3
@@ -312,7 +312,7 @@ def test_products_of_polynomials(rng, a, b, low, log):
 
 @pytest.mark.skipif(config.DISABLE_JIT, reason="needs compiled kernels")
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="x86 assembly")
-@pytest.mark.parametrize("log", ARITHMETICS)
+@pytest.mark.parametrize("log", DOMAINS)
 def test_inner_loops_are_vectorised(log):
     out, X, Y = np.zeros((3, 6, 16))
     _arithmetic.add_products(out, 0, 1, 0, 5, X, 0, 5, Y, 0, 16, log)

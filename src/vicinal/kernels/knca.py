@@ -2,7 +2,8 @@
 
 Layout.  Queries are lanes: a tile is ``(d, W)``, one row per dimension, and every loop over lanes
 is a vector loop.  References come as :mod:`vicinal.kernels._blocks` has them, ``(d, n)`` and sorted
-by class (class c is ``edges[c]:edges[c + 1]``), and are visited one after the other.
+by class, in chunks with a bounding box each: chunk q is ``edges[q]:edges[q + 1]``, and those of
+class c are ``classes[c]:classes[c + 1]``.
 
 Of each class a lane keeps (docs/theory/knca.md derives all of it)
 
@@ -12,7 +13,9 @@ Of each class a lane keeps (docs/theory/knca.md derives all of it)
   members, relative to ``2**-theta``: ``theta`` is at most the k-th smallest energy, so that no
   weight exceeds 1, and lower where they are many, so that their sum stays about k.
 
-In that form nothing overflows; and what underflows is nothing beside the k members in T.
+In that form nothing overflows; and what underflows is nothing beside the k members in T.  A chunk
+whose box is ``reach`` beyond the k-th smallest energies of all lanes changes no bit, and is left
+out.
 """
 
 from __future__ import annotations
@@ -22,14 +25,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal.kernels._blocks import distances, pull_four
+from vicinal.kernels._blocks import distances, group_box, pull_four
 from vicinal.kernels._jit import exp2, helper, kernel, log2, maximum, minimum
 
-__all__ = ["FAR", "Room", "knca_collect", "knca_pull", "room"]
+__all__ = ["FAR", "Chunks", "Room", "height", "knca_collect", "knca_pull", "room"]
 
 #: energy of an absent member, for float32 and float64: beyond that of any pair, and finite
 FAR = (1e30, 1e300)
 _BYTES = 2**14  # of the energies of a tile: half of a first-level cache
+
+
+class Chunks(NamedTuple):
+    """References in chunks, see above; ``boxes`` is (2, d, n_chunks), ``reach`` an energy."""
+
+    edges: NDArray
+    classes: NDArray
+    boxes: NDArray
+    reach: float
 
 
 class Room(NamedTuple):
@@ -38,16 +50,53 @@ class Room(NamedTuple):
     rows: NDArray
     chain: NDArray
     vectors: NDArray
+    box: NDArray
 
 
-def room(k, lanes, dtype):
-    """Room for one thread and tiles of so many lanes."""
-    n_rows = max(8, _BYTES // (lanes * np.dtype(dtype).itemsize) // 4 * 4)
+def height(lanes, dtype):
+    """How many references a chunk may have."""
+    return max(8, _BYTES // (lanes * np.dtype(dtype).itemsize) // 4 * 4)
+
+
+def room(k, lanes, d, dtype):
+    """Room for one thread and tiles of so many lanes, in d (even) dimensions."""
     return Room(
-        np.zeros((n_rows, lanes), dtype),
+        np.zeros((height(lanes, dtype) + 4, lanes), dtype),
         np.zeros((k + 1, lanes), dtype),
-        np.zeros((4, lanes), dtype),
+        np.zeros((3, lanes), dtype),
+        np.zeros((2, d), dtype),
     )
+
+
+@helper
+def _gap(box, boxes, q):
+    """Smallest energy between the box of the queries and that of chunk q."""
+    low, high = box[0], box[1]
+    zero = box.dtype.type(0)
+    gap = zero
+    for k in range(box.shape[1]):
+        t = maximum(maximum(boxes[0, k, q] - high[k], low[k] - boxes[1, k, q]), zero)
+        gap += t * t
+    return gap
+
+
+@helper
+def _nearest(box, chunks, c):
+    """The chunk of class c that is nearest to the queries."""
+    best, least = chunks.classes[c], box.dtype.type(np.inf)
+    for q in range(chunks.classes[c], chunks.classes[c + 1]):
+        gap = _gap(box, chunks.boxes, q)
+        if gap < least:
+            best, least = q, gap
+    return best
+
+
+@helper
+def _largest(row):
+    most = row[0]
+    for i in range(len(row)):
+        most = maximum(most, row[i])
+    return most
 
 
 @helper
@@ -138,48 +187,71 @@ def _add_products(y, a, x, b, z):
         y[i] += a[i] * x[i] + b[i] * z[i]
 
 
+@helper
+def _add_chunk(rows, n, chain, shift):
+    """Add n rows of energies, four at a time, to the chain."""
+    zero = shift.dtype.type(0)
+    for r in range(0, n, 4):
+        for s in range(r, r + 4):
+            row = rows[s]
+            if s < n:
+                for i in range(len(shift)):
+                    row[i] = exp2(minimum(shift[i] - row[i], zero))
+            else:
+                row[:] = 0
+        _four(rows[r], rows[r + 1], rows[r + 2], rows[r + 3])
+        _advance(chain, rows[r], rows[r + 1], rows[r + 2], rows[r + 3])
+
+
 @kernel
-def knca_collect(Zq, Zr, edges, self_pos, T, E, theta, room):
+def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
     """T, E and theta of a tile of queries, over all references.
 
     Parameters
     ----------
     Zq : (d, W) tile of queries; Zr : (d, n) references; d even
-    edges : (C + 1,) the classes among the references
+    chunks : Chunks
     self_pos : (W,) position of each query among the references, or -1
     T, E : (C, k, W) and theta : (C, W), results
+
+    Returns
+    -------
+    count : references that were looked at
     """
     rows, chain = room.rows, room.chain
     shift, factor, power = room.vectors[0], room.vectors[1], room.vectors[2]
     k, n = T.shape[1], T.shape[2]
     zero = Zq.dtype.type(0)
     far = Zq.dtype.type(FAR[Zq.itemsize // 8])
+    group_box(Zq, 0, n, room.box[0], room.box[1])
+    count = 0
     for c in range(T.shape[0]):
         T[c, :, :] = far
         theta[c, :] = far
         chain[0, :] = 1
         chain[1:, :] = 0
-        for j0 in range(edges[c], edges[c + 1], rows.shape[0]):
-            j1 = min(j0 + rows.shape[0], edges[c + 1])
-            _energies(Zq, Zr, self_pos, j0, j1, far, rows)
-            for r in range(j1 - j0):
-                _select(rows[r], T[c])
-            if edges[c + 1] - edges[c] <= k:
-                continue  # all members are in T
-            _rescale(T[c, k - 1], theta[c], chain, factor, power, shift, far)
-            for r in range(0, j1 - j0, 4):
-                for s in range(r, r + 4):
-                    row = rows[s]
-                    if s < j1 - j0:
-                        for i in range(n):
-                            row[i] = exp2(minimum(shift[i] - row[i], zero))
-                    else:
-                        row[:] = 0
-                _four(rows[r], rows[r + 1], rows[r + 2], rows[r + 3])
-                _advance(chain, rows[r], rows[r + 1], rows[r + 2], rows[r + 3])
+        first, last = chunks.classes[c], chunks.classes[c + 1]
+        if first < last:
+            nearest, limit = _nearest(room.box, chunks, c), far
+            # more than k members: not all are in T
+            more = chunks.edges[last] - chunks.edges[first] > k
+            for turn in range(first - 1, last):  # the nearest first: fewer come and go in T
+                q = nearest if turn < first else turn
+                if turn == nearest or _gap(room.box, chunks.boxes, q) > limit:
+                    continue
+                j0, j1 = chunks.edges[q], chunks.edges[q + 1]
+                count += j1 - j0
+                _energies(Zq, Zr, self_pos, j0, j1, far, rows)
+                for r in range(j1 - j0):
+                    _select(rows[r], T[c])
+                if more:
+                    _rescale(T[c, k - 1], theta[c], chain, factor, power, shift, far)
+                    _add_chunk(rows, j1 - j0, chain, shift)
+                limit = _largest(T[c, k - 1]) + chunks.reach
         for u in range(k):
             for i in range(n):
                 E[c, u, i] = chain[u + 1, i] if T[c, k - 1, i] < far / 2 else zero
+    return count
 
 
 @helper
@@ -228,22 +300,22 @@ def _product(out, w, b):
 
 
 @helper
-def _horner(w, slopes, out):
-    """``w (b_0 - b_1 w + b_2 w² - ...)`` of every lane, the coefficients b being the slopes."""
-    k = slopes.shape[0]
+def _horner(w, powers, out):
+    """``w (b_0 - b_1 w + b_2 w² - ...)`` of every lane, the coefficients b being the powers."""
+    k = powers.shape[0]
     if k == 1:
-        _product(out, w, slopes[0])
+        _product(out, w, powers[0])
         return
     v = k - 2 - k % 2
     if k % 2:
-        _quadratic(out, w, slopes[k - 1], slopes[k - 2], slopes[v])
+        _quadratic(out, w, powers[k - 1], powers[k - 2], powers[v])
     else:
-        _linear(out, w, slopes[k - 1], slopes[v])
+        _linear(out, w, powers[k - 1], powers[v])
     while v > 2:
         v -= 2
-        _two_more(out, w, slopes[v + 1], slopes[v])
+        _two_more(out, w, powers[v + 1], powers[v])
     if v == 2:
-        _last_two(out, w, slopes[1], slopes[0])
+        _last_two(out, w, powers[1], powers[0])
     else:
         for i in range(len(out)):
             out[i] *= w[i]
@@ -266,43 +338,47 @@ def _look_up(row, T, values, out):
 
 
 @helper
-def _weigh(row, T, theta, slopes, values, w, out):
+def _weigh(row, T, theta, powers, values, w, out):
     """From a row of energies to the derivatives of the loss by them."""
     gap = _weights(row, theta, T[T.shape[0] - 1], w)
-    _horner(w, slopes, out)
+    _horner(w, powers, out)
     if gap < 0:
         _look_up(row, T, values, out)
 
 
 @kernel
-def knca_pull(Zq, Zr, edges, self_pos, T, theta, slopes, values, Gq, Gr, j0, j1, room):
-    """Add the pull of references j0:j1 on a tile of queries to Gq (d, W), and back to Gr (d, n).
+def knca_pull(Zq, Zr, chunks, self_pos, T, theta, powers, values, Gq, Gr, first, last, room):
+    """Add the pull of chunks first:last on a tile of queries to Gq (d, W), and back to Gr (d, n).
 
     Parameters
     ----------
-    Zq, Zr, edges, self_pos, T, theta : as in `knca_collect`
-    slopes : (C, k, W) coefficients b_v of the polynomial in the weight w, relative to theta, whose
+    Zq, Zr, chunks, self_pos, T, theta : as in `knca_collect`
+    powers : (C, k, W) coefficients b_v of the polynomial in the weight w, relative to theta, whose
         w-fold is the derivative of the loss by the energy of a member that is not in T
     values : (C, k, W) that derivative for the members in T
     """
     rows, spare = room.rows, room.vectors[0]
     far = Zq.dtype.type(FAR[Zq.itemsize // 8])
-    c = np.searchsorted(edges, j0, side="right") - 1
-    weights = room.rows[rows.shape[0] - 4 :]
-    step = rows.shape[0] - 4
-    while j0 < j1:
-        while edges[c + 1] <= j0:
-            c += 1
-        j = min(j0 + step, edges[c + 1], j1)
-        _energies(Zq, Zr, self_pos, j0, j, far, rows)
-        for first in range(j0, j, 4):
+    weights = rows[rows.shape[0] - 4 :]
+    k, n = T.shape[1], T.shape[2]
+    group_box(Zq, 0, n, room.box[0], room.box[1])
+    c = np.searchsorted(chunks.classes, first, side="right") - 1
+    limit = _largest(T[c, k - 1]) + chunks.reach
+    for q in range(first, last):
+        if chunks.classes[c + 1] <= q:
+            while chunks.classes[c + 1] <= q:
+                c += 1
+            limit = _largest(T[c, k - 1]) + chunks.reach
+        if _gap(room.box, chunks.boxes, q) > limit:
+            continue
+        j0, j1 = chunks.edges[q], chunks.edges[q + 1]
+        _energies(Zq, Zr, self_pos, j0, j1, far, rows)
+        for j in range(j0, j1, 4):
             for s in range(4):
-                if first + s < j:
+                if j + s < j1:
                     _weigh(
-                        rows[first + s - j0], T[c], theta[c], slopes[c], values[c], spare,
-                        weights[s],
-                    )  # fmt: skip
+                        rows[j + s - j0], T[c], theta[c], powers[c], values[c], spare, weights[s]
+                    )
                 else:
                     weights[s, :] = 0
-            pull_four(weights, Zr, Zq, Gr, Gq, 0, first, j, 0, Zq.shape[1])
-        j0 = j
+            pull_four(weights, Zr, Zq, Gr, Gq, 0, j, j1, 0, n)

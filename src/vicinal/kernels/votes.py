@@ -23,7 +23,8 @@ after c that matter are
 and a set that somebody has lost for the own class goes over to one common prefix of lost sets,
 whatever v was: only ``below`` and ``reached`` are made anew for each v.
 
-Queries are the lanes, on the last axis.  Both arithmetics of :mod:`vicinal.kernels._arithmetic`.
+Queries are the lanes, on the last axis.  Weights are plain numbers or logarithms, as
+:mod:`vicinal.kernels._arithmetic` has it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +11,15 @@ from vicinal._threads import block_edges, rectangle, run
 from vicinal._types import Array
 from vicinal.densities import Gaussian
 from vicinal.kernels import knca as kernels
+from vicinal.kernels.order import chunk_boxes
+from vicinal.objectives._near import order_within_classes
 from vicinal.objectives._points import centre_of
 from vicinal.objectives._tiles import coordinate_scale, side
 
 __all__ = ["AllPairs", "State", "Tiling", "far_energy"]
 
 _LANES = {4: 128, 8: 64}  # to a tile: two arrays of a tile's lanes and some rows stay in cache
+_SPARE_BITS = 6
 _BATCH = 32  # tiles that are kept between the two passes
 _BATCH_BYTES = 2**26  # of what is kept, as long as tiles have 16 lanes
 
@@ -88,68 +92,74 @@ class AllPairs:
         The queries in the order of the lanes.
     own : int array of shape (n_tiles, W)
         The class of each lane's query, among the ``n_classes`` that have references.
-    share : float
-        Of the pairs that are computed: all.
     G : array of shape (d, n)
         Sum of all pulls, in the coordinates of the kernels.
     """
 
-    share = 1.0
-
     def __init__(
         self, Z: Array, codes: Array, query_rows: Array, reference_rows: Array, k: int
     ) -> None:
-        self.k, self.dtype = k, Z.dtype
+        self.k, self.dtype, self.d = k, Z.dtype, Z.shape[1]
         self.G = np.zeros((Z.shape[1], len(Z)))
         centre, scale = centre_of(Z[reference_rows]), coordinate_scale(Gaussian())
         ones = np.ones(len(reference_rows))
-        R, order = side(Z[reference_rows], codes[reference_rows], ones, centre, scale)
-        self.pulled_rows = reference_rows[order]
-        self.Z, self.d = R.Z, R.d
-        present, starts = np.unique(R.codes, return_index=True)
-        self.edges = np.append(starts, R.n).astype(np.intp)
-        # a query whose class has no reference is of class n_classes, which has no member
+        R, order = side(Z[reference_rows], codes[reference_rows], ones, centre, scale, True)
+        self.pulled_rows, self.Z = reference_rows[order], R.Z
+        present = np.unique(R.codes)
         known = np.isin(codes[query_rows], present)
+        # a query whose class has no reference is of one more class, which has no member
         self.n_classes = len(present) + int(not known.all())
-        if self.n_classes > len(present):
-            self.edges = np.append(self.edges, R.n)
         self.tiling = Tiling.of(self.n_classes, k, Z.itemsize)
-        self._deal(Z, codes, query_rows, present, known, centre, scale)
-
-    def _deal(
-        self,
-        Z: Array,
-        codes: Array,
-        query_rows: Array,
-        present: Array,
-        known: Array,
-        centre: Array,
-        scale: float,
-    ) -> None:
-        """Cut the queries into tiles, the last one filled up with copies."""
-        lanes = self.tiling.lanes
-        order = np.argsort(codes[query_rows], kind="stable")
-        self.rows = query_rows[order]
-        self.n_tiles = n_tiles = -(-len(order) // lanes)
-        filled = np.append(order, np.full(n_tiles * lanes - len(order), order[-1]))
-        rows = query_rows[filled].reshape(n_tiles, lanes)
-        self.queries = np.zeros((n_tiles, self.Z.shape[0], lanes), Z.dtype)
-        np.subtract(Z[rows].transpose(0, 2, 1), centre[:, None], out=self.queries[:, : self.d])
-        self.queries *= Z.dtype.type(scale)
+        self.chunks = self._chunks(R.codes, present)
+        rows = self._deal(Z, query_rows, centre, scale)
+        own = np.minimum(np.searchsorted(present, codes[rows]), len(present) - 1)
+        self.own = np.where(present[own] == codes[rows], own, self.n_classes - 1)
         position = np.full(len(Z), -1)
         position[self.pulled_rows] = np.arange(len(self.pulled_rows))
         self.self_pos = position[rows]
-        own = np.minimum(np.searchsorted(present, codes[rows]), len(present) - 1)
-        self.own = np.where(known[filled].reshape(rows.shape), own, self.n_classes - 1)
+        self.counts = np.zeros(self.n_tiles, np.int64)
+
+    def _chunks(self, codes: Array, present: Array) -> kernels.Chunks:
+        """Cuts every few references, anew from each class."""
+        n, step = len(codes), kernels.height(self.tiling.lanes, self.dtype)
+        starts = np.append(np.searchsorted(codes, present), n)
+        cuts = [np.arange(first, last, step) for first, last in pairwise(starts)]
+        edges = np.append(np.concatenate(cuts), n)
+        classes = np.searchsorted(edges, starts)
+        classes = np.append(classes, np.full(self.n_classes - len(present), classes[-1]))
+        boxes = np.empty((2, self.Z.shape[0], len(edges) - 1), self.dtype)
+        chunk_boxes(self.Z, edges, boxes)
+        # all that is left out of a class is less than a bit of its k-th nearest member
+        reach = _SPARE_BITS + np.finfo(self.dtype).nmant + np.log2(n * self.k)
+        return kernels.Chunks(edges, classes, boxes, self.dtype.type(reach))
+
+    def _deal(self, Z: Array, query_rows: Array, centre: Array, scale: float) -> Array:
+        """Cut the queries into tiles of near ones, the last tile filled up with copies."""
+        lanes = self.tiling.lanes
+        points = (Z[query_rows] - centre).T.astype(self.dtype, order="C")
+        points *= self.dtype.type(scale)
+        order = order_within_classes(points, np.zeros(len(query_rows), int), [0, len(query_rows)])
+        self.rows = query_rows[order]
+        self.n_tiles = -(-len(order) // lanes)
+        copies = np.full(self.n_tiles * lanes - len(order), order[-1])
+        filled = np.append(order, copies).reshape(self.n_tiles, lanes)
+        self.queries = np.zeros((self.n_tiles, self.Z.shape[0], lanes), self.dtype)
+        self.queries[:, : self.d] = points[:, filled].transpose(1, 0, 2)
+        return query_rows[filled]
+
+    @property
+    def share(self) -> float:
+        """Of the pairs of a query and a reference, those that were looked at."""
+        return float(self.counts.sum() / (self.n_tiles * len(self.pulled_rows)))
 
     def room(self) -> kernels.Room:
         """Scratch for one thread."""
-        return kernels.room(self.k, self.tiling.lanes, self.dtype)
+        return kernels.room(self.k, self.tiling.lanes, self.Z.shape[0], self.dtype)
 
     def collect(self, tile: int, T: Array, E: Array, theta: Array, room: kernels.Room) -> None:
         """What the lanes of a tile know of each class, see `knca_collect`."""
-        kernels.knca_collect(
-            self.queries[tile], self.Z, self.edges, self.self_pos[tile], T, E, theta, room
+        self.counts[tile] = kernels.knca_collect(
+            self.queries[tile], self.Z, self.chunks, self.self_pos[tile], T, E, theta, room
         )
 
     def pull(self, tiles: range, state: State, factor: Array, rooms: list[kernels.Room]) -> None:
@@ -166,12 +176,13 @@ class AllPairs:
         n = self.Z.shape[1]
         Gq = np.zeros((len(tiles), self.d, self.tiling.lanes), self.dtype)
         Gr = np.zeros((self.d, n), self.dtype)
-        edges = block_edges(n, 1024, 4)
+        n_chunks = len(self.chunks.edges) - 1
+        edges = block_edges(n_chunks, -(-1024 * n_chunks // n), 4)
 
         def task(pair: tuple[int, int], thread: int) -> None:
             t, block = pair
             kernels.knca_pull(
-                self.queries[tiles[t]], self.Z, self.edges, self.self_pos[tiles[t]],
+                self.queries[tiles[t]], self.Z, self.chunks, self.self_pos[tiles[t]],
                 state.T[t], state.theta[t], state.powers[t], state.values[t], Gq[t], Gr,
                 edges[block], edges[block + 1], rooms[thread],
             )  # fmt: skip
