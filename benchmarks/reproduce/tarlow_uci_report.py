@@ -10,7 +10,7 @@ import numpy as np
 
 from reproduce.experiment import Done
 from reproduce.protocol import Summary
-from reproduce.report import lead, picture, plain_frame, pyplot, table
+from reproduce.report import lead, picture, pyplot, table
 from reproduce.tarlow_common import FAMILIES, LEARNERS, colour, words
 
 __all__ = ["SETS", "SETTINGS", "TEST_K", "report"]
@@ -302,7 +302,10 @@ def _draw(cells: Cells, folder: Path) -> str:
         row[0].set_ylabel("test accuracy, per cent")
     for ax in axes[-1]:
         ax.set_xlabel("k at test time")
-    plain_frame(axes[0, 0])
+    lines = {line.get_label(): line for ax in axes.flat for line in ax.get_lines()}
+    figure.legend(
+        lines.values(), lines, loc="outside lower center", ncols=len(lines), frameon=False
+    )
     shown = picture(
         figure, folder, "tarlow-uci", "Test accuracy by the k of the vote on small sets"
     )
