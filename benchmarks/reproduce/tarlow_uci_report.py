@@ -303,9 +303,8 @@ def _draw(cells: Cells, folder: Path) -> str:
     for ax in axes[-1]:
         ax.set_xlabel("k at test time")
     lines = {line.get_label(): line for ax in axes.flat for line in ax.get_lines()}
-    figure.legend(
-        lines.values(), lines, loc="outside lower center", ncols=len(lines), frameon=False
-    )
+    below = {"loc": "outside lower center", "ncols": len(names) + 1, "frameon": False}
+    figure.legend(lines.values(), lines, **below)
     shown = picture(
         figure, folder, "tarlow-uci", "Test accuracy by the k of the vote on small sets"
     )
