@@ -1,4 +1,4 @@
-"""The benchmark script runs and prints its tables. Nothing here looks at a time."""
+"""The benchmark scripts run and print their tables. Nothing here looks at a time."""
 
 import os
 import re
@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "nca_speed.py"
+KNCA_SCRIPT = SCRIPT.with_name("knca_speed.py")
 
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="not shipped in wheels")
 
 
-def run(*arguments):
+def run(*arguments, script=SCRIPT):
     environment = {name: value for name, value in os.environ.items() if name != "VICINAL_DATA"}
     return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments],
+        [sys.executable, str(script), *arguments],
         capture_output=True, text=True, check=False, env=environment,
     )  # fmt: skip
 
@@ -58,3 +59,19 @@ def test_quick_report(tmp_path):
         assert len(widths) > 2
         assert len(set(widths)) == 1
     assert "[bench] done" in done.stderr
+
+
+@pytest.mark.slow
+def test_quick_report_of_knca(tmp_path):
+    path = tmp_path / "report.md"
+    small = ("--quick", "--sizes", "80", "--ks", "1", "5", "15", "--list-length", "20")
+    done = run(*small, "--repeats", "1", "--output", str(path), script=KNCA_SCRIPT)
+    assert done.returncode == 0, done.stderr
+    report = path.read_text(encoding="utf-8")
+    assert report.strip() == done.stdout.strip()
+    evaluations, lists = tables(report)
+    assert len(evaluations) == 2 + 2 * 2  # precisions and votes
+    assert len(lists) == 2 + 2
+    for widths in (evaluations, lists):
+        assert len(set(widths)) == 1
+    assert "k = 5, majority: at most 8 was asked for" in report

@@ -1,12 +1,14 @@
-"""The framework of the reproductions, on a toy experiment. Needs no data sets."""
+"""The framework of the reproductions on a toy experiment, and some of them on toy data."""
 
 import importlib
 import json
 import re
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -170,3 +172,74 @@ def test_help_lists_all_experiments(command):
     for name, experiment in catalogue.experiments().items():
         assert name == experiment.name
         assert f"  {name} " in printed
+
+
+def toy_rows(name, rng):
+    """Digits or flowers to the eye of an experiment: three classes that overlap a little."""
+    n_columns = 256 if name == "usps9298" else 4
+    y = np.arange(45) % 3
+    X = rng.standard_normal((45, n_columns)) + 2.0 * rng.standard_normal((3, n_columns))[y]
+    return X, y
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs"),
+    [
+        ("tarlow-uci", {"data": ["iris"], "k": [1, 2]}),
+        ("tarlow-figure-3", {"k": [1, 3]}),
+        ("tarlow-figure-4", {"k": [1, 5], "noise": [0.0, 0.5]}),
+        ("tarlow-figure-5", {"k": [1, 10], "pixels": ["8 x 8"], "start": [0, 1]}),
+    ],
+)
+def test_tarlow(toy, name, jobs, rng, monkeypatch, tmp_path):
+    from reproduce import catalogue
+    from reproduce.experiment import Done
+
+    experiment = catalogue.experiments()[name]
+    rows = toy_rows("usps9298" if name.endswith(("4", "5")) else "iris", rng)
+    monkeypatch.setattr(sys.modules[experiment.work.__module__], "stored", lambda name: rows)
+    chosen = [
+        job for job in experiment.jobs(2) if all(job[key] in some for key, some in jobs.items())
+    ]
+    assert len({job["split"] for job in chosen}) == 2
+    with warnings.catch_warnings():  # few rows, few iterations: the runner ignores them, too
+        warnings.simplefilter("ignore")
+        results = [experiment.work(**job) for job in chosen]
+    done = [
+        Done(json.loads(json.dumps(job)), json.loads(json.dumps(result)), 1.0)
+        for job, result in zip(chosen, results, strict=True)
+    ]
+    text = experiment.report(done, tmp_path)
+    assert not re.search(r"\bnan\b|None", text)
+    blocks = re.findall(r"(?:^\|.*\|\n)+", text + "\n", re.M)
+    assert blocks
+    for block in blocks:
+        assert len({line.count("|") for line in block.splitlines()}) == 1
+    assert (tmp_path / f"{name}.png").exists()
+    assert "## Protocol and assumptions" in text
+    assert experiment.report(done[:1], tmp_path)  # what is there already
+    assert experiment.report([], tmp_path) == "Not run yet."
+
+
+def test_votes_of_many_k_at_once(toy):
+    from reproduce.tarlow_common import accuracies, leave_one_out
+
+    Z = np.array([[0.0], [1.0], [1.9], [4.0], [8.0]])
+    y = np.array(["a", "b", "b", "a", "a"])
+    # from 0.2: a, b, b, a, a; the vote is a, a (the nearer of a tie), b, a (again), a
+    assert accuracies(Z, y, [[0.2]], ["a"], range(1, 6)) == [1.0, 1.0, 0.0, 1.0, 1.0]
+    assert accuracies(Z, y, [[0.2]], ["a"], [9]) == [1.0]  # all of them vote
+    # themselves left out, 1-NN votes b b b b a
+    assert leave_one_out(Z, y, y, [1]) == [0.6]
+    assert leave_one_out(Z, y, ["b"] * 5, [1]) == [0.8]
+
+
+def test_some_labels_are_drawn_anew(toy):
+    from reproduce.tarlow_figure4 import resampled
+
+    y = np.arange(1000) % 10
+    assert (resampled(y, 0.0, 0) == y).all()
+    labels = resampled(y, 0.5, 0)
+    assert 0.35 < np.mean(labels != y) < 0.5  # a tenth of them stays
+    assert (labels == resampled(y, 0.5, 0)).all()
+    assert (labels != resampled(y, 0.5, 1)).any()

@@ -34,6 +34,10 @@ def experiments() -> dict[str, Experiment]:
         oneata_tables,
         oneata_times,
         oneata_trees,
+        tarlow_figure3,
+        tarlow_figure4,
+        tarlow_figure5,
+        tarlow_uci,
     )
 
     modules = (
@@ -56,6 +60,10 @@ def experiments() -> dict[str, Experiment]:
         oneata_compact_figures,
         goldberger_figure1,
         goldberger_figure2,
+        tarlow_uci,
+        tarlow_figure3,
+        tarlow_figure4,
+        tarlow_figure5,
         defaults,
         comparison,
         annealing,

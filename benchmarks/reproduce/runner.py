@@ -41,6 +41,7 @@ _HEADINGS = {
     "Large data": ("mnist",),
     "Goldberger, Roweis, Hinton, Salakhutdinov (2005)": ("goldberger",),
     "Oneață (2011)": ("oneata",),
+    "Tarlow, Swersky, Charlin, Sutskever, Zemel (2013)": ("tarlow",),
     "Time and memory": ("nca-",),
 }
 
