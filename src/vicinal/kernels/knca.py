@@ -272,6 +272,8 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
                     if turn < first or gap < 0 or most > 4 * k:
                         _rescale(T[c, k - 1], theta[c], chain, factor, power, shift, far)
                     _add_chunk(rows, j1 - j0, chain, shift)
+        for i in range(n):  # where no chain was needed
+            theta[c, i] = minimum(theta[c, i], T[c, k - 1, i])
         for u in range(k):
             for i in range(n):
                 E[c, u, i] = chain[u + 1, i] if T[c, k - 1, i] < far / 2 else zero
@@ -280,9 +282,9 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
 
 @helper
 def _weights(row, theta, last, w):
-    """Weights of a row of energies; the return value is negative if any lane has it in T."""
+    """Weights of a row of energies; the return value is not positive if any lane has it in T."""
     zero = row.dtype.type(0)
-    gap = zero
+    gap = row[0] - last[0]
     for i in range(len(row)):
         gap = minimum(gap, row[i] - last[i])
         w[i] = exp2(minimum(theta[i] - row[i], zero))
@@ -351,7 +353,7 @@ def _look_up(row, T, values, out):
     k, n = T.shape
     last = T[k - 1]
     for i in range(n):
-        if row[i] < last[i]:
+        if row[i] <= last[i]:
             m = 0
             while m < k - 1 and T[m, i] < row[i]:
                 m += 1
@@ -366,7 +368,7 @@ def _weigh(row, T, theta, powers, values, w, out):
     """From a row of energies to the derivatives of the loss by them."""
     gap = _weights(row, theta, T[T.shape[0] - 1], w)
     _horner(w, powers, out)
-    if gap < 0:
+    if gap <= 0:
         _look_up(row, T, values, out)
 
 
