@@ -280,9 +280,9 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
 
 @helper
 def _weights(row, theta, last, w):
-    """Weights of a row of energies; the return value is negative if any lane has it in T."""
+    """Weights of a row of energies; the result is not positive if any lane has it in T."""
     zero = row.dtype.type(0)
-    gap = zero
+    gap = row[0] - last[0]
     for i in range(len(row)):
         gap = minimum(gap, row[i] - last[i])
         w[i] = exp2(minimum(theta[i] - row[i], zero))
@@ -347,11 +347,11 @@ def _horner(w, powers, out):
 
 @helper
 def _look_up(row, T, values, out):
-    """Give the members of T the values that are kept for them."""
+    """Give the members of T, and those as far as its last, the values that are kept for them."""
     k, n = T.shape
     last = T[k - 1]
     for i in range(n):
-        if row[i] < last[i]:
+        if row[i] <= last[i]:
             m = 0
             while m < k - 1 and T[m, i] < row[i]:
                 m += 1
@@ -366,7 +366,7 @@ def _weigh(row, T, theta, powers, values, w, out):
     """From a row of energies to the derivatives of the loss by them."""
     gap = _weights(row, theta, T[T.shape[0] - 1], w)
     _horner(w, powers, out)
-    if gap < 0:
+    if gap <= 0:
         _look_up(row, T, values, out)
 
 

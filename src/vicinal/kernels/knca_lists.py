@@ -172,7 +172,7 @@ def knca_lists_pull(
             c, e = room.number[t], room.energies[t]
             if c < 0:
                 continue
-            if e < T[c, k - 1, lane]:
+            if e <= T[c, k - 1, lane]:
                 x = values[c, _place(T[c, :, lane], e), lane]
             else:
                 w = exp2(theta[c, lane] - e)
