@@ -272,7 +272,7 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
                     if turn < first or gap < 0 or most > 4 * k:
                         _rescale(T[c, k - 1], theta[c], chain, factor, power, shift, far)
                     _add_chunk(rows, j1 - j0, chain, shift)
-        for i in range(n):  # where no chain was needed
+        for i in range(n):  # where no chain was needed: rounding may put the k-th beyond T
             theta[c, i] = minimum(theta[c, i], T[c, k - 1, i])
         for u in range(k):
             for i in range(n):
@@ -282,7 +282,7 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
 
 @helper
 def _weights(row, theta, last, w):
-    """Weights of a row of energies; the return value is not positive if any lane has it in T."""
+    """Weights of a row of energies; the result is not positive if any lane has it in T."""
     zero = row.dtype.type(0)
     gap = row[0] - last[0]
     for i in range(len(row)):
@@ -349,7 +349,7 @@ def _horner(w, powers, out):
 
 @helper
 def _look_up(row, T, values, out):
-    """Give the members of T the values that are kept for them."""
+    """Give the members of T, and those as far as its last, the values that are kept for them."""
     k, n = T.shape
     last = T[k - 1]
     for i in range(n):
