@@ -299,7 +299,8 @@ class KNCA(NeighbourMetric):
         k = int(self.k)
         # Nanoseconds, beside those of NCA: k steps of the chain forwards and k of Horner's rule
         # back, and the votes of ten classes; a pair serves one row only.
-        return Work((2.2 + 0.55 * k, 0.2), (5.0 + k, 0.55), (45.0 + 8.0 * k, 5.0), both_ways=False)
+        single, double = (1.5 + 0.3 * k, 0.27), (3.2 + 0.95 * k, 0.65)
+        return Work(single, double, (45.0 + 8.0 * k, 5.0), both_ways=False)
 
     def _warn_of(self, targets: Labels, plan: Plan) -> None:
         name, asked, counts = type(self).__name__, int(self.k), _counts(targets)

@@ -26,7 +26,7 @@ __all__ = [
     "usable_k",
 ]
 
-_SINGLE_UP_TO = 30  # k beyond which the polynomials of a class may leave the range of float32
+_SINGLE_UP_TO = 15  # k up to which float32 keeps enough digits, see docs/theory/knca.md (i)
 
 _MOST = 2.0**1000  # weight of won or lost sets up to which no sum has overflowed
 _SPARE_BITS = 70  # by which what is lost must be lighter than what is kept

@@ -55,7 +55,7 @@ def knca(
     Parameters
     ----------
     Z : array of shape (n, d)
-        Embedded points.  float32 is computed in float32 (for k up to 30), all else in float64.
+        Embedded points.  float32 is computed in float32 (for k up to 15), all else in float64.
     y : array-like of shape (n,) or Labels
         Class labels, without weights or priors.
     k : int, default=5
