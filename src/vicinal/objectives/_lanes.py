@@ -22,9 +22,12 @@ _LANES = {4: 256, 8: 128}  # to a tile: some rows of it, and what it knows of a 
 _FEWEST_LANES = 32
 _TILES = 4  # at least, for the threads, as long as they have that many lanes
 _SPARE_BITS = 6
+_ORDER_FROM = 512  # queries: for fewer it takes longer to put near references together
 _BLOCKS = 32  # of references, each pulled by one thread at a time
 _BATCH = 32  # tiles that are kept between the two passes
 _BATCH_BYTES = 2**26  # of what is kept, as long as tiles have 16 lanes
+_VOTE_BYTES = 64  # that counting takes for each lane, class and number of votes
+_THREAD_BYTES = 2**24  # of that, for a thread, as long as tiles have 16 lanes
 
 
 class Tiling(NamedTuple):
@@ -41,6 +44,8 @@ class Tiling(NamedTuple):
         """So many lanes at most; fewer for few queries or many classes."""
         tiles = _BATCH
         while lanes * _TILES > n_queries and lanes > _FEWEST_LANES:
+            lanes //= 2
+        while lanes * n_classes * (k + 1) * _VOTE_BYTES > _THREAD_BYTES and lanes > 16:
             lanes //= 2
         each = n_classes * (3 * k + 1) * itemsize
         while lanes * tiles * each > _BATCH_BYTES and tiles > 4:
@@ -109,7 +114,8 @@ class AllPairs:
         self.G = np.zeros((Z.shape[1], len(Z)))
         centre, scale = centre_of(Z[reference_rows]), coordinate_scale(Gaussian())
         ones = np.ones(len(reference_rows))
-        R, order = side(Z[reference_rows], codes[reference_rows], ones, centre, scale, True)
+        ordered = len(query_rows) >= _ORDER_FROM
+        R, order = side(Z[reference_rows], codes[reference_rows], ones, centre, scale, ordered)
         self.pulled_rows, self.Z = reference_rows[order], R.Z
         present = np.unique(R.codes)
         known = np.isin(codes[query_rows], present)
