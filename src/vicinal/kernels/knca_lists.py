@@ -13,12 +13,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal.kernels._jit import exp2, helper, kernel
+from vicinal.kernels._jit import exp2, helper, kernel, minimum
 from vicinal.kernels.nca_lists import gather, pull, within
 
-__all__ = ["FAR", "ListRoom", "knca_lists_collect", "knca_lists_pull", "list_room", "most_classes"]
+__all__ = [
+    "FAR",
+    "NEGLIGIBLE",
+    "ListRoom",
+    "knca_lists_collect",
+    "knca_lists_pull",
+    "list_room",
+    "most_classes",
+]
 
 FAR = 1e300  # energy of an absent member
+NEGLIGIBLE = 2.0**-80  # beside the k-th nearest: nothing, even of a long list
 
 
 class ListRoom(NamedTuple):
@@ -26,10 +35,13 @@ class ListRoom(NamedTuple):
 
     rows: NDArray  # of the dtype: distances, masses of others and own class, weights
     energies: NDArray
+    weights: NDArray
     number: NDArray  # of each member's class in the list, -1 for what does not count
     seen: NDArray  # (classes, 2): the query that has seen a class, and as which number
     T: NDArray
     chain: NDArray
+    values: NDArray
+    powers: NDArray
 
 
 def list_room(longest, n_codes, n_classes, k, dtype):
@@ -37,10 +49,13 @@ def list_room(longest, n_codes, n_classes, k, dtype):
     return ListRoom(
         np.empty((4, longest), dtype),
         np.empty(longest),
+        np.empty(longest),
         np.empty(longest, np.int64),
         np.full((n_codes, 2), -1),
         np.empty((n_classes, k)),
         np.empty((n_classes, k + 1)),
+        np.empty((n_classes, k)),
+        np.empty((n_classes, k)),
     )
 
 
@@ -101,6 +116,20 @@ def _insert(T, e):
     return out
 
 
+@helper
+def _weights(T, n, room):
+    """Weights of the members relative to the k-th nearest of their class, 1 at most.
+
+    In a loop of their own, which takes several at a time.
+    """
+    weights, k = room.weights, T.shape[1]
+    for t in range(n):
+        c = room.number[t]
+        weights[t] = T[c, k - 1] - room.energies[t] if c >= 0 else -FAR
+    for t in range(n):
+        weights[t] = exp2(minimum(weights[t], 0.0))
+
+
 @kernel
 def knca_lists_collect(
     P, d, codes, indices, first, last, rows, rates, T, E, theta, q0, q1, room
@@ -124,10 +153,11 @@ def knca_lists_collect(
                 room.energies[t] = _insert(room.T[room.number[t]], room.energies[t])
         room.chain[:count] = 0.0
         room.chain[:count, 0] = 1.0
+        _weights(room.T, len(J), room)
         for t in range(len(J)):
-            if room.number[t] >= 0 and room.energies[t] < FAR:
+            w = room.weights[t]
+            if w > NEGLIGIBLE and room.energies[t] < FAR:
                 chain = room.chain[room.number[t]]
-                w = exp2(room.T[room.number[t], k - 1] - room.energies[t])
                 for u in range(k, 0, -1):
                     chain[u] += w * chain[u - 1]
         for c in range(count):
@@ -148,6 +178,14 @@ def _place(T, e):
     return m
 
 
+@helper
+def _column(source, lane, target):
+    """What one lane knows, put together: lanes of one class lie far apart in memory."""
+    for c in range(target.shape[0]):
+        for m in range(target.shape[1]):
+            target[c, m] = source[c, m, lane]
+
+
 @kernel
 def knca_lists_pull(
     P, d, codes, indices, first, last, rows, rates, T, theta, powers, values, factor, Gq, Gr,
@@ -160,25 +198,29 @@ def knca_lists_pull(
     """
     k = T.shape[1]
     room.seen[:] = -1
+    W, near, chosen, b = room.rows[3], room.T, room.values, room.powers
     for q in range(q0, q1):
         lane = q - q0
         if factor[lane] == 0.0:
             continue
         J = indices[first[q] : last[q]]
-        _members(P, d, codes, J, q, rows[q], rates, room)
-        W = room.rows[3]
+        count = _members(P, d, codes, J, q, rows[q], rates, room)
+        _column(T, lane, near[:count])
+        _column(values, lane, chosen[:count])
+        _column(powers, lane, b[:count])
+        _weights(near, len(J), room)
         for t in range(len(J)):
             W[t] = 0
             c, e = room.number[t], room.energies[t]
-            if c < 0:
+            w = room.weights[t]
+            if c < 0 or w <= NEGLIGIBLE:
                 continue
-            if e <= T[c, k - 1, lane]:
-                x = values[c, _place(T[c, :, lane], e), lane]
+            if e <= near[c, k - 1]:
+                x = chosen[c, _place(near[c], e)]
             else:
-                w = exp2(theta[c, lane] - e)
-                x = powers[c, k - 1, lane]
+                x = b[c, k - 1]
                 for v in range(k - 2, -1, -1):
-                    x = powers[c, v, lane] - x * w
+                    x = b[c, v] - x * w
                 x *= w
             W[t] = factor[lane] * x
         pull(P, W, J, rows[q], Gq[q], Gr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal._threads import run
+from vicinal._threads import block_edges, n_threads, run
 from vicinal._types import Array, Pairs
 from vicinal.densities import Gaussian
 from vicinal.kernels import knca_lists as kernels
@@ -17,7 +17,9 @@ from vicinal.objectives._tiles import coordinate_scale
 
 __all__ = ["ListedPairs"]
 
-_LANES = 512  # to a tile: it is votes alone that are counted in lanes here
+# To a tile: it is votes alone that are counted in lanes here.  No power of two: a query at a time
+# the numbers of one lane are written, which would then compete for the same lines of the cache.
+_LANES = 480
 _SUMS = 16  # of the references' gradient, each by one thread at a time, added in order
 
 
@@ -50,15 +52,7 @@ class ListedPairs:
         self.points, self.d = pack(Z, codes, mass, centre, scale), Z.shape[1]
         self.share = float((self.last - self.first).sum() / (len(self.rows) * len(reference_rows)))
         n_codes = int(codes.max()) + 1
-        others = kernels.most_classes(
-            codes, self.indices, self.first, self.last, self.rows, np.empty(n_codes, np.int64)
-        )
-        if others < 0:
-            raise ValueError(
-                f"The 'pairs' parameter of knca must list rows in [0, {len(Z) - 1}]. "
-                f"Got {self.indices.min()}..{self.indices.max()} instead."
-            )
-        self.n_classes, self.n_codes = int(others) + 1, n_codes
+        self.n_classes, self.n_codes = self._most_classes(n_codes) + 1, n_codes
         self.tiling = Tiling.of(_LANES, len(query_rows), self.n_classes, k, 8)
         self.n_tiles = -(-len(self.rows) // self.tiling.lanes)
         # the own class comes first in every list
@@ -68,6 +62,24 @@ class ListedPairs:
         sums = min(_SUMS, sums, self.n_tiles)
         self.Gq = np.zeros((len(self.rows), width), Z.dtype)
         self.Gr = np.zeros((sums, len(Z), width), Z.dtype)
+
+    def _most_classes(self, n_codes: int) -> int:
+        """The largest number of classes in a list, but for the own one; refuses unknown rows."""
+        edges = block_edges(len(self.rows), 4096, 1)
+        most = np.zeros(len(edges) - 1, np.int64)
+
+        def task(block: int, thread: int) -> None:
+            part = slice(edges[block], edges[block + 1])
+            lists = self.indices, self.first[part], self.last[part], self.rows[part]
+            most[block] = kernels.most_classes(self.codes, *lists, np.empty(n_codes, np.int64))
+
+        run(task, range(len(most)), n_threads())
+        if (most < 0).any():
+            raise ValueError(
+                f"The 'pairs' parameter of knca must list rows in [0, {len(self.codes) - 1}]. "
+                f"Got {self.indices.min()}..{self.indices.max()} instead."
+            )
+        return int(most.max())
 
     @property
     def G(self) -> Array:
