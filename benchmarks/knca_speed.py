@@ -163,8 +163,8 @@ def lists(options: argparse.Namespace) -> str:
         f"{2 * N_CLASSES} clusters of {N_CLASSES} classes, 12 standard deviations apart in the "
         f"root mean square, at a scale at which the {options.list_length}-th nearest weighs "
         "exp(-10) of what the nearest does, in the median",
-        f"lists of the {options.list_length} nearest, and of 10 of the own class, made once (search), as they are between two "
-        "refreshments of a fit",
+        f"lists of the {options.list_length} nearest, and of 10 of the own class, made once "
+        "(search), as they are between two refreshments of a fit",
         "columns of kNCA: its time over that of exact NCA at the same points, which leaves out "
         "what cannot change a sum; **bold** where lists are not the faster",
         "mass left out: mean share of a row's choice (of NCA) that is not on its list",
