@@ -79,6 +79,18 @@ def test_plot_large_says_its_plan_and_learns(tmp_path):
     assert_is_picture(tmp_path / "out/large.png")
 
 
+def test_plot_votes_learns_from_noise(tmp_path):
+    pytest.importorskip("matplotlib")
+    printed = run(ROOT / "examples/plot_votes.py", "out/votes.png", folder=tmp_path)
+    right = {
+        name: [float(share) for share in re.findall(r"([\d.]+)%", shares)]
+        for name, shares in re.findall(r"^(\S.*?) {2,}(\d.*%)$", printed, re.M)
+    }
+    assert all(shares[-1] > shares[0] + 10 for shares in right.values())  # more voters help
+    assert right["KNCA, all of 10"][-1] > right["NCA"][-1] + 3
+    assert_is_picture(tmp_path / "out/votes.png")
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_code_in_the_texts_runs(name, wine_csv):
     """Block after block in one session, beside a table.csv with a column `label`."""

@@ -1,0 +1,53 @@
+"""Half of the labels are noise: learn for one neighbour, or for the vote of ten?
+
+    python examples/plot_votes.py [picture.png]
+
+Of the labels of scikit-learn's digits that are learnt from, every second one is drawn anew.  The
+votes are by these labels too; they are judged by the true ones.  Needs matplotlib.
+"""
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+
+from vicinal import KNCA, NCA
+
+VOTERS = (1, 3, 5, 10, 15, 25)
+
+
+def main(picture="demo/votes.png"):
+    X, y = load_digits(return_X_y=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
+    rng = np.random.RandomState(0)
+    noise = rng.rand(len(y_train)) < 0.5
+    labels = np.where(noise, rng.choice(np.unique(y), len(y_train)), y_train)
+
+    # constant pixels stay as they are: one scale for all columns
+    setting = {"n_components": 5, "scaling": "global", "random_state": 0}
+    models = {
+        "NCA": NCA(**setting),
+        "KNCA, majority of 10": KNCA(k=10, **setting),
+        "KNCA, all of 10": KNCA(k=10, vote="all", **setting),
+    }
+    figure, ax = plt.subplots(layout="constrained")
+    print(f"{'voters':<22}" + "".join(f"{k:>8}" for k in VOTERS))
+    for name, model in models.items():
+        Z = model.fit(X_train, labels).transform(X_train)
+        Z_test = model.transform(X_test)
+        right = [KNeighborsClassifier(k).fit(Z, labels).score(Z_test, y_test) for k in VOTERS]
+        print(f"{name:<22}" + "".join(f"{100 * share:>7.1f}%" for share in right))
+        ax.plot(VOTERS, right, marker="o", label=name)
+    ax.set(xlabel="voters", ylabel="right, of the test rows", title="digits, half the labels noise")
+    ax.legend()
+    Path(picture).parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(picture)
+    print(f"Picture: {picture}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
