@@ -1,10 +1,8 @@
-"""kNCA as an estimator: what it shares with NCA, its k and votes, and rows too few for them."""
+"""kNCA as an estimator: what it shares with NCA, its k and votes."""
 
 from __future__ import annotations
 
 import pickle
-import warnings
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -18,7 +16,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from vicinal import KNCA, NCA
 from vicinal._callback_support import HAS_CALLBACKS
 from vicinal.callbacks import StopAfter
-from vicinal.estimators.knca import _can_win, _usable
 from vicinal.neighbourhoods import Nearest, RandomPairs, Tree, sets_left_out
 from vicinal.objectives.knca import knca
 from vicinal.objectives.knca_rules import knca_posterior
@@ -96,6 +93,13 @@ def test_hard_votes_are_of_k_unless_told_otherwise(rows):
         np.testing.assert_allclose(model.predict_proba(X), voters.predict_proba(Z))
     chosen = NCA(2, rule="knn", n_neighbors="auto", init=model.components_, tol=1e9).fit(X, y)
     assert model.set_params(n_neighbors="auto").n_neighbors_ == chosen.n_neighbors_
+
+
+def test_a_vote_of_too_many_is_told_at_the_line_of_the_user(rows):
+    model = KNCA(2, k=3, rule="knn", random_state=0).fit(*rows).set_params(n_neighbors=99)
+    with pytest.warns(UserWarning, match="more than the 60 training rows") as told:
+        model.predict(rows[0])
+    assert [warning.filename for warning in told] == [__file__]
 
 
 # Every way down
@@ -194,89 +198,6 @@ def test_what_lists_leave_out_is_told_in_sets(rows):
     Z = stays._project(X)
     left = sets_left_out(Z, Nearest(30, own=3).pairs(Z, y), 3)
     assert stays.rounds_["mean_left_out"][0] == pytest.approx(left.mean, rel=1e-3)
-
-
-# Rows too few
-
-
-def wins(counts, own, k, vote):
-    """Whether a row of class ``own`` wins by any set, by looking at all of them."""
-    others = np.repeat(np.arange(len(counts)), counts - (np.arange(len(counts)) == own))
-    for chosen in combinations(others, k):
-        votes = np.bincount(chosen, minlength=len(counts))
-        rivals = np.delete(votes, own)
-        if votes[own] == k if vote == "all" else (votes[own] > rivals).all():
-            return True
-    return False
-
-
-@pytest.mark.nojit
-@pytest.mark.parametrize("vote", VOTES)
-def test_who_can_win(vote):
-    for counts in ([2, 1], [3, 3], [1, 4], [2, 2, 1], [1, 2, 4], [2, 2, 2, 1]):
-        counts = np.array(counts)
-        able = {}
-        for k in range(1, counts.sum()):
-            able[k] = [wins(counts, own, k, vote) for own in range(len(counts))]
-            np.testing.assert_array_equal(_can_win(counts, k, vote), able[k])
-        for k in range(1, 9):
-            largest = max(few for few in able if few <= k and any(able[few]))
-            assert _usable(counts, k, vote) == largest
-
-
-@pytest.mark.parametrize(
-    ("sizes", "vote", "k", "words"),
-    [
-        ((2, 1), "majority", 1, "has only 2 others to pick: k=1"),
-        ((2, 2), "majority", 1, "has only 3 others to pick: k=1"),
-        ((3, 2), "majority", 3, "has only 4 others to pick: k=3"),
-        ((4, 4, 4), "all", 3, "no row could win a vote of so many: k=3"),
-    ],
-)
-def test_a_default_fit_of_few_rows_votes_by_fewer(rng, sizes, vote, k, words):
-    y = np.repeat(np.arange(len(sizes)), sizes)
-    X = rng.normal(size=(len(y), 2)) + 5 * y[:, None]
-    with pytest.warns(UserWarning, match="'k' parameter of KNCA is 5, but") as told:
-        model = KNCA(vote=vote, random_state=0).fit(X, y)
-    told = [str(warning.message) for warning in told if "'k' parameter" in str(warning.message)]
-    assert len(told) == 1
-    assert f"The 'k' parameter of KNCA is 5, but {words} is used" in told[0].replace("a row ", "")
-    assert model.k_ == model.n_neighbors_ == k
-    assert model.score(X, y) == 1.0
-
-
-def test_classes_that_cannot_win_are_named(rows):
-    X, y = rows
-    names = np.array(["first", "second", "third"])[y]
-    names[:3] = "rare"
-    for vote, warns in (("all", True), ("majority", False)):
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            model = KNCA(2, k=3, vote=vote, random_state=0).fit(X, names)
-        assert [str(w.message) for w in told if "Rows of these classes" in str(w.message)] == (
-            [
-                "Rows of these classes have too few others of their class to win any vote of k=3 "
-                "by vote='all': 'rare'. As queries they add nothing to the objective."
-            ]
-            if warns
-            else []
-        )
-        assert model.k_ == 3
-        assert "rare" in model.classes_
-
-
-@unfinished
-def test_batches_too_thin_for_a_class_are_told(rng):
-    y = np.repeat([0, 1, 2], [80, 80, 9])
-    X = rng.normal(size=(169, 3)) + 2 * y[:, None]
-    settings = {"k": 3, "vote": "all", "max_iter": 3, "random_state": 0}
-    for sampling in (MiniBatches(30, clusters="random"), Subsample(30)):
-        with pytest.warns(UserWarning, match=r"Of 30 rows at a time, .* them: 2\. Use larger"):
-            KNCA(2, sampling=sampling, **settings).fit(X, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        KNCA(2, sampling=StochasticQueries(30), **settings).fit(X, y)
 
 
 # Parameters

@@ -32,9 +32,10 @@ __all__ = [
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the user: the first one outside this package and scikit-learn."""
+    """Warn at the line of the user: the first one outside this package and what it calls by."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and _package(frame) in ("vicinal", "sklearn", "joblib"):
+    ours = ("vicinal", "sklearn", "joblib", "functools")  # the last for what is cached
+    while frame.f_back is not None and _package(frame) in ours:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 

@@ -146,7 +146,10 @@ def _search(owner: Any, problem: Problem, parts: Parts, learning: Learning) -> S
             values = ", ".join(f"{name}={value:g}" for name, value in trial.parameters.items())
             print(f"[{type(owner).__name__}] {values}: held-out accuracy {trial.mean:.4f}")
 
-    folds = cross_validation(problem, owner.cv, learning.rng, type(owner).__name__)
+    folds = [
+        fold.replace(options={**fold.options, **owner._options(problem.targets.take(fold.train))})
+        for fold in cross_validation(problem, owner.cv, learning.rng, type(owner).__name__)
+    ]
     mass = np.bincount(problem.targets.codes, problem.targets.sample_weight)
     return Search(folds, learn, score, tell, chance=mass.max() / mass.sum())
 

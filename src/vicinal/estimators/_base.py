@@ -103,11 +103,11 @@ class NeighbourMetric(
         return Labels(codes, weight, classes=np.arange(len(self.classes_)))
 
     def _options(self, targets: Any) -> dict[str, Any]:
-        """What else the objective is told, in all of a fit."""
+        """What else the objective is told, in all of a fit; of the rows that are learnt from."""
         return {}
 
     def _warn_of(self, targets: Any, plan: Plan) -> None:
-        """Warn of rows that cannot be learnt from."""
+        """Warn of those of the rows to learn from that nothing can be learnt from."""
 
     def _neighbourhood(self) -> Any:
         """The lists or trees that ``pairs`` stands for; None for all pairs."""
@@ -116,9 +116,8 @@ class NeighbourMetric(
     def _left_out(
         self, Z: Array, targets: Any, pairs: Pairs, references: Array | None
     ) -> neighbourhoods.LeftOut:
-        """What lists leave out of what the objective is made of."""
-        rng = np.random.RandomState(0)
-        return neighbourhoods.mass_left_out(Z, targets.codes, pairs, references, random_state=rng)
+        """What lists leave out of what the objective is made of; for methods that have lists."""
+        raise NotImplementedError
 
     def _work(self) -> Work:
         """What a pair of rows costs."""
@@ -149,13 +148,13 @@ class NeighbourMetric(
         given = (X, y)
         X, labels = self._check_data(X, y, sample_weight)
         parts = resolve_parts(self, X.shape[0], X.shape[1], sp.issparse(X))
-        self._warn_of(labels, parts.plan)
         self._forget("_stream", "n_samples_seen_")
         self.plan_ = parts.plan
         if self.verbose:
             print(f"[{type(self).__name__}] {parts.plan}")
         with single_threaded_blas():
             problem = self._problem(X, labels, parts, rng)
+            self._warn_of(labels.take(problem.train), parts.plan)
             searching = leaves_open(self, "alpha") or leaves_open(self, "n_components")
             n_iter = parts.plan.max_iter * getattr(parts.start, "n_init", 1)
             report = IterationReporter(
@@ -210,7 +209,7 @@ class NeighbourMetric(
             alpha = scaled_alpha(features, len(labels) if train is None else len(train))
         problem = Problem(
             features, labels, self._objective(), parts.mapping, alpha, train, held_out,
-            options=self._options(labels),
+            options=self._options(labels.take(train)),
         )  # fmt: skip
         return frozen(parts.plan, problem)
 

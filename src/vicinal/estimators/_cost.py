@@ -18,7 +18,8 @@ class Work(NamedTuple):
     """What a pair of rows costs a method, in nanoseconds of a thread, both passes.
 
     Each entry is what a pair costs at all and what each dimension adds; the defaults are those of
-    NCA.  Rough, for an AVX2 machine; benchmarks/nca_speed.py measures the real thing.
+    NCA.  Rough, for an AVX2 machine; benchmarks/nca_speed.py and knca_speed.py measure the real
+    thing.
     """
 
     single: tuple[float, float] = (1.4, 0.25)

@@ -23,8 +23,7 @@ __all__ = ["AtStep", "Stream", "begin", "can_stream", "check_settled"]
 
 _QUERIES = 500  # rows to a step, where no sampling says otherwise
 #: parameters that the first call settles, beside those of the method
-_SETTLED = ("n_components", "mapping", "objective", "solver", "sampling", "alpha", "scaling",
-            "reservoir_size")  # fmt: skip
+_SETTLED = ("n_components", "mapping", "solver", "sampling", "alpha", "scaling", "reservoir_size")
 
 
 def can_stream(owner: Any) -> bool:

@@ -50,8 +50,8 @@ class KNCA(NeighbourMetric):
     n_components : int, "auto" or None, default=None
         Rank d of the map.  None: min(D, 32).  "auto" grows it from 2 while that helps.
     k : int, default=5
-        How many rows vote.  Where there are too few rows for any to win such a vote, ``k_`` is the
-        largest number at which one can, with a warning.
+        How many rows vote.  Where there are too few rows to learn from for any to win such a vote,
+        ``k_`` is the largest number at which one can, with a warning.
     vote : {"majority", "all"}, default="majority"
         When a vote is won: by more votes than any other class has (a tie is lost), or by all k.
         "all" asks for more, and is quicker with many classes.
@@ -154,7 +154,7 @@ class KNCA(NeighbourMetric):
     _trees: ClassVar[bool] = False
     _weighs: ClassVar[bool] = False
     _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
-    _settled: ClassVar[tuple[str, ...]] = ("k", "vote")
+    _settled: ClassVar[tuple[str, ...]] = ("objective", "k", "vote")
     _rules: KNCARules
 
     def __init__(
@@ -233,7 +233,8 @@ class KNCA(NeighbourMetric):
 
         Of all rows of the stream so far a uniform sample of ``reservoir_size`` is remembered, the
         classes in the proportions of the stream: a vote of k has no weights by which rows of a
-        common class could stand for those that were not remembered.
+        common class could stand for those that were not remembered.  As long as these are too few
+        for a vote of k, fewer vote (``k_``).
 
         Parameters
         ----------
@@ -250,6 +251,15 @@ class KNCA(NeighbourMetric):
         self : KNCA
         """
         return self._partial_fit(X, y, classes)
+
+    def _begin_stream(self, X: Any, codes: Array, weight: Array) -> None:
+        if self.reservoir_size <= self.k:
+            raise ValueError(
+                f"The 'reservoir_size' parameter of {type(self).__name__} must be more than "
+                f"k={self.k}: of the rows remembered, so many vote. Got {self.reservoir_size!r} "
+                "instead."
+            )
+        super()._begin_stream(X, codes, weight)
 
     @property
     def k_(self) -> int:
@@ -273,7 +283,8 @@ class KNCA(NeighbourMetric):
         return {"k": _usable(_counts(targets), int(self.k), self.vote)}
 
     def _make_rules(self, Z: Array, labels: Labels, options: Mapping[str, Any]) -> KNCARules:
-        k = _usable(_counts(labels), int(self.k), self.vote)
+        # the k that was learnt for; a stream has no other than that of the rows it remembers
+        k = options["k"] if "k" in options else self._options(labels)["k"]
         return KNCARules(Z, labels, self.n_neighbors, k, self.vote)
 
     def _neighbourhood(self) -> Any:

@@ -221,7 +221,7 @@ class NCA(ConsultedMixin, NeighbourMetric):
     """
 
     _voters: ClassVar[tuple[str, ...]] = ("auto", "local")
-    _settled: ClassVar[tuple[str, ...]] = ("kernel", "priors")
+    _settled: ClassVar[tuple[str, ...]] = ("objective", "kernel", "priors")
 
     def __init__(
         self,
