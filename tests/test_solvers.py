@@ -267,19 +267,6 @@ def test_walls_that_are_not_finite_are_walked_around(solver, wall):
     np.testing.assert_allclose(result.theta, [(0.5 + np.sqrt(2.25)) / 2, 0.0], atol=1e-3)
 
 
-def test_a_search_that_ends_at_a_wall_is_a_short_one():
-    # as far as the lists of a round can be trusted the loss falls, and beyond it is infinite
-    def walled(theta, batch=None):
-        return (-theta[0], np.array([-1.0])) if theta[0] <= 0.7 else (np.inf, np.zeros(1))
-
-    start = Trial(0.0, 0.0, -1.0, np.zeros(1), np.array([-1.0]))
-    trial, n = wolfe_search(
-        walled, start, np.ones(1), 1.0, None, c_1=1e-4, c_2=0.9, max_evaluations=20
-    )
-    assert 0.5 < trial.step <= 0.7
-    assert n <= 8
-
-
 @every_solver
 def test_refresh_keeps_the_memory(solver):
     theta, fun = START, quadratic

@@ -112,9 +112,8 @@ def _interpolate(low: Trial, high: Trial, bisect: bool) -> float:
     """Next step inside the bracket, away from its ends."""
     width = high.step - low.step
     if not high.usable:
-        # Nothing is known of the far end but that it is too far, perhaps by orders of magnitude,
-        # unless there has been a step already that is not.
-        return low.step + (0.1 if low.step == 0.0 else 0.5) * width
+        # Nothing is known of the far end but that it is too far, perhaps by orders of magnitude.
+        return low.step + 0.1 * width
     share = 0.5 if bisect else (_cubic(low, high) - low.step) / width
     return low.step + (min(max(share, 0.1), 0.9) if math.isfinite(share) else 0.5) * width
 
@@ -160,8 +159,8 @@ def wolfe_search(
     Returns
     -------
     trial : Trial or None
-        The Wolfe point; failing that (rounding, noise, a wall behind which the loss is not finite)
-        the lowest trial below the start; None where no trial is below it.
+        The Wolfe point; failing that (rounding, noise) the lowest trial below the start; None
+        where no trial is below it.
     n_evaluations : int
         How many trials were made.
     """
@@ -187,8 +186,6 @@ def wolfe_search(
         width = abs(high.step - low.step)
         if width * abs(low.slope) <= np.finfo(np.float64).eps * abs(low.value):
             break  # what is left to gain is below the rounding of the loss
-        if not high.usable and width <= 0.25 * low.step:
-            break  # close to a wall, before which there need be no Wolfe point
         # A bracket that shrinks slowly is one where the cubic misleads ([MoreThuente1994] §4).
         step = _interpolate(low, high, bisect=width > 0.66 * widths[0])
         widths = (widths[1], width)
