@@ -88,7 +88,7 @@ def knca(
         pick) has p_i = 0: it counts as such for "accuracy", and is left out, with a warning, for
         "log".
     dZ : array of shape (n, d)
-        Gradient, in the dtype of the computation.
+        Gradient, float32 if Z is, else float64.
 
     Notes
     -----
