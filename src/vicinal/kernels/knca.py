@@ -32,6 +32,7 @@ __all__ = ["FAR", "Chunks", "Room", "height", "knca_collect", "knca_pull", "room
 
 #: energy of an absent member, for float32 and float64: beyond that of any pair, and finite
 FAR = (1e30, 1e300)
+_EPS = tuple(float(np.finfo(dtype).eps) for dtype in (np.float32, np.float64))
 _BYTES = 2**14  # of the energies of a tile: half of a first-level cache
 
 
@@ -93,10 +94,15 @@ def _nearest(box, chunks, c):
 
 @helper
 def _in_reach(Zq, boxes, q, last, reach, spare):
-    """Whether any lane is no farther than ``last + reach`` from the box of chunk q."""
+    """Whether any lane is no farther than ``last + reach`` from the box of chunk q.
+
+    Both distances are rounded, by more than ``reach`` where they are large: without ``slack`` the
+    chunk of a member of T itself might be left out.
+    """
     zero = last.dtype.type(0)
+    slack = last.dtype.type(1 + (Zq.shape[0] + 2) * _EPS[Zq.itemsize // 8])
     for i in range(len(last)):
-        spare[i] = -last[i]
+        spare[i] = -last[i] * slack
     for k in range(Zq.shape[0]):
         low, high, z = boxes[0, k, q], boxes[1, k, q], Zq[k]
         for i in range(len(last)):

@@ -23,6 +23,8 @@ _FEWEST_LANES = 32
 _TILES = 4  # at least, for the threads, as long as they have that many lanes
 _SPARE_BITS = 6
 _BLOCKS = 32  # of references, each pulled by one thread at a time
+_FEWEST_BLOCKS = 8
+_PULL_BYTES = 2**26  # of the queries' gradients, one for each block, as long as these are 8
 _BATCH = 32  # tiles that are kept between the two passes
 _BATCH_BYTES = 2**26  # of what is kept, as long as tiles have 16 lanes
 
@@ -168,6 +170,13 @@ class AllPairs:
             self.queries[tile], self.Z, self.chunks, self.self_pos[tile], T, E, theta, room
         )
 
+    def _blocks(self) -> int:
+        """Into how many blocks the references are cut: fewer for many dimensions."""
+        tiles = min(self.tiling.tiles, self.n_tiles)
+        each = tiles * self.d * self.tiling.lanes * self.dtype.itemsize
+        most = min(_BLOCKS, max(_FEWEST_BLOCKS, _PULL_BYTES // each))
+        return min(most, len(self.chunks.edges) - 1)
+
     def pull(self, tiles: range, state: State, factor: Array, rooms: list[kernels.Room]) -> None:
         """Add the pull of all references on the lanes of some tiles, and back, to ``G``.
 
@@ -179,10 +188,9 @@ class AllPairs:
         share = (factor / largest).astype(self.dtype)[:, None, None]
         state.values[...] *= share
         state.powers[...] *= share
+        Gq = np.zeros((self._blocks(), len(tiles), self.d, self.tiling.lanes), self.dtype)
         n_chunks = len(self.chunks.edges) - 1
-        blocks = min(_BLOCKS, n_chunks)
-        edges = [n_chunks * block // blocks for block in range(blocks + 1)]
-        Gq = np.zeros((blocks, len(tiles), self.d, self.tiling.lanes), self.dtype)
+        edges = [n_chunks * block // len(Gq) for block in range(len(Gq) + 1)]
         Gr = np.zeros((self.d, self.Z.shape[1]), self.dtype)
         batch = slice(tiles.start, tiles.stop)
 
@@ -193,7 +201,7 @@ class AllPairs:
                 edges[block], edges[block + 1], rooms[thread],
             )  # fmt: skip
 
-        run(task, range(blocks), len(rooms))
+        run(task, range(len(Gq)), len(rooms))
         Gq = Gq.sum(axis=0)
         rows = self.rows[tiles.start * self.tiling.lanes :][: factor.size]
         self.G[:, rows] += largest * Gq.transpose(1, 0, 2).reshape(self.d, -1)[:, : len(rows)]

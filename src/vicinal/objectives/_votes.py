@@ -28,7 +28,10 @@ __all__ = [
 
 _SINGLE_UP_TO = 15  # k up to which float32 keeps enough digits, see docs/theory/knca.md (i)
 
-_MOST = 2.0**1000  # weight of won or lost sets up to which no sum has overflowed
+# Weight of won or lost sets up to which no sum has overflowed.  Where one has, the weight may be
+# NaN, infinity times a class without members: what is within the limits is asked for, not what is
+# beyond.
+_MOST = 2.0**1000
 _SPARE_BITS = 70  # by which what is lost must be lighter than what is kept
 
 
@@ -73,7 +76,7 @@ def usable_k(k: int, available: int, warn: bool = True) -> int:
 
 
 def precision(Z: Array, k: int) -> Array:
-    """Z, in float64 where float32 lacks the range for sets of k."""
+    """Z, in float64 where float32 lacks the digits for sets of k."""
     return Z.astype(np.float64, copy=False) if k > _SINGLE_UP_TO else Z
 
 
@@ -166,9 +169,9 @@ class Counter:
             return lose - win
         with np.errstate(divide="ignore", invalid="ignore"):
             odds = np.log2(lose) - np.log2(win)
-        beyond = (np.minimum(win, lose) < self.least) | (np.maximum(win, lose) > _MOST)
-        if beyond.any():
-            self._again(np.flatnonzero(beyond), known, own, live, odds, slopes)
+        within = (np.minimum(win, lose) >= self.least) & (np.maximum(win, lose) <= _MOST)
+        if not within.all():
+            self._again(np.flatnonzero(~within), known, own, live, odds, slopes)
         return odds
 
     def wins(self, known: Known) -> Array:
@@ -180,11 +183,11 @@ class Counter:
             wins = np.exp2(wins - wins.max(axis=0))
             return wins / wins.sum(axis=0)
         best = wins.max(axis=0)
-        beyond = (best < self.least) | (best > _MOST)
-        with np.errstate(invalid="ignore"):
+        within = (best >= self.least) & (best <= _MOST)
+        with np.errstate(invalid="ignore", over="ignore"):
             wins /= wins.sum(axis=0)
-        if beyond.any():
-            lanes = np.flatnonzero(beyond)
+        if not within.all():
+            lanes = np.flatnonzero(~within)
             wins[:, lanes] = self._in_logarithms(lanes).wins(known.take(lanes))
         return wins
 
