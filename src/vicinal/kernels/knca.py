@@ -33,6 +33,7 @@ __all__ = ["FAR", "Chunks", "Room", "height", "knca_collect", "knca_pull", "room
 #: energy of an absent member, for float32 and float64: beyond that of any pair, and finite
 FAR = (1e30, 1e300)
 _EPS = tuple(float(np.finfo(dtype).eps) for dtype in (np.float32, np.float64))
+_PART = 256  # references, about, whose chain is their own
 _BYTES = 2**14  # of the energies of a tile: half of a first-level cache
 
 
@@ -46,10 +47,15 @@ class Chunks(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Scratch for one thread: energies of some references (rows) and the chain of one class."""
+    """Scratch for one thread: energies of some references (rows), and the chain of one class.
+
+    ``part`` is that of the last few hundred by themselves: float32 would lose digits to the sum of
+    many references one by one.
+    """
 
     rows: NDArray
     chain: NDArray
+    part: NDArray
     vectors: NDArray
     box: NDArray
 
@@ -63,6 +69,7 @@ def room(k, lanes, d, dtype):
     """Room for one thread and tiles of so many lanes, in d (even) dimensions."""
     return Room(
         np.zeros((height(lanes, dtype) + 4, lanes), dtype),
+        np.zeros((k + 1, lanes), dtype),
         np.zeros((k + 1, lanes), dtype),
         np.zeros((3, lanes), dtype),
         np.zeros((2, d), dtype),
@@ -142,35 +149,36 @@ def _select(row, T):
 
 
 @helper
-def _in_scale(last, theta, first):
+def _in_scale(last, theta, first, more):
     """Whether the chain still is in scale: the k-th smallest energy has not fallen, E[1] is low."""
     gap = most = last.dtype.type(0)
     for i in range(len(last)):
         gap = minimum(gap, last[i] - theta[i])
-        most = maximum(most, first[i])
+        most = maximum(most, first[i] + more[i])
     return gap, most
 
 
 @helper
-def _rescale(last, theta, chain, factor, power, shift, far):
+def _rescale(last, theta, chain, part, factor, power, shift, far):
     """Bring the chain to the scale of the smallest energies so far; the scale to use in shift."""
     k, n = chain.shape[0] - 1, chain.shape[1]
     zero, one, half = far * 0, far * 0 + 1, far / 2
-    first = chain[1]
+    first, more = chain[1], part[1]
     for i in range(n):
         scale = minimum(last[i], theta[i])
         ratio = exp2(scale - theta[i])
         ratio = ratio if theta[i] < half else zero  # nothing in the chain yet
         # many weights near 1 would overflow in the high powers
-        excess = log2(maximum(ratio * first[i] / k, one))
+        excess = log2(maximum(ratio * (first[i] + more[i]) / k, one))
         theta[i] = scale - excess
         factor[i] = ratio * exp2(-excess)
         power[i] = factor[i]
         shift[i] = theta[i] if theta[i] < half else zero
     for u in range(1, k + 1):
-        x = chain[u]
+        x, y = chain[u], part[u]
         for i in range(n):
             x[i] *= power[i]
+            y[i] *= power[i]
             power[i] *= factor[i]
 
 
@@ -228,6 +236,16 @@ def _add_chunk(rows, n, chain, shift):
         _advance(chain, rows[r], rows[r + 1], rows[r + 2], rows[r + 3])
 
 
+@helper
+def _join(chain, part):
+    """Multiply the chain by the polynomial of a part, which becomes 1."""
+    for u in range(chain.shape[0] - 1, 0, -1):  # highest degrees first, in place
+        for v in range(1, u + 1):
+            _add_product(chain[u], part[v], chain[u - v])
+    part[0, :] = 1
+    part[1:, :] = 0
+
+
 @kernel
 def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
     """T, E and theta of a tile of queries, over all references.
@@ -243,18 +261,21 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
     -------
     count : references that were looked at
     """
-    rows, chain = room.rows, room.chain
+    rows, chain, part = room.rows, room.chain, room.part
     shift, factor, power = room.vectors[0], room.vectors[1], room.vectors[2]
     k, n = T.shape[1], T.shape[2]
     zero = Zq.dtype.type(0)
     far = Zq.dtype.type(FAR[Zq.itemsize // 8])
     group_box(Zq, 0, n, room.box[0], room.box[1])
     count = 0
+    part[0, :] = 1
+    part[1:, :] = 0
     for c in range(T.shape[0]):
         T[c, :, :] = far
         theta[c, :] = far
         chain[0, :] = 1
         chain[1:, :] = 0
+        in_part = 0
         first, last = chunks.classes[c], chunks.classes[c + 1]
         if first < last:
             nearest = _nearest(room.box, chunks, c)
@@ -274,10 +295,16 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
                 for r in range(j1 - j0):
                     _select(rows[r], T[c])
                 if more:
-                    gap, most = _in_scale(T[c, k - 1], theta[c], chain[1])
+                    gap, most = _in_scale(T[c, k - 1], theta[c], chain[1], part[1])
                     if turn < first or gap < 0 or most > 4 * k:
-                        _rescale(T[c, k - 1], theta[c], chain, factor, power, shift, far)
-                    _add_chunk(rows, j1 - j0, chain, shift)
+                        _rescale(T[c, k - 1], theta[c], chain, part, factor, power, shift, far)
+                    _add_chunk(rows, j1 - j0, part, shift)
+                    in_part += j1 - j0
+                    if in_part >= _PART:
+                        _join(chain, part)
+                        in_part = 0
+            if in_part > 0:
+                _join(chain, part)
         for i in range(n):  # where no chain was needed: rounding may put the k-th beyond T
             theta[c, i] = minimum(theta[c, i], T[c, k - 1, i])
         for u in range(k):
