@@ -236,6 +236,17 @@ def test_float32_near_float64(rng, vote, objective, k, scale, rtol):
     assert_close((value, dZ), knca(Z.astype(np.float64), y, k, vote, objective), rtol)
 
 
+def test_float32_sums_over_many_rows(rng):
+    """One by one, ten thousand weights of a class would be off by some 1e-5."""
+    Z, y = points(rng, 30_000, 2, 2, 1e-3)
+    for k in [1, 5]:
+        single, double = (
+            knca(Z.astype(dtype), y, k, "all", queries=np.arange(32), gradient=False)[0]
+            for dtype in (np.float32, np.float64)
+        )
+        assert single == pytest.approx(double, rel=5e-7)
+
+
 @each_vote
 @each_dtype
 @pytest.mark.parametrize("d", [2, 60])

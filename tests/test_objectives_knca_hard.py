@@ -20,7 +20,9 @@ from knca_common import (
 
 from vicinal import reference
 from vicinal._types import Bounded
-from vicinal.objectives import knca
+from vicinal.objectives import knca, nca
+from vicinal.objectives._lanes import AllPairs
+from vicinal.objectives._votes import Counter, Known, Slopes
 from vicinal.targets import Labels
 
 LOWEST = {"accuracy": -1.0, "log": 0.0}
@@ -58,6 +60,21 @@ def test_large_scales_of_more_rows(rng, vote, scale):
         got = knca(scale * Z, y, k, vote, report=report, **rows)
         assert_close(got, reference.knca(scale * Z, y, k, vote, **rows), 1e-14 * scale**2 + 1e-11)
         assert report["log_domain"] > 0 or scale < 100
+
+
+@each_dtype
+def test_one_far_query_keeps_the_pull_of_its_nearest(rng, dtype):
+    """Its nearest are at the edges of their chunks, whose distances are rounded by many bits."""
+    for scale in [1e5, 1e7] if dtype == np.float32 else [1e9, 1e20]:
+        for _ in range(10):
+            Z = (scale * (1 + rng.random((300, 1)))).astype(dtype)
+            Z[0] = 0
+            y = rng.integers(0, 2, 300)
+            nearest = 1 + np.argmin(Z[1:, 0])
+            y[0] = 1 - y[nearest]
+            value, dZ = knca(Z, y, 1, queries=[0])
+            assert dZ[nearest, 0] == pytest.approx(-2 * float(Z[nearest, 0]), rel=1e-6)
+            assert_close((value, dZ), nca(Z, y, queries=[0]), 1e-3)
 
 
 def interleaved(rng, n, gap):
@@ -120,6 +137,41 @@ def test_settled_rows_keep_their_gradient(rng, vote, objective, dtype, gap):
         assert_close(got, expected, 1e-3 if dtype == np.float32 else 1e-10)
         if objective == "log":
             assert 0 < got[0] < 1e-5
+
+
+@pytest.mark.parametrize("unanimous", [False, True])
+def test_lanes_whose_sums_overflow(unanimous):
+    """They are known by what is no number, too: infinity times a class without members."""
+    k, far = 4, 1e300
+    T = np.full((3, k, 2), far)
+    T[0], T[1, :1], T[2, :2] = 0.0, 1.0, 2.0
+    E, theta = np.zeros((3, k, 2)), np.full((3, 2), far)
+    E[0], theta[0] = np.array([1e308, 1.7e308, 1.7e308, 1.7e308])[:, None], 0.0
+    known, own = Known(T, E, theta), np.array([1, 2])
+    size = 3, k, 2, unanimous, far, 100
+    counters = Counter(*size), Counter(*size, log=1)
+    told = [Slopes.room(T.shape) for _ in counters]
+    odds = [c.odds(known, own, 2, s) for c, s in zip(counters, told, strict=True)]
+    assert odds[0][0] == np.inf  # one member does not win a vote of four
+    if unanimous:
+        assert odds[0][1] == np.inf
+    else:
+        assert odds[0][1] == pytest.approx(odds[1][1], rel=1e-12)
+    assert all(np.isfinite(x).all() for x in told[0])
+    np.testing.assert_allclose(*(c.wins(known) for c in counters), rtol=1e-12)
+
+
+def test_many_dimensions_take_fewer_blocks(rng):
+    """Each block has a gradient of all queries of a batch: some hundred MB, not a GB."""
+    Z = np.zeros((8192, 800), np.float32)
+    rows = np.arange(len(Z))
+    blocks = {}
+    for d in [2, 100, 800]:
+        engine = AllPairs(Z[:, :d], rows % 10, rows, rows[::4], 5)
+        blocks[d] = engine._blocks()
+        assert blocks[d] * engine.queries.nbytes <= max(2**26, 8 * engine.queries.nbytes)
+    assert blocks[2] == 32
+    assert blocks[800] == 8
 
 
 def ring(rng, radii, codes):
@@ -316,3 +368,12 @@ def test_wrong_input(rng):
     for args, kwargs, message in wrong:
         with pytest.raises((ValueError, TypeError), match=message):
             knca(*args, **{"k": 3, **kwargs})
+
+
+def test_warns_of_a_k_that_costs_digits(rng):
+    Z, y = points(rng, 120, 2, 2, 1.0)
+    with pytest.warns(UserWarning, match="k=41 is more than 40: gradients lose digits"):
+        knca(Z, y, 41, "all", "log")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        knca(Z, y, 41, "all", "log", gradient=False)

@@ -190,6 +190,10 @@ def test_wrong_lists(rng):
         (good._replace(indptr=good.indptr + 1), r"ends within its 36 indices"),
         (good._replace(indices=good.indices + np.int32(1)), r"in \[0, 5\]\. Got 1\.\.6 instead"),
         (good._replace(indices=good.indices - np.int32(1)), r"in \[0, 5\]\. Got -1\.\.4 instead"),
+        (
+            good._replace(log2_rates=np.zeros((2, 3))),
+            r"shape \(2, 6\) .* Got shape \(2, 3\)",
+        ),
     ]:
         with pytest.raises(ValueError, match=rf"'pairs' parameter of knca .*{message}"):
             knca(Z, y, 2, pairs=pairs)

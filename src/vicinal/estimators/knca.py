@@ -20,6 +20,7 @@ from vicinal.estimators._online import can_stream
 from vicinal.estimators._plan import Plan
 from vicinal.estimators._rules import NeighbourRules
 from vicinal.neighbourhoods import LeftOut, Nearest, RandomPairs, sets_left_out
+from vicinal.objectives._votes import SAFE_K, large_k
 from vicinal.objectives.knca import knca
 from vicinal.objectives.knca_rules import knca_posterior
 from vicinal.targets import Labels
@@ -322,6 +323,8 @@ class KNCA(NeighbourMetric):
             if others < asked:
                 why = f"a row has only {others} others to pick"
             warn(f"The 'k' parameter of {name} is {asked}, but {why}: k={k} is used.")
+        if k > SAFE_K:
+            warn(large_k(k))
         able = _can_win(counts, k, self.vote)
         if not able.all():
             warn(

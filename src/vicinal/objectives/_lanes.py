@@ -10,7 +10,9 @@ import numpy as np
 from vicinal._threads import run
 from vicinal._types import Array
 from vicinal.densities import Gaussian
-from vicinal.kernels import knca as kernels
+from vicinal.kernels import _chunks as kernels
+from vicinal.kernels.knca import knca_collect
+from vicinal.kernels.knca_pull import knca_pull
 from vicinal.kernels.order import chunk_boxes
 from vicinal.objectives._near import order_within_classes
 from vicinal.objectives._points import centre_of
@@ -24,6 +26,8 @@ _TILES = 4  # at least, for the threads, as long as they have that many lanes
 _SPARE_BITS = 6
 _ORDER_FROM = 512  # queries: for fewer it takes longer to put near references together
 _BLOCKS = 32  # of references, each pulled by one thread at a time
+_FEWEST_BLOCKS = 8
+_PULL_BYTES = 2**26  # of the queries' gradients, one for each block, as long as these are 8
 _BATCH = 32  # tiles that are kept between the two passes
 _BATCH_BYTES = 2**26  # of what is kept, as long as tiles have 16 lanes
 _VOTE_BYTES = 64  # that counting takes for each lane, class and number of votes
@@ -170,9 +174,16 @@ class AllPairs:
 
     def collect(self, tile: int, T: Array, E: Array, theta: Array, room: kernels.Room) -> None:
         """What the lanes of a tile know of each class, see `knca_collect`."""
-        self.counts[tile] = kernels.knca_collect(
+        self.counts[tile] = knca_collect(
             self.queries[tile], self.Z, self.chunks, self.self_pos[tile], T, E, theta, room
         )
+
+    def _blocks(self) -> int:
+        """Into how many blocks the references are cut: fewer for many dimensions."""
+        tiles = min(self.tiling.tiles, self.n_tiles)
+        each = tiles * self.d * self.tiling.lanes * self.dtype.itemsize
+        most = min(_BLOCKS, max(_FEWEST_BLOCKS, _PULL_BYTES // each))
+        return min(most, len(self.chunks.edges) - 1)
 
     def pull(self, tiles: range, state: State, factor: Array, rooms: list[kernels.Room]) -> None:
         """Add the pull of all references on the lanes of some tiles, and back, to ``G``.
@@ -185,21 +196,20 @@ class AllPairs:
         share = (factor / largest).astype(self.dtype)[:, None, None]
         state.values[...] *= share
         state.powers[...] *= share
+        Gq = np.zeros((self._blocks(), len(tiles), self.d, self.tiling.lanes), self.dtype)
         n_chunks = len(self.chunks.edges) - 1
-        blocks = min(_BLOCKS, n_chunks)
-        edges = [n_chunks * block // blocks for block in range(blocks + 1)]
-        Gq = np.zeros((blocks, len(tiles), self.d, self.tiling.lanes), self.dtype)
+        edges = [n_chunks * block // len(Gq) for block in range(len(Gq) + 1)]
         Gr = np.zeros((self.d, self.Z.shape[1]), self.dtype)
         batch = slice(tiles.start, tiles.stop)
 
         def task(block: int, thread: int) -> None:
-            kernels.knca_pull(
+            knca_pull(
                 self.queries[batch], self.Z, self.chunks, self.self_pos[batch],
                 state.T, state.theta, state.powers, state.values, Gq[block], Gr,
                 edges[block], edges[block + 1], rooms[thread],
             )  # fmt: skip
 
-        run(task, range(blocks), len(rooms))
+        run(task, range(len(Gq)), len(rooms))
         Gq = Gq.sum(axis=0)
         rows = self.rows[tiles.start * self.tiling.lanes :][: factor.size]
         self.G[:, rows] += largest * Gq.transpose(1, 0, 2).reshape(self.d, -1)[:, : len(rows)]

@@ -151,3 +151,8 @@ def check_pairs(pairs: Pairs, n: int, owner: str = "nca") -> None:
             f"The 'pairs' parameter of {owner} must have an indptr that never falls and ends "
             f"within its {len(indices)} indices."
         )
+    if pairs.log2_rates is not None and np.shape(pairs.log2_rates) != (2, n):
+        raise ValueError(
+            f"The 'pairs' parameter of {owner} must have log2_rates of shape {(2, n)} or None. "
+            f"Got shape {np.shape(pairs.log2_rates)} instead."
+        )

@@ -16,19 +16,26 @@ from vicinal.kernels import subsets, votes
 from vicinal.targets import Labels
 
 __all__ = [
+    "SAFE_K",
     "Counter",
     "Known",
     "Slopes",
     "check_k",
     "check_labels",
     "check_vote",
+    "large_k",
     "precision",
     "usable_k",
 ]
 
+#: k up to which no gradient loses all its digits, by the same bound, and a little beyond
+SAFE_K = 40
 _SINGLE_UP_TO = 15  # k up to which float32 keeps enough digits, see docs/theory/knca.md (i)
 
-_MOST = 2.0**1000  # weight of won or lost sets up to which no sum has overflowed
+# Weight of won or lost sets up to which no sum has overflowed.  Where one has, the weight may be
+# NaN, infinity times a class without members: what is within the limits is asked for, not what is
+# beyond.
+_MOST = 2.0**1000
 _SPARE_BITS = 70  # by which what is lost must be lighter than what is kept
 
 
@@ -60,7 +67,7 @@ def check_labels(y: Any, n: int, owner: str, points: str = "Z") -> Labels:
     return labels
 
 
-def usable_k(k: int, available: int, warn: bool = True) -> int:
+def usable_k(k: int, available: int, warn: bool = True, gradient: bool = True) -> int:
     """k, or what there is to pick from, with a warning."""
     if k > available and warn:
         warnings.warn(
@@ -69,11 +76,22 @@ def usable_k(k: int, available: int, warn: bool = True) -> int:
             UserWarning,
             stacklevel=3,
         )
-    return min(int(k), available)
+    k = min(int(k), available)
+    if k > SAFE_K and warn and gradient:
+        warnings.warn(large_k(k), UserWarning, stacklevel=3)
+    return k
+
+
+def large_k(k: int) -> str:
+    """What to say of a k beyond ``SAFE_K``."""
+    return (
+        f"k={k} is more than {SAFE_K}: gradients lose digits, and beyond some 60 all of them, in "
+        "classes that have little more than k members near each other."
+    )
 
 
 def precision(Z: Array, k: int) -> Array:
-    """Z, in float64 where float32 lacks the range for sets of k."""
+    """Z, in float64 where float32 lacks the digits for sets of k."""
     return Z.astype(np.float64, copy=False) if k > _SINGLE_UP_TO else Z
 
 
@@ -166,9 +184,9 @@ class Counter:
             return lose - win
         with np.errstate(divide="ignore", invalid="ignore"):
             odds = np.log2(lose) - np.log2(win)
-        beyond = (np.minimum(win, lose) < self.least) | (np.maximum(win, lose) > _MOST)
-        if beyond.any():
-            self._again(np.flatnonzero(beyond), known, own, live, odds, slopes)
+        within = (np.minimum(win, lose) >= self.least) & (np.maximum(win, lose) <= _MOST)
+        if not within.all():
+            self._again(np.flatnonzero(~within), known, own, live, odds, slopes)
         return odds
 
     def wins(self, known: Known) -> Array:
@@ -180,11 +198,11 @@ class Counter:
             wins = np.exp2(wins - wins.max(axis=0))
             return wins / wins.sum(axis=0)
         best = wins.max(axis=0)
-        beyond = (best < self.least) | (best > _MOST)
-        with np.errstate(invalid="ignore"):
+        within = (best >= self.least) & (best <= _MOST)
+        with np.errstate(invalid="ignore", over="ignore"):
             wins /= wins.sum(axis=0)
-        if beyond.any():
-            lanes = np.flatnonzero(beyond)
+        if not within.all():
+            lanes = np.flatnonzero(~within)
             wins[:, lanes] = self._in_logarithms(lanes).wins(known.take(lanes))
         return wins
 

@@ -60,7 +60,7 @@ def knca(
         Class labels, without weights or priors.
     k : int, default=5
         Size of the neighbourhoods.  Where a query can pick fewer references, their number is used
-        for all queries, with a warning.
+        for all queries, with a warning.  Beyond 40 gradients may lose their digits: a warning too.
     vote : {"majority", "all"}, default="majority"
         How a class wins: more votes than any other class (a tie is not a win), or all k votes.
     objective : {"log", "accuracy"}, default="log"
@@ -88,7 +88,7 @@ def knca(
         pick) has p_i = 0: it counts as such for "accuracy", and is left out, with a warning, for
         "log".
     dZ : array of shape (n, d)
-        Gradient, in the dtype of the computation.
+        Gradient, float32 if Z is, else float64.
 
     Notes
     -----
@@ -109,7 +109,7 @@ def knca(
     available = len(reference_rows) - int(within)
     if not len(query_rows) or available < 1:
         return 0.0, dZ
-    k = usable_k(k, available, warn)
+    k = usable_k(k, available, warn, gradient)
     Z = precision(with_range(Z, np.ones(1)), k)
     engine = _engine(Z, labels.codes, query_rows, reference_rows, k, pairs)
     odds, in_log_domain = _sweep(engine, unanimous, objective if gradient else None)

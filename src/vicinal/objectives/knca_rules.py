@@ -46,7 +46,7 @@ def knca_posterior(
     -------
     probabilities : array of shape (n, n_classes), float64
         Exact win probabilities, divided by their sum over the classes since ties are nobody's.
-        Where no set of k references has a winner, all classes have the same.
+        Where no set of k references has a winner, all classes that have references share alike.
     """
     Z, Z_reference = check_points(Z), check_points(Z_reference, "Z_reference")
     labels = check_labels(y_reference, len(Z_reference), "knca_posterior", "Z_reference")
@@ -60,7 +60,7 @@ def knca_posterior(
     probabilities = np.zeros((len(Z), n_classes))
     if not len(Z):
         return probabilities
-    k = usable_k(k, len(Z_reference))
+    k = usable_k(k, len(Z_reference), gradient=False)
     Z_reference = precision(with_range(Z_reference, np.ones(1), Z), k)
     points = np.concatenate([Z_reference, Z.astype(Z_reference.dtype, copy=False)])
     codes = np.concatenate([labels.codes, np.zeros(len(Z), labels.codes.dtype)])
