@@ -377,3 +377,12 @@ def test_warns_of_a_k_that_costs_digits(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         knca(Z, y, 41, "all", "log", gradient=False)
+
+
+def test_nobody_to_score_is_checked_and_told_all_the_same(rng):
+    Z, y = points(rng, 12, 2, 2, 1.0)
+    report = {"share_of_pairs": np.nan}
+    assert knca(Z, y, 3, queries=[], report=report)[0] == 0.0
+    assert report == {"share_of_pairs": 0.0, "log_domain": 0}
+    with pytest.raises(TypeError, match="'pairs' parameter of knca must be Pairs or None"):
+        knca(Z, y, 3, queries=[], pairs=[[1, 2]])

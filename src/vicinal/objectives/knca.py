@@ -102,36 +102,31 @@ def knca(
     check_k(k, "knca")
     unanimous = check_vote(vote, "knca")
     check_objective(objective, "knca")
+    if pairs is not None and not isinstance(pairs, Pairs):
+        raise TypeError(
+            f"The 'pairs' parameter of knca must be Pairs or None. Got {pairs!r} instead."
+        )
     query_rows = check_rows(queries, len(Z), "queries", "knca")
     reference_rows = check_rows(references, len(Z), "references", "knca")
     dZ = np.zeros_like(Z)
+    told = {} if report is None else report
+    told["share_of_pairs"], told["log_domain"] = 0.0, 0
     within = np.isin(query_rows, reference_rows, kind="table").any()
     available = len(reference_rows) - int(within)
     if not len(query_rows) or available < 1:
         return 0.0, dZ
     k = usable_k(k, available, warn, gradient)
     Z = precision(with_range(Z, np.ones(1)), k)
-    engine = _engine(Z, labels.codes, query_rows, reference_rows, k, pairs)
-    odds, in_log_domain = _sweep(engine, unanimous, objective if gradient else None)
-    if report is not None:
-        report["share_of_pairs"] = engine.share
-        report["log_domain"] = in_log_domain
+    data = Z, labels.codes, query_rows, reference_rows, k
+    engine = AllPairs(*data) if pairs is None else ListedPairs(*data, pairs)
+    odds, told["log_domain"] = _sweep(engine, unanimous, objective if gradient else None)
+    told["share_of_pairs"] = engine.share
     value, counts = mean_loss(odds, np.ones(len(odds)), objective)
     if objective == "log" and warn:
         warn_lonely(labels, engine.rows[odds == np.inf], f"too few of their class, for k={k},")
     if gradient:
         dZ[...] = engine.G.T * (2.0 / coordinate_scale(Gaussian()) * counts.max(initial=0.0))
     return value, dZ
-
-
-def _engine(
-    Z: Array, codes: Array, query_rows: Array, reference_rows: Array, k: int, pairs: Any
-) -> AllPairs | ListedPairs:
-    if pairs is None:
-        return AllPairs(Z, codes, query_rows, reference_rows, k)
-    if isinstance(pairs, Pairs):
-        return ListedPairs(Z, codes, query_rows, reference_rows, k, pairs)
-    raise TypeError(f"The 'pairs' parameter of knca must be Pairs or None. Got {pairs!r} instead.")
 
 
 def _sweep(engine: AllPairs | ListedPairs, unanimous: bool, objective: str | None) -> Any:
@@ -141,11 +136,13 @@ def _sweep(engine: AllPairs | ListedPairs, unanimous: bool, objective: str | Non
     pull of their pairs, which the engine adds up.
     """
     lanes, n_tiles = engine.tiling.lanes, engine.n_tiles
-    threads = min(n_threads(), n_tiles)
+    threads = n_threads()
     rooms: Any = [engine.room() for _ in range(threads)]
     far = far_energy(engine.dtype)
     size = engine.n_classes, engine.k, lanes
-    counters = [Counter(*size, unanimous, far, engine.n_references) for _ in range(threads)]
+    counters = [
+        Counter(*size, unanimous, far, engine.n_references) for _ in range(min(threads, n_tiles))
+    ]
     odds = np.empty((n_tiles, lanes))
     batch = min(engine.tiling.tiles, n_tiles)
     room = State.room(batch, *size, engine.dtype)
