@@ -18,8 +18,8 @@ from vicinal.kernels.nca_lists import gather, pull, within
 
 __all__ = [
     "FAR",
-    "NEGLIGIBLE",
     "ListRoom",
+    "insert",
     "knca_lists_collect",
     "knca_lists_pull",
     "list_room",
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 FAR = 1e300  # energy of an absent member
-NEGLIGIBLE = 2.0**-80  # beside the k-th nearest: nothing, even of a long list
+_NEGLIGIBLE = 2.0**-80  # beside the k-th nearest: nothing, even of a long list
 
 
 class ListRoom(NamedTuple):
@@ -102,7 +102,7 @@ def _members(P, d, codes, J, q, i, rates, room):
 
 
 @helper
-def _insert(T, e):
+def insert(T, e):
     """Put an energy in its place among the smallest; what is pushed out comes back."""
     k = len(T)
     if e >= T[k - 1]:
@@ -150,13 +150,13 @@ def knca_lists_collect(
         room.T[:count] = FAR
         for t in range(len(J)):
             if room.number[t] >= 0:
-                room.energies[t] = _insert(room.T[room.number[t]], room.energies[t])
+                room.energies[t] = insert(room.T[room.number[t]], room.energies[t])
         room.chain[:count] = 0.0
         room.chain[:count, 0] = 1.0
         _weights(room.T, len(J), room)
         for t in range(len(J)):
             w = room.weights[t]
-            if w > NEGLIGIBLE and room.energies[t] < FAR:
+            if w > _NEGLIGIBLE and room.energies[t] < FAR:
                 chain = room.chain[room.number[t]]
                 for u in range(k, 0, -1):
                     chain[u] += w * chain[u - 1]
@@ -188,13 +188,14 @@ def _column(source, lane, target):
 
 @kernel
 def knca_lists_pull(
-    P, d, codes, indices, first, last, rows, rates, T, theta, powers, values, factor, Gq, Gr,
+    P, d, codes, indices, first, last, rows, rates, T, powers, values, factor, Gq, Gr,
     q0, q1, room,
 ):  # fmt: skip
     """Add the pull of the pairs of queries q0:q1 to Gq, (n_queries, d'), and to Gr, (n, d').
 
-    d' is d made a multiple of four.  ``powers`` and ``values`` (C, k, W) as in `knca_pull`, the
-    query's ``factor`` (W,) still to be multiplied by.
+    d' is d made a multiple of four.  ``T`` is that of `knca_lists_collect`; ``powers`` and
+    ``values`` (C, k, W) are as in `knca_pull`, the query's ``factor`` (W,) still to be multiplied
+    by.
     """
     k = T.shape[1]
     room.seen[:] = -1
@@ -213,7 +214,7 @@ def knca_lists_pull(
             W[t] = 0
             c, e = room.number[t], room.energies[t]
             w = room.weights[t]
-            if c < 0 or w <= NEGLIGIBLE:
+            if c < 0 or w <= _NEGLIGIBLE:
                 continue
             if e <= near[c, k - 1]:
                 x = chosen[c, _place(near[c], e)]

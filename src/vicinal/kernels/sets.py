@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal.kernels._jit import exp2, helper, kernel
+from vicinal.kernels._arithmetic import NOTHING, add, times
+from vicinal.kernels._jit import exp2, kernel
+from vicinal.kernels.knca_lists import FAR, insert
 
 __all__ = ["log2_elementary", "scratch"]
 
@@ -12,13 +14,6 @@ __all__ = ["log2_elementary", "scratch"]
 def scratch(length, k):
     """Room for one thread: energies beyond the k nearest; those; polynomials of either."""
     return np.empty(length), np.empty(k), np.empty(k + 1), np.empty(k + 1)
-
-
-@helper
-def _log2_add(a, b):
-    """log2(2**a + 2**b), of which either may be -inf."""
-    high, low = max(a, b), min(a, b)
-    return high if low == -np.inf else high + np.log2(1.0 + np.exp2(low - high))
 
 
 @kernel
@@ -34,7 +29,8 @@ def log2_elementary(
     d = points.shape[1]
     for q in range(q0, q1):
         i = rows[q]
-        n_near, n_far = 0, 0
+        n_far = 0
+        near[:] = FAR
         for t in range(first[q], last[q]):
             j = indices[t]
             if j == i or not allowed[j]:
@@ -43,28 +39,18 @@ def log2_elementary(
             for c in range(d):
                 difference = np.float64(points[j, c]) - np.float64(points[i, c])
                 energy += difference * difference
-            if n_near == k and energy >= near[k - 1]:
+            energy = insert(near, energy)
+            if energy < FAR:
                 far[n_far] = energy
                 n_far += 1
-                continue
-            if n_near == k:
-                far[n_far] = near[k - 1]
-                n_far += 1
-            else:
-                n_near += 1
-            place = n_near - 1
-            while place > 0 and near[place - 1] > energy:
-                near[place] = near[place - 1]
-                place -= 1
-            near[place] = energy
-        if n_near < k:
+        if near[k - 1] == FAR:
             out[q] = -np.inf
             continue
-        of_near[:] = -np.inf
+        of_near[:] = NOTHING
         of_near[0] = 0.0
         for s in range(k):
             for u in range(s + 1, 0, -1):
-                of_near[u] = _log2_add(of_near[u], of_near[u - 1] - near[s])
+                of_near[u] = add(of_near[u], times(of_near[u - 1], -near[s], 1), 1)
         of_far[:] = 0.0
         of_far[0] = 1.0
         share = 1.0 / max(n_far, 1)
@@ -72,9 +58,9 @@ def log2_elementary(
             weight = share * exp2(near[k - 1] - far[s])
             for u in range(k, 0, -1):
                 of_far[u] += weight * of_far[u - 1]
-        total = -np.inf
+        total = NOTHING
         unit = np.log2(1.0 * max(n_far, 1)) - near[k - 1]
         for u in range(min(k, n_far) + 1):
             if of_far[u] > 0.0:
-                total = _log2_add(total, of_near[k - u] + np.log2(of_far[u]) + u * unit)
+                total = add(total, of_near[k - u] + np.log2(of_far[u]) + u * unit, 1)
         out[q] = total

@@ -115,7 +115,7 @@ class ListedPairs:
         def task(s: int, thread: int) -> None:
             for t in range(s, len(tiles), len(self.Gr)):
                 kernels.knca_lists_pull(
-                    *self._lists(), state.T[t], state.theta[t], state.powers[t], state.values[t],
+                    *self._lists(), state.T[t], state.powers[t], state.values[t],
                     factor[t], self.Gq, self.Gr[s], *self._queries(tiles[t]), rooms[thread],
                 )  # fmt: skip
 
