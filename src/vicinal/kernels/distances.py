@@ -1,0 +1,51 @@
+"""The distance of two points, squared Euclidean or chi-squared, and its derivative.
+
+``chi2`` says which: a flag that is the same for all pairs of a call, so that the branch costs
+nothing.  The square root of either is a metric (of chi-squared: [Topsoe2000], triangular
+discrimination), on which the lists of :mod:`vicinal.objectives._impostors` rely.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vicinal.kernels._jit import helper
+
+__all__ = ["add_slope", "distance"]
+
+
+@helper
+def distance(u, v, chi2):
+    """``sum (u - v)²``, or ``1/2 sum (u - v)² / (u + v)``, in which 0 / 0 is 0."""
+    zero, half = u.dtype.type(0), u.dtype.type(0.5)
+    total = zero
+    d = np.uint32(len(u))
+    if not chi2:
+        for f in range(d):
+            r = u[f] - v[f]
+            total += r * r
+        return total
+    tiny = u.dtype.type(1e-35)  # added where both are 0, and lost anywhere else
+    for f in range(d):
+        r = u[f] - v[f]
+        total += r * r / (u[f] + v[f] + tiny)
+    return half * total
+
+
+@helper
+def add_slope(u, v, weight, chi2, out):
+    """Add to ``out`` the weight times the derivative of the distance by u.
+
+    ``2 (u - v)``, or ``t - t² / 2`` with ``t = (u - v) / (u + v)`` ([OlsenPetersen] (14) through ``dZ``).
+    """
+    half = u.dtype.type(0.5)
+    d = np.uint32(len(u))
+    if not chi2:
+        twice = weight + weight
+        for f in range(d):
+            out[f] += twice * (u[f] - v[f])
+        return
+    tiny = u.dtype.type(1e-35)
+    for f in range(d):
+        t = (u[f] - v[f]) / (u[f] + v[f] + tiny)
+        out[f] += weight * (t - half * t * t)
