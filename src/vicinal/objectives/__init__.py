@@ -1,17 +1,21 @@
 """Objectives as functions of embedded points: ``value, dZ = objective(Z, targets, ...)``."""
 
 from vicinal.objectives._background import background_weights
+from vicinal.objectives._impostors import Candidates
 from vicinal.objectives._mixing import em_background
 from vicinal.objectives.knca import knca
 from vicinal.objectives.knca_rules import knca_posterior
+from vicinal.objectives.lmnn import lmnn
 from vicinal.objectives.nca import nca
 from vicinal.objectives.nca_rules import nca_effective_n_neighbors, nca_posterior
 
 __all__ = [
+    "Candidates",
     "background_weights",
     "em_background",
     "knca",
     "knca_posterior",
+    "lmnn",
     "nca",
     "nca_effective_n_neighbors",
     "nca_posterior",

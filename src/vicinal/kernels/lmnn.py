@@ -1,0 +1,194 @@
+"""Large margins: targets are pulled, impostors pushed, row by row.
+
+A pair of rows p and q of different classes may count twice: q as an impostor of p, and p as one of
+q.  Each row looks at both, so that it alone writes its own gradient: the order of its sums is that
+of its list, whatever the number of threads, and nothing of the size of all pairs is kept.
+
+``reach[p, j]`` is the margin plus the distance of p to its j-th target neighbour, -1 where there
+is none; ``furthest[p]`` is the largest of them: what is not nearer is no impostor of p.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vicinal.kernels._jit import kernel, maximum
+from vicinal.kernels.distances import add_slope, distance
+
+__all__ = [
+    "count_both",
+    "fill_both",
+    "moved",
+    "near_pairs",
+    "pull",
+    "push",
+    "targets",
+    "within",
+]
+
+_CHUNK = 32  # columns looked at together: hits are rare
+
+
+@kernel
+def targets(Z, neighbours, margin, chi2, i0, i1, D, reach, furthest):
+    """Distances to the target neighbours of the rows i0 to i1, and how far impostors reach."""
+    for p in range(i0, i1):
+        furthest[p] = -1
+        for j in range(neighbours.shape[1]):
+            q = neighbours[p, j]
+            D[p, j], reach[p, j] = 0, -1
+            if q >= 0:
+                D[p, j] = distance(Z[p], Z[q], chi2)
+                reach[p, j] = D[p, j] + margin
+            furthest[p] = max(furthest[p], reach[p, j])
+
+
+@kernel
+def push(
+    Z, reach, furthest, is_reference, rows, indptr, indices, mu, chi2, gradient, hinge, active, dZ
+):
+    """Hinges of some rows against their lists, which hold rows of other classes.
+
+    Adds to ``hinge[p]``; counts in ``active[p, j]`` the impostors that are nearer than target j and
+    the margin; adds the pull of the impostors to the gradient.
+    """
+    k = reach.shape[1]
+    one = Z.dtype.type(1)
+    for a in range(len(rows)):
+        p = rows[a]
+        total = 0.0
+        for t in range(indptr[a], indptr[a + 1]):
+            q = indices[t]
+            bound = furthest[p] if is_reference[q] else -one
+            if is_reference[p] and furthest[q] > bound:
+                bound = furthest[q]
+            if bound <= 0:
+                continue
+            D = distance(Z[p], Z[q], chi2)
+            if D >= bound:
+                continue
+            n = 0
+            if is_reference[q]:
+                for j in range(k):
+                    if reach[p, j] > D:
+                        total += reach[p, j] - D
+                        active[p, j] += 1
+                        n += 1
+            if gradient and is_reference[p]:
+                for j in range(k):
+                    n += reach[q, j] > D
+            if gradient and n > 0:
+                add_slope(Z[p], Z[q], Z.dtype.type(-mu * n), chi2, dZ[p])
+        hinge[p] += total
+
+
+@kernel
+def pull(Z, neighbours, weight, first, sources, i0, i1, chi2, dZ):
+    """Add the pull of target neighbours to the gradient, each pair by its weight.
+
+    ``sources[first[q]:first[q + 1]]`` are the places in ``neighbours`` at which q stands.
+    """
+    k = neighbours.shape[1]
+    for p in range(i0, i1):
+        for j in range(k):
+            if weight[p, j] > 0:
+                add_slope(Z[p], Z[neighbours[p, j]], weight[p, j], chi2, dZ[p])
+        for t in range(first[p], first[p + 1]):
+            i, j = sources[t] // k, sources[t] % k
+            if weight[i, j] > 0:
+                add_slope(Z[p], Z[i], weight[i, j], chi2, dZ[p])
+
+
+@kernel
+def near_pairs(
+    G, rows, columns, codes, row_norm, row_bound, norm, bound, later, indptr, indices
+):
+    """Pairs of different classes whose squared distance is below the larger of their bounds.
+
+    ``G`` are the inner products of the rows with the columns, and is used up.  ``later`` keeps, of
+    two rows that are both, only the pair whose column is the later one.  Returns how many pairs
+    there are.
+    """
+    zero, two = G.dtype.type(0), G.dtype.type(2)
+    n_columns, width = np.uint32(len(columns)), np.uint32(_CHUNK)
+    at = 0
+    indptr[0] = 0
+    for a in range(len(rows)):
+        p, code, own = rows[a], codes[rows[a]], row_norm[a]
+        least = row_bound[a] - own
+        g = G[a]
+        for c in range(n_columns):  # |p - q|² < bound as |q|² - 2 <p, q> - (bound - |p|²) < 0
+            g[c] = norm[c] - two * g[c] - maximum(least, bound[c] - own)
+        sign = g.view(np.int32)
+        for start in range(np.uint32(0), n_columns, width):
+            stop = min(start + width, n_columns)
+            some = np.int32(0)
+            for c in range(start, stop):
+                some |= sign[c]
+            if some >= 0:
+                continue
+            for c in range(start, stop):
+                q = columns[c]
+                if g[c] < zero and codes[q] != code and (q > p or not later):
+                    indices[at] = q
+                    at += 1
+        indptr[a + 1] = at
+    return at
+
+
+@kernel
+def count_both(indptr, indices, rows, position, counts):
+    """Count each pair of some lists at both of its rows."""
+    for a in range(len(rows)):
+        counts[position[rows[a]]] += indptr[a + 1] - indptr[a]
+        for t in range(indptr[a], indptr[a + 1]):
+            counts[position[indices[t]]] += 1
+
+
+@kernel
+def fill_both(indptr, indices, rows, position, at, out):
+    """Enter each pair of some lists at both of its rows; ``at`` is where each goes on.
+
+    Taken in order of their rows, the later rows of each in order, lists come out in order: of the
+    later row first come the pairs with earlier ones.
+    """
+    for a in range(len(rows)):
+        p = rows[a]
+        here = position[p]
+        for t in range(indptr[a], indptr[a + 1]):
+            q = indices[t]
+            there = position[q]
+            out[at[here]] = q
+            at[here] += 1
+            out[at[there]] = p
+            at[there] += 1
+
+
+@kernel
+def within(Z, rows, indptr, indices, root_bound, chi2):
+    """Keep of lists the pairs whose distance is below the square of the larger of their bounds.
+
+    In place; returns how many are left.
+    """
+    at, start = 0, 0
+    for a in range(len(rows)):
+        p = rows[a]
+        for t in range(start, indptr[a + 1]):
+            q = indices[t]
+            bound = max(root_bound[p], root_bound[q])
+            if distance(Z[p], Z[q], chi2) < bound * bound:
+                indices[at] = q
+                at += 1
+        start = indptr[a + 1]
+        indptr[a + 1] = at
+    return at
+
+
+@kernel
+def moved(Z, before, root, root_before, chi2):
+    """How far the least settled row has come: by itself, and with its reach growing beside."""
+    most = 0.0
+    for p in range(len(Z)):
+        move = np.sqrt(distance(Z[p], before[p], chi2))
+        most = max(most, move, move + (root[p] - root_before[p]))
+    return most
