@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "KNCA",
+    "LMNN",
     "NCA",
     "RCA",
     "callbacks",
@@ -28,6 +29,7 @@ __all__ = [
 #: where each class lives; every other public name is a submodule
 _HOMES = {
     "KNCA": "vicinal.estimators.knca",
+    "LMNN": "vicinal.estimators.lmnn",
     "NCA": "vicinal.estimators.nca",
     "RCA": "vicinal.estimators.rca",
 }
@@ -47,6 +49,7 @@ if _TYPE_CHECKING:
         targets,
     )
     from vicinal.estimators.knca import KNCA
+    from vicinal.estimators.lmnn import LMNN
     from vicinal.estimators.nca import NCA
     from vicinal.estimators.rca import RCA
 

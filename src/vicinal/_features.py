@@ -18,7 +18,7 @@ from sklearn import get_config
 from vicinal._threads import n_threads, run, single_threaded_blas
 from vicinal._types import Array
 
-__all__ = ["SCALINGS", "Features", "copy_limit"]
+__all__ = ["SCALINGS", "Features", "copy_limit", "unscaled"]
 
 SCALINGS = ("standard", "global", None)
 _BLOCK = 1024  # rows to a product
@@ -172,6 +172,11 @@ class Features:
 def copy_limit() -> int:
     """Bytes up to which the data are standardised in a copy, within the ``working_memory``."""
     return min(_COPY_BELOW, int(get_config()["working_memory"] * 2**20))
+
+
+def unscaled(components: Array, scale: Array) -> Array:
+    """A map of the raw columns as the solver sees it; columns of weight zero stay at zero."""
+    return np.divide(components, scale, out=np.zeros(np.shape(components)), where=scale > 0)
 
 
 def _as(part: Array, dtype: Any) -> Array:

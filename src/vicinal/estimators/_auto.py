@@ -147,7 +147,11 @@ def _search(owner: Any, problem: Problem, parts: Parts, learning: Learning) -> S
             print(f"[{type(owner).__name__}] {values}: held-out accuracy {trial.mean:.4f}")
 
     folds = [
-        fold.replace(options={**fold.options, **owner._options(problem.targets.take(fold.train))})
+        owner._aim(
+            fold.replace(
+                options={**fold.options, **owner._options(problem.targets.take(fold.train))}
+            )
+        )
         for fold in cross_validation(problem, owner.cv, learning.rng, type(owner).__name__)
     ]
     mass = np.bincount(problem.targets.codes, problem.targets.sample_weight)

@@ -15,13 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from vicinal import maps, neighbourhoods
+from vicinal import maps, neighbourhoods, solvers
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter
 from vicinal._features import Features
 from vicinal._threads import single_threaded_blas
-from vicinal._types import Array, Pairs, Result
+from vicinal._types import Array, Pairs, Result, Solver
 from vicinal._validation import (
     check_bool,
     check_classes,
@@ -38,15 +38,13 @@ from vicinal.estimators._auto import DEFAULT_ALPHA, choose, forget_search, scale
 from vicinal.estimators._cost import Cost, Work
 from vicinal.estimators._descent import Outcome
 from vicinal.estimators._learning import Learning, Told, judges
-from vicinal.estimators._metric import MahalanobisMixin
 from vicinal.estimators._neighbours import NeighbourClassifierMixin
 from vicinal.estimators._parts import Parts, leaves_open, resolve_parts
 from vicinal.estimators._plan import Plan
-from vicinal.estimators._rounds import frozen
+from vicinal.estimators._rounds import Renewal, Rounds, frozen
 from vicinal.estimators._rules import NeighbourRules
 from vicinal.estimators._search import is_null
 from vicinal.estimators._split import hold_out
-from vicinal.estimators._start import unscaled
 from vicinal.estimators._streaming import StreamMixin
 from vicinal.problem import Problem
 from vicinal.targets import Labels
@@ -69,14 +67,14 @@ _ADVICE = {
 }
 
 
-class NeighbourMetric(
-    CallbackSupportMixin, MahalanobisMixin, NeighbourClassifierMixin, StreamMixin, BaseEstimator
-):
+class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixin, BaseEstimator):
     """Frame of the estimators; not public."""
 
     pairs: Any
     #: whether the objective can sum by trees
     _trees: ClassVar[bool] = True
+    #: rows that choose the scale of a start
+    _start_rows: ClassVar[int] = 1000
     #: attributes that are computed when first asked for
     _on_demand: ClassVar[tuple[str, ...]] = ()
 
@@ -94,6 +92,10 @@ class NeighbourMetric(
         """What chooses the scale of a start."""
         return self._objective()
 
+    def _features(self, X: Any, labels: Any) -> Features:
+        """The rows as the solver sees them."""
+        return Features(X, self.scaling, labels.sample_weight)
+
     def _kernel(self) -> Kernel | None:
         """The kernel, where the method has a choice of them."""
         return None
@@ -105,6 +107,13 @@ class NeighbourMetric(
     def _options(self, targets: Any) -> dict[str, Any]:
         """What else the objective is told, in all of a fit; of the rows that are learnt from."""
         return {}
+
+    def _aim(self, problem: Problem, theta: Array | None = None) -> Problem:
+        """The problem with what its rows have to tell of the targets, before learning or at theta.
+
+        For methods whose targets are found among the rows learnt from.
+        """
+        return problem
 
     def _warn_of(self, targets: Any, plan: Plan) -> None:
         """Warn of those of the rows to learn from that nothing can be learnt from."""
@@ -118,6 +127,14 @@ class NeighbourMetric(
     ) -> neighbourhoods.LeftOut:
         """What lists leave out of what the objective is made of; for methods that have lists."""
         raise NotImplementedError
+
+    def _rounds(self, plan: Plan, rng: np.random.RandomState) -> Renewal | None:
+        """What is renewed every few iterations, if anything."""
+        return Rounds.of(plan, rng, self._left_out)
+
+    def _solver(self) -> Solver:
+        """What "auto" is on all rows."""
+        return solvers.LBFGS()
 
     def _work(self) -> Work:
         """What a pair of rows costs."""
@@ -134,7 +151,6 @@ class NeighbourMetric(
         check_number(self, "max_iter", 1, integer=True, or_else=("auto",))
         check_number(self, "time_budget", 0.0, open_ends=True, or_else=(None,))
         check_number(self, "tol", 0.0)
-        check_number(self, "reservoir_size", 2, integer=True)
         check_number(self, "n_iter_no_change", 1, integer=True)
         check_number(self, "validation_fraction", 0.0, 1.0, open_ends=True)
         check_bool(self, "early_stopping")
@@ -195,7 +211,7 @@ class NeighbourMetric(
 
     def _problem(self, X: Any, labels: Labels, parts: Parts, rng: Any) -> Problem:
         """The loss that is to be made small."""
-        features = Features(X, self.scaling, labels.sample_weight)
+        features = self._features(X, labels)
         if not features.scale.any():
             raise ValueError(f"X has no column that varies: its {X.shape[1]} are constant.")
         train, held_out = None, None
@@ -211,7 +227,7 @@ class NeighbourMetric(
             features, labels, self._objective(), parts.mapping, alpha, train, held_out,
             options=self._options(labels.take(train)),
         )  # fmt: skip
-        return frozen(parts.plan, problem)
+        return self._aim(frozen(parts.plan, problem))
 
     def _complain(self, outcome: Outcome, out_of_range: float) -> None:
         """Warn of a map that came to nothing, and of a descent that did not arrive."""
@@ -294,20 +310,6 @@ class NeighbourMetric(
         self._shift, self._scale = features.shift, features.scale
         self._rules = self._make_rules(self._project(X), problem.targets, problem.options)
 
-    @property
-    def feature_importances_(self) -> Array:
-        r"""Share of each feature in the learnt metric, adding up to one.
-
-        :math:`\sum_k A_{kj}^2` over the scaled features: what the feature adds to the squared
-        distance of two rows that differ by one deviation in it.  With ``mapping="diagonal"`` this
-        selects features for a second, low-rank map ([Oneata2011]_ section 6.1), as by
-        :class:`sklearn.feature_selection.SelectFromModel`.
-        """
-        check_is_fitted(self, "components_")
-        A = unscaled(self.components_.astype(np.float64), self._scale)
-        share = np.sum(A**2, axis=0)
-        return share / (share.sum() or 1.0)
-
     def estimate_cost(self, X: Any) -> Cost:
         """Memory and time that a fit to X will take, without starting it.
 
@@ -327,5 +329,4 @@ class NeighbourMetric(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -15,9 +15,8 @@ from vicinal import initialise, samplers, solvers
 from vicinal._types import Array, Map, Result, Solver
 from vicinal.estimators._parts import SINGLE_FROM
 from vicinal.estimators._plan import Plan, adam_for
-from vicinal.estimators._rounds import Rounds
+from vicinal.estimators._rounds import Renewal
 from vicinal.estimators._split import hold_out
-from vicinal.neighbourhoods import LeftOut
 from vicinal.problem import Problem
 
 __all__ = ["Descent", "Memory", "Outcome"]
@@ -33,7 +32,7 @@ _TUNING_JUDGES = 1000  # held-out rows to each
 class Memory(NamedTuple):
     """What ``warm_start`` goes on from: the last run, and the space its solver saw.
 
-    ``beta`` are the weights of the backgrounds, where they are learnt.
+    ``kept`` is what the last round had settled: weights of backgrounds, target neighbours.
     """
 
     plan: Plan
@@ -41,7 +40,7 @@ class Memory(NamedTuple):
     scale: Array
     solver: Solver
     single: bool
-    beta: Array | None
+    kept: Any
     result: Result
 
     def fits(self, plan: Plan, mapping: Map, scale: Array) -> bool:
@@ -87,8 +86,8 @@ class Descent:
         makes of a `Result` what a later fit goes on from.
     scale_objective : callable
         The objective that judges the scale of a map learnt from few rows at a time.
-    left_out : callable
-        As in `Rounds`.
+    rounds : callable
+        What is frozen for some iterations at a time, made anew for each descent; None for nothing.
     validation_fraction : float
         Rows held out to tune a rate by, where none are held out for early stopping.
     deadline : float or None
@@ -101,7 +100,7 @@ class Descent:
     rng: np.random.RandomState
     tell: Callable[..., bool]
     scale_objective: Callable[..., tuple[float, Array]]
-    left_out: Callable[..., LeftOut]
+    rounds: Callable[[], Renewal | None]
     validation_fraction: float = 0.1
     deadline: float | None = None
 
@@ -119,9 +118,9 @@ class Descent:
         run = _Run(self, problem, solver, single, left)
         if memory is not None:
             run.take_up(memory.result)
-        rounds = run.renewed = Rounds.of(self.plan, self.rng, self.left_out)
+        rounds = run.renewed = self.rounds()
         if rounds is not None and memory is not None:
-            rounds.beta = memory.beta
+            rounds.kept = memory.kept
         if rounds is not None:
             result = run.in_rounds(theta, rounds)
         elif not self.plan.sampling.fixed:
@@ -241,7 +240,7 @@ class _Run:
         self.best: Array | None = None
         self.judge = problem
         self.report: dict[str, float] = {}  # filled by the objective
-        self.renewed: Rounds | None = None
+        self.renewed: Renewal | None = None
         self.n_iter = 0
 
     def take_up(self, last: Result) -> None:
@@ -298,9 +297,9 @@ class _Run:
     def memory(self, result: Result) -> Memory:
         """What a later fit goes on from."""
         plan, problem = self.descent.plan, self.problem
-        beta = None if self.renewed is None else self.renewed.beta
+        kept = None if self.renewed is None else self.renewed.kept
         return Memory(
-            plan, problem.mapping, problem.X.scale, self.solver, self.single, beta, result
+            plan, problem.mapping, problem.X.scale, self.solver, self.single, kept, result
         )
 
     def _tell(self, info: solvers.Iteration, problem: Problem) -> bool:
@@ -336,7 +335,7 @@ class _Run:
         self.single, self.best = False, None
         return self.leg(None)
 
-    def in_rounds(self, theta: Array | None, rounds: Rounds) -> Result:
+    def in_rounds(self, theta: Array | None, rounds: Renewal) -> Result:
         """Freeze the pairs, go down, renew the pairs; until that changes nothing any more."""
         self.last: Result | None = None
         try:
@@ -347,7 +346,7 @@ class _Run:
             self.last.reason, self.last.converged = "interrupted", False
             return self.last
 
-    def _rounds(self, theta: Array | None, rounds: Rounds) -> Result:
+    def _rounds(self, theta: Array | None, rounds: Renewal) -> Result:
         top, top_score, stale = self.best, -np.inf, 0
         result: Result | None = None
         while True:

@@ -11,10 +11,11 @@ import numpy as np
 
 from vicinal import solvers
 from vicinal._callback_support import IterationReporter
+from vicinal._features import unscaled
 from vicinal._types import Array, Result
 from vicinal.estimators._descent import Descent, Memory, Outcome
 from vicinal.estimators._parts import Parts
-from vicinal.estimators._start import first_theta, unscaled
+from vicinal.estimators._start import first_theta
 from vicinal.problem import Problem
 
 __all__ = ["Learning", "Told", "judges"]
@@ -140,7 +141,7 @@ class Learning:
             rng=self.rng,
             tell=partial(self._tell, searching=searching),
             scale_objective=owner._scale_objective(),
-            left_out=owner._left_out,
+            rounds=partial(owner._rounds, parts.plan, self.rng),
             validation_fraction=owner.validation_fraction,
             deadline=self.search_deadline if searching else self.deadline,
         )

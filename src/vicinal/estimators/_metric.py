@@ -10,9 +10,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from vicinal._features import unscaled
 from vicinal._types import Array
 
-__all__ = ["MahalanobisMixin"]
+__all__ = ["LearntMahalanobisMixin", "MahalanobisMixin"]
 
 
 class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -86,3 +87,28 @@ class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def pair_score(self, pairs: Any) -> Array:
         """Minus the learnt distance of each pair: the higher, the more alike."""
         return -self.pair_distance(pairs)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class LearntMahalanobisMixin(MahalanobisMixin):
+    """The same of a map that was learnt in scaled columns."""
+
+    _scale: Array
+
+    @property
+    def feature_importances_(self) -> Array:
+        r"""Share of each feature in the learnt metric, adding up to one.
+
+        :math:`\sum_k A_{kj}^2` over the scaled features: what the feature adds to the squared
+        distance of two rows that differ by one deviation in it.  With ``mapping="diagonal"`` this
+        selects features for a second, low-rank map ([Oneata2011]_ section 6.1), as by
+        :class:`sklearn.feature_selection.SelectFromModel`.
+        """
+        check_is_fitted(self, "components_")
+        A = unscaled(self.components_.astype(np.float64), self._scale)
+        share = np.sum(A**2, axis=0)
+        return share / (share.sum() or 1.0)

@@ -74,7 +74,7 @@ def make_plan(owner: Any, kernel: Kernel | None, size: Size) -> Plan:
     else:
         sampling, reason = samplers.resolve(owner.sampling, name), "as asked"
     if solver is None and sampling.fixed:
-        solver = solvers.LBFGS()
+        solver = owner._solver()
     _check_fit(owner, solver, sampling, pairs)
     _check_kernel(owner, kernel, pairs)
     max_iter = owner.max_iter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from vicinal.estimators._plan import Plan
 from vicinal.objectives import background_weights, em_background
 from vicinal.problem import Problem
 
-__all__ = ["Rounds", "frozen", "learns_beta"]
+__all__ = ["Renewal", "Rounds", "frozen", "learns_beta", "no_longer_falls"]
 
 _EM_LENGTH = 10  # iterations of the solver between steps of EM
 _EM_STEPS = 10
@@ -44,6 +44,30 @@ def _counts(problem: Problem) -> Array:
     return np.bincount(labels.codes[train], minlength=len(labels.classes))
 
 
+class Renewal(Protocol):
+    """What is frozen while a solver works, for ``length`` iterations, and then renewed.
+
+    ``kept`` is what a fit that goes on from this one begins with; ``report`` has an entry for each
+    round.
+    """
+
+    length: int
+    report: dict[str, list]
+    kept: Any
+
+    def freeze(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
+        """The problem of a round that begins at theta, and the one to judge it by."""
+        ...
+
+    def settled(self, loss: float, tol: float) -> bool:
+        """Whether the loss, with all that is frozen just renewed, no longer falls."""
+        ...
+
+    def complaint(self) -> str | None:
+        """What the user should know in the end."""
+        ...
+
+
 @dataclass
 class Rounds:
     """Renews the lists of pairs, and the weights of the backgrounds, between rounds of a solver.
@@ -65,7 +89,7 @@ class Rounds:
     length: int
     left_out: Callable[..., neighbourhoods.LeftOut]
     report: dict[str, list] = field(default_factory=dict)
-    beta: Array | None = None
+    kept: Array | None = None  # the weights of the backgrounds
     losses: list[float] = field(default_factory=list)
 
     @classmethod
@@ -89,13 +113,13 @@ class Rounds:
         labels, references = problem.targets, problem.train
         judge = problem
         if learns_beta(self.plan.kernel):
-            before = problem.options["background"] if self.beta is None else self.beta
+            before = problem.options["background"] if self.kept is None else self.kept
             kernel: Any = self.plan.kernel
-            self.beta = em_background(
+            self.kept = em_background(
                 Z, labels, before, references, references, kernel=kernel, steps=_EM_STEPS
             )
-            judge = problem.replace(options={**problem.options, "background": self.beta})
-            self._note("beta", self.beta)
+            judge = problem.replace(options={**problem.options, "background": self.kept})
+            self._note("beta", self.kept)
         if not _has_lists(self.plan):
             return judge, judge
         pairs = self.plan.pairs.pairs(Z, labels.codes, references, self.rng)
@@ -115,10 +139,7 @@ class Rounds:
         if self.plan.changes:
             return False
         self.losses.append(loss)
-        if len(self.losses) <= _PATIENCE:
-            return False
-        best, before = min(self.losses), min(self.losses[:-_PATIENCE])
-        return before - best <= tol * max(abs(before), 1.0)
+        return no_longer_falls(self.losses, tol)
 
     def complaint(self) -> str | None:
         """What the user should know of the lists in the end."""
@@ -138,6 +159,14 @@ class Rounds:
 
     def _note(self, name: str, value: Any) -> None:
         self.report.setdefault(name, []).append(value)
+
+
+def no_longer_falls(losses: list[float], tol: float) -> bool:
+    """Whether the last few rounds have led nowhere."""
+    if len(losses) <= _PATIENCE:
+        return False
+    best, before = min(losses), min(losses[:-_PATIENCE])
+    return before - best <= tol * max(abs(before), 1.0)
 
 
 def _has_lists(plan: Plan) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from vicinal import initialise, maps
+from vicinal._features import unscaled
 from vicinal._types import Array, Map
 from vicinal._validation import warn
 from vicinal.densities import Compact, Kernel
@@ -18,9 +19,7 @@ from vicinal.estimators._rounds import frozen
 from vicinal.problem import Problem
 from vicinal.solvers import Iteration
 
-__all__ = ["first_theta", "unscaled"]
-
-_START_ROWS = 1000  # rows that choose the scale of a start
+__all__ = ["first_theta"]
 
 
 def first_theta(
@@ -52,12 +51,12 @@ def first_theta(
         return theta
     theta = mapping.theta(A)
     rows = np.arange(len(X)) if problem.train is None else problem.train
-    if len(rows) > _START_ROWS:
-        rows = np.sort(rng.permutation(rows)[:_START_ROWS])
+    if len(rows) > owner._start_rows:
+        rows = np.sort(rng.permutation(rows)[: owner._start_rows])
     sample = problem.replace(
         X=X.take(rows), targets=labels.take(rows), train=None, objective=owner._scale_objective()
     )
-    sample = frozen(parts.plan._replace(pairs=None), sample)
+    sample = owner._aim(frozen(parts.plan._replace(pairs=None), sample))
     base = initialise.base_scale(sample.embed(theta), rng)
     return theta * initialise.scale_start(theta, sample.value, base)
 
@@ -119,8 +118,3 @@ def _warn_out_of_range(owner: Any, kernel: Kernel | None, problem: Problem, thet
             f"others of its class: {kernel!r} has no gradient there. Scale it down, or give the "
             "kernel a background."
         )
-
-
-def unscaled(components: Array, scale: Array) -> Array:
-    """A map of the raw columns as the solver sees it; columns of weight zero stay at zero."""
-    return np.divide(components, scale, out=np.zeros(np.shape(components)), where=scale > 0)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
 from vicinal._callback_support import IterationReporter
+from vicinal._features import unscaled
 from vicinal._threads import single_threaded_blas
 from vicinal._types import Array
 from vicinal._validation import (
@@ -22,7 +23,6 @@ from vicinal.estimators._auto import forget_search
 from vicinal.estimators._learning import Learning
 from vicinal.estimators._online import AtStep, begin, check_settled
 from vicinal.estimators._parts import resolve_parts
-from vicinal.estimators._start import unscaled
 
 __all__ = ["StreamMixin"]
 

@@ -16,6 +16,7 @@ from vicinal._types import Array, Pairs
 from vicinal._validation import check_number, check_option, warn
 from vicinal.estimators._base import NeighbourMetric
 from vicinal.estimators._cost import Work
+from vicinal.estimators._metric import LearntMahalanobisMixin
 from vicinal.estimators._online import can_stream
 from vicinal.estimators._plan import Plan
 from vicinal.estimators._rules import NeighbourRules
@@ -30,7 +31,7 @@ __all__ = ["KNCA"]
 _LISTED = 10  # times k rows at least, of lists asked for by name
 
 
-class KNCA(NeighbourMetric):
+class KNCA(LearntMahalanobisMixin, NeighbourMetric):
     r"""Learn the linear map in which k neighbours, voting together, are right.
 
     Each row picks a set of k others at once, the nearer the likelier, and these vote on its
@@ -270,6 +271,7 @@ class KNCA(NeighbourMetric):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_number(self, "reservoir_size", 2, integer=True)
         check_number(self, "k", 1, integer=True)
         check_option(self, "vote", ("majority", "all"))
         check_option(self, "objective", ("log", "accuracy"))

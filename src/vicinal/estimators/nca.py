@@ -12,9 +12,10 @@ from sklearn.utils.metaestimators import available_if
 from vicinal import densities, neighbourhoods
 from vicinal._callback_support import with_callbacks
 from vicinal._types import Array, Pairs
-from vicinal._validation import check_option, warn
+from vicinal._validation import check_number, check_option, warn
 from vicinal.densities import Compact, Kernel
 from vicinal.estimators._base import NeighbourMetric
+from vicinal.estimators._metric import LearntMahalanobisMixin
 from vicinal.estimators._nca_rules import ConsultedMixin, NCARules
 from vicinal.estimators._online import can_stream
 from vicinal.estimators._plan import Plan
@@ -26,7 +27,7 @@ from vicinal.targets import Labels
 __all__ = ["NCA"]
 
 
-class NCA(ConsultedMixin, NeighbourMetric):
+class NCA(ConsultedMixin, LearntMahalanobisMixin, NeighbourMetric):
     r"""Learn the linear map in which the right rows are near: a metric, a classifier, a picture.
 
     Each row picks a neighbour at random, the nearer the likelier, and takes over its label; the
@@ -332,6 +333,7 @@ class NCA(ConsultedMixin, NeighbourMetric):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_number(self, "reservoir_size", 2, integer=True)
         check_option(self, "objective", ("log", "accuracy"))
 
     def _objective(self) -> Callable[..., tuple[float, Array]]:

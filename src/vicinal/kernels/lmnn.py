@@ -100,9 +100,7 @@ def pull(Z, neighbours, weight, first, sources, i0, i1, chi2, dZ):
 
 
 @kernel
-def near_pairs(
-    G, rows, columns, codes, row_norm, row_bound, norm, bound, later, indptr, indices
-):
+def near_pairs(G, rows, columns, codes, row_norm, row_bound, norm, bound, later, indptr, indices):
     """Pairs of different classes whose squared distance is below the larger of their bounds.
 
     ``G`` are the inner products of the rows with the columns, and is used up.  ``later`` keeps, of

@@ -19,6 +19,7 @@ from vicinal._types import Array
 from vicinal._validation import part_of
 from vicinal.neighbourhoods.left_out import LeftOut, mass_left_out, sets_left_out
 from vicinal.neighbourhoods.parts import Nearest, RandomPairs, Tree
+from vicinal.neighbourhoods.targets import target_neighbours
 
 __all__ = [
     "LeftOut",
@@ -29,6 +30,7 @@ __all__ = [
     "mass_left_out",
     "resolve",
     "sets_left_out",
+    "target_neighbours",
 ]
 
 

@@ -235,9 +235,7 @@ class Candidates:
     def keep(self, lists: Lists, search: _Search) -> None:
         """Remember lists that were made with some slack."""
         self._lists = lists
-        self._made = _Made(
-            search.Z.copy(), search.rows, search.root, search.chi2, search.slack
-        )
+        self._made = _Made(search.Z.copy(), search.rows, search.root, search.chi2, search.slack)
 
 
 class _Made(NamedTuple):

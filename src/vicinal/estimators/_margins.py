@@ -1,0 +1,160 @@
+"""What LMNN and χ²-LMNN share: target neighbours, the loss over them, votes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from vicinal._types import Array
+from vicinal._validation import check_number, warn
+from vicinal.estimators._base import NeighbourMetric
+from vicinal.estimators._parts import SINGLE_FROM
+from vicinal.estimators._plan import Plan
+from vicinal.estimators._rounds import no_longer_falls
+from vicinal.estimators._rules import NeighbourRules
+from vicinal.neighbourhoods import target_neighbours
+from vicinal.objectives import Candidates
+from vicinal.objectives.lmnn import lmnn
+from vicinal.problem import Problem
+from vicinal.targets import Labels, TargetNeighbours
+
+__all__ = ["LargeMargin"]
+
+
+class LargeMargin(NeighbourMetric):
+    """Frame of the two estimators; not public."""
+
+    k: int
+    mu: float
+    margin: float
+    refresh_targets: int | None
+
+    #: what the objective measures by
+    _distance: ClassVar[str] = "squared"
+    _rule_names: ClassVar[tuple[str, ...]] = ("knn",)
+    _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
+    # few will do: the scale is learnt as well, and far from it every pair is an impostor
+    _start_rows: ClassVar[int] = 300
+    # of the frame's parameters, those that have one value here
+    rule: ClassVar[str] = "knn"  # type: ignore[misc]
+    sampling: ClassVar[str] = "full"
+    pairs: ClassVar[str] = "all"  # type: ignore[misc]
+
+    @property
+    def k_(self) -> int:
+        """The most target neighbours that a row has: k, or fewer where all classes are small."""
+        check_is_fitted(self, "components_")
+        return self._rules.k  # type: ignore[attr-defined]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number(self, "k", 1, integer=True)
+        check_number(self, "mu", 0.0, open_ends=True)
+        check_number(self, "margin", 0.0, open_ends=True)
+        check_number(self, "refresh_targets", 1, integer=True, or_else=(None,))
+
+    def _objective(self) -> Callable[..., tuple[float, Array]]:
+        return partial(lmnn, mu=float(self.mu), margin=float(self.margin), distance=self._distance)
+
+    def _finder(self) -> Any:
+        """A search for target neighbours; None for Euclidean distances."""
+        return None
+
+    def _aim(self, problem: Problem, theta: Array | None = None) -> Problem:
+        labels = problem.targets
+        points: Any = partial(_rows_of, problem) if theta is None else problem.embed(theta)
+        k = min(int(self.k), int(_counts(labels.take(problem.train)).max()) - 1)
+        neighbours = target_neighbours(
+            points, labels.codes, max(1, k), problem.train, self._finder()
+        )
+        targets = TargetNeighbours(labels.codes, neighbours, np.arange(len(labels.classes)))
+        return problem.replace(
+            targets=targets, options={**problem.options, "candidates": Candidates()}
+        )
+
+    def _rounds(self, plan: Plan, rng: np.random.RandomState) -> TargetRounds | None:
+        if self.refresh_targets is None:
+            return None
+        return TargetRounds(self._aim, int(self.refresh_targets))
+
+    def _make_rules(self, Z: Array, labels: Labels, options: Mapping[str, Any]) -> VotingRules:
+        return VotingRules(Z, labels, self.n_neighbors, self._usable(labels))
+
+    def _usable(self, labels: Labels) -> int:
+        return max(1, min(int(self.k), int(_counts(labels).max()) - 1))
+
+    def _warn_of(self, targets: Labels, plan: Plan) -> None:
+        counts = _counts(targets)
+        small = (counts > 1) & (counts <= self.k)
+        if small.any():
+            warn(
+                f"The 'k' parameter of {type(self).__name__} is {self.k}, but these classes have "
+                f"no more rows than that, and a row has all others of its class as targets: "
+                f"{self._named(small)}."
+            )
+        if (counts == 1).any():
+            warn(
+                "These classes have a single row to learn from, which has no target neighbour and "
+                f"is an impostor of others only: {self._named(counts == 1)}."
+            )
+
+
+@dataclass
+class TargetRounds:
+    """Chooses the target neighbours anew, at the map learnt so far, every few iterations.
+
+    That never raises the loss, which falls with the distance of each target neighbour: so the
+    losses of all rounds can be compared.
+    """
+
+    aim: Callable[[Problem, Array], Problem]
+    length: int
+    report: dict[str, list] = field(default_factory=dict)
+    kept: Array | None = None  # the target neighbours of the last round
+    losses: list[float] = field(default_factory=list)
+
+    def freeze(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
+        """The problem of a round; the first of a fit has the targets from before learning."""
+        if self.kept is not None:
+            problem = self.aim(problem, theta)
+        now = problem.targets.neighbours
+        before = now if self.kept is None else self.kept
+        changed = np.mean(np.sort(now, axis=1) != np.sort(before, axis=1))
+        self.report.setdefault("share_of_new_targets", []).append(float(changed))
+        self.kept = now
+        return problem, problem
+
+    def settled(self, loss: float, tol: float) -> bool:
+        """Whether the loss, with targets just chosen, no longer falls."""
+        self.losses.append(loss)
+        return no_longer_falls(self.losses, tol)
+
+    def complaint(self) -> str | None:
+        """There is nothing to complain of."""
+        return None
+
+
+class VotingRules(NeighbourRules):
+    """Votes of the k nearest rows, unless told otherwise."""
+
+    def __init__(self, Z: Array, labels: Labels, n_neighbors: Any, k: int) -> None:
+        super().__init__(Z, labels, n_neighbors)
+        self.k = k
+
+    def _n_voters(self, asked: Any) -> int:
+        return super()._n_voters(self.k if asked is None else asked)
+
+
+def _counts(labels: Labels) -> Array:
+    return np.bincount(labels.codes, minlength=len(labels.classes))
+
+
+def _rows_of(problem: Problem, rows: Array) -> Array:
+    """Some rows as the solver sees them."""
+    dtype = np.float32 if len(problem.X) >= SINGLE_FROM else np.float64
+    return problem.X.take(rows).columns_times(np.ones(problem.X.shape[1]), dtype)
