@@ -8,9 +8,18 @@ from loop_common import START, fun, monitor_peaking_at
 
 from vicinal._types import Batch, Result, Sampler, Source
 from vicinal.samplers import Full
-from vicinal.solvers import LBFGS, Adam, BoldDriver, ConjugateGradient, Momentum, minimise, refresh
+from vicinal.solvers import (
+    LBFGS,
+    Adam,
+    BoldDriver,
+    ConjugateGradient,
+    Momentum,
+    ProjectedGradient,
+    minimise,
+    refresh,
+)
 
-SOLVERS = [LBFGS(), ConjugateGradient(), BoldDriver(), Momentum(), Adam()]
+SOLVERS = [LBFGS(), ConjugateGradient(), BoldDriver(), ProjectedGradient(), Momentum(), Adam()]
 KEYS = ["iteration", "loss", "grad_norm", "validation_score", "seconds", "n_evaluations"]
 every_solver = pytest.mark.parametrize(
     "solver", [pytest.param(solver, id=type(solver).__name__) for solver in SOLVERS]

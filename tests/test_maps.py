@@ -9,14 +9,22 @@ import scipy.sparse as sp
 from vicinal import _features
 from vicinal._features import SCALINGS, Features
 from vicinal._types import Map
-from vicinal.maps import Diagonal, Linear, resolve
+from vicinal.maps import Diagonal, Linear, Simplex, resolve
 from vicinal.reference import finite_difference
 
 D = 7
 # a map, and how many parameters and outputs it has for rows of length D
-MAPS = [(Linear(3), 3 * D, 3), (Linear(1), D, 1), (Linear(9), 9 * D, 9), (Diagonal(), D, D)]
+MAPS = [
+    (Linear(3), 3 * D, 3),
+    (Linear(1), D, 1),
+    (Linear(9), 9 * D, 9),
+    (Diagonal(), D, D),
+    (Simplex(3), 3 * D, 3),  # its parameters are linear ones; tests/test_simplex.py has the softmax
+]
 each_map = pytest.mark.parametrize(
-    ("mapping", "n_parameters", "d"), MAPS, ids=["linear", "to a line", "to more", "diagonal"]
+    ("mapping", "n_parameters", "d"),
+    MAPS,
+    ids=["linear", "to a line", "to more", "diagonal", "simplex"],
 )
 
 
@@ -44,7 +52,7 @@ def dense(features):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["copied", "folded", "far away", "sparse"])
 def test_pull_is_adjoint(rng, monkeypatch, kind, dtype, scaling, mapping, n_parameters, d):
-    """<dZ, forward(t)> = <pull(dZ), t>: both maps are linear in their parameters."""
+    """<dZ, forward(t)> = <pull(dZ), t>: these maps are linear in their parameters."""
     if scaling is None and kind == "far away":
         kind = "copied"  # unscaled, all but the last column are near
     X = table(rng, kind, scaling, dtype, monkeypatch)
@@ -98,7 +106,7 @@ def test_diagonal_of_a_matrix(rng):
 
 
 def test_theta_is_a_copy(rng):
-    for mapping in [Linear(3), Diagonal()]:
+    for mapping in [Linear(3), Diagonal(), Simplex(3)]:
         A = np.diag([1.0, 2.0, 3.0])
         mapping.theta(A)[:] = 9.0
         np.testing.assert_array_equal(A, np.diag([1.0, 2.0, 3.0]))

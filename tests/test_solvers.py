@@ -16,13 +16,22 @@ from vicinal.solvers import (
     BoldDriver,
     ConjugateGradient,
     Momentum,
+    ProjectedGradient,
     minimise,
     refresh,
     resolve,
 )
 from vicinal.solvers._line_search import Trial, first_rate, wolfe_search
 
-SOLVERS = [LBFGS(), ConjugateGradient(), BoldDriver(), Momentum(), Adam(), SGD()]
+SOLVERS = [
+    LBFGS(),
+    ConjugateGradient(),
+    BoldDriver(),
+    ProjectedGradient(),
+    Momentum(),
+    Adam(),
+    SGD(),
+]
 LINE_SEARCHERS = [(LBFGS(), "L-BFGS-B", {"ftol": 1e-12}), (ConjugateGradient(), "CG", {})]
 CURVATURES = np.logspace(0, 3, 12)
 
@@ -33,8 +42,10 @@ def named(solvers):
 
 every_solver = pytest.mark.parametrize("solver", named(SOLVERS))
 # a rate that falls with the time is for noisy gradients, not for long valleys
-all_but_sgd = pytest.mark.parametrize("solver", named(SOLVERS[:5]))
-every_descent = pytest.mark.parametrize("solver", named(SOLVERS[:3]))
+all_but_sgd = pytest.mark.parametrize("solver", named(SOLVERS[:6]))
+every_descent = pytest.mark.parametrize(
+    "solver", named([*SOLVERS[:3], ProjectedGradient(memory=1)])
+)
 
 
 def quadratic(theta, batch=None):
@@ -330,6 +341,9 @@ def test_parts_clone_pickle_print_and_compare(solver):
         (lambda: ConjugateGradient(max_line_search=0), "'max_line_search' parameter of Conj"),
         (lambda: BoldDriver(learning_rate=0.0), r"'learning_rate' parameter of BoldDriver"),
         (lambda: BoldDriver(increase=0.9), r"'increase' .* \(1, inf\)"),
+        (lambda: ProjectedGradient(memory=0), r"'memory' parameter of ProjectedGradient"),
+        (lambda: ProjectedGradient(c_1=1.0), r"'c_1' .* \(0, 1\). Got 1.0"),
+        (lambda: ProjectedGradient(max_line_search=0), r"'max_line_search' .* Got 0"),
         (lambda: Momentum(momentum=1.0), r"'momentum' .* in \[0, 1\). Got 1.0"),
         (lambda: Adam(learning_rate="fast"), r"'learning_rate' .* Got 'fast' instead"),
         (lambda: Adam(epsilon=np.nan), r"'epsilon' .* Got nan instead"),
@@ -347,8 +361,9 @@ def test_edges_of_parameters_are_allowed():
 
 
 def test_resolve():
-    names = ["lbfgs", "cg", "bold_driver", "momentum", "adam", "sgd"]
+    names = ["lbfgs", "cg", "bold_driver", "projected", "momentum", "adam", "sgd"]
     assert [resolve(name) for name in names] == SOLVERS
+    assert resolve("adaptive") == BoldDriver(increase=1.01, decrease=0.5, max_failures=20)
     part = Adam(learning_rate=0.5)
     assert resolve(part) is part
     with pytest.raises(

@@ -72,7 +72,10 @@ class Bounded(NamedTuple):
 
 @runtime_checkable
 class Map(Protocol):
-    """``Z = φ(X; theta)`` with the pull-back of ``dZ``; ``theta`` is always flat, float64."""
+    """``Z = φ(X; theta)`` with the pull-back of ``dZ``; ``theta`` is always flat, float64.
+
+    A map whose ``theta`` is not free has ``project(theta)`` as well: the nearest that is allowed.
+    """
 
     def forward(
         self, theta: Array, X: Any, dtype: Any = ...
@@ -87,8 +90,11 @@ class Map(Protocol):
 class Solver(Protocol):
     """A minimiser in single steps, its whole memory visible in ``state`` (a named tuple).
 
-    Every state has ``value``, ``grad``, ``n_evaluations`` and ``stalled`` (True when no step of
-    this solver lowers the loss any further).
+    Every state has ``theta``, ``value``, ``grad``, ``n_evaluations`` and ``stalled`` (True when no
+    step of this solver lowers the loss any further).  A solver that keeps to the set of a function
+    with an attribute ``project``, ``theta -> theta``, says so by a class attribute ``projects``
+    (without one: it does not), and its state has ``residual``, what a projected step along the
+    gradient moves by (None where there is no such set), which must be small at the end.
     """
 
     #: whether the solver needs the same function at every step (line searches do)

@@ -125,6 +125,13 @@ class Problem:
         return self.mapping.forward(theta, self.X, self.dtype)[0]
 
     @property
+    def project(self) -> Callable[[Array], Array] | None:
+        """``theta -> theta``, the nearest that the map allows; None where it allows all."""
+        if not getattr(self.mapping, "constrained", True):
+            return None
+        return getattr(self.mapping, "project", None)
+
+    @property
     def source(self) -> Source:
         """What a sampler may know of the rows learnt from."""
         train: Any = slice(None) if self.train is None else self.train

@@ -36,7 +36,8 @@ def distance(u, v, chi2):
 def add_slope(u, v, weight, chi2, out):
     """Add to ``out`` the weight times the derivative of the distance by u.
 
-    ``2 (u - v)``, or ``t - t² / 2`` with ``t = (u - v) / (u + v)`` ([OlsenPetersen] eq. (14)).
+    ``2 (u - v)``, or ``t - t² / 2`` with ``t = (u - v) / (u + v)``: [OlsenPetersen] eq. (14)
+    through ``dZ``.
     """
     half = u.dtype.type(0.5)
     d = np.uint32(len(u))

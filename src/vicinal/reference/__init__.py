@@ -14,10 +14,12 @@ from vicinal.reference.background import (
     nca_background,
 )
 from vicinal.reference.knca import knca, knca_by_subsets, knca_posterior
+from vicinal.reference.lmnn import chi2, lmnn, simplex_projection
 from vicinal.reference.nca import nca, nca_gradient_printed
 from vicinal.reference.rules import effective_n_neighbors, posterior
 
 __all__ = [
+    "chi2",
     "class_normal",
     "effective_n_neighbors",
     "finite_difference",
@@ -25,10 +27,12 @@ __all__ = [
     "knca",
     "knca_by_subsets",
     "knca_posterior",
+    "lmnn",
     "mixture_densities",
     "nca",
     "nca_background",
     "nca_gradient_printed",
     "posterior",
+    "simplex_projection",
     "squared_distances",
 ]

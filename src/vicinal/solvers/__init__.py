@@ -12,6 +12,8 @@ named tuple that ``init`` returns and ``step`` replaces.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from vicinal._types import Solver
@@ -19,6 +21,7 @@ from vicinal._validation import part_of
 from vicinal.solvers._stream import fixed_batch
 from vicinal.solvers.descent import SGD, Adam, BoldDriver, Momentum
 from vicinal.solvers.loop import Iteration, minimise, refresh
+from vicinal.solvers.projected import ProjectedGradient
 from vicinal.solvers.quasi_newton import LBFGS, ConjugateGradient
 from vicinal.solvers.schedules import Constant, Cosine, InverseTime
 from vicinal.solvers.tuning import tune_t0
@@ -34,6 +37,7 @@ __all__ = [
     "InverseTime",
     "Iteration",
     "Momentum",
+    "ProjectedGradient",
     "fixed_batch",
     "minimise",
     "refresh",
@@ -41,10 +45,13 @@ __all__ = [
     "tune_t0",
 ]
 
-_BY_NAME: dict[str, type[Any]] = {
+_BY_NAME: dict[str, Callable[[], Any]] = {
     "lbfgs": LBFGS,
     "cg": ConjugateGradient,
     "bold_driver": BoldDriver,
+    # [OlsenPetersen] section 3
+    "adaptive": partial(BoldDriver, increase=1.01, decrease=0.5, max_failures=20),
+    "projected": ProjectedGradient,
     "momentum": Momentum,
     "adam": Adam,
     "sgd": SGD,
@@ -57,8 +64,9 @@ def resolve(solver: str | Solver, owner: str = "NCA") -> Solver:
     Parameters
     ----------
     solver : str or Solver
-        One of "lbfgs", "cg", "bold_driver", "momentum", "adam", "sgd", or an object with ``init``
-        and ``step``, such as ``Adam(learning_rate=0.1)``.
+        One of "lbfgs", "cg", "bold_driver", "adaptive" (the bold driver with the rates of
+        [OlsenPetersen] section 3), "projected", "momentum", "adam", "sgd", or an object with
+        ``init`` and ``step``, such as ``Adam(learning_rate=0.1)``.
     owner : str
         The estimator named in the error message.
 

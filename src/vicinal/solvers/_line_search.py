@@ -14,7 +14,18 @@ import numpy as np
 
 from vicinal._types import Array, Batch, Fun
 
-__all__ = ["Trial", "dot", "evaluate", "first_rate", "is_finite", "wolfe_search"]
+__all__ = [
+    "Trial",
+    "allowed",
+    "at_rest",
+    "dot",
+    "evaluate",
+    "first_rate",
+    "is_finite",
+    "norm",
+    "projected_gradient",
+    "wolfe_search",
+]
 
 
 def evaluate(fun: Fun, theta: Array, batch: Batch | None) -> tuple[float, Array]:
@@ -33,6 +44,29 @@ def is_finite(value: float, grad: Array) -> bool:
     return math.isfinite(value) and bool(np.isfinite(grad).all())
 
 
+def allowed(fun: Fun, theta: Array) -> Array:
+    """The nearest parameters that ``fun.project`` allows; where there is none, theta itself."""
+    project = getattr(fun, "project", None)
+    return theta if project is None else project(theta)
+
+
+def projected_gradient(fun: Fun, theta: Array, grad: Array) -> Array | None:
+    r"""What a step along the gradient moves by, :math:`P(\theta - \nabla f) - \theta`.
+
+    It is zero where no allowed direction descends, though the gradient need not be.  None where
+    ``fun`` has no ``project``.
+    """
+    if getattr(fun, "project", None) is None:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        return allowed(fun, theta - grad) - theta
+
+
+def at_rest(grad: Array, residual: Array | None) -> bool:
+    """Whether no step along the gradient moves, or none that is allowed."""
+    return not (grad if residual is None else residual).any()
+
+
 def first_rate(theta: Array, grad: Array, fraction: float) -> float:
     r"""Return the rate :math:`\eta` whose first move is a set fraction of the parameters' size.
 
@@ -42,13 +76,14 @@ def first_rate(theta: Array, grad: Array, fraction: float) -> float:
     follows the parameters when those are.  Where theta is zero its norm is taken to be one.
     """
     # Norms through the largest entry: squares of 1e-200 or 1e200 would under- or overflow.
-    size, slope = _norm(theta), _norm(grad)
+    size, slope = norm(theta), norm(grad)
     if slope == 0.0:
         return 0.0
     return fraction * (size if size > 0.0 else 1.0) / slope
 
 
-def _norm(x: Array) -> float:
+def norm(x: Array) -> float:
+    """The Euclidean norm, of entries of any size."""
     largest = float(np.max(np.abs(x), initial=0.0))
     if largest == 0.0 or not math.isfinite(largest):
         return largest

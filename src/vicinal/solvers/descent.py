@@ -2,7 +2,8 @@
 
 References
 ----------
-[Vogl1988] and [Oneata2011] §3.3.1 (bold driver), §5.3.2 (rates of stochastic descent),
+[Vogl1988], [Oneata2011] §3.3.1 and [OlsenPetersen] section 3 (bold driver), [Oneata2011] §5.3.2
+(rates of stochastic descent),
 [Jacobs1988] (delta-bar-delta), [KingmaBa2015] (Adam).
 """
 
@@ -15,7 +16,14 @@ import numpy as np
 
 from vicinal._types import Array, Batch, Fun
 from vicinal._validation import check_part
-from vicinal.solvers._line_search import evaluate, first_rate, is_finite
+from vicinal.solvers._line_search import (
+    allowed,
+    at_rest,
+    evaluate,
+    first_rate,
+    is_finite,
+    projected_gradient,
+)
 from vicinal.solvers.schedules import InverseTime, Schedule, check_rate, rate_at
 
 __all__ = [
@@ -41,17 +49,21 @@ class BoldDriverState(NamedTuple):
     n_evaluations: int
     stalled: bool
     rate: float
+    residual: Array | None = None  # the projected gradient, where the parameters are not free
 
 
 @dataclass(frozen=True)
 class BoldDriver:
     r"""Gradient descent that speeds up while the loss falls and backs off when it rises.
 
-    .. math:: \theta_{t+1} = \theta_t - \eta_t \nabla f(\theta_t)
+    .. math:: \theta_{t+1} = P(\theta_t - \eta_t \nabla f(\theta_t))
 
-    :math:`\eta` is multiplied by 1.1 after a step that lowers the loss; otherwise it is halved and
-    the step tried again from the old place ([Oneata2011] §3.3.1, after [Vogl1988]).  One ``step``
-    ends with the first success, so the loss falls at each.
+    P is the projection onto the parameters that ``fun.project`` allows, if there is one; a start
+    that is not allowed is projected too.  :math:`\eta` is multiplied by 1.1 after a step that
+    lowers the loss; otherwise it is halved and the step tried again from the old place
+    ([Oneata2011] §3.3.1, after [Vogl1988]).  One ``step`` ends with the first success, so the loss
+    falls at each.  The solver "adaptive" is this one with ``increase=1.01, max_failures=20``, the
+    step of [OlsenPetersen] section 3.
 
     Parameters
     ----------
@@ -75,6 +87,7 @@ class BoldDriver:
     # No Wolfe condition: at the edge of stability a step may lower the loss by next to nothing
     # far from any minimum, so one small decrease does not mean convergence.
     sufficient_decrease: ClassVar[bool] = False
+    projects: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None:
@@ -85,12 +98,14 @@ class BoldDriver:
 
     def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> BoldDriverState:
         """Evaluate once at ``theta`` and choose the first rate."""
-        theta = np.array(theta, dtype=np.float64)
+        theta = allowed(fun, np.array(theta, dtype=np.float64))
         value, grad = evaluate(fun, theta, batch)
         rate = self.learning_rate
         if rate is None:
             rate = first_rate(theta, grad, 0.1)
-        return BoldDriverState(theta, value, grad, 1, not grad.any(), float(rate))
+        residual = projected_gradient(fun, theta, grad)
+        stalled = at_rest(grad, residual)
+        return BoldDriverState(theta, value, grad, 1, stalled, float(rate), residual)
 
     def step(
         self, fun: Fun, theta: Array, state: BoldDriverState, batch: Batch | None = None
@@ -101,7 +116,7 @@ class BoldDriver:
         rate = state.rate if state.rate > 0.0 else first_rate(theta, state.grad, 0.1)
         for _ in range(self.max_failures):
             with np.errstate(over="ignore", invalid="ignore"):
-                new = theta - rate * state.grad
+                new = allowed(fun, theta - rate * state.grad)
             if np.array_equal(new, theta):
                 break
             if np.isfinite(new).all():
@@ -109,8 +124,9 @@ class BoldDriver:
                 n_evaluations += 1
                 if value < state.value and is_finite(value, grad):
                     rate *= self.increase
-                    stalled = not grad.any()
-                    return new, BoldDriverState(new, value, grad, n_evaluations, stalled, rate)
+                    residual = projected_gradient(fun, new, grad)
+                    row = (new, value, grad, n_evaluations, at_rest(grad, residual), rate)
+                    return new, BoldDriverState(*row, residual)
             rate *= self.decrease
         return theta, state._replace(n_evaluations=n_evaluations, stalled=True)
 
@@ -153,6 +169,7 @@ class SGD:
 
     needs_fixed_batch: ClassVar[bool] = False
     sufficient_decrease: ClassVar[bool] = False
+    projects: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None:
@@ -223,6 +240,7 @@ class Momentum:
 
     needs_fixed_batch: ClassVar[bool] = False
     sufficient_decrease: ClassVar[bool] = False
+    projects: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None:
@@ -299,6 +317,7 @@ class Adam:
 
     needs_fixed_batch: ClassVar[bool] = False
     sufficient_decrease: ClassVar[bool] = False
+    projects: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_rate(self)

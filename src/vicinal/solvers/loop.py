@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vicinal._types import Array, Batch, Fun, Result, Sampler, Sampling, Solver, Source
-from vicinal.solvers._line_search import evaluate, is_finite
+from vicinal.solvers._line_search import at_rest, evaluate, is_finite, projected_gradient
 from vicinal.solvers._stream import Stream
 
 __all__ = ["Iteration", "minimise", "refresh"]
@@ -111,7 +111,7 @@ class _Run:
         scored = self.monitor is not None and (self.iteration + count) % self.monitor_every == 0
         score = float(self.monitor(state.theta)) if self.monitor and scored else math.nan
         self.iteration += count
-        grad_norm = _max_norm(state.grad)
+        grad_norm = _slope(state)
         seconds = self.seconds + perf_counter() - self.began
         row = (self.iteration, state.value, grad_norm, score, seconds, state.n_evaluations)
         for key, entry in zip(_KEYS, row, strict=True):
@@ -159,7 +159,7 @@ class _Run:
         """Return why no further step is worth it from here, judged by the state alone."""
         if not self.fixed:
             return None  # one batch's gradient says little about the others
-        if _max_norm(self.state.grad) <= self.tol:
+        if _slope(self.state) <= self.tol:
             return "gradient"
         return "stalled" if self.state.stalled else None
 
@@ -191,7 +191,7 @@ class _Run:
         # An interrupt can fall between two appends.
         length = min(map(len, self.history.values()))
         history = {key: entries[:length] for key, entries in self.history.items()}
-        small = _max_norm(self.state.grad) <= math.sqrt(max(self.tol, 0.0))
+        small = _slope(self.state) <= math.sqrt(max(self.tol, 0.0))
         converged = reason in ("gradient", "loss", "early_stopping")
         return Result(
             theta=self.best.theta,
@@ -229,7 +229,8 @@ def minimise(
     Parameters
     ----------
     fun : callable
-        ``value, grad = fun(theta, batch)``.
+        ``value, grad = fun(theta, batch)``.  Where not every theta is allowed it has an attribute
+        ``project``, the nearest one that is; only solvers whose ``projects`` is True keep to it.
     theta : ndarray of shape (n,) or None
         The start.  With ``state``, which knows where it stands, theta is not a start: None, or the
         ``Result.theta`` of the run taken up, which then stays the best until it is beaten (this
@@ -275,13 +276,14 @@ def minimise(
         last one.  ``n_iter`` counts this call alone.  ``history`` has a row for the start, unless
         a state or history was given, and one for each iteration.  ``reason`` is one of
 
-        - "gradient": :math:`\max|\nabla f| \le` tol;
+        - "gradient": :math:`\max|\nabla f| \le` tol, or, where ``fun`` projects,
+          :math:`\max|P(\theta - \nabla f) - \theta| \le` tol (also in the history);
         - "loss": :math:`f_{old} - f_{new} \le \text{tol}\cdot\max(|f_{old}|, |f_{new}|, 1)`, over
           one step of a solver with a line search; for the others over the lowest losses of
           ``n_iter_no_change`` steps, none of which ends more than
           :math:`\sqrt{\text{tol}}\cdot\max(\ldots)` above the lowest;
-        - "stalled": the solver finds no lower point; counts as converged only where
-          :math:`\max|\nabla f| \le \sqrt{\text{tol}}`;
+        - "stalled": the solver finds no lower point; counts as converged only where the same is
+          at most :math:`\sqrt{\text{tol}}`;
         - "early_stopping": the last ``n_iter_no_change`` scores were no better than the best;
         - "callback", "interrupted" (Ctrl-C), "max_iter", "time_budget", "non_finite" (a step came
           to a loss or gradient that is not finite, and is left out): not converged.
@@ -292,11 +294,13 @@ def minimise(
     ------
     ValueError
         If the loss or its gradient is not finite at the start, if the solver cannot work with
-        changing batches and the sampler changes them, or if theta or source is missing.
+        changing batches and the sampler changes them or not keep to the set that ``fun`` projects
+        onto, or if theta or source is missing.
     KeyboardInterrupt
         Only in the very first evaluation, when there is nothing to keep yet.
     """
     began, resumed = perf_counter(), state is not None
+    _check_keeps(solver, fun)
     stream = Stream(solver, sampler, source, random_state, sampling)
     if not resumed:
         if theta is None:
@@ -363,13 +367,25 @@ def refresh(solver: Solver, fun: Fun, theta: Array, state: Any, batch: Batch | N
     """
     theta = np.array(theta, dtype=np.float64)
     value, grad = evaluate(fun, theta, batch)
+    residual = projected_gradient(fun, theta, grad) if hasattr(state, "residual") else None
+    more = {"residual": residual} if hasattr(state, "residual") else {}
     return state._replace(
         theta=theta,
         value=value,
         grad=grad,
         n_evaluations=state.n_evaluations + 1,
-        stalled=not grad.any(),
+        stalled=at_rest(grad, residual),
+        **more,
     )
+
+
+def _check_keeps(solver: Solver, fun: Fun) -> None:
+    """Refuse a solver that would leave the set of allowed parameters."""
+    if getattr(fun, "project", None) is not None and not getattr(solver, "projects", False):
+        raise ValueError(
+            f"The solver {type(solver).__name__} does not keep to the constraint of the map. Use "
+            "ProjectedGradient or BoldDriver, or a map whose parameters are free."
+        )
 
 
 def _check_start(state: Any) -> None:
@@ -383,5 +399,7 @@ def _check_start(state: Any) -> None:
         )
 
 
-def _max_norm(grad: Array) -> float:
-    return float(np.max(np.abs(grad), initial=0.0))
+def _slope(state: Any) -> float:
+    """The largest entry of the gradient, or of the projected one where the state has it."""
+    residual = getattr(state, "residual", None)
+    return float(np.max(np.abs(state.grad if residual is None else residual), initial=0.0))

@@ -104,6 +104,7 @@ class LBFGS:
 
     needs_fixed_batch: ClassVar[bool] = True
     sufficient_decrease: ClassVar[bool] = True
+    projects: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_part(self, "memory", low=1, kind=int, closed=True)
@@ -203,6 +204,7 @@ class ConjugateGradient:
 
     needs_fixed_batch: ClassVar[bool] = True
     sufficient_decrease: ClassVar[bool] = True
+    projects: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _check_search(self)
