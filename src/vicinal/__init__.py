@@ -13,6 +13,7 @@ __all__ = [
     "LMNN",
     "NCA",
     "RCA",
+    "Chi2LMNN",
     "callbacks",
     "datasets",
     "densities",
@@ -28,6 +29,7 @@ __all__ = [
 
 #: where each class lives; every other public name is a submodule
 _HOMES = {
+    "Chi2LMNN": "vicinal.estimators.chi2_lmnn",
     "KNCA": "vicinal.estimators.knca",
     "LMNN": "vicinal.estimators.lmnn",
     "NCA": "vicinal.estimators.nca",
@@ -48,6 +50,7 @@ if _TYPE_CHECKING:
         solvers,
         targets,
     )
+    from vicinal.estimators.chi2_lmnn import Chi2LMNN
     from vicinal.estimators.knca import KNCA
     from vicinal.estimators.lmnn import LMNN
     from vicinal.estimators.nca import NCA
