@@ -54,7 +54,8 @@ class Quadratic:
         sums = np.tile(np.eye(D), R)
         unit = self(self.start)[0]  # SLSQP minds the scale
         solved = minimize(
-            lambda x: tuple(part / unit for part in self(x)), self.start, jac=True, method="SLSQP", bounds=[(0, None)] * (R * D),
+            lambda x: tuple(part / unit for part in self(x)), self.start, jac=True,
+            method="SLSQP", bounds=[(0, None)] * (R * D),
             constraints={"type": "eq", "fun": lambda x: sums @ x - 1, "jac": lambda x: sums},
             options={"ftol": 1e-13, "maxiter": 500},
         )  # fmt: skip
