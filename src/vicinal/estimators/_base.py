@@ -154,9 +154,9 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
         """What "auto" is on all rows."""
         return solvers.LBFGS()
 
-    def _tolerance(self, problem: Problem) -> float:
-        """``tol``, in units of the loss."""
-        return float(self.tol)
+    def _unit(self, problem: Problem) -> float:
+        """What counts as a loss of size one, for ``tol``."""
+        return 1.0
 
     def _work(self) -> Work:
         """What a pair of rows costs."""

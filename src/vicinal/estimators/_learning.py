@@ -135,7 +135,8 @@ class Learning:
         owner = self.owner
         descent = Descent(
             parts.plan,
-            tol=owner._tolerance(problem),
+            tol=owner.tol,
+            unit=owner._unit(problem),
             n_iter_no_change=owner.n_iter_no_change,
             rng=self.rng,
             tell=partial(self._tell, searching=searching),

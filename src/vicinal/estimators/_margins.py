@@ -84,9 +84,8 @@ class LargeMargin(NeighbourMetric):
         """The margin in numbers."""
         return float(self.margin)
 
-    def _tolerance(self, problem: Problem) -> float:
-        # the loss is measured in distances, and these by the margin
-        return float(self.tol) * min(1.0, problem.options["margin"])
+    def _unit(self, problem: Problem) -> float:
+        return float(problem.options["margin"])  # the loss is one of distances
 
     def _rounds(self, plan: Plan, rng: np.random.RandomState) -> TargetRounds | None:
         if self.refresh_targets is None:
@@ -128,9 +127,11 @@ class TargetRounds:
     report: dict[str, list] = field(default_factory=dict)
     kept: Array | None = None  # the target neighbours of the last round
     losses: list[float] = field(default_factory=list)
+    unit: float = 1.0
 
     def freeze(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
         """The problem of a round; the first of a fit has the targets from before learning."""
+        self.unit = float(problem.options["margin"])
         if self.kept is not None:
             problem = self.aim(problem, theta)
         now = problem.targets.neighbours
@@ -143,7 +144,7 @@ class TargetRounds:
     def settled(self, loss: float, tol: float) -> bool:
         """Whether the loss, with targets just chosen, no longer falls."""
         self.losses.append(loss)
-        return no_longer_falls(self.losses, tol)
+        return no_longer_falls(self.losses, tol, self.unit)
 
     def complaint(self) -> str | None:
         """There is nothing to complain of."""

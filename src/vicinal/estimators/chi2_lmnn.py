@@ -139,7 +139,10 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         # the loss at the start says little: what is left after some steps decides
         steps, solver = parts.start.n_iter, parts.plan.solver
         assert solver is not None
-        runs = [solvers.minimise(problem, theta, solver, max_iter=steps) for theta in thetas]
+        unit = self._unit(problem)
+        runs = [
+            solvers.minimise(problem, theta, solver, max_iter=steps, unit=unit) for theta in thetas
+        ]
         return thetas[int(np.argmin([run.value for run in runs]))]
 
     def _settle_margin(self, problem: Problem, neighbours: Array) -> float:
