@@ -247,6 +247,17 @@ def test_extreme_gradients_neither_warn_nor_raise(rng, solver, scale):
 
 
 @each_solver
+def test_steps_out_of_the_range_of_floats_are_taken_back(rng, solver):
+    fun = Quadratic(rng)
+    state = solver.init(fun, fun.start)
+    state = state._replace(rate=1e308, grad=1e3 * state.grad)
+    solver = solver if isinstance(solver, ProjectedGradient) else BoldDriver(decrease=1e-9)
+    theta, after = solver.step(fun, fun.start, state)
+    assert after.value < state.value
+    assert_allowed(theta)
+
+
+@each_solver
 def test_refresh_recomputes_the_residual(rng, solver):
     fun, other = Quadratic(rng), Quadratic(rng)
     state = walk(solver, fun, fun.start, 4)[-1]
