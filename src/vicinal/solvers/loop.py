@@ -371,16 +371,11 @@ def refresh(solver: Solver, fun: Fun, theta: Array, state: Any, batch: Batch | N
     """
     theta = np.array(theta, dtype=np.float64)
     value, grad = evaluate(fun, theta, batch)
-    residual = projected_gradient(fun, theta, grad) if hasattr(state, "residual") else None
-    more = {"residual": residual} if hasattr(state, "residual") else {}
-    return state._replace(
-        theta=theta,
-        value=value,
-        grad=grad,
-        n_evaluations=state.n_evaluations + 1,
-        stalled=at_rest(grad, residual),
-        **more,
-    )
+    changes = {"theta": theta, "value": value, "grad": grad, "stalled": at_rest(grad, None)}
+    if hasattr(state, "residual"):
+        residual = projected_gradient(fun, theta, grad)
+        changes.update(residual=residual, stalled=at_rest(grad, residual))
+    return state._replace(n_evaluations=state.n_evaluations + 1, **changes)
 
 
 def _check_keeps(solver: Solver, fun: Fun) -> None:
