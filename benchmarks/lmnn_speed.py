@@ -189,7 +189,8 @@ NOTES = (
     "The libraries do not minimise the same: metric-learn, like vicinal, the hinges of all "
     "impostors; PyLMNN the squares of hinges, of at most 500,000 pairs, drawn anew each time; "
     f"mlpack the hinges of the {K} nearest impostors of a row. mlpack-25: 25 iterations of it.",
-    "synthetic: `make_classification(n_informative=20, n_classes=10, random_state=0)`.",
+    "synthetic: `make_classification(n_informative=20, n_classes=10, random_state=0)`, 8 in place "
+    "of 20 in quick runs.",
 )
 
 
