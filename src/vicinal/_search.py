@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.spatial import KDTree
+from sklearn.metrics import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
@@ -21,6 +22,9 @@ __all__ = ["finder"]
 # scikit-learn's in 5 dimensions, 0.8 in 10, and has threads of its own.
 _TREE_TO = 8
 _FAISS_FROM, _FAISS_ABOVE_D = 50_000, 5
+# Pairs up to which scikit-learn's parallel search takes longer to begin than to work; its threads
+# wait for each other in turns, and beside other programs for long.
+_FEW = 2**20
 _EXACT_TO = 10_000  # references up to which faiss compares all
 # Cells of the inverted file that are searched, of 2 sqrt(n): of the 100 nearest of 50,000 standard
 # normal points 100 % were found in 5 dimensions, 99 % in 10 and 85 % in 20.
@@ -56,10 +60,23 @@ def _brute(points: Array) -> Find:
     index = NearestNeighbors(algorithm="brute").fit(points)
 
     def find(queries: Array, k: int) -> tuple[Array, Array]:
+        if len(queries) * len(points) <= _FEW:
+            return _nearest(euclidean_distances(queries, points, squared=True), k)
         distances, near = index.kneighbors(queries, k)
         return near, np.square(distances, out=distances)
 
     return find
+
+
+def _nearest(d2: Array, k: int) -> tuple[Array, Array]:
+    """The k least of each row in order; of equal ones the first comes first."""
+    near = np.argpartition(d2, k - 1, axis=1)[:, :k] if k < d2.shape[1] else None
+    if near is None:
+        near = np.tile(np.arange(d2.shape[1]), (len(d2), 1))
+    near = np.sort(near, axis=1)
+    found = np.take_along_axis(d2, near, axis=1)
+    order = np.argsort(found, axis=1, kind="stable")
+    return np.take_along_axis(near, order, axis=1), np.take_along_axis(found, order, axis=1)
 
 
 def _faiss(points: Array) -> Find:

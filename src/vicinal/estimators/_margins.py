@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from vicinal import initialise, solvers
 from vicinal._types import Array
 from vicinal._validation import check_number, warn
 from vicinal.estimators._base import NeighbourMetric
-from vicinal.estimators._parts import SINGLE_FROM
+from vicinal.estimators._parts import SINGLE_FROM, Parts
 from vicinal.estimators._plan import Plan
 from vicinal.estimators._rounds import no_longer_falls
 from vicinal.estimators._rules import NeighbourRules
@@ -24,6 +25,9 @@ from vicinal.problem import Problem
 from vicinal.targets import Labels, TargetNeighbours
 
 __all__ = ["LargeMargin", "VotingRules", "rows_of"]
+
+_COARSE_FROM, _COARSE_ROWS = 4000, 2000  # rows to begin with, where there are more than the first
+_COARSE_STEPS, _COARSE_TOL = 30, 1e-2
 
 
 class LargeMargin(NeighbourMetric):
@@ -40,6 +44,7 @@ class LargeMargin(NeighbourMetric):
     _margins: ClassVar[tuple[str, ...]] = ()
     _rule_names: ClassVar[tuple[str, ...]] = ("knn",)
     _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
+    _targets_are_rows: ClassVar[bool] = True
     # few will do: the scale is learnt as well, and far from it every pair is an impostor
     _start_rows: ClassVar[int] = 300
     # of the frame's parameters, those that have one value here
@@ -86,6 +91,52 @@ class LargeMargin(NeighbourMetric):
 
     def _unit(self, problem: Problem) -> float:
         return float(problem.options["margin"])  # the loss is one of distances
+
+    def _first_theta(
+        self,
+        parts: Parts,
+        problem: Problem,
+        rng: np.random.RandomState,
+        tell: Callable[[solvers.Iteration, Problem], bool],
+        searching: bool = False,
+    ) -> Array:
+        rows = np.arange(len(problem.X)) if problem.train is None else problem.train
+        given = isinstance(parts.start, initialise.Given | initialise.GivenBins)
+        if len(rows) <= _COARSE_FROM or given:
+            return self._start(parts, problem, rng, tell, searching)
+        # At a start nearly all pairs may be impostors: among few rows they are soon dealt with.
+        some = np.sort(rng.permutation(rows)[:_COARSE_ROWS])
+        few = problem.replace(
+            X=problem.X.take(some), targets=problem.targets.take(some), train=None, held_out=None
+        )
+        few = self._aim(few).replace(dtype=np.float32)
+        theta = self._start(parts, few, rng, tell, searching)
+        assert parts.plan.solver is not None
+        result = solvers.minimise(
+            few, theta, parts.plan.solver, max_iter=_COARSE_STEPS, tol=_COARSE_TOL,
+            unit=self._unit(problem),
+        )  # fmt: skip
+        if result.reason == "interrupted":
+            raise KeyboardInterrupt
+        judges = some[: self._start_rows]
+        return result.theta * self._scale_of(
+            problem.replace(dtype=np.float32), result.theta, judges
+        )
+
+    def _start(
+        self,
+        parts: Parts,
+        problem: Problem,
+        rng: np.random.RandomState,
+        tell: Callable[[solvers.Iteration, Problem], bool],
+        searching: bool,
+    ) -> Array:
+        """The first theta of a problem of few rows."""
+        return super()._first_theta(parts, problem, rng, tell, searching)
+
+    def _scale_of(self, problem: Problem, theta: Array, judges: Array) -> float:
+        """What a map of few rows, which are farther apart, is best multiplied by."""
+        return initialise.repair_scale(lambda s: problem.value(s * theta, judges))
 
     def _rounds(self, plan: Plan, rng: np.random.RandomState) -> TargetRounds | None:
         if self.refresh_targets is None:

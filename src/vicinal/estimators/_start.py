@@ -53,10 +53,15 @@ def first_theta(
     rows = np.arange(len(X)) if problem.train is None else problem.train
     if len(rows) > owner._start_rows:
         rows = np.sort(rng.permutation(rows)[: owner._start_rows])
+    objective = owner._scale_objective()
+    if owner._targets_are_rows:  # few rows by themselves would have others
+        whole = problem.replace(objective=objective)
+        base = initialise.base_scale(whole.embed(theta)[rows], rng)
+        return theta * initialise.scale_start(theta, lambda A: whole.value(A, rows), base)
     sample = problem.replace(
-        X=X.take(rows), targets=labels.take(rows), train=None, objective=owner._scale_objective()
+        X=X.take(rows), targets=labels.take(rows), train=None, objective=objective
     )
-    sample = owner._aim(frozen(parts.plan._replace(pairs=None), sample))
+    sample = frozen(parts.plan._replace(pairs=None), sample)
     base = initialise.base_scale(sample.embed(theta), rng)
     return theta * initialise.scale_start(theta, sample.value, base)
 

@@ -54,7 +54,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         max_iter: int | str = "auto",
-        tol: float = 1e-3,
+        tol: float = 1e-2,
         time_budget: float | None = None,
         warm_start: bool = False,
         random_state: Any = None,
@@ -121,29 +121,20 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         size = Size(n, n_features, r, itemsize, not sparse, self._work())
         return Parts(maps.Simplex(r, self.constraint), r, start, make_plan(self, None, size))
 
-    def _first_theta(
+    def _start(
         self,
         parts: Parts,
         problem: Problem,
         rng: np.random.RandomState,
         tell: Callable[[solvers.Iteration, Problem], bool],
-        searching: bool = False,
+        searching: bool,
     ) -> Array:
         rows = np.arange(len(problem.X)) if problem.train is None else problem.train
         data = problem.X.take(rows), problem.targets.codes[rows], parts.d, rng
-        if not isinstance(parts.start, initialise.SeveralBins):
-            return problem.mapping.theta(parts.start(*data))
-        thetas = [problem.mapping.theta(L) for L in parts.start.candidates(*data)]
-        if len(thetas) == 1:
-            return thetas[0]
-        # the loss at the start says little: what is left after some steps decides
-        steps, solver = parts.start.n_iter, parts.plan.solver
-        assert solver is not None
-        unit = self._unit(problem)
-        runs = [
-            solvers.minimise(problem, theta, solver, max_iter=steps, unit=unit) for theta in thetas
-        ]
-        return thetas[int(np.argmin([run.value for run in runs]))]
+        return problem.mapping.theta(parts.start(*data))
+
+    def _scale_of(self, problem: Problem, theta: Array, judges: Array) -> float:
+        return 1.0  # columns sum to one
 
     def _settle_margin(self, problem: Problem, neighbours: Array) -> float:
         if self.margin != "auto":

@@ -6,12 +6,12 @@ from typing import Any
 
 from vicinal.initialise.annealing import Annealing
 from vicinal.initialise.bins import (
+    AutoBins,
     BinGroups,
     BinIdentity,
     BinStart,
     GivenBins,
     RandomBins,
-    SeveralBins,
 )
 from vicinal.initialise.scale import base_scale, repair_scale, scale_start
 from vicinal.initialise.scatter import Scatter, scatter
@@ -33,6 +33,7 @@ __all__ = [
     "RCA",
     "Annealing",
     "Auto",
+    "AutoBins",
     "BinGroups",
     "BinIdentity",
     "BinStart",
@@ -42,7 +43,6 @@ __all__ = [
     "Random",
     "RandomBins",
     "Scatter",
-    "SeveralBins",
     "Start",
     "Whiten",
     "base_scale",
@@ -66,7 +66,7 @@ _NAMES: dict[str, type] = {
 
 
 _BIN_NAMES: dict[str, type] = {
-    "auto": SeveralBins,
+    "auto": AutoBins,
     "groups": BinGroups,
     "identity": BinIdentity,
     "random": RandomBins,

@@ -17,7 +17,7 @@ from vicinal._types import Array
 from vicinal._validation import check_number
 from vicinal.initialise.scatter import Rows
 
-__all__ = ["BinGroups", "BinIdentity", "BinStart", "GivenBins", "RandomBins", "SeveralBins"]
+__all__ = ["AutoBins", "BinGroups", "BinIdentity", "BinStart", "GivenBins", "RandomBins"]
 
 _SEEDINGS = 4  # of the groups, of which the best is kept
 _SWEEPS = 50
@@ -89,27 +89,14 @@ class BinGroups:
 
 
 @dataclass(frozen=True)
-class SeveralBins:
-    """Several starts, of which the fit takes the one with the lowest loss after a few steps.
-
-    Called by itself it gives the first of them.
-    """
-
-    starts: tuple[BinStart, ...] = (BinGroups(), BinIdentity(), RandomBins())
-    n_iter: int = 10
+class AutoBins:
+    """The identity where no bin need go, and else `BinGroups`."""
 
     def __call__(
         self, X: Rows, codes: Array, n_components: int, rng: np.random.RandomState
     ) -> Array:
-        return self.starts[0](X, codes, n_components, rng)
-
-    def candidates(
-        self, X: Rows, codes: Array, n_components: int, rng: np.random.RandomState
-    ) -> list[Array]:
-        """A map from each start; where no bin need go, that of the identity alone."""
-        if n_components == X.shape[1]:
-            return [BinIdentity()(X, codes, n_components, rng)]
-        return [start(X, codes, n_components, rng) for start in self.starts]
+        start: BinStart = BinIdentity() if n_components == X.shape[1] else BinGroups()
+        return start(X, codes, n_components, rng)
 
 
 class GivenBins:

@@ -16,8 +16,8 @@ from vicinal.kernels._jit import kernel, maximum
 from vicinal.kernels.distances import add_slope, distance
 
 __all__ = [
-    "count_both",
-    "fill_both",
+    "count",
+    "fill",
     "moved",
     "near_pairs",
     "pull",
@@ -52,34 +52,34 @@ def push(
     Adds to ``hinge[p]``; counts in ``active[p, j]`` the impostors that are nearer than target j and
     the margin; adds the pull of the impostors to the gradient.
     """
-    k = reach.shape[1]
-    one = Z.dtype.type(1)
+    k, zero = np.uint32(reach.shape[1]), Z.dtype.type(0)
     for a in range(len(rows)):
         p = rows[a]
-        total = 0.0
+        u, own, counts, slope = Z[p], reach[p], active[p], dZ[p] if gradient else Z[p]
+        total = hinge[p]  # not from zero: the sum must not depend on where a list was cut
         for t in range(indptr[a], indptr[a + 1]):
-            q = indices[t]
-            bound = furthest[p] if is_reference[q] else -one
-            if is_reference[p] and furthest[q] > bound:
-                bound = furthest[q]
-            if bound <= 0:
-                continue
-            D = distance(Z[p], Z[q], chi2)
+            q = np.uint32(indices[t])
+            bound = furthest[p] if is_reference[q] else zero
+            if is_reference[p]:
+                bound = maximum(bound, furthest[q])
+            v = Z[q]
+            D = distance(u, v, chi2)
             if D >= bound:
                 continue
             n = 0
             if is_reference[q]:
-                for j in range(k):
-                    if reach[p, j] > D:
-                        total += reach[p, j] - D
-                        active[p, j] += 1
-                        n += 1
+                for j in range(k):  # without a branch, which would be guessed wrong half the time
+                    h = own[j] - D
+                    near = h > zero
+                    total += h if near else zero
+                    counts[j] += near
+                    n += near
             if gradient and is_reference[p]:
                 for j in range(k):
                     n += reach[q, j] > D
             if gradient and n > 0:
-                add_slope(Z[p], Z[q], Z.dtype.type(-mu * n), chi2, dZ[p])
-        hinge[p] += total
+                add_slope(u, v, Z.dtype.type(-mu * n), chi2, slope)
+        hinge[p] = total
 
 
 @kernel
@@ -135,31 +135,33 @@ def near_pairs(G, rows, columns, codes, row_norm, row_bound, norm, bound, later,
 
 
 @kernel
-def count_both(indptr, indices, rows, position, counts):
-    """Count each pair of some lists at both of its rows."""
+def count(indptr, indices, rows, position, both_ways, counts):
+    """Count each pair of some lists at its row, or at both of its rows."""
     for a in range(len(rows)):
         counts[position[rows[a]]] += indptr[a + 1] - indptr[a]
-        for t in range(indptr[a], indptr[a + 1]):
-            counts[position[indices[t]]] += 1
+        if both_ways:
+            for t in range(indptr[a], indptr[a + 1]):
+                counts[position[indices[t]]] += 1
 
 
 @kernel
-def fill_both(indptr, indices, rows, position, at, out):
-    """Enter each pair of some lists at both of its rows; ``at`` is where each goes on.
+def fill(indptr, indices, rows, position, both_ways, at, out):
+    """Enter each pair of some lists at its row, or at both; ``at`` is where each row goes on.
 
-    Taken in order of their rows, the later rows of each in order, lists come out in order: of the
-    later row first come the pairs with earlier ones.
+    Taken in order of their rows, and tile by tile, lists come out in order: first come the pairs
+    of a row with earlier ones, which were entered at those.
     """
     for a in range(len(rows)):
         p = rows[a]
         here = position[p]
         for t in range(indptr[a], indptr[a + 1]):
             q = indices[t]
-            there = position[q]
             out[at[here]] = q
             at[here] += 1
-            out[at[there]] = p
-            at[there] += 1
+            if both_ways:
+                there = position[q]
+                out[at[there]] = p
+                at[there] += 1
 
 
 @kernel

@@ -30,13 +30,12 @@ from vicinal.objectives._points import centre_of, extent
 
 __all__ = ["Candidates", "Rows", "visit"]
 
-_PRODUCTS = 2**20  # inner products at a time and thread: 4 MB
-_MOST_ROWS = 128  # to a block
+_ROWS, _COLUMNS = 64, 2048  # of a tile of inner products: 512 KB, within a second-level cache
 _KEPT = 2**24  # pairs that are kept at most: 64 MB
 # A pair in a list costs some five times what it costs the search: lists of this share of all pairs
 # take a tenth of the time of a search, and rows may then move as far as lists so long allow.
 _SHARE = 0.02
-_SAMPLE = 48  # rows that tell how far that is
+_SAMPLE = 16  # rows that tell how far that is
 
 
 class Rows(NamedTuple):
@@ -64,13 +63,12 @@ class Lists(NamedTuple):
 
     def visit(self, visitor: Visitor) -> None:
         """Show the visitor all lists, some rows at a time."""
-        edges = range(0, len(self.rows), _MOST_ROWS)
 
         def task(i: int, thread: int) -> None:
-            rows = self.rows[i : i + _MOST_ROWS]
+            rows = self.rows[i : i + _ROWS]
             visitor(rows, self.indptr[i : i + len(rows) + 1], self.indices)
 
-        run(task, edges, n_threads())
+        run(task, range(0, len(self.rows), _ROWS), n_threads())
 
 
 #: is shown some rows and their lists, by several threads
@@ -97,12 +95,11 @@ class _Search:
         square = np.einsum("ij,ij->i", self.points, self.points, dtype=np.float64)
         self.norm = (square * (1.0 - error)).astype(np.float32)
         self.slack = 0.0
-        size = int(np.clip(_PRODUCTS // len(rows.listed), 16, _MOST_ROWS))
-        self.starts = range(0, len(rows.needing), size)
+        self.starts = range(0, len(rows.needing), _ROWS)
         self.threads = min(n_threads(), len(self.starts))
-        most = self.starts.step, len(rows.listed)
+        width = min(_COLUMNS, len(rows.listed))
         self.rooms = [
-            (np.empty(most, np.float32), np.empty(most[0] * most[1], np.int32))
+            (np.empty(_ROWS * width, np.float32), np.empty(_ROWS * width, np.int32))
             for _ in range(self.threads)
         ]
 
@@ -113,8 +110,11 @@ class _Search:
     def columns(self) -> Array:
         return self._listed(self.points)
 
-    def allow(self, most: int, movement: bool) -> float:
-        """Choose s, how far rows may move, so that lists hold few pairs; their share of all."""
+    def allow(self, most: int, movement: float) -> float:
+        """Choose s, how far rows may move, so that lists hold few pairs; their share of all.
+
+        Where rows have just moved by half as much, lists would not live to be used again: s is 0.
+        """
         needing, listed, codes = self.rows
         sample = needing[:: 1 + len(needing) // _SAMPLE]
         D = np.matmul(self.points[sample], self.columns.T)
@@ -123,8 +123,14 @@ class _Search:
         D = np.sqrt(np.maximum(D, 0.0)) - np.maximum(root[sample][:, None], self._listed(root))
         other = codes[sample][:, None] != self._listed(codes)
         share = min(_SHARE, 0.8 * most / (len(needing) * len(listed)))
-        if movement and other.any():
-            self.slack = 0.5 * max(0.0, float(np.quantile(D[other], share))) / self.scale
+        if other.any():
+            D = np.where(other, D, np.inf)
+            place = int(share * np.count_nonzero(other))
+            self.slack = (
+                0.5 * max(0.0, float(np.partition(D, place, axis=None)[place])) / self.scale
+            )
+        if not 2.0 * movement <= self.slack:
+            self.slack = 0.0
         return float(np.mean(other & (D <= 2.0 * self.slack * self.scale)))
 
     def _bounds(self) -> tuple[Array, Array]:
@@ -134,26 +140,29 @@ class _Search:
         return root_bound, np.where(self.root > 0, bound, -np.inf).astype(np.float32)
 
     def __call__(self, found: Callable[[int, Array, Array, Array], None], later: bool) -> None:
-        """Tell of the lists of each block of rows; with ``later`` each pair once."""
+        """Tell of the lists of each block of rows, tile by tile; with ``later`` each pair once."""
         needing, listed, codes = self.rows
         root_bound, bound = self._bounds()
         norms, bounds = self._listed(self.norm), self._listed(bound)
 
         def task(b: int, thread: int) -> None:
-            start = self.starts[b]
-            block = needing[start : start + self.starts.step]
-            first = start if later else 0
+            block = needing[self.starts[b] : self.starts[b] + _ROWS]
+            points, norm, row_bound = self.points[block], self.norm[block], bound[block]
             G, indices = self.rooms[thread]
-            G = G.ravel()[: len(block) * (len(listed) - first)].reshape(len(block), -1)
-            np.matmul(self.points[block], self.columns[first:].T, out=G)
-            indptr = np.empty(len(block) + 1, np.int64)
-            n = kernels.near_pairs(
-                G, block, listed[first:], codes, self.norm[block], bound[block], norms[first:],
-                bounds[first:], later, indptr, indices,
-            )  # fmt: skip
-            if self.chi2:  # the bound from below is off by up to a factor of two
-                n = kernels.within(self.Z, block, indptr, indices, root_bound, True)
-            found(b, block, indptr, indices[:n])
+            for first in range(self.starts[b] if later else 0, len(listed), _COLUMNS):
+                tile = slice(first, min(first + _COLUMNS, len(listed)))
+                shape = len(block), tile.stop - first
+                products = G[: shape[0] * shape[1]].reshape(shape)
+                np.matmul(points, self.columns[tile].T, out=products)
+                indptr = np.empty(len(block) + 1, np.int64)
+                n = kernels.near_pairs(
+                    products, block, listed[tile], codes, norm, row_bound, norms[tile],
+                    bounds[tile], later, indptr, indices,
+                )  # fmt: skip
+                if self.chi2:  # the bound from below is off by up to a factor of two
+                    n = kernels.within(self.Z, block, indptr, indices, root_bound, True)
+                if n:
+                    found(b, block, indptr, indices[:n])
 
         with single_threaded_blas():
             run(task, range(len(self.starts)), self.threads)
@@ -161,13 +170,13 @@ class _Search:
     def lists(self, most: int) -> Lists | None:
         """The lists of all rows, or None where they would hold more pairs than ``most``."""
         both_ways = self.rows.both_ways
-        parts: list[Any] = [None] * len(self.starts)
+        parts: list[list[Any]] = [[] for _ in self.starts]
         sizes = [0] * len(self.starts)
 
         def found(b: int, block: Array, indptr: Array, indices: Array) -> None:
-            sizes[b] = len(indices) * (1 + both_ways)
+            sizes[b] += len(indices) * (1 + both_ways)
             if sum(sizes) <= most:
-                parts[b] = (indptr, indices.copy(), block)
+                parts[b].append((indptr, indices.copy(), block))
 
         self(found, later=both_ways)
         if sum(sizes) > most:
@@ -176,15 +185,13 @@ class _Search:
         position = np.empty(len(self.Z), np.int32)
         position[needing] = np.arange(len(needing), dtype=np.int32)
         indptr = np.zeros(len(needing) + 1, np.int64)
-        if not both_ways:
-            indptr[1:] = np.cumsum(np.concatenate([np.diff(part[0]) for part in parts]))
-            return Lists(needing, indptr, np.concatenate([part[1] for part in parts]))
-        for part in parts:
-            kernels.count_both(*part, position, indptr[1:])
+        tiles = [tile for part in parts for tile in part]
+        for tile in tiles:
+            kernels.count(*tile, position, both_ways, indptr[1:])
         np.cumsum(indptr, out=indptr)
         indices, at = np.empty(indptr[-1], np.int32), indptr[:-1].copy()
-        for part in parts:
-            kernels.fill_both(*part, position, at, indices)
+        for tile in tiles:
+            kernels.fill(*tile, position, both_ways, at, indices)
         return Lists(needing, indptr, indices)
 
 
@@ -210,7 +217,10 @@ class Candidates:
         self.most = most
         self.n_searches = self.n_evaluations = 0
         self._lists: Lists | None = None
-        self._made: Any = None
+        self._made: Any = None  # the place of the lists
+        self._slack = 0.0
+        self._last: Any = None  # where the last evaluation was
+        self.movement = np.inf  # since the one before
 
     def __getstate__(self) -> dict[str, Any]:
         return {"most": self.most}  # lists are soon made again
@@ -221,31 +231,33 @@ class Candidates:
     def lists(self, Z: Array, rows: Rows, root: Array, chi2: bool) -> Lists | None:
         """The lists, if they hold every pair that counts at these points."""
         self.n_evaluations += 1
-        if self._lists is not None:
-            made = self._made
-            alike = made.chi2 == chi2 and made.Z.shape == Z.shape and made.Z.dtype == Z.dtype
-            if alike and made.rows.same_as(rows):
-                far = kernels.moved(Z, made.Z, root, made.root.astype(Z.dtype), chi2)
-                if far <= 0.999 * made.slack:
-                    return self._lists
+        last, self._last = self._last, _Place(Z.copy(), rows, root, chi2)
+        self.movement = np.inf if last is None else self._last.moved_from(last)
+        if self._lists is not None and self._last.moved_from(self._made) <= 0.999 * self._slack:
+            return self._lists
         self.n_searches += 1
-        self._lists = self._made = None
+        self._lists = None
         return None
 
-    def keep(self, lists: Lists, search: _Search) -> None:
-        """Remember lists that were made with some slack."""
-        self._lists = lists
-        self._made = _Made(search.Z.copy(), search.rows, search.root, search.chi2, search.slack)
+    def keep(self, lists: Lists, slack: float) -> None:
+        """Remember lists that were made with some slack, at the last place."""
+        self._lists, self._made, self._slack = lists, self._last, slack
 
 
-class _Made(NamedTuple):
-    """Where lists were made, and what they allow for."""
+class _Place(NamedTuple):
+    """Where the rows were at an evaluation, and how far they reached."""
 
     Z: Array
     rows: Rows
     root: Array
     chi2: bool
-    slack: float
+
+    def moved_from(self, other: _Place) -> float:
+        """How far the least settled row has come; inf where the two cannot be compared."""
+        alike = self.Z.shape == other.Z.shape and self.Z.dtype == other.Z.dtype
+        if not (alike and self.chi2 == other.chi2 and self.rows.same_as(other.rows)):
+            return np.inf
+        return float(kernels.moved(self.Z, other.Z, self.root, other.root, self.chi2))
 
 
 def visit(
@@ -258,7 +270,7 @@ def visit(
 ) -> int:
     """Show the visitor all pairs that may count, some rows at a time; return how many.
 
-    Each row is shown once, with its list in order, by one of several threads.
+    What a row is shown comes in order and from one thread, if not all at once.
     """
     if not len(rows.needing) or not len(rows.listed):
         return 0
@@ -267,13 +279,13 @@ def visit(
     if lists is None:
         search = _Search(Z, rows, root, chi2)
         most = _KEPT if candidates is None else candidates.most
-        share = search.allow(most, candidates is not None)
+        share = search.allow(most, np.inf if candidates is None else candidates.movement)
         if share * len(rows.needing) * len(rows.listed) <= most:
             lists = search.lists(most)
         if lists is None:
             return _in_passing(search, visitor)
         if candidates is not None and search.slack > 0:
-            candidates.keep(lists, search)
+            candidates.keep(lists, search.slack)
     lists.visit(visitor)
     return len(lists.indices)
 
@@ -284,7 +296,7 @@ def _in_passing(search: _Search, visitor: Visitor) -> int:
     sizes = [0] * len(search.starts)
 
     def found(b: int, block: Array, indptr: Array, indices: Array) -> None:
-        sizes[b] = len(indices)
+        sizes[b] += len(indices)
         visitor(block, indptr, indices)
 
     search(found, later=False)

@@ -29,6 +29,7 @@ from vicinal.solvers._line_search import (
 __all__ = ["ProjectedGradient", "ProjectedGradientState"]
 
 _FIRST_MOVE = 0.1  # along the gradient, as a share of the norm of theta
+_FIRST_LEAP = 10.0  # the same where theta cannot leave a set: it ends on the other side
 _RANGE = 1e10  # how many times longer or shorter than the first a step may become
 _SHORTEST, _LONGEST = 0.1, 0.5  # of a share that failed: the next one
 
@@ -69,10 +70,10 @@ class ProjectedGradient:
 
     :math:`\lambda` is 1, or less until the loss is below the highest of the last ``memory`` losses
     by ``c_1`` of what the slope promises ([Birgin2000] algorithm SPG2): steps that raise the loss
-    are what makes these lengths fast.  The first move is a tenth of the norm of theta, whatever
-    the scale of the loss; no later :math:`\eta` is more than 1e10 times longer or shorter.  Where
-    the curvature :math:`s^\top y` is not positive, :math:`\eta = \|s\| / \|y\|`, and not the
-    longest step allowed, which takes a map into a corner of the simplex.
+    are what makes these lengths fast.  The first move is a tenth of the norm of theta, and ten
+    times that norm where there is a P, whatever the scale of the loss; no later :math:`\eta` is
+    more than 1e10 times longer or shorter.  Where the curvature :math:`s^\top y` is not positive,
+    :math:`\eta = \|s\| / \|y\|`.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ class ProjectedGradient:
         """Evaluate once at ``theta`` and choose the first rate."""
         theta = allowed(fun, np.array(theta, dtype=np.float64))
         value, grad = evaluate(fun, theta, batch)
-        rate = first_rate(theta, grad, _FIRST_MOVE)
+        rate = _first(fun, theta, grad)
         residual = projected_gradient(fun, theta, grad)
         row = (theta, value, grad, 1, at_rest(grad, residual), rate, rate, np.array([value]))
         return ProjectedGradientState(*row, residual)
@@ -112,7 +113,7 @@ class ProjectedGradient:
     ) -> tuple[Array, ProjectedGradientState]:
         """Go to a point that is low enough on the line of the projected step, or stay."""
         # A state begun at a zero gradient and refreshed since has no rate yet.
-        scale = state.scale if state.scale > 0.0 else first_rate(theta, state.grad, _FIRST_MOVE)
+        scale = state.scale if state.scale > 0.0 else _first(fun, theta, state.grad)
         rate = state.rate if state.rate > 0.0 else scale
         # Losses of another function, before a refresh, say nothing of this one.
         values = state.values if state.values[-1] == state.value else np.array([state.value])
@@ -171,6 +172,12 @@ class ProjectedGradient:
             lower = 0.5 * gain / (value - state.value + gain) if usable else 0.0
             share *= min(max(lower, _SHORTEST), _LONGEST) if math.isfinite(lower) else _LONGEST
         return best, self.max_line_search
+
+
+def _first(fun: Fun, theta: Array, grad: Array) -> float:
+    """The first rate."""
+    free = getattr(fun, "project", None) is None
+    return first_rate(theta, grad, _FIRST_MOVE if free else _FIRST_LEAP)
 
 
 def _spectral(s: Array, y: Array, rate: float) -> float:
