@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal import initialise, solvers
+from vicinal._features import Features
 from vicinal._types import Array
 from vicinal._validation import check_number, warn
 from vicinal.estimators._base import NeighbourMetric
@@ -74,7 +75,7 @@ class LargeMargin(NeighbourMetric):
 
     def _aim(self, problem: Problem, theta: Array | None = None) -> Problem:
         labels = problem.targets
-        points: Any = partial(rows_of, problem) if theta is None else problem.embed(theta)
+        points: Any = partial(rows_of, problem.X) if theta is None else problem.embed(theta)
         k = min(int(self.k), int(_counts(labels.take(problem.train)).max()) - 1)
         neighbours = target_neighbours(
             points, labels.codes, max(1, k), problem.train, self._finder()
@@ -217,7 +218,7 @@ def _counts(labels: Labels) -> Array:
     return np.bincount(labels.codes, minlength=len(labels.classes))
 
 
-def rows_of(problem: Problem, rows: Array) -> Array:
+def rows_of(X: Features, rows: Array) -> Array:
     """Some rows as the solver sees them."""
-    dtype = np.float32 if len(problem.X) >= SINGLE_FROM else np.float64
-    return problem.X.take(rows).columns_times(np.ones(problem.X.shape[1]), dtype)
+    dtype = np.float32 if len(X) >= SINGLE_FROM else np.float64
+    return X.take(rows).columns_times(np.ones(X.shape[1]), dtype)

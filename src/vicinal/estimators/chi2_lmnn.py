@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils import check_X_y
 
 from vicinal import initialise, maps, solvers
 from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
 from vicinal._types import Array, Solver
-from vicinal._validation import check_bool, check_number, check_option
+from vicinal._validation import (
+    check_bool,
+    check_classes,
+    check_label_types,
+    check_number,
+    check_option,
+)
 from vicinal.estimators._cost import Size, Work
 from vicinal.estimators._histograms import HistogramMixin, chi2, histograms
 from vicinal.estimators._margins import LargeMargin, VotingRules, rows_of
 from vicinal.estimators._parts import SINGLE_FROM, Parts
 from vicinal.estimators._plan import make_plan
 from vicinal.metrics import Chi2Index
+from vicinal.neighbourhoods import target_neighbours
 from vicinal.problem import Problem
 
-__all__ = ["Chi2LMNN"]
+__all__ = ["Chi2LMNN", "own_class_distance"]
 
 _SHARE = 1 / 6  # of the distance to the nearest row of the own class: margin="auto"
-_JUDGES = 1000  # rows that tell that distance
+_JUDGES = 1000  # rows, at most, that tell that distance
 
 
 class Chi2LMNN(HistogramMixin, LargeMargin):
@@ -139,11 +147,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     def _settle_margin(self, problem: Problem, neighbours: Array) -> float:
         if self.margin != "auto":
             return float(self.margin)
-        rows = np.arange(len(problem.X)) if problem.train is None else problem.train
-        rows = rows[:: 1 + len(rows) // _JUDGES]
-        rows = rows[neighbours[rows, 0] >= 0]
-        near = chi2(rows_of(problem, rows), rows_of(problem, neighbours[rows, 0]))
-        return _SHARE * float(np.median(near)) or _SHARE
+        return _SHARE * _typical(problem.X, neighbours[:, 0], problem.train)
 
     def _store(self, X: Any, problem: Problem, theta: Array) -> None:
         super()._store(X, problem, theta)
@@ -170,6 +174,41 @@ class Chi2Rules(VotingRules):
     def index(self) -> Chi2Index:
         """A search over the mapped histograms."""
         return Chi2Index(self.Z)
+
+
+def own_class_distance(X: Any, y: Any, normalize: bool = True) -> float:
+    """The typical χ² distance of a row to the nearest of its class: what margins are a share of.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Histograms.
+    y : array-like of shape (n_samples,)
+        Class labels.
+    normalize : bool, default=True
+        As of `Chi2LMNN`.
+
+    Returns
+    -------
+    distance : float
+        The median over the rows, copies of others left out; 1 where all are copies.
+    """
+    check_label_types(y)
+    X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+    _, codes = check_classes(y, Chi2LMNN.__name__)
+    rows = Features.as_they_are(histograms(X, normalize))
+    near = target_neighbours(partial(rows_of, rows), codes, 1, finder=_chi2_finder)
+    return _typical(rows, near[:, 0])
+
+
+def _typical(X: Features, nearest: Array, rows: Array | None = None) -> float:
+    """The median χ² distance of some rows to the one named for each (-1: none), 1 for nothing."""
+    rows = np.arange(len(X)) if rows is None else rows
+    rows = rows[nearest[rows] >= 0]
+    rows = rows[:: 1 + len(rows) // _JUDGES]
+    near = chi2(rows_of(X, rows), rows_of(X, nearest[rows]))
+    near = near[near > 0]  # the distance of copies is no scale
+    return float(np.median(near)) if len(near) else 1.0
 
 
 def _chi2_finder(points: Array) -> Any:

@@ -1,0 +1,155 @@
+"""Searches for the parameters of the methods with a margin, by scikit-learn's search classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
+
+from vicinal.estimators.chi2_lmnn import Chi2LMNN, own_class_distance
+from vicinal.estimators.lmnn import LMNN
+
+__all__ = ["margin_search"]
+
+_MU = (0.1, 0.3, 1.0, 3.0, 10.0)
+_MU_OF_CHI2 = (0.3, 1.0, 3.0)
+_SHARES = (0.05, 0.1, 0.2, 0.4)  # of the distance to the nearest row of the own class
+
+
+def margin_search(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    mu: Any = None,
+    margin: Any = None,
+    search: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """Search for the weight of the push and the margin of `LMNN` or `Chi2LMNN`.
+
+    Parameters
+    ----------
+    estimator : LMNN, Chi2LMNN or Pipeline
+        A pipeline must end in one of the two.  It is cloned, never fitted itself.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows to search and to fit with.
+    y : array-like of shape (n_samples,)
+        Class labels.
+    mu : sequence of float, default=None
+        Values to try.  None: 0.1, 0.3, 1, 3, 10 for `LMNN`, and 0.3, 1, 3 for `Chi2LMNN`.
+    margin : sequence of float, default=None
+        Values to try; "auto" may be one of `Chi2LMNN`.  None: for `Chi2LMNN` 0.05, 0.1, 0.2 and 0.4
+        times the typical χ² distance of a row to the nearest of its class, of which
+        ``margin="auto"`` is a sixth.  It is measured on X after the earlier steps of a pipeline,
+        fitted to all of X.  For `LMNN`: the margin of the estimator alone.
+    search : class, default=None
+        What searches: `sklearn.model_selection.GridSearchCV`, which None stands for, or another
+        class that is made from an estimator and a dict of parameters, such as
+        ``RandomizedSearchCV`` (mu and margin may then be distributions) or
+        ``HalvingGridSearchCV``.
+    **kwargs
+        Its parameters: ``cv``, ``n_jobs``, ``scoring``, ``refit``, ….
+
+    Returns
+    -------
+    search : GridSearchCV or an object of the class given
+        Fitted: ``best_params_``, ``cv_results_``, and, fitted to all rows, ``best_estimator_``.
+
+    Raises
+    ------
+    TypeError
+        If the estimator is none of these, or ``search`` is no class.
+    ValueError
+        If mu or margin holds what is no positive number; the message names it.
+
+    Notes
+    -----
+    The margin of `LMNN` is a unit and no choice.  A map times √c has squared distances, a penalty
+    ``alpha`` and, at c times the margin, a push that are all c times as large: the best maps of two
+    margins differ in their scale alone, and have the same neighbours.  The columns of the map of
+    `Chi2LMNN` sum to one, so that its distances have a scale of their own and the margin counts
+    ([OlsenPetersen] section 5, figure 3).
+
+    Both are searched together.  To search one at the best value of the other, as the report does,
+    call twice, which is also cheaper::
+
+        first = margin_search(estimator, X, y, margin=["auto"])
+        second = margin_search(estimator, X, y, mu=[first.best_params_["mu"]])
+
+    References
+    ----------
+    [OlsenPetersen] section 5
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from vicinal import Chi2LMNN
+    >>> from vicinal.model_selection import margin_search
+    >>> X, y = load_digits(n_class=4, return_X_y=True)
+    >>> model = Chi2LMNN(5, max_iter=10, tol=1.0, random_state=0)
+    >>> search = margin_search(model, X[:200], y[:200], mu=[0.3, 3.0], cv=2)
+    >>> sorted(search.best_params_)
+    ['margin', 'mu']
+    >>> len(search.cv_results_["params"])
+    8
+    """
+    search = GridSearchCV if search is None else search
+    if not isinstance(search, type):
+        raise TypeError(_wrong("search", "a class such as GridSearchCV", search))
+    model, prefix = _last_step(estimator)
+    grid: dict[str, Any] = {"mu": _MU_OF_CHI2 if isinstance(model, Chi2LMNN) else _MU}
+    if mu is not None:
+        grid["mu"] = _values("mu", mu)
+    if margin is not None:
+        grid["margin"] = _values("margin", margin, ("auto",) * isinstance(model, Chi2LMNN))
+    elif isinstance(model, Chi2LMNN):
+        unit = own_class_distance(_before_last(estimator, X, y), y, model.normalize)
+        grid["margin"] = [share * unit for share in _SHARES]
+    grid = {prefix + name: values for name, values in grid.items()}
+    return search(estimator, grid, **kwargs).fit(X, y)
+
+
+def _last_step(estimator: Any) -> tuple[Any, str]:
+    """The estimator whose parameters are searched, and what their names begin with."""
+    model, prefix = estimator, ""
+    if isinstance(estimator, Pipeline):
+        name, model = estimator.steps[-1]
+        prefix = f"{name}__"
+    if not isinstance(model, LMNN | Chi2LMNN):
+        what = "an LMNN, a Chi2LMNN or a Pipeline that ends in one"
+        raise TypeError(_wrong("estimator", what, estimator))
+    return model, prefix
+
+
+def _before_last(estimator: Any, X: Any, y: Any) -> Any:
+    """The rows as the last step of a pipeline sees them."""
+    if not isinstance(estimator, Pipeline) or len(estimator.steps) == 1:
+        return X
+    return clone(estimator[:-1]).fit_transform(X, y)
+
+
+def _values(name: str, values: Any, others: tuple[str, ...] = ()) -> Any:
+    """What a parameter is to be tried at: a list, or a distribution as it is."""
+    if hasattr(values, "rvs"):
+        return values
+    what = "a sequence of floats in (0.0, inf)" + "".join(f" or {other!r}" for other in others)
+    if not isinstance(values, Iterable) or isinstance(values, str):
+        raise ValueError(_wrong(name, what, values))
+    tried = list(values)
+    if not tried:
+        raise ValueError(_wrong(name, what, values))
+    for value in tried:
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        if not (value in others if isinstance(value, str) else number and 0 < value < math.inf):
+            raise ValueError(_wrong(name, what, value))
+    return tried
+
+
+def _wrong(name: str, what: str, value: Any) -> str:
+    return f"The {name!r} parameter of margin_search must be {what}. Got {value!r} instead."
