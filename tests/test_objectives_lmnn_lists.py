@@ -191,6 +191,24 @@ def test_brackets_that_are_nearly_zero(rng, distance, dtype, denominator):
 
 
 @each_distance
+@each_dtype
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_impostor_by_the_last_digit(rng, distance, dtype, kept):
+    """A row upon its target, and another just inside of the margin, or just upon it."""
+    alone = TargetNeighbours([0, 0], [[1], [-1]])
+    targets = TargetNeighbours([0, 0, 1], [[1], [-1], [-1]])
+    for _ in range(50):
+        Z = rng.uniform(0.1, 1, (3, 1)).astype(dtype)
+        Z[1] = Z[0]
+        D = dtype(lmnn(Z[[0, 2]], alone, mu=0.0, distance=distance)[0])
+        for margin, count in [(D, 0), (np.nextafter(D, dtype(9)), 1)]:
+            report = {}
+            candidates = Candidates() if kept else None
+            evaluate(Z, targets, distance, margin=margin, candidates=candidates, report=report)
+            assert report["n_impostors"] == count
+
+
+@each_distance
 def test_lists_serve_any_other_question(rng, distance):
     """Of other rows, other targets, other margins, in another precision or by another distance."""
     Z, targets, margin = spread(rng, "chi2", 200)
