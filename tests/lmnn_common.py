@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from knca_common import points
 
+from vicinal import reference
 from vicinal.objectives import lmnn
 from vicinal.targets import TargetNeighbours
 
@@ -60,3 +61,9 @@ def brackets(Z, targets, margin, distance):
 def evaluate(Z, targets, distance="squared", **settings):
     """At mu and margin that differ from each other, unless told otherwise."""
     return lmnn(Z, targets, distance=distance, **{**WEIGHTS, **settings})
+
+
+def plain(Z, targets, distance="squared", **settings):
+    """The same by loops."""
+    settings = {**WEIGHTS, **settings}
+    return reference.lmnn(Z, targets.codes, targets.neighbours, distance=distance, **settings)
