@@ -88,8 +88,8 @@ class _Search:
     def __init__(self, Z: Array, rows: Rows, root: Array, chi2: bool) -> None:
         self.Z, self.rows, self.root, self.chi2 = Z, rows, root.astype(np.float64), chi2
         points = np.sqrt(0.5 * Z) if chi2 else Z - centre_of(Z)
-        # float32 has no room for squares of 1e20
-        self.scale = 1.0 / max(extent(points), float(np.finfo(Z.dtype).tiny))
+        # float32 has no room for squares of 1e20; nor has float64 for those of 1e-200
+        self.scale = 1.0 / max(extent(points), float(np.finfo(Z.dtype).tiny), 1e-150)
         points *= Z.dtype.type(self.scale)
         self.points = points.astype(np.float32, copy=False)
         # of the products' rounding, and of the points' own
