@@ -58,7 +58,7 @@ def lmnn(
     distance : {"squared", "chi2"}, default="squared"
         D.
     candidates : Candidates, default=None
-        Lists kept from one call to the next; they change how long it takes and nothing else.
+        Lists kept from one gradient to the next; they change how long it takes and nothing else.
     gradient : bool, default=True
         False leaves ``dZ`` at zero.
     report : dict, default=None
@@ -106,7 +106,9 @@ def lmnn(
             gradient, hinge, active, slope,
         )  # fmt: skip
 
-    n_pairs = visit(points, rows, furthest, chi2, candidates, push)
+    # a value alone is of other rows, as a rule, and would put its lists in the place of theirs
+    lists = candidates if gradient else None
+    n_pairs = visit(points, rows, furthest, chi2, lists, push)
     told["share_of_pairs"] = n_pairs / max(1, len(rows.needing) * len(rows.listed))
     told["n_impostors"] = int(active.sum())
     value = (D.sum(dtype=np.float64) + mu * hinge.sum()) / n_scored
