@@ -10,6 +10,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "nca_speed.py"
 KNCA_SCRIPT = SCRIPT.with_name("knca_speed.py")
+LMNN_SCRIPT = SCRIPT.with_name("lmnn_speed.py")
 
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="not shipped in wheels")
 
@@ -75,3 +76,18 @@ def test_quick_report_of_knca(tmp_path):
     for widths in (evaluations, lists):
         assert len(set(widths)) == 1
     assert "k = 5, majority: at most 8 was asked for" in report
+
+
+def test_lmnn_says_who_is_left_out(tmp_path):
+    nowhere = ("--only", "metric-learn", "PyLMNN", "--pylmnn-python", str(tmp_path / "python"))
+    path = tmp_path / "report.md"
+    done = run("--quick", *nowhere, "--output", str(path), script=LMNN_SCRIPT)
+    assert done.returncode == 0, done.stderr
+    report = path.read_text(encoding="utf-8")
+    assert report.strip() == done.stdout.strip()
+    (widths,) = tables(report)
+    assert len(widths) == 2 + 2  # a row for each data set
+    assert len(set(widths)) == 1
+    assert report.count("| PyLMNN | could not be started (FileNotFoundError) |") == 2
+    assert "metric-learn is left out: no --metric-learn-python was given." in report
+    assert "mlpack is left out: it was not asked for." in report

@@ -54,7 +54,8 @@ class Quadratic:
         sums = np.tile(np.eye(D), R)
         unit = self(self.start)[0]  # SLSQP minds the scale
         solved = minimize(
-            lambda x: tuple(part / unit for part in self(x)), self.start, jac=True, method="SLSQP", bounds=[(0, None)] * (R * D),
+            lambda x: tuple(part / unit for part in self(x)), self.start, jac=True,
+            method="SLSQP", bounds=[(0, None)] * (R * D),
             constraints={"type": "eq", "fun": lambda x: sums @ x - 1, "jac": lambda x: sums},
             options={"ftol": 1e-13, "maxiter": 500},
         )  # fmt: skip
@@ -246,17 +247,26 @@ def test_extreme_gradients_neither_warn_nor_raise(rng, solver, scale):
 
 
 @each_solver
+def test_steps_out_of_the_range_of_floats_are_taken_back(rng, solver):
+    fun = Quadratic(rng)
+    state = solver.init(fun, fun.start)
+    state = state._replace(rate=1e308, grad=1e3 * state.grad)
+    solver = solver if isinstance(solver, ProjectedGradient) else BoldDriver(decrease=1e-9)
+    theta, after = solver.step(fun, fun.start, state)
+    assert after.value < state.value
+    assert_allowed(theta)
+
+
+@each_solver
 def test_refresh_recomputes_the_residual(rng, solver):
-    fun, other = Quadratic(rng), Quadratic(rng)
+    fun, other = Quadratic(rng, 2.0, 0.2), Quadratic(rng, 2.0, 0.2)
     state = walk(solver, fun, fun.start, 4)[-1]
     fresh = refresh(solver, other, state.theta, state)
     expected = other.project(state.theta - other(state.theta)[1]) - state.theta
     np.testing.assert_array_equal(fresh.residual, expected)
     assert np.abs(fresh.residual - state.residual).max() > 1e-6
     assert not fresh.stalled
-    # the losses of the old function, which may be far higher, do not count any more
-    lower = fresh._replace(value=fresh.value)
-    _, after = solver.step(other, lower.theta, lower)
+    _, after = solver.step(other, fresh.theta, fresh)
     assert after.value < fresh.value
     # at a corner where the new function rests
     corner = np.zeros((R, D))
@@ -270,6 +280,18 @@ def test_refresh_recomputes_the_residual(rng, solver):
     # a function of free parameters has no residual
     free = refresh(solver, lambda t, b: other(t), state.theta, state)
     assert free.residual is None
+
+
+@pytest.mark.parametrize("memory", [1, 10])
+def test_losses_of_another_function_do_not_count(rng, memory):
+    """After a refresh a step must lower the loss, however high the losses before it were."""
+    fun, solver = Quadratic(rng, condition=3.0, spread=0.05), ProjectedGradient(memory=memory)
+    fun.centre += 1 / R
+    middle = np.full(R * D, 1 / R)
+    state = solver.init(fun, middle)._replace(rate=1e6, values=np.array([1e3]))
+    corner = fun.project(middle - 1e6 * state.grad)
+    assert fun(corner)[0] > state.value  # the whole step would raise the loss
+    assert solver.step(fun, middle, state)[1].value < state.value
 
 
 def test_a_run_that_may_rise_returns_the_lowest(rng):

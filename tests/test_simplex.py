@@ -16,6 +16,7 @@ from vicinal.maps import Linear, Simplex, project_columns
 from vicinal.objectives import nca
 from vicinal.problem import Problem
 from vicinal.reference import finite_difference, simplex_projection
+from vicinal.solvers import LBFGS, ProjectedGradient, minimise
 from vicinal.targets import Labels
 
 nojit = pytest.mark.nojit
@@ -267,3 +268,17 @@ def test_problem_knows_the_projection(rng):
     np.testing.assert_array_equal(problem.project(theta), Simplex(3).project(theta))
     assert problem.replace(mapping=Simplex(3, "softmax")).project is None
     assert problem.replace(mapping=Linear(3)).project is None
+
+
+@both
+def test_a_problem_is_solved_on_the_simplex(rng, constraint):
+    mapping = Simplex(3, constraint)
+    problem = Problem(rows_of(rng), Labels(np.arange(40) % 2), nca, mapping)
+    theta = mapping.theta(rng.dirichlet(np.ones(3), 6).T)
+    solver = ProjectedGradient() if mapping.constrained else LBFGS()
+    result = minimise(problem, theta, solver, max_iter=30)
+    assert_on_simplex(mapping.components(result.theta))
+    assert result.value < result.history["loss"][0]
+    if mapping.constrained:
+        with pytest.raises(ValueError, match="The solver LBFGS does not keep to the constraint"):
+            minimise(problem, theta, LBFGS())

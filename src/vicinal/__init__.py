@@ -13,11 +13,13 @@ __all__ = [
     "LMNN",
     "NCA",
     "RCA",
+    "Chi2LMNN",
     "callbacks",
     "datasets",
     "densities",
     "initialise",
     "maps",
+    "metrics",
     "neighbourhoods",
     "objectives",
     "plotting",
@@ -28,6 +30,7 @@ __all__ = [
 
 #: where each class lives; every other public name is a submodule
 _HOMES = {
+    "Chi2LMNN": "vicinal.estimators.chi2_lmnn",
     "KNCA": "vicinal.estimators.knca",
     "LMNN": "vicinal.estimators.lmnn",
     "NCA": "vicinal.estimators.nca",
@@ -41,6 +44,7 @@ if _TYPE_CHECKING:
         densities,
         initialise,
         maps,
+        metrics,
         neighbourhoods,
         objectives,
         plotting,
@@ -48,6 +52,7 @@ if _TYPE_CHECKING:
         solvers,
         targets,
     )
+    from vicinal.estimators.chi2_lmnn import Chi2LMNN
     from vicinal.estimators.knca import KNCA
     from vicinal.estimators.lmnn import LMNN
     from vicinal.estimators.nca import NCA

@@ -62,6 +62,18 @@ class Features:
         self._exact = self._fold and self._offset
 
     @classmethod
+    def as_they_are(cls, X: Any) -> Features:
+        """Rows that must not be shifted or scaled: histograms."""
+        rows = object.__new__(cls)
+        rows.shift, rows.scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
+        rows.total_variance = np.nan
+        rows._ready = not sp.issparse(X) and X.size * 8 <= copy_limit()
+        rows.X = X.astype(np.float64) if rows._ready else X
+        rows._offset = rows._exact = False
+        rows._fold = not rows._ready
+        return rows
+
+    @classmethod
     def scaled_as(cls, other: Features, X: Any) -> Features:
         """Other rows, centred and scaled as these; never copied."""
         rows = object.__new__(cls)

@@ -45,6 +45,7 @@ from vicinal.estimators._rounds import Renewal, Rounds, frozen
 from vicinal.estimators._rules import NeighbourRules
 from vicinal.estimators._search import is_null
 from vicinal.estimators._split import hold_out
+from vicinal.estimators._start import first_theta
 from vicinal.estimators._streaming import StreamMixin
 from vicinal.problem import Problem
 from vicinal.targets import Labels
@@ -73,6 +74,8 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
     pairs: Any
     #: whether the objective can sum by trees
     _trees: ClassVar[bool] = True
+    #: whether only some parameters of the map are allowed, and solvers must keep to them
+    _constrained: ClassVar[bool] = False
     #: rows that choose the scale of a start
     _start_rows: ClassVar[int] = 1000
     #: attributes that are computed when first asked for
@@ -95,6 +98,21 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
     def _features(self, X: Any, labels: Any) -> Features:
         """The rows as the solver sees them."""
         return Features(X, self.scaling, labels.sample_weight)
+
+    def _parts(self, n: int, n_features: int, sparse: bool) -> Parts:
+        """What the parameters stand for, on data of this size."""
+        return resolve_parts(self, n, n_features, sparse)
+
+    def _first_theta(
+        self,
+        parts: Parts,
+        problem: Problem,
+        rng: np.random.RandomState,
+        tell: Callable[[solvers.Iteration, Problem], bool],
+        searching: bool = False,
+    ) -> Array:
+        """Where a descent begins; ``tell`` hears of iterations that are made for it."""
+        return first_theta(self, parts, problem, rng, tell, searching)
 
     def _kernel(self) -> Kernel | None:
         """The kernel, where the method has a choice of them."""
@@ -136,6 +154,10 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
         """What "auto" is on all rows."""
         return solvers.LBFGS()
 
+    def _unit(self, problem: Problem) -> float:
+        """What counts as a loss of size one, for ``tol``."""
+        return 1.0
+
     def _work(self) -> Work:
         """What a pair of rows costs."""
         return Work()
@@ -163,7 +185,7 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
         rng = check_seed(self)
         given = (X, y)
         X, labels = self._check_data(X, y, sample_weight)
-        parts = resolve_parts(self, X.shape[0], X.shape[1], sp.issparse(X))
+        parts = self._parts(X.shape[0], X.shape[1], sp.issparse(X))
         self._forget("_stream", "n_samples_seen_")
         self.plan_ = parts.plan
         if self.verbose:
@@ -324,7 +346,7 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
             takes one to two evaluations an iteration.
         """
         X = X if hasattr(X, "shape") else np.asarray(X)
-        return resolve_parts(self, X.shape[0], X.shape[1], sp.issparse(X)).plan.cost
+        return self._parts(X.shape[0], X.shape[1], sp.issparse(X)).plan.cost
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -79,6 +79,8 @@ class Descent:
     plan : Plan
     tol, n_iter_no_change
         As in the estimator.
+    unit : float
+        What counts as a loss of size one.
     rng : RandomState
         Draws batches, lists and samples.
     tell : callable
@@ -101,6 +103,7 @@ class Descent:
     tell: Callable[..., bool]
     scale_objective: Callable[..., tuple[float, Array]]
     rounds: Callable[[], Renewal | None]
+    unit: float = 1.0
     validation_fraction: float = 0.1
     deadline: float | None = None
 
@@ -277,6 +280,7 @@ class _Run:
             source=None if full else fun.source,
             max_iter=self.left if most is None else min(most, self.left),
             tol=max(descent.tol, 1e-5) if self.single else descent.tol,
+            unit=descent.unit,
             state=self.state,
             history=self.history,
             sampling=self.sampling,

@@ -15,7 +15,6 @@ from vicinal._features import unscaled
 from vicinal._types import Array, Result
 from vicinal.estimators._descent import Descent, Memory, Outcome
 from vicinal.estimators._parts import Parts
-from vicinal.estimators._start import first_theta
 from vicinal.problem import Problem
 
 __all__ = ["Learning", "Told", "judges"]
@@ -111,7 +110,7 @@ class Learning:
             # like a search, annealing has losses that are not those of the fit
             return self._tell(info, at, False, memory=_nothing, searching=True)
 
-        return first_theta(self.owner, parts, problem, self.rng, tell, searching)
+        return self.owner._first_theta(parts, problem, self.rng, tell, searching)
 
     @staticmethod
     def judge(outcome: Outcome) -> float:
@@ -137,6 +136,7 @@ class Learning:
         descent = Descent(
             parts.plan,
             tol=owner.tol,
+            unit=owner._unit(problem),
             n_iter_no_change=owner.n_iter_no_change,
             rng=self.rng,
             tell=partial(self._tell, searching=searching),

@@ -23,7 +23,7 @@ from vicinal.objectives.lmnn import lmnn
 from vicinal.problem import Problem
 from vicinal.targets import Labels, TargetNeighbours
 
-__all__ = ["LargeMargin"]
+__all__ = ["LargeMargin", "VotingRules", "rows_of"]
 
 
 class LargeMargin(NeighbourMetric):
@@ -31,11 +31,13 @@ class LargeMargin(NeighbourMetric):
 
     k: int
     mu: float
-    margin: float
+    margin: Any
     refresh_targets: int | None
 
     #: what the objective measures by
     _distance: ClassVar[str] = "squared"
+    #: what ``margin`` may be beside a number
+    _margins: ClassVar[tuple[str, ...]] = ()
     _rule_names: ClassVar[tuple[str, ...]] = ("knn",)
     _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
     # few will do: the scale is learnt as well, and far from it every pair is an impostor
@@ -55,11 +57,11 @@ class LargeMargin(NeighbourMetric):
         super()._check_parameters()
         check_number(self, "k", 1, integer=True)
         check_number(self, "mu", 0.0, open_ends=True)
-        check_number(self, "margin", 0.0, open_ends=True)
+        check_number(self, "margin", 0.0, open_ends=True, or_else=self._margins)
         check_number(self, "refresh_targets", 1, integer=True, or_else=(None,))
 
     def _objective(self) -> Callable[..., tuple[float, Array]]:
-        return partial(lmnn, mu=float(self.mu), margin=float(self.margin), distance=self._distance)
+        return partial(lmnn, mu=float(self.mu), distance=self._distance)
 
     def _finder(self) -> Any:
         """A search for target neighbours; None for Euclidean distances."""
@@ -67,15 +69,23 @@ class LargeMargin(NeighbourMetric):
 
     def _aim(self, problem: Problem, theta: Array | None = None) -> Problem:
         labels = problem.targets
-        points: Any = partial(_rows_of, problem) if theta is None else problem.embed(theta)
+        points: Any = partial(rows_of, problem) if theta is None else problem.embed(theta)
         k = min(int(self.k), int(_counts(labels.take(problem.train)).max()) - 1)
         neighbours = target_neighbours(
             points, labels.codes, max(1, k), problem.train, self._finder()
         )
         targets = TargetNeighbours(labels.codes, neighbours, np.arange(len(labels.classes)))
-        return problem.replace(
-            targets=targets, options={**problem.options, "candidates": Candidates()}
-        )
+        options = {**problem.options, "candidates": Candidates()}
+        if theta is None:
+            options["margin"] = self._settle_margin(problem, neighbours)
+        return problem.replace(targets=targets, options=options)
+
+    def _settle_margin(self, problem: Problem, neighbours: Array) -> float:
+        """The margin in numbers."""
+        return float(self.margin)
+
+    def _unit(self, problem: Problem) -> float:
+        return float(problem.options["margin"])  # the loss is one of distances
 
     def _rounds(self, plan: Plan, rng: np.random.RandomState) -> TargetRounds | None:
         if self.refresh_targets is None:
@@ -117,9 +127,11 @@ class TargetRounds:
     report: dict[str, list] = field(default_factory=dict)
     kept: Array | None = None  # the target neighbours of the last round
     losses: list[float] = field(default_factory=list)
+    unit: float = 1.0
 
     def freeze(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
         """The problem of a round; the first of a fit has the targets from before learning."""
+        self.unit = float(problem.options["margin"])
         if self.kept is not None:
             problem = self.aim(problem, theta)
         now = problem.targets.neighbours
@@ -132,7 +144,7 @@ class TargetRounds:
     def settled(self, loss: float, tol: float) -> bool:
         """Whether the loss, with targets just chosen, no longer falls."""
         self.losses.append(loss)
-        return no_longer_falls(self.losses, tol)
+        return no_longer_falls(self.losses, tol, self.unit)
 
     def complaint(self) -> str | None:
         """There is nothing to complain of."""
@@ -154,7 +166,7 @@ def _counts(labels: Labels) -> Array:
     return np.bincount(labels.codes, minlength=len(labels.classes))
 
 
-def _rows_of(problem: Problem, rows: Array) -> Array:
+def rows_of(problem: Problem, rows: Array) -> Array:
     """Some rows as the solver sees them."""
     dtype = np.float32 if len(problem.X) >= SINGLE_FROM else np.float64
     return problem.X.take(rows).columns_times(np.ones(problem.X.shape[1]), dtype)

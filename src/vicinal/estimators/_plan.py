@@ -113,6 +113,12 @@ def _sampling(owner: Any, solver: Solver | None, pairs: Any, size: Size) -> tupl
 def _check_fit(owner: Any, solver: Solver | None, sampling: Sampler, pairs: Any) -> None:
     """Refuse what does not go together, by name."""
     name = type(owner).__name__
+    if owner._constrained and not getattr(solver, "projects", False):
+        raise ValueError(
+            f"The 'solver' parameter of {name} must be 'auto', 'projected', 'adaptive' or "
+            "'bold_driver', which keep to what the map allows. "
+            f"Got {solver!r} instead."
+        )
     if solver is not None and solver.needs_fixed_batch and not sampling.fixed:
         raise ValueError(
             f"The 'solver' parameter of {name} must be 'auto', 'sgd', 'momentum' or 'adam' where "

@@ -161,12 +161,12 @@ class Rounds:
         self.report.setdefault(name, []).append(value)
 
 
-def no_longer_falls(losses: list[float], tol: float) -> bool:
+def no_longer_falls(losses: list[float], tol: float, unit: float = 1.0) -> bool:
     """Whether the last few rounds have led nowhere."""
     if len(losses) <= _PATIENCE:
         return False
     best, before = min(losses), min(losses[:-_PATIENCE])
-    return before - best <= tol * max(abs(before), 1.0)
+    return before - best <= tol * max(abs(before), unit)
 
 
 def _has_lists(plan: Plan) -> bool:

@@ -22,7 +22,6 @@ from vicinal._validation import (
 from vicinal.estimators._auto import forget_search
 from vicinal.estimators._learning import Learning
 from vicinal.estimators._online import AtStep, begin, check_settled
-from vicinal.estimators._parts import resolve_parts
 
 __all__ = ["StreamMixin"]
 
@@ -40,6 +39,7 @@ class StreamMixin:
     _memory: Any
     _check_parameters: Any
     _forget: Any
+    _parts: Any
     _problem: Any
     _store: Any
     _targets: Any
@@ -93,7 +93,7 @@ class StreamMixin:
 
     def _begin_stream(self, X: Any, codes: Array, weight: Array) -> None:
         rng = check_seed(self)
-        parts = resolve_parts(self, X.shape[0], X.shape[1], sp.issparse(X))
+        parts = self._parts(X.shape[0], X.shape[1], sp.issparse(X))
         labels = self._targets(codes, weight if self._weighs else None)
         if len(np.unique(codes)) < 2:
             raise ValueError(

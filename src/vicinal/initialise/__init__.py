@@ -5,6 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from vicinal.initialise.annealing import Annealing
+from vicinal.initialise.bins import (
+    BinGroups,
+    BinIdentity,
+    BinStart,
+    GivenBins,
+    RandomBins,
+    SeveralBins,
+)
 from vicinal.initialise.scale import base_scale, repair_scale, scale_start
 from vicinal.initialise.scatter import Scatter, scatter
 from vicinal.initialise.starts import (
@@ -25,15 +33,22 @@ __all__ = [
     "RCA",
     "Annealing",
     "Auto",
+    "BinGroups",
+    "BinIdentity",
+    "BinStart",
     "Given",
+    "GivenBins",
     "Identity",
     "Random",
+    "RandomBins",
     "Scatter",
+    "SeveralBins",
     "Start",
     "Whiten",
     "base_scale",
     "repair_scale",
     "resolve",
+    "resolve_bins",
     "scale_start",
     "scatter",
 ]
@@ -47,6 +62,14 @@ _NAMES: dict[str, type] = {
     "rca": RCA,
     "whiten": Whiten,
     "annealing": Annealing,
+}
+
+
+_BIN_NAMES: dict[str, type] = {
+    "auto": SeveralBins,
+    "groups": BinGroups,
+    "identity": BinIdentity,
+    "random": RandomBins,
 }
 
 
@@ -77,4 +100,31 @@ def resolve(init: Any, owner: str = "NCA") -> Start | Annealing:
     raise ValueError(
         f"The 'init' parameter of {owner} must be one of {names}, a start such as RCA(), or an "
         f"array of shape (n_components, n_features). Got {init!r} instead."
+    )
+
+
+def resolve_bins(init: Any, owner: str = "Chi2LMNN") -> BinStart:
+    """Turn the value of an ``init`` parameter into a start for histograms.
+
+    Parameters
+    ----------
+    init : str, BinStart or array-like of shape (r, D)
+        A name, a start with its own parameters, or the map itself.
+    owner : str, default="Chi2LMNN"
+        The estimator to name in an error.
+
+    Returns
+    -------
+    BinStart
+    """
+    if isinstance(init, str) and init in _BIN_NAMES:
+        return _BIN_NAMES[init]()
+    if isinstance(init, (list, tuple)) or hasattr(init, "__array__"):
+        return GivenBins(init, owner)
+    if callable(init) and not isinstance(init, type):
+        return init
+    names = ", ".join(repr(name) for name in _BIN_NAMES)
+    raise ValueError(
+        f"The 'init' parameter of {owner} must be one of {names}, a start such as BinGroups(), or "
+        f"an array of shape (n_components, n_features). Got {init!r} instead."
     )

@@ -54,12 +54,13 @@ class _Run:
         history: dict[str, list] | None,
         stream: Stream,
         tol: float,
+        unit: float,
         monitor: Callable[[Array], float] | None,
         monitor_every: int,
         n_iter_no_change: int,
         on_iteration: Callable[[Iteration], Any] | None,
     ) -> None:
-        self.state, self.tol, self.monitor = state, tol, monitor
+        self.state, self.tol, self.unit, self.monitor = state, tol, unit, monitor
         self.fixed, self.sampling, self.monitor_every = stream.fixed, stream.at, monitor_every
         self.patience, self.on_iteration = n_iter_no_change, on_iteration
         # Where each step must lower the loss by its due (Wolfe), one small decrease means the end;
@@ -159,7 +160,7 @@ class _Run:
         """Return why no further step is worth it from here, judged by the state alone."""
         if not self.fixed:
             return None  # one batch's gradient says little about the others
-        if _slope(self.state) <= self.tol:
+        if _slope(self.state) <= self.tol * self.unit:
             return "gradient"
         return "stalled" if self.state.stalled else None
 
@@ -180,7 +181,7 @@ class _Run:
         if len(self.lowest) <= self.window:
             return False
         old, new = self.lowest[-1 - self.window], self.lowest[-1]
-        scale = max(abs(old), abs(new), 1.0)
+        scale = max(abs(old), abs(new), self.unit)
         # A solver with momentum overshoots and comes back lower: while the loss is well above its
         # lowest the run is under way, not at its end.
         above = max(self.losses[-self.window :]) - new
@@ -191,7 +192,7 @@ class _Run:
         # An interrupt can fall between two appends.
         length = min(map(len, self.history.values()))
         history = {key: entries[:length] for key, entries in self.history.items()}
-        small = _slope(self.state) <= math.sqrt(max(self.tol, 0.0))
+        small = _slope(self.state) <= math.sqrt(max(self.tol, 0.0)) * self.unit
         converged = reason in ("gradient", "loss", "early_stopping")
         return Result(
             theta=self.best.theta,
@@ -214,6 +215,7 @@ def minimise(
     source: Source | None = None,
     max_iter: int = 200,
     tol: float = 1e-5,
+    unit: float = 1.0,
     state: Any = None,
     history: dict[str, list] | None = None,
     sampling: Sampling | None = None,
@@ -245,6 +247,8 @@ def minimise(
         The most iterations of this call.
     tol : float
         Tolerance of the tests "gradient" and "loss" below.
+    unit : float
+        What counts as a loss of size one in these tests, u below.
     state : NamedTuple or None
         ``Result.state`` of a run to take up.
     history : dict of lists or None
@@ -276,14 +280,14 @@ def minimise(
         last one.  ``n_iter`` counts this call alone.  ``history`` has a row for the start, unless
         a state or history was given, and one for each iteration.  ``reason`` is one of
 
-        - "gradient": :math:`\max|\nabla f| \le` tol, or, where ``fun`` projects,
-          :math:`\max|P(\theta - \nabla f) - \theta| \le` tol (also in the history);
-        - "loss": :math:`f_{old} - f_{new} \le \text{tol}\cdot\max(|f_{old}|, |f_{new}|, 1)`, over
+        - "gradient": :math:`\max|\nabla f| \le` tol · unit, or, where ``fun`` projects,
+          :math:`\max|P(\theta - \nabla f) - \theta| \le` tol · unit (also in the history);
+        - "loss": :math:`f_{old} - f_{new} \le \text{tol}\cdot\max(|f_{old}|, |f_{new}|, u)`, over
           one step of a solver with a line search; for the others over the lowest losses of
           ``n_iter_no_change`` steps, none of which ends more than
           :math:`\sqrt{\text{tol}}\cdot\max(\ldots)` above the lowest;
         - "stalled": the solver finds no lower point; counts as converged only where the same is
-          at most :math:`\sqrt{\text{tol}}`;
+          at most :math:`\sqrt{\text{tol}}` · unit;
         - "early_stopping": the last ``n_iter_no_change`` scores were no better than the best;
         - "callback", "interrupted" (Ctrl-C), "max_iter", "time_budget", "non_finite" (a step came
           to a loss or gradient that is not finite, and is left out): not converged.
@@ -310,7 +314,7 @@ def minimise(
             before = history["n_evaluations"][-1]
             state = state._replace(n_evaluations=before + state.n_evaluations)
     _check_start(state)
-    options = (tol, monitor, monitor_every, n_iter_no_change, on_iteration)
+    options = (tol, unit, monitor, monitor_every, n_iter_no_change, on_iteration)
     run = _Run(solver, state, history, stream, *options)
     run.began = began  # the first evaluation counts
     reason = None
@@ -367,16 +371,11 @@ def refresh(solver: Solver, fun: Fun, theta: Array, state: Any, batch: Batch | N
     """
     theta = np.array(theta, dtype=np.float64)
     value, grad = evaluate(fun, theta, batch)
-    residual = projected_gradient(fun, theta, grad) if hasattr(state, "residual") else None
-    more = {"residual": residual} if hasattr(state, "residual") else {}
-    return state._replace(
-        theta=theta,
-        value=value,
-        grad=grad,
-        n_evaluations=state.n_evaluations + 1,
-        stalled=at_rest(grad, residual),
-        **more,
-    )
+    changes = {"theta": theta, "value": value, "grad": grad, "stalled": at_rest(grad, None)}
+    if hasattr(state, "residual"):
+        residual = projected_gradient(fun, theta, grad)
+        changes.update(residual=residual, stalled=at_rest(grad, residual))
+    return state._replace(n_evaluations=state.n_evaluations + 1, **changes)
 
 
 def _check_keeps(solver: Solver, fun: Fun) -> None:

@@ -116,12 +116,16 @@ class ProjectedGradient:
         rate = state.rate if state.rate > 0.0 else scale
         # Losses of another function, before a refresh, say nothing of this one.
         values = state.values if state.values[-1] == state.value else np.array([state.value])
-        with np.errstate(over="ignore", invalid="ignore"):
-            end = allowed(fun, theta - rate * state.grad)
-            direction = end - theta
         found, n = None, 0
-        if np.isfinite(direction).all():
-            found, n = self._search(fun, theta, state, end, direction, float(values.max()), batch)
+        # a step that leaves the range of floats is cut to the length of a first one
+        for length in (rate, first_rate(theta, state.grad, _FIRST_MOVE)):
+            with np.errstate(over="ignore", invalid="ignore"):
+                end = allowed(fun, theta - length * state.grad)
+                direction = end - theta
+            if np.isfinite(direction).all():
+                rate, highest = length, float(values.max())
+                found, n = self._search(fun, theta, state, end, direction, highest, batch)
+                break
         n += state.n_evaluations
         if found is None:
             return theta, state._replace(stalled=True, n_evaluations=n)

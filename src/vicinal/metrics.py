@@ -1,0 +1,158 @@
+"""Distances of histograms: all pairs, and searches for the nearest."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from vicinal._threads import n_threads, run
+from vicinal._types import Array
+from vicinal.kernels.chi2 import chi2_nearest, chi2_rows
+
+__all__ = ["Chi2Index", "chi2_distances"]
+
+_ROWS = 64  # queries to a task
+_TILE = 2**18  # bytes of references that all of them go by: half of a second-level cache
+
+
+def chi2_distances(X: Any, Y: Any = None) -> Array:
+    r"""Chi-squared distances of all pairs of rows.
+
+    .. math:: \chi^2(x, y) = \frac12 \sum_f \frac{(x_f - y_f)^2}{x_f + y_f}
+
+    A term with :math:`x_f + y_f = 0` is 0.  Between rows that sum to one it is at most 1, and its
+    square root is a metric.  It is -1/2 times scikit-learn's ``additive_chi2_kernel``, which runs
+    on one thread and gives no float32.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Histograms: dense, none negative.  They need not sum to one.
+    Y : array-like of shape (m, d), default=None
+        None stands for X; the distances are then exactly symmetric, and 0 on the diagonal.
+
+    Returns
+    -------
+    distances : ndarray of shape (n, m)
+        float32 where X and Y both are, else float64.  No array of n m d is made.
+
+    Raises
+    ------
+    ValueError
+        If an entry is negative or not finite; the message names the row.
+
+    References
+    ----------
+    [OlsenPetersen] section 2.1, [Kedem2012]
+
+    Examples
+    --------
+    >>> from vicinal.metrics import chi2_distances
+    >>> chi2_distances([[0.5, 0.5], [1.0, 0.0]]).round(3)
+    array([[0.   , 0.333],
+           [0.333, 0.   ]])
+    """
+    X = _histograms(X, "X")
+    same = Y is None
+    Y = X if same else _histograms(Y, "Y")
+    _check_width(Y, X.shape[1], "Y", "X")
+    X, Y = _alike(X, Y)
+    out = np.empty((len(X), len(Y)), X.dtype)
+
+    def task(first: int, thread: int) -> None:
+        last = min(first + _ROWS, len(X))
+        chi2_rows(X, first, last, Y, same, _tiny(Y), _tile(Y), out)
+
+    run(task, range(0, len(X), _ROWS), n_threads())
+    return out
+
+
+class Chi2Index:
+    """A search for the nearest of some histograms, in the form of scikit-learn's.
+
+    All pairs are compared, and nothing but the nearest is kept: no block of distances is ever
+    made, whatever the ``working_memory``.
+
+    Parameters
+    ----------
+    points : array-like of shape (m, d)
+        Histograms: dense, none negative.  float32 stays float32.
+    """
+
+    def __init__(self, points: Any) -> None:
+        self.points = _histograms(points, "points")
+
+    def kneighbors(
+        self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True
+    ) -> tuple[Array, Array] | Array:
+        """The nearest points of each row, nearest first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), default=None
+            Rows to search for.  None: the points themselves, none of which is then its own
+            neighbour.
+        n_neighbors : int, default=5
+            k; at most as many as there are points, or others.
+        return_distance : bool, default=True
+
+        Returns
+        -------
+        distances : ndarray of shape (n, k)
+            Left out unless ``return_distance``.
+        neighbours : int64 ndarray of shape (n, k)
+            Positions.  Of points at the same distance the one with the smallest comes first.
+        """
+        Y, same = self.points, X is None
+        most = len(Y) - same
+        if not isinstance(n_neighbors, Integral) or not 1 <= n_neighbors <= most:
+            raise ValueError(
+                f"The 'n_neighbors' parameter of Chi2Index must be an int in [1, {most}]. "
+                f"Got {n_neighbors!r} instead."
+            )
+        X = Y if same else _histograms(X, "X")
+        _check_width(X, Y.shape[1], "X", "the points")
+        X, Y = _alike(X, Y)
+        near = np.zeros((len(X), n_neighbors), np.int64)
+        distances = np.full((len(X), n_neighbors), np.inf, X.dtype)
+
+        def task(first: int, thread: int) -> None:
+            last = min(first + _ROWS, len(X))
+            chi2_nearest(X, first, last, Y, same, _tiny(Y), _tile(Y), near, distances)
+
+        run(task, range(0, len(X), _ROWS), n_threads())
+        return (distances, near) if return_distance else near
+
+
+def _histograms(X: Any, name: str) -> Array:
+    X = check_array(X, dtype=[np.float64, np.float32], order="C", input_name=name)
+    if X.min() < 0:
+        row = int(np.argmax(X.min(axis=1) < 0))
+        raise ValueError(
+            f"{name} must hold histograms, none of whose entries is negative. "
+            f"Row {row} has {X[row].min():g}."
+        )
+    return X
+
+
+def _check_width(X: Array, d: int, name: str, other: str) -> None:
+    if X.shape[1] != d:
+        raise ValueError(
+            f"{name} must have as many columns as {other}, {d}. Got {X.shape[1]} instead."
+        )
+
+
+def _alike(X: Array, Y: Array) -> tuple[Array, Array]:
+    dtype = np.result_type(X, Y)
+    return X.astype(dtype, copy=False), Y.astype(dtype, copy=False)
+
+
+def _tiny(Y: Array) -> Any:
+    return np.finfo(Y.dtype).tiny
+
+
+def _tile(Y: Array) -> int:
+    return max(4, _TILE // max(1, Y.shape[1] * Y.itemsize) // 4 * 4)
