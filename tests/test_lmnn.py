@@ -123,7 +123,7 @@ def test_mu_and_margin_decide(rows, mu):
 )
 def test_every_way_lowers_the_loss(rows, settings):
     X, y = rows
-    settings = {"n_components": 3, "max_iter": 12, "random_state": 0, **settings}
+    settings = {"n_components": 3, "k": 3, "max_iter": 12, "random_state": 0, **settings}
     model = LMNN(**settings).fit(X, y)
     assert model.history_["loss"][-1] < model.history_["loss"][0]
     assert model.score(X, y) > 0.9
@@ -157,7 +157,7 @@ def test_few_of_a_class_are_all_its_targets(rows):
     some = np.concatenate([np.flatnonzero(y == c)[:m] for c, m in enumerate((20, 4, 3))])
     message = r"'k' parameter of LMNN is 3, but these classes .* targets: 2\."
     with pytest.warns(UserWarning, match=message) as told:
-        model = LMNN(2, random_state=0).fit(X[some], y[some])
+        model = LMNN(2, k=3, random_state=0).fit(X[some], y[some])
     assert [warning.filename for warning in told] == [__file__]
     assert (model.k_, model.n_neighbors_) == (3, 3)
     with pytest.warns(UserWarning, match=r"is 30, but .*: 0, 1, 2\."):
@@ -222,7 +222,7 @@ def test_new_targets_are_the_nearest_at_the_map(rows):
             seen.append((None if theta is None else problem.embed(theta), problem.targets))
             return problem
 
-    Watched(2, refresh_targets=3, max_iter=9, tol=1e-3, random_state=0).fit(X, y)
+    Watched(2, k=3, refresh_targets=3, max_iter=9, tol=1e-3, random_state=0).fit(X, y)
     assert len(seen) > 2
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
     for Z, targets in seen:

@@ -245,7 +245,10 @@ def test_an_interrupt_keeps_the_best_map(rows, settings, call):
         model.fit(*rows)
     assert np.isfinite(model.components_).all()
     assert model.objective_ <= model.history_["loss"][0]
-    assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-5)
+    # less, where targets had just been chosen anew
+    assert model.objective_ <= min(model.history_["loss"]) * (1 + 1e-9)
+    if not settings.get("refresh_targets"):
+        assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-9)
     before = model.objective_
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -259,7 +262,7 @@ def test_callbacks_watch_stop_and_save(rows, tmp_path):
     X, y = rows
     console = pytest.importorskip("rich.console").Console(file=io.StringIO(), width=100)
     path = tmp_path / "lmnn.joblib"
-    model = LMNN(2, early_stopping=True, n_neighbors="auto", random_state=0)
+    model = LMNN(2, k=3, early_stopping=True, n_neighbors="auto", random_state=0)
     model.set_callbacks(Progress(console, interval=0), Checkpoint(path, every=3), StopAfter(600))
     model.fit(X, y)
     shown = console.file.getvalue()
@@ -301,7 +304,7 @@ def test_a_checkpoint_goes_on_to_the_same_bits(rows, tmp_path, settings):
 
 @needs_callbacks
 def test_a_callback_stops_and_the_best_map_stays(rows):
-    model = LMNN(2, solver="adam", random_state=0).set_callbacks(StopAfter(loss=20.0))
+    model = LMNN(2, k=3, solver="adam", random_state=0).set_callbacks(StopAfter(loss=20.0))
     with pytest.warns(ConvergenceWarning, match="a callback stopped it"):
         model.fit(*rows)
     assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-9)
