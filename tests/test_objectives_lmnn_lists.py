@@ -214,7 +214,8 @@ def test_lists_serve_any_other_question(rng, distance):
     Z, targets, margin = spread(rng, "chi2", 200)
     others = TargetNeighbours(targets.codes, some_targets(rng, targets.codes, 3))
     few = TargetNeighbours(targets.codes, np.where(targets.neighbours % 2, targets.neighbours, -1))
-    relabelled = TargetNeighbours(np.zeros(200, int), targets.neighbours)
+    one_class = TargetNeighbours(np.zeros(200, int), targets.neighbours)
+    halves = TargetNeighbours(np.arange(200) // 100, some_targets(rng, np.arange(200) // 100, 2))
     rows = {"queries": np.arange(120), "references": np.arange(40, 200)}
     kept = Candidates()
     questions = [
@@ -227,16 +228,23 @@ def test_lists_serve_any_other_question(rng, distance):
         (Z.astype(np.float32), targets, {}),
         (Z, targets, {"margin": 3 * margin}),
         (Z, others, {"margin": 0.0}),
-        (Z, relabelled, {}),
+        (Z, one_class, {}),
+        (Z, halves, {}),
         (Z[:100], targets.take(slice(100)), {}),
-        (Z, targets, {"distance": "squared"}),
+        (Z, targets, {"distance": "squared", "margin": 30 * margin}),
+        (Z, targets, {"distance": "chi2", "margin": 3 * margin}),
         (Z, targets, {"gradient": False}),
         (Z, targets, {}),
     ]
+    usual = {"distance": distance, "margin": margin}
     for W, aim, change in questions:
-        settings = {"distance": distance, "margin": margin, **change}
-        got = evaluate(W, aim, **settings, candidates=kept)
-        assert_same_bits(got, evaluate(W, aim, **settings))
+        fresh = Candidates()
+        evaluate(Z, targets, **usual, candidates=fresh)
+        assert fresh._lists is not None
+        expected = evaluate(W, aim, **{**usual, **change})
+        for candidates in (kept, fresh):
+            got = evaluate(W, aim, **{**usual, **change}, candidates=candidates)
+            assert_same_bits(got, expected)
 
 
 @each_distance
