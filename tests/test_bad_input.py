@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vicinal import KNCA, NCA, initialise, maps, solvers
+from vicinal import KNCA, LMNN, NCA, initialise, maps, solvers
 
 quiet = pytest.mark.filterwarnings(
     "ignore::UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning"
@@ -29,7 +29,7 @@ def data(rng):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("method", [NCA, KNCA])
+@pytest.mark.parametrize("method", [NCA, KNCA, LMNN])
 def test_nan_and_infinity_are_refused(data, bad, sparse, method):
     X, y = data
     model = method(2, tol=1.0).fit(X, y)
@@ -53,8 +53,14 @@ def test_nan_and_infinity_are_refused(data, bad, sparse, method):
         (lambda X, y: (X[:, :0], y), "0 feature"),
         (lambda X, y: (X[:1], y[:1]), "minimum of 2 is required"),
         (lambda X, y: (X, None), "requires y to be passed"),
-        (lambda X, y: (X, 0 * y), r"NCA needs samples of at least 2 classes. Got 1 class.*\[0\]"),
-        (lambda X, y: (X, np.arange(36)), "NCA needs a class of at least 2 samples. Got 36"),
+        (
+            lambda X, y: (X, 0 * y),
+            r"(NCA|LMNN) needs samples of at least 2 classes. Got 1 class.*\[0\]",
+        ),
+        (
+            lambda X, y: (X, np.arange(36)),
+            r"(NCA|LMNN) needs a class of at least 2 samples\. Got 36",
+        ),
         (lambda X, y: (X, y + 0.25 * X[:, 0]), "Unknown label type"),
         (lambda X, y: (X, np.where(y == 0, np.nan, y)), "NaN"),
         (lambda X, y: (np.full_like(X, 7.0), y), "no column that varies: its 4 are constant"),
@@ -62,7 +68,7 @@ def test_nan_and_infinity_are_refused(data, bad, sparse, method):
         (lambda X, y: (X + 1j, y), "Complex data not supported"),
     ],
 )
-@pytest.mark.parametrize("method", [NCA, KNCA])
+@pytest.mark.parametrize("method", [NCA, KNCA, LMNN])
 def test_wrong_shapes_and_kinds_are_refused(data, change, message, method):
     with pytest.raises(ValueError, match=message):
         method(2).fit(*change(*data))
@@ -104,7 +110,7 @@ def test_a_class_of_one_row_warns_and_classifies(data):
 
 
 @quiet
-@pytest.mark.parametrize("method", [NCA, KNCA])
+@pytest.mark.parametrize("method", [NCA, KNCA, LMNN])
 def test_duplicate_rows_do_no_harm(data, method):
     X, y = data
     for rows in (np.repeat(X, 3, axis=0), np.repeat(X[::12], 36, axis=0)):
@@ -292,7 +298,7 @@ def make_column(kind, rng, n, first, size):
     rule=st.sampled_from(["posterior", "knn"]),
     alpha=st.sampled_from([0.0, 3e-3]),
     dtype=st.sampled_from([np.float32, np.float64]),
-    method=st.sampled_from([NCA, KNCA, partial(KNCA, vote="all", k=2)]),
+    method=st.sampled_from([NCA, KNCA, partial(KNCA, vote="all", k=2), LMNN, partial(LMNN, k=1)]),
 )
 def test_no_result_is_ever_nan(
     kinds, sizes, seed, mapping, objective, scaling, rule, alpha, dtype, method
@@ -303,8 +309,10 @@ def test_no_result_is_ever_nan(
     size = 1e15 if dtype == np.float32 else 1e150
     X = np.stack([make_column(kind, rng, len(y), first, size) for kind in kinds], axis=1)
     X = X.astype(dtype)
-    model = method(mapping=mapping, objective=objective, scaling=scaling, rule=rule, alpha=alpha)
-    model.set_params(max_iter=10, random_state=0)
+    model = method(mapping=mapping, scaling=scaling, alpha=alpha, max_iter=10, random_state=0)
+    for name, value in {"objective": objective, "rule": rule}.items():
+        if name in model.get_params():
+            model.set_params(**{name: value})
     if set(kinds) == {"constant"} or max(sizes) == 1:
         with pytest.raises(ValueError, match=r"constant|at least 2"):
             model.fit(X, y)

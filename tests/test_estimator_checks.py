@@ -5,7 +5,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from vicinal import KNCA, NCA, RCA
+from vicinal import KNCA, LMNN, NCA, RCA
 
 _WHY = (
     "Repeating a row makes it its own neighbour, at distance zero; weighting a row must not: "
@@ -39,6 +39,10 @@ ESTIMATORS = [
     KNCA(k=3, vote="all", objective="accuracy", rule="knn", n_neighbors="auto", max_iter=20),
     KNCA(k=2, early_stopping=True, mapping="diagonal", scaling="global", max_iter=20),
     KNCA(k=1, sampling="stochastic", alpha="scaled", max_iter=20),
+    LMNN(),
+    LMNN(k=1, early_stopping=True, mapping="diagonal", scaling="global", max_iter=20),
+    LMNN(k=2, refresh_targets=5, solver="bold_driver", n_neighbors="auto", max_iter=20),
+    LMNN("auto", alpha="auto", cv=2, max_iter=5),
     RCA(),
     RCA(n_components=1, shrinkage="oas", scaling=None),
 ]
@@ -59,7 +63,8 @@ def test_the_excused_checks_fail_for_the_reason_given(name):
 @pytest.mark.filterwarnings("ignore:The .size. parameter of StochasticQueries is 500")
 @pytest.mark.filterwarnings("ignore:Rows of these classes")
 @pytest.mark.filterwarnings("ignore:The penalty alpha=")
-@pytest.mark.filterwarnings("ignore:The .k. parameter of KNCA is")
+@pytest.mark.filterwarnings("ignore:The .k. parameter of (KNCA|LMNN) is")
+@pytest.mark.filterwarnings("ignore:These classes have a single row")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=_excused)
 def test_scikit_learn(estimator, check):
     check(estimator)

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info
 
-from vicinal import KNCA, NCA, RCA, initialise, reference
+from vicinal import KNCA, LMNN, NCA, RCA, initialise, reference
 from vicinal._callback_support import HAS_CALLBACKS
 from vicinal.callbacks import Checkpoint, Progress, StopAfter
 
@@ -34,7 +34,7 @@ def wine():
 # Tables
 
 
-@pytest.mark.parametrize("estimator", [NCA(2), KNCA(2), RCA(2)])
+@pytest.mark.parametrize("estimator", [NCA(2), KNCA(2), LMNN(2), RCA(2)])
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_data_frames_in_and_out(wine, library, estimator):
     frames = pytest.importorskip(library)

@@ -57,15 +57,23 @@ def _tree(points: Array) -> Find:
 
 
 def _brute(points: Array) -> Find:
+    centre = _centre(points)
+    points = points - centre
     index = NearestNeighbors(algorithm="brute").fit(points)
 
     def find(queries: Array, k: int) -> tuple[Array, Array]:
+        queries = queries - centre
         if len(queries) * len(points) <= _FEW:
             return _nearest(euclidean_distances(queries, points, squared=True), k)
         distances, near = index.kneighbors(queries, k)
         return near, np.square(distances, out=distances)
 
     return find
+
+
+def _centre(points: Array) -> Array:
+    """Amid the points: distances from inner products lose their digits far from the origin."""
+    return points[: 1 + len(points) // 4].mean(axis=0)
 
 
 def _nearest(d2: Array, k: int) -> tuple[Array, Array]:
@@ -82,7 +90,7 @@ def _nearest(d2: Array, k: int) -> tuple[Array, Array]:
 def _faiss(points: Array) -> Find:
     """An inverted file; the same bits for any number of threads, since each part has one."""
     faiss = _import_faiss()
-    centre = points[: 1 + len(points) // 4].mean(axis=0)  # faiss loses digits far from the origin
+    centre = _centre(points)
     n, d = points.shape
     points = np.ascontiguousarray(points - centre, dtype=np.float32)
     index = faiss.IndexFlatL2(d)

@@ -356,8 +356,10 @@ class _Run:
         while True:
             here = theta if self.state is None else self.state.theta
             assert here is not None
+            judged_by = self.judge
             problem, self.judge = rounds.freeze(self.problem, here)
-            if top is not None and top_score == -np.inf:  # of the run that is taken up
+            if top is not None and (top_score == -np.inf or self.judge is not judged_by):
+                # of the run that is taken up, or by what was renewed: to be judged alike
                 top_score = self._score(top)
             if self.state is not None and self.descent.plan.sampling.fixed:
                 self.state = self._refresh(self._fun(problem), here)

@@ -188,8 +188,8 @@ class TargetRounds:
             problem = self.aim(problem, theta)
         now = problem.targets.neighbours
         before = now if self.kept is None else self.kept
-        changed = np.mean(np.sort(now, axis=1) != np.sort(before, axis=1))
-        self.report.setdefault("share_of_new_targets", []).append(float(changed))
+        new = (now[:, :, None] != before[:, None, :]).all(axis=2)
+        self.report.setdefault("share_of_new_targets", []).append(float(new.mean()))
         self.kept = now
         return problem, problem
 

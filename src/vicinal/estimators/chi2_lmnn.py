@@ -36,6 +36,113 @@ _JUDGES = 1000  # rows, at most, that tell that distance
 
 
 class Chi2LMNN(HistogramMixin, LargeMargin):
+    r"""Learn a map of histograms to histograms that keeps other classes beyond a margin.
+
+    Rows are histograms: not negative, and summing to one.  The map L shares the mass of each of D
+    bins out over r new ones, so that its columns lie on the probability simplex, and distances are
+    those of
+
+    .. math:: \chi^2(u, v) = \tfrac12 \sum_f \frac{(u_f - v_f)^2}{u_f + v_f}
+
+    [Kedem2012]_, [OlsenPetersen]_ eqs (6) to (8):
+
+    .. math:: \min_L\ \mathrm{mean}_i \sum_{j \rightsquigarrow i} \Bigl( D_{ij}
+              + \mu \sum_{l : y_l \ne y_i} \bigl[\ell + D_{ij} - D_{il}\bigr]_+ \Bigr),
+              \qquad D_{ij} = \chi^2(L x_i, L x_j).
+
+    The rest is as in :class:`LMNN`, whose parameters mean the same.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        r, the number of new bins.  None: as many as before.
+    k : int, default=3
+        Target neighbours of each row, the nearest of its class by χ² before learning.
+    mu : float, default=1.0
+        Weight of the hinges beside the pull of the target neighbours.
+    margin : float or "auto", default="auto"
+        :math:`\ell`, in units of χ², which is 1 at most.  It cannot be traded for the scale of the
+        map, as that of :class:`LMNN` can.  "auto" is a sixth of the median distance of the rows to
+        the nearest of their class, before learning.
+        :func:`vicinal.model_selection.margin_search` tries several.
+    constraint : {"projection", "softmax"}, default="projection"
+        How columns are kept on the simplex: by projection after each step, or as the softmax of
+        free parameters, eq. (9), which is slower to learn and ends in higher losses.
+    normalize : bool, default=True
+        Divide rows by their sums; one without any mass becomes uniform.  False: a row that does
+        not sum to one is an error.  Negative values always are.
+    refresh_targets : int or None, default=None
+        Iterations after which the target neighbours are chosen anew.  None: once, before learning.
+    init : {"auto", "groups", "identity", "random"}, part or array, default="auto"
+        The start; parts from :mod:`vicinal.initialise` take parameters, an array has columns on
+        the simplex.  "identity" is the report's, ``softmax(10 I + 0.01)``; "groups" puts bins of
+        the same classes together (``BinGroups``).  "auto" is the first where r = D and else the
+        second.
+    solver : {"auto", "projected", "adaptive", "bold_driver"} or part, default="auto"
+        How to descend.  "auto" is "projected", spectral projected gradients; "adaptive" is the step
+        of the report.  Under ``constraint="softmax"`` all solvers of :class:`LMNN`, and "auto" is
+        L-BFGS.
+    n_neighbors : int, "auto" or None, default=None
+        Number of voters at prediction, by χ² of the mapped rows.  None: ``k_``; "auto" chooses it
+        by leave-one-out.
+    early_stopping : bool, default=False
+        Hold rows out, stop when their loss no longer improves, and go back to the best map.
+    validation_fraction : float, default=0.1
+        Share of the rows held out.
+    n_iter_no_change : int, default=10
+        Iterations without improvement before stopping.
+    max_iter : int or "auto", default="auto"
+        The most iterations; "auto" is 200.
+    tol : float, default=1e-2
+        Stop when no entry of the (projected) gradient exceeds it times the margin, or the loss
+        falls by less in ``n_iter_no_change`` iterations, relative to the larger of the loss and
+        the margin.
+    time_budget : float or None, default=None
+        Seconds that ``fit`` may take, roughly.
+    warm_start : bool, default=False
+        Let ``fit`` go on where the last one stopped, solver memory included.
+    random_state : int, RandomState or None, default=None
+        For starts, held-out rows and samples.
+    verbose : int, default=0
+        Print the plan and its cost, and a line for each iteration.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        L; ``transform(X) = H @ components_.T``, where H are the rows of X as histograms.
+    margin_ : float
+        The margin that was used.
+    k_, n_components_, classes_, n_iter_, objective_, plan_, history_, rounds_, n_neighbors_, \
+            n_features_in_, feature_names_in_
+        As of :class:`LMNN`.
+
+    Notes
+    -----
+    Without a map, neighbours by χ² are those of :class:`vicinal.metrics.Chi2Index` and
+    :func:`vicinal.metrics.chi2_distances`.  The square root of χ² is a metric, χ² itself is not.
+
+    References
+    ----------
+    .. [Kedem2012] D. Kedem, S. Tyree, F. Sha, G. R. Lanckriet, K. Q. Weinberger, "Non-linear metric
+       learning", NIPS 25, 2012.
+    .. [OlsenPetersen] J. J. W. Olsen, C. Petersen, "Non-linear metric learning", Technical
+       University of Denmark.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal import Chi2LMNN
+    >>> rng = np.random.default_rng(0)
+    >>> words = [[8, 1, 1, 1], [1, 8, 1, 1]]  # of two kinds of text; two words tell nothing
+    >>> X = np.vstack([rng.dirichlet(w, 30) for w in words])
+    >>> y = np.repeat(["novel", "manual"], 30)
+    >>> model = Chi2LMNN(n_components=2, random_state=0).fit(X, y)
+    >>> model.components_.sum(axis=0).round(12)
+    array([1., 1., 1., 1.])
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
     _distance: ClassVar[str] = "chi2"
     _margins: ClassVar[tuple[str, ...]] = ("auto",)
     margin_: float

@@ -13,6 +13,125 @@ __all__ = ["LMNN"]
 
 
 class LMNN(LearntMahalanobisMixin, LargeMargin):
+    r"""Learn the linear map that keeps rows of other classes beyond a margin.
+
+    Each row is to have its k target neighbours, rows of its own class, near, and all rows of other
+    classes, impostors, farther off than these by a margin [Weinberger2009]_, [OlsenPetersen]_
+    eq. (5):
+
+    .. math:: \min_A\ \mathrm{mean}_i \sum_{j \rightsquigarrow i} \Bigl( D_{ij}
+              + \mu \sum_{l : y_l \ne y_i} \bigl[\ell + D_{ij} - D_{il}\bigr]_+ \Bigr)
+              + \alpha \|A\|_F^2, \qquad D_{ij} = \|A x_i - A x_j\|^2 .
+
+    Impostors are searched for at every step, among all rows and exactly, in blocks: memory is
+    O(n (D + d)) and at most some 100 MB, however many they are.  Lists of them are kept from step
+    to step for as long as they are sure to be complete.  All cores are used, and their number
+    does not change the result.
+
+    Parameters that :class:`NCA` has too mean the same here: what its docstring says at length is
+    not repeated.
+
+    Parameters
+    ----------
+    n_components : int, "auto" or None, default=None
+        Rank d of the map.  None: min(D, 32).  "auto" grows it from 2 while that helps.
+    k : int, default=5
+        Target neighbours of each row; a class of k rows or fewer has fewer, with a warning.  Many
+        papers and packages take 3; five, and five voters, did better on small tables.
+    mu : float, default=1.0
+        Weight of the hinges beside the pull of the target neighbours.  Packages that weigh the
+        pull by 1 - c and the push by c have :math:`\mu = c / (1 - c)`.
+        :func:`vicinal.model_selection.margin_search` tries several.
+    margin : float, default=1.0
+        :math:`\ell`, in units of D.  Without a penalty it only sets the scale of the map:
+        multiplied by s, it gives the map times :math:`\sqrt s`.
+    refresh_targets : int or None, default=None
+        Iterations after which the target neighbours are chosen anew, as the nearest by the map
+        learnt so far; ``rounds_`` tells how many were new.  None: once, before learning, in the
+        scaled columns.  Helps where these have little to do with the classes, else it tends to
+        over-fit.
+    mapping : {"linear", "diagonal"} or map, default="linear"
+        A full matrix, or one weight for each feature.
+    init : {"auto", "identity", "random", "pca", "lda", "rca", "whiten", "annealing"}, part or \
+            array, default="auto"
+        The start; its scale, unless it is an array, is the best for the loss of some rows.  Of more
+        than 4,000 rows, 2,000 are learnt from first, for up to 30 iterations: at the start most
+        pairs may be impostors.
+    solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "momentum", "adam", "sgd"} or \
+            part, default="auto"
+        How to descend; "auto" is L-BFGS.  "adaptive" is the step of [OlsenPetersen]_: 1.01 times
+        as long after each success, half as long after a failure, 20 times at most.
+    alpha : float, "scaled" or "auto", default=0.0
+        Weight of the squared norm of the map beside the mean loss.  The pull of the targets holds
+        the map down already.
+    scaling : {"standard", "global", None}, default="standard"
+        Scaling of the columns before learning, folded into ``components_``.  Target neighbours
+        are chosen in these columns: where their deviations tell what matters, as in pixels,
+        "global" is the better choice.
+    n_neighbors : int, "auto" or None, default=None
+        Number of voters at prediction.  None: ``k_``; "auto" chooses it by leave-one-out.
+    early_stopping : bool, default=False
+        Hold rows out, stop when their loss no longer improves, and go back to the best map.
+    validation_fraction : float, default=0.1
+        Share of the rows held out.
+    n_iter_no_change : int, default=10
+        Iterations without improvement before stopping.
+    cv : int, splitter or iterable, default=5
+        What "auto" judges ``n_components`` and ``alpha`` on.
+    max_iter : int or "auto", default="auto"
+        The most iterations; "auto" is 200.
+    tol : float, default=1e-3
+        Stop when no entry of the gradient exceeds it, or the loss falls by less, relative to the
+        larger of the loss and the margin.
+    time_budget : float or None, default=None
+        Seconds that ``fit`` may take, roughly.
+    warm_start : bool, default=False
+        Let ``fit`` go on where the last one stopped, solver memory included.
+    random_state : int, RandomState or None, default=None
+        For random starts, held-out rows, folds and samples.
+    verbose : int, default=0
+        Print the plan and its cost, and a line for each iteration.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The map; ``transform(X) = X @ components_.T``.
+    k_ : int
+        The most target neighbours of a row: ``k``, or fewer where all classes are small.
+    n_components_, alpha_, cv_results_, classes_, n_iter_, objective_, plan_, history_, \
+            feature_importances_, n_features_in_, feature_names_in_
+        As of :class:`NCA`.
+    rounds_ : dict of lists
+        With ``refresh_targets``: for each round ``share_of_new_targets``.
+    n_neighbors_ : int
+        Number of voters.
+
+    Notes
+    -----
+    There is no ``sample_weight``.  A row that is the only one of its class has no target
+    neighbour: it adds nothing to the loss but as an impostor of others.
+
+    References
+    ----------
+    .. [Weinberger2009] K. Q. Weinberger, L. K. Saul, "Distance metric learning for large margin
+       nearest neighbor classification", JMLR 10, 2009.
+    .. [OlsenPetersen] J. J. W. Olsen, C. Petersen, "Non-linear metric learning", Technical
+       University of Denmark.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import train_test_split
+    >>> from vicinal import LMNN
+    >>> X, y = load_wine(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0, stratify=y)
+    >>> model = LMNN(random_state=0).fit(X_train, y_train)
+    >>> model.transform(X_test).shape
+    (45, 13)
+    >>> bool(model.score(X_test, y_test) > 0.9)
+    True
+    """
+
     def __init__(
         self,
         n_components: int | str | None = None,

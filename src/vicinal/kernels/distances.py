@@ -25,7 +25,7 @@ def distance(u, v, chi2):
             r = u[f] - v[f]
             total += r * r
         return total
-    tiny = u.dtype.type(1e-35)  # added where both are 0, and lost anywhere else
+    tiny = u.dtype.type(1e-35 if u.itemsize == 4 else 1e-300)  # 0 / 0 is 0; lost anywhere else
     for f in range(d):
         r = u[f] - v[f]
         total += r * r / (u[f] + v[f] + tiny)
@@ -46,7 +46,7 @@ def add_slope(u, v, weight, chi2, out):
         for f in range(d):
             out[f] += twice * (u[f] - v[f])
         return
-    tiny = u.dtype.type(1e-35)
+    tiny = u.dtype.type(1e-35 if u.itemsize == 4 else 1e-300)
     for f in range(d):
         t = (u[f] - v[f]) / (u[f] + v[f] + tiny)
         out[f] += weight * (t - half * t * t)

@@ -186,9 +186,14 @@ def within(Z, rows, indptr, indices, root_bound, chi2):
 
 @kernel
 def moved(Z, before, root, root_before, chi2):
-    """How far the least settled row has come: by itself, and with its reach growing beside."""
+    """How far the least settled row has come: by itself, and with its reach growing beside.
+
+    Infinitely far, where a row has now a reach that had none: it has no list.
+    """
     most = 0.0
     for p in range(len(Z)):
+        if root[p] > 0 and root_before[p] <= 0:
+            return np.inf
         move = np.sqrt(distance(Z[p], before[p], chi2))
         most = max(most, move, move + (root[p] - root_before[p]))
     return most

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,10 @@ def target_neighbours(
     neighbours : int32 array of shape (n, k)
         Nearest first, -1 where the class has fewer other members among the references.
     """
+    if not isinstance(k, Integral) or k < 1:
+        raise ValueError(
+            f"The 'k' parameter of target_neighbours must be an int in [1, inf). Got {k!r} instead."
+        )
     codes = np.asarray(codes)
     references = reference_rows(references, len(codes))
     at: Any = points if callable(points) else np.asarray(points).__getitem__

@@ -36,6 +36,8 @@ _KEPT = 2**24  # pairs that are kept at most: 64 MB
 # take a tenth of the time of a search, and rows may then move as far as lists so long allow.
 _SHARE = 0.02
 _SAMPLE = 16  # rows that tell how far that is
+_FAR = 1e18  # of a distance whose square float32 has room for, where no point is beyond 1
+_LOST = 1e-36  # of a square, at most, for want of small numbers in float32
 
 
 class Rows(NamedTuple):
@@ -83,12 +85,10 @@ class _Search:
 
     def __init__(self, Z: Array, rows: Rows, root: Array, chi2: bool) -> None:
         self.Z, self.rows, self.root, self.chi2 = Z, rows, root.astype(np.float64), chi2
-        if chi2:
-            points, self.scale = np.sqrt(0.5 * Z), 1.0
-        else:
-            points = Z - centre_of(Z)
-            self.scale = 1.0 / (extent(points) or 1.0)  # float32 has no room for squares of 1e20
-            points *= Z.dtype.type(self.scale)
+        points = np.sqrt(0.5 * Z) if chi2 else Z - centre_of(Z)
+        # float32 has no room for squares of 1e20; nor has float64 for those of 1e-200
+        self.scale = 1.0 / max(extent(points), float(np.finfo(Z.dtype).tiny), 1e-150)
+        points *= Z.dtype.type(self.scale)
         self.points = points.astype(np.float32, copy=False)
         # of the products' rounding, and of the points' own
         error = (Z.shape[1] + 8) * np.finfo(np.float32).eps
@@ -119,7 +119,7 @@ class _Search:
         sample = needing[:: 1 + len(needing) // _SAMPLE]
         D = np.matmul(self.points[sample], self.columns.T)
         D = self.norm[sample][:, None] + self._listed(self.norm) - 2.0 * D
-        root = (self.scale * self.root).astype(np.float32)
+        root = np.minimum(self.scale * self.root, _FAR).astype(np.float32)
         D = np.sqrt(np.maximum(D, 0.0)) - np.maximum(root[sample][:, None], self._listed(root))
         other = codes[sample][:, None] != self._listed(codes)
         share = min(_SHARE, 0.8 * most / (len(needing) * len(listed)))
@@ -134,9 +134,9 @@ class _Search:
         return float(np.mean(other & (D <= 2.0 * self.slack * self.scale)))
 
     def _bounds(self) -> tuple[Array, Array]:
-        root_bound = np.where(self.root > 0, self.root + 2.0 * self.slack, 0.0)
-        with np.errstate(over="ignore"):
-            bound = (root_bound * self.scale) ** 2 * (1.0 + 1e-5)
+        # a root squared, and a distance summed in another order, differ in the last digits
+        root_bound = np.where(self.root > 0, (self.root + 2.0 * self.slack) * (1.0 + 1e-5), 0.0)
+        bound = np.minimum(root_bound * self.scale, _FAR) ** 2 + self.Z.shape[1] * _LOST
         return root_bound, np.where(self.root > 0, bound, -np.inf).astype(np.float32)
 
     def __call__(self, found: Callable[[int, Array, Array, Array], None], later: bool) -> None:
@@ -220,7 +220,7 @@ class Candidates:
         self._made: Any = None  # the place of the lists
         self._slack = 0.0
         self._last: Any = None  # where the last evaluation was
-        self.movement = np.inf  # since the one before
+        self.movement = 0.0  # since the one before
 
     def __getstate__(self) -> dict[str, Any]:
         return {"most": self.most}  # lists are soon made again
@@ -232,7 +232,7 @@ class Candidates:
         """The lists, if they hold every pair that counts at these points."""
         self.n_evaluations += 1
         last, self._last = self._last, _Place(Z.copy(), rows, root, chi2)
-        self.movement = np.inf if last is None else self._last.moved_from(last)
+        self.movement = 0.0 if last is None else self._last.moved_from(last)
         if self._lists is not None and self._last.moved_from(self._made) <= 0.999 * self._slack:
             return self._lists
         self.n_searches += 1

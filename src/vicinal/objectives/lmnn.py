@@ -58,7 +58,7 @@ def lmnn(
     distance : {"squared", "chi2"}, default="squared"
         D.
     candidates : Candidates, default=None
-        Lists kept from one call to the next; they change how long it takes and nothing else.
+        Lists kept from one gradient to the next; they change how long it takes and nothing else.
     gradient : bool, default=True
         False leaves ``dZ`` at zero.
     report : dict, default=None
@@ -76,8 +76,9 @@ def lmnn(
     -----
     Time is that of the search for impostors (an inner product in float32 for each pair of rows;
     none, where the lists of ``candidates`` still hold) and O(d) for each pair that is found.
-    Memory is O(n (d + k)) and some 16 MB a thread, however many impostors there are, with
-    ``candidates`` another 64 MB at most.  The same bits come out for any number of threads.
+    Memory is O(n (d + k)) and at most some 100 MB for lists of pairs, however many impostors there
+    are: more than 16 million pairs are looked at tile by tile and not listed.  The same bits come
+    out for any number of threads.
     """
     Z = check_points(Z)
     _check(Z, targets, mu, margin, distance)
@@ -106,7 +107,9 @@ def lmnn(
             gradient, hinge, active, slope,
         )  # fmt: skip
 
-    n_pairs = visit(points, rows, furthest, chi2, candidates, push)
+    # a value alone is of other rows, as a rule, and would put its lists in the place of theirs
+    lists = candidates if gradient else None
+    n_pairs = visit(points, rows, furthest, chi2, lists, push)
     told["share_of_pairs"] = n_pairs / max(1, len(rows.needing) * len(rows.listed))
     told["n_impostors"] = int(active.sum())
     value = (D.sum(dtype=np.float64) + mu * hinge.sum()) / n_scored

@@ -1,0 +1,330 @@
+"""LMNN as an estimator: its targets, what it shares with NCA, how it classifies and measures."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+
+from vicinal import LMNN, reference, solvers
+from vicinal._callback_support import HAS_CALLBACKS
+from vicinal.neighbourhoods import target_neighbours
+
+needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
+unfinished = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(scope="module")
+def wine():
+    return load_wine(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def rows(wine):
+    """A third of wine: 60 rows of three classes."""
+    X, y = wine
+    return X[::3], y[::3]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:300], y[:300]
+
+
+@pytest.fixture(scope="module")
+def fitted(rows):
+    return LMNN(2, random_state=0).fit(*rows)
+
+
+def plain_loss(model, X, y, neighbours):
+    """The reference at the map that was learnt, and the penalty."""
+    Z = (X - X.mean(axis=0)) @ model.components_.T
+    penalty = model.alpha_ * np.sum((model.components_ * X.std(axis=0)) ** 2)
+    return reference.lmnn(Z, y, neighbours, model.mu, model.margin)[0] + penalty
+
+
+# What is learnt
+
+
+@unfinished
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"mu": 0.3, "margin": 2.5}, {"k": 1, "alpha": 0.01}, {"mapping": "diagonal", "k": 5}],
+    ids=repr,
+)
+def test_the_loss_is_the_formula(rows, settings):
+    X, y = rows
+    model = LMNN(max_iter=15, random_state=0, **settings).fit(X, y)
+    targets = target_neighbours((X - X.mean(axis=0)) / X.std(axis=0), y, model.k)
+    assert model.objective_ == pytest.approx(plain_loss(model, X, y, targets), rel=1e-9)
+    assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-12)
+    assert model.history_["loss"][-1] < model.history_["loss"][0]
+    assert {len(column) for column in model.history_.values()} == {model.n_iter_ + 1}
+
+
+@pytest.mark.parametrize("load", [load_wine, load_iris])
+def test_a_picture_classifies_rows_it_has_not_seen(load):
+    X, y = load(return_X_y=True)
+    X, X_test, y, y_test = train_test_split(X, y, random_state=0, stratify=y)
+    model = LMNN(2, random_state=0).fit(X, y)
+    assert model.transform(X_test).shape == (len(X_test), 2)
+    assert model.score(X_test, y_test) > 0.9
+
+
+def test_learns_a_better_metric_than_the_euclidean(wine):
+    X, y = wine
+    plain, learnt = np.zeros((2, 3))
+    for seed in range(3):
+        split = train_test_split(X, y, test_size=0.6, random_state=seed, stratify=y)
+        X_train, X_test, y_train, y_test = split
+        plain[seed] = KNeighborsClassifier(3).fit(X_train, y_train).score(X_test, y_test)
+        learnt[seed] = LMNN(random_state=0).fit(X_train, y_train).score(X_test, y_test)
+    assert learnt.mean() > plain.mean() + 0.2
+
+
+@pytest.mark.parametrize("mu", [0.1, 10.0])
+def test_mu_and_margin_decide(rows, mu):
+    """The push spreads classes; the margin sets the scale: D is measured in its units."""
+    X, y = rows
+    one = LMNN(2, mu=mu, margin=1.0, random_state=0, tol=1e-8, max_iter=500).fit(X, y)
+    four = LMNN(2, mu=mu, margin=4.0, random_state=0, tol=1e-8, max_iter=500).fit(X, y)
+    assert four.objective_ == pytest.approx(4 * one.objective_, rel=0.02)
+    metrics = [model.get_mahalanobis_matrix() for model in (one, four)]
+    np.testing.assert_allclose(metrics[1], 4 * metrics[0], atol=0.1 * np.abs(metrics[1]).max())
+
+
+@unfinished
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"solver": "cg", "init": "pca"},
+        {"solver": "bold_driver"},
+        {"solver": solvers.BoldDriver()},
+        {"solver": "adam"},
+        {"solver": "momentum", "max_iter": 40},
+        {"init": "identity", "scaling": "global"},
+        {"init": "random", "scaling": None, "max_iter": 60},
+        {"init": "lda"},
+        {"mapping": "diagonal", "n_components": None},
+        {"early_stopping": True},
+        {"refresh_targets": 4},
+        {"refresh_targets": 4, "early_stopping": True, "solver": "bold_driver"},
+        {"alpha": "scaled", "time_budget": 60.0},
+    ],
+    ids=repr,
+)
+def test_every_way_lowers_the_loss(rows, settings):
+    X, y = rows
+    settings = {"n_components": 3, "k": 3, "max_iter": 12, "random_state": 0, **settings}
+    model = LMNN(**settings).fit(X, y)
+    assert model.history_["loss"][-1] < model.history_["loss"][0]
+    assert model.score(X, y) > 0.9
+    assert np.isfinite(model.objective_)
+    assert model.plan_.kernel is None
+    again = clone(model).fit(X, y)
+    np.testing.assert_array_equal(again.components_, model.components_)
+
+
+def test_solvers_agree(rows):
+    settings = {"n_components": 3, "random_state": 0, "tol": 1e-7, "max_iter": 2000}
+    losses = [
+        LMNN(solver=name, **settings).fit(*rows).objective_ for name in ("lbfgs", "bold_driver")
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=0.05)
+
+
+@unfinished
+def test_rank_and_penalty_are_chosen(rows):
+    model = LMNN("auto", alpha="auto", cv=2, max_iter=4, random_state=0).fit(*rows)
+    assert set(model.cv_results_["stage"]) == {"n_components", "alpha"}
+    assert 1 <= model.n_components_ <= 13
+    assert model.score(*rows) > 0.9
+
+
+# Target neighbours and votes
+
+
+def test_few_of_a_class_are_all_its_targets(rows):
+    X, y = rows
+    some = np.concatenate([np.flatnonzero(y == c)[:m] for c, m in enumerate((20, 4, 3))])
+    message = r"'k' parameter of LMNN is 3, but these classes .* targets: 2\."
+    with pytest.warns(UserWarning, match=message) as told:
+        model = LMNN(2, k=3, random_state=0).fit(X[some], y[some])
+    assert [warning.filename for warning in told] == [__file__]
+    assert (model.k_, model.n_neighbors_) == (3, 3)
+    with pytest.warns(UserWarning, match=r"is 30, but .*: 0, 1, 2\."):
+        model = LMNN(2, k=30, random_state=0).fit(X[some], y[some])
+    assert (model.k_, model.n_neighbors_) == (19, 19)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LMNN(2, k=2, random_state=0).fit(X[some], y[some])
+
+
+def test_a_class_of_one_row_warns_and_pushes(rows):
+    X, y = rows
+    names = np.array(["first", "second", "third"])[y]
+    names[0] = "lonely"
+    with pytest.warns(UserWarning, match="single row .* no target neighbour .*: 'lonely'") as told:
+        model = LMNN(2, k=1, random_state=0).fit(X, names)
+    assert [warning.filename for warning in told] == [__file__]
+    assert model.predict(X[:1]) == ["lonely"]
+    assert np.isfinite(model.components_).all()
+
+
+def test_votes_are_of_k_unless_told_otherwise(rows):
+    X, y = rows
+    model = LMNN(2, k=2, random_state=0).fit(X, y)
+    assert (model.k_, model.n_neighbors_) == (2, 2)
+    Z = model.transform(X)
+    for asked in (None, 7):
+        model.set_params(n_neighbors=asked)
+        voters = KNeighborsClassifier(asked or 2).fit(Z, y)
+        np.testing.assert_allclose(model.predict_proba(X), voters.predict_proba(Z))
+        np.testing.assert_array_equal(model.predict(X), voters.predict(Z))
+    asked = LMNN(2, k=2, n_neighbors="auto", random_state=0).fit(X, y)
+    assert model.set_params(n_neighbors="auto").n_neighbors_ == asked.n_neighbors_
+    with pytest.warns(UserWarning, match="n_neighbors=61 is more than the 60 training rows"):
+        assert model.set_params(n_neighbors=61).n_neighbors_ == 60
+
+
+@unfinished
+def test_targets_chosen_anew_lower_the_loss(digits):
+    X, y = digits
+    settings = {"max_iter": 60, "tol": 1e-6, "random_state": 0}
+    frozen = LMNN(10, **settings).fit(X, y)
+    model = LMNN(10, refresh_targets=10, **settings).fit(X, y)
+    assert frozen.rounds_ == {}
+    assert model.objective_ < 0.9 * frozen.objective_
+    shares = model.rounds_["share_of_new_targets"]
+    assert shares[0] == 0.0  # those from before learning
+    assert 0 < shares[1] < 1
+    assert len(shares) >= model.n_iter_ // 10
+    loss = model.history_["loss"]
+    assert all(after <= before + 1e-9 for before, after in pairwise(loss))
+
+
+@unfinished
+def test_new_targets_are_the_nearest_at_the_map(rows):
+    X, y = rows
+    seen = []
+
+    class Watched(LMNN):
+        def _aim(self, problem, theta=None):
+            problem = super()._aim(problem, theta)
+            seen.append((None if theta is None else problem.embed(theta), problem.targets))
+            return problem
+
+    Watched(2, k=3, refresh_targets=3, max_iter=9, tol=1e-3, random_state=0).fit(X, y)
+    assert len(seen) > 2
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    for Z, targets in seen:
+        places = scaled if Z is None else Z
+        np.testing.assert_array_equal(targets.neighbours, target_neighbours(places, y, 3))
+
+
+def test_held_out_rows_are_nobodys_targets(digits):
+    X, y = digits
+    seen = []
+
+    class Watched(LMNN):
+        def _aim(self, problem, theta=None):
+            problem = super()._aim(problem, theta)
+            seen.append(problem)
+            return problem
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        Watched(5, early_stopping=True, max_iter=4, random_state=0).fit(X, y)
+    problem = seen[0]
+    used = problem.targets.neighbours
+    assert len(problem.held_out) == 30
+    assert not np.isin(used, problem.held_out).any()
+    assert (used[problem.held_out] >= 0).all()
+
+
+# The face of an estimator
+
+
+def test_distances_agree_with_each_other(fitted, rows):
+    X, _ = rows
+    pairs = np.stack([X[:20], X[20:40]], axis=1)
+    M, metric = fitted.get_mahalanobis_matrix(), fitted.get_metric()
+    np.testing.assert_allclose(M, fitted.components_.T @ fitted.components_)
+    difference = pairs[:, 0] - pairs[:, 1]
+    plain = np.sqrt(np.einsum("ij,jk,ik->i", difference, M, difference))
+    distances = fitted.pair_distance(pairs)
+    np.testing.assert_allclose(distances, plain, rtol=1e-9)
+    np.testing.assert_allclose(distances, [metric(u, v) for u, v in pairs], rtol=1e-12)
+    np.testing.assert_allclose(distances**2, [metric(u, v, squared=True) for u, v in pairs])
+    np.testing.assert_array_equal(fitted.pair_score(pairs), -distances)
+    Z = fitted.transform(X)
+    np.testing.assert_allclose(Z, X @ fitted.components_.T, rtol=1e-12)
+    np.testing.assert_allclose(distances, np.linalg.norm(Z[:20] - Z[20:40], axis=1), rtol=1e-9)
+    assert fitted.get_feature_names_out().tolist() == ["lmnn0", "lmnn1"]
+
+
+@unfinished
+def test_labels_of_any_sortable_type(rows):
+    X, y = rows
+    plain = LMNN(2, max_iter=5, random_state=0).fit(X, y)
+    for names in (["a", "b", "c"], [-1, 0, 7], [0.0, 1.0, 2.0]):
+        model = LMNN(2, max_iter=5, random_state=0).fit(X, np.array(names)[y])
+        np.testing.assert_array_equal(model.components_, plain.components_)
+        np.testing.assert_array_equal(model.predict(X), np.array(names)[plain.predict(X)])
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "value"),
+    [
+        ("k", r"an int in \[1, inf\)", 0),
+        ("k", r"an int in \[1, inf\)", 2.0),
+        ("k", r"an int in \[1, inf\)", None),
+        ("mu", r"a float in \(0.0, inf\)", 0.0),
+        ("mu", r"a float in \(0.0, inf\)", -1),
+        ("mu", r"a float in \(0.0, inf\)", np.nan),
+        ("margin", r"a float in \(0.0, inf\)", 0.0),
+        ("margin", r"a float in \(0.0, inf\)", "auto"),
+        ("margin", r"a float in \(0.0, inf\)", np.inf),
+        ("refresh_targets", r"an int in \[1, inf\) or None", 0),
+        ("refresh_targets", r"an int in \[1, inf\) or None", 1.5),
+        ("refresh_targets", r"an int in \[1, inf\) or None", "auto"),
+        ("n_neighbors", r"an int in \[1, inf\) or None or 'auto'", "local"),
+        ("n_neighbors", r"an int in \[1, inf\) or None or 'auto'", 0),
+        ("n_components", r"an int in \[1, 13\] or None or 'auto'", 14),
+        ("solver", "a str among .*'bold_driver'.*'lbfgs'.* or a solver such as .*", "newton"),
+        ("mapping", "'linear', 'diagonal' or a map", "conic"),
+        ("time_budget", r"a float in \(0.0, inf\) or None", 0),
+    ],
+)
+def test_unknown_options_are_named(rows, name, bound, value):
+    model = LMNN(2).set_params(**{name: value})
+    message = f"'{name}' parameter of LMNN must be {bound}.* Got "
+    with pytest.raises((ValueError, TypeError), match=message) as error:
+        model.fit(*rows)
+    assert f"Got {value!r} instead" in str(error.value)
+    assert not hasattr(model, "components_")
+
+
+def test_there_are_no_weights_rules_or_samples(rows):
+    with pytest.raises(TypeError, match="sample_weight"):
+        LMNN(2).fit(*rows, sample_weight=np.ones(60))
+    absent = {"priors", "kernel", "rule", "sampling", "pairs", "objective", "reservoir_size"}
+    assert not absent & set(LMNN().get_params())
+    for name in ("rule", "sampling", "pairs"):
+        with pytest.raises(ValueError, match="Invalid parameter"):
+            LMNN().set_params(**{name: "knn"})
+    assert not hasattr(LMNN(), "partial_fit")
+    assert not hasattr(LMNN(), "effective_n_neighbors_")
+
+
+def test_what_is_fitted_is_asked_for_after_the_fit():
+    for name in ("k_", "n_neighbors_"):
+        assert not hasattr(LMNN(), name)
