@@ -206,7 +206,8 @@ def test_another_estimator_is_refused(wine, estimator):
 
 @pytest.mark.parametrize("search", [GridSearchCV(LMNN(), {}), "grid"])
 def test_a_search_that_is_no_class_is_refused(wine, search):
-    with pytest.raises(TypeError, match=MUST.format("search", "a class such as GridSearchCV", ".*")):
+    what = MUST.format("search", "a class such as GridSearchCV", ".*")
+    with pytest.raises(TypeError, match=what):
         margin_search(LMNN(), *wine, search=search)
 
 

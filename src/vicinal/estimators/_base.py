@@ -160,6 +160,15 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
         """What counts as a loss of size one, for ``tol``."""
         return 1.0
 
+    def _pressed(self, problem: Problem) -> str | None:
+        """A complaint where the map has come to nothing."""
+        if not is_null(self._rules.Z):
+            return None
+        return (
+            f"The penalty alpha={self.alpha_:g} has pressed the map to nothing: all rows "
+            "are in one place, and each consults all others. Decrease 'alpha'."
+        )
+
     def _work(self) -> Work:
         """What a pair of rows costs."""
         return Work()
@@ -264,11 +273,9 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
                 "kernel and are not learnt from: give the kernel a background, or 'init' a "
                 "smaller scale."
             )
-        if is_null(self._rules.Z):
-            warn(
-                f"The penalty alpha={self.alpha_:g} has pressed the map to nothing: all rows "
-                "are in one place, and each consults all others. Decrease 'alpha'."
-            )
+        pressed = self._pressed(outcome.problem)
+        if pressed is not None:
+            warn(pressed)
         if not result.converged:
             advice = _ADVICE[result.reason].format(n=result.n_iter, budget=self.time_budget)
             warn(

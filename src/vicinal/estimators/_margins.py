@@ -19,6 +19,7 @@ from vicinal.estimators._parts import SINGLE_FROM, Parts
 from vicinal.estimators._plan import Plan
 from vicinal.estimators._rounds import no_longer_falls
 from vicinal.estimators._rules import NeighbourRules
+from vicinal.estimators._search import is_null
 from vicinal.neighbourhoods import target_neighbours
 from vicinal.objectives import Candidates
 from vicinal.objectives.lmnn import lmnn
@@ -92,6 +93,18 @@ class LargeMargin(NeighbourMetric):
 
     def _unit(self, problem: Problem) -> float:
         return float(problem.options["margin"])  # the loss is one of distances
+
+    def _pressed(self, problem: Problem) -> str | None:
+        Z = self._rules.Z
+        if self._distance == "chi2":
+            Z = np.sqrt(Z)  # the squared distances of roots are χ² to 2 χ²
+        if not is_null(Z, self._unit(problem)):
+            return None
+        also = "decrease 'alpha'" if self.alpha_ > 0 else "'margin'" if self._margins else ""
+        return (
+            "The map has come to nothing: all rows are far nearer to each other than the margin. "
+            f"Increase 'mu'{also and ' or '}{also}."
+        )
 
     def _first_theta(
         self,

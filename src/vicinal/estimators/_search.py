@@ -58,9 +58,12 @@ def ranks(n_features: int, largest: int) -> list[int]:
     return [d for d in _RANKS if d < largest] + [largest]
 
 
-def is_null(Z: Array) -> bool:
-    """Whether a map has put all rows in one place, as far as the kernel can tell."""
-    return bool(np.ptp(Z, axis=0).max(initial=0.0) < _NULL)
+def is_null(Z: Array, unit: float = 1.0) -> bool:
+    """Whether a map has put all rows in one place, as far as the kernel can tell, or the margin.
+
+    ``unit`` is what squared distances are measured in.
+    """
+    return bool(np.ptp(Z, axis=0).max(initial=0.0) < _NULL * np.sqrt(unit))
 
 
 def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") -> list[Problem]:
@@ -199,7 +202,9 @@ class Search:
     ) -> Trial:
         pairs = list(zip(folds, thetas, strict=True))
         scores = np.array([self.score(fold, theta) for fold, theta in pairs])
-        pressed = any(is_null(fold.embed(theta)) for fold, theta in pairs)
+        pressed = any(
+            is_null(fold.embed(theta), fold.options.get("margin", 1.0)) for fold, theta in pairs
+        )
         null = pressed or np.mean(scores) <= self.chance
         return Trial(parameters, scores, thetas, bool(null))
 
