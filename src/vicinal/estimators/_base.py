@@ -80,6 +80,8 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
     _targets_are_rows: ClassVar[bool] = False
     #: rows that choose the scale of a start
     _start_rows: ClassVar[int] = 1000
+    #: what ``_store`` of the method stores beside that of the frame
+    _stored: ClassVar[tuple[str, ...]] = ()
     #: attributes that are computed when first asked for
     _on_demand: ClassVar[tuple[str, ...]] = ()
 
@@ -321,7 +323,7 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
             name: getattr(self, name) for name in (*names, "plan_") if hasattr(self, name)
         }
         stored = ("components_", "n_components_", "alpha_", "_shift", "_scale", "_rules")
-        attributes |= {name: getattr(copy, name) for name in stored}
+        attributes |= {name: getattr(copy, name) for name in (*stored, *self._stored)}
         attributes |= {"n_iter_": max(1, info.iteration), "objective_": info.loss}
         if self.warm_start and not told.searching:  # goes on as if it had never been cut
             history = {key: list(entries) for key, entries in info.history.items()}

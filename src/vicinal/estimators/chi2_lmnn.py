@@ -145,6 +145,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
 
     _distance: ClassVar[str] = "chi2"
     _margins: ClassVar[tuple[str, ...]] = ("auto",)
+    _stored: ClassVar[tuple[str, ...]] = ("margin_",)
     margin_: float
     # of the frame's parameters, those that have one value here: bins are not scaled, and a penalty
     # on columns that sum to one would only spread them

@@ -103,7 +103,13 @@ class GivenBins:
     """A map that the user gave."""
 
     def __init__(self, L: Any, owner: str) -> None:
-        self.L, self.owner = np.array(L, dtype=np.float64), owner
+        self.owner = owner
+        try:
+            self.L = np.array(L, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"The 'init' parameter of {owner} must be an array of numbers. Got {L!r} instead."
+            ) from error
 
     def __call__(
         self, X: Rows, codes: Array, n_components: int, rng: np.random.RandomState

@@ -1,0 +1,413 @@
+"""Chi2LMNN among others: parameters, precision, threads, warm starts, callbacks, interrupts."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import warnings
+from time import perf_counter
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from chi2_common import assert_on_simplex, counts, each_constraint, unfinished
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from threadpoolctl import threadpool_limits
+
+from vicinal import Chi2LMNN, initialise, plotting, solvers
+from vicinal._callback_support import HAS_CALLBACKS
+from vicinal.callbacks import Checkpoint, Progress, StopAfter
+
+needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
+
+
+@pytest.fixture
+def rows(rng):
+    return counts(rng)
+
+
+# Parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "value"),
+    [
+        ("n_components", r"an int in \[1, 8\] or None", 0),
+        ("n_components", r"an int in \[1, 8\] or None", 9),
+        ("n_components", r"an int in \[1, 8\] or None", 2.0),
+        ("n_components", r"an int in \[1, 8\] or None", "auto"),
+        ("k", r"an int in \[1, inf\)", 0),
+        ("k", r"an int in \[1, inf\)", None),
+        ("mu", r"a float in \(0.0, inf\)", 0.0),
+        ("mu", r"a float in \(0.0, inf\)", "auto"),
+        ("margin", r"a float in \(0.0, inf\) or 'auto'", 0.0),
+        ("margin", r"a float in \(0.0, inf\) or 'auto'", np.inf),
+        ("margin", r"a float in \(0.0, inf\) or 'auto'", "best"),
+        ("margin", r"a float in \(0.0, inf\) or 'auto'", None),
+        ("constraint", "one of 'projection', 'softmax'", "simplex"),
+        ("constraint", "one of 'projection', 'softmax'", None),
+        ("normalize", "True or False", 1),
+        ("refresh_targets", r"an int in \[1, inf\) or None", 0),
+        ("n_neighbors", r"an int in \[1, inf\) or None or 'auto'", 0),
+        ("n_neighbors", r"an int in \[1, inf\) or None or 'auto'", "local"),
+        ("solver", "'auto', 'projected', 'adaptive' or 'bold_driver'.*", "lbfgs"),
+        ("solver", "'auto', 'projected', 'adaptive' or 'bold_driver'.*", solvers.Adam()),
+        ("solver", "a str among .*'projected'.* or a solver such as .*", "newton"),
+        ("init", "one of 'auto', 'groups', 'identity', 'random', a start.*array.*", "pca"),
+        ("init", "one of 'auto', 'groups', 'identity', 'random', .*", initialise.BinGroups),
+        ("init", r"have shape \(3, 8\)", np.ones((8, 3)) / 8),
+        ("init", "have columns that sum to one and no negative entry", np.ones((3, 8))),
+        ("init", "have columns that sum to one", [[1.5] * 8, [-0.5] * 8, [0] * 8]),
+        ("init", "have columns that sum to one", np.full((3, 8), np.nan)),
+        ("init", "an array of numbers", [["a"] * 8] * 3),
+        ("early_stopping", "True or False", "yes"),
+        ("max_iter", r"an int in \[1, inf\) or 'auto'", 0),
+        ("tol", r"a float in \[0.0, inf\)", -1.0),
+        ("time_budget", r"a float in \(0.0, inf\) or None", 0),
+        ("warm_start", "True or False", None),
+        ("random_state", r"an int in \[0, 4294967295\], .*", "seed"),
+    ],
+)
+def test_unknown_options_are_named(rows, name, bound, value):
+    model = Chi2LMNN(3).set_params(**{name: value})
+    what = f"The '{name}' parameter of Chi2LMNN must (be )?{bound}.* Got "
+    with pytest.raises((ValueError, TypeError), match=what):
+        model.fit(*rows)
+    assert not hasattr(model, "components_")
+
+
+def test_a_wrong_start_is_described(rows):
+    with pytest.raises(ValueError, match=r"entry of -0\.5 and a column that sums to 1\.25"):
+        Chi2LMNN(2, init=[[1.5] * 8, [-0.5] * 7 + [-0.25]]).fit(*rows)
+
+
+def test_solvers_that_do_not_project_are_for_the_softmax(rows):
+    with pytest.raises(ValueError, match=r"'solver' parameter of Chi2LMNN .* Got LBFGS"):
+        Chi2LMNN(3, solver="lbfgs").fit(*rows)
+    model = Chi2LMNN(3, solver="lbfgs", constraint="softmax", random_state=0).fit(*rows)
+    same = Chi2LMNN(3, constraint="softmax", random_state=0).fit(*rows)
+    np.testing.assert_array_equal(model.components_, same.components_)  # "auto"
+    assert "ProjectedGradient" in str(Chi2LMNN(3, random_state=0).fit(*rows).plan_)
+
+
+@each_constraint
+@pytest.mark.parametrize("kind", [list, np.float32, np.float64])
+def test_a_given_start_is_where_it_starts(rng, rows, constraint, kind):
+    L = rng.dirichlet(np.ones(3), 8).T
+    given = L.tolist() if kind is list else L.astype(kind)
+    model = Chi2LMNN(3, init=given, constraint=constraint, tol=1e9).fit(*rows)
+    assert_on_simplex(model.components_)
+    np.testing.assert_allclose(model.components_, L, rtol=1e-3, atol=1e-6)
+
+
+def test_there_are_no_weights(rows):
+    with pytest.raises(TypeError, match="sample_weight"):
+        Chi2LMNN(3).fit(*rows, sample_weight=np.ones(60))
+
+
+def test_small_classes_warn(rng):
+    X, y = counts(rng)
+    keep = np.concatenate([np.flatnonzero(y < 2), np.flatnonzero(y == 2)[:3]])
+    names = np.array(["a", "b", "c"])[y[keep]]
+    with pytest.warns(UserWarning, match=r"'k' parameter of Chi2LMNN is 4, .*: 'c'") as told:
+        model = Chi2LMNN(3, k=4, random_state=0).fit(X[keep], names)
+    assert [warning.filename for warning in told] == [__file__]
+    assert model.k_ == 4
+    names[-2:] = "b"
+    with pytest.warns(UserWarning, match="single row to learn from.*: 'c'"):
+        model = Chi2LMNN(3, random_state=0).fit(X[keep], names)
+    assert np.isfinite(model.components_).all()
+    with pytest.warns(UserWarning, match="'k' parameter of Chi2LMNN is 50"):
+        assert Chi2LMNN(3, k=50, random_state=0).fit(X, y).k_ == 19
+
+
+@pytest.mark.filterwarnings("ignore:The map has come to nothing")
+def test_equal_rows_do_no_harm(rows):
+    X, y = rows
+    for same in (np.ones_like(X), np.zeros_like(X), np.repeat(X[:3], 20, axis=0)):
+        model = Chi2LMNN(3, random_state=0).fit(same, y)
+        assert_on_simplex(model.components_)
+        assert model.margin_ > 0
+        assert np.isfinite(model.predict_proba(same)).all()
+
+
+# Company
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_is_dense(rows, dtype):
+    X, y = rows[0].astype(dtype), rows[1]
+    dense = Chi2LMNN(3, random_state=0).fit(X, y)
+    rtol = 1e-4 if dtype == np.float32 else 1e-9
+    for wrap in (sp.csr_array, sp.csr_matrix, sp.csc_array):
+        sparse = Chi2LMNN(3, random_state=0).fit(wrap(X), y)
+        assert sparse.margin_ == pytest.approx(dense.margin_, rel=rtol)
+        assert sparse.objective_ == pytest.approx(dense.objective_, rel=rtol)
+        assert sparse.components_.dtype == dtype
+        np.testing.assert_array_equal(sparse.predict(wrap(X)), sparse.predict(X))
+
+
+def test_the_users_rows_stay_as_they_are(rows):
+    X, y = rows
+    X[4] = 0.0
+    for given in (X.copy(), sp.csr_array(X)):
+        model = Chi2LMNN(3, random_state=0).fit(given, y)
+        model.transform(given)
+        model.predict(given)
+        np.testing.assert_array_equal(given.toarray() if sp.issparse(given) else given, X)
+
+
+def test_float32_stays_float32(rows):
+    X, y = rows
+    double = Chi2LMNN(3, random_state=0).fit(X, y)
+    single = Chi2LMNN(3, random_state=0).fit(X.astype(np.float32), y)
+    assert single.components_.dtype == np.float32
+    assert_on_simplex(single.components_, atol=1e-6)
+    for rows_32 in (X.astype(np.float32), sp.csr_array(X.astype(np.float32))):
+        assert single.transform(rows_32).dtype == np.float32
+    pairs = np.stack([X[:-1], X[1:]], axis=1).astype(np.float32)
+    assert single.pair_distance(pairs).dtype == np.float32
+    assert single.objective_ == pytest.approx(double.objective_, rel=1e-2)
+
+
+@unfinished
+def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
+    straight = Chi2LMNN(3, tol=1e-4, random_state=0).fit(*rows)
+    monkeypatch.setattr("vicinal.estimators._descent.SINGLE_FROM", 50)
+    monkeypatch.setattr("vicinal.estimators._margins.SINGLE_FROM", 50)
+    seen = []
+
+    class Watched(Chi2LMNN):
+        def _objective(self):
+            function = super()._objective()
+
+            def watched(Z, *args, **kwargs):
+                seen.append(Z.dtype)
+                return function(Z, *args, **kwargs)
+
+            return watched
+
+    model = Watched(3, tol=1e-4, random_state=0).fit(*rows)
+    assert np.float32 in seen
+    assert seen[-1] == np.float64
+    assert_on_simplex(model.components_)
+    assert model.objective_ == pytest.approx(straight.objective_, rel=0.05)
+
+
+@unfinished
+def test_many_rows_begin_with_few(rng, monkeypatch):
+    monkeypatch.setattr("vicinal.estimators._margins._COARSE_FROM", 100)
+    monkeypatch.setattr("vicinal.estimators._margins._COARSE_ROWS", 60)
+    X, y = counts(rng, 240)
+    for constraint in ("projection", "softmax"):
+        model = Chi2LMNN(3, constraint=constraint, max_iter=10, random_state=0).fit(X, y)
+        assert_on_simplex(model.components_)
+        again = clone(model).fit(X, y)
+        np.testing.assert_array_equal(again.components_, model.components_)
+
+
+@unfinished
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "settings", [{}, {"constraint": "softmax"}, {"early_stopping": True}, {"refresh_targets": 3}]
+)
+def test_thread_count_agnosticism(rng, settings, dtype):
+    X, y = counts(rng, 600, 20)
+    answers = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            model = Chi2LMNN(5, max_iter=8, random_state=0, **settings).fit(X.astype(dtype), y)
+            answers.append((model.components_, model.history_["loss"], model.predict_proba(X)))
+    for one, two in zip(*answers, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+@unfinished
+@each_constraint
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"solver": "adaptive"}, {"early_stopping": True}, {"refresh_targets": 2}],
+    ids=repr,
+)
+def test_two_fits_end_in_the_bits_of_one(rows, constraint, settings):
+    settings = {"constraint": constraint, "warm_start": True, "tol": 0.0, **settings}
+    whole = Chi2LMNN(3, max_iter=8, random_state=0, **settings).fit(*rows)
+    half = Chi2LMNN(3, max_iter=4, random_state=0, **settings).fit(*rows)
+    half = pickle.loads(pickle.dumps(half)).fit(*rows)
+    np.testing.assert_array_equal(half.components_, whole.components_)
+    assert half.history_["loss"] == whole.history_["loss"]
+    assert half.margin_ == whole.margin_
+    np.testing.assert_array_equal(half.predict_proba(rows[0]), whole.predict_proba(rows[0]))
+
+
+@unfinished
+@each_constraint
+def test_warm_start_on_other_rows_begins_at_the_last_map(rng, rows, constraint):
+    X, y = (part.astype(np.float32) for part in counts(rng))
+    model = Chi2LMNN(
+        3, constraint=constraint, warm_start=True, margin=0.05, random_state=0
+    ).fit(*rows)  # fmt: skip
+    last = model.components_.copy()
+    model.set_params(tol=1e9).fit(X, y)
+    np.testing.assert_allclose(model.components_, last, atol=1e-4)
+
+
+@unfinished
+def test_early_stopping_restores_the_best_and_refers_to_all_rows(rng):
+    X, y = counts(rng, 240, 12)
+    settings = {
+        "early_stopping": True, "validation_fraction": 0.3, "n_iter_no_change": 3, "tol": 0.0,
+        "random_state": 0,
+    }  # fmt: skip
+    model = Chi2LMNN(5, max_iter=100, **settings).fit(X, y)
+    scores = model.history_["validation_score"]
+    assert np.isfinite(scores).all()
+    assert len(model._rules.Z) == 240  # all rows classify
+    assert model.n_iter_ < 100
+    best = int(np.argmax(scores))
+    stopped = Chi2LMNN(5, max_iter=max(best, 1), **settings).fit(X, y)
+    np.testing.assert_array_equal(stopped.components_, model.components_)
+
+
+def test_pickles_and_clones(rows):
+    X, y = rows
+    model = Chi2LMNN(3, random_state=0).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert not hasattr(copy, "components_")
+    assert not hasattr(copy, "margin_")
+
+
+def test_frames_and_pipelines(rows):
+    pandas = pytest.importorskip("pandas")
+    X, y = rows
+    frame = pandas.DataFrame(X, columns=[f"bin{i}" for i in range(8)])
+    model = Chi2LMNN(3, random_state=0).set_output(transform="pandas").fit(frame, y)
+    Z = model.transform(frame)
+    assert list(Z.columns) == ["chi2lmnn0", "chi2lmnn1", "chi2lmnn2"]
+    assert list(model.feature_names_in_) == list(frame.columns)
+    pipeline = make_pipeline(MinMaxScaler(), Chi2LMNN(3, random_state=0)).fit(X, y)
+    assert pipeline.predict_proba(X).shape == (60, 3)
+
+
+def test_rows_can_be_drawn(rows):
+    pytest.importorskip("matplotlib")
+    X, y = rows
+    Z = Chi2LMNN(2, random_state=0).fit_transform(X, y)
+    axes = plotting.scatter(Z, y)
+    drawn = np.concatenate([np.asarray(part.get_offsets()) for part in axes.collections])
+    assert len(drawn) == 60
+
+
+# What is said and asked during a fit
+
+
+def test_verbose_and_cost(rows, capsys):
+    model = Chi2LMNN(3, verbose=1, random_state=0).fit(*rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert "MiB beyond the input" in lines[0]
+    assert len(lines) == 1 + len(model.history_["loss"])
+    assert all(line.startswith("[Chi2LMNN]") for line in lines)
+    small = Chi2LMNN(3).estimate_cost(rows[0])
+    large = Chi2LMNN(20).estimate_cost(np.broadcast_to(np.float32(0), (10_000, 800)))
+    assert small.seconds_per_evaluation < 0.1
+    assert 10 * small.seconds_per_evaluation < large.seconds_per_evaluation
+    assert 64e6 < large.memory_bytes < 1e9
+
+
+def test_a_time_budget_is_kept(rng):
+    X, y = counts(rng, 300, 40)
+    Chi2LMNN(20, max_iter=1, tol=1e9).fit(X, y)  # compiled
+    began = perf_counter()
+    with pytest.warns(ConvergenceWarning, match=r"0\.3 seconds of 'time_budget' were used up"):
+        model = Chi2LMNN(20, time_budget=0.3, max_iter=10**6, tol=0.0, random_state=0).fit(X, y)
+    assert perf_counter() - began < 5
+    assert model.objective_ < model.history_["loss"][0]
+
+
+def test_unfinished_fits_say_so_at_the_line_of_the_user(rows):
+    with pytest.warns(ConvergenceWarning, match="Chi2LMNN did not converge: the 2 iter") as told:
+        Chi2LMNN(3, max_iter=2, tol=0.0, random_state=0).fit(*rows)
+    assert [warning.filename for warning in told] == [__file__]
+
+
+@each_constraint
+@pytest.mark.parametrize("call", [5, 9])
+def test_an_interrupt_keeps_the_best_map(rows, constraint, call):
+    calls = []
+
+    class Interrupted(Chi2LMNN):
+        def _objective(self):
+            function = super()._objective()
+
+            def interrupted(*args, **kwargs):
+                calls.append(kwargs)
+                if len(calls) == call:
+                    raise KeyboardInterrupt
+                return function(*args, **kwargs)
+
+            return interrupted
+
+    model = Interrupted(3, constraint=constraint, tol=0.0, random_state=0, warm_start=True)
+    with pytest.warns(ConvergenceWarning, match="it was interrupted"):
+        model.fit(*rows)
+    assert_on_simplex(model.components_)
+    before = model.objective_
+    assert before == pytest.approx(min(model.history_["loss"]), rel=1e-9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.set_params(max_iter=10).fit(*rows)  # goes on
+    assert model.objective_ < before
+    assert model.history_["iteration"] == list(range(len(model.history_["loss"])))
+
+
+@needs_callbacks
+def test_callbacks_watch_stop_and_save(rows, tmp_path):
+    X, y = rows
+    console = pytest.importorskip("rich.console").Console(file=io.StringIO(), width=100)
+    path = tmp_path / "chi2.joblib"
+    model = Chi2LMNN(3, early_stopping=True, random_state=0)
+    model.set_callbacks(Progress(console, interval=0), Checkpoint(path, every=3), StopAfter(600))
+    model.fit(X, y)
+    assert f"loss {model.history_['loss'][-1]:.6g}" in console.file.getvalue()
+    saved = Checkpoint.load(path)
+    np.testing.assert_array_equal(saved.predict_proba(X), model.predict_proba(X))
+    assert (saved.k_, saved.margin_) == (3, model.margin_)
+    with pytest.warns(ConvergenceWarning, match="a callback stopped it"):
+        clone(model).set_callbacks(StopAfter(loss=1e6)).fit(X, y)
+
+
+@needs_callbacks
+@each_constraint
+def test_a_checkpoint_goes_on_to_the_same_bits(rows, tmp_path, constraint):
+    X, y = rows
+    path = tmp_path / "chi2.joblib"
+    model = Chi2LMNN(
+        3, constraint=constraint, random_state=0, max_iter=9, tol=0.0, warm_start=True
+    )  # fmt: skip
+    with pytest.warns(ConvergenceWarning):
+        whole = clone(model).fit(X, y)
+
+    class PowerCut:
+        def setup(self, estimator, context): ...
+        def teardown(self, estimator, context): ...
+        def on_fit_task_begin(self, estimator, context): ...
+
+        def on_fit_task_end(self, estimator, context):
+            if context.parent is not None and context.task_id >= 4:
+                raise RuntimeError("a power cut")
+
+    model.set_callbacks(Checkpoint(path, every=3), PowerCut())
+    with pytest.raises(RuntimeError, match="a power cut"):
+        model.fit(X, y)
+    saved = Checkpoint.load(path)
+    assert (saved.n_iter_, saved.margin_) == (3, whole.margin_)
+    with pytest.warns(ConvergenceWarning):
+        saved.set_params(max_iter=6).fit(X, y)
+    np.testing.assert_array_equal(saved.components_, whole.components_)
+    assert saved.history_["loss"] == whole.history_["loss"]
