@@ -197,6 +197,8 @@ class TargetRounds:
     def freeze(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
         """The problem of a round; the first of a fit has the targets from before learning."""
         self.unit = float(problem.options["margin"])
+        if self.kept is not None and len(self.kept) != len(problem.X):
+            self.kept = None  # of the rows of a fit before
         if self.kept is not None:
             problem = self.aim(problem, theta)
         now = problem.targets.neighbours
