@@ -170,6 +170,17 @@ def test_stops_on_loss_after_one_small_step(solver):
     assert not small[:-1].any()
 
 
+@pytest.mark.parametrize("solver", [LBFGS(), ConjugateGradient()])
+def test_patience_is_a_window_for_line_searches_too(solver):
+    tol, window = 0.1, 4
+    hasty = minimise(fun, START, solver, tol=tol, n_iter_no_change=window)
+    result = minimise(fun, START, solver, tol=tol, n_iter_no_change=window, patient=True)
+    assert (hasty.reason, result.reason) == ("loss", "loss")
+    assert result.n_iter >= hasty.n_iter + window - 1
+    lowest = np.minimum.accumulate(result.history["loss"])
+    assert lowest[-1 - window] - lowest[-1] <= tol * max(lowest[-1 - window], 1.0)
+
+
 @pytest.mark.parametrize("solver", [BoldDriver(), Momentum(), Adam(0.1)])
 def test_stops_on_loss_after_a_flat_window(solver):
     tol, window = 1e-6, 12

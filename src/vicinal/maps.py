@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from vicinal.kernels.simplex import simplex_columns
 __all__ = ["Diagonal", "Linear", "Simplex", "project_columns", "resolve"]
 
 _ON_IT = 1e-13  # a column whose sum is so near to one is on the simplex
-_FLOOR = np.exp(-10.0)  # of a column's largest entry: see Simplex.theta
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,9 @@ class Simplex:
     n_components: int
     constraint: str = "projection"
 
+    #: of a column's largest entry, the least that the softmax begins with
+    floor: ClassVar[float] = float(np.exp(-10.0))
+
     def __post_init__(self) -> None:
         check_part(self, "n_components", low=1, kind=int, closed=True)
         check_option(self, "constraint", ("projection", "softmax"))
@@ -123,7 +125,7 @@ class Simplex:
         """
         L = np.array(components, dtype=np.float64)
         if self.constraint == "softmax":
-            L = np.log(np.maximum(L, _FLOOR * L.max(axis=0)))
+            L = np.log(np.maximum(L, self.floor * L.max(axis=0)))
             L -= L.mean(axis=0)
         return L.ravel()
 

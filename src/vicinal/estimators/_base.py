@@ -76,6 +76,8 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
     _trees: ClassVar[bool] = True
     #: whether only some parameters of the map are allowed, and solvers must keep to them
     _constrained: ClassVar[bool] = False
+    #: whether the loss is flat far from its minimum, and several steps must tell where that is
+    _patient: ClassVar[bool] = False
     #: whether the targets of a row are other rows: then all are there while a start is scaled
     _targets_are_rows: ClassVar[bool] = False
     #: rows that choose the scale of a start

@@ -81,6 +81,8 @@ class Descent:
         As in the estimator.
     unit : float
         What counts as a loss of size one.
+    patient : bool
+        As of `solvers.minimise`.
     rng : RandomState
         Draws batches, lists and samples.
     tell : callable
@@ -104,6 +106,7 @@ class Descent:
     scale_objective: Callable[..., tuple[float, Array]]
     rounds: Callable[[], Renewal | None]
     unit: float = 1.0
+    patient: bool = False
     validation_fraction: float = 0.1
     deadline: float | None = None
 
@@ -281,6 +284,7 @@ class _Run:
             max_iter=self.left if most is None else min(most, self.left),
             tol=max(descent.tol, 1e-5) if self.single else descent.tol,
             unit=descent.unit,
+            patient=descent.patient,
             state=self.state,
             history=self.history,
             sampling=self.sampling,

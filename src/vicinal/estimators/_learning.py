@@ -137,6 +137,7 @@ class Learning:
             parts.plan,
             tol=owner.tol,
             unit=owner._unit(problem),
+            patient=owner._patient,
             n_iter_no_change=owner.n_iter_no_change,
             rng=self.rng,
             tell=partial(self._tell, searching=searching),

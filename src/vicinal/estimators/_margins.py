@@ -98,7 +98,7 @@ class LargeMargin(NeighbourMetric):
         Z = self._rules.Z
         if self._distance == "chi2":
             Z = np.sqrt(Z)  # the squared distances of roots are χ² to 2 χ²
-        if not is_null(Z, self._unit(problem)):
+        if not is_null(Z, problem.options["margin"]):
             return None
         also = "decrease 'alpha'" if self.alpha_ > 0 else "'margin'" if self._margins else ""
         return (
@@ -128,7 +128,7 @@ class LargeMargin(NeighbourMetric):
         assert parts.plan.solver is not None
         result = solvers.minimise(
             few, theta, parts.plan.solver, max_iter=_COARSE_STEPS, tol=_COARSE_TOL,
-            unit=self._unit(problem),
+            unit=self._unit(problem), patient=self._patient,
         )  # fmt: skip
         if result.reason == "interrupted":
             raise KeyboardInterrupt

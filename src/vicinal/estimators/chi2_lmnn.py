@@ -96,6 +96,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     tol : float, default=1e-2
         Stop when no entry of the (projected) gradient exceeds it times the margin, or the loss
         falls by less in ``n_iter_no_change`` iterations, relative to the larger of the loss and
+        the margin.  Under ``constraint="softmax"``, whose gradients are small, read exp(-10) times
         the margin.
     time_budget : float or None, default=None
         Seconds that ``fit`` may take, roughly.
@@ -221,6 +222,15 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     @property
     def _constrained(self) -> bool:  # type: ignore[override]
         return self.constraint == "projection"
+
+    @property
+    def _patient(self) -> bool:  # type: ignore[override]
+        return self.constraint == "softmax"
+
+    def _unit(self, problem: Problem) -> float:
+        # The gradient of the softmax is that of L times L, and where bins hardly mix nearly zero.
+        floor = maps.Simplex.floor if self.constraint == "softmax" else 1.0
+        return floor * super()._unit(problem)
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Any:
         X, labels = super()._check_data(X, y, sample_weight)

@@ -58,6 +58,7 @@ class _Run:
         monitor: Callable[[Array], float] | None,
         monitor_every: int,
         n_iter_no_change: int,
+        patient: bool,
         on_iteration: Callable[[Iteration], Any] | None,
     ) -> None:
         self.state, self.tol, self.unit, self.monitor = state, tol, unit, monitor
@@ -65,7 +66,8 @@ class _Run:
         self.patience, self.on_iteration = n_iter_no_change, on_iteration
         # Where each step must lower the loss by its due (Wolfe), one small decrease means the end;
         # elsewhere only a window of them does.
-        self.window = 1 if getattr(solver, "sufficient_decrease", False) else n_iter_no_change
+        at_once = getattr(solver, "sufficient_decrease", False) and not patient
+        self.window = 1 if at_once else n_iter_no_change
         # what else is in it was put there by `on_iteration`, which will go on
         columns = dict.fromkeys([*_KEYS, *(history or {})])
         self.history = {key: list((history or {}).get(key, [])) for key in columns}
@@ -222,6 +224,7 @@ def minimise(
     monitor: Callable[[Array], float] | None = None,
     monitor_every: int = 1,
     n_iter_no_change: int = 10,
+    patient: bool = False,
     max_seconds: float | None = None,
     on_iteration: Callable[[Iteration], Any] | None = None,
     random_state: int | np.random.RandomState | None = None,
@@ -263,6 +266,9 @@ def minimise(
         ends; the scores of the others are NaN.
     n_iter_no_change : int
         Patience: scores without a better one, or iterations without a lower loss.
+    patient : bool
+        Judge the loss over ``n_iter_no_change`` steps, whatever the solver: for functions that are
+        flat far from their minimum.
     max_seconds : float or None
         Time for this call: no step is begun that would, if it took as long as the mean of those
         before it, end later.
@@ -283,8 +289,8 @@ def minimise(
         - "gradient": :math:`\max|\nabla f| \le` tol · unit, or, where ``fun`` projects,
           :math:`\max|P(\theta - \nabla f) - \theta| \le` tol · unit (also in the history);
         - "loss": :math:`f_{old} - f_{new} \le \text{tol}\cdot\max(|f_{old}|, |f_{new}|, u)`, over
-          one step of a solver with a line search; for the others over the lowest losses of
-          ``n_iter_no_change`` steps, none of which ends more than
+          one step of a solver with a line search; for the others, or if ``patient``, over the
+          lowest losses of ``n_iter_no_change`` steps, none of which ends more than
           :math:`\sqrt{\text{tol}}\cdot\max(\ldots)` above the lowest;
         - "stalled": the solver finds no lower point; counts as converged only where the same is
           at most :math:`\sqrt{\text{tol}}` · unit;
@@ -314,7 +320,7 @@ def minimise(
             before = history["n_evaluations"][-1]
             state = state._replace(n_evaluations=before + state.n_evaluations)
     _check_start(state)
-    options = (tol, unit, monitor, monitor_every, n_iter_no_change, on_iteration)
+    options = (tol, unit, monitor, monitor_every, n_iter_no_change, patient, on_iteration)
     run = _Run(solver, state, history, stream, *options)
     run.began = began  # the first evaluation counts
     reason = None
