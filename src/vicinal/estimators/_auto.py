@@ -155,7 +155,8 @@ def _search(owner: Any, problem: Problem, parts: Parts, learning: Learning) -> S
         for fold in cross_validation(problem, owner.cv, learning.rng, type(owner).__name__)
     ]
     mass = np.bincount(problem.targets.codes, problem.targets.sample_weight)
-    return Search(folds, learn, score, tell, chance=mass.max() / mass.sum())
+    unit = owner._unit(problem)
+    return Search(folds, learn, score, tell, chance=mass.max() / mass.sum(), unit=unit)
 
 
 def _quiet() -> Any:

@@ -132,6 +132,8 @@ class Search:
         Called with each `Trial`.
     chance : float, default=0.0
         The score of a map that knows nothing.
+    unit : float, default=1.0
+        What squared distances are measured in.
 
     Attributes
     ----------
@@ -150,9 +152,10 @@ class Search:
         score: Callable[[Problem, Array], float],
         tell: Callable[[Trial], None],
         chance: float = 0.0,
+        unit: float = 1.0,
     ) -> None:
         self.folds, self.learn, self.score, self.tell = folds, learn, score, tell
-        self.chance = chance
+        self.chance, self.unit = chance, unit
         self.trials: list[Trial] = []
         self.stages: list[str] = []
         self.reason = ""
@@ -202,9 +205,7 @@ class Search:
     ) -> Trial:
         pairs = list(zip(folds, thetas, strict=True))
         scores = np.array([self.score(fold, theta) for fold, theta in pairs])
-        pressed = any(
-            is_null(fold.embed(theta), fold.options.get("margin", 1.0)) for fold, theta in pairs
-        )
+        pressed = any(is_null(fold.embed(theta), self.unit) for fold, theta in pairs)
         null = pressed or np.mean(scores) <= self.chance
         return Trial(parameters, scores, thetas, bool(null))
 
