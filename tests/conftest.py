@@ -46,13 +46,13 @@ def rng(global_random_seed: int) -> np.random.Generator:
 
 @pytest.fixture
 def interrupted_nca():
-    """``interrupted_nca(call)`` is NCA, interrupted in that call of its objective."""
+    """``interrupted_nca(call)`` is NCA, or another, interrupted in that call of its objective."""
     from vicinal import NCA
 
-    def make(call: int) -> type:
+    def make(call: int, method: type = NCA) -> type:
         calls = []
 
-        class Interrupted(NCA):
+        class Interrupted(method):
             def _objective(self):
                 function = super()._objective()
 

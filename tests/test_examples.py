@@ -91,6 +91,14 @@ def test_plot_votes_learns_from_noise(tmp_path):
     assert_is_picture(tmp_path / "out/votes.png")
 
 
+def test_plot_histograms_keeps_most_in_ten_bins(tmp_path):
+    pytest.importorskip("matplotlib")
+    printed = run(ROOT / "examples/plot_histograms.py", "out/bins.png", folder=tmp_path)
+    whole, linear, learnt = (float(share) for share in re.findall(r"([\d.]+)%", printed))
+    assert whole > learnt > linear > 95
+    assert_is_picture(tmp_path / "out/bins.png")
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_code_in_the_texts_runs(name, wine_csv):
     """Block after block in one session, beside a table.csv with a column `label`."""

@@ -225,22 +225,8 @@ def test_unfinished_fits_say_so_at_the_line_of_the_user(rows):
 
 @pytest.mark.parametrize("settings", [{}, {"refresh_targets": 2}, {"solver": "bold_driver"}])
 @pytest.mark.parametrize("call", [9, 14, 20])
-def test_an_interrupt_keeps_the_best_map(rows, settings, call):
-    calls = []
-
-    class Interrupted(LMNN):
-        def _objective(self):
-            function = super()._objective()
-
-            def interrupted(*args, **kwargs):
-                calls.append(kwargs)
-                if len(calls) == call:
-                    raise KeyboardInterrupt
-                return function(*args, **kwargs)
-
-            return interrupted
-
-    model = Interrupted(2, tol=0.0, random_state=0, warm_start=True, **settings)
+def test_an_interrupt_keeps_the_best_map(rows, interrupted_nca, settings, call):
+    model = interrupted_nca(call, LMNN)(2, tol=0.0, random_state=0, warm_start=True, **settings)
     with pytest.warns(ConvergenceWarning, match="it was interrupted"):
         model.fit(*rows)
     assert np.isfinite(model.components_).all()

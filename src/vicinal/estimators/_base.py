@@ -74,6 +74,8 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
     pairs: Any
     #: whether the objective can sum by trees
     _trees: ClassVar[bool] = True
+    #: what ``scaling`` may be
+    _scalings: ClassVar[tuple[str | None, ...]] = ("standard", "global", None)
     #: whether only some parameters of the map are allowed, and solvers must keep to them
     _constrained: ClassVar[bool] = False
     #: whether the loss is flat far from its minimum, and several steps must tell where that is
@@ -180,7 +182,7 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
     # The frame
 
     def _check_parameters(self) -> None:
-        check_option(self, "scaling", ("standard", "global", None))
+        check_option(self, "scaling", self._scalings)
         check_option(self, "rule", self._rule_names)
         check_number(self, "alpha", 0.0, or_else=("auto", "scaled"))
         check_folds(self, "cv")

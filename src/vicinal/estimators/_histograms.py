@@ -9,9 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._types import Array
+from vicinal.estimators._metric import check_pairs
 
 __all__ = ["HistogramMixin", "chi2", "histograms"]
 
@@ -148,10 +149,8 @@ class HistogramMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         distances : ndarray of shape (n_pairs,)
         """
         check_is_fitted(self, "components_")
-        pairs = check_array(pairs, allow_nd=True, dtype=[np.float64, np.float32])
         D = self.components_.shape[1]
-        if pairs.ndim != 3 or pairs.shape[1:] != (2, D):
-            raise ValueError(f"pairs must have shape (n_pairs, 2, {D}). Got {pairs.shape} instead.")
+        pairs = check_pairs(pairs, D)
         H = histograms(pairs.reshape(-1, D), self.normalize) @ self.components_.T
         return chi2(H[::2], H[1::2])
 

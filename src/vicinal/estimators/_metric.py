@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from vicinal._features import unscaled
 from vicinal._types import Array
 
-__all__ = ["LearntMahalanobisMixin", "MahalanobisMixin"]
+__all__ = ["LearntMahalanobisMixin", "MahalanobisMixin", "check_pairs"]
 
 
 class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -77,10 +77,7 @@ class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         distances : ndarray of shape (n_pairs,)
         """
         check_is_fitted(self, "components_")
-        pairs = check_array(pairs, allow_nd=True, dtype=[np.float64, np.float32])
-        D = self.components_.shape[1]
-        if pairs.ndim != 3 or pairs.shape[1:] != (2, D):
-            raise ValueError(f"pairs must have shape (n_pairs, 2, {D}). Got {pairs.shape} instead.")
+        pairs = check_pairs(pairs, self.components_.shape[1])
         Z = (pairs[:, 1] - pairs[:, 0]) @ self.components_.T
         return np.sqrt(np.einsum("ij,ij->i", Z, Z))
 
@@ -92,6 +89,16 @@ class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def check_pairs(pairs: Any, n_features: int) -> Array:
+    """Pairs of rows as numbers, (n_pairs, 2, n_features)."""
+    pairs = check_array(pairs, allow_nd=True, dtype=[np.float64, np.float32])
+    if pairs.ndim != 3 or pairs.shape[1:] != (2, n_features):
+        raise ValueError(
+            f"pairs must have shape (n_pairs, 2, {n_features}). Got {pairs.shape} instead."
+        )
+    return pairs
 
 
 class LearntMahalanobisMixin(MahalanobisMixin):

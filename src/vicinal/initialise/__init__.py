@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from vicinal.initialise.annealing import Annealing
@@ -88,19 +89,9 @@ def resolve(init: Any, owner: str = "NCA") -> Start | Annealing:
     Start or Annealing
         `Annealing` is not called: it needs the loss, see `Annealing.reduce`.
     """
-    if isinstance(init, str) and init in _NAMES:
-        return _NAMES[init]()
-    if isinstance(init, (list, tuple)) or hasattr(init, "__array__"):
-        return Given(init, owner)
     if isinstance(init, Annealing):
         return init
-    if callable(init) and not isinstance(init, type):
-        return init
-    names = ", ".join(repr(name) for name in _NAMES)
-    raise ValueError(
-        f"The 'init' parameter of {owner} must be one of {names}, a start such as RCA(), or an "
-        f"array of shape (n_components, n_features). Got {init!r} instead."
-    )
+    return _start_of(init, owner, _NAMES, Given, "RCA()")
 
 
 def resolve_bins(init: Any, owner: str = "Chi2LMNN") -> BinStart:
@@ -117,14 +108,21 @@ def resolve_bins(init: Any, owner: str = "Chi2LMNN") -> BinStart:
     -------
     BinStart
     """
-    if isinstance(init, str) and init in _BIN_NAMES:
-        return _BIN_NAMES[init]()
+    return _start_of(init, owner, _BIN_NAMES, GivenBins, "BinGroups()")
+
+
+def _start_of(
+    init: Any, owner: str, names: dict[str, type], given: Callable[..., Any], example: str
+) -> Any:
+    """The start of a name, the start itself, or an array as a start."""
+    if isinstance(init, str) and init in names:
+        return names[init]()
     if isinstance(init, (list, tuple)) or hasattr(init, "__array__"):
-        return GivenBins(init, owner)
+        return given(init, owner)
     if callable(init) and not isinstance(init, type):
         return init
-    names = ", ".join(repr(name) for name in _BIN_NAMES)
+    known = ", ".join(repr(name) for name in names)
     raise ValueError(
-        f"The 'init' parameter of {owner} must be one of {names}, a start such as BinGroups(), or "
-        f"an array of shape (n_components, n_features). Got {init!r} instead."
+        f"The 'init' parameter of {owner} must be one of {known}, a start such as {example}, or an "
+        f"array of shape (n_components, n_features). Got {init!r} instead."
     )
