@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,8 @@ class Work(NamedTuple):
     double: tuple[float, float] = (2.6, 0.4)
     listed: tuple[float, float] = (10.0, 3.0)  # in a list, whose rows lie anywhere in memory
     both_ways: bool = True  # whether a pair, once computed, serves both its rows
-    kept: int = 0  # bytes that are kept, beside what grows with the data
+    #: bytes beside the points, of ``(n, n_features, n_components, itemsize)``
+    more: Callable[[int, int, int, int], float] | None = None
 
     def per_pair(self, d: int, itemsize: int) -> float:
         fixed, per_dimension = self.single if itemsize == 4 else self.double
@@ -87,7 +89,9 @@ def _cost(size: Size, rows: int, nanoseconds: float, threads: int | None) -> Cos
     threads = n_threads() if threads is None else threads
     n, n_features, d = size.n, size.n_features, size.n_components
     # embedded points, their sorted copy and two gradients; statistics of each row
-    memory = 4 * n * d * size.itemsize + 24 * n * 8 + size.work.kept
+    memory = 4 * n * d * size.itemsize + 24 * n * 8
+    if size.work.more is not None:
+        memory += int(size.work.more(n, n_features, d, size.itemsize))
     if size.dense and n * n_features * 8 <= _features.copy_limit():
         memory += n * n_features * 8
     if rows < n:

@@ -26,7 +26,7 @@ from vicinal.objectives.lmnn import lmnn
 from vicinal.problem import Problem
 from vicinal.targets import Labels, TargetNeighbours
 
-__all__ = ["LargeMargin", "VotingRules", "rows_of"]
+__all__ = ["LargeMargin", "VotingRules", "kept_bytes", "rows_of"]
 
 _COARSE_FROM, _COARSE_ROWS = 4000, 2000  # rows to begin with, where there are more than the first
 _COARSE_STEPS, _COARSE_TOL = 30, 1e-2
@@ -237,3 +237,13 @@ def rows_of(X: Features, rows: Array) -> Array:
     """Some rows as the solver sees them."""
     dtype = np.float32 if len(X) >= SINGLE_FROM else np.float64
     return X.take(rows).columns_times(np.ones(X.shape[1]), dtype)
+
+
+def kept_bytes(n: int, n_features: int, n_components: int, itemsize: int) -> float:
+    """Memory of a fit beside the points: lists while they are made, places, the search of targets.
+
+    Half as much again as the lists that are kept, up to 2 % of all pairs and to 16 million; three
+    copies of the points; and of the columns what a class of a fourth of the rows takes.
+    """
+    lists = 6 * min(0.02 * n**2, 2**24)
+    return lists + 3 * n * n_components * itemsize + n * n_features * itemsize / 4

@@ -22,7 +22,7 @@ from vicinal._validation import (
 )
 from vicinal.estimators._cost import Size, Work
 from vicinal.estimators._histograms import HistogramMixin, chi2, histograms
-from vicinal.estimators._margins import LargeMargin, VotingRules, rows_of
+from vicinal.estimators._margins import LargeMargin, VotingRules, kept_bytes, rows_of
 from vicinal.estimators._parts import SINGLE_FROM, Parts
 from vicinal.estimators._plan import make_plan
 from vicinal.metrics import Chi2Index
@@ -282,7 +282,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
 
     def _work(self) -> Work:
         # the search, as of LMNN, and the divisions of what it finds
-        return Work((1.0, 0.06), (1.0, 0.06), kept=2**26 + 2**25)
+        return Work((1.0, 0.06), (1.0, 0.06), more=kept_bytes)
 
 
 class Chi2Rules(VotingRules):

@@ -10,7 +10,7 @@ from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
 from vicinal._types import Array
 from vicinal.estimators._cost import Work
-from vicinal.estimators._margins import LargeMargin
+from vicinal.estimators._margins import LargeMargin, kept_bytes
 from vicinal.estimators._metric import LearntMahalanobisMixin
 from vicinal.estimators._rules import NeighbourRules
 from vicinal.targets import Labels
@@ -217,8 +217,8 @@ class LMNN(LearntMahalanobisMixin, LargeMargin):
         return found[0]
 
     def _work(self) -> Work:
-        # the search, an inner product in float32 for each pair; lists that are kept, and tiles
-        return Work((1.0, 0.04), (1.0, 0.04), kept=2**26 + 2**25)
+        # the search, an inner product in float32 for each pair
+        return Work((1.0, 0.04), (1.0, 0.04), more=kept_bytes)
 
 
 def _neighbours_right(features: Features, codes: Array, k: int) -> float:
