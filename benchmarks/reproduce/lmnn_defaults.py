@@ -79,8 +79,11 @@ def report(done: list[Done], folder: Path) -> str:
              "–" if title == "`LMNN()`" else f"{gain.mean:+.2f} ± {gain.error:.2f}"]
         )  # fmt: skip
     n_splits = len({each.job["split"] for each in done})
+    bar = Summary([np.mean(scores[n]["`LMNN()`"]) - np.mean(scores[n][BAR]) for n in names])
     return "\n\n".join(
         [
+            f"**`LMNN()` is {bar.mean:.1f} ± {bar.error:.1f} points ahead of five neighbours in "
+            f"standardised columns, on the mean over {len(names)} sets. Its settings:**",
             table(["", *names, "mean", "to `LMNN()`"], rows),
             f"Accuracy in per cent on rows held out, mean over {n_splits} splits, all inside the "
             "training rows of the splits that test the defaults of other methods. The last column "

@@ -37,7 +37,14 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS
 
 #: headings of the index, and how the names of their reports begin
 _HEADINGS = {
-    "What the defaults rest on": ("defaults", "objectives", "alpha", "auto", "annealing"),
+    "What the defaults rest on": (
+        "defaults",
+        "objectives",
+        "alpha",
+        "auto",
+        "annealing",
+        "lmnn-defaults",
+    ),  # fmt: skip
     "Large data": ("mnist",),
     "Goldberger, Roweis, Hinton, Salakhutdinov (2005)": ("goldberger",),
     "Oneață (2011)": ("oneata",),

@@ -45,7 +45,8 @@ class LMNN(LearntMahalanobisMixin, LargeMargin):
         Rank d of the map.  None: min(D, 32).  "auto" grows it from 2 while that helps.
     k : int, default=5
         Target neighbours of each row; a class of k rows or fewer has fewer, with a warning.  Many
-        papers and packages take 3; five, and five voters, did better on small tables.
+        papers and packages take 3; five, and five voters, did a little better on small tables
+        (docs/results/lmnn-defaults.md).
     mu : float, default=1.0
         Weight of the hinges beside the pull of the target neighbours.  Packages that weigh the
         pull by 1 - c and the push by c have :math:`\mu = c / (1 - c)`.
