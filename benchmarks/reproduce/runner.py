@@ -44,7 +44,7 @@ _HEADINGS = {
         "auto",
         "annealing",
         "lmnn-defaults",
-    ),  # fmt: skip
+    ),
     "Large data": ("mnist",),
     "Goldberger, Roweis, Hinton, Salakhutdinov (2005)": ("goldberger",),
     "Oneață (2011)": ("oneata",),

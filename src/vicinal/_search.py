@@ -7,12 +7,12 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.spatial import KDTree
 from sklearn.metrics import euclidean_distances
-from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from vicinal._threads import block_edges, n_threads, run
+from vicinal._threads import block_edges, n_threads, run, single_threaded_blas
 from vicinal._types import Array
 
 __all__ = ["finder"]
@@ -22,9 +22,7 @@ __all__ = ["finder"]
 # scikit-learn's in 5 dimensions, 0.8 in 10, and has threads of its own.
 _TREE_TO = 8
 _FAISS_FROM, _FAISS_ABOVE_D = 50_000, 5
-# Pairs up to which scikit-learn's parallel search takes longer to begin than to work; its threads
-# wait for each other in turns, and beside other programs for long.
-_FEW = 2**20
+_PAIRS = 2**19  # distances at a time and thread: 4 MB
 _EXACT_TO = 10_000  # references up to which faiss compares all
 # Cells of the inverted file that are searched, of 2 sqrt(n): of the 100 nearest of 50,000 standard
 # normal points 100 % were found in 5 dimensions, 99 % in 10 and 85 % in 20.
@@ -35,8 +33,13 @@ Find = Callable[[Array, int], tuple[Array, Array]]
 
 
 def finder(search: str, points: Array) -> Find:
-    """A search among the rows of ``points``: "auto", "tree", "brute" or "faiss"."""
+    """A search among the rows of ``points``: "auto", "exact", "tree", "brute" or "faiss".
+
+    "exact" is the quicker of "tree" and "brute"; a sparse table is for these two only.
+    """
     n, d = points.shape
+    if search == "exact":
+        search = "tree" if d <= _TREE_TO and not sp.issparse(points) else "brute"
     if search == "auto":
         large = n > _FAISS_FROM and d > _FAISS_ABOVE_D
         if large and find_spec("faiss") is not None:
@@ -57,22 +60,36 @@ def _tree(points: Array) -> Find:
 
 
 def _brute(points: Array) -> Find:
+    """All distances, in blocks of fixed sizes.
+
+    Not by scikit-learn's parallel search, which among equally far points takes other ones on one
+    thread than on two.
+    """
     centre = _centre(points)
-    points = points - centre
-    index = NearestNeighbors(algorithm="brute").fit(points)
+    points = points if sp.issparse(points) else points - centre
 
     def find(queries: Array, k: int) -> tuple[Array, Array]:
-        queries = queries - centre
-        if len(queries) * len(points) <= _FEW:
-            return _nearest(euclidean_distances(queries, points, squared=True), k)
-        distances, near = index.kneighbors(queries, k)
-        return near, np.square(distances, out=distances)
+        n = queries.shape[0]
+        near, found = np.empty((n, k), np.int64), np.empty((n, k))
+        size = max(1, _PAIRS // points.shape[0])
+
+        def task(first: int, thread: int) -> None:
+            rows = slice(first, min(first + size, n))
+            block = queries[rows] if sp.issparse(queries) else queries[rows] - centre
+            d2 = euclidean_distances(block, points, squared=True)
+            near[rows], found[rows] = _nearest(d2, k)
+
+        with single_threaded_blas():
+            run(task, range(0, n, size), n_threads())
+        return near, found
 
     return find
 
 
 def _centre(points: Array) -> Array:
     """Amid the points: distances from inner products lose their digits far from the origin."""
+    if sp.issparse(points):
+        return np.zeros(points.shape[1])
     return points[: 1 + len(points) // 4].mean(axis=0)
 
 

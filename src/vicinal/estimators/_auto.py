@@ -16,7 +16,7 @@ from vicinal._types import Array
 from vicinal._validation import warn
 from vicinal.estimators._learning import Learning, judges
 from vicinal.estimators._parts import Parts, leaves_open
-from vicinal.estimators._search import ALPHAS, Search, Stopped, Trial, cross_validation, ranks
+from vicinal.estimators._search import Search, Stopped, Trial, cross_validation, ranks
 from vicinal.initialise import Annealing
 from vicinal.problem import Problem
 
@@ -74,7 +74,7 @@ def choose(owner: Any, problem: Problem, parts: Parts, learning: Learning) -> Ch
             searched.append(f"n_components={d}")
             search.folds = [fold.replace(mapping=maps.Linear(d)) for fold in search.folds]
         if leaves_open(owner, "alpha") and not search.reason:
-            chosen = search.alpha(ALPHAS, d)
+            chosen = search.alpha(owner._alphas, d)
             # a path that was cut short above the default has nothing to say against it
             if search.trials[-1].parameters["alpha"] <= DEFAULT_ALPHA or not search.reason:
                 alpha = chosen.parameters["alpha"]

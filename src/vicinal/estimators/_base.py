@@ -43,7 +43,7 @@ from vicinal.estimators._parts import Parts, leaves_open, resolve_parts
 from vicinal.estimators._plan import Plan
 from vicinal.estimators._rounds import Renewal, Rounds, frozen
 from vicinal.estimators._rules import NeighbourRules
-from vicinal.estimators._search import is_null
+from vicinal.estimators._search import ALPHAS, is_null
 from vicinal.estimators._split import hold_out
 from vicinal.estimators._start import first_theta
 from vicinal.estimators._streaming import StreamMixin
@@ -74,6 +74,9 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
     pairs: Any
     #: whether the objective can sum by trees
     _trees: ClassVar[bool] = True
+    #: what ``alpha`` may be beside a number, and the path along which "auto" looks for it
+    _named_alphas: ClassVar[tuple[str, ...]] = ("auto", "scaled")
+    _alphas: ClassVar[tuple[float, ...]] = ALPHAS
     #: what ``scaling`` may be
     _scalings: ClassVar[tuple[str | None, ...]] = ("standard", "global", None)
     #: whether only some parameters of the map are allowed, and solvers must keep to them
@@ -103,8 +106,8 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
         """What chooses the scale of a start."""
         return self._objective()
 
-    def _features(self, X: Any, labels: Any) -> Features:
-        """The rows as the solver sees them."""
+    def _features(self, X: Any, labels: Any, train: Array | None) -> Features:
+        """The rows as the solver sees them; ``train`` are those to learn from, None for all."""
         return Features(X, self.scaling, labels.sample_weight)
 
     def _parts(self, n: int, n_features: int, sparse: bool) -> Parts:
@@ -118,6 +121,7 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
         rng: np.random.RandomState,
         tell: Callable[[solvers.Iteration, Problem], bool],
         searching: bool = False,
+        deadline: float | None = None,
     ) -> Array:
         """Where a descent begins; ``tell`` hears of iterations that are made for it."""
         return first_theta(self, parts, problem, rng, tell, searching)
@@ -166,6 +170,14 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
         """What counts as a loss of size one, for ``tol``."""
         return 1.0
 
+    def _reach(self, problem: Problem) -> float:
+        """How far apart near rows should be at the start, where targets are rows."""
+        return 1.0
+
+    def _slope_unit(self, problem: Problem, theta: Array) -> float:
+        """The same for entries of the gradient of a map of the size of theta."""
+        return self._unit(problem)
+
     def _pressed(self, problem: Problem) -> str | None:
         """A complaint where the map has come to nothing."""
         if not is_null(self._rules.Z):
@@ -184,7 +196,7 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
     def _check_parameters(self) -> None:
         check_option(self, "scaling", self._scalings)
         check_option(self, "rule", self._rule_names)
-        check_number(self, "alpha", 0.0, or_else=("auto", "scaled"))
+        check_number(self, "alpha", 0.0, or_else=self._named_alphas)
         check_folds(self, "cv")
         check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)
         check_number(self, "max_iter", 1, integer=True, or_else=("auto",))
@@ -250,15 +262,15 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
 
     def _problem(self, X: Any, labels: Labels, parts: Parts, rng: Any) -> Problem:
         """The loss that is to be made small."""
-        features = self._features(X, labels)
-        if not features.scale.any():
-            raise ValueError(f"X has no column that varies: its {X.shape[1]} are constant.")
         train, held_out = None, None
         if self.early_stopping:
             fraction = self.validation_fraction
             if not parts.plan.exact:  # scored often, against all rows, beside cheaper steps
                 fraction = min(fraction, _MOST_HELD_OUT / len(labels))
             train, held_out = hold_out(labels.codes, fraction, rng)
+        features = self._features(X, labels, train)
+        if not features.scale.any():
+            raise ValueError(f"X has no column that varies: its {X.shape[1]} are constant.")
         alpha = DEFAULT_ALPHA if leaves_open(self, "alpha") else self.alpha
         if isinstance(alpha, str):
             alpha = scaled_alpha(features, len(labels) if train is None else len(train))

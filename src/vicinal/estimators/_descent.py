@@ -79,8 +79,8 @@ class Descent:
     plan : Plan
     tol, n_iter_no_change
         As in the estimator.
-    unit : float
-        What counts as a loss of size one.
+    unit, slope_unit : float
+        What counts as a loss, and as an entry of its gradient, of size one.
     patient : bool
         As of `solvers.minimise`.
     rng : RandomState
@@ -106,6 +106,7 @@ class Descent:
     scale_objective: Callable[..., tuple[float, Array]]
     rounds: Callable[[], Renewal | None]
     unit: float = 1.0
+    slope_unit: float | None = None
     patient: bool = False
     validation_fraction: float = 0.1
     deadline: float | None = None
@@ -284,6 +285,7 @@ class _Run:
             max_iter=self.left if most is None else min(most, self.left),
             tol=max(descent.tol, 1e-5) if self.single else descent.tol,
             unit=descent.unit,
+            slope_unit=descent.slope_unit,
             patient=descent.patient,
             state=self.state,
             history=self.history,

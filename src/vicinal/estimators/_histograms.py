@@ -122,14 +122,14 @@ class HistogramMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         metric : callable
-            ``metric(u, v, squared=True)``: the χ² distance of the two after the map, or, with
-            ``squared=False``, its square root, which satisfies the triangle inequality.  It holds
-            a copy of the map and does not change with later fits.
+            ``metric(u, v, squared=False)``: the square root of χ² of the two after the map, which
+            satisfies the triangle inequality, or χ² itself.  It holds a copy of the map and does
+            not change with later fits.
         """
         check_is_fitted(self, "components_")
         A, normalize = self.components_.copy(), bool(self.normalize)
 
-        def metric(u: Any, v: Any, squared: bool = True) -> float:
+        def metric(u: Any, v: Any, squared: bool = False) -> float:
             pair = histograms(np.asarray([u, v], dtype=A.dtype), normalize) @ A.T
             d = float(chi2(pair[0], pair[1]))
             return d if squared else d**0.5
@@ -137,7 +137,7 @@ class HistogramMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return metric
 
     def pair_distance(self, pairs: Any) -> Array:
-        """Learnt χ² distance of each pair.
+        """Learnt distance of each pair: the square root of χ² after the map, a metric.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class HistogramMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         D = self.components_.shape[1]
         pairs = check_pairs(pairs, D)
         H = histograms(pairs.reshape(-1, D), self.normalize) @ self.components_.T
-        return chi2(H[::2], H[1::2])
+        return np.sqrt(chi2(H[::2], H[1::2]))
 
     def pair_score(self, pairs: Any) -> Array:
         """Minus the learnt distance of each pair: the higher, the more alike."""

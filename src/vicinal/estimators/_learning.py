@@ -110,7 +110,8 @@ class Learning:
             # like a search, annealing has losses that are not those of the fit
             return self._tell(info, at, False, memory=_nothing, searching=True)
 
-        return self.owner._first_theta(parts, problem, self.rng, tell, searching)
+        deadline = self.search_deadline if searching else self.deadline
+        return self.owner._first_theta(parts, problem, self.rng, tell, searching, deadline)
 
     @staticmethod
     def judge(outcome: Outcome) -> float:
@@ -137,6 +138,7 @@ class Learning:
             parts.plan,
             tol=owner.tol,
             unit=owner._unit(problem),
+            slope_unit=owner._slope_unit(problem, memory.result.theta if memory else theta),
             patient=owner._patient,
             n_iter_no_change=owner.n_iter_no_change,
             rng=self.rng,

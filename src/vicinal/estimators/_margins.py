@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal import initialise, solvers
@@ -70,13 +72,17 @@ class LargeMargin(NeighbourMetric):
     def _objective(self) -> Callable[..., tuple[float, Array]]:
         return partial(lmnn, mu=float(self.mu), distance=self._distance)
 
+    def _rows(self, X: Features) -> Callable[[Array], Any]:
+        """Where target neighbours are before learning: the points of some rows."""
+        return partial(rows_of, X, sparse=True)
+
     def _finder(self) -> Any:
         """A search for target neighbours; None for Euclidean distances."""
         return None
 
     def _aim(self, problem: Problem, theta: Array | None = None) -> Problem:
         labels = problem.targets
-        points: Any = partial(rows_of, problem.X) if theta is None else problem.embed(theta)
+        points: Any = problem.embed(theta) if theta is not None else self._rows(problem.X)
         k = min(int(self.k), int(_counts(labels.take(problem.train)).max()) - 1)
         neighbours = target_neighbours(
             points, labels.codes, max(1, k), problem.train, self._finder()
@@ -93,6 +99,13 @@ class LargeMargin(NeighbourMetric):
 
     def _unit(self, problem: Problem) -> float:
         return float(problem.options["margin"])  # the loss is one of distances
+
+    def _reach(self, problem: Problem) -> float:
+        return float(np.sqrt(problem.options["margin"]))
+
+    def _slope_unit(self, problem: Problem, theta: Array) -> float:
+        # a loss over a map: what the margin and the scale of the columns are does not matter then
+        return self._unit(problem) / float(np.abs(theta).max(initial=0.0) or 1.0)
 
     def _pressed(self, problem: Problem) -> str | None:
         Z = self._rules.Z
@@ -113,12 +126,14 @@ class LargeMargin(NeighbourMetric):
         rng: np.random.RandomState,
         tell: Callable[[solvers.Iteration, Problem], bool],
         searching: bool = False,
+        deadline: float | None = None,
     ) -> Array:
         rows = np.arange(len(problem.X)) if problem.train is None else problem.train
         given = isinstance(parts.start, initialise.Given | initialise.GivenBins)
         if len(rows) <= _COARSE_FROM or given:
             return self._start(parts, problem, rng, tell, searching)
         # At a start nearly all pairs may be impostors: among few rows they are soon dealt with.
+        seconds = None if deadline is None else 0.3 * (deadline - perf_counter())
         some = np.sort(rng.permutation(rows)[:_COARSE_ROWS])
         few = problem.replace(
             X=problem.X.take(some), targets=problem.targets.take(some), train=None, held_out=None
@@ -128,11 +143,17 @@ class LargeMargin(NeighbourMetric):
         assert parts.plan.solver is not None
         result = solvers.minimise(
             few, theta, parts.plan.solver, max_iter=_COARSE_STEPS, tol=_COARSE_TOL,
-            unit=self._unit(problem), patient=self._patient,
+            unit=self._unit(problem), slope_unit=self._slope_unit(problem, theta),
+            patient=self._patient, max_seconds=seconds, on_iteration=partial(_told, tell, few),
         )  # fmt: skip
+        if self.verbose and not searching:
+            print(
+                f"[{type(self).__name__}] the start was improved on {len(some)} rows, in "
+                f"{result.n_iter} iterations"
+            )
         if result.reason == "interrupted":
             raise KeyboardInterrupt
-        judges = some[: self._start_rows]
+        judges = some[:: max(1, len(some) // self._start_rows)]
         return result.theta * self._scale_of(
             problem.replace(dtype=np.float32), result.theta, judges
         )
@@ -158,7 +179,7 @@ class LargeMargin(NeighbourMetric):
         return TargetRounds(self._aim, int(self.refresh_targets))
 
     def _make_rules(self, Z: Array, labels: Labels, options: Mapping[str, Any]) -> VotingRules:
-        return VotingRules(Z, labels, self.n_neighbors, self._usable(labels))
+        return VotingRules(Z, _without_targets(labels), self.n_neighbors, self._usable(labels))
 
     def _usable(self, labels: Labels) -> int:
         return max(1, min(int(self.k), int(_counts(labels).max()) - 1))
@@ -229,12 +250,27 @@ class VotingRules(NeighbourRules):
         return super()._n_voters(self.k if asked is None else asked)
 
 
+def _told(
+    tell: Callable[[solvers.Iteration, Problem], bool], at: Problem, info: solvers.Iteration
+) -> bool:
+    return tell(info, at)
+
+
+def _without_targets(labels: Labels) -> Labels:
+    """What votes need to know: a fitted estimator should not carry the rest about."""
+    return Labels(labels.codes, classes=np.arange(len(labels.classes)))
+
+
 def _counts(labels: Labels) -> Array:
     return np.bincount(labels.codes, minlength=len(labels.classes))
 
 
-def rows_of(X: Features, rows: Array) -> Array:
-    """Some rows as the solver sees them."""
+def rows_of(X: Features, rows: Array, sparse: bool = False) -> Any:
+    """Some rows as the solver sees them; with ``sparse`` a sparse table stays so, not centred."""
+    if sparse and sp.issparse(X.X):
+        part = X.take(rows).X.astype(np.float64)
+        part.data *= X.scale[part.indices]
+        return part
     dtype = np.float32 if len(X) >= SINGLE_FROM else np.float64
     return X.take(rows).columns_times(np.ones(X.shape[1]), dtype)
 

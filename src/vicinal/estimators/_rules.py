@@ -108,10 +108,6 @@ class NeighbourRules:
 
     def _leave_one_out(self, largest: int) -> int:
         """The k with the best vote of each training row's other neighbours; small k wins ties."""
-        return int(self.left_out(largest).argmax()) + 1
-
-    def left_out(self, largest: int) -> Array:
-        """Share of training rows that their 1, ..., ``largest`` nearest others are right about."""
         neighbours = self.index.kneighbors(n_neighbors=largest, return_distance=False)
         codes = self.labels.codes
         votes = np.zeros((len(codes), len(self.labels.classes)))
@@ -122,4 +118,4 @@ class NeighbourRules:
             column = neighbours[:, k]
             votes[rows, codes[column]] += 1.0 if weight is None else weight[column]
             right[k] = np.average(votes.argmax(axis=1) == codes, weights=weight)
-        return right
+        return int(right.argmax()) + 1

@@ -56,7 +56,7 @@ def first_theta(
     objective = owner._scale_objective()
     if owner._targets_are_rows:  # few rows by themselves would have others
         whole = problem.replace(objective=objective)
-        base = initialise.base_scale(whole.embed(theta)[rows], rng)
+        base = initialise.base_scale(whole.embed(theta)[rows], rng) * owner._reach(problem)
         return theta * initialise.scale_start(theta, lambda A: whole.value(A, rows), base)
     sample = problem.replace(
         X=X.take(rows), targets=labels.take(rows), train=None, objective=objective

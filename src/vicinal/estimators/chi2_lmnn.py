@@ -55,7 +55,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     Parameters
     ----------
     n_components : int or None, default=None
-        r, the number of new bins.  None: as many as before.
+        r, the number of new bins, 2 at least.  None: as many as before.
     k : int, default=3
         Target neighbours of each row, the nearest of its class by χ² before learning.
     mu : float, default=1.0
@@ -236,11 +236,12 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         X, labels = super()._check_data(X, y, sample_weight)
         return histograms(X, self.normalize), labels
 
-    def _features(self, X: Any, labels: Any) -> Features:
+    def _features(self, X: Any, labels: Any, train: Array | None) -> Features:
         return Features.as_they_are(X)
 
     def _parts(self, n: int, n_features: int, sparse: bool) -> Parts:
-        check_number(self, "n_components", 1, n_features, integer=True, or_else=(None,))
+        # one bin would hold all: every distance is zero
+        check_number(self, "n_components", 2, n_features, integer=True, or_else=(None,))
         r = n_features if self.n_components is None else int(self.n_components)
         start = initialise.resolve_bins(self.init, type(self).__name__)
         itemsize = 4 if n >= SINGLE_FROM else 8
@@ -274,11 +275,15 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     def _solver(self) -> Solver:
         return solvers.ProjectedGradient() if self._constrained else solvers.LBFGS()
 
+    def _rows(self, X: Features) -> Callable[[Array], Any]:
+        return partial(rows_of, X)
+
     def _finder(self) -> Any:
         return _chi2_finder
 
     def _make_rules(self, Z: Array, labels: Any, options: Any) -> Chi2Rules:
-        return Chi2Rules(Z, labels, self.n_neighbors, self._usable(labels))
+        rules = super()._make_rules(Z, labels, options)
+        return Chi2Rules(Z, rules.labels, self.n_neighbors, rules.k)
 
     def _work(self) -> Work:
         # the search, as of LMNN, and the divisions of what it finds

@@ -6,14 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal import _search
 from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
 from vicinal._types import Array
 from vicinal.estimators._cost import Work
-from vicinal.estimators._margins import LargeMargin, kept_bytes
+from vicinal.estimators._margins import LargeMargin, kept_bytes, rows_of
 from vicinal.estimators._metric import LearntMahalanobisMixin
-from vicinal.estimators._rules import NeighbourRules
-from vicinal.targets import Labels
 
 __all__ = ["LMNN"]
 
@@ -52,8 +51,8 @@ class LMNN(LearntMahalanobisMixin, LargeMargin):
         pull by 1 - c and the push by c have :math:`\mu = c / (1 - c)`.
         :func:`vicinal.model_selection.margin_search` tries several.
     margin : float, default=1.0
-        :math:`\ell`, in units of D.  Without a penalty it only sets the scale of the map:
-        multiplied by s, it gives the map times :math:`\sqrt s`.
+        :math:`\ell`, in units of D.  It only sets the scale of the map:
+        multiplied by s, it gives the map times :math:`\sqrt s`, with a penalty too.
     refresh_targets : int or None, default=None
         Iterations after which the target neighbours are chosen anew, as the nearest by the map
         learnt so far; ``rounds_`` tells how many were new.  None: once, before learning, in the
@@ -71,14 +70,15 @@ class LMNN(LearntMahalanobisMixin, LargeMargin):
             part, default="auto"
         How to descend; "auto" is L-BFGS.  "adaptive" is the step of [OlsenPetersen]_: 1.01 times
         as long after each success, half as long after a failure, 20 times at most.
-    alpha : float, "scaled" or "auto", default=0.0
+    alpha : float or "auto", default=0.0
         Weight of the squared norm of the map beside the mean loss.  The pull of the targets holds
-        the map down already.
+        the map down already.  "auto" goes down a path from 30 to 0.
     scaling : {"auto", "standard", "global", None}, default="auto"
         Scaling of the columns before learning, folded into ``components_``: each by its deviation,
         or all by one number.  Target neighbours are chosen in these columns, so it matters more
         than for NCA.  "auto" takes "global" if the votes of k neighbours are right more often
-        there than in standardised columns, by leave-one-out of up to 1,000 rows.
+        there than in standardised columns, by leave-one-out of up to 1,000 rows; ``scaling_``
+        tells.
     n_neighbors : int, "auto" or None, default=None
         Number of voters at prediction.  None: ``k_``; "auto" chooses it by leave-one-out.
     early_stopping : bool, default=False
@@ -92,8 +92,8 @@ class LMNN(LearntMahalanobisMixin, LargeMargin):
     max_iter : int or "auto", default="auto"
         The most iterations; "auto" is 200.
     tol : float, default=1e-3
-        Stop when no entry of the gradient exceeds it, or the loss falls by less, relative to the
-        larger of the loss and the margin.
+        Stop when no entry of the gradient, times the largest of the map, exceeds it times the
+        margin, or when the loss falls by less, relative to the larger of the loss and the margin.
     time_budget : float or None, default=None
         Seconds that ``fit`` may take, roughly.
     warm_start : bool, default=False
@@ -107,6 +107,8 @@ class LMNN(LearntMahalanobisMixin, LargeMargin):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The map; ``transform(X) = X @ components_.T``.
+    scaling_ : {"standard", "global", None}
+        The scaling that was used.
     k_ : int
         The most target neighbours of a row: ``k``, or fewer where all classes are small.
     n_components_, alpha_, cv_results_, classes_, n_iter_, objective_, plan_, history_, \
@@ -143,6 +145,10 @@ class LMNN(LearntMahalanobisMixin, LargeMargin):
     True
     """
 
+    # in units of a loss that is several margins, where that of NCA is less than one
+    _named_alphas: ClassVar[tuple[str, ...]] = ("auto",)
+    _alphas: ClassVar[tuple[float, ...]] = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.0)
+    _stored: ClassVar[tuple[str, ...]] = ("scaling_",)
     _scalings: ClassVar[tuple[str | None, ...]] = ("auto", "standard", "global", None)
 
     def __init__(
@@ -209,22 +215,39 @@ class LMNN(LearntMahalanobisMixin, LargeMargin):
         """
         return self._fit(X, y)
 
-    def _features(self, X: Any, labels: Any) -> Features:
-        scalings = ("standard", "global") if self.scaling == "auto" else (self.scaling,)
-        found = [Features(X, scaling) for scaling in scalings]
-        right = [_neighbours_right(rows, labels.codes, int(self.k)) for rows in found[1:]]
-        if right and right[0] > _neighbours_right(found[0], labels.codes, int(self.k)):
-            return found[1]
-        return found[0]
+    def _features(self, X: Any, labels: Any, train: Array | None) -> Features:
+        self.scaling_ = self.scaling
+        if self.scaling != "auto":
+            return Features(X, self.scaling)
+        # a draw of its own: a fit that goes on from another must come to the same choice
+        rows = np.random.RandomState(0).permutation(
+            np.arange(len(labels)) if train is None else train
+        )
+        rows = np.sort(rows[:_JUDGES])
+        found = {scaling: Features(X, scaling) for scaling in ("standard", "global")}
+        right = {
+            scaling: _votes_right(features, rows, labels.codes[rows], int(self.k))
+            for scaling, features in found.items()
+        }
+        self.scaling_ = max(right, key=lambda scaling: right[scaling])  # the first of equals
+        if self.verbose:
+            shares = ", ".join(f"{scaling} {right[scaling]:.3f}" for scaling in right)
+            print(f"[{type(self).__name__}] votes of k neighbours that are right: {shares}")
+        return found[self.scaling_]
 
     def _work(self) -> Work:
         # the search, an inner product in float32 for each pair
         return Work((1.0, 0.04), (1.0, 0.04), more=kept_bytes)
 
 
-def _neighbours_right(features: Features, codes: Array, k: int) -> float:
+def _votes_right(features: Features, rows: Array, codes: Array, k: int) -> float:
     """How often the vote of the k nearest others is right, among some of the rows."""
-    rows = np.arange(0, len(codes), -(-len(codes) // _JUDGES))
-    points = features.take(rows).columns_times(np.ones(features.shape[1]))
-    rules = NeighbourRules(points, Labels(codes[rows]), k)
-    return float(rules.left_out(min(k, len(rows) - 1))[-1])
+    points = rows_of(features, rows, sparse=True)
+    k = min(k, len(rows) - 1)
+    near = _search.finder("exact", points)(points, k + 1)[0]
+    # among equal rows a row need not be its own nearest
+    others = np.argsort(near == np.arange(len(rows))[:, None], axis=1, kind="stable")[:, :k]
+    ballots = codes[np.take_along_axis(near, others, axis=1)]
+    votes = np.zeros((len(rows), int(codes.max()) + 1))
+    np.add.at(votes, (np.arange(len(rows))[:, None], ballots), 1.0)
+    return float(np.mean(votes.argmax(axis=1) == codes))

@@ -55,6 +55,7 @@ class _Run:
         stream: Stream,
         tol: float,
         unit: float,
+        slope_unit: float,
         monitor: Callable[[Array], float] | None,
         monitor_every: int,
         n_iter_no_change: int,
@@ -62,6 +63,7 @@ class _Run:
         on_iteration: Callable[[Iteration], Any] | None,
     ) -> None:
         self.state, self.tol, self.unit, self.monitor = state, tol, unit, monitor
+        self.slope_unit = slope_unit
         self.fixed, self.sampling, self.monitor_every = stream.fixed, stream.at, monitor_every
         self.patience, self.on_iteration = n_iter_no_change, on_iteration
         # Where each step must lower the loss by its due (Wolfe), one small decrease means the end;
@@ -162,7 +164,7 @@ class _Run:
         """Return why no further step is worth it from here, judged by the state alone."""
         if not self.fixed:
             return None  # one batch's gradient says little about the others
-        if _slope(self.state) <= self.tol * self.unit:
+        if _slope(self.state) <= self.tol * self.slope_unit:
             return "gradient"
         return "stalled" if self.state.stalled else None
 
@@ -194,7 +196,7 @@ class _Run:
         # An interrupt can fall between two appends.
         length = min(map(len, self.history.values()))
         history = {key: entries[:length] for key, entries in self.history.items()}
-        small = _slope(self.state) <= math.sqrt(max(self.tol, 0.0)) * self.unit
+        small = _slope(self.state) <= math.sqrt(max(self.tol, 0.0)) * self.slope_unit
         converged = reason in ("gradient", "loss", "early_stopping")
         return Result(
             theta=self.best.theta,
@@ -218,6 +220,7 @@ def minimise(
     max_iter: int = 200,
     tol: float = 1e-5,
     unit: float = 1.0,
+    slope_unit: float | None = None,
     state: Any = None,
     history: dict[str, list] | None = None,
     sampling: Sampling | None = None,
@@ -252,6 +255,8 @@ def minimise(
         Tolerance of the tests "gradient" and "loss" below.
     unit : float
         What counts as a loss of size one in these tests, u below.
+    slope_unit : float or None
+        The same for entries of the gradient; None: that of the loss.
     state : NamedTuple or None
         ``Result.state`` of a run to take up.
     history : dict of lists or None
@@ -286,14 +291,14 @@ def minimise(
         last one.  ``n_iter`` counts this call alone.  ``history`` has a row for the start, unless
         a state or history was given, and one for each iteration.  ``reason`` is one of
 
-        - "gradient": :math:`\max|\nabla f| \le` tol · unit, or, where ``fun`` projects,
-          :math:`\max|P(\theta - \nabla f) - \theta| \le` tol · unit (also in the history);
+        - "gradient": :math:`\max|\nabla f| \le` tol · slope_unit, or, where ``fun`` projects,
+          :math:`\max|P(\theta - \nabla f) - \theta| \le` tol · slope_unit (also in the history);
         - "loss": :math:`f_{old} - f_{new} \le \text{tol}\cdot\max(|f_{old}|, |f_{new}|, u)`, over
           one step of a solver with a line search; for the others, or if ``patient``, over the
           lowest losses of ``n_iter_no_change`` steps, none of which ends more than
           :math:`\sqrt{\text{tol}}\cdot\max(\ldots)` above the lowest;
         - "stalled": the solver finds no lower point; counts as converged only where the same is
-          at most :math:`\sqrt{\text{tol}}` · unit;
+          at most :math:`\sqrt{\text{tol}}` · slope_unit;
         - "early_stopping": the last ``n_iter_no_change`` scores were no better than the best;
         - "callback", "interrupted" (Ctrl-C), "max_iter", "time_budget", "non_finite" (a step came
           to a loss or gradient that is not finite, and is left out): not converged.
@@ -320,7 +325,17 @@ def minimise(
             before = history["n_evaluations"][-1]
             state = state._replace(n_evaluations=before + state.n_evaluations)
     _check_start(state)
-    options = (tol, unit, monitor, monitor_every, n_iter_no_change, patient, on_iteration)
+    slope_unit = unit if slope_unit is None else slope_unit
+    options = (
+        tol,
+        unit,
+        slope_unit,
+        monitor,
+        monitor_every,
+        n_iter_no_change,
+        patient,
+        on_iteration,
+    )
     run = _Run(solver, state, history, stream, *options)
     run.began = began  # the first evaluation counts
     reason = None
