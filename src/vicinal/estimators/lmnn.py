@@ -51,8 +51,8 @@ class LMNN(LearntMahalanobisMixin, LargeMargin):
         pull by 1 - c and the push by c have :math:`\mu = c / (1 - c)`.
         :func:`vicinal.model_selection.margin_search` tries several.
     margin : float, default=1.0
-        :math:`\ell`, in units of D.  Without a penalty it only sets the scale of the map:
-        multiplied by s, it gives the map times :math:`\sqrt s`.
+        :math:`\ell`, in units of D.  It only sets the scale of the map, also under a penalty, which
+        is of the second degree as D is: multiplied by s, it gives the map times :math:`\sqrt s`.
     refresh_targets : int or None, default=None
         Iterations after which the target neighbours are chosen anew, as the nearest by the map
         learnt so far; ``rounds_`` tells how many were new.  None: once, before learning, in the
