@@ -34,7 +34,7 @@ def test_verbose_and_cost(rows, capsys):
     large = Chi2LMNN(20).estimate_cost(np.broadcast_to(np.float32(0), (10_000, 800)))
     assert small.seconds_per_evaluation < 0.1
     assert 10 * small.seconds_per_evaluation < large.seconds_per_evaluation
-    assert 64e6 < large.memory_bytes < 1e9
+    assert 1e7 < large.memory_bytes < 1e9
 
 
 def test_a_time_budget_is_kept(rng):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
+from threadpoolctl import threadpool_limits
 
 from vicinal import LMNN, reference, solvers
 from vicinal._callback_support import HAS_CALLBACKS
@@ -117,7 +120,7 @@ def test_mu_and_margin_decide(rows, mu):
         {"early_stopping": True},
         {"refresh_targets": 4},
         {"refresh_targets": 4, "early_stopping": True, "solver": "bold_driver"},
-        {"alpha": "scaled", "time_budget": 60.0},
+        {"alpha": 0.1, "time_budget": 60.0},
     ],
     ids=repr,
 )
@@ -328,3 +331,67 @@ def test_there_are_no_weights_rules_or_samples(rows):
 def test_what_is_fitted_is_asked_for_after_the_fit():
     for name in ("k_", "n_neighbors_"):
         assert not hasattr(LMNN(), name)
+
+
+# What a review found
+
+
+@unfinished
+def test_margins_and_columns_of_any_scale_lead_to_the_same_metric(rows):
+    X, y = rows
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    one = LMNN(random_state=0, scaling=None).fit(X, y)
+    for margin, factor in [(1e-8, 1.0), (1e8, 1.0), (1.0, 1e-8), (1.0, 1e6)]:
+        other = LMNN(margin=margin, random_state=0, scaling=None).fit(factor * X, y)
+        assert other.n_iter_ == one.n_iter_
+        assert other.objective_ / margin == pytest.approx(one.objective_, rel=1e-6)
+
+
+def test_ties_are_broken_alike_by_any_number_of_threads(rng):
+    X = rng.integers(0, 2, (2400, 12)).astype(float)
+    y = (X[:, :4].sum(axis=1) + rng.normal(0, 0.7, len(X)) > 2).astype(int)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(target_neighbours(X, y, 3))
+    np.testing.assert_array_equal(*found)
+
+
+def test_the_scaling_with_the_better_neighbours_is_taken(rng):
+    y = np.arange(240) % 3
+    signal = np.stack([y == 0, y == 1], axis=1) * 8.0 + rng.standard_normal((240, 2))
+    noise = rng.standard_normal((240, 20))
+    raw = LMNN(2, random_state=0).fit(np.hstack([signal, noise]), y)
+    assert raw.scaling_ == "global"  # the columns that matter are the wide ones
+    units = LMNN(2, random_state=0).fit(np.hstack([signal, 1e3 * noise[:, :2]]), y)
+    assert units.scaling_ == "standard"
+    assert LMNN(2, scaling=None).fit(signal, y).scaling_ is None
+
+
+def test_held_out_rows_do_not_choose_the_scaling(rng, monkeypatch):
+    from vicinal.estimators import lmnn as module
+
+    seen = []
+    votes_right = module._votes_right
+
+    def spy(features, rows, codes, k):
+        seen.append(rows)
+        return votes_right(features, rows, codes, k)
+
+    monkeypatch.setattr(module, "_votes_right", spy)
+    X, y = rng.standard_normal((90, 4)), np.arange(90) % 3
+    with warnings.catch_warnings(action="ignore"):
+        LMNN(2, early_stopping=True, validation_fraction=0.3, random_state=0).fit(X, y)
+    assert {len(rows) for rows in seen} == {63}
+
+
+@unfinished
+def test_a_sparse_table_is_not_made_dense(rng):
+    S = sparse.random(600, 20_000, density=5e-4, format="csr", random_state=0)
+    y = np.arange(600) % 3
+    LMNN(2, max_iter=1, init="random").fit(S[:60], y[:60])
+    tracemalloc.start()
+    LMNN(2, max_iter=1, init="random").fit(S, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30e6  # the table itself, dense, is 96 MB

@@ -192,9 +192,10 @@ def test_verbose_tells_the_cost_and_each_iteration(rows, capsys):
     model = LMNN(2, verbose=1, random_state=0).fit(*rows)
     lines = capsys.readouterr().out.splitlines()
     assert "MiB beyond the input" in lines[0]
-    assert len(lines) == 1 + len(model.history_["loss"])
+    assert "votes of k neighbours that are right: standard" in lines[1]
+    assert len(lines) == 2 + len(model.history_["loss"])
     assert all(line.startswith("[LMNN]") for line in lines)
-    assert f"{model.history_['loss'][1]:.8f}" in lines[2]
+    assert f"{model.history_['loss'][1]:.8f}" in lines[3]
 
 
 def test_cost_is_known_before_the_fit(rows):

@@ -48,6 +48,7 @@ class Features:
     def __init__(self, X: Any, scaling: str | None, sample_weight: Array | None = None) -> None:
         with single_threaded_blas():
             self.shift, self.scale, deviation, offset = _moments(X, scaling, sample_weight)
+        self.scaling = scaling
         self.total_variance = float(np.sum((deviation * self.scale) ** 2))
         self.X = X
         self._ready = False  # whether self.X is already centred and scaled
@@ -66,7 +67,7 @@ class Features:
         """Rows that must not be shifted or scaled: histograms."""
         rows = object.__new__(cls)
         rows.shift, rows.scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
-        rows.total_variance = np.nan
+        rows.scaling, rows.total_variance = None, np.nan
         rows._ready = not sp.issparse(X) and X.size * 8 <= copy_limit()
         rows.X = X.astype(np.float64) if rows._ready else X
         rows._offset = rows._exact = False

@@ -13,6 +13,7 @@ from vicinal._types import Array
 from vicinal.estimators._cost import Work
 from vicinal.estimators._margins import LargeMargin, kept_bytes, rows_of
 from vicinal.estimators._metric import LearntMahalanobisMixin
+from vicinal.problem import Problem
 
 __all__ = ["LMNN"]
 
@@ -216,7 +217,6 @@ class LMNN(LearntMahalanobisMixin, LargeMargin):
         return self._fit(X, y)
 
     def _features(self, X: Any, labels: Any, train: Array | None) -> Features:
-        self.scaling_ = self.scaling
         if self.scaling != "auto":
             return Features(X, self.scaling)
         # a draw of its own: a fit that goes on from another must come to the same choice
@@ -229,11 +229,15 @@ class LMNN(LearntMahalanobisMixin, LargeMargin):
             scaling: _votes_right(features, rows, labels.codes[rows], int(self.k))
             for scaling, features in found.items()
         }
-        self.scaling_ = max(right, key=lambda scaling: right[scaling])  # the first of equals
+        best = max(right, key=lambda scaling: right[scaling])  # the first of equals
         if self.verbose:
             shares = ", ".join(f"{scaling} {right[scaling]:.3f}" for scaling in right)
             print(f"[{type(self).__name__}] votes of k neighbours that are right: {shares}")
-        return found[self.scaling_]
+        return found[best]
+
+    def _store(self, X: Any, problem: Problem, theta: Array) -> None:
+        super()._store(X, problem, theta)
+        self.scaling_ = problem.X.scaling
 
     def _work(self) -> Work:
         # the search, an inner product in float32 for each pair
