@@ -16,6 +16,7 @@ def experiments() -> dict[str, Experiment]:
         goldberger_figure1,
         goldberger_figure2,
         growth,
+        lmnn_large,
         mnist_targets,
         oneata_batches,
         oneata_compact,
@@ -68,6 +69,7 @@ def experiments() -> dict[str, Experiment]:
         comparison,
         annealing,
         mnist_targets,
+        lmnn_large,
         growth,
     )
     return {experiment.name: experiment for module in modules for experiment in module.EXPERIMENTS}

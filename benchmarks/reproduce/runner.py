@@ -38,7 +38,7 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS
 #: headings of the index, and how the names of their reports begin
 _HEADINGS = {
     "What the defaults rest on": ("defaults", "objectives", "alpha", "auto", "annealing"),
-    "Large data": ("mnist",),
+    "Large data": ("mnist", "lmnn-large"),
     "Goldberger, Roweis, Hinton, Salakhutdinov (2005)": ("goldberger",),
     "Oneață (2011)": ("oneata",),
     "Tarlow, Swersky, Charlin, Sutskever, Zemel (2013)": ("tarlow",),
