@@ -71,6 +71,7 @@ def fits(options: argparse.Namespace) -> str:
         progress(f"{n:,} rows, r = {rank}")
         X, y = histograms(n + N_TEST, options.bins)
         cells.append(fit_row(X, y, rank, options.max_iter))
+        progress(" | ".join(map(str, cells[-1])))  # what is there is not lost
     header = [
         "rows", "bins", "r", "input", "seconds", "core seconds", "iterations", "evaluations",
         "memory beyond the input", "as the plan says", "one N × N array", "test accuracy",
