@@ -25,7 +25,7 @@ VOTES = (3, 5)
 RANKS = {"usps9298": (32, 64), "mnist": (32, 164)}
 MUS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 #: the least error of both votes together on held-out rows, at the rank that comes first
-CHOSEN = {"usps9298": 1.0, "mnist": 1.0}
+CHOSEN = {"usps9298": 1.0, "mnist": 0.1}
 #: rows of a set to learn from and to judge by, of the training rows alone; None: 70 and 30 %
 HELD_OUT = {"usps9298": None, "mnist": (10_000, 10_000)}
 WORDS = {"pixels": "k-NN on the pixels", "PCA": "PCA", "NCA": "NCA", "LMNN": "LMNN"}

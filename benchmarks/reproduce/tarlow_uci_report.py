@@ -155,8 +155,8 @@ def _finding(cells: Cells) -> str:
         "kNCA (all) beats NCA, test k as in training": lambda c: c.gap("all", "NCA", OWN),
         "kNCA (majority) beats NCA likewise": lambda c: c.gap("majority", "NCA", OWN),
         "all beats majority": lambda c: c.gap("all", "majority", OWN),
-        "beside them LMNN beats NCA": lambda c: c.gap("LMNN", "NCA", OWN),
-        "LMNN beats kNCA (all)": lambda c: c.gap("LMNN", "all", OWN),
+        "kNCA (all) beats LMNN": lambda c: c.gap("all", "LMNN", OWN),
+        "kNCA (majority) beats LMNN": lambda c: c.gap("majority", "LMNN", OWN),
     }
     parts = []
     for claim, gap in claims.items():
