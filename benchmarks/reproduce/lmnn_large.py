@@ -165,6 +165,7 @@ of the processor. MiB: the peak of memory beyond the input.
 
 LMNN of [Weinberger2009] is one square metric over principal components, 164 of them as it is cited.
 Ours is a map to d dimensions that begins with as many; d = 164 is the nearest thing to it.
+{_not_run(done)}
 
 ## The choice of μ
 
@@ -229,6 +230,12 @@ def _peers(done: list[Done]) -> str:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.1f}" if value < 10.0 else f"{value:.0f}"
+
+
+def _not_run(done: list[Done]) -> str:
+    run = {(each.job["data"], each.job["d"]) for each in done}
+    left = [f"{data} at d = {d}" for data, ds in RANKS.items() for d in ds if (data, d) not in run]
+    return f"In the script, but not run here: {', '.join(left)}." if left else ""
 
 
 def _published() -> str:
