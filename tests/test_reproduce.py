@@ -185,7 +185,7 @@ def toy_rows(name, rng):
 @pytest.mark.parametrize(
     ("name", "jobs"),
     [
-        ("tarlow-uci", {"data": ["iris"], "k": [1, 2, 3]}),
+        ("tarlow-uci", {"data": ["iris"], "k": [1, 3]}),
         ("tarlow-figure-3", {"k": [1, 3]}),
         ("tarlow-figure-4", {"k": [1, 5], "noise": [0.0, 0.5]}),
         ("tarlow-figure-5", {"k": [1, 10], "pixels": ["8 x 8"], "start": [0, 1]}),

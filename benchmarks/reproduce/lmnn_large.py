@@ -161,7 +161,7 @@ of the processor. MiB: the peak of memory beyond the input.
 
 ## What was published
 
-{_published()}
+{table(["data", "method", "test error", "source", "read by us"], PUBLISHED)}
 
 LMNN of [Weinberger2009] is one square metric over principal components, 164 of them as it is cited.
 Ours is a map to d dimensions that begins with as many; d = 164 is the nearest thing to it.
@@ -236,13 +236,6 @@ def _not_run(done: list[Done]) -> str:
     run = {(each.job["data"], each.job["d"]) for each in done}
     left = [f"{data} at d = {d}" for data, ds in RANKS.items() for d in ds if (data, d) not in run]
     return f"In the script, but not run here: {', '.join(left)}." if left else ""
-
-
-def _published() -> str:
-    return table(
-        ["data", "method", "test error", "source", "read by us"],
-        PUBLISHED,
-    )
 
 
 def _choice(done: list[Done]) -> str:
