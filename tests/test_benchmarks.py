@@ -11,6 +11,7 @@ import pytest
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "nca_speed.py"
 KNCA_SCRIPT = SCRIPT.with_name("knca_speed.py")
 LMNN_SCRIPT = SCRIPT.with_name("lmnn_speed.py")
+CHI2_SCRIPT = SCRIPT.with_name("chi2_lmnn_memory.py")
 
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="not shipped in wheels")
 
@@ -91,3 +92,17 @@ def test_lmnn_says_who_is_left_out(tmp_path):
     assert report.count("| PyLMNN | could not be started (FileNotFoundError) |") == 2
     assert "metric-learn is left out: no --metric-learn-python was given." in report
     assert "mlpack is left out: it was not asked for." in report
+
+
+@pytest.mark.slow
+def test_quick_report_of_histograms(tmp_path):
+    path = tmp_path / "report.md"
+    small = ("--quick", "--sizes", "80", "120", "--ranks", "2", "3", "--max-iter", "2")
+    done = run(*small, "--output", str(path), script=CHI2_SCRIPT)
+    assert done.returncode == 0, done.stderr
+    report = path.read_text(encoding="utf-8")
+    assert report.strip() == done.stdout.strip()
+    (widths,) = tables(report)
+    assert len(widths) == 2 + 2 * 2  # sizes and ranks
+    assert len(set(widths)) == 1
+    assert "| 120 | 40 | 3 |" in report

@@ -185,7 +185,7 @@ def toy_rows(name, rng):
 @pytest.mark.parametrize(
     ("name", "jobs"),
     [
-        ("tarlow-uci", {"data": ["iris"], "k": [1, 2]}),
+        ("tarlow-uci", {"data": ["iris"], "k": [1, 3]}),
         ("tarlow-figure-3", {"k": [1, 3]}),
         ("tarlow-figure-4", {"k": [1, 5], "noise": [0.0, 0.5]}),
         ("tarlow-figure-5", {"k": [1, 10], "pixels": ["8 x 8"], "start": [0, 1]}),
@@ -218,6 +218,48 @@ def test_tarlow(toy, name, jobs, rng, monkeypatch, tmp_path):
     assert (tmp_path / f"{name}.png").exists()
     assert "## Protocol and assumptions" in text
     assert experiment.report(done[:1], tmp_path)  # what is there already
+    assert experiment.report([], tmp_path) == "Not run yet."
+
+
+def test_lmnn_on_large_sets(toy, rng, monkeypatch, tmp_path):
+    from reproduce import catalogue, lmnn_large, protocol
+    from reproduce.experiment import Done
+
+    X, y = toy_rows("iris", rng)
+    monkeypatch.setattr(protocol, "data", lambda name: (X, y))
+    monkeypatch.setattr(protocol, "official", lambda name: (np.arange(36), np.arange(36, 45)))
+    monkeypatch.setattr(lmnn_large, "RANKS", {"usps9298": (2,), "mnist": (2, 3)})
+    monkeypatch.setattr(lmnn_large, "CHOSEN", {"usps9298": 1.0, "mnist": 3.0})
+    monkeypatch.setattr(lmnn_large, "HELD_OUT", {"usps9298": None, "mnist": (18, 10)})
+    monkeypatch.setattr(lmnn_large, "MUS", (1.0, 3.0))
+    for data in ("usps9298", "mnist"):  # no test row has a part in a choice
+        *_, learn, judge = lmnn_large.rows(data, "held out", 0)
+        assert max(*learn, *judge) < 36
+        assert not set(learn) & set(judge)
+    experiment = catalogue.experiments()["lmnn-large"]
+    chosen = list(experiment.jobs(None))
+    assert [job["mu"] for job in chosen if job["method"] == "LMNN" and job["kind"] == "test"] == [
+        1.0, 1.0, 3.0, 1.0, 3.0,
+    ]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = [experiment.work(**job) for job in chosen]
+    for job, result in zip(chosen, results, strict=True):
+        assert result["3-NN"] > 0.5
+        if job["method"] == "LMNN":
+            steps = result["steps"]["value and gradient of the loss"]
+            assert 0.0 < steps <= result["core seconds"]
+            assert result["steps"]["search for targets"] > 0.0
+    done = [
+        Done(json.loads(json.dumps(job)), json.loads(json.dumps(result)), 1.0)
+        for job, result in zip(chosen, results, strict=True)
+    ]
+    text = experiment.report(done, tmp_path)
+    assert not re.search(r"\bnan\b|None", text)
+    for block in re.findall(r"(?:^\|.*\|\n)+", text + "\n", re.M):
+        assert len({line.count("|") for line in block.splitlines()}) == 1
+    assert text.count("| LMNN, μ = 3 |") == 4  # two ranks, in two tables
+    assert experiment.report(done[:1], tmp_path)
     assert experiment.report([], tmp_path) == "Not run yet."
 
 

@@ -17,6 +17,7 @@ def experiments() -> dict[str, Experiment]:
         goldberger_figure2,
         growth,
         lmnn_defaults,
+        lmnn_large,
         mnist_targets,
         oneata_batches,
         oneata_compact,
@@ -70,6 +71,7 @@ def experiments() -> dict[str, Experiment]:
         comparison,
         annealing,
         mnist_targets,
+        lmnn_large,
         growth,
     )
     return {experiment.name: experiment for module in modules for experiment in module.EXPERIMENTS}

@@ -45,7 +45,7 @@ _HEADINGS = {
         "annealing",
         "lmnn-defaults",
     ),
-    "Large data": ("mnist",),
+    "Large data": ("mnist", "lmnn-large"),
     "Goldberger, Roweis, Hinton, Salakhutdinov (2005)": ("goldberger",),
     "Oneață (2011)": ("oneata",),
     "Tarlow, Swersky, Charlin, Sutskever, Zemel (2013)": ("tarlow",),

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from vicinal import KNCA, NCA
+from vicinal import KNCA, LMNN, NCA
 
 __all__ = [
     "FAMILIES",
     "LEARNERS",
+    "PEERS",
     "accuracies",
     "colour",
     "grid",
@@ -32,18 +33,36 @@ def _nca(k: int, n_components: int, **parameters: Any) -> Any:
     return NCA(n_components, **parameters)
 
 
+def _lmnn(k: int, n_components: int, **parameters: Any) -> Any:
+    # it has no objective to choose, takes all rows, and its pull is penalty enough
+    ours = {"objective", "sampling", "alpha"}
+    return LMNN(n_components, k=k, **{n: v for n, v in parameters.items() if n not in ours})
+
+
+def _lmnn_refreshed(k: int, n_components: int, **parameters: Any) -> Any:
+    return _lmnn(k, n_components, refresh_targets=20, **parameters)
+
+
 #: name of a method: ``learner(k, n_components, **parameters)``, an estimator with components_.  A
 #: further method is an entry here and in _COLOURS: jobs and reports go through this list.
 LEARNERS: dict[str, Callable[..., Any]] = {
     "NCA": _nca,
     "all": partial(_knca, "all"),
     "majority": partial(_knca, "majority"),
+    "LMNN": _lmnn,
+    "LMNN, refreshed": _lmnn_refreshed,
 }
-#: those that have a k
-FAMILIES = tuple(name for name in LEARNERS if name != "NCA")
+#: votes of kNCA, the paper's own
+FAMILIES = ("all", "majority")
+#: what else has a k: no vote, and one objective
+PEERS = ("LMNN", "LMNN, refreshed")
 
 #: lines of a method for k up to 3, up to 7, and beyond
-_COLOURS = {"all": ("#9ecae1", "#0072B2", "#08306b"), "majority": ("#fdbe85", "#D55E00", "#7f2704")}
+_COLOURS = {
+    "all": ("#9ecae1", "#0072B2", "#08306b"),
+    "majority": ("#fdbe85", "#D55E00", "#7f2704"),
+    "LMNN": ("#a1d99b", "#009E73", "#00441b"),
+}
 
 
 def colour(method: str, k: int = 5) -> str:
@@ -52,7 +71,7 @@ def colour(method: str, k: int = 5) -> str:
 
 
 def grid(ks: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """NCA, which is both votes at k = 1, and the other methods at all other k."""
+    """NCA, which is both votes at k = 1, and kNCA at all other k."""
     yield {"method": "NCA", "k": 1}
     for method, k in product(FAMILIES, ks):
         if k > 1:

@@ -9,11 +9,20 @@ from typing import Any
 from reproduce.experiment import Experiment, Job
 from reproduce.protocol import data as stored
 from reproduce.protocol import rows_70_30
-from reproduce.tarlow_common import LEARNERS, accuracies, grid, leave_one_out, same_start
-from reproduce.tarlow_uci_report import SETS, SETTINGS, TEST_K, report
+from reproduce.tarlow_common import (
+    LEARNERS,
+    PEERS,
+    accuracies,
+    grid,
+    leave_one_out,
+    same_start,
+)
+from reproduce.tarlow_uci_cells import SETS, SETTINGS, TEST_K
+from reproduce.tarlow_uci_report import report
 
 SPLITS = 10
 TRAINING_K = range(1, 11)
+PEERS_K = (1, 3, 5, 10)
 
 
 def jobs(splits: int | None) -> Iterator[Job]:
@@ -22,6 +31,11 @@ def jobs(splits: int | None) -> Iterator[Job]:
         for name, rank, method in product(SETS, ("2", "full"), grid(TRAINING_K)):
             setting = {"objective": objective, "alpha": alpha}
             yield {"data": name, "split": split, "rank": rank, **setting, **method}
+    # once: they have no such settings
+    cells = product(range(splits or SPLITS), SETS, ("2", "full"), PEERS, PEERS_K)
+    for split, name, rank, method, k in cells:
+        setting = {"objective": "margin", "alpha": 0.0}
+        yield {"data": name, "split": split, "rank": rank, **setting, "method": method, "k": k}
 
 
 def work(
@@ -32,6 +46,8 @@ def work(
     X = X.astype(float)
     train, test = rows_70_30(len(y), split)
     d = 2 if rank == "2" else X.shape[1]
+    # all methods begin where NCA does
+    objective, alpha = SETTINGS[0] if method in PEERS else (objective, alpha)
     setting = {"objective": objective, "alpha": alpha, "scaling": "standard"}
     start = same_start(X[train], y[train], d, "pca", split, **setting)
     model = LEARNERS[method](
