@@ -107,18 +107,16 @@ def _finding(found: dict[str, Runs]) -> str:
         for own in (False, True):
             pair = [_compared(runs, constraint, own) for constraint in _SOLVERS]
             if all(pair):
-                (one, low), (two, high) = pair  # type: ignore[misc]
-                told.append(
-                    f"{_words(one)} ends at {low:.2f} a row and {_words(two)} at {high:.2f}"
-                )
+                ends = [f"{loss:.2f} ({_words(line)})" for line, loss in pair]  # type: ignore[misc]
+                told.append(f"{'own solvers' if own else 'best rate'} {' and '.join(ends)}")
         wins = _wins(runs)
         if wins:
-            told.append(f"at the same rate projection ends lower on {wins}")
+            told.append(f"projection lower on {wins}")
         if told:
-            parts.append(f"start {start}: {'; '.join(told)}")
+            parts.append(f"from {start}, {', '.join(told)}")
     return (
-        "The report: projection converges faster, and to a lower loss, than softmax. Here, best of "
-        f"the rates after {ITERATIONS} iterations, {'. '.join(parts)}."
+        "The report: projection converges faster, and to a lower loss, than softmax. Here, loss a "
+        f"row after {ITERATIONS} iterations: {'; '.join(parts)}."
         if parts
         else "Too little is run yet to compare the two constraints."
     )

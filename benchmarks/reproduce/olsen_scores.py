@@ -8,7 +8,6 @@ import numpy as np
 
 from reproduce.experiment import Done
 from reproduce.protocol import Summary
-from reproduce.report import Published
 
 __all__ = ["Gain", "Scores", "choices", "gain_words", "judged", "shown"]
 
@@ -51,12 +50,14 @@ class Gain(Summary):
         self.splits = len(gaps)
 
     def __str__(self) -> str:
-        return f"{self.mean:+.1f} ± {self.error:.1f}"
+        return f"{self.mean:+.1f} ± {self.error:.1f}" if self.error else f"{self.mean:+.1f}"
 
 
 def shown(each: Summary | None) -> str | None:
     """With one decimal, as the report has it."""
-    return None if each is None else f"{each.mean:.1f} ± {each.error:.1f}"
+    if each is None:
+        return None
+    return f"{each.mean:.1f} ± {each.error:.1f}" if each.error else f"{each.mean:.1f}"
 
 
 def judged(found: Summary, target: float) -> str:
@@ -70,12 +71,11 @@ def judged(found: Summary, target: float) -> str:
     return "**not reached**" if errors > 2 else "not reached, within two errors"
 
 
-def gain_words(gain: Gain | None, target: float | Published) -> str | None:
-    """A gain, the report's and the verdict."""
+def gain_words(gain: Gain | None, target: float, over: str = "") -> str | None:
+    """A gain, what it is over, the report's and the verdict."""
     if gain is None:
         return None
-    mean = target.mean if isinstance(target, Published) else target
-    return f"{gain} (report {mean:+.1f}: {judged(gain, mean)})"
+    return f"{gain}{over} (report {target:+.1f}: {judged(gain, target)})"
 
 
 def choices(done: list[Done], key: str) -> str:

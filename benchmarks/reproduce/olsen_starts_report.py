@@ -37,7 +37,7 @@ def report(done: list[Done], folder: Path) -> str:
         if of:
             parts += [f"## r = {rank}", _table(of)]
     parts += [_NOTE, "## Does the training loss tell?", _correlations(done), _loss_words(done)]
-    return "\n\n".join([*parts, _protocol(done)])
+    return "\n\n".join(part for part in [*parts, _protocol(done)] if part)
 
 
 def _by_split(done: list[Done], start: str, when: str, what: str) -> dict[int, float]:
@@ -133,6 +133,8 @@ def _correlations(done: list[Done]) -> str:
                 # Summary is in per cent
                 each = Summary(np.asarray(found) / 100.0)
                 rows.append([rank, words, f"{each.mean:+.2f} ± {each.error:.2f}", len(found)])
+    if not rows:
+        return ""
     return table(["r", "runs of a fold", "rank correlation, loss and held out", "folds"], rows)
 
 
