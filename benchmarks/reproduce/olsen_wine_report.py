@@ -118,8 +118,8 @@ def _note(scores: Scores) -> str:
         else ""
     )
     return (
-        "Held-out accuracy in per cent, mean ± error of the mean over the folds; the last column is "
-        f"in errors of the difference, the report's taken as they are.{ours}"
+        "Held-out accuracy in per cent, mean ± error of the mean over the folds. The last column "
+        f"is in errors of the difference, the report's taken as they are.{ours}"
     )
 
 
