@@ -86,9 +86,9 @@ def _finding(scores: Scores) -> str:
         row, other = ("χ²", "χ²") if rank == FULL else ("Euclidean", EUCLIDEAN)
         over = "χ² 1-NN" if rank == FULL else f"1-NN after PCA of {PREPARED['unit']}"
         gain = scores.gain(rank, OURS, rank, other)
-        words = gain_words(gain, _target(rank, row), f" points over {over} at r = {rank}")
-        if words:
-            parts.append(words)
+        if gain:
+            more = f" points over {over} at r = {rank}, {gain.splits} folds"
+            parts.append(str(gain_words(gain, _target(rank, row), more)))
     begin = f"χ²-LMNN gains {'; '.join(parts)}." if parts else "Not all is run yet."
     at_20 = scores.mean(20, OURS)
     if at_20:
@@ -117,17 +117,20 @@ def _hardest(scores: Scores) -> Iterator[str]:
 
 
 def _cell(scores: Scores, rank: int, name: str) -> str | None:
-    mean = shown(scores.mean(rank, name))
-    most = max(scores.splits(rank, each) for each in scores.found[rank])
-    few = scores.splits(rank, name)
-    return mean if mean is None or few == most else f"{mean} ({few} folds)"
+    mean, few = shown(scores.mean(rank, name)), scores.splits(rank, name)
+    return mean if mean is None or few == _most(scores, rank) else f"{mean} ({few} folds)"
+
+
+def _most(scores: Scores, rank: int) -> int:
+    """Folds of a rank, of which some methods may have fewer."""
+    return max(scores.splits(rank, name) for name in scores.found[rank])
 
 
 def _table(scores: Scores) -> str:
     ranks = [rank for rank in RANKS if rank in scores.found]
     header = ["method"]
     for rank in ranks:
-        header += [f"r = {rank}", "report"]
+        header += [f"r = {rank}, {_most(scores, rank)} folds", "report"]
     rows: list[list[Any]] = []
     for words, name, paper in ROWS:
         row: list[Any] = [words]
@@ -229,8 +232,7 @@ def _protocol(done: list[Done], scores: Scores) -> str:
     return f"""## Protocol and assumptions
 
 - webcam: 295 images, 800 counts of visual words each, 10 classes. Stratified folds, 5 of them,
-  4 times over with other shuffles where the table says 20 folds; the report says only that it
-  cross-validated. All that is fitted (PCA, means, maps, choices) is fitted on the training rows.
+  up to 4 times over with other shuffles; the report says only that it cross-validated. All that is fitted (PCA, means, maps, choices) is fitted on the training rows.
 - **Rows.** For χ² and χ²-LMNN each row is divided by its sum. The report does not say what its
   Euclidean distances are of. The gains in the first sentence are over rows of unit L2 norm;
   rows / sum, z-scored columns (by the training rows) and square roots of rows / sum, a linear
@@ -245,7 +247,8 @@ def _protocol(done: list[Done], scores: Scores) -> str:
 {chr(10).join(lines)}
 - **Fewer bins.** The report's χ² at r = 10 and 20 must be of some map to r bins, of which it says
   nothing. Assumed here: its start softmax(10 I + 0.01), cut to r rows, so that r bins stay what
-  they are and the others are spread evenly. χ²-LMNN begins with groups of bins instead
+  they are and the others are spread evenly. Which r bins those are is a matter of their order in
+  the file, which need not be that of the report's copy. χ²-LMNN begins with groups of bins instead
   ([starts](olsen-petersen-starts.md)).
 - At r = 800 fits of the choice stop after {FULL_ITERATIONS} iterations; `Chi2LMNN(r)` "as it comes"
   does not.
