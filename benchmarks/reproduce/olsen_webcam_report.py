@@ -232,7 +232,8 @@ def _protocol(done: list[Done], scores: Scores) -> str:
     return f"""## Protocol and assumptions
 
 - webcam: 295 images, 800 counts of visual words each, 10 classes. Stratified folds, 5 of them,
-  up to 4 times over with other shuffles; the report says only that it cross-validated. All that is fitted (PCA, means, maps, choices) is fitted on the training rows.
+  up to 4 times over with other shuffles; the report has 5 folds for wine, and says of webcam only
+  that it cross-validated. PCA, means, maps and choices are of the training rows.
 - **Rows.** For χ² and χ²-LMNN each row is divided by its sum. The report does not say what its
   Euclidean distances are of. The gains in the first sentence are over rows of unit L2 norm;
   rows / sum, z-scored columns (by the training rows) and square roots of rows / sum, a linear
