@@ -183,7 +183,7 @@ def _protocol(done: list[Done]) -> str:
     return f"""## Protocol and assumptions
 
 - webcam, rows divided by their sums, r = {RANK}, k = {K}, μ = 1, margin
-  {min(margins):.3f} to {max(margins):.3f} (`margin="auto"`); {splits} folds of {rows[0]} training
+  {min(margins):.3f} to {max(margins):.3f} (`margin="auto"`); folds: {splits}, of {rows[0]} training
   rows; the picture shows the first. The report gives neither μ, ℓ, k nor the rows of its figure.
 - Rates: the step of the report's section 3, ×1.01 after a success, halved at most 20 times, by
   `BoldDriver`. The figure's rates cannot be read from the text, but that those of softmax differ

@@ -144,7 +144,7 @@ def _protocol(done: list[Done]) -> str:
     told = f" {min(auto):.3f} to {max(auto):.3f} on these folds" if auto else ""
     return f"""## Protocol and assumptions
 
-- webcam, rows divided by their sums; {splits} stratified folds (5, up to 4 times over);
+- webcam, rows divided by their sums; folds: {splits}, stratified (5, up to 4 times over);
   `Chi2LMNN(r)` with k = 3 and the default start and solver.
 - By μ at the default margin,{told}; by margin at μ = 1. The report first searches μ, at a margin
   that it does not name, then ℓ at the best μ. Its values can only be read off a picture that we do

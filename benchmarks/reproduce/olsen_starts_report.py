@@ -164,7 +164,7 @@ def _protocol(done: list[Done]) -> str:
     draws = ", ".join(f"{start} {count}" for start, count in SEEDS.items())
     return f"""## Protocol and assumptions
 
-- webcam, rows divided by their sums; {splits} stratified folds (5, up to 4 times over);
+- webcam, rows divided by their sums; folds: {splits}, stratified (5, up to 4 times over);
   `Chi2LMNN(r)` with its default margin and μ, and the starts named. Draws of each: {draws}.
 - The report gives softmax(10 I + 0.01) as its start, which is square, and does not say what it does
   for r < 800. Cut to r rows, the first r bins stay what they are, and all others are spread evenly.
