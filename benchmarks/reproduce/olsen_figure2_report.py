@@ -115,7 +115,7 @@ def _finding(found: dict[str, Runs]) -> str:
         if told:
             parts.append(f"from {start}, {', '.join(told)}")
     return (
-        "The report: projection converges faster, and to a lower loss, than softmax. Here, loss a "
+        "The report: projection converges faster, and to a lower loss, than softmax; here, loss a "
         f"row after {ITERATIONS} iterations: {'; '.join(parts)}."
         if parts
         else "Too little is run yet to compare the two constraints."

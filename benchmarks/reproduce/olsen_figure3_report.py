@@ -81,7 +81,7 @@ def _finding(kinds: dict[str, Curves]) -> str:
             text = f"by {name} " + ", ".join(told)
             parts.append(text + (f" (from 0.1 to 10: {', '.join(middle)})" if middle else ""))
     return (
-        "The report: both μ and ℓ can have an effect. Here, held-out accuracy on webcam: "
+        "The report: both μ and ℓ can have an effect; here, held-out accuracy on webcam: "
         f"{'; '.join(parts)}."
         if parts
         else "Too little is run yet to compare values."
