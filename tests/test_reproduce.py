@@ -193,11 +193,18 @@ def toy_rows(name, rng):
 )
 def test_tarlow(toy, name, jobs, rng, monkeypatch, tmp_path):
     from reproduce import catalogue
-    from reproduce.experiment import Done
 
     experiment = catalogue.experiments()[name]
     rows = toy_rows("usps9298" if name.endswith(("4", "5")) else "iris", rng)
     monkeypatch.setattr(sys.modules[experiment.work.__module__], "stored", lambda name: rows)
+    check_small(experiment, jobs, tmp_path)
+    assert (tmp_path / f"{name}.png").exists()
+
+
+def check_small(experiment, jobs, folder):
+    """Two splits of some jobs; their results as the store keeps them, and a whole report."""
+    from reproduce.experiment import Done
+
     chosen = [
         job for job in experiment.jobs(2) if all(job[key] in some for key, some in jobs.items())
     ]
@@ -209,16 +216,82 @@ def test_tarlow(toy, name, jobs, rng, monkeypatch, tmp_path):
         Done(json.loads(json.dumps(job)), json.loads(json.dumps(result)), 1.0)
         for job, result in zip(chosen, results, strict=True)
     ]
-    text = experiment.report(done, tmp_path)
+    text = experiment.report(done, folder)
     assert not re.search(r"\bnan\b|None", text)
     blocks = re.findall(r"(?:^\|.*\|\n)+", text + "\n", re.M)
     assert blocks
     for block in blocks:
         assert len({line.count("|") for line in block.splitlines()}) == 1
-    assert (tmp_path / f"{name}.png").exists()
     assert "## Protocol and assumptions" in text
-    assert experiment.report(done[:1], tmp_path)  # what is there already
-    assert experiment.report([], tmp_path) == "Not run yet."
+    assert experiment.report(done[:1], folder)  # what is there already
+    assert experiment.report([], folder) == "Not run yet."
+    return text
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs"),
+    [
+        ("olsen-petersen-table-1", {"scaling": ["raw", "rows / sum", "z-scored"]}),
+        ("olsen-petersen-table-2", {"rank": [10, 800]}),
+        ("olsen-petersen-starts", {"rank": [10], "seed": [0]}),
+        ("olsen-petersen-figure-2", {"rate": [10.0, "own"]}),
+        ("olsen-petersen-figure-3", {"mu": [0.1, 1.0], "share": ["auto", 0.05, 0.4]}),
+    ],
+)
+def test_olsen_petersen(toy, name, jobs, rng, monkeypatch, tmp_path):
+    from reproduce import catalogue
+
+    experiment = catalogue.experiments()[name]
+    y = np.arange(60) % 3
+    X = rng.poisson(12.0 * rng.dirichlet(np.ones(12), 3)[y]) + 0.5
+    monkeypatch.setattr(sys.modules[experiment.work.__module__], "stored", lambda name: (X, y))
+    # 12 bins, so that r = 10 is a reduction and r = 800 none
+    text = check_small(experiment, jobs, tmp_path)
+    assert (tmp_path / f"{name}.png").exists() == ("figure" in name)
+    assert ("reached" in text) == ("table" in name)
+
+
+def test_gains_are_paired_and_judged(toy):
+    from reproduce.experiment import Done
+    from reproduce.olsen_scores import Scores, gain_words, judged
+    from reproduce.protocol import Summary
+
+    pairs = [(0.8, 0.7), (0.9, 0.8), (0.7, 0.58)]
+    done = [
+        Done({"rank": 10, "split": i}, {"scores": {"a": a, "b": b}}, 1.0)
+        for i, (a, b) in enumerate(pairs)
+    ]
+    alone = Done({"rank": 10, "split": 3}, {"scores": {"a": 0.0}}, 1.0)  # without a partner
+    gain = Scores([*done, alone], "rank").gain(10, "a", 10, "b")
+    assert (str(gain), gain.splits) == ("+10.7 ± 0.7", 3)
+    assert gain_words(gain, 5.3) == "+10.7 ± 0.7 (report +5.3: reached, clearly)"
+    assert judged(gain, 10.0) == "reached, within two errors"
+    assert judged(gain, 11.0) == "not reached, within two errors"
+    assert judged(gain, 20.0) == "**not reached**"
+    assert judged(Summary([0.5]), 50.1) == "not reached"
+    assert Scores(done, "rank").gain(20, "a", 10, "b") is None
+
+
+def test_rows_of_olsen_petersen(toy, rng):
+    from reproduce.olsen_common import folds, prepared, typical_distance
+    from reproduce.olsen_wine import scaled
+
+    X, y = rng.random((40, 4)) + 0.1, np.arange(40) % 2
+    tests = [folds(y, split)[1] for split in range(5)]
+    assert sorted(np.concatenate(tests)) == list(range(40))
+    assert not np.array_equal(folds(y, 0)[1], folds(y, 5)[1])
+    train = folds(y, 0)[0]
+    np.testing.assert_allclose(np.linalg.norm(prepared(X, "unit", train), axis=1), 1.0)
+    np.testing.assert_allclose(np.linalg.norm(prepared(X, "root", train), axis=1), 1.0)
+    np.testing.assert_allclose(prepared(X, "z", train)[train].std(axis=0), 1.0)
+    for how in ("rows / sum", "[0, 1], rows / sum", "pairs"):
+        H = scaled(X, how, train)
+        assert H.min() >= 0
+        np.testing.assert_allclose(H.sum(axis=1), 1.0)
+    # 0.5 (0.5 - 0.1)² / 0.6 · 2 between the rows of class 0, more between others
+    H = np.array([[0.5, 0.5], [0.1, 0.9], [0.9, 0.1], [0.0, 1.0]])
+    distances = [0.5 * (0.16 / 0.6 + 0.16 / 1.4), 0.5 * (0.81 / 0.9 + 0.81 / 1.1)]
+    assert typical_distance(H, np.array([0, 0, 1, 1])) == pytest.approx(np.mean(distances))
 
 
 def test_lmnn_on_large_sets(toy, rng, monkeypatch, tmp_path):

@@ -49,6 +49,7 @@ _HEADINGS = {
     "Goldberger, Roweis, Hinton, Salakhutdinov (2005)": ("goldberger",),
     "Oneață (2011)": ("oneata",),
     "Tarlow, Swersky, Charlin, Sutskever, Zemel (2013)": ("tarlow",),
+    "Olsen, Petersen: χ²-LMNN": ("olsen",),
     "Time and memory": ("nca-",),
 }
 
