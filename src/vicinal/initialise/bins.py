@@ -1,8 +1,9 @@
 """Starts for histograms: each gives L of shape (r, D), every column on the probability simplex.
 
 A column says how the mass of a bin is shared out over the r new ones.  For r < D the report of
-Olsen & Petersen names no start; what is here was compared on the webcam histograms, where after
-learning all are within a point of each other (docs/results/olsen-petersen-starts.md).
+Olsen & Petersen names no start; what is here was compared on the webcam histograms, where groups of
+bins were ahead of the others by up to two points after learning
+(docs/results/olsen-petersen-starts.md).
 """
 
 from __future__ import annotations
