@@ -27,10 +27,10 @@ def rows(rng):
 @pytest.mark.parametrize(
     ("name", "bound", "value"),
     [
-        ("n_components", r"an int in \[2, 8\] or None", 0),
-        ("n_components", r"an int in \[2, 8\] or None", 9),
-        ("n_components", r"an int in \[2, 8\] or None", 2.0),
-        ("n_components", r"an int in \[2, 8\] or None", "auto"),
+        ("n_components", r"an int in \[1, 8\] or None", 0),
+        ("n_components", r"an int in \[1, 8\] or None", 9),
+        ("n_components", r"an int in \[1, 8\] or None", 2.0),
+        ("n_components", r"an int in \[1, 8\] or None", "auto"),
         ("k", r"an int in \[1, inf\)", 0),
         ("k", r"an int in \[1, inf\)", None),
         ("mu", r"a float in \(0.0, inf\)", 0.0),

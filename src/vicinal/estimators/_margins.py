@@ -113,6 +113,8 @@ class LargeMargin(NeighbourMetric):
             Z = np.sqrt(Z)  # the squared distances of roots are χ² to 2 χ²
         if not is_null(Z, problem.options["margin"]):
             return None
+        if self._distance == "chi2" and self.n_components_ == 1:
+            return "The map has come to nothing: one bin holds all. Increase 'n_components'."
         also = "decrease 'alpha'" if self.alpha_ > 0 else "'margin'" if self._margins else ""
         return (
             "The map has come to nothing: all rows are far nearer to each other than the margin. "

@@ -55,7 +55,8 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     Parameters
     ----------
     n_components : int or None, default=None
-        r, the number of new bins, 2 at least.  None: as many as before.
+        r, the number of new bins.  None: as many as before.  One bin holds all, and makes no
+        difference between rows: a warning tells.
     k : int, default=3
         Target neighbours of each row, the nearest of its class by χ² before learning.
     mu : float, default=1.0
@@ -240,8 +241,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         return Features.as_they_are(X)
 
     def _parts(self, n: int, n_features: int, sparse: bool) -> Parts:
-        # one bin would hold all: every distance is zero
-        check_number(self, "n_components", 2, n_features, integer=True, or_else=(None,))
+        check_number(self, "n_components", 1, n_features, integer=True, or_else=(None,))
         r = n_features if self.n_components is None else int(self.n_components)
         start = initialise.resolve_bins(self.init, type(self).__name__)
         itemsize = 4 if n >= SINGLE_FROM else 8
