@@ -3,9 +3,9 @@
 Runs in an environment of its own, because metric-learn 0.7.0 does not fit beside scikit-learn 1.8
 or newer, and needs nothing of vicinal::
 
-    python3.11 -m venv /tmp/metric-learn
-    /tmp/metric-learn/bin/pip install metric-learn==0.7.0 scikit-learn==1.7.2
-    /tmp/metric-learn/bin/python benchmarks/metric_learn_lmnn.py
+    python3.11 -m venv ML
+    ML/bin/pip install metric-learn==0.7.0 scikit-learn==1.7.2
+    ML/bin/python benchmarks/metric_learn_lmnn.py
 
 It was run once and wrote ``tests/data/metric_learn_lmnn.json``, which `tests/test_lmnn_peer.py`
 reads.  Another run writes the same numbers, up to the order in which BLAS adds.
