@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba import config, njit, types
 from numba.extending import intrinsic
 
-__all__ = ["exp2", "helper", "kernel", "log2", "maximum", "minimum", "multiply_add"]
+__all__ = ["exp2", "helper", "inlined", "kernel", "log2", "maximum", "minimum", "multiply_add"]
 
 # No "ninf": inf marks a pair that does not count.  "nnan" is safe because every inf - inf is
 # excluded by construction; without it a minimum is not vectorised.
@@ -29,6 +29,9 @@ _OPTIONS = {"nogil": True, "fastmath": _FASTMATH, "error_model": "numpy"}
 kernel = njit(cache=True, **_OPTIONS)
 #: for what only kernels call: its code is part of theirs
 helper = njit(**_OPTIONS)
+#: the same for what is long: left to itself LLVM may call it, and which of its copies is called,
+#: each with sums in an order of its own, differs between fresh code and code from the cache
+inlined = njit(forceinline=True, **_OPTIONS)
 
 # Coefficients of 2**r on [-1/2, 1/2] for the smallest relative error; tests/test_kernels.py
 # bounds the error at 4e-7 and 5e-16.  The constants come from tools/exp2_coefficients.py.

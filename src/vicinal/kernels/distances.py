@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal.kernels._jit import helper
+from vicinal.kernels._jit import inlined
 
 __all__ = ["add_slope", "distance"]
 
 
-@helper
+@inlined
 def distance(u, v, chi2):
     """``sum (u - v)²``, or ``1/2 sum (u - v)² / (u + v)``, in which 0 / 0 is 0."""
     zero, half = u.dtype.type(0), u.dtype.type(0.5)
@@ -32,7 +32,7 @@ def distance(u, v, chi2):
     return half * total
 
 
-@helper
+@inlined
 def add_slope(u, v, weight, chi2, out):
     """Add to ``out`` the weight times the derivative of the distance by u.
 
