@@ -32,7 +32,8 @@ from sklearn.datasets import load_digits
 
 from vicinal._features import Features
 from vicinal.maps import Linear
-from vicinal.objectives import _tiles, nca
+from vicinal.engines.cpu import tiles as _tiles
+from vicinal.objectives import nca
 from vicinal.problem import Problem
 from vicinal.solvers import LBFGS
 from vicinal.targets import Labels

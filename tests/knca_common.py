@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vicinal import reference
-from vicinal._types import Pairs
+from vicinal.core.types import Pairs
 
 VOTES = ["majority", "all"]
 OBJECTIVES = ["log", "accuracy"]

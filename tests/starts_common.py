@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine
 
-from vicinal.initialise import LDA, PCA, RCA, Auto, Identity, Random, Whiten
+from vicinal.starts import LDA, PCA, RCA, Auto, Identity, Random, Whiten
 
 SPECTRAL = [PCA(), PCA(whiten=False), Whiten(), LDA(), RCA(), Auto()]
 PARTS = [Identity(), Random(), *SPECTRAL]

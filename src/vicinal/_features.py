@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from sklearn import get_config
 
 from vicinal._threads import n_threads, run, single_threaded_blas
-from vicinal._types import Array
+from vicinal.core.types import Array
 
 __all__ = ["SCALINGS", "Features", "copy_limit", "unscaled"]
 

@@ -13,7 +13,7 @@ from sklearn.metrics import euclidean_distances
 from threadpoolctl import threadpool_limits
 
 from vicinal._threads import block_edges, n_threads, run, single_threaded_blas
-from vicinal._types import Array
+from vicinal.core.types import Array
 
 __all__ = ["finder"]
 

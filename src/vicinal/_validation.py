@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
-from vicinal._types import Array
+from vicinal.core.types import Array
 
 __all__ = [
     "check_bool",

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from vicinal._threads import n_threads, run
-from vicinal._types import Array
+from vicinal.core.types import Array
 from vicinal.kernels.chi2 import chi2_nearest, chi2_rows
 
 __all__ = ["Chi2Index", "chi2_distances"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._types import Array
+from vicinal.core.types import Array
 
 __all__ = ["before_after", "scatter"]
 

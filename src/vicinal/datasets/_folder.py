@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vicinal._types import Array
+from vicinal.core.types import Array
 from vicinal.datasets._parts import NotFoundHereError, Table
 
 __all__ = ["names", "read"]

@@ -11,8 +11,8 @@ from scipy.sparse import issparse
 from sklearn.datasets import fetch_openml
 from sklearn.utils import Bunch
 
-from vicinal._types import Array
 from vicinal._validation import warn
+from vicinal.core.types import Array
 from vicinal.datasets._parts import NotFoundHereError, Table
 
 __all__ = ["read"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from vicinal._types import Array
+from vicinal.core.types import Array
 
 __all__ = ["NotFoundHereError", "Table", "parameters_of"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._types import Array
 from vicinal._validation import check_number, check_seed
+from vicinal.core.types import Array
 from vicinal.datasets._parts import parameters_of
 
 __all__ = ["make_histograms", "make_rings", "make_stripes"]

@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 from vicinal import solvers
-from vicinal._types import Array
+from vicinal.core.problem import Problem
+from vicinal.core.types import Array
 from vicinal.maps import Linear
-from vicinal.problem import Problem
 
 __all__ = ["descend"]
 

@@ -12,13 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import maps
 from vicinal._features import Features
-from vicinal._types import Array
 from vicinal._validation import warn
+from vicinal.core.problem import Problem
+from vicinal.core.types import Array
 from vicinal.estimators._learning import Learning, judges
 from vicinal.estimators._parts import Parts, leaves_open
 from vicinal.estimators._search import Search, Stopped, Trial, cross_validation, ranks
-from vicinal.initialise import Annealing
-from vicinal.problem import Problem
+from vicinal.starts import Annealing
 
 __all__ = ["DEFAULT_ALPHA", "Choice", "choose", "forget_search", "scaled_alpha"]
 

@@ -21,7 +21,6 @@ from vicinal import maps, neighbourhoods, solvers
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter
 from vicinal._features import Features
 from vicinal._threads import single_threaded_blas
-from vicinal._types import Array, Pairs, Result, Solver
 from vicinal._validation import (
     check_bool,
     check_classes,
@@ -33,21 +32,22 @@ from vicinal._validation import (
     check_weights,
     warn,
 )
+from vicinal.core.cost import Cost, Work
+from vicinal.core.problem import Problem
+from vicinal.core.types import Array, Pairs, Result, Solver
 from vicinal.densities import Kernel
 from vicinal.estimators._auto import DEFAULT_ALPHA, choose, forget_search, scaled_alpha
-from vicinal.estimators._cost import Cost, Work
 from vicinal.estimators._descent import Outcome
 from vicinal.estimators._learning import Learning, Told, judges
 from vicinal.estimators._neighbours import NeighbourClassifierMixin
 from vicinal.estimators._parts import Parts, leaves_open, resolve_parts
 from vicinal.estimators._plan import Plan
 from vicinal.estimators._rounds import Renewal, Rounds, frozen
-from vicinal.estimators._rules import NeighbourRules
 from vicinal.estimators._search import ALPHAS, is_null
 from vicinal.estimators._split import hold_out
 from vicinal.estimators._start import first_theta
 from vicinal.estimators._streaming import StreamMixin
-from vicinal.problem import Problem
+from vicinal.models.votes import NeighbourRules
 from vicinal.targets import Labels
 
 __all__ = ["NeighbourMetric"]

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal import initialise, samplers, solvers
-from vicinal._types import Array, Map, Result, Solver
+from vicinal import samplers, solvers, starts
+from vicinal.core.problem import Problem
+from vicinal.core.types import Array, Map, Result, Solver
 from vicinal.estimators._parts import SINGLE_FROM
 from vicinal.estimators._plan import Plan, adam_for
 from vicinal.estimators._rounds import Renewal
 from vicinal.estimators._split import hold_out
-from vicinal.problem import Problem
 
 __all__ = ["Descent", "Memory", "Outcome"]
 
@@ -228,7 +228,7 @@ class Descent:
             rows = np.sort(rng.permutation(rows)[:queries])
         single = len(problem.X) >= SINGLE_FROM
         fun = problem.replace(dtype=np.float32) if single else problem
-        return initialise.repair_scale(lambda s: fun.value(s * theta, rows))
+        return starts.repair_scale(lambda s: fun.value(s * theta, rows))
 
 
 class _Run:

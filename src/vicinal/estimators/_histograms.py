@@ -11,7 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._types import Array
+from vicinal.core.types import Array
 from vicinal.estimators._metric import check_pairs
 
 __all__ = ["HistogramMixin", "chi2", "histograms"]

@@ -12,10 +12,10 @@ import numpy as np
 from vicinal import solvers
 from vicinal._callback_support import IterationReporter
 from vicinal._features import unscaled
-from vicinal._types import Array, Result
+from vicinal.core.problem import Problem
+from vicinal.core.types import Array, Result
 from vicinal.estimators._descent import Descent, Memory, Outcome
 from vicinal.estimators._parts import Parts
-from vicinal.problem import Problem
 
 __all__ = ["Learning", "Told", "judges"]
 

@@ -12,20 +12,20 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal import initialise, solvers
+from vicinal import solvers, starts
 from vicinal._features import Features
-from vicinal._types import Array
 from vicinal._validation import check_number, warn
+from vicinal.core.problem import Problem
+from vicinal.core.types import Array
 from vicinal.estimators._base import NeighbourMetric
 from vicinal.estimators._parts import SINGLE_FROM, Parts
 from vicinal.estimators._plan import Plan
 from vicinal.estimators._rounds import no_longer_falls
-from vicinal.estimators._rules import NeighbourRules
 from vicinal.estimators._search import is_null
+from vicinal.models.votes import NeighbourRules
 from vicinal.neighbourhoods import target_neighbours
 from vicinal.objectives import Candidates
 from vicinal.objectives.lmnn import lmnn
-from vicinal.problem import Problem
 from vicinal.targets import Labels, TargetNeighbours
 
 __all__ = ["LargeMargin", "VotingRules", "kept_bytes", "rows_of"]
@@ -131,7 +131,7 @@ class LargeMargin(NeighbourMetric):
         deadline: float | None = None,
     ) -> Array:
         rows = np.arange(len(problem.X)) if problem.train is None else problem.train
-        given = isinstance(parts.start, initialise.Given | initialise.GivenBins)
+        given = isinstance(parts.start, starts.Given | starts.GivenBins)
         if len(rows) <= _COARSE_FROM or given:
             return self._start(parts, problem, rng, tell, searching)
         # At a start nearly all pairs may be impostors: among few rows they are soon dealt with.
@@ -173,7 +173,7 @@ class LargeMargin(NeighbourMetric):
 
     def _scale_of(self, problem: Problem, theta: Array, judges: Array) -> float:
         """What a map of few rows, which are farther apart, is best multiplied by."""
-        return initialise.repair_scale(lambda s: problem.value(s * theta, judges))
+        return starts.repair_scale(lambda s: problem.value(s * theta, judges))
 
     def _rounds(self, plan: Plan, rng: np.random.RandomState) -> TargetRounds | None:
         if self.refresh_targets is None:

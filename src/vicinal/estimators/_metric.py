@@ -11,7 +11,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from vicinal._features import unscaled
-from vicinal._types import Array
+from vicinal.core.types import Array
 
 __all__ = ["LearntMahalanobisMixin", "MahalanobisMixin", "check_pairs"]
 

@@ -11,9 +11,9 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._threads import single_threaded_blas
-from vicinal._types import Array
 from vicinal._validation import check_number, check_option
-from vicinal.estimators._rules import NeighbourRules
+from vicinal.core.types import Array
+from vicinal.models.votes import NeighbourRules
 
 __all__ = ["NeighbourClassifierMixin"]
 

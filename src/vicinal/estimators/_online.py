@@ -11,12 +11,12 @@ from sklearn.utils import gen_batches
 
 from vicinal import samplers, solvers
 from vicinal._features import Features
-from vicinal._types import Array, Batch, Solver
+from vicinal.core.problem import Problem
+from vicinal.core.types import Array, Batch, Solver
 from vicinal.estimators._parts import leaves_open
 from vicinal.estimators._plan import Plan, rate_for
 from vicinal.estimators._reservoir import Reservoir
 from vicinal.estimators._rounds import frozen
-from vicinal.problem import Problem
 from vicinal.targets import Labels
 
 __all__ = ["AtStep", "Stream", "begin", "can_stream", "check_settled"]

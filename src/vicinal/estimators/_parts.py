@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from vicinal import initialise, maps
-from vicinal._types import Map
+from vicinal import maps, starts
 from vicinal._validation import check_number, warn
-from vicinal.estimators._cost import Size
+from vicinal.core.cost import Size
+from vicinal.core.types import Map
 from vicinal.estimators._plan import Plan, make_plan
 
 __all__ = ["SINGLE_FROM", "Parts", "leaves_open", "resolve_parts"]
@@ -34,10 +34,10 @@ def leaves_open(owner: Any, name: str) -> bool:
 def resolve_parts(owner: Any, n: int, n_features: int, sparse: bool) -> Parts:
     """What the parameters of an estimator stand for, on data of this size."""
     name = type(owner).__name__
-    start = initialise.resolve(owner.init, name)
+    start = starts.resolve(owner.init, name)
     mapping, d = _mapping(owner, n_features, start)
     widest = d
-    if isinstance(start, initialise.Annealing):
+    if isinstance(start, starts.Annealing):
         widest = max(d, start.n_rows(1 if leaves_open(owner, "n_components") else d, n_features))
     itemsize = 4 if n >= SINGLE_FROM else 8
     size = Size(n, n_features, widest, itemsize, not sparse, owner._work())
@@ -59,7 +59,7 @@ def _mapping(owner: Any, n_features: int, start: Any) -> tuple[Map, int]:
     by_name = isinstance(owner.mapping, str)
     others = (None, "auto") if by_name else (None,)
     check_number(owner, "n_components", 1, n_features, integer=True, or_else=others)
-    if leaves_open(owner, "n_components") and isinstance(start, initialise.Given):
+    if leaves_open(owner, "n_components") and isinstance(start, starts.Given):
         raise ValueError(
             f"The 'n_components' parameter of {name} must be an int where 'init' is an array. "
             "Got 'auto' instead."

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vicinal import neighbourhoods, samplers, solvers
-from vicinal._types import Array, Sampler, Solver
+from vicinal.core.cost import Cost, Size, batch_cost, exact_cost, lists_cost
+from vicinal.core.problem import Problem
+from vicinal.core.types import Array, Sampler, Solver
 from vicinal.densities import Compact, Kernel
-from vicinal.estimators._cost import Cost, Size, batch_cost, exact_cost, lists_cost
-from vicinal.problem import Problem
 
 __all__ = ["Plan", "adam_for", "make_plan", "rate_for"]
 

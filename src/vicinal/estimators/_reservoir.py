@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from vicinal._types import Array
+from vicinal.core.types import Array
 
 __all__ = ["Reservoir"]
 

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from vicinal import neighbourhoods
-from vicinal._types import Array, Bounded, Pairs
+from vicinal.core.problem import Problem
+from vicinal.core.types import Array, Bounded, Pairs
 from vicinal.densities import Kernel
 from vicinal.estimators._plan import Plan
 from vicinal.objectives import background_weights, em_background
-from vicinal.problem import Problem
 
 __all__ = ["Renewal", "Rounds", "frozen", "learns_beta", "no_longer_falls"]
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from vicinal._types import Array, Map
+from vicinal.core.problem import Problem
+from vicinal.core.types import Array, Map
 from vicinal.estimators._split import too_small_to_judge
-from vicinal.problem import Problem
 
 __all__ = ["ALPHAS", "Search", "Stopped", "Trial", "cross_validation", "is_null", "ranks"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._types import Array
+from vicinal.core.types import Array
 
 __all__ = ["hold_out", "too_small_to_judge"]
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from vicinal import initialise, maps
+from vicinal import maps, starts
 from vicinal._features import unscaled
-from vicinal._types import Array, Map
 from vicinal._validation import warn
+from vicinal.core.problem import Problem
+from vicinal.core.types import Array, Map
 from vicinal.densities import Compact, Kernel
 from vicinal.estimators._anneal import descend
 from vicinal.estimators._parts import Parts
 from vicinal.estimators._rounds import frozen
-from vicinal.problem import Problem
 from vicinal.solvers import Iteration
 
 __all__ = ["first_theta"]
@@ -35,17 +35,17 @@ def first_theta(
     ``tell`` hears of the iterations that an annealed start makes.
     """
     X, labels, mapping, start = problem.X, problem.targets, problem.mapping, parts.start
-    if isinstance(start, initialise.Auto) and isinstance(mapping, maps.Diagonal):
-        start = initialise.Identity()  # weights of columns have nothing to rotate
+    if isinstance(start, starts.Auto) and isinstance(mapping, maps.Diagonal):
+        start = starts.Identity()  # weights of columns have nothing to rotate
     weight = labels.sample_weight
     if problem.train is not None:  # what judges the map must not choose its start
         learnt_from = np.zeros(len(labels))
         learnt_from[problem.train] = 1.0 if weight is None else weight[problem.train]
         weight = learnt_from
-    if isinstance(start, initialise.Annealing):
+    if isinstance(start, starts.Annealing):
         return _anneal(owner, start, parts, problem, rng, weight, tell, searching)
     A = start(X, labels.codes, parts.d, rng, weight)
-    if isinstance(start, initialise.Given):
+    if isinstance(start, starts.Given):
         theta = mapping.theta(_check_given(owner, unscaled(A, X.scale), mapping))
         _warn_out_of_range(owner, parts.plan.kernel, problem, theta)
         return theta
@@ -56,19 +56,19 @@ def first_theta(
     objective = owner._scale_objective()
     if owner._targets_are_rows:  # few rows by themselves would have others
         whole = problem.replace(objective=objective)
-        base = initialise.base_scale(whole.embed(theta)[rows], rng) * owner._reach(problem)
-        return theta * initialise.scale_start(theta, lambda A: whole.value(A, rows), base)
+        base = starts.base_scale(whole.embed(theta)[rows], rng) * owner._reach(problem)
+        return theta * starts.scale_start(theta, lambda A: whole.value(A, rows), base)
     sample = problem.replace(
         X=X.take(rows), targets=labels.take(rows), train=None, objective=objective
     )
     sample = frozen(parts.plan._replace(pairs=None), sample)
-    base = initialise.base_scale(sample.embed(theta), rng)
-    return theta * initialise.scale_start(theta, sample.value, base)
+    base = starts.base_scale(sample.embed(theta), rng)
+    return theta * starts.scale_start(theta, sample.value, base)
 
 
 def _anneal(
     owner: Any,
-    start: initialise.Annealing,
+    start: starts.Annealing,
     parts: Parts,
     problem: Problem,
     rng: Any,
@@ -84,7 +84,7 @@ def _anneal(
             f"{owner.mapping!r}, which has no rows to remove. Got {owner.init!r} instead."
         )
     k = start.n_rows(parts.d, problem.X.shape[1])
-    inner = initialise.resolve(start.init, type(start).__name__)
+    inner = starts.resolve(start.init, type(start).__name__)
     wide = Parts(maps.Linear(k), k, inner, parts.plan)
     theta = first_theta(owner, wide, problem.replace(mapping=wide.mapping), rng, tell)
 

@@ -12,13 +12,13 @@ from sklearn.utils.validation import validate_data
 from vicinal._callback_support import IterationReporter
 from vicinal._features import unscaled
 from vicinal._threads import single_threaded_blas
-from vicinal._types import Array
 from vicinal._validation import (
     check_declared_classes,
     check_label_types,
     check_seed,
     check_weights,
 )
+from vicinal.core.types import Array
 from vicinal.estimators._auto import forget_search
 from vicinal.estimators._learning import Learning
 from vicinal.estimators._online import AtStep, begin, check_settled

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_X_y
 
-from vicinal import initialise, maps, solvers
+from vicinal import maps, solvers, starts
 from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
-from vicinal._types import Array, Solver
 from vicinal._validation import (
     check_bool,
     check_classes,
@@ -20,14 +19,15 @@ from vicinal._validation import (
     check_number,
     check_option,
 )
-from vicinal.estimators._cost import Size, Work
+from vicinal.core.cost import Size, Work
+from vicinal.core.problem import Problem
+from vicinal.core.types import Array, Solver
 from vicinal.estimators._histograms import HistogramMixin, chi2, histograms
 from vicinal.estimators._margins import LargeMargin, VotingRules, kept_bytes, rows_of
 from vicinal.estimators._parts import SINGLE_FROM, Parts
 from vicinal.estimators._plan import make_plan
 from vicinal.metrics import Chi2Index
 from vicinal.neighbourhoods import target_neighbours
-from vicinal.problem import Problem
 
 __all__ = ["Chi2LMNN", "own_class_distance"]
 
@@ -75,7 +75,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     refresh_targets : int or None, default=None
         Iterations after which the target neighbours are chosen anew.  None: once, before learning.
     init : {"auto", "groups", "identity", "random"}, part or array, default="auto"
-        The start; parts from :mod:`vicinal.initialise` take parameters, an array has columns on
+        The start; parts from :mod:`vicinal.starts` take parameters, an array has columns on
         the simplex.  "identity" is the report's, ``softmax(10 I + 0.01)``; "groups" puts bins of
         the same classes together (``BinGroups``).  "auto" is the first where r = D and else the
         second.
@@ -243,7 +243,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     def _parts(self, n: int, n_features: int, sparse: bool) -> Parts:
         check_number(self, "n_components", 1, n_features, integer=True, or_else=(None,))
         r = n_features if self.n_components is None else int(self.n_components)
-        start = initialise.resolve_bins(self.init, type(self).__name__)
+        start = starts.resolve_bins(self.init, type(self).__name__)
         itemsize = 4 if n >= SINGLE_FROM else 8
         size = Size(n, n_features, r, itemsize, not sparse, self._work())
         return Parts(maps.Simplex(r, self.constraint), r, start, make_plan(self, None, size))

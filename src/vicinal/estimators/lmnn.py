@@ -9,11 +9,11 @@ import numpy as np
 from vicinal import _search
 from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
-from vicinal._types import Array
-from vicinal.estimators._cost import Work
+from vicinal.core.cost import Work
+from vicinal.core.problem import Problem
+from vicinal.core.types import Array
 from vicinal.estimators._margins import LargeMargin, kept_bytes, rows_of
 from vicinal.estimators._metric import LearntMahalanobisMixin
-from vicinal.problem import Problem
 
 __all__ = ["LMNN"]
 

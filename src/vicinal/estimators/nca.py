@@ -11,15 +11,15 @@ from sklearn.utils.metaestimators import available_if
 
 from vicinal import densities, neighbourhoods
 from vicinal._callback_support import with_callbacks
-from vicinal._types import Array, Pairs
 from vicinal._validation import check_number, check_option, warn
+from vicinal.core.types import Array, Pairs
 from vicinal.densities import Compact, Kernel
 from vicinal.estimators._base import NeighbourMetric
 from vicinal.estimators._metric import LearntMahalanobisMixin
-from vicinal.estimators._nca_rules import ConsultedMixin, NCARules
 from vicinal.estimators._online import can_stream
 from vicinal.estimators._plan import Plan
 from vicinal.estimators._rounds import learns_beta
+from vicinal.models.posterior import ConsultedMixin, NCARules
 from vicinal.objectives._masses import reference_mass, weights
 from vicinal.objectives.nca import nca
 from vicinal.targets import Labels

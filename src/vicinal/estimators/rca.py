@@ -9,11 +9,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from vicinal import initialise
+from vicinal import starts
 from vicinal._features import Features
 from vicinal._threads import single_threaded_blas
-from vicinal._types import Array
 from vicinal._validation import check_label_types, check_number, check_option
+from vicinal.core.types import Array
 from vicinal.estimators._metric import MahalanobisMixin
 
 __all__ = ["RCA"]
@@ -92,7 +92,7 @@ class RCA(MahalanobisMixin, BaseEstimator):
         X, codes, share = self._check_data(X, y, chunks)
         check_number(self, "n_components", 1, X.shape[1], integer=True, or_else=(None,))
         d = self.n_components or X.shape[1]
-        start = initialise.RCA(self.shrinkage)
+        start = starts.RCA(self.shrinkage)
         with single_threaded_blas():
             features = Features(X, self.scaling)
             if not features.scale.any():

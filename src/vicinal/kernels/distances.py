@@ -2,7 +2,7 @@
 
 ``chi2`` says which: a flag that is the same for all pairs of a call, so that the branch costs
 nothing.  The square root of either is a metric (of chi-squared: [Topsoe2000], triangular
-discrimination), on which the lists of :mod:`vicinal.objectives._impostors` rely.
+discrimination), on which the lists of :mod:`vicinal.engines.cpu.impostors` rely.
 """
 
 from __future__ import annotations

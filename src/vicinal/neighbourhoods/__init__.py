@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-from vicinal._types import Array
 from vicinal._validation import part_of
+from vicinal.core.types import Array
 from vicinal.neighbourhoods.left_out import LeftOut, mass_left_out, sets_left_out
 from vicinal.neighbourhoods.parts import Nearest, RandomPairs, Tree
 from vicinal.neighbourhoods.targets import target_neighbours

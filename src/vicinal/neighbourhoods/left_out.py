@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from vicinal._threads import n_threads, run
-from vicinal._types import Array, Pairs
+from vicinal.core.types import Array, Pairs
 from vicinal.densities import Gaussian, Kernel
 from vicinal.kernels import nca_lists, sets
 from vicinal.neighbourhoods.parts import reference_rows

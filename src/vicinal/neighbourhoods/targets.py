@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vicinal import _search
-from vicinal._types import Array
+from vicinal.core.types import Array
 from vicinal.neighbourhoods.parts import reference_rows
 
 __all__ = ["target_neighbours"]

@@ -1,8 +1,8 @@
 """Objectives as functions of embedded points: ``value, dZ = objective(Z, targets, ...)``."""
 
-from vicinal.objectives._background import background_weights
-from vicinal.objectives._impostors import Candidates
-from vicinal.objectives._mixing import em_background
+from vicinal.engines.cpu.impostors import Candidates
+from vicinal.extras.background import background_weights
+from vicinal.extras.em import em_background
 from vicinal.objectives.knca import knca
 from vicinal.objectives.knca_rules import knca_posterior
 from vicinal.objectives.lmnn import lmnn

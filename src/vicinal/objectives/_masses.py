@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal._types import Array
+from vicinal.core.types import Array
 from vicinal.targets import Labels
 
 __all__ = [

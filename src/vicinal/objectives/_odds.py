@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from vicinal._types import Array
+from vicinal.core.types import Array
 from vicinal.targets import Labels
 
 __all__ = ["check_objective", "mean_loss", "slopes", "warn_lonely"]

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 
 from vicinal._threads import n_threads, run
-from vicinal._types import Array, Pairs
+from vicinal.core.types import Array, Pairs
 from vicinal.densities import Gaussian
-from vicinal.objectives._lanes import AllPairs, State, far_energy
-from vicinal.objectives._listed import ListedPairs
-from vicinal.objectives._odds import check_objective, mean_loss, slopes, warn_lonely
-from vicinal.objectives._points import check_points, check_rows, with_range
-from vicinal.objectives._tiles import coordinate_scale
-from vicinal.objectives._votes import (
+from vicinal.engines.cpu.lanes import AllPairs, State, far_energy
+from vicinal.engines.cpu.listed_lanes import ListedPairs
+from vicinal.engines.cpu.tiles import coordinate_scale
+from vicinal.engines.cpu.votes import (
     Counter,
     Known,
     Slopes,
@@ -24,6 +22,8 @@ from vicinal.objectives._votes import (
     precision,
     usable_k,
 )
+from vicinal.engines.points import check_points, check_rows, with_range
+from vicinal.objectives._odds import check_objective, mean_loss, slopes, warn_lonely
 
 __all__ = ["knca"]
 

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from vicinal._threads import n_threads, run
-from vicinal._types import Array
-from vicinal.objectives._lanes import AllPairs, far_energy
-from vicinal.objectives._points import check_points, with_range
-from vicinal.objectives._votes import (
+from vicinal.core.types import Array
+from vicinal.engines.cpu.lanes import AllPairs, far_energy
+from vicinal.engines.cpu.votes import (
     Counter,
     Known,
     check_k,
@@ -19,6 +18,7 @@ from vicinal.objectives._votes import (
     precision,
     usable_k,
 )
+from vicinal.engines.points import check_points, with_range
 
 __all__ = ["knca_posterior"]
 

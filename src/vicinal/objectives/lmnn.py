@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from vicinal._threads import block_edges, n_threads, run
-from vicinal._types import Array
+from vicinal.core.types import Array
+from vicinal.engines.cpu.impostors import Candidates, Rows, visit
+from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.kernels import lmnn as kernels
-from vicinal.objectives._impostors import Candidates, Rows, visit
-from vicinal.objectives._points import check_points, check_rows, with_range
 from vicinal.targets import TargetNeighbours
 
 __all__ = ["lmnn"]

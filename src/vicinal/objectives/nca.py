@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._types import Array, Bounded, Pairs
+from vicinal.core.types import Array, Bounded, Pairs
 from vicinal.densities import Compact, Gaussian, Kernel
-from vicinal.objectives._background import Background, Normals, check_background
-from vicinal.objectives._engines import Data, engine_for
+from vicinal.engines.choose import Data, engine_for
+from vicinal.engines.cpu.tiles import coordinate_scale
+from vicinal.engines.points import check_points, check_rows, with_range
+from vicinal.extras.background import Background, Normals, check_background
+from vicinal.extras.trees import Trees
 from vicinal.objectives._masses import (
     background_mass,
     leave_one_out,
@@ -18,9 +21,6 @@ from vicinal.objectives._masses import (
     weights,
 )
 from vicinal.objectives._odds import check_objective, mean_loss, slopes, warn_lonely
-from vicinal.objectives._points import check_points, check_rows, with_range
-from vicinal.objectives._tiles import coordinate_scale
-from vicinal.objectives._trees import Trees
 from vicinal.targets import Labels
 
 __all__ = ["nca"]
@@ -130,7 +130,7 @@ def nca(
     Z = with_range(Z, mass[reference_rows])
     data = Data(Z, labels.codes, mass, query_rows, reference_rows)
     engine, query_rows, pulled_rows = engine_for(data, pairs, kernel)
-    log_sums, minima = engine.log2_sums()
+    log_sums, minima = engine.sums()
     if report is not None:
         report["share_of_pairs"] = engine.share
         if isinstance(kernel, Compact):
@@ -173,14 +173,14 @@ def nca(
     if beta is not None:
         factor *= mixture.kernel_share
     largest = np.abs(factor).max(initial=0.0) or 1.0  # late in learning all slopes are tiny
-    Gq, Gr = engine.gradient(shift, factor / largest, Z.shape[1])
+    Gq, Gr = engine.pull(shift, factor / largest, Z.shape[1])
     largest = Z.dtype.type(2.0 / coordinate_scale(kernel) * largest)
     dZ[query_rows] = Gq.T * largest
     if Gr is not Gq:
         dZ[pulled_rows] += Gr.T * largest
     if beta is not None:
         # a derivative by the logarithm of a sum has the opposite sign of one by distances
-        Gq, Gr = mixture.gradient(-both)
+        Gq, Gr = mixture.pull(-both)
         dZ[query_rows] += Gq.astype(dZ.dtype)
         dZ[reference_rows] += Gr.astype(dZ.dtype)
     return value, dZ

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._types import Array
+from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
-from vicinal.objectives._background import Normals, check_background, join
+from vicinal.engines.cpu.tiles import Side, Tiles, coordinate_scale, side, worth_ordering
+from vicinal.engines.points import centre_of, check_points, with_range
+from vicinal.extras.background import Normals, check_background, join
 from vicinal.objectives._masses import background_mass, class_sums, reference_mass, weights
-from vicinal.objectives._points import centre_of, check_points, with_range
-from vicinal.objectives._tiles import Side, Tiles, coordinate_scale, side, worth_ordering
 from vicinal.targets import Labels
 
 __all__ = ["nca_effective_n_neighbors", "nca_posterior"]
@@ -69,7 +69,7 @@ def nca_posterior(
         points = np.ascontiguousarray(R.Z[:, first:last])
         members = Side(points, R.mass[first:last], R.codes[first:last], R.d, ordered)
         everything = np.stack([np.zeros(len(Z), dtype=int), np.full(len(Z), last - first)])
-        sums = Tiles(Q, members, nobody, kernel).log2_sums(everything)
+        sums = Tiles(Q, members, nobody, kernel).sums(everything)
         log_sums[order, c], minima[order, c] = sums[0][1], sums[1][1]
     if beta is not None:
         normals = Normals(Z_reference[rows], R.codes, weight[rows], len(beta))
@@ -129,7 +129,7 @@ def nca_effective_n_neighbors(
         Q, _ = side(new, np.zeros(len(new), dtype=int), np.ones(len(new)), centre, scale)
         self_pos = np.full(len(new), -1)
     engine = Tiles(Q, R, self_pos, kernel)
-    log_s, minima = (part[1] for part in engine.log2_sums())
+    log_s, minima = (part[1] for part in engine.sums())
     alone = np.isneginf(log_s)
     shift = np.where(alone, 0.0, minima)
     log_s = np.where(alone, 0.0, log_s)
@@ -138,5 +138,5 @@ def nca_effective_n_neighbors(
     if labels.sample_weight is not None:  # - mean of log v: no mass is above 1, all terms are >= 0
         surprise = R._replace(mass=-R.mass * np.log2(R.mass))
         Q, R = (surprise if Q is R else Q), surprise
-        entropy += np.exp2(Tiles(Q, R, self_pos, kernel).log2_sums()[0][1] - log_s)
+        entropy += np.exp2(Tiles(Q, R, self_pos, kernel).sums()[0][1] - log_s)
     return np.where(alone, 0.0, np.exp2(entropy))

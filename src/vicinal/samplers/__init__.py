@@ -1,4 +1,4 @@
-"""Which rows each evaluation sees: samplers deal out :class:`~vicinal._types.Batch`, in passes.
+"""Which rows each evaluation sees: samplers deal out :class:`~vicinal.core.types.Batch`, in passes.
 
 A sampler is a small frozen dataclass with a flag ``fixed`` (all its batches are the same one) and
 ``dealer(source, random_state)``, called once a run, which gives ``deal(theta, random_state)``: the
@@ -6,7 +6,7 @@ batches of one pass that begins at ``theta``.  Solvers with a line search accept
 only.
 
 >>> import numpy as np
->>> from vicinal._types import Source
+>>> from vicinal.core.types import Source
 >>> from vicinal.samplers import StochasticQueries
 >>> deal = StochasticQueries(size=3).dealer(Source(n_rows=8), np.random.RandomState(0))
 >>> [len(batch.queries) for batch in deal(np.zeros(2), np.random.RandomState(1))]
@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vicinal._types import Sampler
 from vicinal._validation import part_of
+from vicinal.core.types import Sampler
 from vicinal.samplers.parts import Full, MiniBatches, StochasticQueries, Subsample
 
 __all__ = ["Full", "MiniBatches", "StochasticQueries", "Subsample", "resolve"]

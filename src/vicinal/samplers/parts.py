@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal._types import Array, Batch, Dealer, Source
 from vicinal._validation import check_option, check_part, warn
-from vicinal.samplers import _clusters
+from vicinal.core.types import Array, Batch, Dealer, Source
+from vicinal.extras import clusters as _clusters
 
 __all__ = ["Full", "MiniBatches", "StochasticQueries", "Subsample"]
 

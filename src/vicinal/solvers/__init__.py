@@ -16,11 +16,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from vicinal._types import Solver
 from vicinal._validation import part_of
-from vicinal.solvers._stream import fixed_batch
+from vicinal.core.batches import fixed_batch
+from vicinal.core.loop import Iteration, minimise, refresh
+from vicinal.core.types import Solver
 from vicinal.solvers.descent import SGD, Adam, BoldDriver, Momentum
-from vicinal.solvers.loop import Iteration, minimise, refresh
 from vicinal.solvers.projected import ProjectedGradient
 from vicinal.solvers.quasi_newton import LBFGS, ConjugateGradient
 from vicinal.solvers.schedules import Constant, Cosine, InverseTime

@@ -14,16 +14,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from vicinal._types import Array, Batch, Fun
 from vicinal._validation import check_part
-from vicinal.solvers._line_search import (
-    allowed,
-    at_rest,
-    evaluate,
-    first_rate,
-    is_finite,
-    projected_gradient,
-)
+from vicinal.core.evaluation import allowed, at_rest, evaluate, is_finite, projected_gradient
+from vicinal.core.types import Array, Batch, Fun
+from vicinal.solvers._line_search import first_rate
 from vicinal.solvers.schedules import InverseTime, Schedule, check_rate, rate_at
 
 __all__ = [

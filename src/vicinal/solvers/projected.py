@@ -13,18 +13,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from vicinal._types import Array, Batch, Fun
 from vicinal._validation import check_part
-from vicinal.solvers._line_search import (
-    allowed,
-    at_rest,
-    dot,
-    evaluate,
-    first_rate,
-    is_finite,
-    norm,
-    projected_gradient,
-)
+from vicinal.core.evaluation import allowed, at_rest, evaluate, is_finite, projected_gradient
+from vicinal.core.types import Array, Batch, Fun
+from vicinal.solvers._line_search import dot, first_rate, norm
 
 __all__ = ["ProjectedGradient", "ProjectedGradientState"]
 

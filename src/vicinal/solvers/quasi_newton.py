@@ -12,9 +12,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from vicinal._types import Array, Batch, Fun
 from vicinal._validation import check_part
-from vicinal.solvers._line_search import Trial, dot, evaluate, first_rate, wolfe_search
+from vicinal.core.evaluation import evaluate
+from vicinal.core.types import Array, Batch, Fun
+from vicinal.solvers._line_search import Trial, dot, first_rate, wolfe_search
 
 __all__ = ["LBFGS", "CGState", "ConjugateGradient", "LBFGSState"]
 

@@ -1,0 +1,82 @@
+"""The batches of a run, one after the other, and the place among them that a result carries."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vicinal.core.types import Array, Batch, Sampler, Sampling, Solver, Source
+
+__all__ = ["Stream", "fixed_batch"]
+
+
+class Stream:
+    """Hands out the batches of a run; ``at`` is its place among them."""
+
+    def __init__(
+        self,
+        solver: Solver,
+        sampler: Sampler | None,
+        source: Source | None,
+        random_state: int | np.random.RandomState | None,
+        at: Sampling | None,
+    ) -> None:
+        self.fixed = sampler is None or sampler.fixed
+        self.at: Sampling | None = None
+        # The batches of the pass under way.
+        self.batches: list[Batch] = [Batch()] if sampler is None else []
+        if sampler is None:
+            return
+        _check_fits(solver, sampler)
+        if source is None:
+            raise ValueError("source must be a Source where a sampler is given. Got None instead.")
+        if at is None:
+            if not isinstance(random_state, np.random.RandomState):
+                random_state = np.random.RandomState(random_state)
+            at = Sampling(int(random_state.randint(2**31 - 1)))
+        self.at = at
+        self.deal = sampler.dealer(source, np.random.RandomState([at.seed, 0]))
+        if at.theta is not None:  # in mid-pass
+            self.batches = self.deal(at.theta, np.random.RandomState([at.seed, at.n_pass]))
+
+    def next(self, theta: Array) -> Batch:
+        """The next batch; a pass that begins here sees the parameters ``theta``."""
+        at = self.at
+        if at is None:
+            return self.batches[0]
+        if self.fixed:
+            self.batches = self.batches or self.deal(theta, np.random.RandomState([at.seed, 1]))
+            return self.batches[0]
+        if at.position >= len(self.batches):
+            theta = np.array(theta, dtype=np.float64)
+            at = Sampling(at.seed, at.n_pass + 1, 0, theta)
+            self.batches = self.deal(theta, np.random.RandomState([at.seed, at.n_pass]))
+        self.at = at._replace(position=at.position + 1)
+        return self.batches[at.position]
+
+
+def fixed_batch(sampler: Sampler, source: Source, sampling: Sampling) -> Batch:
+    """The one batch of a run with a fixed sampler, to evaluate there between its calls.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        One whose ``fixed`` is True.
+    source : Source
+    sampling : Sampling
+        ``Result.sampling`` of the run.
+
+    Returns
+    -------
+    Batch
+    """
+    deal = sampler.dealer(source, np.random.RandomState([sampling.seed, 0]))
+    return deal(np.empty(0), np.random.RandomState([sampling.seed, 1]))[0]
+
+
+def _check_fits(solver: Solver, sampler: Sampler) -> None:
+    if solver.needs_fixed_batch and not sampler.fixed:
+        raise ValueError(
+            f"The solver {type(solver).__name__} needs the same batch at every step, and the "
+            f"sampler {type(sampler).__name__} changes it. Use Adam, SGD or Momentum with it, or "
+            "the sampler Full."
+        )

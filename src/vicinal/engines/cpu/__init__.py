@@ -1,0 +1,1 @@
+"""Engines over the compiled loops of `vicinal.kernels`, on all cores."""

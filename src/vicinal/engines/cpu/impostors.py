@@ -1,0 +1,303 @@
+"""Which pairs of rows may be impostors: a search in blocks, and lists kept from call to call.
+
+The search compares squared distances, from inner products in float32, with the larger of the two
+rows' bounds.  It may take a pair too many, never one too few: the rounding of the products is
+taken off the distances.  For chi-squared it looks at the square roots of the histograms, since
+
+    1/2 |√u - √v|² <= χ²(u, v) <= |√u - √v|²
+
+(each term of χ² is that of the left times (√u + √v)² / (u + v), which is between 1 and 2).
+
+Lists can outlive the points they were made at.  The square root of either distance is a metric.
+Let a list hold all pairs with √D < max(√R_p, √R_q) + 2 s, where R is a row's reach.  While no row
+has moved by more than s, and none by more than s less the growth of its √R, a pair that is not
+listed has, by the triangle inequality, still √D >= max(√R_p, √R_q): it does not count.  So lists
+are kept until that fails, and whether they are kept changes no bit of the loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vicinal._threads import n_threads, run, single_threaded_blas
+from vicinal.core.types import Array
+from vicinal.engines.points import centre_of, extent
+from vicinal.kernels import lmnn as kernels
+
+__all__ = ["Candidates", "Rows", "visit"]
+
+_ROWS, _COLUMNS = 64, 2048  # of a tile of inner products: 512 KB, within a second-level cache
+_KEPT = 2**24  # pairs that are kept at most: 64 MB
+# A pair in a list costs some five times what it costs the search: lists of this share of all pairs
+# take a tenth of the time of a search, and rows may then move as far as lists so long allow.
+_SHARE = 0.02
+_SAMPLE = 16  # rows that tell how far that is
+_FAR = 1e18  # of a distance whose square float32 has room for, where no point is beyond 1
+_LOST = 1e-36  # of a square, at most, for want of small numbers in float32
+
+
+class Rows(NamedTuple):
+    """The rows that need a list, and those that may stand in one, with the class of each."""
+
+    needing: Array
+    listed: Array
+    codes: Array
+
+    @property
+    def both_ways(self) -> bool:
+        """Whether those that need a list are those that stand in one."""
+        return self.needing is self.listed
+
+    def same_as(self, other: Rows) -> bool:
+        return all(a is b or np.array_equal(a, b) for a, b in zip(self, other, strict=True))
+
+
+class Lists(NamedTuple):
+    """What may count of some rows, in compressed rows: ``indptr`` has an entry for each."""
+
+    rows: Array
+    indptr: Array
+    indices: Array
+
+    def visit(self, visitor: Visitor) -> None:
+        """Show the visitor all lists, some rows at a time."""
+
+        def task(i: int, thread: int) -> None:
+            rows = self.rows[i : i + _ROWS]
+            visitor(rows, self.indptr[i : i + len(rows) + 1], self.indices)
+
+        run(task, range(0, len(self.rows), _ROWS), n_threads())
+
+
+#: is shown some rows and their lists, by several threads
+Visitor = Callable[[Array, Array, Array], None]
+
+
+class _Search:
+    """Finds the pairs of some points that may be nearer than their bounds.
+
+    ``root`` are the rows' √R, 0 for those that have no impostors.
+    """
+
+    def __init__(self, Z: Array, rows: Rows, root: Array, chi2: bool) -> None:
+        self.Z, self.rows, self.root, self.chi2 = Z, rows, root.astype(np.float64), chi2
+        points = np.sqrt(0.5 * Z) if chi2 else Z - centre_of(Z)
+        # float32 has no room for squares of 1e20; nor has float64 for those of 1e-200
+        self.scale = 1.0 / max(extent(points), float(np.finfo(Z.dtype).tiny), 1e-150)
+        points *= Z.dtype.type(self.scale)
+        self.points = points.astype(np.float32, copy=False)
+        # of the products' rounding, and of the points' own
+        error = (Z.shape[1] + 8) * np.finfo(np.float32).eps
+        square = np.einsum("ij,ij->i", self.points, self.points, dtype=np.float64)
+        self.norm = (square * (1.0 - error)).astype(np.float32)
+        self.slack = 0.0
+        self.starts = range(0, len(rows.needing), _ROWS)
+        self.threads = min(n_threads(), len(self.starts))
+        width = min(_COLUMNS, len(rows.listed))
+        self.rooms = [
+            (np.empty(_ROWS * width, np.float32), np.empty(_ROWS * width, np.int32))
+            for _ in range(self.threads)
+        ]
+
+    def _listed(self, values: Array) -> Array:
+        return values if len(self.rows.listed) == len(self.Z) else values[self.rows.listed]
+
+    @cached_property
+    def columns(self) -> Array:
+        return self._listed(self.points)
+
+    def allow(self, most: int, movement: float) -> float:
+        """Choose s, how far rows may move, so that lists hold few pairs; their share of all.
+
+        Where rows have just moved by half as much, lists would not live to be used again: s is 0.
+        """
+        needing, listed, codes = self.rows
+        sample = needing[:: 1 + len(needing) // _SAMPLE]
+        D = np.matmul(self.points[sample], self.columns.T)
+        D = self.norm[sample][:, None] + self._listed(self.norm) - 2.0 * D
+        root = np.minimum(self.scale * self.root, _FAR).astype(np.float32)
+        D = np.sqrt(np.maximum(D, 0.0)) - np.maximum(root[sample][:, None], self._listed(root))
+        other = codes[sample][:, None] != self._listed(codes)
+        share = min(_SHARE, 0.8 * most / (len(needing) * len(listed)))
+        if other.any():
+            D = np.where(other, D, np.inf)
+            place = int(share * np.count_nonzero(other))
+            self.slack = (
+                0.5 * max(0.0, float(np.partition(D, place, axis=None)[place])) / self.scale
+            )
+        if not 2.0 * movement <= self.slack:
+            self.slack = 0.0
+        return float(np.mean(other & (D <= 2.0 * self.slack * self.scale)))
+
+    def _bounds(self) -> tuple[Array, Array]:
+        # a root squared, and a distance summed in another order, differ in the last digits
+        root_bound = np.where(self.root > 0, (self.root + 2.0 * self.slack) * (1.0 + 1e-5), 0.0)
+        bound = np.minimum(root_bound * self.scale, _FAR) ** 2 + self.Z.shape[1] * _LOST
+        return root_bound, np.where(self.root > 0, bound, -np.inf).astype(np.float32)
+
+    def __call__(self, found: Callable[[int, Array, Array, Array], None], later: bool) -> None:
+        """Tell of the lists of each block of rows, tile by tile; with ``later`` each pair once."""
+        needing, listed, codes = self.rows
+        root_bound, bound = self._bounds()
+        norms, bounds = self._listed(self.norm), self._listed(bound)
+
+        def task(b: int, thread: int) -> None:
+            block = needing[self.starts[b] : self.starts[b] + _ROWS]
+            points, norm, row_bound = self.points[block], self.norm[block], bound[block]
+            G, indices = self.rooms[thread]
+            for first in range(self.starts[b] if later else 0, len(listed), _COLUMNS):
+                tile = slice(first, min(first + _COLUMNS, len(listed)))
+                shape = len(block), tile.stop - first
+                products = G[: shape[0] * shape[1]].reshape(shape)
+                np.matmul(points, self.columns[tile].T, out=products)
+                indptr = np.empty(len(block) + 1, np.int64)
+                n = kernels.near_pairs(
+                    products, block, listed[tile], codes, norm, row_bound, norms[tile],
+                    bounds[tile], later, indptr, indices,
+                )  # fmt: skip
+                if self.chi2:  # the bound from below is off by up to a factor of two
+                    n = kernels.within(self.Z, block, indptr, indices, root_bound, True)
+                if n:
+                    found(b, block, indptr, indices[:n])
+
+        with single_threaded_blas():
+            run(task, range(len(self.starts)), self.threads)
+
+    def lists(self, most: int) -> Lists | None:
+        """The lists of all rows, or None where they would hold more pairs than ``most``."""
+        both_ways = self.rows.both_ways
+        parts: list[list[Any]] = [[] for _ in self.starts]
+        sizes = [0] * len(self.starts)
+
+        def found(b: int, block: Array, indptr: Array, indices: Array) -> None:
+            sizes[b] += len(indices) * (1 + both_ways)
+            if sum(sizes) <= most:
+                parts[b].append((indptr, indices.copy(), block))
+
+        self(found, later=both_ways)
+        if sum(sizes) > most:
+            return None
+        needing = self.rows.needing
+        position = np.empty(len(self.Z), np.int32)
+        position[needing] = np.arange(len(needing), dtype=np.int32)
+        indptr = np.zeros(len(needing) + 1, np.int64)
+        tiles = [tile for part in parts for tile in part]
+        for tile in tiles:
+            kernels.count(*tile, position, both_ways, indptr[1:])
+        np.cumsum(indptr, out=indptr)
+        indices, at = np.empty(indptr[-1], np.int32), indptr[:-1].copy()
+        for tile in tiles:
+            kernels.fill(*tile, position, both_ways, at, indices)
+        return Lists(needing, indptr, indices)
+
+
+class Candidates:
+    """Lists of the pairs that may count, kept from one evaluation to the next.
+
+    Handed to :func:`vicinal.objectives.lmnn` again and again it saves most of the searching; what
+    is returned does not depend on it.  Not for several threads at once.
+
+    Parameters
+    ----------
+    most : int, default=2**24
+        Pairs that are kept at most, 4 bytes each.  Where there are more, every evaluation
+        searches, block by block, and keeps nothing.
+
+    Attributes
+    ----------
+    n_searches, n_evaluations : int
+        How often all pairs were looked at, and how often the lists were asked for.
+    """
+
+    def __init__(self, most: int = _KEPT) -> None:
+        self.most = most
+        self.n_searches = self.n_evaluations = 0
+        self._lists: Lists | None = None
+        self._made: Any = None  # the place of the lists
+        self._slack = 0.0
+        self._last: Any = None  # where the last evaluation was
+        self.movement = 0.0  # since the one before
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"most": self.most}  # lists are soon made again
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def lists(self, Z: Array, rows: Rows, root: Array, chi2: bool) -> Lists | None:
+        """The lists, if they hold every pair that counts at these points."""
+        self.n_evaluations += 1
+        last, self._last = self._last, _Place(Z.copy(), rows, root, chi2)
+        self.movement = 0.0 if last is None else self._last.moved_from(last)
+        if self._lists is not None and self._last.moved_from(self._made) <= 0.999 * self._slack:
+            return self._lists
+        self.n_searches += 1
+        self._lists = None
+        return None
+
+    def keep(self, lists: Lists, slack: float) -> None:
+        """Remember lists that were made with some slack, at the last place."""
+        self._lists, self._made, self._slack = lists, self._last, slack
+
+
+class _Place(NamedTuple):
+    """Where the rows were at an evaluation, and how far they reached."""
+
+    Z: Array
+    rows: Rows
+    root: Array
+    chi2: bool
+
+    def moved_from(self, other: _Place) -> float:
+        """How far the least settled row has come; inf where the two cannot be compared."""
+        alike = self.Z.shape == other.Z.shape and self.Z.dtype == other.Z.dtype
+        if not (alike and self.chi2 == other.chi2 and self.rows.same_as(other.rows)):
+            return np.inf
+        return float(kernels.moved(self.Z, other.Z, self.root, other.root, self.chi2))
+
+
+def visit(
+    Z: Array,
+    rows: Rows,
+    furthest: Array,
+    chi2: bool,
+    candidates: Candidates | None,
+    visitor: Visitor,
+) -> int:
+    """Show the visitor all pairs that may count, some rows at a time; return how many.
+
+    What a row is shown comes in order and from one thread, if not all at once.
+    """
+    if not len(rows.needing) or not len(rows.listed):
+        return 0
+    root = np.sqrt(np.maximum(furthest, 0.0))
+    lists = None if candidates is None else candidates.lists(Z, rows, root, chi2)
+    if lists is None:
+        search = _Search(Z, rows, root, chi2)
+        most = _KEPT if candidates is None else candidates.most
+        share = search.allow(most, np.inf if candidates is None else candidates.movement)
+        if share * len(rows.needing) * len(rows.listed) <= most:
+            lists = search.lists(most)
+        if lists is None:
+            return _in_passing(search, visitor)
+        if candidates is not None and search.slack > 0:
+            candidates.keep(lists, search.slack)
+    lists.visit(visitor)
+    return len(lists.indices)
+
+
+def _in_passing(search: _Search, visitor: Visitor) -> int:
+    """Show lists as they are found, and keep none of them."""
+    search.slack = 0.0
+    sizes = [0] * len(search.starts)
+
+    def found(b: int, block: Array, indptr: Array, indices: Array) -> None:
+        sizes[b] += len(indices)
+        visitor(block, indptr, indices)
+
+    search(found, later=False)
+    return sum(sizes)

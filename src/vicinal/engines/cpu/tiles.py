@@ -1,0 +1,345 @@
+"""All pairs in tiles: the engine of the exact objective, on all threads, in one fixed order.
+
+An *engine* is built from queries, references and a kernel, and gives what an objective of
+neighbours needs: ``sums()`` of the kernel over either kind of class, and ``pull(...)``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vicinal._threads import (
+    block_edges,
+    n_threads,
+    rectangle,
+    round_robin,
+    run,
+    single_threaded_blas,
+)
+from vicinal.core.types import Array
+from vicinal.densities import Compact, Gaussian, Kernel, Student
+from vicinal.engines.cpu.near import (
+    Plan,
+    nothing_left_out,
+    order_within_classes,
+    rounds,
+    share_out_of_reach,
+)
+from vicinal.kernels import compact, nca
+from vicinal.kernels._blocks import ALL, workspace
+
+__all__ = ["Side", "Tiles", "coordinate_scale", "power_of", "side", "worth_ordering"]
+
+# embedded points times this give squared distances in powers of two: exp(-d²) = 2**-(scaled d²)
+_LOG2_SCALE = math.sqrt(math.log2(math.e))
+
+#: dimensions from which matrix products find distances and gradients faster than the kernels do
+BLAS_FROM = 48
+
+#: rows from which the order of a k-d tree costs less than the first tiles that it saves
+ORDER_FROM = 4000
+#: dimensions up to which boxes are of use
+ORDER_UP_TO = 32
+WORTH = 0.5  # of the pairs out of reach of single points: boxes find fewer, at 0.4 it was even
+#: whether to leave out what changes no bit; a test computes it, last, and finds the same bits
+LEAVE_OUT = True
+
+
+class Side(NamedTuple):
+    """Points sorted by class as the kernels want them: ``Z`` is (d made even, n)."""
+
+    Z: Array
+    mass: Array
+    codes: Array
+    d: int
+    ordered: bool = False
+
+    @property
+    def n(self) -> int:
+        return self.Z.shape[1]
+
+
+def coordinate_scale(kernel: Kernel) -> float:
+    """What embedded points are multiplied by before they go to the compiled loops."""
+    return _LOG2_SCALE if isinstance(kernel, Gaussian) else 1.0
+
+
+def worth_ordering(Zq: Array, yq: Array, Zr: Array, yr: Array, mass: Array, kernel: Kernel) -> bool:
+    """Whether `side` should put near points together, so that tiles of far ones can be left out.
+
+    Early in learning all pairs count: a look at a few rows saves the price of ordering them all.
+    ``mass`` is that of the references.
+    """
+    if min(len(Zq), len(Zr)) < ORDER_FROM or Zr.shape[1] > ORDER_UP_TO:
+        return False
+    power = np.inf if isinstance(kernel, Compact) else power_of(kernel, Zr.shape[1])
+    return share_out_of_reach(Zq, yq, Zr, yr, mass, coordinate_scale(kernel), power) > WORTH
+
+
+def power_of(kernel: Kernel, d: int) -> float:
+    """The power of ``1 + d²`` in Student's kernel, 0 for the others."""
+    return (d + 1) / 2 if isinstance(kernel, Student) else 0.0
+
+
+def side(
+    Z: Array, codes: Array, mass: Array, centre: Array, scale: float, ordered: bool = False
+) -> tuple[Side, Array]:
+    """Sort the rows of Z by class; return them in kernel layout, and their order.
+
+    Within a class they keep their order, or follow a k-d tree if ``ordered``.
+    """
+    order = np.argsort(codes, kind="stable")
+    d = Z.shape[1]
+    points = np.zeros((d + d % 2, len(Z)), Z.dtype)
+    np.subtract(Z.T[:, order], centre[:, None], out=points[:d])
+    points[:d] *= Z.dtype.type(scale)
+    if ordered:
+        inner = order_within_classes(points[:d], codes[order], block_edges(len(Z)))
+        points, order = np.take(points, inner, axis=1), order[inner]  # rows stay contiguous
+    return Side(points, mass[order].astype(Z.dtype), codes[order], d, ordered), order
+
+
+class _Products:
+    """Distances of whole blocks, and their gradients, by BLAS; idle below ``BLAS_FROM``.
+
+    ``|a|² + |b|² - 2 a.b`` loses digits that differences keep, about ``eps |z|²``: in float32 that
+    is fine to travel with, and the arrival is in float64.  Idle too when points are so far out
+    that the loss is one of ``30 sqrt(eps)`` or more (0.01 in float32, 4e-7 in float64).
+    """
+
+    def __init__(
+        self, queries: Side, references: Side, rows: list[int], columns: list[int], threads: int
+    ) -> None:
+        self.Zq, self.Zr = queries.Z, references.Z
+        self.active = queries.Z.shape[0] >= BLAS_FROM
+        if self.active:
+            self.norms_q = np.einsum("ki,ki->i", self.Zq, self.Zq)
+            self.norms_r = np.einsum("ki,ki->i", self.Zr, self.Zr)
+            farthest = max(self.norms_q.max(), self.norms_r.max())
+            self.active = farthest < 30 / np.sqrt(np.finfo(queries.Z.dtype).eps)
+        size = max(np.diff(rows)) * max(np.diff(columns)) if self.active else 0
+        self.buffers = [np.empty(size, queries.Z.dtype) for _ in range(threads)]
+
+    def blas(self) -> Any:
+        """One BLAS thread for each of ours, while products are in use."""
+        return single_threaded_blas() if self.active else nullcontext()
+
+    def distances(self, thread: int, i: slice, j: slice) -> Array:
+        """Squared distances of a block, or (0, 0) to let the kernel find them."""
+        if not self.active:
+            return self.buffers[thread].reshape(0, 0)
+        shape = (i.stop - i.start, j.stop - j.start)
+        D = self.buffers[thread][: shape[0] * shape[1]].reshape(shape)
+        np.matmul(self.Zq[:, i].T, self.Zr[:, j], out=D)
+        D *= D.dtype.type(-2)
+        D += self.norms_q[i, None]
+        D += self.norms_r[j]
+        return D
+
+    def pull(self, W: Array, Gq: Array, Gr: Array, i: slice, j: slice, columns: bool) -> None:
+        """Add ``sum_j w_ij (z_i - z_j)`` to Gq and, if ``columns``, the opposite to Gr."""
+        if not self.active:
+            return
+        d = len(Gq)
+        Gq[:, i] += self.Zq[:d, i] * W.sum(axis=1) - self.Zr[:d, j] @ W.T
+        if columns:
+            Gr[:, j] += self.Zr[:d, j] * W.sum(axis=0) - self.Zq[:d, i] @ W
+
+
+def _own_ranges(queries: Side, references: Side) -> Array:
+    left = np.searchsorted(references.codes, queries.codes, side="left")
+    right = np.searchsorted(references.codes, queries.codes, side="right")
+    return np.stack([left, right])
+
+
+class Tiles:
+    """Sums over all pairs, and their gradient.
+
+    Between sides that are ordered, tiles too far apart to change any sum in its last bit are left
+    out; ``share`` is the share of the pairs that the last sums have computed.
+
+    Parameters
+    ----------
+    queries, references : Side
+        ``queries is references`` computes each pair once.
+    self_pos : int array
+        Position of each query among the references, or -1.
+    kernel : Kernel
+    """
+
+    share = 1.0
+
+    def __init__(self, queries: Side, references: Side, self_pos: Array, kernel: Kernel) -> None:
+        self.queries, self.references, self.self_pos = queries, references, self_pos
+        self.compact = isinstance(kernel, Compact)
+        dtype = queries.Z.dtype
+        power = power_of(kernel, queries.d)
+        self.power = dtype.type(power) if power else None
+        self.mirror = queries is references
+        self.rows = block_edges(queries.n)
+        self.columns = self.rows if self.mirror else block_edges(references.n)
+        self.threads = min(n_threads(), len(self.rows) - 1)
+        widest = max(np.diff(self.columns))
+        self.scratch = [workspace(queries.Z.shape[0], dtype, widest) for _ in range(self.threads)]
+        self.products = _Products(queries, references, self.rows, self.columns, self.threads)
+        self.plan: Plan | None = None
+        self.reach = nothing_left_out(dtype)
+
+    def _slices(self, p: int, q: int) -> tuple[slice, slice]:
+        return (
+            slice(self.rows[p], self.rows[p + 1]),
+            slice(self.columns[q], self.columns[q + 1]),
+        )
+
+    def _make_plan(self, own: Array) -> Plan | None:
+        """What may be left out, or None if all counts anyway."""
+        Q, R = self.queries, self.references
+        if not (Q.ordered and R.ordered) or self.products.active:
+            return None
+        plan = Plan(Q.Z, R.Z, R.codes, self.rows, self.columns, own, float(self.power or 0.0))
+        if self.compact:
+            plan.look_as_far_as(np.ones((2, Q.n)))
+        elif not plan.useful:
+            return None
+        else:
+            plan.look(R.mass, self.self_pos, self.scratch)
+        return plan
+
+    def _sweep(
+        self, task: Callable[[Any, int], None], columns_too: bool, near: bool = True
+    ) -> None:
+        """Run ``task([(p, q, mode), ...], thread)`` over the near or the other pairs of blocks.
+
+        ``columns_too`` says that tasks write to the columns too, so that rounds are needed.
+        """
+        blocks, columns = len(self.rows) - 1, len(self.columns) - 1
+        plans: Iterable[list]
+        if self.plan is None:
+            if not columns_too:
+                plans = [[[(p, q, ALL) for q in range(columns)] for p in range(blocks)]]
+            else:
+                every = round_robin(blocks) if self.mirror else rectangle(blocks, columns)
+                plans = ([[(p, q, ALL)] for p, q in pairs] for pairs in every)
+        else:
+            p, q, mode = self.plan.pairs(near)
+            if not columns_too:
+                triples = np.stack([p, q, mode], axis=1)
+                ends = np.cumsum(np.bincount(p, minlength=blocks))[:-1]
+                plans = [[part.tolist() for part in np.split(triples, ends) if len(part)]]
+            else:
+                every_round = rounds(p, q, mode, blocks, columns, self.mirror)
+                plans = ([[triple] for triple in triples] for triples in every_round)
+        for tasks in plans:
+            run(task, tasks, self.threads)
+
+    def sums(self, own: Array | None = None) -> tuple[Array, Array]:
+        """log2 of ``sum_j mass_j 2**(m_i - e_ij)``, other classes [0] and own class [1].
+
+        With the energy ``e_ij = -log2 kappa(d_ij)``.  The minima m_i of the energies come beside
+        it, not in it: where they are large, their sum would lose the digits of the logarithm.
+        (The compact kernel needs no shift: its m_i are 0.)  Without a reference of the kind, or
+        none in range, -inf and inf.  ``own`` overrides the range of references that counts as the
+        query's own class.
+        """
+        queries, references, mirror = self.queries, self.references, self.mirror
+        dtype, n = queries.Z.dtype, queries.n
+        own = _own_ranges(queries, references) if own is None else own
+        minima, sums = np.full((2, n), np.inf, dtype), np.zeros((2, n), dtype)
+        unused = np.empty((2, references.n), dtype) if not mirror else minima
+        computed = [0] * self.threads
+
+        def task(triples: list[tuple[int, int, int]], thread: int) -> None:
+            for p, q, mode in triples:
+                i, j = self._slices(p, q)
+                points = (
+                    queries.Z, references.Z, self.products.distances(thread, i, j),
+                    queries.mass, references.mass, own, self.self_pos,
+                )  # fmt: skip
+                block = (i.start, i.stop, j.start, j.stop, mirror)
+                tiles = (self.reach, mode, self.scratch[thread])
+                if self.compact:
+                    computed[thread] += compact.compact_stats_block(
+                        *points, sums, sums if mirror else unused, *block, *tiles
+                    )
+                else:
+                    computed[thread] += nca.nca_stats_block(
+                        *points, minima, sums, minima if mirror else unused,
+                        sums if mirror else unused, *block, self.power, *tiles,
+                    )  # fmt: skip
+
+        self.plan = self._make_plan(own)
+        if self.plan is not None:
+            self.reach = self.plan.reach
+        with self.products.blas():
+            self._sweep(task, mirror)
+            self.share = sum(computed) / (n * references.n)
+            if self.plan is not None and not LEAVE_OUT:
+                self._sweep(task, mirror, near=False)
+        if self.compact:
+            minima[sums > 0] = 0.0
+        with np.errstate(divide="ignore"):
+            return np.log2(sums, dtype=np.float64), minima
+
+    def pull(self, shift: Array, factor: Array, d: int) -> tuple[Array, Array]:
+        """Sum of ``-factor_i mass_j 2**shift_i kappa'(d²_ij) (z_i - z_j)``, both sides.
+
+        kappa' is the derivative by d².  Both sides in kernel layout (d, n); one array for both
+        when ``queries is references``.  The compact kernel has no shift: it must be 0.  What the
+        sums have left out is left out.
+        """
+        queries, references, mirror = self.queries, self.references, self.mirror
+        dtype = queries.Z.dtype
+        own = _own_ranges(queries, references)
+        factor = factor.astype(dtype)
+        Gq = np.zeros((d, queries.n), dtype)
+        Gr = Gq if mirror else np.zeros((d, references.n), dtype)
+        shift_ref = shift if mirror else np.zeros((2, references.n), dtype)
+        w_ref = factor if mirror else np.zeros((2, references.n), dtype)
+
+        def task(triples: list[tuple[int, int, int]], thread: int) -> None:
+            ((p, q, mode),) = triples
+            i, j = self._slices(p, q)
+            D = self.products.distances(thread, i, j)
+            points = (
+                queries.Z, references.Z, D, queries.mass, references.mass, own, self.self_pos
+            )  # fmt: skip
+            block = (Gq, Gr, i.start, i.stop, j.start, j.stop, mirror)
+            tiles = (self.reach, mode, self.scratch[thread])
+            if self.compact:
+                compact.compact_grad_block(*points, factor, w_ref, *block, *tiles)
+            else:
+                nca.nca_grad_block(
+                    *points, shift, factor, shift_ref, w_ref, *block, self.power, *tiles
+                )
+            # a block on the diagonal holds both directions of its pairs
+            self.products.pull(D, Gq, Gr, i, j, columns=not (mirror and i == j))
+
+        with self.products.blas():
+            self._sweep(task, True)
+            if self.plan is not None and not LEAVE_OUT:
+                self._sweep(task, True, near=False)
+        return Gq, Gr
+
+    def energy(self, shift: Array) -> Array:
+        """Sum over the references of ``mass_j 2**(shift_i - e_ij) (e_ij - shift_i)``, a query.
+
+        References out of range of the compact kernel, whose shift is 0, add nothing.
+        """
+        queries, references = self.queries, self.references
+        out = np.zeros(queries.n, queries.Z.dtype)
+
+        def task(i: int, thread: int) -> None:
+            points = (queries.Z, references.Z, references.mass, self.self_pos)
+            block = (self.rows[i], self.rows[i + 1])
+            if self.compact:
+                compact.compact_energy_block(*points, out, *block, self.scratch[thread])
+            else:
+                nca.nca_energy_block(*points, shift, out, *block, self.power, self.scratch[thread])
+
+        run(task, range(len(self.rows) - 1), self.threads)
+        return out

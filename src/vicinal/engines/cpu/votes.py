@@ -1,0 +1,263 @@
+"""The votes of k neighbours: from what lanes know of each class to odds and slopes.
+
+In plain float64 as a rule; lanes whose weights leave its range are done again in the log domain.
+"""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vicinal.core.types import Array
+from vicinal.kernels import subsets, votes
+from vicinal.targets import Labels
+
+__all__ = [
+    "SAFE_K",
+    "Counter",
+    "Known",
+    "Slopes",
+    "check_k",
+    "check_labels",
+    "check_vote",
+    "large_k",
+    "precision",
+    "usable_k",
+]
+
+#: k up to which no gradient loses all its digits, by the same bound, and a little beyond
+SAFE_K = 40
+_SINGLE_UP_TO = 15  # k up to which float32 keeps enough digits, see docs/theory/knca.md (i)
+
+# Weight of won or lost sets up to which no sum has overflowed.  Where one has, the weight may be
+# NaN, infinity times a class without members: what is within the limits is asked for, not what is
+# beyond.
+_MOST = 2.0**1000
+_SPARE_BITS = 70  # by which what is lost must be lighter than what is kept
+
+
+def check_vote(vote: str, owner: str) -> bool:
+    """Whether the vote has to be unanimous."""
+    if vote not in ("majority", "all"):
+        raise ValueError(
+            f"The 'vote' parameter of {owner} must be 'majority' or 'all'. Got {vote!r} instead."
+        )
+    return vote == "all"
+
+
+def check_k(k: Any, owner: str) -> None:
+    """Refuse anything but a positive whole number."""
+    if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+        raise ValueError(
+            f"The 'k' parameter of {owner} must be an int in [1, inf). Got {k!r} instead."
+        )
+
+
+def check_labels(y: Any, n: int, owner: str, points: str = "Z") -> Labels:
+    """Labels as such, without weights and priors: a weighted vote of k is another model."""
+    labels = y if isinstance(y, Labels) else Labels(y)
+    if len(labels) != n:
+        raise ValueError(f"{points} has {n} rows but there are {len(labels)} labels.")
+    for name in ("sample_weight", "priors"):
+        if getattr(labels, name) is not None:
+            raise ValueError(f"The labels of {owner} must not have {name}: its votes count alike.")
+    return labels
+
+
+def usable_k(k: int, available: int, warn: bool = True, gradient: bool = True) -> int:
+    """k, or what there is to pick from, with a warning."""
+    if k > available and warn:
+        warnings.warn(
+            f"k={k} is more than the {available} rows that a query can pick; k={available} is "
+            "used.",
+            UserWarning,
+            stacklevel=3,
+        )
+    k = min(int(k), available)
+    if k > SAFE_K and warn and gradient:
+        warnings.warn(large_k(k), UserWarning, stacklevel=3)
+    return k
+
+
+def large_k(k: int) -> str:
+    """What to say of a k beyond ``SAFE_K``."""
+    return (
+        f"k={k} is more than {SAFE_K}: gradients lose digits, and beyond some 60 all of them, in "
+        "classes that have little more than k members near each other."
+    )
+
+
+def precision(Z: Array, k: int) -> Array:
+    """Z, in float64 where float32 lacks the digits for sets of k."""
+    return Z.astype(np.float64, copy=False) if k > _SINGLE_UP_TO else Z
+
+
+class Known(NamedTuple):
+    """What lanes know of the classes, see :mod:`vicinal.kernels.knca`.
+
+    ``T`` and ``E`` are (C, k, W), ``theta`` is (C, W); all float64.
+    """
+
+    T: Array
+    E: Array
+    theta: Array
+
+    def take(self, lanes: Array) -> Known:
+        """That of some lanes."""
+        return Known(*(np.ascontiguousarray(x[..., lanes]) for x in self))
+
+
+class Slopes(NamedTuple):
+    """Derivatives of log(won : lost) by the log-weights of the members of each class.
+
+    P(j chosen | win) - P(j chosen | lose), for the members of T as ``values``, and for all others
+    by the coefficients ``powers`` of a polynomial, see `class_slopes`; both (C, k, W), float64.
+    """
+
+    values: Array
+    powers: Array
+
+    @classmethod
+    def room(cls, shape: tuple[int, ...]) -> Slopes:
+        """Room for some."""
+        return cls(np.zeros(shape), np.zeros(shape))
+
+
+class Counter:
+    """Counts the votes of one tile of lanes at a time; each thread has its own.
+
+    Parameters
+    ----------
+    n_classes, k, lanes : int
+        Sizes of the arrays to come.
+    unanimous : bool
+        Which vote.
+    far : float
+        Energy of an absent member.
+    n : int
+        References in all: the more, the larger a sum may be.
+    log : int or None, default=None
+        None for plain numbers; lanes that leave their range are then given to another counter.
+
+    Attributes
+    ----------
+    in_log_domain : int
+        Lanes that plain numbers did not do for, so far.
+    """
+
+    def __init__(
+        self,
+        n_classes: int,
+        k: int,
+        lanes: int,
+        unanimous: bool,
+        far: float,
+        n: int,
+        log: int | None = None,
+    ) -> None:
+        self.k, self.unanimous, self.far, self.n, self.log = k, unanimous, far, n, log
+        # All sets that hold a member too light for plain numbers weigh less than binom(n, k) times
+        # the limit: beside this, nothing.
+        lost = subsets.LOWEST + k * np.log2(max(2.0, np.e * n / k))
+        self.least = 2.0 ** min(max(lost + _SPARE_BITS, -880.0), 1000.0)
+        self.F = np.empty((n_classes, k + 1, lanes))
+        self.P = np.empty((2, n_classes, k + 1, lanes))
+        self.weights = np.empty((2, lanes))
+        self.vote_room = votes.vote_room(n_classes, k, lanes)
+        self.room = subsets.slopes_room(k, lanes)
+        self.in_log_domain = 0
+
+    def odds(self, known: Known, own: Array, live: int, slopes: Slopes | None = None) -> Array:
+        """log2 of lost : won sets of each lane, inf where none can be won.
+
+        ``own`` (W,) is the class that is to win; the first ``live`` lanes are queries, the others
+        copies to fill the tile.  ``slopes``, where given, are filled.
+        """
+        near = self._polynomials(known)
+        win, lose = self._votes(own)
+        if slopes is not None:
+            self._fill(slopes, known, near)
+        if self.log is not None:
+            return lose - win
+        with np.errstate(divide="ignore", invalid="ignore"):
+            odds = np.log2(lose) - np.log2(win)
+        within = (np.minimum(win, lose) >= self.least) & (np.maximum(win, lose) <= _MOST)
+        if not within.all():
+            self._again(np.flatnonzero(~within), known, own, live, odds, slopes)
+        return odds
+
+    def wins(self, known: Known) -> Array:
+        """Chance of each class to win, ties left out: (C, W), adding up to one."""
+        self._polynomials(known)
+        wins = np.empty((self.F.shape[0], self.F.shape[2]))
+        votes.win_lanes(self.F, self.k, self.unanimous, wins, self.vote_room, self.log)
+        if self.log is not None:  # where nobody can win all are the same
+            wins = np.exp2(wins - wins.max(axis=0))
+            return wins / wins.sum(axis=0)
+        best = wins.max(axis=0)
+        within = (best >= self.least) & (best <= _MOST)
+        with np.errstate(invalid="ignore", over="ignore"):
+            wins /= wins.sum(axis=0)
+        if not within.all():
+            lanes = np.flatnonzero(~within)
+            wins[:, lanes] = self._in_logarithms(lanes).wins(known.take(lanes))
+        return wins
+
+    def _polynomials(self, known: Known) -> Array:
+        near = known.T[:, 0].min(axis=0)
+        near = np.where(near < 0.5 * self.far, near, 0.0)
+        subsets.class_polynomials(*known, near, self.far, self.F, self.room, self.log)
+        return near
+
+    def _votes(self, own: Array) -> Array:
+        win, lose = self.weights
+        votes.vote_lanes(
+            self.F, own, self.k, self.unanimous, win, lose, *self.P, self.vote_room, self.log
+        )
+        return self.weights
+
+    def _fill(self, slopes: Slopes, known: Known, near: Array) -> None:
+        for result in slopes:
+            result.fill(0.0)
+        win, lose = self.P
+        # logarithms have no sign: they take one turn for each
+        parts = [(win - lose, 1.0)] if self.log is None else [(win, 1.0), (lose, -1.0)]
+        for part, sign in parts:
+            subsets.class_slopes(*known, near, self.far, part, sign, *slopes, self.room, self.log)
+
+    def _in_logarithms(self, lanes: Array) -> Counter:
+        self.in_log_domain += len(lanes)
+        size = len(self.F), self.k, len(lanes)
+        return Counter(*size, self.unanimous, self.far, self.n, log=1)
+
+    def _again(
+        self,
+        lanes: Array,
+        known: Known,
+        own: Array,
+        live: int,
+        odds: Array,
+        slopes: Slopes | None,
+    ) -> None:
+        """Some lanes in the log domain, but those in which one side has no sets at all."""
+        for result in slopes or ():
+            result[..., lanes] = 0.0
+        can_win, can_lose = (possible[lanes] for possible in self._possible(known.T, own))
+        odds[lanes] = np.where(can_win, -np.inf, np.inf)
+        lanes = lanes[can_win & can_lose & (lanes < live)]
+        if not len(lanes):
+            return
+        some = None if slopes is None else Slopes.room((len(self.F), self.k, len(lanes)))
+        odds[lanes] = self._in_logarithms(lanes).odds(known.take(lanes), own[lanes], live, some)
+        for result, part in zip(slopes or (), some or (), strict=True):
+            result[..., lanes] = part
+
+    def _possible(self, T: Array, own: Array) -> tuple[Array, Array]:
+        """Whether there are sets that are won, and sets that are lost: all weights being one."""
+        self.F[:, 0] = 1.0
+        self.F[:, 1:] = T < 0.5 * self.far
+        win, lose = self._votes(own)
+        return win > 0, lose > 0

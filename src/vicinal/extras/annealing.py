@@ -1,0 +1,188 @@
+"""Dimensionality annealing: fade the rows of a map one by one, [Oneata2011] section 3.3.6."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vicinal._validation import check_number, check_option, warn
+from vicinal.core.types import Array
+from vicinal.starts.scatter import Rows
+from vicinal.starts.spaces import RCOND
+from vicinal.starts.starts import Given
+
+__all__ = ["Annealing"]
+
+_MOST_COMPONENTS = 64
+
+#: ``A = descend(A, schedule, n_iter)``: for each row of ``schedule``, the weights ``lambda_i`` of
+#: the squared norms of the rows of A, make ``n_iter`` iterations on the loss with that penalty.
+Descend = Callable[[Array, Array, int], Array]
+
+
+@dataclass(frozen=True, eq=False)  # arrays have no single truth value to compare by
+class Annealing:
+    r"""A low-rank start from a map of more rows, whose least row is faded out again and again.
+
+    [Oneata2011] algorithm 3.2: while there are more than d rows, one is selected, its penalty
+    :math:`\lambda_i \|a_i\|^2` (eq. (3.26)) is raised in ``n_steps`` equal steps, each followed by
+    ``n_iter`` iterations of L-BFGS over the whole map, and the row, now almost zero, is removed.
+    The others thus take over from it bit by bit, where cutting it off would end in the nearest
+    local optimum.  What is left is a start like any other: the estimator descends from it to
+    convergence, and ``max_iter`` counts that descent alone.
+
+    A round takes at least ``n_steps * n_iter`` evaluations of the loss, and there are
+    ``from_components`` - d rounds, so the start costs far more than the descent; with
+    ``n_components = from_components`` there is nothing to remove, and the start is ``init``.
+    Ctrl-C or a callback ends the annealing with a warning: rows are then cut off by the same rule,
+    and the descent goes on from there.  A diagonal map has no rows to remove, and is refused.
+
+    Parameters
+    ----------
+    select : {"projected", "data", "norm"}, default="projected"
+        The row to fade is the one with the least variance of the embedded data,
+        :math:`\mathrm{var}(a_i^\top x)`; of the data along the direction of the row,
+        :math:`\mathrm{var}(a_i^\top x) / \|a_i\|^2` (of a column, for an identity); or the least
+        norm :math:`\|a_i\|`.
+    init : str, start or array of shape (from_components, D), default="auto"
+        The map of more rows, in any form that an estimator's ``init`` takes, and scaled as there.
+        ``Random(n_init=10)`` anneals ten times.
+    n_steps : int, default=5
+        How often the penalty of a row is raised.
+    step : float, default=1.0
+        By how much, in units of the mean loss: what the row would cost at its first norm, so
+        :math:`\lambda_i` grows by step / :math:`\|a_i\|^2`.
+    n_iter : int, default=3
+        Iterations after each raise.
+    from_components : int, default=None
+        Number of rows to begin with, from d to D.  None: as many as ``init`` has where it is an
+        array, and else D up to 64; of more features the first 64 rows of ``init`` (or d, if that
+        is more), its best.  All rows of wide data would take a round each, at full rank.
+    """
+
+    select: str = "projected"
+    init: Any = "auto"
+    n_steps: int = 5
+    step: float = 1.0
+    n_iter: int = 3
+    from_components: int | None = None
+
+    def __post_init__(self) -> None:
+        check_option(self, "select", ("projected", "data", "norm"))
+        if isinstance(self.init, Annealing) or (
+            isinstance(self.init, str) and self.init == "annealing"
+        ):
+            raise ValueError(
+                "The 'init' parameter of Annealing must be another start. Got "
+                f"{self.init!r} instead."
+            )
+        check_number(self, "n_steps", 1, integer=True)
+        check_number(self, "step", 0.0, open_ends=True)
+        check_number(self, "n_iter", 1, integer=True)
+        check_number(self, "from_components", 1, integer=True, or_else=(None,))
+
+    @property
+    def n_init(self) -> int:
+        """How many starts the estimator runs; it keeps the best result."""
+        return int(getattr(self.init, "n_init", 1))
+
+    def n_rows(self, n_components: int, n_features: int) -> int:
+        """Count the rows to begin with."""
+        if self.from_components is None:
+            array = self.init.array if isinstance(self.init, Given) else self.init
+            if isinstance(array, (list, tuple)) or getattr(array, "ndim", 0) > 0:
+                if len(array) < n_components:
+                    raise ValueError(
+                        f"The 'init' parameter of Annealing must be an array of {n_components} "
+                        f"rows at least. Got {len(array)} instead."
+                    )
+                return len(array)
+            return max(n_components, min(n_features, _MOST_COMPONENTS))
+        if not n_components <= self.from_components <= n_features:
+            raise ValueError(
+                "The 'from_components' parameter of Annealing must be an int in "
+                f"[{n_components}, {n_features}], from n_components to the number of features. "
+                f"Got {self.from_components!r} instead."
+            )
+        return int(self.from_components)
+
+    def reduce(
+        self,
+        A: Array,
+        n_components: int,
+        X: Rows,
+        descend: Descend,
+        sample_weight: Array | None = None,
+        on_removal: Callable[[Array], None] | None = None,
+        resume: bool = True,
+    ) -> Array:
+        """Fade and remove rows until d are left, [Oneata2011] algorithm 3.2.
+
+        Parameters
+        ----------
+        A : ndarray of shape (k, D)
+            The map to begin with.
+        n_components : int
+            Rows d to keep.
+        X : Rows
+            Centred and scaled data of shape (n, D).
+        descend : callable
+            ``A = descend(A, schedule, n_iter)``, some iterations for each row of ``schedule``,
+            which holds the k weights of the squared norms of the rows.
+        sample_weight : ndarray of shape (n,), optional
+            Importance of each row of X in the variances.
+        on_removal : callable, optional
+            Told the map after each removal.
+        resume : bool, default=True
+            Whether an interrupt cuts off the rows that are too many, or goes on to the caller.
+
+        Returns
+        -------
+        A : ndarray of shape (d, D)
+        """
+        interrupted = False
+        while len(A) > n_components:
+            try:
+                row = int(np.argmin(self.importance(A, X, sample_weight)))
+                if not interrupted and _moves_points(A, row, X, sample_weight):
+                    schedule = np.zeros((self.n_steps, len(A)))
+                    raises = np.arange(1, self.n_steps + 1)
+                    schedule[:, row] = raises * self.step / (A[row] @ A[row])
+                    A = descend(A, schedule, self.n_iter)
+                A = np.delete(A, row, axis=0)
+                if on_removal is not None:
+                    on_removal(A)
+            except KeyboardInterrupt:
+                if interrupted or not resume:
+                    raise
+                interrupted = True
+                warn(
+                    f"Annealing was stopped at {len(A)} rows: all but {n_components} are cut off, "
+                    "and the descent begins. Another interrupt ends that."
+                )
+        return A
+
+    def importance(self, A: Array, X: Rows, sample_weight: Array | None = None) -> Array:
+        """What ``select`` compares, one number for each row of A; zero for a row of zeros."""
+        squares = np.einsum("ij,ij->i", A, A)
+        if self.select == "norm":
+            return squares
+        variances = _variances(A, X, sample_weight)
+        if self.select == "projected":
+            return variances
+        return np.divide(variances, squares, out=np.zeros(len(A)), where=squares > 0.0)
+
+
+def _variances(A: Array, X: Rows, sample_weight: Array | None) -> Array:
+    Z = X.matmul(A.T)
+    Z -= np.average(Z, axis=0, weights=sample_weight)
+    return np.average(Z**2, axis=0, weights=sample_weight)
+
+
+def _moves_points(A: Array, row: int, X: Rows, sample_weight: Array | None) -> bool:
+    """Whether the distances would be others without this row: if not, it is out already."""
+    variances = _variances(A, X, sample_weight)
+    return bool(variances[row] > RCOND * variances.max())

@@ -1,0 +1,265 @@
+"""Normal distributions of the embedded classes, and their part in sums over classes.
+
+With a background a class is ``p(z|c) = beta_c N(z|mu_c, Sigma_c) + (1 - beta_c) p_kappa(z|c)``
+([Oneata2011] eq. (4.22)).  An engine knows the second term; here is the first, in float64, with
+its gradient through the point, the mean and the covariance: docs/theory/nca.md, section 10.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from vicinal._threads import n_threads, run, single_threaded_blas
+from vicinal.core.types import Array
+
+__all__ = ["Background", "Normals", "background_weights", "check_background", "join"]
+
+_RIDGE = 1e-6  # of the mean variance and of the kernel's width squared: no direction is flat
+_CHUNK = 1024  # queries at a time, each against all classes
+_GROUPS = 8  # of queries; a fixed number: the sums over them must not depend on the threads
+
+
+def background_weights(counts: Array, beta: float | str = "count") -> Array:
+    """The share of the background in each class, ``beta_c``.
+
+    Parameters
+    ----------
+    counts : array of shape (n_classes,)
+        Number of rows of each class.
+    beta : float in (0, 1), "count" or "em", default="count"
+        One share for all; or ``1 / (N_c + 1)``, as much as each row of the class has
+        ([Oneata2011]_ section 4.6), which is also where "em" begins.
+
+    Returns
+    -------
+    beta : array of shape (n_classes,)
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    if isinstance(beta, str) and beta in ("count", "em"):
+        return 1.0 / (np.maximum(counts, 1.0) + 1.0)
+    if isinstance(beta, Real) and 0 < beta < 1:
+        return np.full(counts.shape, float(beta))
+    raise ValueError(
+        "The 'beta' parameter of background_weights must be a float in (0, 1), 'count' or 'em'. "
+        f"Got {beta!r} instead."
+    )
+
+
+def check_background(background: Any, n_classes: int, owner: str = "nca") -> Array:
+    """The shares as float64, one for each class; 0 is a class without a background."""
+    try:
+        beta = np.asarray(background, dtype=np.float64)
+    except (TypeError, ValueError):
+        beta = np.empty(0)
+    if beta.shape != (n_classes,) or not ((beta >= 0) & (beta < 1)).all():
+        raise ValueError(
+            f"The 'background' parameter of {owner} must be {n_classes} numbers in [0, 1), one for "
+            f"each class. Got {background!r} instead."
+        )
+    return beta
+
+
+class Normals:
+    r"""The normal distribution of each class of embedded references.
+
+    :math:`\mu_c = \sum_j v_j z_j / V_c` and, with S_c the covariance around it (over V_c),
+    :math:`\Sigma_c = (1 - \rho_c) S_c + (\rho_c \mathrm{tr}(S_c) / d + 10^{-6}) I`.  For classes
+    of N_c <= d rows, whose S_c is singular, :math:`\rho_c = d / (N_c + d)`; for others
+    :math:`10^{-6}`, for the sake of duplicates and of maps of low rank.  The last term, in units
+    of the kernel's squared width, gives classes without extent one.
+
+    Parameters
+    ----------
+    Z : array of shape (n, d)
+        References, sorted by class.
+    codes : int array of shape (n,)
+    weight : array of shape (n,)
+        v, positive.
+    n_classes : int
+        Classes without a reference have density zero.
+    """
+
+    def __init__(self, Z: Array, codes: Array, weight: Array, n_classes: int) -> None:
+        n, d = Z.shape
+        self.Z, self.shape = Z, (n_classes, d)
+        edges = np.searchsorted(codes, np.arange(n_classes + 1))
+        self.members = [slice(*edge) for edge in itertools.pairwise(edges)]
+        self.present = np.flatnonzero(np.diff(edges)).tolist()
+        self.share = np.empty(n)  # v_j / V_c
+        self.shrinkage = np.zeros(n_classes)
+        self.mean = np.zeros((n_classes, d))
+        self.whitener = np.zeros((n_classes, d, d))  # W with W' W the inverse of Sigma
+        self.log2_peak = np.full(n_classes, -np.inf)  # of the density at the mean
+        with single_threaded_blas():
+            run(lambda c, _: self._estimate(c, weight), self.present, n_threads())
+
+    def _estimate(self, c: int, weight: Array) -> None:
+        rows, d = self.members[c], self.shape[1]
+        Z = self.Z[rows].astype(np.float64)
+        heaviest = weight[rows].max()  # weights of 1e-300 are weights
+        share = weight[rows] / heaviest
+        share /= share.sum()
+        mean = np.sum(share[:, None] * Z, axis=0)
+        Z -= mean
+        rho = d / (len(Z) + d) if len(Z) <= d else _RIDGE
+        covariance = (1.0 - rho) * ((share[:, None] * Z).T @ Z)
+        variance = np.sum(share[:, None] * Z * Z) / d
+        covariance.flat[:: d + 1] += rho * variance + _RIDGE
+        root = np.linalg.cholesky(covariance)
+        self.share[rows], self.shrinkage[c], self.mean[c] = share, rho, mean
+        self.whitener[c] = np.linalg.solve(root, np.eye(d))
+        self.log2_peak[c] = -np.log2(np.diag(root)).sum() - 0.5 * d * math.log2(2.0 * math.pi)
+
+    def whitened(self, Z: Array, c: int) -> tuple[Array, Array]:
+        """``y = W (z - mu)`` of some points, whose squared length is Mahalanobis', and log2 N."""
+        Y = (Z.astype(np.float64, copy=False) - self.mean[c]) @ self.whitener[c].T
+        return Y, self.log2_peak[c] - (0.5 * math.log2(math.e)) * np.sum(Y * Y, axis=1)
+
+    def log2_densities(self, Z: Array, classes: Array | None = None) -> Array:
+        """log2 N(z|mu_c, Sigma_c), (n, n_classes) or the columns that ``classes`` names."""
+        classes = np.arange(self.shape[0]) if classes is None else np.asarray(classes)
+        out = np.full((len(Z), len(classes)), -np.inf)
+
+        def task(rows: slice, _: int) -> None:
+            for column, c in enumerate(classes):
+                if c in self.present:
+                    out[rows, column] = self.whitened(Z[rows], c)[1]
+
+        with single_threaded_blas():
+            run(task, _chunks(0, len(Z)), n_threads())
+        return out
+
+    def pull(self, total: Array, first: Array, second: Array) -> Array:
+        """Gradient with respect to the references, through the means and the covariances.
+
+        From the sums over the queries of ``w``, ``w y`` and ``w y y'``, one of each for every
+        class, with w the derivative by log N and y the whitened query.
+        """
+        d = self.shape[1]
+        dZ = np.zeros(self.Z.shape)
+
+        def task(c: int, _: int) -> None:
+            W, rows, rho = self.whitener[c], self.members[c], self.shrinkage[c]
+            # dlog N / dSigma = (Sigma^-1 (z - mu)(z - mu)' Sigma^-1 - Sigma^-1) / 2
+            d_sigma = 0.5 * (W.T @ (second[c] - total[c] * np.eye(d)) @ W)
+            d_covariance = (1.0 - rho) * d_sigma
+            d_covariance.flat[:: d + 1] += rho * np.trace(d_sigma) / d
+            R = self.Z[rows] - self.mean[c]
+            dZ[rows] = self.share[rows, None] * (first[c] @ W + 2.0 * (R @ d_covariance))
+
+        with single_threaded_blas():
+            run(task, self.present, n_threads())
+        return dZ
+
+
+class Background:
+    """The normals of the classes as terms beside an engine's sums, for some queries.
+
+    Parameters
+    ----------
+    normals : Normals
+    Z : array of shape (n, d)
+        Queries.
+    codes : int array of shape (n,)
+        Their classes.
+    log2_other : array of shape (n_classes,)
+        log2 of what multiplies the density of a class, in the unit of the engine's sums.
+    log2_own : array of shape (n,)
+        The same for the query's own class.
+    """
+
+    def __init__(
+        self, normals: Normals, Z: Array, codes: Array, log2_other: Array, log2_own: Array
+    ) -> None:
+        self.normals, self.Z, self.codes = normals, Z, codes
+        self.log2_other = log2_other
+        self.terms = self._log2_sums(log2_own)
+
+    def _log2_sums(self, log2_own: Array) -> Array:
+        """log2 of the sum over the other classes [0] and of the own class [1], (2, n)."""
+        Z, normals = self.Z, self.normals
+        sums = np.full((2, len(Z)), -np.inf)
+
+        def task(rows: slice, _: int) -> None:
+            terms = np.full((normals.shape[0], rows.stop - rows.start), -np.inf)
+            for c in normals.present:
+                terms[c] = normals.whitened(Z[rows], c)[1]
+            own = self.codes[rows], np.arange(terms.shape[1])
+            sums[1, rows] = terms[own] + log2_own[rows]
+            terms += self.log2_other[:, None]
+            terms[own] = -np.inf
+            top = terms.max(axis=0)
+            top[np.isneginf(top)] = 0.0
+            with np.errstate(divide="ignore"):
+                sums[0, rows] = top + np.log2(np.exp2(terms - top).sum(axis=0))
+
+        with single_threaded_blas():
+            run(task, _chunks(0, len(Z)), n_threads())
+        return sums
+
+    def join(self, rest: Array, base: Array) -> tuple[Array, Array]:
+        """log2 of the engine's sums ``2**(rest + base)``, (2, n), with the terms added: alike."""
+        rest, base, (self.kernel_share, self.share) = join(rest, base, self.terms)
+        return rest, base
+
+    def pull(self, slope: Array) -> tuple[Array, Array]:
+        """Gradient with respect to the queries and to the references of the normals.
+
+        ``slope`` (2, n) are the derivatives of a function of the joint sums by their natural
+        logarithms.
+        """
+        Z, codes, normals, log2_other = self.Z, self.codes, self.normals, self.log2_other
+        n_classes, d = normals.shape
+        slope = slope * self.share
+        # of each group of queries and each class: the sums over its queries of w, w y and w y y'
+        total = np.zeros((_GROUPS, n_classes))
+        first = np.zeros((_GROUPS, n_classes, d))
+        second = np.zeros((_GROUPS, n_classes, d, d))
+        dZ = np.zeros((len(Z), d))
+        top = np.where(np.isneginf(self.terms[0]), 0.0, self.terms[0])
+
+        def task(group: int, _: int) -> None:
+            edges = (len(Z) * group // _GROUPS, len(Z) * (group + 1) // _GROUPS)
+            for rows, c in itertools.product(_chunks(*edges), normals.present):
+                Y, log2_density = normals.whitened(Z[rows], c)
+                # the share of class c in its sum: all of it, if it is the query's own
+                weight = np.exp2(np.minimum(log2_density + log2_other[c] - top[rows], 0.0))
+                weight = np.where(codes[rows] == c, slope[1, rows], slope[0, rows] * weight)
+                WY = weight[:, None] * Y
+                dZ[rows] -= WY @ normals.whitener[c]  # dlog N / dz = -Sigma^-1 (z - mu)
+                total[group, c] += weight.sum()
+                first[group, c] += WY.sum(axis=0)
+                second[group, c] += WY.T @ Y
+
+        with single_threaded_blas():
+            run(task, range(_GROUPS), n_threads())
+        sums = total.sum(axis=0), first.sum(axis=0), second.sum(axis=0)
+        return dZ, normals.pull(*sums)
+
+
+def _chunks(start: int, stop: int) -> list[slice]:
+    return [slice(a, min(a + _CHUNK, stop)) for a in range(start, stop, _CHUNK)]
+
+
+def join(rest: Array, base: Array, terms: Array) -> tuple[Array, Array, Array]:
+    """log2 of sums and terms together, and how they are shared.
+
+    The sums come as ``2**(rest + base)`` and so does the result: far out ``base`` is huge, and
+    must not swallow the digits of the rest.  Also returns the shares of the sums and of the
+    terms, (2, ...).
+    """
+    empty = np.isneginf(rest)
+    sums = np.where(empty, -np.inf, rest + np.where(empty, 0.0, base))
+    with np.errstate(invalid="ignore", over="ignore"):
+        ahead = sums - terms
+        ahead[np.isnan(ahead)] = 0.0  # neither is there: nothing is shared
+        shares = np.stack([1.0 / (1.0 + np.exp2(-ahead)), 1.0 / (1.0 + np.exp2(ahead))])
+        gain = np.logaddexp2(0.0, -np.abs(ahead))
+    larger = ahead > 0
+    joint = np.where(larger, rest, terms) + gain
+    return joint, np.where(larger, base, 0.0), shares

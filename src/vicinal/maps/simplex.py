@@ -1,0 +1,126 @@
+"""Maps from histograms to histograms: matrices whose columns are on the probability simplex."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from vicinal._threads import n_threads, run
+from vicinal._validation import check_option, check_part
+from vicinal.core.types import Array
+from vicinal.kernels.simplex import simplex_columns
+
+__all__ = ["Simplex", "project_columns"]
+
+_ON_IT = 1e-13  # a column whose sum is so near to one is on the simplex
+
+
+@dataclass(frozen=True)
+class Simplex:
+    """``Z = X L^T`` with L of shape (r, D), each column on the probability simplex.
+
+    Histograms of D bins become histograms of r: L >= 0 and every column of L sums to one.
+
+    Parameters
+    ----------
+    n_components : int
+        r, the bins of the result.
+    constraint : {"projection", "softmax"}, default="projection"
+        "projection": theta is L itself, ``dL = dZ^T X``, and a solver that honours `project` keeps
+        it on the simplex ([OlsenPetersen] section 2.3.2).  "softmax": theta is A, free, and
+        ``L = softmax(A)`` column by column, eq. (9).
+    """
+
+    n_components: int
+    constraint: str = "projection"
+
+    #: of a column's largest entry, the least that the softmax begins with
+    floor: ClassVar[float] = float(np.exp(-10.0))
+
+    def __post_init__(self) -> None:
+        check_part(self, "n_components", low=1, kind=int, closed=True)
+        check_option(self, "constraint", ("projection", "softmax"))
+
+    @property
+    def constrained(self) -> bool:
+        """Whether not every theta will do: then only solvers that project can be used."""
+        return self.constraint == "projection"
+
+    def forward(
+        self, theta: Array, X: Any, dtype: Any = np.float64
+    ) -> tuple[Array, Callable[[Array], Array]]:
+        """Embed the rows; the pull-back turns ``dZ`` into the gradient of ``theta``."""
+        L = self.components(theta)
+
+        def pull(dZ: Array) -> Array:
+            dL = X.rmatmul(dZ).T
+            if self.constraint == "softmax":
+                dL = L * (dL - np.sum(L * dL, axis=0))  # [OlsenPetersen] eq. (12)
+            return dL.ravel()
+
+        return X.matmul(L.T, dtype), pull
+
+    def theta(self, components: Array) -> Array:
+        """The flat parameters of a matrix with columns on the simplex.
+
+        Of the softmax: the logarithms, less their mean over the column.  Entries below exp(-10) of
+        the largest in their column are raised to it, since the gradient of A is that of L times L:
+        an entry of zero would stay zero.  It is the floor that makes the identity the start of
+        [OlsenPetersen] section 3, ``softmax(10 I)``.
+        """
+        L = np.array(components, dtype=np.float64)
+        if self.constraint == "softmax":
+            L = np.log(np.maximum(L, self.floor * L.max(axis=0)))
+            L -= L.mean(axis=0)
+        return L.ravel()
+
+    def components(self, theta: Array) -> Array:
+        """L, (r, D): theta in its shape, or its softmax."""
+        L = theta.reshape(self.n_components, -1)
+        if self.constraint == "softmax":
+            L = np.exp(L - L.max(axis=0))
+            L /= L.sum(axis=0)
+        return L
+
+    def project(self, theta: Array) -> Array:
+        """The nearest theta that the constraint allows; that of the softmax allows all."""
+        if not self.constrained:
+            return theta
+        return project_columns(theta.reshape(self.n_components, -1)).ravel()
+
+
+def project_columns(L: Array) -> Array:
+    """The nearest matrix whose columns are on the probability simplex.
+
+    Each column y becomes ``x = max(y - tau, 0)`` with the tau for which x sums to one
+    ([OlsenPetersen] eq. (15)), exactly and in O(r log r); its sum is one to 1e-12.
+
+    Parameters
+    ----------
+    L : array of shape (r, D)
+
+    Returns
+    -------
+    ndarray of shape (r, D), float64
+        A column on the simplex already is the same to the bit; one that is not finite becomes NaN,
+        a step too long that a solver takes back.
+    """
+    L = np.ascontiguousarray(L, dtype=np.float64)
+    finite = np.isfinite(L).all(axis=0)
+    whole = bool(finite.all())
+    L = L if whole else np.where(finite, L, 0.0)
+    out = np.empty_like(L)
+    # whole cache lines of columns, 2**17 entries to a task
+    size = max(8, 2**17 // max(1, len(L)) // 8 * 8)
+    starts = range(0, L.shape[1], size)
+
+    def task(first: int, thread: int) -> None:
+        simplex_columns(L, first, min(first + size, L.shape[1]), _ON_IT, out)
+
+    run(task, starts, n_threads())
+    if not whole:
+        out[:, ~finite] = np.nan
+    return out

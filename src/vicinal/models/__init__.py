@@ -1,0 +1,1 @@
+"""What predicts: knows nothing of learning."""

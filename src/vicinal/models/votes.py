@@ -1,0 +1,121 @@
+"""What the stored projections of the training rows say of a query: a posterior, or votes."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn import get_config
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import gen_batches
+
+from vicinal._validation import warn
+from vicinal.core.types import Array
+from vicinal.targets import Labels
+
+__all__ = ["NeighbourRules"]
+
+_LARGEST_AUTO = 50  # neighbours tried by n_neighbors="auto"
+
+
+class NeighbourRules:
+    """Stored projections of the training rows, and what can be asked of them.
+
+    A method adds its posterior, `_posterior`.
+
+    Parameters
+    ----------
+    Z : array of shape (n, d)
+        Projections.
+    labels : Labels
+        Their classes, weights and priors.
+    n_neighbors : int or "auto"
+        k of the vote; "auto" chooses it by leave-one-out.  A method may know other values.
+    """
+
+    def __init__(self, Z: Array, labels: Labels, n_neighbors: Any) -> None:
+        self.Z, self.labels, self.asked = Z, labels, n_neighbors
+
+    def _posterior(self, Z: Array) -> Array:
+        """Class probabilities of some queries by the model of the method."""
+        raise NotImplementedError
+
+    def ask(self, n_neighbors: Any) -> None:
+        """Vote by another k from now on."""
+        if n_neighbors != self.asked:
+            self.asked = n_neighbors
+            self.__dict__.pop("n_neighbors", None)
+
+    # Trees and k are for votes alone: made when first asked for.
+    @cached_property
+    def index(self) -> NearestNeighbors:
+        """A search tree over the projections."""
+        return NearestNeighbors().fit(self.Z)
+
+    @cached_property
+    def n_neighbors(self) -> int:
+        """Number of voters, no more than there are rows."""
+        return self._n_voters(self.asked)
+
+    def _n_voters(self, asked: Any) -> int:
+        n = len(self.Z)
+        if asked == "auto":
+            return self._leave_one_out(min(_LARGEST_AUTO, n - 1))
+        if int(asked) > n:
+            warn(
+                f"n_neighbors={asked} is more than the {n} training rows; n_neighbors={n} is used."
+            )
+        return min(int(asked), n)
+
+    def probabilities(self, Z: Array, rule: str) -> Array:
+        """Class probabilities by a rule: "posterior", or the shares of the votes for "knn"."""
+        return self.posterior(Z) if rule == "posterior" else self.votes(Z)
+
+    def posterior(self, Z: Array) -> Array:
+        """Class probabilities by the model of the method."""
+        return self._in_chunks(Z, 24 * len(self.labels.classes), self._posterior)
+
+    def votes(self, Z: Array) -> Array:
+        """Shares of the weighted votes of the nearest training rows."""
+        return self._votes(Z, np.full(len(Z), self.n_neighbors), self.n_neighbors)
+
+    def _votes(self, Z: Array, k: Array, widest: int) -> Array:
+        """Votes of the k nearest of each query, the largest k being ``widest`` at most."""
+
+        def answer(rows: Array) -> Array:
+            neighbours = self.index.kneighbors(Z[rows], widest, return_distance=False)
+            return self._shares(neighbours, k[rows])
+
+        return self._in_chunks(
+            np.arange(len(Z)), 32 * widest + 8 * len(self.labels.classes), answer
+        )
+
+    def _in_chunks(self, Z: Array, row_bytes: int, function: Any) -> Array:
+        """Answer for as many rows at a time as scikit-learn's ``working_memory`` allows."""
+        size = max(1, int(get_config()["working_memory"] * 2**20 // row_bytes))
+        return np.concatenate([function(Z[rows]) for rows in gen_batches(len(Z), size)])
+
+    def _shares(self, neighbours: Array, k: Array) -> Array:
+        """Shares of the first k of each row's neighbours, which come nearest first."""
+        codes = self.labels.codes[neighbours]
+        weight = self.labels.sample_weight
+        ballots = np.ones(codes.shape) if weight is None else weight[neighbours]
+        ballots[np.arange(codes.shape[1]) >= k[:, None]] = 0.0
+        shares = np.zeros((len(codes), len(self.labels.classes)))
+        np.add.at(shares, (np.arange(len(codes))[:, None], codes), ballots)
+        return shares / shares.sum(axis=1, keepdims=True)
+
+    def _leave_one_out(self, largest: int) -> int:
+        """The k with the best vote of each training row's other neighbours; small k wins ties."""
+        neighbours = self.index.kneighbors(n_neighbors=largest, return_distance=False)
+        codes = self.labels.codes
+        votes = np.zeros((len(codes), len(self.labels.classes)))
+        right = np.empty(largest)
+        weight = self.labels.sample_weight
+        rows = np.arange(len(codes))
+        for k in range(largest):
+            column = neighbours[:, k]
+            votes[rows, codes[column]] += 1.0 if weight is None else weight[column]
+            right[k] = np.average(votes.argmax(axis=1) == codes, weights=weight)
+        return int(right.argmax()) + 1

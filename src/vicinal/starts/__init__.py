@@ -1,0 +1,128 @@
+"""Starts for the optimisation: first maps from the data, and their scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vicinal.extras.annealing import Annealing
+from vicinal.starts.bins import (
+    AutoBins,
+    BinGroups,
+    BinIdentity,
+    BinStart,
+    GivenBins,
+    RandomBins,
+)
+from vicinal.starts.scale import base_scale, repair_scale, scale_start
+from vicinal.starts.scatter import Scatter, scatter
+from vicinal.starts.starts import (
+    LDA,
+    PCA,
+    RCA,
+    Auto,
+    Given,
+    Identity,
+    Random,
+    Start,
+    Whiten,
+)
+
+__all__ = [
+    "LDA",
+    "PCA",
+    "RCA",
+    "Annealing",
+    "Auto",
+    "AutoBins",
+    "BinGroups",
+    "BinIdentity",
+    "BinStart",
+    "Given",
+    "GivenBins",
+    "Identity",
+    "Random",
+    "RandomBins",
+    "Scatter",
+    "Start",
+    "Whiten",
+    "base_scale",
+    "repair_scale",
+    "resolve",
+    "resolve_bins",
+    "scale_start",
+    "scatter",
+]
+
+_NAMES: dict[str, type] = {
+    "auto": Auto,
+    "identity": Identity,
+    "lda": LDA,
+    "pca": PCA,
+    "random": Random,
+    "rca": RCA,
+    "whiten": Whiten,
+    "annealing": Annealing,
+}
+
+
+_BIN_NAMES: dict[str, type] = {
+    "auto": AutoBins,
+    "groups": BinGroups,
+    "identity": BinIdentity,
+    "random": RandomBins,
+}
+
+
+def resolve(init: Any, owner: str = "NCA") -> Start | Annealing:
+    """Turn the value of an ``init`` parameter into a start, or into a way of making one.
+
+    Parameters
+    ----------
+    init : str, Start or array-like of shape (d, D)
+        A name, a start with its own parameters, or the map itself.
+    owner : str, default="NCA"
+        The estimator to name in an error.
+
+    Returns
+    -------
+    Start or Annealing
+        `Annealing` is not called: it needs the loss, see `Annealing.reduce`.
+    """
+    if isinstance(init, Annealing):
+        return init
+    return _start_of(init, owner, _NAMES, Given, "RCA()")
+
+
+def resolve_bins(init: Any, owner: str = "Chi2LMNN") -> BinStart:
+    """Turn the value of an ``init`` parameter into a start for histograms.
+
+    Parameters
+    ----------
+    init : str, BinStart or array-like of shape (r, D)
+        A name, a start with its own parameters, or the map itself.
+    owner : str, default="Chi2LMNN"
+        The estimator to name in an error.
+
+    Returns
+    -------
+    BinStart
+    """
+    return _start_of(init, owner, _BIN_NAMES, GivenBins, "BinGroups()")
+
+
+def _start_of(
+    init: Any, owner: str, names: dict[str, type], given: Callable[..., Any], example: str
+) -> Any:
+    """The start of a name, the start itself, or an array as a start."""
+    if isinstance(init, str) and init in names:
+        return names[init]()
+    if isinstance(init, (list, tuple)) or hasattr(init, "__array__"):
+        return given(init, owner)
+    if callable(init) and not isinstance(init, type):
+        return init
+    known = ", ".join(repr(name) for name in names)
+    raise ValueError(
+        f"The 'init' parameter of {owner} must be one of {known}, a start such as {example}, or an "
+        f"array of shape (n_components, n_features). Got {init!r} instead."
+    )

@@ -1,0 +1,320 @@
+"""The starts: each gives ``A = start(X, codes, n_components, rng)`` of shape (d, D), float64.
+
+Every start gives zero weight to columns that are identically zero, and rows of zeros where more
+components are asked for than the data have directions.  The overall scale is not their business:
+see ``scale_start``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from vicinal.core.types import Array
+from vicinal.starts import spaces
+from vicinal.starts.scatter import Rows
+from vicinal.starts.spectral import discriminant_rows, principal_rows, warn_singular
+
+__all__ = ["LDA", "PCA", "RCA", "Auto", "Given", "Identity", "Random", "Start", "Whiten"]
+
+RandomState = np.random.RandomState
+
+
+@runtime_checkable
+class Start(Protocol):
+    """A first map for labelled rows.
+
+    Parameters
+    ----------
+    X : Rows
+        Centred and scaled data of shape (n, D).
+    codes : ndarray of shape (n,) or None
+        Class codes 0..C-1; starts that look at no labels take None.
+    n_components : int
+        Rows d of the map.
+    rng : RandomState
+        Source of randomness.
+    sample_weight : ndarray of shape (n,), optional
+        Importance of each row.
+
+    Returns
+    -------
+    A : ndarray of shape (d, D)
+    """
+
+    def __call__(
+        self,
+        X: Rows,
+        codes: Array | None,
+        n_components: int,
+        rng: RandomState,
+        sample_weight: Array | None = None,
+    ) -> Array: ...
+
+
+def _padded(rows: Array, n_components: int) -> Array:
+    A = np.zeros((n_components, rows.shape[1]))
+    A[: len(rows)] = rows[:n_components]
+    return A
+
+
+def _checked_shrinkage(value: Any, owner: str) -> float | str | None:
+    if value is None or (isinstance(value, str) and value == "oas"):
+        return value
+    if isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) <= 1:
+        return float(value)
+    raise ValueError(
+        f"The 'shrinkage' parameter of {owner} must be None, 'oas' or a float in (0, 1]. "
+        f"Got {value!r} instead."
+    )
+
+
+@dataclass(frozen=True)
+class Identity:
+    """``A = I``; for d < D the first d columns that are not identically zero."""
+
+    def __call__(
+        self,
+        X: Rows,
+        codes: Array | None,
+        n_components: int,
+        rng: RandomState,
+        sample_weight: Array | None = None,
+    ) -> Array:
+        # A row on a column of zeros would have no gradient, ever.
+        columns = np.flatnonzero(spaces.active_columns(X, rng))
+        A = np.zeros((n_components, X.shape[1]))
+        if n_components == X.shape[1]:
+            A[columns, columns] = 1.0
+        else:
+            columns = columns[:n_components]
+            A[np.arange(len(columns)), columns] = 1.0
+        return A
+
+
+@dataclass(frozen=True)
+class Random:
+    """Independent Gaussian entries of variance 1/D.
+
+    Parameters
+    ----------
+    n_init : int, default=1
+        How many such starts the estimator runs; it keeps the best result.
+    """
+
+    n_init: int = 1
+
+    def __post_init__(self) -> None:
+        n_init = self.n_init
+        if not isinstance(n_init, Integral) or isinstance(n_init, bool) or n_init < 1:
+            raise ValueError(
+                "The 'n_init' parameter of Random must be an int in [1, inf). "
+                f"Got {n_init!r} instead."
+            )
+
+    def __call__(
+        self,
+        X: Rows,
+        codes: Array | None,
+        n_components: int,
+        rng: RandomState,
+        sample_weight: Array | None = None,
+    ) -> Array:
+        A = rng.normal(size=(n_components, X.shape[1])) / np.sqrt(X.shape[1])
+        A[:, ~spaces.active_columns(X, rng)] = 0.0
+        return A
+
+
+@dataclass(frozen=True)
+class PCA:
+    """Top eigenvectors of the total scatter S, [Oneata2011] eq. (3.15).
+
+    Parameters
+    ----------
+    whiten : bool, default=True
+        Scale each to unit variance, ``lambda_k^(-1/2) v_k``, as [Oneata2011] does.
+    shrinkage : float in (0, 1], "oas" or None, default=None
+        Weight of the identity in S.  "oas" computes it as in [Chen2010]; None does so only where
+        fewer than ``n_components`` directions have any spread.  Either warns in that case.
+    """
+
+    whiten: bool = True
+    shrinkage: float | str | None = None
+
+    def __call__(
+        self,
+        X: Rows,
+        codes: Array | None,
+        n_components: int,
+        rng: RandomState,
+        sample_weight: Array | None = None,
+    ) -> Array:
+        shrinkage = _checked_shrinkage(self.shrinkage, "PCA")
+        space = spaces.make_space(X, None, n_components, rng, sample_weight)
+        rows, complaint = principal_rows(
+            space, n_components, whiten=self.whiten, symmetric=False, shrinkage=shrinkage
+        )
+        warn_singular(complaint, "PCA")
+        return _padded(rows, n_components)
+
+
+@dataclass(frozen=True)
+class Whiten:
+    """``S^(-1/2)``: the symmetric root when d = D, its top d eigenvectors otherwise.
+
+    Parameters
+    ----------
+    shrinkage : float in (0, 1], "oas" or None, default=None
+        As in `PCA`.
+    """
+
+    shrinkage: float | str | None = None
+
+    def __call__(
+        self,
+        X: Rows,
+        codes: Array | None,
+        n_components: int,
+        rng: RandomState,
+        sample_weight: Array | None = None,
+    ) -> Array:
+        shrinkage = _checked_shrinkage(self.shrinkage, "Whiten")
+        space = spaces.make_space(X, None, n_components, rng, sample_weight)
+        rows, complaint = principal_rows(
+            space,
+            n_components,
+            whiten=True,
+            symmetric=n_components == X.shape[1],
+            shrinkage=shrinkage,
+        )
+        warn_singular(complaint, "Whiten")
+        return _padded(rows, n_components)
+
+
+@dataclass(frozen=True)
+class LDA:
+    """Generalised eigenvectors V of (S_B, S_W) with ``V' S_W V = I``.
+
+    [Oneata2011] eqs. (3.16) and (3.17), but with ``S_B`` weighted by the class sizes (see
+    `Scatter.deviations`), as in scikit-learn's LinearDiscriminantAnalysis.  Past C - 1 rows the
+    best directions of (S, S_W) follow, orthogonal to the first in S_W.
+
+    Parameters
+    ----------
+    shrinkage : float in (0, 1], "oas" or None, default=None
+        Weight of the identity in S_W.  "oas" computes it as in [Chen2010]; None does so only
+        where S_W is singular.  Either warns in that case.
+    """
+
+    shrinkage: float | str | None = None
+
+    def __call__(
+        self,
+        X: Rows,
+        codes: Array | None,
+        n_components: int,
+        rng: RandomState,
+        sample_weight: Array | None = None,
+    ) -> Array:
+        shrinkage = _checked_shrinkage(self.shrinkage, "LDA")
+        space = spaces.make_space(X, codes, n_components, rng, sample_weight)
+        rows, complaint = discriminant_rows(space, n_components, between=True, shrinkage=shrinkage)
+        warn_singular(complaint, "LDA")
+        return _padded(rows, n_components)
+
+
+@dataclass(frozen=True)
+class RCA:
+    """Generalised eigenvectors V of (S, S_W) with ``V' S_W V = I``, the top d.
+
+    [Oneata2011] has ``S_W^(-1/2)``, which this is for d = D up to a rotation; its own top d
+    would pick the directions of least within-class variance.  Because ``S = S_W + S_B``, this is
+    `LDA` as long as S_W needs no shrinkage.
+
+    Parameters
+    ----------
+    shrinkage : float in (0, 1], "oas" or None, default=None
+        As in `LDA`.
+    """
+
+    shrinkage: float | str | None = None
+
+    def __call__(
+        self,
+        X: Rows,
+        codes: Array | None,
+        n_components: int,
+        rng: RandomState,
+        sample_weight: Array | None = None,
+    ) -> Array:
+        shrinkage = _checked_shrinkage(self.shrinkage, "RCA")
+        space = spaces.make_space(X, codes, n_components, rng, sample_weight)
+        rows, complaint = discriminant_rows(space, n_components, between=False, shrinkage=shrinkage)
+        warn_singular(complaint, "RCA")
+        return _padded(rows, n_components)
+
+
+@dataclass(frozen=True)
+class Auto:
+    """`RCA` with "oas" shrinkage; plain `PCA` where no class has two rows, or there is only one.
+
+    Shrunk by [Chen2010], S_W is of use however few the rows: just past n = D it is barely regular,
+    and unshrunk it would overrate the directions that happen to vary least, with no warning.
+    Classes of one or two rows do no harm, since all classes share one S_W.
+    """
+
+    def choose(self, X: Rows, codes: Array | None, n_components: int) -> RCA | PCA:
+        """Say which start it is for these data."""
+        n_classes = 1 if codes is None else len(np.unique(codes))
+        return RCA("oas") if 1 < n_classes < X.shape[0] else PCA(whiten=False)
+
+    def __call__(
+        self,
+        X: Rows,
+        codes: Array | None,
+        n_components: int,
+        rng: RandomState,
+        sample_weight: Array | None = None,
+    ) -> Array:
+        part = self.choose(X, codes, n_components)
+        return part(X, codes, n_components, rng, sample_weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A user's own array.
+
+    Parameters
+    ----------
+    array : array-like of shape (d, D)
+        The map.
+    owner : str, default="NCA"
+        The estimator to name in an error.
+    """
+
+    array: Any
+    owner: str = "NCA"
+
+    def __call__(
+        self,
+        X: Rows,
+        codes: Array | None,
+        n_components: int,
+        rng: RandomState,
+        sample_weight: Array | None = None,
+    ) -> Array:
+        shape = (n_components, X.shape[1])
+        must = f"The 'init' parameter of {self.owner} must be an array of"
+        try:
+            A = np.array(self.array, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{must} numbers. Got {self.array!r} instead.") from error
+        if A.shape != shape:
+            raise ValueError(f"{must} shape {shape}. Got {A.shape} instead.")
+        if not np.isfinite(A).all():
+            worst = A[~np.isfinite(A)][0]
+            raise ValueError(f"{must} finite numbers. Got {worst} instead.")
+        return A

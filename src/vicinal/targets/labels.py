@@ -1,0 +1,101 @@
+"""Class labels with the masses and priors of their rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vicinal.core.types import Array
+
+__all__ = ["Labels"]
+
+
+class Labels:
+    """Class labels of the rows, with what a neighbour of each class weighs.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels of any type that can be sorted.
+    sample_weight : array-like of shape (n,), default=None
+        Importance weights v: the mass of a row as a reference and its weight as a query.
+    priors : None, "uniform" or array-like of shape (n_classes,), default=None
+        Class priors p(c) of the density view, in the order of ``classes`` (None: empirical, which
+        is plain NCA).
+    classes : array-like, default=None
+        The sorted classes, when the rows at hand need not show them all.
+    """
+
+    def __init__(
+        self,
+        y: Any,
+        sample_weight: Any = None,
+        priors: Any = None,
+        classes: Any = None,
+    ) -> None:
+        y = np.asarray(y)
+        if y.ndim != 1:
+            raise ValueError(
+                f"The labels must be one-dimensional. Got {y.ndim} dimensions instead."
+            )
+        if classes is None:
+            self.classes, self.codes = np.unique(y, return_inverse=True)
+        else:
+            self.classes = np.asarray(classes)
+            self.codes = np.searchsorted(self.classes, y)
+            unknown = self.classes.take(self.codes, mode="clip") != y
+            if unknown.any():
+                raise ValueError(f"The label {y[unknown][0]!r} is not among the classes.")
+        self.sample_weight = None
+        if sample_weight is not None:
+            self.sample_weight = np.asarray(sample_weight, dtype=np.float64)
+            if self.sample_weight.shape != y.shape:
+                raise ValueError(
+                    f"sample_weight must have shape {y.shape}. "
+                    f"Got {self.sample_weight.shape} instead."
+                )
+            if not (np.isfinite(self.sample_weight).all() and (self.sample_weight >= 0).all()):
+                raise ValueError("sample_weight must be finite and not negative.")
+        self.priors = check_priors(priors, len(self.classes))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def strata(self) -> Array:
+        """The class codes, for stratified splits."""
+        return self.codes
+
+    def take(self, rows: Array | slice | None) -> Labels:
+        """The labels of some rows, with the same classes and priors."""
+        if rows is None:
+            return self
+        part = object.__new__(type(self))
+        part.classes, part.priors = self.classes, self.priors
+        part.codes = self.codes[rows]
+        part.sample_weight = None if self.sample_weight is None else self.sample_weight[rows]
+        return part
+
+
+def check_priors(priors: Any, n_classes: int) -> Array | None:
+    """The priors as probabilities, or None for the empirical ones."""
+    if priors is None:
+        return None
+    if isinstance(priors, str):
+        if priors != "uniform":
+            raise ValueError(
+                "The 'priors' parameter must be None, 'uniform' or an array of "
+                f"{n_classes} probabilities. Got {priors!r} instead."
+            )
+        return np.full(n_classes, 1.0 / n_classes)
+    try:
+        p = np.asarray(priors, dtype=np.float64)
+    except (TypeError, ValueError):  # no numbers, or rows of several lengths
+        p = np.empty(0)
+    if p.shape != (n_classes,) or not np.isfinite(p).all() or (p < 0).any() or p.sum() <= 0:
+        raise ValueError(
+            f"The 'priors' parameter must hold {n_classes} probabilities, none negative and not "
+            f"all zero. Got {priors!r} instead."
+        )
+    return p / p.sum()

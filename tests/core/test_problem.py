@@ -1,0 +1,155 @@
+"""The whole chain from parameters to loss and back."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from vicinal import reference
+from vicinal._features import Features
+from vicinal.core.problem import Problem
+from vicinal.core.types import Batch
+from vicinal.maps import Diagonal, Linear
+from vicinal.objectives import nca
+from vicinal.reference import finite_difference
+from vicinal.targets import Labels
+
+D = 5
+MAPS = [(Linear(2), 2 * D), (Linear(D), D * D), (Diagonal(), D)]
+each_map = pytest.mark.parametrize(("mapping", "n_parameters"), MAPS)
+each_objective = pytest.mark.parametrize("objective", ["accuracy", "log"])
+
+
+def data(rng, n=60):
+    y = np.arange(n) % 3
+    X = rng.standard_normal((n, D)) * np.logspace(-1, 1, D) + rng.standard_normal((3, D))[y]
+    return X, Labels(y, rng.uniform(0.5, 2, n), [0.2, 0.5, 0.3])
+
+
+def problem_of(X, labels, mapping, objective="log", **kwargs):
+    fun = functools.partial(nca, objective=objective)
+    return Problem(Features(X, "standard"), labels, fun, mapping, **kwargs)
+
+
+def plain_loss(problem, labels, theta, objective, queries=None, references=None):
+    """From the formulas: embed, score, add the penalty."""
+    X = np.concatenate([block for _, block in problem.X.blocks()])
+    Z = X @ problem.mapping.components(theta).T
+    y, weight = labels.codes, labels.sample_weight
+    value, _ = reference.nca(Z, y, objective, queries, references, weight, labels.priors)
+    return value + problem.alpha * np.sum(problem.mapping.components(theta) ** 2)
+
+
+@each_map
+@each_objective
+@pytest.mark.parametrize("split", [False, True])
+def test_gradient_matches_finite_differences(rng, mapping, n_parameters, objective, split):
+    X, labels = data(rng)
+    rows = rng.permutation(60)
+    train, held_out = (np.sort(rows[:45]), rows[45:]) if split else (None, None)
+    problem = problem_of(X, labels, mapping, objective, alpha=0.03, train=train, held_out=held_out)
+    for scale in [0.5, 3.0]:
+        theta = scale * rng.standard_normal(n_parameters)
+        value, dtheta = problem(theta)
+        expected = plain_loss(problem, labels, theta, objective, train, train)
+        assert value == pytest.approx(expected, rel=1e-10)
+        assert problem.value(theta) == pytest.approx(value, rel=1e-13)
+        numeric = finite_difference(lambda t: problem(t)[0], theta, 1e-5)
+        np.testing.assert_allclose(dtheta, numeric, atol=1e-6 * np.abs(dtheta).max())
+    assert problem.replace(alpha=0.0)(theta)[0] == pytest.approx(value - 0.03 * theta @ theta)
+
+
+@each_objective
+def test_held_out_rows_are_scored_against_training_rows_only(rng, objective):
+    X, labels = data(rng)
+    held_out, train = np.arange(0, 60, 4), np.flatnonzero(np.arange(60) % 4)
+    problem = problem_of(X, labels, Linear(2), objective, train=train, held_out=held_out, alpha=0.1)
+    theta = rng.standard_normal(2 * D)
+    expected = -plain_loss(problem.replace(alpha=0.0), labels, theta, objective, held_out, train)
+    assert problem.validation_score(theta) == pytest.approx(expected, rel=1e-10)
+    # one by one, the mean over them (by their weights) is the same: none is a reference of another
+    alone = [
+        problem.replace(held_out=held_out[i : i + 1]).validation_score(theta)
+        for i in range(len(held_out))
+    ]
+    average = np.average(alone, weights=labels.sample_weight[held_out])
+    assert average == pytest.approx(expected, rel=1e-10)
+
+
+@each_objective
+def test_held_out_rows_do_not_touch_the_loss(rng, objective):
+    X, labels = data(rng)
+    train = np.flatnonzero(np.arange(60) % 4)
+    problem = problem_of(X, labels, Linear(2), objective, train=train)
+    theta = rng.standard_normal(2 * D)
+    value, dtheta = problem(theta)
+    subset = Problem(problem.X.take(train), labels.take(train), problem.objective, Linear(2))
+    value_subset, dtheta_subset = subset(theta)
+    assert value == pytest.approx(value_subset, rel=1e-12)
+    size = np.abs(dtheta).max()
+    np.testing.assert_allclose(dtheta, dtheta_subset, atol=1e-12 * size)
+    assert subset.value(theta) == pytest.approx(problem.value(theta), rel=1e-12)
+    everything = problem.replace(train=None)(theta)[0]
+    assert abs(everything - value) > 1e-4  # the rows would have made a difference
+
+
+@each_objective
+def test_batches(rng, objective):
+    X, labels = data(rng)
+    train = np.flatnonzero(np.arange(60) % 4)
+    theta = rng.standard_normal(2 * D)
+    whole = problem_of(X, labels, Linear(2), objective, alpha=0.02)
+    split = whole.replace(train=train)
+    rows, queries = rng.permutation(45)[:30], np.array([2, 3, 20])
+
+    def loss(q, r):
+        return plain_loss(whole, labels, theta, objective, q, r)
+
+    everything = np.arange(60)
+    for problem, positions in [(whole, everything), (split, train)]:
+        for batch, q, r in [
+            (None, positions, positions),
+            (Batch(), positions, positions),
+            (Batch(queries=queries), positions[queries], positions),
+            (Batch(rows=rows), positions[rows], positions[rows]),
+            (Batch(rows=rows, queries=queries), positions[rows][queries], positions[rows]),
+        ]:
+            value, dtheta = problem(theta, batch)
+            assert value == pytest.approx(loss(q, r), rel=1e-10)
+            numeric = finite_difference(lambda t, b=batch, p=problem: p(t, b)[0], theta, 1e-5)
+            np.testing.assert_allclose(dtheta, numeric, atol=1e-6 * np.abs(dtheta).max())
+
+
+@each_map
+def test_float32(rng, mapping, n_parameters):
+    """Points travel in float32; parameters, value and gradient are float64 all the same."""
+    X, labels = data(rng)
+    double = problem_of(X, labels, mapping, alpha=0.01)
+    single = problem_of(X.astype(np.float32), labels, mapping, alpha=0.01, dtype=np.float32)
+    theta = rng.standard_normal(n_parameters)
+    assert single.embed(theta).dtype == np.float32
+    assert double.embed(theta).dtype == np.float64
+    value, dtheta = single(theta)
+    assert type(value) is float
+    assert dtheta.dtype == np.float64
+    expected, dtheta_expected = double(theta)
+    assert value == pytest.approx(expected, rel=1e-5)
+    assert value != expected
+    size = np.abs(dtheta_expected).max()
+    np.testing.assert_allclose(dtheta, dtheta_expected, atol=1e-5 * size)
+    finish = single.replace(dtype=np.float64)
+    assert finish(theta)[0] == pytest.approx(expected, rel=1e-6)
+
+
+@each_map
+def test_sparse_rows(rng, mapping, n_parameters):
+    X, labels = data(rng)
+    X[rng.uniform(size=X.shape) < 0.5] = 0.0
+    theta = rng.standard_normal(n_parameters)
+    value, dtheta = problem_of(sp.csr_matrix(X), labels, mapping, alpha=0.01)(theta)
+    expected, dtheta_expected = problem_of(X, labels, mapping, alpha=0.01)(theta)
+    assert value == pytest.approx(expected, rel=1e-10)
+    np.testing.assert_allclose(dtheta, dtheta_expected, atol=1e-10 * np.abs(dtheta_expected).max())

@@ -1,0 +1,193 @@
+"""Kernels other than the Gaussian in the exact objective, the posterior and the neighbours."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from vicinal import reference
+from vicinal.densities import Compact, Gaussian, Student
+from vicinal.engines.cpu import tiles as _tiles
+from vicinal.objectives import nca, nca_effective_n_neighbors, nca_posterior
+from vicinal.reference import finite_difference
+from vicinal.targets import Labels
+
+# (kernel, its name in `reference`, objective): the logarithm needs a kernel that reaches everywhere
+CASES = [
+    pytest.param(Student(), "student", "log", id="student-log"),
+    pytest.param(Student(), "student", "accuracy", id="student-accuracy"),
+    pytest.param(Compact(), "compact", "accuracy", id="compact-accuracy"),
+]
+each_case = pytest.mark.parametrize(("kernel", "name", "objective"), CASES)
+each_kernel = pytest.mark.parametrize(
+    ("kernel", "name"),
+    [(Gaussian(), "gaussian"), (Student(), "student"), (Compact(), "compact")],
+    ids=["gaussian", "student", "compact"],
+)
+
+
+def points(rng, n, d, n_classes):
+    """Mean squared distance of about one, so that the scale says how many are in range of 1."""
+    y = np.arange(n) % n_classes
+    rng.shuffle(y)
+    return (rng.standard_normal((n, d)) + rng.standard_normal((n_classes, d))[y]) / np.sqrt(d), y
+
+
+def assert_matches_reference(Z, y, case, rtol, weight=None, priors=None, **rows):
+    kernel, name, objective = case
+    value, dZ = nca(Z, Labels(y, weight, priors), objective, kernel=kernel, **rows)
+    expected, dZ_expected = reference.nca(
+        Z, y, objective, sample_weight=weight, priors=priors, kernel=name, **rows
+    )
+    assert dZ.dtype == Z.dtype
+    assert value == pytest.approx(expected, rel=rtol, abs=1e-12 * rtol)
+    size = np.abs(dZ_expected).max()
+    np.testing.assert_allclose(dZ, dZ_expected, rtol=0, atol=rtol * size + 1e-30)
+
+
+@each_case
+@pytest.mark.parametrize(("n", "d"), [(60, 1), (60, 2), (900, 3), (300, 60)])
+def test_matches_reference(rng, kernel, name, objective, n, d):
+    Z, y = points(rng, n, d, 3)
+    case = (kernel, name, objective)
+    weight = rng.uniform(0.1, 2, n)
+    weight[:5] = 0.0
+    rows = {"queries": np.arange(n // 2), "references": np.arange(n // 4, n)}
+    for scale in [0.3, 1.0, 10.0]:
+        assert_matches_reference(scale * Z, y, case, 1e-9)
+        assert_matches_reference(scale * Z, y, case, 1e-9, weight, [0.2, 0.5, 0.3])
+        assert_matches_reference(scale * Z, y, case, 1e-9, weight, "uniform", **rows)
+        # 1 - d² of a pair at the border has few digits, and so have sums of nothing else
+        loss = 1e-5 if scale < 10 else 1e-3
+        assert_matches_reference((scale * Z).astype(np.float32), y, case, loss)
+
+
+@pytest.mark.nojit
+@each_case
+def test_few_points_in_small_blocks(rng, monkeypatch, kernel, name, objective):
+    blocks = _tiles.block_edges
+    monkeypatch.setattr(_tiles, "block_edges", lambda n: blocks(n, 7, 1))
+    Z, y = points(rng, 12, 3, 3)
+    case = (kernel, name, objective)
+    for blas_from in [48, 2]:
+        monkeypatch.setattr(_tiles, "BLAS_FROM", blas_from)
+        for scale in [0.3, 2.0]:
+            assert_matches_reference(scale * Z, y, case, 1e-9)
+            rows = {"queries": np.arange(8), "references": np.arange(2, 12)}
+            assert_matches_reference(scale * Z, y, case, 1e-9, np.linspace(0.5, 1, 12), **rows)
+
+
+@each_case
+@pytest.mark.parametrize("scale", [0.3, 1.0, 10.0])
+def test_gradient_matches_finite_differences(rng, kernel, name, objective, scale):
+    Z, y = points(rng, 40, 2, 3)
+    Z *= scale
+    if scale == 10:
+        Z[10:] = np.tile(Z[:10], (3, 1)) + 0.1 * rng.standard_normal((30, 2))  # four in range
+
+    def value(W):
+        return nca(W, y, objective, kernel=kernel)[0]
+
+    dZ = nca(Z, y, objective, kernel=kernel)[1]
+    assert np.abs(dZ).max() > 1e-4
+    numeric = finite_difference(value, Z, 1e-6)
+    np.testing.assert_allclose(dZ, numeric, rtol=1e-4, atol=1e-6 * np.abs(dZ).max() + 1e-10)
+
+
+@each_case
+@pytest.mark.parametrize("d", [2, 50])
+def test_thread_count_agnosticism(rng, monkeypatch, kernel, name, objective, d):
+    Z, y = points(rng, 1700, d, 3)
+    got = []
+    for threads in [1, 2, 3]:
+        monkeypatch.setattr(_tiles, "n_threads", lambda threads=threads: threads)
+        got.append(nca(Z.astype(np.float32), y, objective, kernel=kernel))
+    for value, dZ in got[1:]:
+        assert value == got[0][0]
+        np.testing.assert_array_equal(dZ, got[0][1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_student_far_out(rng, dtype):
+    """Energies stay moderate where the Gaussian's are beyond everything."""
+    Z, y = points(rng, 60, 2, 3)
+    case = (Student(), "student", "log")
+    rtol = 1e-4 if dtype == np.float32 else 1e-9
+    for scale in [1e3, 1e6, 1e12]:
+        expected = reference.nca(scale * Z, y, "log", kernel="student")
+        value, dZ = nca((scale * Z).astype(dtype), y, "log", kernel=Student())
+        assert value == pytest.approx(expected[0], rel=rtol)
+        np.testing.assert_allclose(dZ, expected[1], atol=rtol * np.abs(expected[1]).max())
+    assert_matches_reference((1e-6 * Z).astype(dtype), y, case, 1e-3 if rtol > 1e-5 else 1e-9)
+
+
+@pytest.mark.nojit
+def test_compact_kernel_out_of_range():
+    Z = np.array([[0.0], [0.5], [10.0], [10.25], [20.0], [1.5]])  # 1.0 apart is out of range
+    y = np.array([0, 0, 0, 1, 1, 1])
+    value, dZ = nca(Z, y, "accuracy", kernel=Compact())
+    # rows 0 and 1 have each other alone, row 2 and 3 a wrong one, 4 and 5 none
+    assert value == pytest.approx(-2 / 6)
+    assert not dZ.any()
+    value, dZ = nca(100 * Z, y, "accuracy", kernel=Compact())
+    assert (value, dZ.any()) == (0.0, False)
+
+
+def test_compact_kernel_has_no_logarithm(rng):
+    Z, y = points(rng, 12, 2, 3)
+    with pytest.raises(ValueError, match="'log' objective of nca needs a kernel that reaches ever"):
+        nca(Z, y, "log", kernel=Compact())
+
+
+@pytest.mark.nojit
+@each_kernel
+@pytest.mark.parametrize("d", [2, 50])
+def test_posterior_matches_reference(rng, kernel, name, d):
+    Z, y = points(rng, 40, d, 3)
+    new = Z[:10] + 0.1
+    for weight in [None, rng.uniform(0.1, 2, 40)]:
+        for priors in [None, [0.2, 0.5, 0.3]]:
+            P = nca_posterior(0.5 * new, 0.5 * Z, Labels(y, weight, priors), kernel)
+            expected = reference.posterior(0.5 * new, 0.5 * Z, y, priors, weight, name)
+            np.testing.assert_allclose(P, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.nojit
+def test_posterior_of_rows_out_of_range(rng):
+    Z, y = points(rng, 40, 2, 3)
+    y[:10] = 0
+    new = np.vstack([Z[:5], Z[:3] + 100])
+    weight = rng.uniform(0.1, 2, 40)
+    for priors in [None, [0.2, 0.5, 0.3]]:
+        labels = Labels(y, weight, priors)
+        with pytest.warns(UserWarning, match="^3 of 8 rows have no reference in range") as caught:
+            P = nca_posterior(new, Z, labels, Compact())
+        assert len(caught) == 1
+        expected = reference.posterior(new, Z, y, priors, weight, "compact")
+        np.testing.assert_allclose(P, expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(P.sum(axis=1), 1)
+        if priors is not None:
+            np.testing.assert_allclose(P[5:], [priors] * 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nca_posterior(new[:5], Z, labels, Compact())
+
+
+@pytest.mark.nojit
+@each_kernel
+def test_effective_n_neighbors_matches_reference(rng, kernel, name):
+    Z, _ = points(rng, 40, 2, 3)
+    new = Z[:9] + 0.2
+    for scale in [0.01, 1.0, 5.0]:
+        for weight in [None, rng.uniform(0, 2, 40)]:
+            for query in [None, scale * new]:
+                expected = reference.effective_n_neighbors(scale * Z, weight, query, name)
+                got = nca_effective_n_neighbors(scale * Z, weight, query, kernel)
+                np.testing.assert_allclose(got, expected, rtol=1e-9)
+
+
+def test_reference_refuses_an_unknown_kernel(rng):
+    with pytest.raises(ValueError, match=r"kernel must be 'gaussian', .* Got 'box' instead"):
+        reference.effective_n_neighbors(np.zeros((3, 1)), kernel="box")

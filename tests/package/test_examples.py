@@ -1,0 +1,127 @@
+"""The examples, the code in the texts, and what the texts point at."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vicinal._callback_support import HAS_CALLBACKS
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = ("README.md", "docs/user_guide.md")
+
+
+def run(*arguments, folder):
+    """What a script prints, run as a user would, but in another folder."""
+    environment = {**os.environ, "MPLBACKEND": "Agg"}
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ConvergenceWarning" not in done.stderr
+    return done.stdout
+
+
+def assert_is_picture(path):
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert path.stat().st_size > 5_000
+
+
+def python_blocks(name):
+    return re.findall(
+        r"^```python\n(.*?)^```", (ROOT / name).read_text(encoding="utf-8"), re.S | re.M
+    )
+
+
+@pytest.fixture
+def wine_csv(tmp_path):
+    pytest.importorskip("pandas")
+    from sklearn.datasets import load_wine
+
+    frame = load_wine(as_frame=True).frame.rename(columns={"target": "label"})
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    return tmp_path
+
+
+def test_demo_prints_its_table_and_draws(tmp_path):
+    printed = run(ROOT / "examples/demo.py", "--quick", folder=tmp_path)
+    rows = re.findall(
+        r"^wine +(\S.*?) +(\d+) +(0\.\d+|1\.000) +(\S+) +(\S+) +(\S+)$", printed, re.M
+    )
+    methods = {(name, int(rank)) for name, rank, *_ in rows}
+    assert {("PCA", 2), ("LDA", 2), ("RCA", 2), ("NCA", 2)} <= methods
+    assert {("Euclidean (= PCA)", 13), ("whitened", 13), ("RCA", 13), ("NCA", 13)} <= methods
+    accuracies = [float(value) for row in rows for value in row[2:5]]
+    assert all(0.8 < value <= 1 for value in accuracies)  # wine is easy
+    assert_is_picture(tmp_path / "demo/before_after.png")
+
+
+def test_plot_wine_learns_from_a_csv_file(wine_csv):
+    pytest.importorskip("matplotlib")
+    script = ROOT / "examples/plot_wine.py"
+    printed = run(script, "table.csv", "label", "out/rows.png", folder=wine_csv)
+    before, after = map(float, re.findall(r"([\d.]+)%", printed))
+    assert after > before + 10
+    assert_is_picture(wine_csv / "out/rows.png")
+
+
+def test_plot_large_says_its_plan_and_learns(tmp_path):
+    pytest.importorskip("matplotlib")
+    printed = run(ROOT / "examples/plot_large.py", "out/large.png", folder=tmp_path)
+    assert "MiniBatches(size=3000" in printed
+    before, batches, stream = map(float, re.findall(r"([\d.]+)%", printed))
+    assert batches > before
+    assert stream > before
+    assert_is_picture(tmp_path / "out/large.png")
+
+
+def test_plot_votes_learns_from_noise(tmp_path):
+    pytest.importorskip("matplotlib")
+    printed = run(ROOT / "examples/plot_votes.py", "out/votes.png", folder=tmp_path)
+    right = {
+        name: [float(share) for share in re.findall(r"([\d.]+)%", shares)]
+        for name, shares in re.findall(r"^(\S.*?) {2,}(\d.*%)$", printed, re.M)
+    }
+    assert all(shares[-1] > shares[0] + 10 for shares in right.values())  # more voters help
+    assert right["KNCA, all of 10"][-1] > right["NCA"][-1] + 3
+    assert_is_picture(tmp_path / "out/votes.png")
+
+
+def test_plot_histograms_keeps_most_in_ten_bins(tmp_path):
+    pytest.importorskip("matplotlib")
+    printed = run(ROOT / "examples/plot_histograms.py", "out/bins.png", folder=tmp_path)
+    whole, linear, learnt = (float(share) for share in re.findall(r"([\d.]+)%", printed))
+    assert whole > learnt > linear > 95
+    assert_is_picture(tmp_path / "out/bins.png")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_code_in_the_texts_runs(name, wine_csv):
+    """Block after block in one session, beside a table.csv with a column `label`."""
+    blocks = python_blocks(name)
+    assert blocks
+    if not HAS_CALLBACKS:
+        blocks = [block for block in blocks if "set_callbacks" not in block]
+    (wine_csv / "session.py").write_text("\n".join(blocks), encoding="utf-8")
+    run("session.py", folder=wine_csv)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_links_lead_to_files(name):
+    """Every link is to a file here or to a page; the page is not asked for."""
+    text = re.sub(r"```.*?```", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.S)
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert links
+    for link in links:
+        if not link.startswith("https://"):
+            assert ((ROOT / name).parent / link.partition("#")[0]).exists(), link
+
+
+def test_the_picture_in_the_readme_is_small():
+    picture = ROOT / "docs/images/before_after.png"
+    assert_is_picture(picture)
+    assert picture.stat().st_size < 200_000
