@@ -34,9 +34,15 @@ class Gaussian:
     background: bool = False
     beta: float | str = "count"
     family: ClassVar[int] = 0
+    ends: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _check(self)
+
+    @property
+    def reaches_everywhere(self) -> bool:
+        """Whether every point has a density, however far it is."""
+        return True
 
     def log_integral(self, d: int) -> float:
         """Logarithm of the integral over d dimensions."""
@@ -60,9 +66,15 @@ class Student:
     background: bool = False
     beta: float | str = "count"
     family: ClassVar[int] = 1
+    ends: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _check(self)
+
+    @property
+    def reaches_everywhere(self) -> bool:
+        """Whether every point has a density, however far it is."""
+        return True
 
     def log_integral(self, d: int) -> float:
         """Logarithm of the integral over d dimensions."""
@@ -91,9 +103,15 @@ class Compact:
     background: bool = True
     beta: float | str = "count"
     family: ClassVar[int] = 2
+    ends: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check(self)
+
+    @property
+    def reaches_everywhere(self) -> bool:
+        """Whether every point has a density, however far it is."""
+        return self.background
 
     def log_integral(self, d: int) -> float:
         """Logarithm of the integral over d dimensions: 8 V_d / ((d + 2)(d + 4)).

@@ -1,4 +1,7 @@
-"""Starts for the optimisation, under the name they have in the public interface."""
+"""Starts for the optimisation: first maps from the data, and their scale."""
 
+from vicinal.extras.annealing import Annealing
 from vicinal.starts import *  # noqa: F403
-from vicinal.starts import __all__  # noqa: F401
+from vicinal.starts import __all__ as _starts
+
+__all__ = ["Annealing", *_starts]

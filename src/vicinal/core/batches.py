@@ -6,10 +6,10 @@ import numpy as np
 
 from vicinal.core.types import Array, Batch, Sampler, Sampling, Solver, Source
 
-__all__ = ["Stream", "fixed_batch"]
+__all__ = ["BatchStream", "fixed_batch"]
 
 
-class Stream:
+class BatchStream:
     """Hands out the batches of a run; ``at`` is its place among them."""
 
     def __init__(

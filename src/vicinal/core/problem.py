@@ -1,4 +1,4 @@
-"""Binds data, targets, objective, map and penalty into ``fun(theta, batch)``.
+"""Binds rows, target, objective, map and penalty into ``fun(theta, batch)``.
 
 The only place where the chain rule is written: ``theta -> Z -> value`` forwards, ``dZ -> dtheta``
 back through the map's pull.
@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._features import Features
-from vicinal.core.types import Array, Batch, Map, Source
+from vicinal.core.types import Array, Batch, Map, Objective, Source, Target, Units
 
-__all__ = ["Problem"]
+__all__ = ["Problem", "Tracked"]
 
 _FAR = 1e100  # of a coordinate: beyond, squared distances leave the range of floats
 
@@ -27,40 +26,46 @@ class Problem:
     Parameters
     ----------
     X : Features
-        All rows, training and held-out.
-    targets : Labels
-        What the objective is told of those rows; has ``take(rows)``.
-    objective : callable
-        ``value, dZ = objective(Z, targets, queries=..., references=...)``, a mean to minimise.
+        All rows, training and held-out; whatever the map takes, with ``take(rows)`` and a length.
+    target : Target
+        What the objective is told of those rows.
+    objective : Objective
+        ``objective(Z, target, queries=..., references=...)``, a mean to minimise.
     mapping : Map
         From rows to embedded points.
     alpha : float or array
         Weight of the squared norm of the map, beside the mean loss ([Oneata2011] eq. (3.22)); an
         array has one weight for each parameter (``lambda_i`` for all of row i: eq. (3.26)).
     train, held_out : int arrays, default=None
-        Positions of the rows to learn from (None: all) and of those kept to judge by.
+        Positions of the rows to learn from (None: all) and of those kept to score by.
     dtype : dtype
         Precision of the embedded points; ``theta`` and its gradient are float64 throughout.
-    options : mapping, default={}
-        What else the objective is told at every call: kernel, pairs, background.
+    pairs : Pairs or Bounded, default=None
+        Which pairs the objective sums over; None: all.
     trust : (array of shape (n, d), float), default=None
         Embedded points, and how far (root mean square) they may move from there: beyond, the loss
-        is infinite.  For objectives that know the pairs of those places only.
+        is infinite.  For pairs that are right near those places only.
     """
 
-    X: Features
-    targets: Any
-    objective: Callable[..., tuple[float, Array]]
+    X: Any
+    target: Target
+    objective: Objective
     mapping: Map
     alpha: float | Array = 0.0
     train: Array | None = None
     held_out: Array | None = None
     dtype: Any = np.float64
-    options: Mapping[str, Any] = field(default_factory=dict)
+    pairs: Any = None
     trust: tuple[Array, float] | None = None
 
     def __call__(self, theta: Array, batch: Batch | None = None) -> tuple[float, Array]:
         """The loss and its gradient, both float64."""
+        return self.evaluate(theta, batch)[:2]
+
+    def evaluate(
+        self, theta: Array, batch: Batch | None = None
+    ) -> tuple[float, Array, Mapping[str, float] | None]:
+        """The loss, its gradient, and facts about the evaluation (None: it was out of range)."""
         rows, queries, references = None, self.train, self.train
         if batch is not None and batch.rows is not None:
             rows = batch.rows if self.train is None else self.train[batch.rows]
@@ -70,28 +75,41 @@ class Problem:
         # Held-out rows are embedded along with the others rather than X copied without them.
         Z, pull = self.mapping.forward(theta, self.X.take(rows), self.dtype)
         if not _in_range(Z) or self._too_far(Z):  # a step too long, which a solver takes back
-            return np.inf, np.zeros_like(theta)
-        value, dZ = self.objective(
-            Z, self.targets.take(rows), queries=queries, references=references, **self.options
+            return np.inf, np.zeros_like(theta), None
+        value, dZ, facts = self.objective(
+            Z, self.target.take(rows), queries=queries, references=references, pairs=self.pairs
         )
         # [Oneata2011] eqs (3.23), (3.27), on the mean and in the space the solver sees
-        return float(value) + self._penalty(theta), pull(dZ) + 2.0 * self.alpha * theta
+        gradient = pull(dZ) + 2.0 * self.alpha * theta
+        return float(value) + self._penalty(theta), gradient, facts
 
     def value(self, theta: Array, queries: Array | None = None) -> float:
         """The loss alone, at less than half the cost: of some rows, or of all learnt from."""
+        return self.value_and_facts(theta, queries)[0]
+
+    def value_and_facts(
+        self, theta: Array, queries: Array | None = None
+    ) -> tuple[float, Mapping[str, float]]:
+        """The loss alone, and facts about its evaluation."""
         Z = self.embed(theta)
         if not _in_range(Z):
-            return np.inf
-        queries = self.train if queries is None else queries
-        value, _ = self.objective(
+            return np.inf, {}
+        told = self._without_gradient(Z, self.train if queries is None else queries)
+        return float(told.value) + self._penalty(theta), told.facts
+
+    def validation_score(self, theta: Array) -> float:
+        """Minus the loss of the held-out rows against the training rows: higher is better."""
+        return -self._without_gradient(self.embed(theta), self.held_out).value
+
+    def _without_gradient(self, Z: Array, queries: Array | None) -> Any:
+        return self.objective(
             Z,
-            self.targets,
+            self.target,
             queries=queries,
             references=self.train,
+            pairs=self.pairs,
             gradient=False,
-            **self.options,
         )
-        return float(value) + self._penalty(theta)
 
     def _too_far(self, Z: Array) -> bool:
         if self.trust is None:
@@ -107,22 +125,23 @@ class Problem:
             return float(theta @ (self.alpha * theta))
         return float(self.alpha * (theta @ theta))
 
-    def validation_score(self, theta: Array) -> float:
-        """Minus the loss of the held-out rows against the training rows: higher is better."""
-        Z = self.embed(theta)
-        value, _ = self.objective(
-            Z,
-            self.targets,
-            queries=self.held_out,
-            references=self.train,
-            gradient=False,
-            **self.options,
-        )
-        return -value
-
     def embed(self, theta: Array) -> Array:
         """All rows through the map."""
         return self.mapping.forward(theta, self.X, self.dtype)[0]
+
+    @property
+    def rows(self) -> Array:
+        """Positions of the rows to learn from."""
+        return np.arange(len(self.X)) if self.train is None else self.train
+
+    @property
+    def units(self) -> Units:
+        """What counts as a loss of size one.
+
+        A map may shrink all gradients, as the softmax does: then it says by how much.
+        """
+        units = self.objective.units
+        return units._replace(loss=units.loss * getattr(self.mapping, "gradient_floor", 1.0))
 
     @property
     def project(self) -> Callable[[Array], Array] | None:
@@ -135,10 +154,10 @@ class Problem:
     def source(self) -> Source:
         """What a sampler may know of the rows learnt from."""
         train: Any = slice(None) if self.train is None else self.train
-        codes = self.targets.codes[train]
+        strata = self.target.strata
         return Source(
-            len(codes),
-            codes,
+            len(self.rows),
+            None if strata is None else strata[train],
             embed=lambda theta: self.embed(theta)[train],
             points=lambda rows: self.X.take(rows if self.train is None else train[rows]),
         )
@@ -146,6 +165,26 @@ class Problem:
     def replace(self, **changes: Any) -> Problem:
         """The same problem with some parts exchanged (another precision, all rows)."""
         return replace(self, **changes)
+
+
+@dataclass
+class Tracked:
+    """A problem as a solver sees it, with the facts of the last evaluation."""
+
+    problem: Problem
+    facts: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def project(self) -> Callable[[Array], Array] | None:
+        """As of the problem."""
+        return self.problem.project
+
+    def __call__(self, theta: Array, batch: Batch | None = None) -> tuple[float, Array]:
+        """The loss and its gradient."""
+        value, gradient, facts = self.problem.evaluate(theta, batch)
+        if facts is not None:
+            self.facts = facts
+        return value, gradient
 
 
 def _in_range(Z: Array) -> bool:

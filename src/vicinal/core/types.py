@@ -21,6 +21,7 @@ __all__ = [
     "Evaluation",
     "Map",
     "Objective",
+    "PairCost",
     "Pairs",
     "Result",
     "Sampler",
@@ -202,14 +203,41 @@ class Sampling(NamedTuple):
 class Sampler(Protocol):
     """A source of batches, pass after pass; ``fixed`` says that they are all the same one.
 
+    ``thins_rows`` says that the rows of a batch pick among themselves: they lie less dense than
+    all rows, and the map learnt from them has too small a scale.
+
     ``dealer`` is called once a run, with a RandomState that is the same when a run is taken up
     again: what is drawn from it holds for all passes.  Positions in a batch are positions among
     the rows of the source.
     """
 
     fixed: ClassVar[bool]
+    thins_rows: ClassVar[bool]
 
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer: ...
+
+
+class PairCost(NamedTuple):
+    """What a pair of rows costs a method, in nanoseconds of a thread, both passes.
+
+    Each entry is what a pair costs at all and what each dimension adds; the defaults are those of
+    NCA.  Rough, for an AVX2 machine; benchmarks/nca_speed.py and knca_speed.py measure the real
+    thing.
+    """
+
+    single: tuple[float, float] = (1.4, 0.25)
+    double: tuple[float, float] = (2.6, 0.4)
+    listed: tuple[float, float] = (10.0, 3.0)  # in a list, whose rows lie anywhere in memory
+    both_ways: bool = True  # whether a pair, once computed, serves both its rows
+    #: bytes beside the points, of ``(n, n_features, n_components, itemsize)``
+    more: Callable[[int, int, int, int], float] | None = None
+
+    def per_pair(self, d: int, itemsize: int) -> float:
+        fixed, per_dimension = self.single if itemsize == 4 else self.double
+        return fixed + per_dimension * d
+
+    def per_listed(self, d: int) -> float:
+        return self.listed[0] + self.listed[1] * d
 
 
 @dataclass

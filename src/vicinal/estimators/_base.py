@@ -1,13 +1,11 @@
-"""fit = validate, start, descend, store: the frame of every method that learns from labels.
+"""What all estimators that learn from labels share: one way from ``fit`` to ``predict``.
 
-A method is a subclass with its parameters, ``_objective`` and ``_make_rules``, and, where it
-differs from what most have in common, others of the methods that head `NeighbourMetric`; see
-``nca.py`` and ``knca.py``.
+An estimator has parameters, ``_method(data)``, which says what is to be learnt, and checks of its
+own parameters.  See ``nca.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -17,9 +15,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from vicinal import maps, neighbourhoods, solvers
+from vicinal import maps
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter
-from vicinal._features import Features
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import (
     check_bool,
@@ -32,166 +29,48 @@ from vicinal._validation import (
     check_weights,
     warn,
 )
-from vicinal.core.cost import Cost, Work
+from vicinal.core.method import Config, Data, Method, is_auto
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, Pairs, Result, Solver
-from vicinal.densities import Kernel
-from vicinal.estimators._auto import DEFAULT_ALPHA, choose, forget_search, scaled_alpha
-from vicinal.estimators._descent import Outcome
-from vicinal.estimators._learning import Learning, Told, judges
-from vicinal.estimators._neighbours import NeighbourClassifierMixin
-from vicinal.estimators._parts import Parts, leaves_open, resolve_parts
-from vicinal.estimators._plan import Plan
-from vicinal.estimators._rounds import Renewal, Rounds, frozen
-from vicinal.estimators._search import ALPHAS, is_null
+from vicinal.core.stages import FitResult
+from vicinal.core.stopping import advice_for
+from vicinal.core.types import Array
+from vicinal.estimators._classify import NeighbourClassifierMixin
+from vicinal.estimators._cost import Cost, Size
+from vicinal.estimators._learn import SINGLE_FROM, Learning, Resumable, evaluation_rows
+from vicinal.estimators._plan import Plan, make_plan
 from vicinal.estimators._split import hold_out
-from vicinal.estimators._start import first_theta
-from vicinal.estimators._streaming import StreamMixin
-from vicinal.models.votes import NeighbourRules
+from vicinal.estimators._telling import IterationReport, Reports
+from vicinal.estimators.search import DEFAULT_ALPHA, Choice, choose, question_of, scaled_alpha
+from vicinal.maps.fitted import FittedLinear, fitted_map
 from vicinal.targets import Labels
 
-__all__ = ["NeighbourMetric"]
-
+__all__ = ["MetricLearner", "make_problem", "size_of"]
 
 _MOST_HELD_OUT = 2000  # rows, where steps do not look at all pairs
-_MANY_ALONE = 0.1  # rows, of all, that a compact kernel may leave without company
-
-_ADVICE = {
-    "max_iter": "the {n} iterations of 'max_iter' were used up; increase 'max_iter' or 'tol'",
-    "stalled": "the solver found no lower loss though the gradient is not small; "
-    "check the data, or change 'solver', 'scaling' or 'alpha'",
-    "callback": "a callback stopped it after {n} iterations",
-    "interrupted": "it was interrupted after {n} iterations",
-    "time_budget": "the {budget:g} seconds of 'time_budget' were used up after {n} iterations",
-    "non_finite": "the loss became infinite or NaN; decrease the learning rate of 'solver' "
-    "or increase 'alpha'",
-}
+_MANY_ALONE = 0.1  # Warn above this share of rows with no neighbour in range.
+#: what a checkpoint has of the running fit, beside the map
+_OF_THE_FIT = ("classes_", "n_features_in_", "feature_names_in_", "cv_results_", "_choice", "plan_")
 
 
-class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixin, BaseEstimator):
-    """Frame of the estimators; not public."""
+class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimator):
+    """Learns a map from labelled rows; not public."""
 
-    pairs: Any
-    #: whether the objective can sum by trees
-    _trees: ClassVar[bool] = True
-    #: what ``alpha`` may be beside a number, and the path along which "auto" looks for it
+    #: what ``alpha`` may be beside a number
     _named_alphas: ClassVar[tuple[str, ...]] = ("auto", "scaled")
-    _alphas: ClassVar[tuple[float, ...]] = ALPHAS
     #: what ``scaling`` may be
     _scalings: ClassVar[tuple[str | None, ...]] = ("standard", "global", None)
-    #: whether only some parameters of the map are allowed, and solvers must keep to them
-    _constrained: ClassVar[bool] = False
-    #: whether the loss is flat far from its minimum, and several steps must tell where that is
-    _patient: ClassVar[bool] = False
-    #: whether the targets of a row are other rows: then all are there while a start is scaled
-    _targets_are_rows: ClassVar[bool] = False
-    #: rows that choose the scale of a start
-    _start_rows: ClassVar[int] = 1000
-    #: what ``_store`` of the method stores beside that of the frame
+    #: what `_store` of the estimator stores beside what all have
     _stored: ClassVar[tuple[str, ...]] = ()
     #: attributes that are computed when first asked for
     _on_demand: ClassVar[tuple[str, ...]] = ()
 
-    # What a method is asked for
-
-    def _objective(self) -> Callable[..., tuple[float, Array]]:
-        """``value, dZ = objective(Z, targets, queries=..., references=..., **options)``."""
+    def _method(self, data: Data) -> Method:
+        """What is to be learnt from these rows."""
         raise NotImplementedError
 
-    def _make_rules(self, Z: Array, labels: Any, options: Mapping[str, Any]) -> NeighbourRules:
-        """What classifies, of some projections; ``options`` are those the objective is told."""
-        raise NotImplementedError
-
-    def _scale_objective(self) -> Callable[..., tuple[float, Array]]:
-        """What chooses the scale of a start."""
-        return self._objective()
-
-    def _features(self, X: Any, labels: Any, train: Array | None) -> Features:
-        """The rows as the solver sees them; ``train`` are those to learn from, None for all."""
-        return Features(X, self.scaling, labels.sample_weight)
-
-    def _parts(self, n: int, n_features: int, sparse: bool) -> Parts:
-        """What the parameters stand for, on data of this size."""
-        return resolve_parts(self, n, n_features, sparse)
-
-    def _first_theta(
-        self,
-        parts: Parts,
-        problem: Problem,
-        rng: np.random.RandomState,
-        tell: Callable[[solvers.Iteration, Problem], bool],
-        searching: bool = False,
-        deadline: float | None = None,
-    ) -> Array:
-        """Where a descent begins; ``tell`` hears of iterations that are made for it."""
-        return first_theta(self, parts, problem, rng, tell, searching)
-
-    def _kernel(self) -> Kernel | None:
-        """The kernel, where the method has a choice of them."""
-        return None
-
-    def _targets(self, codes: Array, weight: Array | None) -> Any:
+    def _target(self, codes: Array, weight: Array | None, n_classes: int) -> Any:
         """What the objective is told of the rows."""
-        return Labels(codes, weight, classes=np.arange(len(self.classes_)))
-
-    def _options(self, targets: Any) -> dict[str, Any]:
-        """What else the objective is told, in all of a fit; of the rows that are learnt from."""
-        return {}
-
-    def _aim(self, problem: Problem, theta: Array | None = None) -> Problem:
-        """The problem with what its rows have to tell of the targets, before learning or at theta.
-
-        For methods whose targets are found among the rows learnt from.
-        """
-        return problem
-
-    def _warn_of(self, targets: Any, plan: Plan) -> None:
-        """Warn of those of the rows to learn from that nothing can be learnt from."""
-
-    def _neighbourhood(self) -> Any:
-        """The lists or trees that ``pairs`` stands for; None for all pairs."""
-        return neighbourhoods.resolve(self.pairs, type(self).__name__, trees=self._trees)
-
-    def _left_out(
-        self, Z: Array, targets: Any, pairs: Pairs, references: Array | None
-    ) -> neighbourhoods.LeftOut:
-        """What lists leave out of what the objective is made of; for methods that have lists."""
-        raise NotImplementedError
-
-    def _rounds(self, plan: Plan, rng: np.random.RandomState) -> Renewal | None:
-        """What is renewed every few iterations, if anything."""
-        return Rounds.of(plan, rng, self._left_out)
-
-    def _solver(self) -> Solver:
-        """What "auto" is on all rows."""
-        return solvers.LBFGS()
-
-    def _unit(self, problem: Problem) -> float:
-        """What counts as a loss of size one, for ``tol``."""
-        return 1.0
-
-    def _reach(self, problem: Problem) -> float:
-        """How far apart near rows should be at the start, where targets are rows."""
-        return 1.0
-
-    def _slope_unit(self, problem: Problem, theta: Array) -> float:
-        """The same for entries of the gradient of a map of the size of theta."""
-        return self._unit(problem)
-
-    def _pressed(self, problem: Problem) -> str | None:
-        """A complaint where the map has come to nothing."""
-        if not is_null(self._rules.Z):
-            return None
-        return (
-            f"The penalty alpha={self.alpha_:g} has pressed the map to nothing: all rows "
-            "are in one place, and each consults all others. Decrease 'alpha'."
-        )
-
-    def _work(self) -> Work:
-        """What a pair of rows costs."""
-        return Work()
-
-    # The frame
+        return Labels(codes, weight, classes=np.arange(n_classes))
 
     def _check_parameters(self) -> None:
         check_option(self, "scaling", self._scalings)
@@ -208,100 +87,7 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
         check_bool(self, "warm_start")
         check_number(self, "verbose", 0, integer=True, or_else=(True, False))
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        began = perf_counter()
-        self._check_parameters()
-        rng = check_seed(self)
-        given = (X, y)
-        X, labels = self._check_data(X, y, sample_weight)
-        parts = self._parts(X.shape[0], X.shape[1], sp.issparse(X))
-        self._forget("_stream", "n_samples_seen_")
-        self.plan_ = parts.plan
-        if self.verbose:
-            print(f"[{type(self).__name__}] {parts.plan}")
-        with single_threaded_blas():
-            problem = self._problem(X, labels, parts, rng)
-            self._warn_of(labels.take(problem.train), parts.plan)
-            searching = leaves_open(self, "alpha") or leaves_open(self, "n_components")
-            n_iter = parts.plan.max_iter * getattr(parts.start, "n_init", 1)
-            report = IterationReporter(
-                self,
-                *given,
-                max_iter=None if searching else n_iter,
-                reconstruction_attributes=lambda told: self._attributes(told, X),
-                metadata=None if sample_weight is None else {"sample_weight": sample_weight},
-            )
-            learning = Learning(self, rng, report, began)
-            carried = None
-            if searching:
-                problem, parts, carried = self._settle(problem, parts, learning)
-            else:
-                forget_search(self)
-            outcome = learning.learn(problem, parts, carried)
-            result, problem = outcome.result, outcome.problem
-            self.history_, self.rounds_ = result.history, outcome.rounds
-            self.n_iter_ = max(1, result.n_iter)
-            rows = None if parts.plan.exact else judges(problem, rng)
-            facts: dict[str, float] = {}
-            told = problem.replace(options={**problem.options, "report": facts})
-            if rows is not None:  # an estimate: single precision will do
-                told = told.replace(dtype=np.float32)
-            self.objective_ = told.value(result.theta, rows)
-            self._store(X, problem, result.theta)
-            if self.rule == "knn" and self._rules.asked != "local":
-                _ = self.n_neighbors_  # chosen, and complained about, now
-        self._memory = outcome.memory if self.warm_start else None
-        report.close()
-        self._complain(outcome, facts.get("out_of_range", 0.0))
-        return self
-
-    def _forget(self, *names: str) -> None:
-        """Take off what is left of the last fit."""
-        for name in (*self._on_demand, *names):
-            self.__dict__.pop(name, None)
-
-    def _problem(self, X: Any, labels: Labels, parts: Parts, rng: Any) -> Problem:
-        """The loss that is to be made small."""
-        train, held_out = None, None
-        if self.early_stopping:
-            fraction = self.validation_fraction
-            if not parts.plan.exact:  # scored often, against all rows, beside cheaper steps
-                fraction = min(fraction, _MOST_HELD_OUT / len(labels))
-            train, held_out = hold_out(labels.codes, fraction, rng)
-        features = self._features(X, labels, train)
-        if not features.scale.any():
-            raise ValueError(f"X has no column that varies: its {X.shape[1]} are constant.")
-        alpha = DEFAULT_ALPHA if leaves_open(self, "alpha") else self.alpha
-        if isinstance(alpha, str):
-            alpha = scaled_alpha(features, len(labels) if train is None else len(train))
-        problem = Problem(
-            features, labels, self._objective(), parts.mapping, alpha, train, held_out,
-            options=self._options(labels.take(train)),
-        )  # fmt: skip
-        return self._aim(frozen(parts.plan, problem))
-
-    def _complain(self, outcome: Outcome, out_of_range: float) -> None:
-        """Warn of a map that came to nothing, and of a descent that did not arrive."""
-        result = outcome.result
-        if outcome.complaint is not None:
-            warn(outcome.complaint)
-        if out_of_range > _MANY_ALONE and outcome.problem.options.get("background") is None:
-            warn(
-                f"{100 * out_of_range:.3g} % of the rows have no other row in range of the compact "
-                "kernel and are not learnt from: give the kernel a background, or 'init' a "
-                "smaller scale."
-            )
-        pressed = self._pressed(outcome.problem)
-        if pressed is not None:
-            warn(pressed)
-        if not result.converged:
-            advice = _ADVICE[result.reason].format(n=result.n_iter, budget=self.time_budget)
-            warn(
-                f"{type(self).__name__} did not converge: {advice}. The best map so far is kept.",
-                ConvergenceWarning,
-            )
-
-    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Labels]:
+    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
         """The rows that count, and what is known of them; sets ``classes_``."""
         check_label_types(y)
         X, y = validate_data(
@@ -311,53 +97,169 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
         if weight is not None and not weight.all():  # a row of weight zero is not there
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         self.classes_, codes = check_classes(y, type(self).__name__)
-        return X, self._targets(codes, weight)
+        return Data(X, self._target(codes, weight, len(self.classes_)), self.classes_)
 
-    def _named(self, chosen: Array) -> str:
-        """Some of the classes, given by a mask, for a message."""
-        names = self.classes_[chosen].tolist()
-        return ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Validate, plan, learn, store: one way through every fit."""
+        began, given = perf_counter(), (X, y)
+        self._check_parameters()
+        config, rng = Config.of(self), check_seed(self)
+        data = self._check_data(X, y, sample_weight)
+        method = self._method(data)
+        plan = make_plan(method, config, size_of(data, method))
+        self._forget("_stream", "n_samples_seen_")
+        self.plan_ = plan
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        reports = self._reports(given, data, method, plan, metadata)
+        reports.say(str(plan))
+        with single_threaded_blas():
+            problem = make_problem(method, config, data, plan, rng)
+            method.warn_unusable_rows(problem.target.take(problem.train), plan)
+            learning = Learning(method, config, plan, rng, reports, began)
+            problem, carried = self._apply_search_result(problem, learning)
+            resumed = self._resumed(problem, plan)
+            if resumed is not None:
+                result = learning.descend(problem, *resumed)
+            else:
+                result = learning.learn(problem, carried)
+            facts = self._store_result(data, method, plan, result, rng)
+        reports.report.close()
+        self._warn(method, result, facts)
+        return self
 
-    def _settle(
-        self, problem: Problem, parts: Parts, learning: Learning
-    ) -> tuple[Problem, Parts, Array | None]:
+    def _reports(
+        self, given: Any, data: Data, method: Method, plan: Plan, metadata: Any
+    ) -> Reports:
+        """Who hears of this fit."""
+        searches = is_auto(self.alpha) or is_auto(self.n_components)
+        report = IterationReporter(
+            self,
+            *given,
+            max_iter=None if searches else plan.max_iter * method.n_starts,
+            reconstruction_attributes=lambda told: self._attributes(told, data, method, plan),
+            metadata=metadata,
+        )
+        return Reports(method.name, self.verbose, report)
+
+    def _forget(self, *names: str) -> None:
+        """Take off what is left of the last fit."""
+        for name in (*self._on_demand, *names):
+            self.__dict__.pop(name, None)
+
+    def _apply_search_result(
+        self, problem: Problem, learning: Learning
+    ) -> tuple[Problem, Array | None]:
         """Put what a search has chosen in the place of "auto"; and a map to begin from."""
-        choice = choose(self, problem, parts, learning)
+        if not (is_auto(self.alpha) or is_auto(self.n_components)):
+            self._forget("cv_results_", "_choice")
+            return problem, None
+        question = question_of(self.get_params(deep=False), problem)
+        last: Choice | None = getattr(self, "_choice", None)
+        if self.warm_start and last is not None and last.question == question:
+            choice = last._replace(theta=None)
+        else:
+            self._forget("cv_results_", "_choice", "_resumable")  # of a fit with other values
+            choice = choose(problem, learning, question)
         self.cv_results_, self._choice = choice.results, choice._replace(theta=None)
-        if leaves_open(self, "n_components"):
-            parts = parts._replace(mapping=maps.Linear(choice.d), d=choice.d)
-        problem = problem.replace(mapping=parts.mapping, alpha=choice.alpha)
-        return problem, parts, choice.theta
+        mapping = maps.Linear(choice.d) if is_auto(self.n_components) else problem.mapping
+        return problem.replace(mapping=mapping, alpha=choice.alpha), choice.theta
 
-    def _attributes(self, told: Told, X: Any) -> dict[str, Any]:
+    def _resumed(self, problem: Problem, plan: Plan) -> tuple[Array | None, Any] | None:
+        """Where ``warm_start`` goes on from: a map, or a run; None where there is neither."""
+        if not self.warm_start:
+            return None
+        last: Resumable | None = getattr(self, "_resumable", None)
+        if last is not None and last.fits(plan, problem.mapping, problem.X.scale):
+            return None, last
+        theta = self._last_theta(problem)
+        return None if theta is None else (theta, None)
+
+    def _last_theta(self, problem: Problem) -> Array | None:
+        """The parameters of the last map in the columns of this problem; None if it has others."""
+        last, mapping = getattr(self, "_map", None), problem.mapping
+        if not isinstance(last, FittedLinear) or not hasattr(mapping, "theta"):
+            return None
+        shape = (getattr(mapping, "n_components", problem.X.shape[1]), problem.X.shape[1])
+        if last.components.shape != shape:
+            return None
+        theta = last.theta_for(mapping, problem.X)
+        return theta if theta.any() else None
+
+    def _store_result(
+        self,
+        data: Data,
+        method: Method,
+        plan: Plan,
+        result: FitResult,
+        rng: np.random.RandomState,
+    ) -> Any:
+        """Set the fitted attributes; facts about the last evaluation."""
+        problem = result.problem
+        self.history_, self.rounds_ = result.history, result.rounds
+        self.n_iter_ = max(1, result.n_iter)
+        rows = None if plan.exact else evaluation_rows(problem, rng)
+        # of some rows it is an estimate: single precision will do
+        told = problem if rows is None else problem.replace(dtype=np.float32)
+        self.objective_, facts = told.value_and_facts(result.theta, rows)
+        self._store(data.X, method, problem, result.theta)
+        if self.rule == "knn" and self._model.asked != "local":
+            _ = self.n_neighbors_  # chosen, and complained about, now
+        self._resumable = None
+        if self.warm_start:
+            self._resumable = Resumable(plan, problem.mapping, problem.X.scale, result.state)
+        return facts
+
+    def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
+        """What a fitted estimator needs, and what it was found with."""
+        self._map = fitted_map(problem.mapping, theta, problem.X, X.dtype)
+        self.__dict__.pop("components_", None)
+        if isinstance(self._map, FittedLinear):
+            self.components_ = self._map.components
+        self.n_components_ = self._map.n_components
+        self.alpha_ = float(np.min(problem.alpha))  # while annealing, rows have more of it
+        Z = self._map.embed(X)
+        self._model = method.make_model(Z, problem.target, problem.objective)
+
+    def _attributes(
+        self, told: IterationReport, data: Data, method: Method, plan: Plan
+    ) -> dict[str, Any]:
         """Fitted attributes as if the fit had stopped at this iteration."""
         info, problem = told.info, told.problem
         copy = type(self)(**self.get_params(deep=False))
-        copy._store(X, problem, info.theta)
-        names = ("classes_", "n_features_in_", "feature_names_in_", "cv_results_", "_choice")
-        attributes = {
-            name: getattr(self, name) for name in (*names, "plan_") if hasattr(self, name)
-        }
-        stored = ("components_", "n_components_", "alpha_", "_shift", "_scale", "_rules")
-        attributes |= {name: getattr(copy, name) for name in (*stored, *self._stored)}
+        copy._store(data.X, method, problem, info.theta)
+        names = [name for name in _OF_THE_FIT if hasattr(self, name)]
+        attributes = {name: getattr(self, name) for name in names}
+        stored = ("components_", "n_components_", "alpha_", "_map", "_model", *self._stored)
+        attributes |= {name: copy.__dict__[name] for name in stored if name in copy.__dict__}
         attributes |= {"n_iter_": max(1, info.iteration), "objective_": info.loss}
         if self.warm_start and not told.searching:  # goes on as if it had never been cut
-            history = {key: list(entries) for key, entries in info.history.items()}
-            result = Result(
-                info.theta, info.loss, info.iteration, False, "max_iter", info.state, history,
-                info.sampling,
-            )  # fmt: skip
-            attributes["_memory"] = told.memory(result)
+            state = told.state()
+            attributes["_resumable"] = None
+            if state is not None:
+                scale = problem.X.scale
+                attributes["_resumable"] = Resumable(plan, problem.mapping, scale, state)
         return attributes
 
-    def _store(self, X: Any, problem: Problem, theta: Array) -> None:
-        """What a fitted estimator needs, and what it was found with."""
-        features = problem.X
-        self.components_ = (problem.mapping.components(theta) * features.scale).astype(X.dtype)
-        self.n_components_ = len(self.components_)
-        self.alpha_ = float(np.min(problem.alpha))  # while annealing, rows have more of it
-        self._shift, self._scale = features.shift, features.scale
-        self._rules = self._make_rules(self._project(X), problem.targets, problem.options)
+    def _warn(self, method: Method, result: FitResult, facts: Any) -> None:
+        """Warn of a map that came to nothing, and of a run that did not arrive."""
+        if result.complaint is not None:
+            warn(result.complaint)
+        alone = facts.get("out_of_range", 0.0)
+        if alone > _MANY_ALONE and not method.kernel.reaches_everywhere:
+            warn(
+                f"{100 * alone:.3g} % of the rows have no other row in range of the compact "
+                "kernel and are not learnt from: give the kernel a background, or 'init' a "
+                "smaller scale."
+            )
+        collapsed = method.collapse_warning(self._model.Z, result.problem)
+        if collapsed is not None:
+            warn(collapsed)
+        if not result.converged:
+            advice = advice_for(result.reason).format(n=result.n_iter, budget=self.time_budget)
+            warn(
+                f"{method.name} did not converge: {advice}. The best map so far is kept.",
+                ConvergenceWarning,
+            )
 
     def estimate_cost(self, X: Any) -> Cost:
         """Memory and time that a fit to X will take, without starting it.
@@ -372,10 +274,52 @@ class NeighbourMetric(CallbackSupportMixin, NeighbourClassifierMixin, StreamMixi
             ``memory_bytes`` beyond the input, and, roughly, ``seconds_per_evaluation``; a fit
             takes one to two evaluations an iteration.
         """
-        X = X if hasattr(X, "shape") else np.asarray(X)
-        return self._parts(X.shape[0], X.shape[1], sp.issparse(X)).plan.cost
+        data = Data(X if hasattr(X, "shape") else np.asarray(X))
+        method = self._method(data)
+        return make_plan(method, Config.of(self), size_of(data, method)).cost
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def size_of(data: Data, method: Method) -> Size:
+    """What the cost of a fit depends on."""
+    annealing = getattr(method.start, "annealing", None)
+    widest = method.n_components
+    if annealing is not None:
+        widest = max(widest, annealing.n_rows(1, data.n_features))
+    itemsize = 4 if data.n >= SINGLE_FROM else 8
+    dense = not sp.issparse(data.X)
+    return Size(data.n, data.n_features, widest, itemsize, dense, method.cost)
+
+
+def make_problem(
+    method: Method, config: Config, data: Data, plan: Plan, rng: np.random.RandomState
+) -> Problem:
+    """The loss that is to be made small."""
+    train, held_out = None, None
+    if config.early_stopping:
+        fraction = config.validation_fraction
+        if not plan.exact:  # scored often, against all rows, beside cheaper steps
+            fraction = min(fraction, _MOST_HELD_OUT / len(data.target))
+        train, held_out = hold_out(data.target.strata, fraction, rng)
+    features = method.features(data.X, data.target, train)
+    if not features.scale.any():
+        raise ValueError(f"X has no column that varies: its {data.n_features} are constant.")
+    alpha = DEFAULT_ALPHA if is_auto(config.alpha) else config.alpha
+    if isinstance(alpha, str):
+        alpha = scaled_alpha(features, data.n if train is None else len(train))
+    pairs = None if method.pairs is None or plan.has_lists else method.pairs.pairs(None, None)
+    problem = Problem(
+        features,
+        data.target,
+        method.objective,
+        method.mapping,
+        alpha,
+        train,
+        held_out,
+        pairs=pairs,
+    )
+    return method.suited(problem)

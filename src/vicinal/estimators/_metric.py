@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from vicinal._features import unscaled
 from vicinal.core.types import Array
 
-__all__ = ["LearntMahalanobisMixin", "MahalanobisMixin", "check_pairs"]
+__all__ = ["LearntMetricMixin", "MahalanobisMixin", "check_pairs"]
 
 
 class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -101,10 +102,76 @@ def check_pairs(pairs: Any, n_features: int) -> Array:
     return pairs
 
 
-class LearntMahalanobisMixin(MahalanobisMixin):
-    """The same of a map that was learnt in scaled columns."""
+class LearntMetricMixin(MahalanobisMixin):
+    """The same of a map that was learnt, which need not be linear."""
 
-    _scale: Array
+    _map: Any
+    n_components_: int
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def transform(self, X: Any) -> Array:
+        """Embed rows: ``X @ components_.T`` where the map is linear.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows in the original features; they are not centred.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self, "n_components_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return self._map.transform(X)
+
+    def get_mahalanobis_matrix(self) -> Array:
+        """The matrix M = components_.T @ components_ of d²(x, x') = (x - x')' M (x - x')."""
+        check_is_fitted(self, "n_components_")
+        self._need_linear("get_mahalanobis_matrix")
+        return super().get_mahalanobis_matrix()
+
+    def get_metric(self) -> Callable[..., float]:
+        """A function of two vectors, usable as ``metric`` in scikit-learn.
+
+        Returns
+        -------
+        metric : callable
+            ``metric(u, v, squared=False)``: the learnt distance of two 1-D arrays.  It holds a
+            copy of the map and does not change with later fits.
+        """
+        check_is_fitted(self, "n_components_")
+        if hasattr(self, "components_"):
+            return super().get_metric()
+        fitted = copy.deepcopy(self._map)
+
+        def metric(u: Any, v: Any, squared: bool = False) -> float:
+            Z = fitted.transform(np.asarray([u, v], dtype=np.float64))
+            d2 = float(np.sum((Z[0] - Z[1]) ** 2))
+            return d2 if squared else d2**0.5
+
+        return metric
+
+    def pair_distance(self, pairs: Any) -> Array:
+        """Learnt distance of each pair.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features)
+
+        Returns
+        -------
+        distances : ndarray of shape (n_pairs,)
+        """
+        check_is_fitted(self, "n_components_")
+        if hasattr(self, "components_"):
+            return super().pair_distance(pairs)
+        pairs = check_pairs(pairs, self.n_features_in_)  # type: ignore[attr-defined]
+        Z = self._map.transform(pairs[:, 1]) - self._map.transform(pairs[:, 0])
+        return np.sqrt(np.einsum("ij,ij->i", Z, Z))
 
     @property
     def feature_importances_(self) -> Array:
@@ -115,7 +182,15 @@ class LearntMahalanobisMixin(MahalanobisMixin):
         selects features for a second, low-rank map ([Oneata2011]_ section 6.1), as by
         :class:`sklearn.feature_selection.SelectFromModel`.
         """
-        check_is_fitted(self, "components_")
-        A = unscaled(self.components_.astype(np.float64), self._scale)
+        check_is_fitted(self, "n_components_")
+        self._need_linear("feature_importances_")
+        A = unscaled(self.components_.astype(np.float64), self._map.scale)
         share = np.sum(A**2, axis=0)
         return share / (share.sum() or 1.0)
+
+    def _need_linear(self, name: str) -> None:
+        if not hasattr(self, "components_"):
+            raise AttributeError(
+                f"{name} is of linear maps only, which have components_. The map is "
+                f"{self._map.mapping!r}."
+            )

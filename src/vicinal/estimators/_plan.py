@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal import neighbourhoods, samplers, solvers
-from vicinal.core.cost import Cost, Size, batch_cost, exact_cost, lists_cost
+from vicinal import samplers, solvers
+from vicinal.core.method import Config, Method, is_auto
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, Sampler, Solver
-from vicinal.densities import Compact, Kernel
+from vicinal.densities import Kernel
+from vicinal.estimators._cost import Cost, Size, batch_cost, exact_cost, lists_cost
 
 __all__ = ["Plan", "adam_for", "make_plan", "rate_for"]
 
@@ -47,15 +48,20 @@ class Plan(NamedTuple):
         return isinstance(self.sampling, samplers.Full) and self.pairs is None
 
     @property
-    def changes(self) -> bool:
+    def has_lists(self) -> bool:
+        """Whether lists of pairs are refreshed every few iterations."""
+        return self.pairs is not None and self.pairs.makes_lists
+
+    @property
+    def noisy(self) -> bool:
         """Whether one step's loss is that of other rows, or other pairs, than the next one's."""
-        return not self.sampling.fixed or isinstance(self.pairs, neighbourhoods.RandomPairs)
+        return not self.sampling.fixed or (self.pairs is not None and self.pairs.draws)
 
     def rows_together(self, n: int) -> int:
         """How many of n rows pick among each other in an iteration."""
-        if not isinstance(self.sampling, samplers.MiniBatches | samplers.Subsample):
+        if not self.sampling.thins_rows:
             return n
-        size = self.sampling.size
+        size = self.sampling.size  # type: ignore[attr-defined]
         return round(size * n) if isinstance(size, float) else min(int(size), n)
 
     def __str__(self) -> str:
@@ -64,41 +70,38 @@ class Plan(NamedTuple):
         return f"{solver}, {self.sampling!r}, {pairs}: {self.reason}; {self.cost}"
 
 
-def make_plan(owner: Any, kernel: Kernel | None, size: Size) -> Plan:
+def make_plan(method: Method, config: Config, size: Size) -> Plan:
     """Settle what is "auto" for data of this size, and check that the parts fit together."""
-    name = type(owner).__name__
-    solver = None if _open(owner.solver) else solvers.resolve(owner.solver, name)
-    pairs = None if _open(owner.pairs) else owner._neighbourhood()
-    if _open(owner.sampling):
-        sampling, reason = _sampling(owner, solver, pairs, size)
+    solver = None if is_auto(config.solver) else solvers.resolve(config.solver, method.name)
+    if is_auto(config.sampling):
+        sampling, reason = _sampling(method, config, solver, size)
     else:
-        sampling, reason = samplers.resolve(owner.sampling, name), "as asked"
+        sampling, reason = samplers.resolve(config.sampling, method.name), "as asked"
     if solver is None and sampling.fixed:
-        solver = owner._solver()
-    _check_fit(owner, solver, sampling, pairs)
-    _check_kernel(owner, kernel, pairs)
-    max_iter = owner.max_iter
-    if _open(max_iter):
+        solver = method.solver
+    _check_fit(method, solver, sampling)
+    max_iter = config.max_iter
+    if is_auto(max_iter):
         max_iter = _ITERATIONS if sampling.fixed else _STEPS
-    plan = Plan(solver, sampling, pairs, kernel, int(max_iter), exact_cost(size), reason)
+    plan = Plan(
+        solver, sampling, method.pairs, method.kernel, int(max_iter), exact_cost(size), reason
+    )
     return plan._replace(cost=_cost(plan, size))
 
 
-def _open(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
-def _sampling(owner: Any, solver: Solver | None, pairs: Any, size: Size) -> tuple[Sampler, str]:
+def _sampling(
+    method: Method, config: Config, solver: Solver | None, size: Size
+) -> tuple[Sampler, str]:
     """All rows as long as that is quick, and else batches of them."""
     if solver is not None and solver.needs_fixed_batch:
         return samplers.Full(), f"{type(solver).__name__} needs the same rows at every step"
-    if pairs is not None:
+    if method.pairs is not None:
         return samplers.Full(), "the choice of pairs makes all rows cheap"
     exact = exact_cost(size)
     whole = _EVALUATIONS * exact.seconds_per_evaluation
-    if owner.time_budget is not None:
+    if config.time_budget is not None:
         # Half of it: the estimate is rough, and the start takes its time too.
-        limit, what = 0.5 * owner.time_budget, f"half of the {owner.time_budget:g} s allowed"
+        limit, what = 0.5 * config.time_budget, f"half of the {config.time_budget:g} s allowed"
     else:
         whole = _EVALUATIONS * exact_cost(size, threads=2).seconds_per_evaluation
         limit, what = _EXACT_SECONDS, f"{_EXACT_SECONDS:g} s on two cores"
@@ -110,54 +113,34 @@ def _sampling(owner: Any, solver: Solver | None, pairs: Any, size: Size) -> tupl
     )
 
 
-def _check_fit(owner: Any, solver: Solver | None, sampling: Sampler, pairs: Any) -> None:
+def _check_fit(method: Method, solver: Solver | None, sampling: Sampler) -> None:
     """Refuse what does not go together, by name."""
-    name = type(owner).__name__
-    if owner._constrained and not getattr(solver, "projects", False):
+    if getattr(method.mapping, "constrained", False) and not getattr(solver, "projects", False):
         raise ValueError(
-            f"The 'solver' parameter of {name} must be 'auto', 'projected', 'adaptive' or "
+            f"The 'solver' parameter of {method.name} must be 'auto', 'projected', 'adaptive' or "
             "'bold_driver', which keep to what the map allows. "
             f"Got {solver!r} instead."
         )
     if solver is not None and solver.needs_fixed_batch and not sampling.fixed:
         raise ValueError(
-            f"The 'solver' parameter of {name} must be 'auto', 'sgd', 'momentum' or 'adam' where "
-            f"'sampling' is {sampling!r}, whose batches change. Got {solver!r} instead."
+            f"The 'solver' parameter of {method.name} must be 'auto', 'sgd', 'momentum' or 'adam' "
+            f"where 'sampling' is {sampling!r}, whose batches change. Got {solver!r} instead."
         )
-    lists = isinstance(pairs, neighbourhoods.Nearest | neighbourhoods.RandomPairs)
-    if lists and isinstance(sampling, samplers.MiniBatches | samplers.Subsample):
-        others = "'auto', 'all' or 'tree'" if owner._trees else "'auto' or 'all'"
+    if method.pairs is not None and method.pairs.makes_lists and sampling.thins_rows:
+        others = "'auto', 'all' or 'tree'" if method.has_trees else "'auto' or 'all'"
         raise ValueError(
-            f"The 'pairs' parameter of {name} must be {others} where 'sampling' is {sampling!r}, "
-            f"whose rows pick among themselves. Got {pairs!r} instead."
-        )
-
-
-def _check_kernel(owner: Any, kernel: Kernel | None, pairs: Any) -> None:
-    """Refuse a compact kernel where it does not reach far enough, or is cheap without a tree."""
-    name = type(owner).__name__
-    if not isinstance(kernel, Compact):
-        return
-    if isinstance(pairs, neighbourhoods.Tree):
-        raise ValueError(
-            f"The 'pairs' parameter of {name} must be 'auto', 'all', 'nearest' or 'random' where "
-            f"'kernel' is {kernel!r}, of which nothing is left far away. Got {pairs!r} instead."
-        )
-    if not kernel.background and owner.objective == "log":
-        raise ValueError(
-            f"The 'kernel' parameter of {name} must reach everywhere, or have a background, where "
-            "'objective' is 'log': a row with nothing in range has probability 0, which has no "
-            f"logarithm. Got {kernel!r} instead; objective='accuracy' takes it."
+            f"The 'pairs' parameter of {method.name} must be {others} where 'sampling' is "
+            f"{sampling!r}, whose rows pick among themselves. Got {method.pairs!r} instead."
         )
 
 
 def _cost(plan: Plan, size: Size) -> Cost:
     sampling, pairs = plan.sampling, plan.pairs
-    if isinstance(pairs, neighbourhoods.Nearest | neighbourhoods.RandomPairs):
-        queries = min(getattr(sampling, "size", size.n), size.n)
+    queries = min(getattr(sampling, "size", size.n), size.n)
+    if plan.has_lists:
         return lists_cost(size, queries, min(pairs.m, size.n))
     if isinstance(sampling, samplers.StochasticQueries):
-        return batch_cost(size, rows=size.n, queries=min(sampling.size, size.n))
+        return batch_cost(size, rows=size.n, queries=queries)
     rows = plan.rows_together(size.n)
     return batch_cost(size, rows=rows, queries=rows)
 
@@ -172,7 +155,7 @@ def rate_for(problem: Problem, theta: Array) -> float:
     """
     rows = np.arange(0, len(problem.X), max(1, len(problem.X) // 1000))
     X = problem.X.take(rows)
-    Z = problem.mapping.forward(theta, X)[0]
+    Z = problem.mapping.forward(theta, X, np.float64)[0]
     Z = Z - Z.mean(axis=0)
     spread = np.sqrt(sum(float(np.sum(part**2)) for _, part in X.blocks()))
     size = np.linalg.norm(Z) / (np.sqrt(Z.shape[1]) * spread) if spread > 0 else 0.0

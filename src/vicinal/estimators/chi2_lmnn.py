@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,20 +18,30 @@ from vicinal._validation import (
     check_number,
     check_option,
 )
-from vicinal.core.cost import Size, Work
+from vicinal.core.method import Data, Method
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, Solver
+from vicinal.core.types import Array, PairCost
 from vicinal.estimators._histograms import HistogramMixin, chi2, histograms
-from vicinal.estimators._margins import LargeMargin, VotingRules, kept_bytes, rows_of
-from vicinal.estimators._parts import SINGLE_FROM, Parts
-from vicinal.estimators._plan import make_plan
+from vicinal.estimators._margins import (
+    FindTargets,
+    LargeMargin,
+    coarse_start,
+    kept_bytes,
+    make_model,
+    refresh_every,
+    rows_of,
+    warn_unusable_rows,
+)
+from vicinal.estimators.search import is_collapsed
 from vicinal.metrics import Chi2Index
+from vicinal.models.votes import Chi2VotingModel
 from vicinal.neighbourhoods import target_neighbours
+from vicinal.objectives import LMNNLoss
 
 __all__ = ["Chi2LMNN", "own_class_distance"]
 
 _SHARE = 1 / 6  # of the distance to the nearest row of the own class: margin="auto"
-_JUDGES = 1000  # rows, at most, that tell that distance
+_MARGIN_ROWS = 1000  # at most, that tell that distance
 
 
 class Chi2LMNN(HistogramMixin, LargeMargin):
@@ -145,12 +154,11 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     True
     """
 
-    _distance: ClassVar[str] = "chi2"
     _margins: ClassVar[tuple[str, ...]] = ("auto",)
     _stored: ClassVar[tuple[str, ...]] = ("margin_",)
     margin_: float
-    # of the frame's parameters, those that have one value here: bins are not scaled, and a penalty
-    # on columns that sum to one would only spread them
+    # of the parameters that all share, those that have one value here: bins are not scaled, and a
+    # penalty on columns that sum to one would only spread them
     scaling: ClassVar[None] = None
     alpha: ClassVar[float] = 0.0
     cv: ClassVar[int] = 5
@@ -220,88 +228,73 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         check_option(self, "constraint", ("projection", "softmax"))
         check_bool(self, "normalize")
 
-    @property
-    def _constrained(self) -> bool:  # type: ignore[override]
-        return self.constraint == "projection"
+    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
+        data = super()._check_data(X, y, sample_weight)
+        return data._replace(X=histograms(data.X, self.normalize))
 
-    @property
-    def _patient(self) -> bool:  # type: ignore[override]
-        return self.constraint == "softmax"
+    def _method(self, data: Data) -> Method:
+        name, k, D = type(self).__name__, int(self.k), data.n_features
+        check_number(self, "n_components", 1, D, integer=True, or_else=(None,))
+        r = D if self.n_components is None else int(self.n_components)
+        start = starts.resolve_bins(self.init, name)
+        mapping = maps.Simplex(r, self.constraint)
+        find_targets = FindTargets(k, rows_of, self._settled_margin, _chi2_finder)
+        given = isinstance(start, starts.GivenBins)
+        return Method(
+            name=name,
+            objective=LMNNLoss(float(self.mu), distance="chi2"),
+            mapping=mapping,
+            n_components=r,
+            start=partial(_first_theta, start, r),
+            features=lambda X, labels, train: Features.as_they_are(X),
+            make_model=partial(make_model, Chi2VotingModel, self.n_neighbors, k),
+            solver=solvers.ProjectedGradient() if mapping.constrained else solvers.LBFGS(),
+            find_targets=find_targets,
+            refresh=partial(refresh_every, self.refresh_targets, find_targets),
+            coarse=_no_coarse if given else partial(coarse_start, find_targets, False),
+            # the search, as of LMNN, and the divisions of what it finds
+            cost=PairCost((1.0, 0.06), (1.0, 0.06), more=_kept_bytes),
+            n_starts=int(getattr(start, "n_init", 1)),
+            warn_unusable_rows=partial(warn_unusable_rows, data, name, k),
+            collapse_warning=_collapse_warning,
+        )
 
-    def _unit(self, problem: Problem) -> float:
-        # The gradient of the softmax is that of L times L, and where bins hardly mix nearly zero.
-        floor = maps.Simplex.floor if self.constraint == "softmax" else 1.0
-        return floor * super()._unit(problem)
-
-    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        X, labels = super()._check_data(X, y, sample_weight)
-        return histograms(X, self.normalize), labels
-
-    def _features(self, X: Any, labels: Any, train: Array | None) -> Features:
-        return Features.as_they_are(X)
-
-    def _parts(self, n: int, n_features: int, sparse: bool) -> Parts:
-        check_number(self, "n_components", 1, n_features, integer=True, or_else=(None,))
-        r = n_features if self.n_components is None else int(self.n_components)
-        start = starts.resolve_bins(self.init, type(self).__name__)
-        itemsize = 4 if n >= SINGLE_FROM else 8
-        size = Size(n, n_features, r, itemsize, not sparse, self._work())
-        return Parts(maps.Simplex(r, self.constraint), r, start, make_plan(self, None, size))
-
-    def _start(
-        self,
-        parts: Parts,
-        problem: Problem,
-        rng: np.random.RandomState,
-        tell: Callable[[solvers.Iteration, Problem], bool],
-        searching: bool,
-    ) -> Array:
-        rows = np.arange(len(problem.X)) if problem.train is None else problem.train
-        data = problem.X.take(rows), problem.targets.codes[rows], parts.d, rng
-        return problem.mapping.theta(parts.start(*data))
-
-    def _scale_of(self, problem: Problem, theta: Array, judges: Array) -> float:
-        return 1.0  # columns sum to one
-
-    def _settle_margin(self, problem: Problem, neighbours: Array) -> float:
+    def _settled_margin(self, problem: Problem, neighbours: Array) -> float:
         if self.margin != "auto":
             return float(self.margin)
         return _SHARE * _typical(problem.X, neighbours[:, 0], problem.train)
 
-    def _store(self, X: Any, problem: Problem, theta: Array) -> None:
-        super()._store(X, problem, theta)
-        self.margin_ = float(problem.options["margin"])
+    def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
+        super()._store(X, method, problem, theta)
+        self.margin_ = float(problem.objective.margin)  # type: ignore[attr-defined]
 
-    def _solver(self) -> Solver:
-        return solvers.ProjectedGradient() if self._constrained else solvers.LBFGS()
 
-    def _rows(self, X: Features) -> Callable[[Array], Any]:
-        return partial(rows_of, X)
+def _first_theta(start: Any, r: int, problem: Problem, rng: Any, teller: Any = None) -> Array:
+    rows = problem.rows
+    codes = problem.target.strata[rows]  # type: ignore[index]
+    return problem.mapping.theta(start(problem.X.take(rows), codes, r, rng))
 
-    def _finder(self) -> Any:
-        return _chi2_finder
 
-    def _make_rules(self, Z: Array, labels: Any, options: Any) -> Chi2Rules:
-        rules = super()._make_rules(Z, labels, options)
-        return Chi2Rules(Z, rules.labels, self.n_neighbors, rules.k)
+def _no_coarse(problem: Problem, rng: Any) -> None:
+    """A map that the user gave is the start, however many rows there are."""
+    return None
 
-    def _work(self) -> Work:
-        # the search, as of LMNN, and the divisions of what it finds
-        return Work((1.0, 0.06), (1.0, 0.06), more=_kept_bytes)
+
+def _collapse_warning(Z: Array, problem: Problem) -> str | None:
+    # the squared distances of roots are χ² to 2 χ²
+    if not is_collapsed(np.sqrt(Z), problem.objective.units.loss):
+        return None
+    if Z.shape[1] == 1:
+        return "The map has come to nothing: one bin holds all. Increase 'n_components'."
+    return (
+        "The map has come to nothing: all rows are far nearer to each other than the margin. "
+        "Increase 'mu' or 'margin'."
+    )
 
 
 def _kept_bytes(n: int, n_features: int, n_components: int, itemsize: int) -> float:
     """As of LMNN, and the rows divided by their sums: two copies for a while, and some roots."""
     return kept_bytes(n, n_features, n_components, itemsize) + 2.5 * n * n_features * itemsize
-
-
-class Chi2Rules(VotingRules):
-    """Votes of the nearest rows by χ²."""
-
-    @cached_property
-    def index(self) -> Chi2Index:
-        """A search over the mapped histograms."""
-        return Chi2Index(self.Z)
 
 
 def own_class_distance(X: Any, y: Any, normalize: bool = True) -> float:
@@ -333,7 +326,7 @@ def _typical(X: Features, nearest: Array, rows: Array | None = None) -> float:
     """The median χ² distance of some rows to the one named for each (-1: none), 1 for nothing."""
     rows = np.arange(len(X)) if rows is None else rows
     rows = rows[nearest[rows] >= 0]
-    rows = rows[:: 1 + len(rows) // _JUDGES]
+    rows = rows[:: 1 + len(rows) // _MARGIN_ROWS]
     near = chi2(rows_of(X, rows), rows_of(X, nearest[rows]))
     near = near[near > 0]  # the distance of copies is no scale
     return float(np.median(near)) if len(near) else 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -11,19 +10,25 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from vicinal import neighbourhoods, solvers, starts
 from vicinal._callback_support import with_callbacks
+from vicinal._features import Features
 from vicinal._validation import check_number, check_option, warn
-from vicinal.core.cost import Work
-from vicinal.core.types import Array, Pairs
+from vicinal.core.method import Data, Method, is_auto
+from vicinal.core.stages import Refresh
+from vicinal.core.types import Array, PairCost, Pairs
 from vicinal.engines.cpu.votes import SAFE_K, large_k
-from vicinal.estimators._base import NeighbourMetric
-from vicinal.estimators._metric import LearntMahalanobisMixin
-from vicinal.estimators._online import can_stream
+from vicinal.estimators._mapping import resolve_mapping
+from vicinal.estimators._metric import LearntMetricMixin
+from vicinal.estimators._partial_fit import StreamLearner
 from vicinal.estimators._plan import Plan
-from vicinal.models.votes import NeighbourRules
-from vicinal.neighbourhoods import LeftOut, Nearest, RandomPairs, sets_left_out
-from vicinal.objectives.knca import knca
-from vicinal.objectives.knca_rules import knca_posterior
+from vicinal.estimators.nca import collapse_warning
+from vicinal.estimators.search import ALPHAS
+from vicinal.estimators.stream import can_stream
+from vicinal.models.vote_of_k import KNCAModel
+from vicinal.neighbourhoods import LeftOut, Nearest, sets_left_out
+from vicinal.neighbourhoods.refresh import RefreshLists
+from vicinal.objectives import KNCALoss
 from vicinal.targets import Labels
 
 __all__ = ["KNCA"]
@@ -31,7 +36,7 @@ __all__ = ["KNCA"]
 _LISTED = 10  # times k rows at least, of lists asked for by name
 
 
-class KNCA(LearntMahalanobisMixin, NeighbourMetric):
+class KNCA(LearntMetricMixin, StreamLearner):
     r"""Learn the linear map in which k neighbours, voting together, are right.
 
     Each row picks a set of k others at once, the nearer the likelier, and these vote on its
@@ -153,11 +158,10 @@ class KNCA(LearntMahalanobisMixin, NeighbourMetric):
     True
     """
 
-    _trees: ClassVar[bool] = False
-    _weighs: ClassVar[bool] = False
+    _takes_weights: ClassVar[bool] = False
     _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
     _settled: ClassVar[tuple[str, ...]] = ("objective", "k", "vote")
-    _rules: KNCARules
+    _model: KNCAModel
 
     def __init__(
         self,
@@ -254,20 +258,20 @@ class KNCA(LearntMahalanobisMixin, NeighbourMetric):
         """
         return self._partial_fit(X, y, classes)
 
-    def _begin_stream(self, X: Any, codes: Array, weight: Array) -> None:
+    def _begin_stream(self, data: Data, method: Method) -> None:
         if self.reservoir_size <= self.k:
             raise ValueError(
                 f"The 'reservoir_size' parameter of {type(self).__name__} must be more than "
                 f"k={self.k}: of the rows remembered, so many vote. Got {self.reservoir_size!r} "
                 "instead."
             )
-        super()._begin_stream(X, codes, weight)
+        super()._begin_stream(data, method)
 
     @property
     def k_(self) -> int:
         """How many rows vote: k, or fewer where the rows are too few."""
-        check_is_fitted(self, "components_")
-        return self._rules.k
+        check_is_fitted(self, "n_components_")
+        return self._model.k
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -276,91 +280,110 @@ class KNCA(LearntMahalanobisMixin, NeighbourMetric):
         check_option(self, "vote", ("majority", "all"))
         check_option(self, "objective", ("log", "accuracy"))
 
-    def _objective(self) -> Callable[..., tuple[float, Array]]:
-        return partial(knca, k=int(self.k), vote=self.vote, objective=self.objective, warn=False)
-
-    def _scale_objective(self) -> Callable[..., tuple[float, Array]]:
-        return partial(knca, k=int(self.k), vote=self.vote, objective="log", warn=False)
-
-    def _options(self, targets: Labels) -> dict[str, Any]:
-        return {"k": _usable(_counts(targets), int(self.k), self.vote)}
-
-    def _make_rules(self, Z: Array, labels: Labels, options: Mapping[str, Any]) -> KNCARules:
-        # the k that was learnt for; a stream has no other than that of the rows it remembers
-        k = options["k"] if "k" in options else self._options(labels)["k"]
-        return KNCARules(Z, labels, self.n_neighbors, k, self.vote)
-
-    def _neighbourhood(self) -> Any:
-        part, k, by_name = super()._neighbourhood(), int(self.k), isinstance(self.pairs, str)
-        if isinstance(part, Nearest | RandomPairs) and by_name:
-            part = replace(part, m=max(part.m, _LISTED * k))
-        least = {Nearest: k, RandomPairs: 2 * k}.get(type(part), 0)
-        if getattr(part, "m", least + 1) <= least:
-            raise ValueError(
-                f"The 'pairs' parameter of {type(self).__name__} must list more than {least} rows "
-                f"where k={k}. Got {part!r} instead."
-            )
-        # otherwise truncation alone would decide votes, and -log p_i be infinite
-        return replace(part, own=max(part.own, k)) if isinstance(part, Nearest) else part
-
-    def _left_out(
-        self, Z: Array, targets: Labels, pairs: Pairs, references: Array | None
-    ) -> LeftOut:
-        rng = np.random.RandomState(0)
-        return sets_left_out(Z, pairs, int(self.k), references, random_state=rng)
-
-    def _work(self) -> Work:
-        k = int(self.k)
-        # Nanoseconds, beside those of NCA: k steps of the chain forwards and k of Horner's rule
-        # back, and the votes of ten classes; a pair serves one row only.
-        single, double = (1.5 + 0.3 * k, 0.27), (3.2 + 0.95 * k, 0.65)
-        return Work(single, double, (45.0 + 8.0 * k, 5.0), both_ways=False)
-
-    def _warn_of(self, targets: Labels, plan: Plan) -> None:
-        name, asked, counts = type(self).__name__, int(self.k), _counts(targets)
-        k = _usable(counts, asked, self.vote)
-        if k < asked:
-            others = len(targets) - 1
-            why = "no row could win a vote of so many"
-            if others < asked:
-                why = f"a row has only {others} others to pick"
-            warn(f"The 'k' parameter of {name} is {asked}, but {why}: k={k} is used.")
-        if k > SAFE_K:
-            warn(large_k(k))
-        able = _can_win(counts, k, self.vote)
-        if not able.all():
-            warn(
-                f"Rows of these classes have too few others of their class to win any vote of "
-                f"k={k} by vote={self.vote!r}: {self._named(~able)}. As queries they add nothing "
-                "to the objective."
-            )
-        rows = plan.rows_together(len(targets))
-        thin = able & ~_can_win(counts * rows // len(targets), k, self.vote)
-        if thin.any():
-            warn(
-                f"Of {rows} rows at a time, as {plan.sampling!r} deals them, few are of these "
-                f"classes: too few to win a vote of k={k} as a rule, and little is learnt from "
-                f"them: {self._named(thin)}. Use larger batches, or sampling='stochastic', in "
-                "which all rows may be picked."
-            )
+    def _method(self, data: Data) -> Method:
+        name, k = type(self).__name__, int(self.k)
+        start = starts.resolve(self.init, name)
+        mapping, d = resolve_mapping(self, data.n_features, start)
+        return Method(
+            name=name,
+            objective=KNCALoss(k, self.vote, self.objective),
+            mapping=mapping,
+            n_components=d,
+            start=starts.first_map(start, d, name, _scale_objective, _suit),
+            features=lambda X, labels, train: Features(X, self.scaling),
+            make_model=partial(_make_model, self.n_neighbors),
+            solver=solvers.LBFGS(),
+            scale_objective=_scale_objective,
+            suit=_suit,
+            refresh=partial(_refresh, k),
+            pairs=_neighbourhood(name, self.pairs, k),
+            cost=_cost(k),
+            n_starts=int(getattr(start, "n_init", 1)),
+            alphas=ALPHAS,
+            warn_unusable_rows=partial(_warn_unusable_rows, data, name, k, self.vote),
+            collapse_warning=collapse_warning,
+        )
 
 
-class KNCARules(NeighbourRules):
-    """The rules of kNCA: who wins the vote of k, and hard votes of k unless told otherwise."""
-
-    def __init__(self, Z: Array, labels: Labels, n_neighbors: Any, k: int, vote: str) -> None:
-        super().__init__(Z, labels, n_neighbors)
-        self.k, self.vote = k, vote
-
-    def _posterior(self, Z: Array) -> Array:
-        return knca_posterior(Z, self.Z, self.labels, self.k, self.vote)
-
-    def _n_voters(self, asked: Any) -> int:
-        return super()._n_voters(self.k if asked is None else asked)
+def _scale_objective(objective: KNCALoss) -> KNCALoss:
+    return replace(objective, kind="log")
 
 
-def _counts(labels: Labels) -> Array:
-    return np.bincount(labels.codes, minlength=len(labels.classes))
+def _suit(objective: KNCALoss, labels: Labels) -> KNCALoss:
+    """The objective at the largest k by which any of these rows can win."""
+    return replace(objective, k=_usable(labels.counts, objective.k, objective.vote))
+
+
+def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: KNCALoss) -> KNCAModel:
+    return KNCAModel(Z, labels, n_neighbors, objective.k, objective.vote)
+
+
+def _neighbourhood(name: str, pairs: Any, k: int) -> Any:
+    """The lists that ``pairs`` stands for, long enough for votes of k; None for all pairs."""
+    if is_auto(pairs):
+        return None
+    part: Any = neighbourhoods.resolve(pairs, name, trees=False)
+    if part is None:
+        return None
+    if isinstance(pairs, str):
+        part = replace(part, m=max(part.m, _LISTED * k))
+    least = 2 * k if part.draws else k
+    if getattr(part, "m", least + 1) <= least:
+        raise ValueError(
+            f"The 'pairs' parameter of {name} must list more than {least} rows "
+            f"where k={k}. Got {part!r} instead."
+        )
+    # otherwise truncation alone would decide votes, and -log p_i be infinite
+    return replace(part, own=max(part.own, k)) if isinstance(part, Nearest) else part
+
+
+def _refresh(k: int, plan: Plan, rng: np.random.RandomState) -> Refresh | None:
+    if not plan.has_lists:
+        return None
+    searches = plan.solver is not None and plan.solver.needs_fixed_batch
+    return RefreshLists(plan.pairs, partial(_left_out, k), rng, searches)
+
+
+def _left_out(k: int, Z: Array, labels: Labels, pairs: Pairs, references: Array | None) -> LeftOut:
+    return sets_left_out(Z, pairs, k, references, random_state=np.random.RandomState(0))
+
+
+def _cost(k: int) -> PairCost:
+    # Nanoseconds, beside those of NCA: k steps of the chain forwards and k of Horner's rule
+    # back, and the votes of ten classes; a pair serves one row only.
+    single, double = (1.5 + 0.3 * k, 0.27), (3.2 + 0.95 * k, 0.65)
+    return PairCost(single, double, (45.0 + 8.0 * k, 5.0), both_ways=False)
+
+
+def _warn_unusable_rows(
+    data: Data, name: str, asked: int, vote: str, labels: Labels, plan: Plan
+) -> None:
+    counts = labels.counts
+    k = _usable(counts, asked, vote)
+    if k < asked:
+        others = len(labels) - 1
+        why = "no row could win a vote of so many"
+        if others < asked:
+            why = f"a row has only {others} others to pick"
+        warn(f"The 'k' parameter of {name} is {asked}, but {why}: k={k} is used.")
+    if k > SAFE_K:
+        warn(large_k(k))
+    able = _can_win(counts, k, vote)
+    if not able.all():
+        warn(
+            f"Rows of these classes have too few others of their class to win any vote of "
+            f"k={k} by vote={vote!r}: {data.names(~able)}. As queries they add nothing "
+            "to the objective."
+        )
+    rows = plan.rows_together(len(labels))
+    thin = able & ~_can_win(counts * rows // len(labels), k, vote)
+    if thin.any():
+        warn(
+            f"Of {rows} rows at a time, as {plan.sampling!r} deals them, few are of these "
+            f"classes: too few to win a vote of k={k} as a rule, and little is learnt from "
+            f"them: {data.names(thin)}. Use larger batches, or sampling='stochastic', in "
+            "which all rows may be picked."
+        )
 
 
 def _usable(counts: Array, k: int, vote: str) -> int:

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal import _search
+from vicinal import _search, solvers, starts
 from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
-from vicinal.core.cost import Work
+from vicinal.core.method import Data, Method
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array
-from vicinal.estimators._margins import LargeMargin, kept_bytes, rows_of
-from vicinal.estimators._metric import LearntMahalanobisMixin
+from vicinal.core.types import Array, PairCost
+from vicinal.estimators._mapping import resolve_mapping
+from vicinal.estimators._margins import (
+    START_ROWS,
+    FindTargets,
+    LargeMargin,
+    coarse_start,
+    kept_bytes,
+    make_model,
+    refresh_every,
+    rows_of,
+    warn_unusable_rows,
+)
+from vicinal.estimators._metric import LearntMetricMixin
+from vicinal.estimators.search import is_collapsed
+from vicinal.models.votes import VotingModel
+from vicinal.objectives import LMNNLoss
+from vicinal.targets import Labels
 
 __all__ = ["LMNN"]
 
-_JUDGES = 1000  # rows that choose between scalings
+_ALPHAS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.0)
+_SCALING_ROWS = 1000  # that choose between scalings
 
 
-class LMNN(LearntMahalanobisMixin, LargeMargin):
+class LMNN(LearntMetricMixin, LargeMargin):
     r"""Learn the linear map that keeps rows of other classes beyond a margin.
 
     Each row is to have its k target neighbours, rows of its own class, near, and all rows of other
@@ -148,7 +165,6 @@ class LMNN(LearntMahalanobisMixin, LargeMargin):
 
     # in units of a loss that is several margins, where that of NCA is less than one
     _named_alphas: ClassVar[tuple[str, ...]] = ("auto",)
-    _alphas: ClassVar[tuple[float, ...]] = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.0)
     _stored: ClassVar[tuple[str, ...]] = ("scaling_",)
     _scalings: ClassVar[tuple[str | None, ...]] = ("auto", "standard", "global", None)
 
@@ -216,14 +232,44 @@ class LMNN(LearntMahalanobisMixin, LargeMargin):
         """
         return self._fit(X, y)
 
-    def _features(self, X: Any, labels: Any, train: Array | None) -> Features:
+    def _method(self, data: Data) -> Method:
+        name, k = type(self).__name__, int(self.k)
+        start: Any = starts.resolve(self.init, name)
+        mapping, d = resolve_mapping(self, data.n_features, start)
+        find_targets = FindTargets(k, partial(rows_of, sparse=True), self._fixed_margin)
+        given = isinstance(start, starts.Given)
+        return Method(
+            name=name,
+            objective=LMNNLoss(float(self.mu), float(self.margin)),
+            mapping=mapping,
+            n_components=d,
+            start=starts.first_map(start, d, name, _same, _same, START_ROWS),
+            features=self._scaled,
+            make_model=partial(make_model, VotingModel, self.n_neighbors, k),
+            solver=solvers.LBFGS(),
+            find_targets=find_targets,
+            refresh=partial(refresh_every, self.refresh_targets, find_targets),
+            coarse=_no_coarse if given else partial(coarse_start, find_targets, True),
+            # the search, an inner product in float32 for each pair
+            cost=PairCost((1.0, 0.04), (1.0, 0.04), more=kept_bytes),
+            n_starts=int(getattr(start, "n_init", 1)),
+            alphas=_ALPHAS,
+            warn_unusable_rows=partial(warn_unusable_rows, data, name, k),
+            collapse_warning=_collapse_warning,
+        )
+
+    def _fixed_margin(self, problem: Problem, neighbours: Array) -> float:
+        return float(self.margin)
+
+    def _scaled(self, X: Any, labels: Labels, train: Array | None) -> Features:
+        """The rows in the scaling that was asked for, or that has the better neighbours."""
         if self.scaling != "auto":
             return Features(X, self.scaling)
         # a draw of its own: a fit that goes on from another must come to the same choice
         rows = np.random.RandomState(0).permutation(
             np.arange(len(labels)) if train is None else train
         )
-        rows = np.sort(rows[:_JUDGES])
+        rows = np.sort(rows[:_SCALING_ROWS])
         found = {scaling: Features(X, scaling) for scaling in ("standard", "global")}
         right = {
             scaling: _votes_right(features, rows, labels.codes[rows], int(self.k))
@@ -235,13 +281,28 @@ class LMNN(LearntMahalanobisMixin, LargeMargin):
             print(f"[{type(self).__name__}] votes of k neighbours that are right: {shares}")
         return found[best]
 
-    def _store(self, X: Any, problem: Problem, theta: Array) -> None:
-        super()._store(X, problem, theta)
+    def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
+        super()._store(X, method, problem, theta)
         self.scaling_ = problem.X.scaling
 
-    def _work(self) -> Work:
-        # the search, an inner product in float32 for each pair
-        return Work((1.0, 0.04), (1.0, 0.04), more=kept_bytes)
+
+def _same(objective: Any, *_: Any) -> Any:
+    return objective
+
+
+def _no_coarse(problem: Problem, rng: Any) -> None:
+    """A map that the user gave is the start, however many rows there are."""
+    return None
+
+
+def _collapse_warning(Z: Array, problem: Problem) -> str | None:
+    if not is_collapsed(Z, problem.objective.units.loss):
+        return None
+    also = " or decrease 'alpha'" if float(np.min(problem.alpha)) > 0 else ""
+    return (
+        "The map has come to nothing: all rows are far nearer to each other than the margin. "
+        f"Increase 'mu'{also}."
+    )
 
 
 def _votes_right(features: Features, rows: Array, codes: Array, k: int) -> float:

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from vicinal import densities, neighbourhoods
+from vicinal import densities, neighbourhoods, solvers, starts
 from vicinal._callback_support import with_callbacks
+from vicinal._features import Features
+from vicinal._plugins import load
 from vicinal._validation import check_number, check_option, warn
-from vicinal.core.types import Array, Pairs
-from vicinal.densities import Compact, Kernel
-from vicinal.estimators._base import NeighbourMetric
-from vicinal.estimators._metric import LearntMahalanobisMixin
-from vicinal.estimators._online import can_stream
+from vicinal.core.method import Data, Method, is_auto
+from vicinal.core.stages import Refresh
+from vicinal.core.types import Array
+from vicinal.densities import Kernel
+from vicinal.estimators._consulted import ConsultedMixin
+from vicinal.estimators._mapping import resolve_mapping
+from vicinal.estimators._metric import LearntMetricMixin
+from vicinal.estimators._partial_fit import StreamLearner
 from vicinal.estimators._plan import Plan
-from vicinal.estimators._rounds import learns_beta
-from vicinal.models.posterior import ConsultedMixin, NCARules
-from vicinal.objectives._masses import reference_mass, weights
-from vicinal.objectives.nca import nca
+from vicinal.estimators.search import ALPHAS, is_collapsed
+from vicinal.estimators.stream import can_stream
+from vicinal.models.posterior import NCAModel
+from vicinal.neighbourhoods import mass_left_out
+from vicinal.neighbourhoods.refresh import RefreshLists
+from vicinal.objectives import NCALoss, background_weights, reference_masses
 from vicinal.targets import Labels
 
 __all__ = ["NCA"]
 
 
-class NCA(ConsultedMixin, LearntMahalanobisMixin, NeighbourMetric):
+class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
     r"""Learn the linear map in which the right rows are near: a metric, a classifier, a picture.
 
     Each row picks a neighbour at random, the nearer the likelier, and takes over its label; the
@@ -336,47 +343,125 @@ class NCA(ConsultedMixin, LearntMahalanobisMixin, NeighbourMetric):
         check_number(self, "reservoir_size", 2, integer=True)
         check_option(self, "objective", ("log", "accuracy"))
 
-    def _objective(self) -> Callable[..., tuple[float, Array]]:
-        return partial(nca, objective=self.objective, warn=False)
-
-    def _scale_objective(self) -> Callable[..., tuple[float, Array]]:
-        # The accuracy of a start is best at a hard nearest neighbour, where its gradient is gone;
-        # but a kernel that does not reach everywhere has no other objective.
-        kernel = self._kernel()
-        reaches = not isinstance(kernel, Compact) or kernel.background
-        return partial(nca, objective="log" if reaches else "accuracy", warn=False)
-
-    def _kernel(self) -> Kernel:
-        return densities.resolve(self.kernel, type(self).__name__)
-
     def _needs_all_rows(self) -> list[tuple[str, bool, str]]:
+        kernel = densities.resolve(self.kernel, type(self).__name__)
         why = "EM needs all rows; use beta='count' or a number"
-        return [("kernel", not learns_beta(self._kernel()), why)]
+        return [("kernel", not _learns_beta(kernel), why)]
 
-    def _targets(self, codes: Array, weight: Array | None) -> Labels:
-        return Labels(codes, weight, self.priors, classes=np.arange(len(self.classes_)))
+    def _target(self, codes: Array, weight: Array | None, n_classes: int) -> Labels:
+        return Labels(codes, weight, self.priors, classes=np.arange(n_classes))
 
-    def _warn_of(self, targets: Labels, plan: Plan) -> None:
-        lonely = np.bincount(targets.codes) < 2
-        if targets.priors is not None:
-            lonely |= targets.priors == 0.0
-        if lonely.any():
-            warn(
-                "Rows of these classes have no other row of their class to pick, being the only "
-                f"one or of prior zero: {self._named(lonely)}. As queries they add nothing to the "
-                "objective."
-            )
+    def _method(self, data: Data) -> Method:
+        name = type(self).__name__
+        kernel = densities.resolve(self.kernel, name)
+        start = starts.resolve(self.init, name)
+        mapping, d = resolve_mapping(self, data.n_features, start)
+        pairs = None if is_auto(self.pairs) else neighbourhoods.resolve(self.pairs, name)
+        _check_kernel(name, kernel, pairs, self.objective)
+        return Method(
+            name=name,
+            objective=NCALoss(self.objective, kernel),
+            mapping=mapping,
+            n_components=d,
+            start=starts.first_map(start, d, name, _scale_objective, _suit),
+            features=partial(_features, self.scaling),
+            make_model=partial(_make_model, self.n_neighbors),
+            solver=solvers.LBFGS(),
+            scale_objective=_scale_objective,
+            suit=_suit,
+            refresh=partial(_refresh, kernel),
+            pairs=pairs,
+            has_trees=True,
+            kernel=kernel,
+            n_starts=int(getattr(start, "n_init", 1)),
+            alphas=ALPHAS,
+            warn_unusable_rows=partial(_warn_unusable_rows, data),
+            collapse_warning=collapse_warning,
+        )
 
-    def _make_rules(self, Z: Array, labels: Labels, options: Mapping[str, Any]) -> NCARules:
-        background = options.get("background")
-        return NCARules(Z, labels, self.n_neighbors, options["kernel"], background)
 
-    def _left_out(
-        self, Z: Array, targets: Labels, pairs: Pairs, references: Array | None
-    ) -> neighbourhoods.LeftOut:
-        rows = np.arange(len(Z)) if references is None else references
-        mass = reference_mass(targets, weights(targets), rows)[0]
-        return neighbourhoods.mass_left_out(
-            Z, targets.codes, pairs, references, self._kernel(), mass=mass,
-            random_state=np.random.RandomState(0),
-        )  # fmt: skip
+def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Features:
+    return Features(X, scaling, labels.sample_weight)
+
+
+def _scale_objective(objective: NCALoss) -> NCALoss:
+    """What judges the scale of a map.
+
+    The accuracy of a start is best at a hard nearest neighbour, where its gradient is gone; but a
+    kernel that does not reach everywhere has no other objective.
+    """
+    return replace(objective, kind="log" if objective.kernel.reaches_everywhere else "accuracy")
+
+
+def _suit(objective: NCALoss, labels: Labels) -> NCALoss:
+    """The objective with the shares of the backgrounds for these rows."""
+    kernel = objective.kernel
+    if not kernel.background:
+        return objective
+    return replace(objective, background=background_weights(labels.counts, kernel.beta))
+
+
+def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: NCALoss) -> NCAModel:
+    return NCAModel(Z, labels, n_neighbors, objective.kernel, objective.background)
+
+
+def _learns_beta(kernel: Kernel) -> bool:
+    """Whether the shares of the backgrounds are learnt between rounds of the solver."""
+    return kernel.background and kernel.beta == "em"
+
+
+def _refresh(kernel: Kernel, plan: Plan, rng: np.random.RandomState) -> Refresh | None:
+    """Lists of pairs, and shares of the backgrounds, that are refreshed every few iterations."""
+    lists = None
+    if plan.has_lists:
+        searches = plan.solver is not None and plan.solver.needs_fixed_batch
+        lists = RefreshLists(plan.pairs, partial(_left_out, kernel), rng, searches)
+    if not _learns_beta(kernel):
+        return lists
+    return load("vicinal.extras.em_refresh:RefreshBackground")(lists, plan.noisy)
+
+
+def _left_out(
+    kernel: Kernel, Z: Array, labels: Labels, pairs: Any, references: Array | None
+) -> neighbourhoods.LeftOut:
+    """What lists leave out of the sums."""
+    mass = reference_masses(labels, references)
+    rng = np.random.RandomState(0)
+    return mass_left_out(Z, labels.codes, pairs, references, kernel, mass=mass, random_state=rng)
+
+
+def _warn_unusable_rows(data: Data, labels: Labels, plan: Plan) -> None:
+    lonely = np.bincount(labels.codes) < 2
+    if labels.priors is not None:
+        lonely |= labels.priors == 0.0
+    if lonely.any():
+        warn(
+            "Rows of these classes have no other row of their class to pick, being the only "
+            f"one or of prior zero: {data.names(lonely)}. As queries they add nothing to the "
+            "objective."
+        )
+
+
+def collapse_warning(Z: Array, problem: Any) -> str | None:
+    """A complaint where the penalty has pressed the map to nothing."""
+    if not is_collapsed(Z):
+        return None
+    return (
+        f"The penalty alpha={float(np.min(problem.alpha)):g} has pressed the map to nothing: all "
+        "rows are in one place, and each consults all others. Decrease 'alpha'."
+    )
+
+
+def _check_kernel(name: str, kernel: Kernel, pairs: Any, objective: str) -> None:
+    """Refuse a compact kernel where it does not reach far enough, or is cheap without a tree."""
+    if kernel.ends and pairs is not None and not pairs.makes_lists:
+        raise ValueError(
+            f"The 'pairs' parameter of {name} must be 'auto', 'all', 'nearest' or 'random' where "
+            f"'kernel' is {kernel!r}, of which nothing is left far away. Got {pairs!r} instead."
+        )
+    if not kernel.reaches_everywhere and objective == "log":
+        raise ValueError(
+            f"The 'kernel' parameter of {name} must reach everywhere, or have a background, where "
+            "'objective' is 'log': a row with nothing in range has probability 0, which has no "
+            f"logarithm. Got {kernel!r} instead; objective='accuracy' takes it."
+        )

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from vicinal._validation import check_number, check_option, warn
+from vicinal.core.loop import Iteration, LoopStart, Recipe, limited, refresh, run_stage
+from vicinal.core.problem import Problem
+from vicinal.core.stopping import stop_rules
 from vicinal.core.types import Array
+from vicinal.maps import Linear
+from vicinal.solvers import LBFGS
+from vicinal.starts import resolve
+from vicinal.starts.first import FirstMap, learnt_from
 from vicinal.starts.scatter import Rows
 from vicinal.starts.spaces import RCOND
 from vicinal.starts.starts import Given
 
-__all__ = ["Annealing"]
+__all__ = ["AnnealedMap", "Annealing"]
 
 _MOST_COMPONENTS = 64
 
@@ -88,6 +95,10 @@ class Annealing:
     def n_init(self) -> int:
         """How many starts the estimator runs; it keeps the best result."""
         return int(getattr(self.init, "n_init", 1))
+
+    def around(self, first: FirstMap) -> AnnealedMap:
+        """What makes the first parameters of a map with this start."""
+        return AnnealedMap(self, first)
 
     def n_rows(self, n_components: int, n_features: int) -> int:
         """Count the rows to begin with."""
@@ -174,6 +185,73 @@ class Annealing:
         if self.select == "projected":
             return variances
         return np.divide(variances, squares, out=np.zeros(len(A)), where=squares > 0.0)
+
+
+@dataclass(frozen=True)
+class AnnealedMap:
+    """Makes the first parameters of a map from one with more rows, whose least are faded out."""
+
+    annealing: Annealing
+    first: FirstMap
+
+    def __call__(self, problem: Problem, rng: np.random.RandomState, teller: Any) -> Array:
+        """The first theta; ``teller`` hears of the iterations that are made for it."""
+        annealing, first = self.annealing, self.first
+        if not isinstance(problem.mapping, Linear):
+            raise ValueError(
+                f"The 'init' parameter of {first.owner} must be another start where 'mapping' is "
+                f"{problem.mapping!r}, which has no rows to remove. Got {annealing!r} instead."
+            )
+        d = first.rank(problem)
+        k = annealing.n_rows(d, problem.X.shape[1])
+        wide = replace(first, start=resolve(annealing.init, "Annealing"), n_components=k)
+        theta = wide(problem.replace(mapping=Linear(k)), rng, teller)
+
+        def removed(A: Array) -> None:
+            loss = problem.replace(mapping=Linear(len(A))).value(A.ravel())
+            teller.say(f"annealing {len(A):5d} rows left {loss:14.8f}")
+
+        A = annealing.reduce(
+            theta.reshape(k, -1),
+            d,
+            problem.X,
+            lambda A, schedule, n_iter: _descend(problem, teller, A, schedule, n_iter),
+            learnt_from(problem),
+            removed if teller.talks else None,
+            resume=not teller.searching,
+        )
+        return problem.mapping.theta(A)
+
+
+def _descend(problem: Problem, teller: Any, A: Array, schedule: Array, n_iter: int) -> Array:
+    """Make ``n_iter`` iterations with each row of ``schedule`` as the weights of the rows of A.
+
+    Raises KeyboardInterrupt even where the loop would have kept what it had, or where ``teller``,
+    which hears of each iteration, wants it to stop: the few iterations since the last removal are
+    nothing to keep.
+    """
+    # L-BFGS whatever the solver of the fit: of so few iterations, each must count.
+    solver, state, theta = LBFGS(), None, A.ravel()
+    for row_weights in schedule:
+        fun = problem.replace(
+            mapping=Linear(len(A)),
+            # [Oneata2011] eqs (3.26), (3.27): all entries of a row share its weight
+            alpha=problem.alpha + np.repeat(row_weights, A.shape[1]),
+        )
+        if state is None:
+            state = solver.init(fun, theta)
+        else:  # the pairs stay: the penalty they are of differs by one step
+            state = refresh(solver, fun, theta, state)
+
+        def tell(info: Iteration, at: Problem = fun) -> bool:
+            return teller(info, at)
+
+        recipe = limited(Recipe(fun, solver, stop_rules(solver, tol=0.0)), n_iter)
+        result = run_stage(recipe, LoopStart(state=state), on_iteration=tell)
+        if result.reason in ("interrupted", "callback"):
+            raise KeyboardInterrupt(result.reason)
+        theta, state = result.theta, result.state
+    return theta.reshape(A.shape)
 
 
 def _variances(A: Array, X: Rows, sample_weight: Array | None) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class Diagonal:
 
     The parameters a are free; the metric is ``diag(a²)``, so their signs do not matter.
     """
+
+    weights_columns: ClassVar[bool] = True
 
     def forward(
         self, theta: Array, X: Any, dtype: Any = np.float64

@@ -49,6 +49,11 @@ class Simplex:
         """Whether not every theta will do: then only solvers that project can be used."""
         return self.constraint == "projection"
 
+    @property
+    def gradient_floor(self) -> float:
+        """How small gradients may get: that of the softmax is that of L times L."""
+        return self.floor if self.constraint == "softmax" else 1.0
+
     def forward(
         self, theta: Array, X: Any, dtype: Any = np.float64
     ) -> tuple[Array, Callable[[Array], Array]]:

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from sklearn.utils.validation import check_is_fitted
 
-from vicinal._threads import single_threaded_blas
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
-from vicinal.models.votes import NeighbourRules
+from vicinal.models.votes import NeighbourModel
 from vicinal.objectives import nca_effective_n_neighbors, nca_posterior
 from vicinal.targets import Labels
 
-__all__ = ["ConsultedMixin", "NCARules"]
+__all__ = ["NCAModel"]
 
 _GAUSSIAN = Gaussian()
 _FEW = 16  # a search for more than 1/16 of the rows takes longer than a look at them all
 
 
-class NCARules(NeighbourRules):
+class NCAModel(NeighbourModel):
     """The rules of NCA.
 
     Parameters
     ----------
     Z, labels
-        As for `NeighbourRules`.
+        As for `NeighbourModel`.
     n_neighbors : int, "auto" or "local"
         k of the vote; "auto" chooses it by leave-one-out, "local" for each query.
     kernel : Kernel, default=Gaussian()
@@ -109,45 +107,3 @@ class NCARules(NeighbourRules):
 def _whole(effective: Array, n: int) -> Array:
     """Effective numbers of neighbours as numbers of voters: whole, and between 1 and n."""
     return np.clip(np.rint(effective), 1, n).astype(np.intp)
-
-
-class ConsultedMixin:
-    """How many training rows a row consults, for the estimators with NCA's rules."""
-
-    _on_demand: ClassVar[tuple[str, ...]] = ("effective_n_neighbors_",)
-    _rules: Any
-    _check_rows: Any
-    _project: Any
-
-    def local_n_neighbors(self, X: Any) -> Array:
-        """How many training rows vote on each row of X under ``n_neighbors="local"``.
-
-        The effective number of neighbours at test time ([Goldberger2005]_ section 6): exp of the
-        entropy of the row's choice among all training rows, rounded, and 1 at least.  It tells
-        how local the decision is under any rule: few where some training rows are much nearer
-        than the rest, many where none stands out.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows.  All are taken as new: a training row may choose itself, as in ``predict``.
-
-        Returns
-        -------
-        k : ndarray of int of shape (n_samples,)
-            Between 1 and the number of training rows.
-        """
-        X = self._check_rows(X)
-        with single_threaded_blas():
-            return self._rules.local_n_neighbors(self._project(X))
-
-    @cached_property
-    def effective_n_neighbors_(self) -> Array:
-        """How many neighbours each training row consults, [Goldberger2005] section 2."""
-        check_is_fitted(self, "components_")
-        return self._rules.effective_n_neighbors
-
-    @property
-    def mean_effective_n_neighbors_(self) -> float:
-        """Mean of ``effective_n_neighbors_``."""
-        return float(np.mean(self.effective_n_neighbors_))

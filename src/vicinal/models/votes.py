@@ -12,14 +12,15 @@ from sklearn.utils import gen_batches
 
 from vicinal._validation import warn
 from vicinal.core.types import Array
+from vicinal.metrics import Chi2Index
 from vicinal.targets import Labels
 
-__all__ = ["NeighbourRules"]
+__all__ = ["Chi2VotingModel", "NeighbourModel", "VotingModel"]
 
 _LARGEST_AUTO = 50  # neighbours tried by n_neighbors="auto"
 
 
-class NeighbourRules:
+class NeighbourModel:
     """Stored projections of the training rows, and what can be asked of them.
 
     A method adds its posterior, `_posterior`.
@@ -41,7 +42,7 @@ class NeighbourRules:
         """Class probabilities of some queries by the model of the method."""
         raise NotImplementedError
 
-    def ask(self, n_neighbors: Any) -> None:
+    def set_voters(self, n_neighbors: Any) -> None:
         """Vote by another k from now on."""
         if n_neighbors != self.asked:
             self.asked = n_neighbors
@@ -49,7 +50,7 @@ class NeighbourRules:
 
     # Trees and k are for votes alone: made when first asked for.
     @cached_property
-    def index(self) -> NearestNeighbors:
+    def index(self) -> Any:
         """A search tree over the projections."""
         return NearestNeighbors().fit(self.Z)
 
@@ -119,3 +120,23 @@ class NeighbourRules:
             votes[rows, codes[column]] += 1.0 if weight is None else weight[column]
             right[k] = np.average(votes.argmax(axis=1) == codes, weights=weight)
         return int(right.argmax()) + 1
+
+
+class VotingModel(NeighbourModel):
+    """Votes of the k nearest rows, unless told otherwise."""
+
+    def __init__(self, Z: Array, labels: Labels, n_neighbors: Any, k: int) -> None:
+        super().__init__(Z, labels, n_neighbors)
+        self.k = k
+
+    def _n_voters(self, asked: Any) -> int:
+        return super()._n_voters(self.k if asked is None else asked)
+
+
+class Chi2VotingModel(VotingModel):
+    """Votes of the nearest histograms by χ²."""
+
+    @cached_property
+    def index(self) -> Any:
+        """A search over the mapped histograms."""
+        return Chi2Index(self.Z)

@@ -13,7 +13,7 @@ array([1, 0, 1], dtype=int32)
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from vicinal._validation import part_of
 from vicinal.core.types import Array
@@ -36,7 +36,14 @@ __all__ = [
 
 @runtime_checkable
 class Neighbourhood(Protocol):
-    """From embedded points to what an objective takes as its ``pairs``."""
+    """From embedded points to what an objective takes as its ``pairs``.
+
+    ``makes_lists`` says that these are lists of candidates, made anew every ``refresh`` iterations;
+    ``draws`` that the lists are random samples.
+    """
+
+    makes_lists: ClassVar[bool]
+    draws: ClassVar[bool]
 
     @property
     def refresh(self) -> int | None: ...

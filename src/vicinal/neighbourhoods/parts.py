@@ -59,6 +59,9 @@ class Nearest:
     refresh: int = 10
     own: int = 1
 
+    makes_lists: ClassVar[bool] = True
+    draws: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         check_number(self, "m", 1, integer=True)
         check_number(self, "own", 1, integer=True)
@@ -162,6 +165,9 @@ class RandomPairs:
     m: int = 100
     refresh: int = 1
 
+    makes_lists: ClassVar[bool] = True
+    draws: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check_number(self, "m", 2, integer=True)
         check_number(self, "refresh", 1, integer=True)
@@ -237,6 +243,8 @@ class Tree:
     each_class: bool = True
     always: bool = False
     refresh: ClassVar[None] = None  # the trees are built at every evaluation
+    makes_lists: ClassVar[bool] = False
+    draws: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_number(self, "tolerance", 0.0, 0.5)

@@ -13,6 +13,7 @@ __all__ = [
     "leave_one_out",
     "others_of_class",
     "reference_mass",
+    "reference_masses",
     "weights",
 ]
 
@@ -96,3 +97,9 @@ def leave_one_out(total: Array, others: Array) -> Array:
     """log2 of the factor that makes the own class' density one over the *other* members."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(others > 0, np.log2(total / others), 0.0)
+
+
+def reference_masses(labels: Labels, references: Array | None) -> Array:
+    """Mass of each row as a reference, the largest being 1."""
+    rows = np.arange(len(labels)) if references is None else references
+    return reference_mass(labels, weights(labels), rows)[0]

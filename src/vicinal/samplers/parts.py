@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal._plugins import load
 from vicinal._validation import check_option, check_part, warn
 from vicinal.core.types import Array, Batch, Dealer, Source
-from vicinal.extras import clusters as _clusters
 
 __all__ = ["Full", "MiniBatches", "StochasticQueries", "Subsample"]
 
@@ -25,6 +25,7 @@ class Full:
     """Every row is embedded and every row is a query, at every step: the exact objective."""
 
     fixed: ClassVar[bool] = True
+    thins_rows: ClassVar[bool] = False
 
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
         """Deal ``Batch()`` for ever; nothing is drawn."""
@@ -49,6 +50,7 @@ class Subsample:
     size: int | float = 3000
 
     fixed: ClassVar[bool] = True
+    thins_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         size = self.size
@@ -122,6 +124,7 @@ class MiniBatches:
     space: str = "embedded"
 
     fixed: ClassVar[bool] = False
+    thins_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_part(self, "size", low=2, kind=int, closed=True)
@@ -143,12 +146,12 @@ class MiniBatches:
                 Batch(rows=rows) for rows in _groups(source.n_rows, self.size, rng)
             ]
         if self.space == "input":
-            cloud = _clusters.Rows(source.n_rows, self._needed(source.points))
+            cloud = load("vicinal.extras.clusters:Rows")(source.n_rows, self._needed(source.points))
             return _shuffled(self._split(cloud, source, random_state))
         embed = self._needed(source.embed)
 
         def deal(theta: Array, rng: np.random.RandomState) -> list[Batch]:
-            groups = self._split(_clusters.Points(embed(theta)), source, rng)
+            groups = self._split(load("vicinal.extras.clusters:Points")(embed(theta)), source, rng)
             return _shuffled(groups)(theta, rng)
 
         return deal
@@ -161,12 +164,12 @@ class MiniBatches:
             )
         return points
 
-    def _split(
-        self, cloud: _clusters.Cloud, source: Source, rng: np.random.RandomState
-    ) -> list[Array]:
+    def _split(self, cloud: Any, source: Source, rng: np.random.RandomState) -> list[Array]:
         if self.clusters == "fpc":
-            return _clusters.farthest_point(cloud, self.size, rng, source.codes)
-        return _clusters.recursive_projection(cloud, np.arange(len(cloud)), self.size, rng)
+            farthest_point = load("vicinal.extras.clusters:farthest_point")
+            return farthest_point(cloud, self.size, rng, source.codes)
+        recursive_projection = load("vicinal.extras.clusters:recursive_projection")
+        return recursive_projection(cloud, np.arange(len(cloud)), self.size, rng)
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,7 @@ class StochasticQueries:
     size: int = 500
 
     fixed: ClassVar[bool] = False
+    thins_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_part(self, "size", low=1, kind=int, closed=True)

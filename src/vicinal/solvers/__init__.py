@@ -18,9 +18,10 @@ from typing import Any
 
 from vicinal._validation import part_of
 from vicinal.core.batches import fixed_batch
-from vicinal.core.loop import Iteration, minimise, refresh
+from vicinal.core.loop import Iteration, refresh
 from vicinal.core.types import Solver
 from vicinal.solvers.descent import SGD, Adam, BoldDriver, Momentum
+from vicinal.solvers.minimising import minimise
 from vicinal.solvers.projected import ProjectedGradient
 from vicinal.solvers.quasi_newton import LBFGS, ConjugateGradient
 from vicinal.solvers.schedules import Constant, Cosine, InverseTime

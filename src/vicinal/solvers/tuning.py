@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from vicinal._validation import warn
-from vicinal.core.loop import minimise
 from vicinal.core.types import Array, Fun, Result, Sampler, Solver, Source
 from vicinal.solvers._line_search import first_rate
+from vicinal.solvers.minimising import minimise
 from vicinal.solvers.schedules import InverseTime
 
 __all__ = ["tune_t0"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from vicinal.extras.annealing import Annealing
+from vicinal._plugins import load
 from vicinal.starts.bins import (
     AutoBins,
     BinGroups,
@@ -14,6 +15,7 @@ from vicinal.starts.bins import (
     GivenBins,
     RandomBins,
 )
+from vicinal.starts.first import FirstMap
 from vicinal.starts.scale import base_scale, repair_scale, scale_start
 from vicinal.starts.scatter import Scatter, scatter
 from vicinal.starts.starts import (
@@ -32,12 +34,12 @@ __all__ = [
     "LDA",
     "PCA",
     "RCA",
-    "Annealing",
     "Auto",
     "AutoBins",
     "BinGroups",
     "BinIdentity",
     "BinStart",
+    "FirstMap",
     "Given",
     "GivenBins",
     "Identity",
@@ -47,6 +49,7 @@ __all__ = [
     "Start",
     "Whiten",
     "base_scale",
+    "first_map",
     "repair_scale",
     "resolve",
     "resolve_bins",
@@ -54,7 +57,7 @@ __all__ = [
     "scatter",
 ]
 
-_NAMES: dict[str, type] = {
+_NAMES: dict[str, Any] = {
     "auto": Auto,
     "identity": Identity,
     "lda": LDA,
@@ -62,11 +65,11 @@ _NAMES: dict[str, type] = {
     "random": Random,
     "rca": RCA,
     "whiten": Whiten,
-    "annealing": Annealing,
+    "annealing": partial(load, "vicinal.extras.annealing:Annealing"),
 }
 
 
-_BIN_NAMES: dict[str, type] = {
+_BIN_NAMES: dict[str, Any] = {
     "auto": AutoBins,
     "groups": BinGroups,
     "identity": BinIdentity,
@@ -74,8 +77,8 @@ _BIN_NAMES: dict[str, type] = {
 }
 
 
-def resolve(init: Any, owner: str = "NCA") -> Start | Annealing:
-    """Turn the value of an ``init`` parameter into a start, or into a way of making one.
+def resolve(init: Any, owner: str = "NCA") -> Any:
+    """Turn the value of an ``init`` parameter into a start.
 
     Parameters
     ----------
@@ -86,12 +89,18 @@ def resolve(init: Any, owner: str = "NCA") -> Start | Annealing:
 
     Returns
     -------
-    Start or Annealing
-        `Annealing` is not called: it needs the loss, see `Annealing.reduce`.
+    Start
+        Or a part with a method ``around(first)``, which makes the first map by more than a call.
     """
-    if isinstance(init, Annealing):
+    if hasattr(init, "around") and not isinstance(init, type):
         return init
     return _start_of(init, owner, _NAMES, Given, "RCA()")
+
+
+def first_map(start: Any, *args: Any, **kwargs: Any) -> Any:
+    """What makes the first parameters of a map with this start: see `FirstMap`."""
+    first = FirstMap(start, *args, **kwargs)
+    return start.around(first) if hasattr(start, "around") else first
 
 
 def resolve_bins(init: Any, owner: str = "Chi2LMNN") -> BinStart:
@@ -116,7 +125,8 @@ def _start_of(
 ) -> Any:
     """The start of a name, the start itself, or an array as a start."""
     if isinstance(init, str) and init in names:
-        return names[init]()
+        made = names[init]()
+        return made() if isinstance(made, type) else made
     if isinstance(init, (list, tuple)) or hasattr(init, "__array__"):
         return given(init, owner)
     if callable(init) and not isinstance(init, type):

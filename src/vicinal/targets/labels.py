@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,9 @@ class Labels:
     classes : array-like, default=None
         The sorted classes, when the rows at hand need not show them all.
     """
+
+    #: whether the targets of a row are other rows, which must then be there too
+    refers_to_rows: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -61,6 +64,11 @@ class Labels:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    @property
+    def counts(self) -> Array:
+        """Rows of each class."""
+        return np.bincount(self.codes, minlength=len(self.classes))
 
     @property
     def strata(self) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class TargetNeighbours(Labels):
     classes : array-like, default=None
         The sorted classes, when the rows at hand need not show them all.
     """
+
+    refers_to_rows: ClassVar[bool] = True
 
     def __init__(self, y: Any, neighbours: Any, classes: Any = None) -> None:
         super().__init__(y, classes=classes)

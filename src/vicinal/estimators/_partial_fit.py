@@ -6,11 +6,9 @@ from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
 from vicinal._callback_support import IterationReporter
-from vicinal._features import unscaled
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import (
     check_declared_classes,
@@ -18,31 +16,24 @@ from vicinal._validation import (
     check_seed,
     check_weights,
 )
+from vicinal.core.method import Config, Data, Method
 from vicinal.core.types import Array
-from vicinal.estimators._auto import forget_search
-from vicinal.estimators._learning import Learning
-from vicinal.estimators._online import AtStep, begin, check_settled
+from vicinal.estimators._base import MetricLearner, make_problem, size_of
+from vicinal.estimators._learn import Learning
+from vicinal.estimators._plan import make_plan
+from vicinal.estimators._telling import Reports
+from vicinal.estimators.stream import StreamStep, begin_stream, check_settled
 
-__all__ = ["StreamMixin"]
+__all__ = ["StreamLearner"]
 
 
-class StreamMixin:
-    """Learning from a stream, for the estimators of `NeighbourMetric`."""
+class StreamLearner(MetricLearner):
+    """A `MetricLearner` that can learn from a stream; not public."""
 
     #: parameters of the method that the first batch settles, beside those that all have
     _settled: ClassVar[tuple[str, ...]] = ()
     #: whether the objective takes weights of rows
-    _weighs: ClassVar[bool] = True
-    verbose: int
-    components_: Array
-    rounds_: dict[str, list]
-    _memory: Any
-    _check_parameters: Any
-    _forget: Any
-    _parts: Any
-    _problem: Any
-    _store: Any
-    _targets: Any
+    _takes_weights: ClassVar[bool] = True
 
     def _needs_all_rows(self) -> list[tuple[str, bool, str]]:
         """Parameters of the method that a stream may not be able to honour.
@@ -57,25 +48,28 @@ class StreamMixin:
         check_settled(self)
         first = not hasattr(self, "_stream")
         X, codes, weight = self._check_batch(X, y, classes, sample_weight, first)
+        target = self._target(codes, weight if self._takes_weights else None, len(self.classes_))
+        data = Data(X, target, self.classes_)
+        method = self._method(data)
         with single_threaded_blas():
             if first:
-                self._begin_stream(X, codes, weight)
+                self._begin_stream(data, method)
             stream = self._stream
             steps = []
-            for at in stream.learn(X, codes, weight):
-                steps.append(at)
+            for step in stream.learn(method, X, codes, weight):
+                steps.append(step)
                 if self.verbose:
-                    told = f"{at.iteration:5d} {at.loss:14.8f} {at.grad_norm:10.2e}"
-                    print(f"[{type(self).__name__}] {told} {at.seconds:9.2f}s")
+                    told = f"{step.iteration:5d} {step.loss:14.8f} {step.grad_norm:10.2e}"
+                    print(f"[{method.name}] {told} {step.seconds:9.2f}s")
             self.history_ = dict(
-                zip(AtStep._fields, map(list, zip(*steps, strict=True)), strict=True)
+                zip(StreamStep._fields, map(list, zip(*steps, strict=True)), strict=True)
             )
             self.n_iter_, self.objective_ = stream.n_steps, steps[-1].loss
             self.n_samples_seen_ += len(codes)
             self._forget()
             # the posterior and the votes are those of the rows that are remembered
-            memory = stream.remembered()
-            self._store(memory.X.X, memory, stream.theta)
+            remembered = stream.remembered(method)
+            self._store(remembered.X.X, method, remembered, stream.theta)
         return self
 
     def _check_batch(
@@ -91,28 +85,23 @@ class StreamMixin:
         seen = weight > 0
         return X[seen], np.searchsorted(self.classes_, y[seen]), weight[seen]
 
-    def _begin_stream(self, X: Any, codes: Array, weight: Array) -> None:
-        rng = check_seed(self)
-        parts = self._parts(X.shape[0], X.shape[1], sp.issparse(X))
-        labels = self._targets(codes, weight if self._weighs else None)
-        if len(np.unique(codes)) < 2:
+    def _begin_stream(self, data: Data, method: Method) -> None:
+        config, rng = Config.of(self), check_seed(self)
+        plan = make_plan(method, config, size_of(data, method))
+        present = np.unique(data.target.codes)
+        if len(present) < 2:
             raise ValueError(
-                f"The first batch of {type(self).__name__}.partial_fit must hold rows of at least "
-                f"2 classes, to start from. Got {self.classes_[np.unique(codes)].tolist()!r} alone."
+                f"The first batch of {method.name}.partial_fit must hold rows of at least "
+                f"2 classes, to start from. Got {self.classes_[present].tolist()!r} alone."
             )
-        forget_search(self)
-        problem = self._problem(X, labels, parts, rng)
-        learning = Learning(self, rng, IterationReporter(self, max_iter=None), perf_counter())
-        shape = (parts.d, X.shape[1])
-        theta = None
-        if getattr(self, "components_", np.empty(0)).shape == shape:  # of a fit before
-            theta = problem.mapping.theta(unscaled(self.components_, problem.X.scale))
-        if theta is None or not theta.any():
-            theta = learning.start(problem, parts)
-        self.rounds_, self._memory = {}, None
-        # later batches find more rows remembered: what holds for the size of this one ends here
-        problem = problem.replace(options={})
-        self._stream = begin(self, parts.plan, problem, theta, rng)
+        self._forget("cv_results_", "_choice")
+        problem = make_problem(method, config, data, plan, rng)
+        reports = Reports(method.name, self.verbose, IterationReporter(self, max_iter=None))
+        learning = Learning(method, config, plan, rng, reports, perf_counter())
+        theta = self._last_theta(problem)  # of a fit before
+        if theta is None:
+            theta = learning.start(problem)
+        self.rounds_, self._resumable = {}, None
+        self._stream = begin_stream(self, plan, problem, theta, rng)
         self.plan_, self.n_samples_seen_ = self._stream.plan, 0
-        if self.verbose:
-            print(f"[{type(self).__name__}] {self.plan_}")
+        reports.say(str(self.plan_))

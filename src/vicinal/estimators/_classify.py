@@ -5,19 +5,15 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option
 from vicinal.core.types import Array
-from vicinal.models.votes import NeighbourRules
+from vicinal.models.votes import NeighbourModel
 
 __all__ = ["NeighbourClassifierMixin"]
-
-_BLOCK = 1024  # rows projected at a time
 
 
 class NeighbourClassifierMixin(ClassifierMixin):
@@ -30,37 +26,25 @@ class NeighbourClassifierMixin(ClassifierMixin):
     #: what ``n_neighbors`` may be beside a number
     _voters: ClassVar[tuple[Any, ...]] = ("auto",)
     classes_: Array
-    components_: Array
-    _shift: Array
-    _rules: NeighbourRules
+    _map: Any
+    _model: NeighbourModel
 
     def _check_rows(self, X: Any) -> Any:
-        check_is_fitted(self, "components_")
+        check_is_fitted(self, "n_components_")
         dtypes = [np.float64, np.float32]
         return validate_data(self, X, accept_sparse="csr", dtype=dtypes, reset=False)
-
-    def _project(self, X: Any) -> Array:
-        """``(X - shift) @ components_.T``: around the origin, since an offset costs digits."""
-        A = self.components_.astype(np.float64)
-        if sp.issparse(X):
-            Z = X @ A.T - self._shift @ A.T
-        else:
-            Z = np.empty((X.shape[0], len(A)))
-            for rows in gen_batches(len(Z), _BLOCK):
-                Z[rows] = (X[rows] - self._shift) @ A.T
-        return Z.astype(self.components_.dtype, copy=False)
 
     @property
     def n_neighbors_(self) -> int:
         """Number of voters of ``rule="knn"``."""
-        check_is_fitted(self, "components_")
-        self._ask()
-        return self._rules.n_neighbors
+        check_is_fitted(self, "n_components_")
+        self._set_voters()
+        return self._model.n_neighbors
 
-    def _ask(self) -> None:
+    def _set_voters(self) -> None:
         """Let ``set_params(n_neighbors=...)`` count after a fit too, like ``rule``."""
         check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)
-        self._rules.ask(self.n_neighbors)
+        self._model.set_voters(self.n_neighbors)
 
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities by the ``rule``: posterior of the model, or shares of the votes.
@@ -76,9 +60,9 @@ class NeighbourClassifierMixin(ClassifierMixin):
         """
         X = self._check_rows(X)
         check_option(self, "rule", self._rule_names)
-        self._ask()
+        self._set_voters()
         with single_threaded_blas():
-            return self._rules.probabilities(self._project(X), self.rule)
+            return self._model.probabilities(self._map.embed(X), self.rule)
 
     def predict(self, X: Any) -> Array:
         """The class of highest probability under the ``rule``.

@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from vicinal import _features
 from vicinal._threads import n_threads
+from vicinal.core.types import PairCost
 
-__all__ = ["Cost", "Size", "Work", "batch_cost", "exact_cost", "lists_cost"]
+__all__ = ["Cost", "Size", "batch_cost", "exact_cost", "lists_cost"]
 
 _PRODUCT = 0.15  # nanoseconds per entry of X and dimension, and thread
-
-
-class Work(NamedTuple):
-    """What a pair of rows costs a method, in nanoseconds of a thread, both passes.
-
-    Each entry is what a pair costs at all and what each dimension adds; the defaults are those of
-    NCA.  Rough, for an AVX2 machine; benchmarks/nca_speed.py and knca_speed.py measure the real
-    thing.
-    """
-
-    single: tuple[float, float] = (1.4, 0.25)
-    double: tuple[float, float] = (2.6, 0.4)
-    listed: tuple[float, float] = (10.0, 3.0)  # in a list, whose rows lie anywhere in memory
-    both_ways: bool = True  # whether a pair, once computed, serves both its rows
-    #: bytes beside the points, of ``(n, n_features, n_components, itemsize)``
-    more: Callable[[int, int, int, int], float] | None = None
-
-    def per_pair(self, d: int, itemsize: int) -> float:
-        fixed, per_dimension = self.single if itemsize == 4 else self.double
-        return fixed + per_dimension * d
-
-    def per_listed(self, d: int) -> float:
-        return self.listed[0] + self.listed[1] * d
 
 
 class Size(NamedTuple):
@@ -46,7 +23,7 @@ class Size(NamedTuple):
     n_components: int
     itemsize: int
     dense: bool
-    work: Work = Work()
+    pair: PairCost = PairCost()
 
 
 class Cost(NamedTuple):
@@ -70,15 +47,15 @@ def exact_cost(size: Size, threads: int | None = None) -> Cost:
 def batch_cost(size: Size, rows: int, queries: int, threads: int | None = None) -> Cost:
     """Cost of some rows embedded, and some of these scored against them all."""
     pairs: float = rows * queries
-    if queries == rows and size.work.both_ways:
+    if queries == rows and size.pair.both_ways:
         pairs /= 2
-    each = size.work.per_pair(size.n_components, size.itemsize)
+    each = size.pair.per_pair(size.n_components, size.itemsize)
     return _cost(size, rows, pairs * each, threads)
 
 
 def lists_cost(size: Size, queries: int, length: int, threads: int | None = None) -> Cost:
     """Cost of some rows scored against lists of so many others; the search for them is extra."""
-    listed = size.work.per_listed(size.n_components)
+    listed = size.pair.per_listed(size.n_components)
     memory, seconds = _cost(size, size.n, queries * length * listed, threads)
     # the lists of all rows, and the points that a search is made among
     memory += 4 * size.n * (length + 1) + 8 * size.n * size.n_components
@@ -90,8 +67,8 @@ def _cost(size: Size, rows: int, nanoseconds: float, threads: int | None) -> Cos
     n, n_features, d = size.n, size.n_features, size.n_components
     # embedded points, their sorted copy and two gradients; statistics of each row
     memory = 4 * n * d * size.itemsize + 24 * n * 8
-    if size.work.more is not None:
-        memory += int(size.work.more(n, n_features, d, size.itemsize))
+    if size.pair.more is not None:
+        memory += int(size.pair.more(n, n_features, d, size.itemsize))
     if size.dense and n * n_features * 8 <= _features.copy_limit():
         memory += n * n_features * 8
     if rows < n:

@@ -11,70 +11,71 @@ from sklearn.utils import gen_batches
 
 from vicinal import samplers, solvers
 from vicinal._features import Features
-from vicinal.core.problem import Problem
+from vicinal.core.loop import refresh, update
+from vicinal.core.method import Method, is_auto
+from vicinal.core.problem import Problem, Tracked
 from vicinal.core.types import Array, Batch, Solver
-from vicinal.estimators._parts import leaves_open
 from vicinal.estimators._plan import Plan, rate_for
 from vicinal.estimators._reservoir import Reservoir
-from vicinal.estimators._rounds import frozen
 from vicinal.targets import Labels
 
-__all__ = ["AtStep", "Stream", "begin", "can_stream", "check_settled"]
+__all__ = ["Stream", "StreamStep", "begin_stream", "can_stream", "check_settled"]
 
 _QUERIES = 500  # rows to a step, where no sampling says otherwise
 #: parameters that the first call settles, beside those of the method
 _SETTLED = ("n_components", "mapping", "solver", "sampling", "alpha", "scaling", "reservoir_size")
 
 
-def can_stream(owner: Any) -> bool:
+def can_stream(estimator: Any) -> bool:
     """True, or an error that names the parameter which a stream cannot honour."""
-    name = type(owner).__name__
+    name, sampling = type(estimator).__name__, estimator.sampling
     for parameter, allowed, why in (
-        ("n_components", not leaves_open(owner, "n_components"), "a search needs all rows"),
-        ("alpha", not leaves_open(owner, "alpha"), "a search needs all rows"),
-        ("early_stopping", not owner.early_stopping, "a stream has no end to stop before"),
-        ("time_budget", owner.time_budget is None, "each call takes its own time"),
-        ("pairs", owner.pairs in ("auto", "all"), "the reservoir bounds their number"),
+        ("n_components", not is_auto(estimator.n_components), "a search needs all rows"),
+        ("alpha", not is_auto(estimator.alpha), "a search needs all rows"),
+        ("early_stopping", not estimator.early_stopping, "a stream has no end to stop before"),
+        ("time_budget", estimator.time_budget is None, "each call takes its own time"),
+        ("pairs", estimator.pairs in ("auto", "all"), "the reservoir bounds their number"),
         (
             "sampling",
-            leaves_open(owner, "sampling")
-            or owner.sampling == "stochastic"
-            or isinstance(owner.sampling, samplers.StochasticQueries),
+            is_auto(sampling)
+            or sampling == "stochastic"
+            or isinstance(sampling, samplers.StochasticQueries),
             "new rows are the queries, against all that is remembered",
         ),
-        *owner._needs_all_rows(),
+        *estimator._needs_all_rows(),
     ):
         if not allowed:
             raise ValueError(
                 f"The {parameter!r} parameter of {name} must be another for partial_fit: {why}. "
-                f"Got {getattr(owner, parameter)!r} instead."
+                f"Got {getattr(estimator, parameter)!r} instead."
             )
-    _stream_solver(owner)
+    _stream_solver(estimator)
     return True
 
 
-def _stream_solver(owner: Any) -> Solver | None:
+def _stream_solver(estimator: Any) -> Solver | None:
     """The solver of a stream; None for Adam at a rate that suits the data."""
-    if leaves_open(owner, "solver"):
+    if is_auto(estimator.solver):
         return None
-    solver = solvers.resolve(owner.solver, type(owner).__name__)
+    name = type(estimator).__name__
+    solver = solvers.resolve(estimator.solver, name)
     if solver.needs_fixed_batch or (
         isinstance(solver, solvers.SGD) and solver.learning_rate is None
     ):
         raise ValueError(
-            f"The 'solver' parameter of {type(owner).__name__} must be 'auto', 'momentum', 'adam' "
+            f"The 'solver' parameter of {name} must be 'auto', 'momentum', 'adam' "
             "or an SGD with a learning rate for partial_fit, whose batches change and are seen "
-            f"once. Got {owner.solver!r} instead."
+            f"once. Got {estimator.solver!r} instead."
         )
     return solver
 
 
-def check_settled(owner: Any) -> None:
+def check_settled(estimator: Any) -> None:
     """Refuse parameters other than those that the stream began with."""
-    name = type(owner).__name__
-    stream = getattr(owner, "_stream", None)
+    name = type(estimator).__name__
+    stream = getattr(estimator, "_stream", None)
     for parameter, asked in ({} if stream is None else stream.settled).items():
-        value = getattr(owner, parameter)
+        value = getattr(estimator, parameter)
         if value is not asked and not np.array_equal(value, asked):
             raise ValueError(
                 f"The {parameter!r} parameter of {name} must stay {asked!r}, as at the first call "
@@ -82,30 +83,32 @@ def check_settled(owner: Any) -> None:
             )
 
 
-def begin(
-    owner: Any, plan: Plan, problem: Problem, theta: Array, rng: np.random.RandomState
+def begin_stream(
+    estimator: Any, plan: Plan, problem: Problem, theta: Array, rng: np.random.RandomState
 ) -> Stream:
     """A stream whose scaling and map begin as those of a problem."""
     # no schedule: a stream has no end to fall towards
-    solver = _stream_solver(owner) or solvers.Adam(rate_for(problem, theta))
-    n_classes = len(problem.targets.classes)
-    if owner.reservoir_size < 2 * n_classes:
+    solver = _stream_solver(estimator) or solvers.Adam(rate_for(problem, theta))
+    target: Any = problem.target
+    n_classes = len(target.classes)
+    if estimator.reservoir_size < 2 * n_classes:
         raise ValueError(
-            f"The 'reservoir_size' parameter of {type(owner).__name__} must leave two rows for "
+            f"The 'reservoir_size' parameter of {type(estimator).__name__} must leave two rows for "
             f"each of the {n_classes} classes, {2 * n_classes} in all. "
-            f"Got {owner.reservoir_size!r} instead."
+            f"Got {estimator.reservoir_size!r} instead."
         )
-    size = int(owner.reservoir_size)
+    size = int(estimator.reservoir_size)
     # without weights, classes must be remembered in the proportions of the stream
-    reservoir = Reservoir(size // n_classes) if owner._weighs else Reservoir(size, by_class=False)
-    sampling = samplers.StochasticQueries(getattr(owner.sampling, "size", _QUERIES))
+    weighs = estimator._takes_weights
+    reservoir = Reservoir(size // n_classes) if weighs else Reservoir(size, by_class=False)
+    sampling = samplers.StochasticQueries(getattr(estimator.sampling, "size", _QUERIES))
     reason = "a stream, one batch after the other"
     plan = plan._replace(solver=solver, sampling=sampling, reason=reason)
-    settled = {name: getattr(owner, name) for name in (*_SETTLED, *owner._settled)}
+    settled = {name: getattr(estimator, name) for name in (*_SETTLED, *estimator._settled)}
     return Stream(plan, problem, theta, sampling.size, reservoir, rng, settled)
 
 
-class AtStep(NamedTuple):
+class StreamStep(NamedTuple):
     """A row of the history: what a step was made by, before it was made."""
 
     iteration: int
@@ -156,52 +159,51 @@ class Stream:
         self.reservoir, self.random_state, self.settled = reservoir, random_state, settled
         self.state: Any = None
         self.n_steps, self.seconds = 0, 0.0
-        self.n_seen = np.zeros(len(problem.targets.classes), dtype=np.int64)
+        self.n_seen = np.zeros(len(problem.target.classes), dtype=np.int64)  # type: ignore
 
-    def learn(self, X: Any, codes: Array, weight: Array) -> Iterator[AtStep]:
+    def learn(self, method: Method, X: Any, codes: Array, weight: Array) -> Iterator[StreamStep]:
         """Take a step for each ``n_queries`` rows; what each was made by."""
         for rows in gen_batches(len(codes), self.n_queries):
-            problem = self._against(X[rows], codes[rows], weight[rows])
+            problem = self._against(method, X[rows], codes[rows], weight[rows])
             queries = np.arange(len(self.reservoir), len(problem.X))
-            at = self._step(problem, Batch(queries=queries))
+            step = self._step(problem, Batch(queries=queries))
             self.reservoir.add(X[rows], codes[rows], weight[rows], self.random_state)
             np.add.at(self.n_seen, codes[rows], 1)
-            yield at
+            yield step
 
-    def _against(self, X: Any, codes: Array, weight: Array) -> Problem:
+    def _against(self, method: Method, X: Any, codes: Array, weight: Array) -> Problem:
         """The problem of some rows and all that is remembered."""
         n = len(self.reservoir)
         X, codes, weight = self.reservoir.with_rows(X, codes, weight)
-        targets = self.problem.targets
+        target: Any = self.problem.target
         if not self.reservoir.by_class:
-            labels = Labels(codes, classes=targets.classes)
-            return frozen(self.plan, self.problem.replace(X=self.features(X), targets=labels))
-        # A row that stayed stands for those of its class that did not: the classes weigh as much
-        # as in the stream, though of each no more rows are remembered than of any other.
-        kept = np.bincount(codes[:n], minlength=len(self.n_seen))
-        weight[:n] *= (self.n_seen / np.maximum(kept, 1))[codes[:n]]
-        labels = Labels(codes, weight, targets.priors, classes=targets.classes)
-        return frozen(self.plan, self.problem.replace(X=self.features(X), targets=labels))
+            labels = Labels(codes, classes=target.classes)
+        else:
+            # A row that stayed stands for those of its class that did not: the classes weigh as
+            # much as in the stream, though of each no more rows are remembered than of any other.
+            kept = np.bincount(codes[:n], minlength=len(self.n_seen))
+            weight[:n] *= (self.n_seen / np.maximum(kept, 1))[codes[:n]]
+            labels = Labels(codes, weight, target.priors, classes=target.classes)
+        problem = self.problem.replace(X=self.features(X), target=labels)
+        return problem.replace(objective=method.suit(method.objective, labels))
 
-    def remembered(self) -> Problem:
+    def remembered(self, method: Method) -> Problem:
         """The problem of all that is remembered."""
         none = np.empty(0, dtype=int)
-        rows = self.reservoir.X[:0]
-        return self._against(rows, none, np.empty(0))
+        return self._against(method, self.reservoir.X[:0], none, np.empty(0))
 
     def features(self, X: Any) -> Features:
         """Rows in the scaling that was settled by the first batch."""
         return Features.scaled_as(self.problem.X, X)
 
-    def _step(self, problem: Problem, batch: Batch) -> AtStep:
+    def _step(self, problem: Problem, batch: Batch) -> StreamStep:
         began, solver = perf_counter(), self.plan.solver
         assert solver is not None
-        report: dict[str, float] = {}  # filled by the objective
-        problem = problem.replace(options={**problem.options, "report": report})
+        fun = Tracked(problem)
         if self.state is None:
-            here = solver.init(problem, self.theta, batch)
+            here = solver.init(fun, self.theta, batch)
         else:
-            here = solvers.refresh(solver, problem, self.theta, self.state, batch)
+            here = refresh(solver, fun, self.theta, self.state, batch)
         if not (np.isfinite(here.value) and np.isfinite(here.grad).all()):
             raise ValueError(
                 "The loss of this batch is not finite: decrease the learning rate of 'solver' or "
@@ -209,13 +211,17 @@ class Stream:
             )
         # A step moves along the gradient it was given and evaluates where it arrives; there is no
         # batch for that yet, so the evaluation is put off to the next call.
-        self.theta, self.state = solver.step(
-            lambda theta, batch: (here.value, here.grad), self.theta, here
-        )
-        self.state = self.state._replace(n_evaluations=here.n_evaluations)
+        state = update(solver, lambda theta, batch: (here.value, here.grad), here)
+        self.theta = state.theta
+        self.state = state._replace(n_evaluations=here.n_evaluations)
         self.n_steps += 1
         self.seconds += perf_counter() - began
-        share = report.get("share_of_pairs", np.nan)
-        grad_norm = float(np.max(np.abs(here.grad), initial=0.0))
-        return AtStep(self.n_steps, float(here.value), grad_norm, np.nan, self.seconds,
-                      here.n_evaluations, share)  # fmt: skip
+        return StreamStep(
+            self.n_steps,
+            float(here.value),
+            float(np.max(np.abs(here.grad), initial=0.0)),
+            np.nan,
+            self.seconds,
+            here.n_evaluations,
+            fun.facts.get("share_of_pairs", np.nan),
+        )

@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 
+from vicinal import maps
+from vicinal._features import Features
+from vicinal._validation import warn
+from vicinal.core.method import is_auto
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, Map
+from vicinal.estimators._learn import Learning, evaluation_rows
 from vicinal.estimators._split import too_small_to_judge
 
-__all__ = ["ALPHAS", "Search", "Stopped", "Trial", "cross_validation", "is_null", "ranks"]
+__all__ = [
+    "ALPHAS",
+    "DEFAULT_ALPHA",
+    "Choice",
+    "Search",
+    "Stopped",
+    "Trial",
+    "choose",
+    "cross_validation",
+    "is_collapsed",
+    "question_of",
+    "ranks",
+    "scaled_alpha",
+]
 
 #: the path of alpha="auto", from a map held down to one let go
 ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 0.0)
 #: ranks tried by n_components="auto": every one while it is small, then in steps of a quarter
 _RANKS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 19, 24, 30)
 _PATIENCE = 3  # candidates in turn that must fail before the search ends
-_NULL = 0.05  # extent of all embedded rows: each then consults all others alike
+_COLLAPSED = 0.05  # extent of all embedded rows: each then consults all others alike
+
+
+DEFAULT_ALPHA = 3e-3  # where a search has nothing to say
+_PER_COLUMN, _STRONGEST = 0.4, 0.1  # of alpha="scaled"
+#: parameters that decide how long a descent goes on and how much is said of it
+_OF_NO_WEIGHT = ("max_iter", "tol", "n_iter_no_change", "time_budget", "verbose")
 
 
 class Stopped(Exception):
@@ -58,12 +84,12 @@ def ranks(n_features: int, largest: int) -> list[int]:
     return [d for d in _RANKS if d < largest] + [largest]
 
 
-def is_null(Z: Array, unit: float = 1.0) -> bool:
+def is_collapsed(Z: Array, unit: float = 1.0) -> bool:
     """Whether a map has put all rows in one place, as far as the kernel can tell, or the margin.
 
     ``unit`` is what squared distances are measured in.
     """
-    return bool(np.ptp(Z, axis=0).max(initial=0.0) < _NULL * np.sqrt(unit))
+    return bool(np.ptp(Z, axis=0).max(initial=0.0) < _COLLAPSED * np.sqrt(unit))
 
 
 def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") -> list[Problem]:
@@ -73,8 +99,8 @@ def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") ->
     classes of one or two rows are never judged by.  Anything else that scikit-learn knows as
     ``cv`` splits the rows that are learnt from.
     """
-    rows = np.arange(len(problem.X)) if problem.train is None else problem.train
-    codes = problem.targets.codes[rows]
+    rows = problem.rows
+    codes = problem.target.strata[rows]
     if isinstance(cv, int | np.integer):
         folds = _folds(codes, int(cv), rng, owner)
     else:
@@ -205,7 +231,7 @@ class Search:
     ) -> Trial:
         pairs = list(zip(folds, thetas, strict=True))
         scores = np.array([self.score(fold, theta) for fold, theta in pairs])
-        pressed = any(is_null(fold.embed(theta), self.unit) for fold, theta in pairs)
+        pressed = any(is_collapsed(fold.embed(theta), self.unit) for fold, theta in pairs)
         null = pressed or np.mean(scores) <= self.chance
         return Trial(parameters, scores, thetas, bool(null))
 
@@ -250,3 +276,120 @@ class Search:
         columns |= {"mean_test_score": mean, "std_test_score": scores.std(axis=1)}
         columns["rank_test_score"] = 1 + np.sum(mean > mean[:, None], axis=1)
         return columns
+
+
+def scaled_alpha(features: Features, n: int) -> float:
+    """The penalty that ``alpha="scaled"`` stands for: as strong as a row for each few columns.
+
+    ``0.4 D / n`` in columns of variance one, 0.1 at most: beyond, it would press the map to
+    nothing where there are more columns than rows.
+    """
+    n_columns = int(np.count_nonzero(features.scale))
+    variance = features.total_variance / n_columns
+    return float(min(_PER_COLUMN * n_columns / n, _STRONGEST) * variance)
+
+
+class Choice(NamedTuple):
+    """What a search has come to; a warm start of the same question does not ask again.
+
+    ``theta`` is the best of the maps that the folds ended with, for the fit to begin from.
+    """
+
+    question: Hashable
+    d: int
+    alpha: float
+    results: dict[str, Any]
+    theta: Array | None
+
+
+def choose(problem: Problem, learning: Learning, question: Hashable) -> Choice:
+    """Settle what "auto" leaves open, by cross-validation on the rows to learn from."""
+    config, method = learning.config, learning.method
+    search = _search(problem, learning.with_copied_rng())
+    d, alpha = method.n_components, float(problem.alpha)
+    chosen: Trial | None = None
+    searched = []
+    try:
+        if is_auto(config.n_components):
+            candidates = ranks(problem.X.shape[1], _largest(learning, problem.X.shape[1]))
+            d = candidates[0]
+            chosen = search.rank(candidates, alpha, maps.Linear)
+            d = chosen.parameters["n_components"]
+            searched.append(f"n_components={d}")
+            search.folds = [fold.replace(mapping=maps.Linear(d)) for fold in search.folds]
+        if is_auto(config.alpha) and not search.reason:
+            chosen = search.alpha(method.alphas, d)
+            # a path that was cut short above the default has nothing to say against it
+            if search.trials[-1].parameters["alpha"] <= DEFAULT_ALPHA or not search.reason:
+                alpha = chosen.parameters["alpha"]
+                searched.append(f"alpha={alpha:g}")
+    except Stopped:
+        if search.reason == "interrupted" and chosen is None:
+            raise KeyboardInterrupt from None  # there is nothing to keep yet
+    if search.reason:
+        found = " and ".join(searched) or "nothing"
+        warn(
+            f"The search of {method.name} was stopped before its end. It had come to "
+            f"{found}; the fit goes on with n_components={d} and alpha={alpha:g}.",
+            ConvergenceWarning,
+        )
+    theta = None
+    if chosen is not None:
+        whole = problem.replace(mapping=search.folds[0].mapping, alpha=alpha)
+        exact = learning.plan.exact
+        rows = None if exact else evaluation_rows(whole, np.random.RandomState(0))
+        theta = min(chosen.thetas, key=lambda theta: whole.value(theta, rows))
+    return Choice(question, d, alpha, search.results(), theta)
+
+
+def question_of(parameters: dict[str, Any], problem: Problem) -> Hashable:
+    """All that the answer of a search depends on, short of the rows themselves."""
+    asked = [(key, repr(value)) for key, value in parameters.items() if key not in _OF_NO_WEIGHT]
+    counts = np.bincount(problem.target.strata)
+    return tuple(asked), problem.X.scale.tobytes(), counts.tobytes()
+
+
+def _largest(learning: Learning, n_features: int) -> int:
+    """The largest rank that the start can give."""
+    annealing = getattr(learning.method.start, "annealing", None)
+    d = learning.method.n_components
+    return d if annealing is None else min(d, annealing.n_rows(1, n_features))
+
+
+def _search(problem: Problem, learning: Learning) -> Search:
+    config, method, labels = learning.config, learning.method, problem.target
+
+    def learn(fold: Problem, theta: Array | None) -> tuple[Array, float]:
+        with _quiet():
+            if theta is None:
+                theta = learning.start(fold)
+            # the fold scores the end of the descent, not each step of it
+            result = learning.descend(fold.replace(held_out=None), theta)
+        if result.reason in ("callback", "interrupted", "time_budget"):
+            raise Stopped(result.reason)
+        return result.theta, learning.loss_of(result)
+
+    def score(fold: Problem, theta: Array) -> float:
+        Z, target = fold.embed(theta), fold.target
+        model = method.make_model(Z[fold.train], target.take(fold.train), fold.objective)
+        with _quiet():
+            best = model.probabilities(Z[fold.held_out], config.rule).argmax(axis=1)
+        held_out: Any = target.take(fold.held_out)
+        return float(np.average(best == held_out.codes, weights=held_out.sample_weight))
+
+    def tell(trial: Trial) -> None:
+        values = ", ".join(f"{name}={value:g}" for name, value in trial.parameters.items())
+        learning.reports.say(f"{values}: held-out accuracy {trial.mean:.4f}")
+
+    folds = [
+        method.suited(fold)
+        for fold in cross_validation(problem, config.cv, learning.rng, method.name)
+    ]
+    mass = np.bincount(labels.codes, labels.sample_weight)
+    unit = problem.units.loss
+    return Search(folds, learn, score, tell, chance=mass.max() / mass.sum(), unit=unit)
+
+
+def _quiet() -> Any:
+    """Warnings about a fold would name numbers that the user never gave; the fit has its own."""
+    return warnings.catch_warnings(action="ignore")

@@ -1,0 +1,374 @@
+"""A training run is a list of stages: one way through every fit.
+
+Travel in float32, arrival in float64, lists of pairs that are refreshed every few iterations: each
+is a stage, or a property of one.  A coarse start on few rows is a short run of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from vicinal.core.batches import fixed_batch
+from vicinal.core.loop import Iteration, LoopStart, Recipe, limited, refresh, run_stage
+from vicinal.core.problem import Problem, Tracked
+from vicinal.core.state import Best, FitState
+from vicinal.core.stopping import ENDS_TRAINING, StopRule, TimeBudget
+from vicinal.core.types import Array, Result, Sampler, Solver
+
+__all__ = ["FitResult", "Refresh", "Stage", "train"]
+
+
+class Refresh(Protocol):
+    """What is fixed while a solver makes ``length`` iterations, and is then refreshed.
+
+    ``kept`` is what a fit that goes on from this one begins with; ``report`` has an entry for each
+    time.
+    """
+
+    length: int
+    report: dict[str, list]
+    kept: Any
+
+    def fix(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
+        """The problem to go on with from theta, and the one to score by."""
+        ...
+
+    def settled(self, loss: float, tol: float) -> bool:
+        """Whether the loss, with all that is fixed just refreshed, no longer falls."""
+        ...
+
+    def complaint(self) -> str | None:
+        """What the user should know in the end."""
+        ...
+
+
+class Stage(NamedTuple):
+    """One part of a training run.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is minimised, in the precision of the stage.
+    solver : Solver
+        How.
+    stop : tuple of StopRule
+        When to stop, beside the limits of the whole run.
+    sampler : Sampler or None
+        Which rows each step sees.  None: all of them.
+    refresh : Refresh or None
+        What is fixed for some iterations at a time.
+    score_every : int
+        Held-out rows are scored every so many iterations.
+    """
+
+    problem: Problem
+    solver: Solver
+    stop: tuple[StopRule, ...]
+    sampler: Sampler | None = None
+    refresh: Refresh | None = None
+    score_every: int = 1
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every step sees the same rows."""
+        return self.sampler is None or self.sampler.fixed
+
+
+@dataclass
+class FitResult:
+    """What a training run leaves behind."""
+
+    theta: Array
+    value: float
+    n_iter: int
+    converged: bool
+    reason: str
+    history: dict[str, list]
+    state: FitState
+    problem: Problem  # the one of the last stage, over all pairs
+    rounds: dict[str, list] = field(default_factory=dict)
+    complaint: str | None = None
+
+
+#: ``stop = on_iteration(info, problem, state)``; ``state()`` makes the FitState of this moment
+OnIteration = Callable[[Iteration, Problem, Callable[[], FitState]], Any]
+
+
+def train(
+    stages: Sequence[Stage],
+    theta: Array | None = None,
+    state: FitState | None = None,
+    *,
+    max_iter: int = 200,
+    tol: float = 1e-5,
+    patience: int = 10,
+    deadline: float | None = None,
+    on_iteration: OnIteration | None = None,
+    random_state: int | np.random.RandomState | None = None,
+) -> FitResult:
+    """Go through the stages, from a start or from where an earlier run stands.
+
+    Parameters
+    ----------
+    stages : sequence of Stage
+    theta : array or None
+        The start; None with a ``state``.
+    state : FitState or None
+        Of a run to take up: from an earlier `FitResult`, from ``on_iteration``, or read from a
+        file.  The stages are then those of that run.
+    max_iter : int
+        The most iterations of this call, over all stages.
+    tol : float
+        When refreshed stages are settled.
+    patience : int
+        Iterations of refreshed stages without a better score before they stop.
+    deadline : float or None
+        Of ``time.perf_counter``; no step is begun that would end later.
+    on_iteration : callable or None
+        ``on_iteration(info, problem, state)`` after each iteration; a true answer stops the run.
+        ``state()`` gives the `FitState` of that moment.
+    random_state : int, RandomState or None
+        For the samplers.
+
+    Returns
+    -------
+    FitResult
+    """
+    run = _Training(stages, max_iter, tol, patience, deadline, on_iteration, random_state)
+    first = 0
+    if state is not None:
+        first = min(state.stage, len(stages) - 1)
+        run.take_up(state._replace(stage=first))
+    for number in range(first, len(stages)):
+        entered = run.enter(number, theta, resumed=state is not None and number == first)
+        if not entered:
+            break
+        run.go_through(theta)
+        if run.result.reason in ENDS_TRAINING:
+            break
+    return run.finished()
+
+
+class _Training:
+    """A training run under way: what one stage hands to the next."""
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        max_iter: int,
+        tol: float,
+        patience: int,
+        deadline: float | None,
+        on_iteration: OnIteration | None,
+        random_state: Any,
+    ) -> None:
+        self.stages, self.left, self.tol, self.patience = stages, max_iter, tol, patience
+        self.deadline, self.on_iteration, self.random_state = deadline, on_iteration, random_state
+        self.number = 0
+        self.solver_state: Any = None
+        self.history: dict[str, list] | None = None
+        self.sampling: Any = None
+        self.best: Array | None = None
+        self.map_size: float | None = None
+        self.n_iter = 0
+        self.scorer: Problem  # over all pairs, in float64
+        self.result: Result  # of the last loop
+
+    @property
+    def stage(self) -> Stage:
+        return self.stages[self.number]
+
+    def take_up(self, state: FitState) -> None:
+        """Stand where an earlier run stood."""
+        stage = self.stages[state.stage]._replace(solver=state.part)
+        self.stages = [stage if i == state.stage else s for i, s in enumerate(self.stages)]
+        self.number = state.stage
+        self.solver_state, self.sampling = state.solver, state.sampling
+        self.history, self.best = state.history, state.best.theta
+        self.map_size = float(np.abs(state.best.theta).max(initial=0.0) or 1.0)
+        if stage.refresh is not None:
+            stage.refresh.kept = state.kept
+
+    def enter(self, number: int, theta: Array | None, resumed: bool) -> bool:
+        """Begin a stage; False where an interrupt came between two of them."""
+        before, self.number = self.number, number
+        stage = self.stage
+        self.scorer = stage.problem.replace(dtype=np.float64)
+        try:
+            if resumed:
+                if stage.fixed:
+                    self._refresh(stage.problem, self.solver_state.theta)
+            elif number > before:
+                # The memory of the solver stays good: only the last digits of the loss change.
+                self._refresh(stage.problem, self.result.theta)
+                self.best = None
+        except KeyboardInterrupt:
+            if resumed:
+                raise
+            self.number = before
+            self.result.reason, self.result.converged = "interrupted", False
+            return False
+        return True
+
+    def _refresh(self, problem: Problem, theta: Array) -> None:
+        """Evaluate the changed function where the solver stands, on the rows that it sees."""
+        stage, batch = self.stage, None
+        if self.sampling is not None:
+            assert stage.sampler is not None
+            batch = fixed_batch(stage.sampler, problem.source, self.sampling)
+        self.solver_state = refresh(stage.solver, problem, theta, self.solver_state, batch)
+
+    def go_through(self, theta: Array | None) -> None:
+        """Make the iterations of the stage."""
+        stage = self.stage
+        if stage.refresh is not None:
+            self._refresh_loop(theta, stage.refresh)
+        else:
+            self._loop(theta, stage.problem)
+
+    def _loop(self, theta: Array | None, problem: Problem, most: int | None = None) -> Result:
+        """One call of the loop: from theta, or from the solver's state where there is one."""
+        stage, seconds = self.stage, self._seconds_left()
+        stop = stage.stop if seconds is None else (*stage.stop, TimeBudget(seconds))
+        score = None
+        if problem.held_out is not None:
+            score = self.scorer.replace(dtype=problem.dtype).validation_score
+        recipe = Recipe(
+            Tracked(problem),
+            stage.solver,
+            stop,
+            stage.sampler,
+            None if stage.sampler is None else problem.source,
+            score,
+            stage.score_every,
+        )
+        going_on = self.solver_state is not None
+        if self.map_size is None:
+            assert theta is not None
+            self.map_size = float(np.abs(theta).max(initial=0.0) or 1.0)
+        self.problem = problem
+        result = run_stage(
+            limited(recipe, self.left if most is None else min(most, self.left)),
+            LoopStart(
+                self.best if going_on else theta,
+                self.solver_state,
+                self.history,
+                self.sampling,
+                self.map_size,
+            ),
+            on_iteration=self._tell,
+            random_state=self.random_state,
+        )
+        self.n_iter += result.n_iter
+        self.left -= result.n_iter
+        result.n_iter = self.n_iter
+        self.solver_state, self.history = result.state, result.history
+        self.sampling, self.best = result.sampling, result.theta
+        self.result = result
+        return result
+
+    def _seconds_left(self) -> float | None:
+        return None if self.deadline is None else max(0.0, self.deadline - perf_counter())
+
+    def _tell(self, info: Iteration) -> bool:
+        if self.on_iteration is None:
+            return False
+        best = info.best if info.best is not None else Best(info.theta, info.loss)
+
+        def state() -> FitState:
+            history = {key: list(entries) for key, entries in info.history.items()}
+            return self._state(info.state, info.sampling, best, history)
+
+        return bool(self.on_iteration(info, self.problem, state))
+
+    def _state(self, solver: Any, sampling: Any, best: Best, history: dict) -> FitState:
+        stage = self.stage
+        kept = None if stage.refresh is None else stage.refresh.kept
+        return FitState(self.number, stage.solver, solver, sampling, best, history, kept)
+
+    def _refresh_loop(self, theta: Array | None, parts: Refresh) -> None:
+        """Fix the pairs, go down, refresh the pairs; until that changes nothing any more."""
+        done = False
+        try:
+            for result in self._refreshed(theta, parts):
+                done = True
+                self.result = result
+        except KeyboardInterrupt:  # between two loops
+            if not done:
+                raise
+            self.result.reason, self.result.converged = "interrupted", False
+
+    def _refreshed(self, theta: Array | None, parts: Refresh) -> Any:
+        """The result after each round."""
+        stage, whole = self.stage, self.scorer
+        top, top_score, stale = self.best, -np.inf, 0
+        result: Result | None = None
+        while True:
+            here = theta if self.solver_state is None else self.solver_state.theta
+            assert here is not None
+            scored_by = self.scorer
+            fixed, self.scorer = parts.fix(whole, here)
+            problem = fixed.replace(dtype=stage.problem.dtype)
+            if top is not None and (top_score == -np.inf or self.scorer is not scored_by):
+                # Re-score the best map: the run was resumed, or the scoring problem changed.
+                top_score = self._score(top)
+            if self.solver_state is not None and stage.fixed:
+                self._refresh(problem, here)
+                fresh = self.solver_state.value
+                if parts.settled(fresh, self.tol) and result is not None:
+                    yield self._settled(result)
+                    return
+            self.best, before = None, self.n_iter
+            result = self._loop(theta, problem, parts.length)
+            steps = self.n_iter - before
+            if problem.held_out is not None:  # the best of all rounds, by the same score
+                score = self._score(result.theta)
+                stale = 0 if score > top_score else stale + steps
+                if top is None or score > top_score:
+                    top, top_score = result.theta, score
+                result.theta = top
+                if stale >= self.patience:
+                    result.reason, result.converged = "early_stopping", True
+            yield result
+            # at rest, or at the edge of where the lists can be trusted: look again from there
+            again = result.reason in ("gradient", "loss", "stalled") and steps > 0
+            if self.left <= 0 or (result.reason != "max_iter" and not again):
+                return
+
+    def _score(self, theta: Array) -> float:
+        held_out = self.stage.problem.held_out
+        if held_out is None:
+            return -np.inf
+        return self.scorer.validation_score(theta)
+
+    def _settled(self, result: Result) -> Result:
+        """The end of rounds that lead nowhere any more."""
+        if self.stage.problem.held_out is None:
+            result.theta, result.value = self.solver_state.theta, self.solver_state.value
+        result.state, result.reason, result.converged = self.solver_state, "loss", True
+        return result
+
+    def finished(self) -> FitResult:
+        """What is left at the end."""
+        result, stage = self.result, self.stage
+        parts = stage.refresh
+        best = Best(result.theta, result.value)
+        state = self._state(result.state, result.sampling, best, replace(result).history)
+        rounds, complaint = ({}, None) if parts is None else (parts.report, parts.complaint())
+        return FitResult(
+            result.theta,
+            result.value,
+            result.n_iter,
+            result.converged,
+            result.reason,
+            result.history,
+            state,
+            self.scorer,
+            rounds,
+            complaint,
+        )

@@ -1,0 +1,164 @@
+"""Where a training run stands: what warm starts, checkpoints and model files go on from.
+
+A :class:`FitState` is plain data.  ``arrays()`` gives it as a dict of JSON values and a dict of
+NumPy arrays, and ``from_arrays`` makes it from those: no pickle is needed to keep one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vicinal.core.types import Array, Sampling
+
+__all__ = ["Best", "FitState", "decode", "encode"]
+
+SCHEMA = 1
+
+
+class Best(NamedTuple):
+    """The best parameters of a run so far: of the highest score, or else of the lowest loss."""
+
+    theta: Array
+    value: float
+    score: float = -np.inf
+
+
+class FitState(NamedTuple):
+    """Where a run stands, after any iteration.
+
+    Parameters
+    ----------
+    stage : int
+        The stage it is in.
+    part : Solver
+        The solver of that stage, with the rate it was given.
+    solver : NamedTuple
+        The memory of the solver; its ``theta`` is where the run is.
+    sampling : Sampling or None
+        The place among the batches.
+    best : Best
+        The best parameters so far.
+    history : dict of lists
+        A row for each iteration.
+    kept : array or None
+        What the last refresh settled: weights of backgrounds, target neighbours.
+    """
+
+    stage: int
+    part: Any
+    solver: Any
+    sampling: Sampling | None
+    best: Best
+    history: dict[str, list]
+    kept: Any = None
+
+    def arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The state as JSON values and arrays; see `from_arrays`."""
+        arrays: dict[str, Array] = {}
+        values = {name: encode(getattr(self, name), name, arrays) for name in self._fields}
+        return {"schema": SCHEMA, **values}, arrays
+
+    @classmethod
+    def from_arrays(
+        cls, values: Mapping[str, Any], arrays: Mapping[str, Array], classes: tuple[type, ...] = ()
+    ) -> FitState:
+        """The state that `arrays` gave.
+
+        Parameters
+        ----------
+        values, arrays : dicts
+            The two results of `arrays`.
+        classes : tuple of types
+            Named tuples and dataclasses from outside vicinal that the state may hold, such as the
+            state of a solver of your own.
+
+        Raises
+        ------
+        ValueError
+            If the schema is not known, or the state holds a class that is not allowed.
+        """
+        if values.get("schema") != SCHEMA:
+            raise ValueError(
+                f"The state of a fit must have schema {SCHEMA}. Got {values.get('schema')!r}."
+            )
+        return cls(**{name: decode(values[name], arrays, classes) for name in cls._fields})
+
+
+def encode(value: Any, name: str, arrays: dict[str, Array]) -> Any:
+    """A value as JSON; arrays go into ``arrays`` under names that begin with ``name``.
+
+    Numbers that JSON does not know (infinite, NaN) and long lists of numbers become arrays.
+    """
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, np.generic) or (isinstance(value, float) and not np.isfinite(value)):
+        value = np.asarray(value)
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            raise TypeError(f"The array {name!r} must hold numbers or strings. Got objects.")
+        arrays[name] = value
+        return {"array": name}
+    if isinstance(value, dict):
+        return {"dict": {str(k): encode(v, f"{name}.{k}", arrays) for k, v in value.items()}}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        fields = {k: encode(getattr(value, k), f"{name}.{k}", arrays) for k in value._fields}
+        return {"class": _name_of(type(value)), "fields": fields}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        fields = {k: encode(getattr(value, k), f"{name}.{k}", arrays) for k in names}
+        return {"class": _name_of(type(value)), "fields": fields}
+    if isinstance(value, list | tuple):
+        if len(value) > 0 and all(isinstance(v, int | float | np.generic) for v in value):
+            arrays[name] = np.asarray(value)
+            return {"numbers": name, "tuple": isinstance(value, tuple)}
+        items = [encode(v, f"{name}.{i}", arrays) for i, v in enumerate(value)]
+        return {"list": items, "tuple": isinstance(value, tuple)}
+    raise TypeError(f"{name!r} cannot be kept without pickle: it is a {type(value).__name__}.")
+
+
+def decode(value: Any, arrays: Mapping[str, Array], classes: tuple[type, ...] = ()) -> Any:
+    """What `encode` was given."""
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        array = arrays[value["array"]]
+        return array[()] if array.ndim == 0 else array
+    if "numbers" in value:
+        numbers = arrays[value["numbers"]].tolist()
+        return tuple(numbers) if value["tuple"] else numbers
+    if "dict" in value:
+        return {k: decode(v, arrays, classes) for k, v in value["dict"].items()}
+    if "list" in value:
+        items = [decode(v, arrays, classes) for v in value["list"]]
+        return tuple(items) if value["tuple"] else items
+    fields = {k: decode(v, arrays, classes) for k, v in value["fields"].items()}
+    return _class_of(value["class"], classes)(**fields)
+
+
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _class_of(name: str, classes: tuple[type, ...]) -> type:
+    """The class of a name: a named tuple or dataclass of vicinal, or one that the caller allows."""
+    for kind in classes:
+        if _name_of(kind) == name:
+            return kind
+    module, _, qualname = name.partition(":")
+    kind = None
+    if module.split(".")[0] == "vicinal" and qualname.isidentifier():
+        kind = getattr(importlib.import_module(module), qualname, None)
+    plain = isinstance(kind, type) and (
+        dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
+    )
+    if not plain:
+        raise ValueError(f"The class {name!r} is none that the state of a fit may hold.")
+    assert kind is not None
+    return kind

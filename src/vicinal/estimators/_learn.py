@@ -1,0 +1,333 @@
+"""From a method and a plan to a learnt map: starts, stages, and the repair of the scale."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vicinal import samplers, solvers, starts
+from vicinal.core.method import Config, Method
+from vicinal.core.problem import Problem
+from vicinal.core.stages import FitResult, Refresh, Stage, train
+from vicinal.core.state import FitState
+from vicinal.core.stopping import stop_rules
+from vicinal.core.types import Array, Solver
+from vicinal.estimators._plan import Plan, adam_for
+from vicinal.estimators._split import hold_out
+from vicinal.estimators._telling import Reports
+
+__all__ = ["SINGLE_FROM", "Learning", "Resumable", "evaluation_rows"]
+
+SINGLE_FROM = 1000  # rows from which travelling in float32 pays for compiling it
+_EVALUATION_ROWS = 2000  # that tell the loss of a fit that did not look at all pairs
+_SCORES = 10  # at least, of held-out rows, in a descent on batches
+_REPAIR_PAIRS = 2e8  # as many as some dozens of steps have
+_REPAIR_QUERIES = 1000  # rows that score the scale of a map learnt from few
+_TUNING_STEPS = 100  # of the longest runs that a rate is tuned by; all make some 700
+_TUNING_SCORES = 40  # that they are compared by
+_TUNING_ROWS = 1000  # held-out rows to each
+_STOPPED = ("callback", "interrupted", "time_budget")
+
+
+class Resumable(NamedTuple):
+    """What ``warm_start`` goes on from: where the last run stood, and in which space."""
+
+    plan: Plan
+    mapping: Any
+    scale: Array
+    state: FitState
+
+    def fits(self, plan: Plan, mapping: Any, scale: Array) -> bool:
+        """Whether a fit goes on where this one stopped."""
+        # how long, and at which cost, does not change where
+        alike = self.plan[:4] == plan[:4] and self.mapping == mapping
+        return alike and np.array_equal(self.scale, scale) and self.steps_left(plan) > 0
+
+    def steps_left(self, plan: Plan) -> int:
+        """Iterations to make: those asked for, or what a schedule that was cut short has left."""
+        if plan.solver is not None:
+            return plan.max_iter
+        return _length(self.state.part) - self.state.history["iteration"][-1]
+
+
+@dataclass(frozen=True)
+class Learning:
+    """One ``fit``, from its starts down.
+
+    Parameters
+    ----------
+    method : Method
+    config : Config
+    plan : Plan
+    rng : RandomState
+        Draws starts, batches, lists and samples.
+    reports : Reports
+        Tells the user and the callbacks of each iteration.
+    began : float
+        When the time budget began to run, in ``time.perf_counter``.
+    searching : bool
+        Whether this is part of a search for parameters, which may take half of the time.
+    """
+
+    method: Method
+    config: Config
+    plan: Plan
+    rng: np.random.RandomState
+    reports: Reports
+    began: float
+    searching: bool = False
+
+    @property
+    def deadline(self) -> float | None:
+        """When the time is up, in ``time.perf_counter``."""
+        budget = self.config.time_budget
+        if budget is None:
+            return None
+        return self.began + (0.5 if self.searching else 1.0) * budget
+
+    def learn(self, problem: Problem, carried: Array | None = None) -> FitResult:
+        """Descend from each start; the best result.
+
+        ``carried``, the map of a search, is one more start, and the first.
+        """
+        results: list[FitResult] = []
+        reason = None
+        given: list[Array | None] = [None] * self.method.n_starts
+        for theta in given if carried is None else [carried, *given]:
+            try:
+                if theta is None:
+                    theta = self.start(problem)
+                results.append(self.descend(problem, theta))
+            except KeyboardInterrupt:
+                if not results:
+                    raise
+                reason = "interrupted"
+            else:
+                reason = results[-1].reason
+            if reason in _STOPPED:
+                break
+        best = min(results, key=self.loss_of) if len(results) > 1 else results[0]
+        if reason in _STOPPED:
+            best.reason, best.converged = reason, False
+        return best
+
+    def start(self, problem: Problem) -> Array:
+        """The first theta, improved on few rows where the method asks for that."""
+        teller = self.reports.teller(self.searching)
+        coarse = self.method.coarse(problem, self.rng)
+        if coarse is None:
+            return self.method.start(problem, self.rng, teller)
+        seconds = None if self.deadline is None else 0.3 * (self.deadline - perf_counter())
+        few = coarse.problem
+        theta = self.method.start(few, self.rng, teller)
+        assert self.plan.solver is not None
+        rules = stop_rules(
+            self.plan.solver, tol=coarse.tol, units=problem.units, flat_loss=_is_flat(problem)
+        )
+        result = train(
+            [Stage(few, self.plan.solver, rules)],
+            theta,
+            max_iter=coarse.max_iter,
+            deadline=None if seconds is None else perf_counter() + seconds,
+            on_iteration=lambda info, at, state: teller(info, at),
+        )
+        teller.say(f"the start was improved on {len(few.X)} rows, in {result.n_iter} iterations")
+        if result.reason == "interrupted":
+            raise KeyboardInterrupt
+        return coarse.finish(result.theta)
+
+    def loss_of(self, result: FitResult) -> float:
+        """What results are compared by: the lower, the better."""
+        problem = result.problem
+        if problem.held_out is not None:
+            return -problem.validation_score(result.theta)
+        if self.plan.exact:
+            return result.value
+        # the losses of other rows, or of other lists, cannot be compared
+        return problem.value(result.theta, evaluation_rows(problem, np.random.RandomState(0)))
+
+    def descend(
+        self, problem: Problem, theta: Array | None = None, resumed: Resumable | None = None
+    ) -> FitResult:
+        """One training run, from a map or on from where an earlier one stood."""
+        if resumed is not None:
+            solver, state = resumed.state.part, resumed.state
+            left = resumed.steps_left(self.plan)
+        else:
+            assert theta is not None
+            solver, state = self._solver(problem, theta), None
+            # a schedule that was made shorter, for want of time, ends there
+            left = self.plan.max_iter if self.plan.solver is not None else _length(solver)
+        result = train(
+            self._stages(problem, solver, left),
+            theta,
+            state,
+            max_iter=left,
+            tol=self.config.tol,
+            patience=self.config.n_iter_no_change,
+            deadline=self.deadline,
+            on_iteration=self.reports.on_iteration(self.searching),
+            random_state=self.rng,
+        )
+        if self.plan.sampling.thins_rows:
+            try:
+                result.theta = result.theta * self._repair(result.problem, result.theta)
+            except KeyboardInterrupt:
+                result.reason, result.converged = "interrupted", False
+        if result.reason == "max_iter" and self.plan.noisy:
+            # Noisy losses cannot show convergence; reaching `max_iter` counts as success.
+            result.converged = True
+        return result
+
+    def _stages(self, problem: Problem, solver: Solver, left: int) -> list[Stage]:
+        """Travel in float32 where that pays; where losses can be compared, arrive in float64."""
+        plan = self.plan
+        refresh = self.method.refresh(plan, self.rng)
+        single = len(problem.rows) >= SINGLE_FROM
+        whole = self._stage(problem, solver, left, refresh)
+        if not single:
+            return [whole]
+        fast = self._stage(problem.replace(dtype=np.float32), solver, left, refresh)
+        return [fast, whole] if refresh is None and plan.sampling.fixed else [fast]
+
+    def _stage(self, problem: Problem, solver: Solver, left: int, refresh: Refresh | None) -> Stage:
+        plan, tol = self.plan, self.config.tol
+        rules = stop_rules(
+            solver,
+            tol=max(tol, 1e-5) if problem.dtype == np.float32 else tol,
+            units=problem.units,
+            patience=self.config.n_iter_no_change,
+            flat_loss=_is_flat(problem),
+        )
+        full = isinstance(plan.sampling, samplers.Full)
+        steps = left if plan.solver is not None else _length(solver)
+        every = self._score_every(problem, steps)
+        return Stage(problem, solver, rules, None if full else plan.sampling, refresh, every)
+
+    def _score_every(self, problem: Problem, steps: int) -> int:
+        """So seldom that scoring the held-out rows takes a fourth of the time, not most of it."""
+        sampling, held_out = self.plan.sampling, problem.held_out
+        if sampling.fixed or held_out is None:
+            return 1
+        n = len(problem.X) - len(held_out)
+        size = min(getattr(sampling, "size", n), n)
+        # batches of rows are among themselves, and each of their pairs serves both
+        step = size * size / 2 if sampling.thins_rows else size * n
+        # a score is a value without a gradient: less than half of the cost
+        every = math.ceil(2 * len(held_out) * n / step)
+        return max(1, min(every, steps // _SCORES))
+
+    def _solver(self, problem: Problem, theta: Array) -> Solver:
+        """The solver with its rate settled by the start."""
+        solver = self.plan.solver
+        if solver is None:
+            return adam_for(problem, theta, self._affordable(problem, theta))
+        if isinstance(solver, solvers.SGD) and solver.learning_rate is None:
+            return self._tune(problem, theta, solver)
+        return solver
+
+    def _seconds_left(self) -> float:
+        assert self.deadline is not None
+        return max(0.0, self.deadline - perf_counter())
+
+    def _affordable(self, problem: Problem, theta: Array) -> int:
+        """How many steps there is time for: a schedule that is cut short does not arrive."""
+        if self.deadline is None:
+            return self.plan.max_iter
+        steps = self._seconds_left() / self._seconds_a_step(problem, theta)
+        return int(np.clip(steps, 1, self.plan.max_iter))
+
+    def _seconds_a_step(self, problem: Problem, theta: Array) -> float:
+        fun = _fast(problem)
+        deal = self.plan.sampling.dealer(problem.source, np.random.RandomState(0))
+        batch = deal(theta, np.random.RandomState(0))[0]
+        fun(theta, batch)  # compiled, and in the cache
+        began = perf_counter()
+        fun(theta, batch)
+        return 1.2 * (perf_counter() - began)
+
+    def _tune(self, problem: Problem, theta: Array, solver: solvers.SGD) -> Solver:
+        """The thesis' search for t0, on rows held out ([Oneata2011] section 5.3.2)."""
+        single = len(problem.rows) >= SINGLE_FROM
+        if problem.held_out is None:
+            # of the rows learnt from: a search scores by the others
+            rows, strata = problem.rows, problem.target.strata
+            learn, score = hold_out(
+                np.zeros(len(rows), int) if strata is None else strata[rows],
+                self.config.validation_fraction,
+                self.rng,
+                "solver='sgd', which tunes its rate,",
+            )
+            score = np.sort(self.rng.permutation(score)[:_TUNING_ROWS])
+            problem = problem.replace(train=rows[learn], held_out=rows[score])
+        fun = problem.replace(dtype=np.float32) if single else problem
+        # no longer than the run it is for: a rate that is good in the end may begin too high
+        n_steps = int(np.clip(self.plan.max_iter, 4, _TUNING_STEPS))
+        if self.deadline is not None:  # half of the time, for all the steps and scores
+            each = self._seconds_a_step(problem, theta)
+            began = perf_counter()
+            fun.validation_score(theta)
+            scores = _TUNING_SCORES * (perf_counter() - began)
+            affordable = (0.5 * self._seconds_left() - scores) / (10 * each)
+            if affordable < 4:
+                return solver  # which has a rate to begin with
+            n_steps = int(min(affordable, n_steps))
+        tuned, _ = solvers.tune_t0(
+            fun,
+            theta,
+            solver,
+            sampler=self.plan.sampling,
+            source=problem.source,
+            monitor=fun.validation_score,
+            n_steps=n_steps,
+            random_state=self.rng,
+        )
+        return tuned
+
+    def _repair(self, problem: Problem, theta: Array) -> float:
+        """The scale at which all rows, which lie denser, would have the map.
+
+        [Oneata2011] section 4.1: a sub-sample is thinner than the whole.  Judged as the scale of a
+        start is: by accuracy it would go on towards a hard nearest neighbour.
+        """
+        problem = problem.replace(objective=self.method.scale_objective(problem.objective))
+        rows = problem.rows
+        queries = int(np.clip(_REPAIR_PAIRS / len(rows), 200, _REPAIR_QUERIES))
+        if len(rows) > queries:
+            # a draw of its own: a fit that was cut and resumed has made other draws before
+            rng = np.random.RandomState(0)
+            rows = np.sort(rng.permutation(rows)[:queries])
+        fun = problem.replace(dtype=np.float32) if len(problem.X) >= SINGLE_FROM else problem
+        return starts.repair_scale(lambda s: fun.value(s * theta, rows))
+
+    def with_copied_rng(self) -> Learning:
+        """The same for a search: its draws do not change those of the fit."""
+        rng = np.random.RandomState()
+        rng.set_state(self.rng.get_state())
+        return replace(self, rng=rng, searching=True)
+
+
+def evaluation_rows(problem: Problem, rng: np.random.RandomState) -> Array | None:
+    """Some of the rows learnt from, whose loss stands for that of all; None for all of them."""
+    rows = problem.rows
+    if len(rows) <= _EVALUATION_ROWS:
+        return None
+    return np.sort(rng.permutation(rows)[:_EVALUATION_ROWS])
+
+
+def _fast(problem: Problem) -> Problem:
+    return problem.replace(dtype=np.float32) if len(problem.rows) >= SINGLE_FROM else problem
+
+
+def _is_flat(problem: Problem) -> bool:
+    """Whether the loss is flat far from its minimum, and several steps must tell where that is."""
+    return getattr(problem.mapping, "gradient_floor", 1.0) < 1.0
+
+
+def _length(solver: Any) -> int:
+    """How many steps the schedule of a planned solver has."""
+    return int(solver.learning_rate.n_steps)

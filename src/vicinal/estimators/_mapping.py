@@ -1,0 +1,51 @@
+"""The map that the parameters ``mapping`` and ``n_components`` stand for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vicinal import maps, starts
+from vicinal._validation import check_number, warn
+from vicinal.core.method import is_auto
+from vicinal.core.types import Map
+
+__all__ = ["resolve_mapping"]
+
+_DEFAULT_COMPONENTS = 32
+
+
+def resolve_mapping(estimator: Any, n_features: int, start: Any) -> tuple[Map, int]:
+    """The map and its rank (the largest to be tried, where that is "auto")."""
+    name, asked = type(estimator).__name__, estimator.n_components
+    mapping: Any = maps.resolve(estimator.mapping, n_features, name)
+    if getattr(mapping, "weights_columns", False):
+        check_number(estimator, "n_components", 1, integer=True, or_else=(None,))
+        if asked not in (None, n_features):
+            warn(
+                f"n_components={asked} has no effect on a diagonal map: it has "
+                f"one component for each of the {n_features} features."
+            )
+        return mapping, n_features
+    by_name = isinstance(estimator.mapping, str)
+    others = (None, "auto") if by_name else (None,)
+    most = n_features if hasattr(mapping, "components") else np.inf
+    check_number(estimator, "n_components", 1, most, integer=True, or_else=others)
+    if is_auto(asked) and isinstance(start, starts.Given):
+        raise ValueError(
+            f"The 'n_components' parameter of {name} must be an int where 'init' is an array. "
+            "Got 'auto' instead."
+        )
+    if by_name:
+        d = min(n_features, _DEFAULT_COMPONENTS)
+        if asked is not None and not is_auto(asked):
+            d = int(asked)
+        return maps.resolve(estimator.mapping, d, name), d
+    d = getattr(mapping, "n_components", asked or n_features)
+    if d > most or asked not in (None, d):
+        raise ValueError(
+            f"The 'mapping' parameter of {name} must have n_components="
+            f"{asked or f'1..{n_features}'}. Got {mapping!r} instead."
+        )
+    return mapping, d

@@ -1,0 +1,76 @@
+"""The shares of the backgrounds, learnt by steps of EM every few iterations of the solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from vicinal.core.problem import Problem
+from vicinal.core.types import Array
+from vicinal.extras.em import em_background
+from vicinal.neighbourhoods.refresh import RefreshLists, no_longer_falls
+
+__all__ = ["RefreshBackground"]
+
+_LENGTH = 10  # iterations of the solver between steps of EM
+_STEPS = 10
+
+
+@dataclass
+class RefreshBackground:
+    """Makes steps of EM on the shares of the backgrounds, and refreshes lists, if there are any.
+
+    Attributes
+    ----------
+    lists : RefreshLists or None
+        Lists of pairs, made anew as often.
+    noisy : bool
+        Whether losses cannot be compared with each other.
+    report : dict of lists
+        For each time ``beta``, the shares, and what the lists report.
+    kept : array or None
+        The shares.
+    """
+
+    lists: RefreshLists | None = None
+    noisy: bool = False
+    report: dict[str, list] = field(default_factory=dict)
+    kept: Array | None = None
+    losses: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.lists is not None:
+            self.lists.report = self.report
+
+    @property
+    def length(self) -> int:
+        """Iterations from one time to the next."""
+        return _LENGTH if self.lists is None else min(_LENGTH, self.lists.length)
+
+    def fix(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
+        """The problem with new shares, and lists."""
+        objective: Any = problem.objective
+        before = objective.background if self.kept is None else self.kept
+        self.kept = em_background(
+            problem.embed(theta),
+            problem.target,
+            before,
+            problem.train,
+            problem.train,
+            kernel=objective.kernel,
+            steps=_STEPS,
+        )
+        self.report.setdefault("beta", []).append(self.kept)
+        problem = problem.replace(objective=replace(objective, background=self.kept))
+        return (problem, problem) if self.lists is None else self.lists.fix(problem, theta)
+
+    def settled(self, loss: float, tol: float) -> bool:
+        """Whether the loss, with all just refreshed, no longer falls."""
+        if self.noisy:
+            return False
+        self.losses.append(loss)
+        return no_longer_falls(self.losses, tol)
+
+    def complaint(self) -> str | None:
+        """What the user should know of the lists."""
+        return None if self.lists is None else self.lists.complaint()
