@@ -6,6 +6,8 @@ Every public name loads on first use: ``import vicinal`` itself imports and comp
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from vicinal._old_names import install as _install_old_names
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -59,6 +61,9 @@ if _TYPE_CHECKING:
     from vicinal.estimators.lmnn import LMNN
     from vicinal.estimators.nca import NCA
     from vicinal.estimators.rca import RCA
+
+
+_install_old_names()
 
 
 def __getattr__(name: str) -> object:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from vicinal import maps
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter
+from vicinal._old_names import Memory
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import (
     check_bool,
@@ -32,6 +33,7 @@ from vicinal._validation import (
 from vicinal.core.method import Config, Data, Method, is_auto
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult
+from vicinal.core.state import Best, FitState
 from vicinal.core.stopping import advice_for
 from vicinal.core.types import Array
 from vicinal.estimators._classify import NeighbourClassifierMixin
@@ -278,6 +280,9 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         method = self._method(data)
         return make_plan(method, Config.of(self), size_of(data, method)).cost
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(_present_state(state))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -323,3 +328,32 @@ def make_problem(
         pairs=pairs,
     )
     return method.suited(problem)
+
+
+def _present_state(state: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of an estimator that vicinal 0.1 has pickled, under their present names."""
+    if "_rules" not in state:
+        return state
+    state = dict(state)
+    state["_model"] = state.pop("_rules")
+    shift, scale = state.pop("_shift"), state.pop("_scale")
+    state["_map"] = FittedLinear(state["components_"], shift, scale)
+    memory = state.pop("_memory", None)
+    state["_resumable"] = None if memory is None else _resumable(memory)
+    if state.pop("_stream", None) is not None:
+        warn("The stream of this estimator was saved by vicinal 0.1 and cannot be continued.")
+    return state
+
+
+def _resumable(memory: Memory) -> Resumable:
+    result = memory.result
+    state = FitState(
+        0 if memory.single else 1,
+        memory.solver,
+        result.state,
+        result.sampling,
+        Best(result.theta, result.value),
+        result.history,
+        memory.kept,
+    )
+    return Resumable(memory.plan, memory.mapping, memory.scale, state)

@@ -226,3 +226,6 @@ def kept_bytes(n: int, n_features: int, n_components: int, itemsize: int) -> flo
     """
     lists = 6 * min(0.02 * n**2, 2**24)
     return lists + 3 * n * n_components * itemsize + n * n_features * itemsize / 4
+
+
+VotingRules = VotingModel  #: under the name that pickles of vicinal 0.1 have

@@ -340,3 +340,6 @@ def _chi2_finder(points: Array) -> Any:
         return near, distances
 
     return find
+
+
+Chi2Rules = Chi2VotingModel  #: under the name that pickles of vicinal 0.1 have

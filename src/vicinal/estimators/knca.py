@@ -407,3 +407,6 @@ def _can_win(counts: Array, k: int, vote: str) -> Array:
     room = np.array([np.minimum(counts, votes - 1).sum() for votes in values])[at]
     room -= np.minimum(counts, own - 1)
     return (own >= 1) & (room >= k - own)
+
+
+KNCARules = KNCAModel  #: under the name that pickles of vicinal 0.1 have
