@@ -24,6 +24,7 @@ _MOVED = {
         "Sampling": "vicinal.core.types:Sampling",
         "Batch": "vicinal.core.types:Batch",
     },
+    "vicinal.estimators._cost": {"Cost": "vicinal.estimators._plan:Cost"},
     "vicinal.estimators._descent": {"Memory": f"{_HERE}:Memory"},
     "vicinal.estimators._auto": {"Choice": "vicinal.estimators.search:Choice"},
     "vicinal.estimators._rules": {"NeighbourRules": "vicinal.models.votes:NeighbourModel"},

@@ -10,12 +10,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, Map, Objective, PairCost, Solver
 
-__all__ = ["Coarse", "Config", "Data", "Method", "Model", "Teller", "is_auto"]
-
-
-def is_auto(value: Any) -> bool:
-    """Whether a parameter is "auto"."""
-    return isinstance(value, str) and value == "auto"
+__all__ = ["Coarse", "Config", "Data", "Method", "Model", "Teller"]
 
 
 class Model(Protocol):

@@ -12,7 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.core.types import Array, Batch, Map, Objective, Source, Target, Units
+from vicinal.core.types import (
+    Array,
+    Batch,
+    Evaluation,
+    Map,
+    Objective,
+    Source,
+    Target,
+    Units,
+)
 
 __all__ = ["Problem", "Tracked"]
 
@@ -85,24 +94,18 @@ class Problem:
 
     def value(self, theta: Array, queries: Array | None = None) -> float:
         """The loss alone, at less than half the cost: of some rows, or of all learnt from."""
-        return self.value_and_facts(theta, queries)[0]
-
-    def value_and_facts(
-        self, theta: Array, queries: Array | None = None
-    ) -> tuple[float, Mapping[str, float]]:
-        """The loss alone, and facts about its evaluation."""
-        Z = self.embed(theta)
-        if not _in_range(Z):
-            return np.inf, {}
-        told = self._without_gradient(Z, self.train if queries is None else queries)
-        return float(told.value) + self._penalty(theta), told.facts
+        return self.score(theta, self.train if queries is None else queries).value
 
     def validation_score(self, theta: Array) -> float:
         """Minus the loss of the held-out rows against the training rows: higher is better."""
-        return -self._without_gradient(self.embed(theta), self.held_out).value
+        return -self.score(theta, self.held_out, penalty=False).value
 
-    def _without_gradient(self, Z: Array, queries: Array | None) -> Any:
-        return self.objective(
+    def score(self, theta: Array, queries: Array | None, penalty: bool = True) -> Evaluation:
+        """The loss of some rows against the rows learnt from, without a gradient."""
+        Z = self.embed(theta)
+        if not _in_range(Z):
+            return Evaluation(np.inf, None, {})
+        told = self.objective(
             Z,
             self.target,
             queries=queries,
@@ -110,6 +113,8 @@ class Problem:
             pairs=self.pairs,
             gradient=False,
         )
+        value = float(told.value)
+        return told._replace(value=value + self._penalty(theta) if penalty else value)
 
     def _too_far(self, Z: Array) -> bool:
         if self.trust is None:
@@ -128,6 +133,11 @@ class Problem:
     def embed(self, theta: Array) -> Array:
         """All rows through the map."""
         return self.mapping.forward(theta, self.X, self.dtype)[0]
+
+    def scaled(self, theta: Array, factor: float) -> Array:
+        """The parameters whose embedded points are ``factor`` times as far apart."""
+        scaled = getattr(self.mapping, "scaled", None)
+        return factor * theta if scaled is None else scaled(theta, factor)
 
     @property
     def rows(self) -> Array:

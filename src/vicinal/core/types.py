@@ -30,6 +30,7 @@ __all__ = [
     "Source",
     "Target",
     "Units",
+    "is_auto",
 ]
 
 Array = NDArray[Any]
@@ -133,18 +134,23 @@ class Objective(Protocol):
 
 @runtime_checkable
 class Map(Protocol):
-    """``Z = φ(X; theta)`` with the pull-back of ``dZ``; ``theta`` is always flat, float64.
+    """``Z, pull = forward(theta, X, dtype)`` and ``dtheta = pull(dZ)``; ``theta`` is flat, float64.
 
-    A map whose ``theta`` is not free has ``project(theta)`` as well: the nearest that is allowed.
+    A map may have more, and is asked for it only where it has it:
+
+    - ``n_components``, the dimensions of Z;
+    - ``theta(components)`` and ``components(theta)``: a linear map, from and to its matrix;
+    - ``start(X, rng)``: its first parameters, where no matrix can be its start;
+    - ``scaled(theta, factor)``: the parameters whose Z is ``factor`` times as large (without it:
+      ``factor * theta``);
+    - ``fitted(theta, features, dtype)``: what is left of it after a fit;
+    - ``project(theta)``: the nearest parameters that are allowed, unless ``constrained`` is False;
+    - ``gradient_floor``: how small it makes gradients at worst.
     """
 
     def forward(
         self, theta: Array, X: Any, dtype: Any = ...
     ) -> tuple[Array, Callable[[Array], Array]]: ...
-
-    def theta(self, components: Array) -> Array: ...
-
-    def components(self, theta: Array) -> Array: ...
 
 
 @runtime_checkable
@@ -232,13 +238,6 @@ class PairCost(NamedTuple):
     #: bytes beside the points, of ``(n, n_features, n_components, itemsize)``
     more: Callable[[int, int, int, int], float] | None = None
 
-    def per_pair(self, d: int, itemsize: int) -> float:
-        fixed, per_dimension = self.single if itemsize == 4 else self.double
-        return fixed + per_dimension * d
-
-    def per_listed(self, d: int) -> float:
-        return self.listed[0] + self.listed[1] * d
-
 
 @dataclass
 class Result:
@@ -252,3 +251,8 @@ class Result:
     state: Any
     history: dict[str, list] = field(default_factory=dict)
     sampling: Sampling | None = None
+
+
+def is_auto(value: Any) -> bool:
+    """Whether a parameter is "auto"."""
+    return isinstance(value, str) and value == "auto"

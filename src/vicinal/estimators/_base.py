@@ -30,16 +30,15 @@ from vicinal._validation import (
     check_weights,
     warn,
 )
-from vicinal.core.method import Config, Data, Method, is_auto
+from vicinal.core.method import Config, Data, Method
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult
 from vicinal.core.state import Best, FitState
 from vicinal.core.stopping import advice_for
-from vicinal.core.types import Array
+from vicinal.core.types import Array, is_auto
 from vicinal.estimators._classify import NeighbourClassifierMixin
-from vicinal.estimators._cost import Cost, Size
 from vicinal.estimators._learn import SINGLE_FROM, Learning, Resumable, evaluation_rows
-from vicinal.estimators._plan import Plan, make_plan
+from vicinal.estimators._plan import Cost, Plan, Size, make_plan
 from vicinal.estimators._split import hold_out
 from vicinal.estimators._telling import IterationReport, Reports
 from vicinal.estimators.search import DEFAULT_ALPHA, Choice, choose, question_of, scaled_alpha
@@ -202,7 +201,9 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         rows = None if plan.exact else evaluation_rows(problem, rng)
         # of some rows it is an estimate: single precision will do
         told = problem if rows is None else problem.replace(dtype=np.float32)
-        self.objective_, facts = told.value_and_facts(result.theta, rows)
+        self.objective_, _, facts = told.score(
+            result.theta, problem.train if rows is None else rows
+        )
         self._store(data.X, method, problem, result.theta)
         if self.rule == "knn" and self._model.asked != "local":
             _ = self.n_neighbors_  # chosen, and complained about, now

@@ -175,7 +175,8 @@ class Learning:
         )
         if self.plan.sampling.thins_rows:
             try:
-                result.theta = result.theta * self._repair(result.problem, result.theta)
+                factor = self._repair(result.problem, result.theta)
+                result.theta = problem.scaled(result.theta, factor)
             except KeyboardInterrupt:
                 result.reason, result.converged = "interrupted", False
         if result.reason == "max_iter" and self.plan.noisy:
@@ -302,7 +303,7 @@ class Learning:
             rng = np.random.RandomState(0)
             rows = np.sort(rng.permutation(rows)[:queries])
         fun = problem.replace(dtype=np.float32) if len(problem.X) >= SINGLE_FROM else problem
-        return starts.repair_scale(lambda s: fun.value(s * theta, rows))
+        return starts.repair_scale(lambda s: fun.value(fun.scaled(theta, s), rows))
 
     def with_copied_rng(self) -> Learning:
         """The same for a search: its draws do not change those of the fit."""

@@ -10,21 +10,46 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal import samplers, solvers
-from vicinal.core.method import Config, Method, is_auto
+from vicinal import _features, samplers, solvers
+from vicinal._threads import n_threads
+from vicinal.core.method import Config, Method
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, Sampler, Solver
+from vicinal.core.types import Array, PairCost, Sampler, Solver, is_auto
 from vicinal.densities import Kernel
-from vicinal.estimators._cost import Cost, Size, batch_cost, exact_cost, lists_cost
 
-__all__ = ["Plan", "adam_for", "make_plan", "rate_for"]
+__all__ = ["Cost", "Plan", "Size", "adam_for", "make_plan", "rate_for"]
 
 _EVALUATIONS = 60  # of the exact objective, that a fit takes
 _EXACT_SECONDS = 20.0  # of one reference core pair: from there on batches are learnt from
 _BATCH = 3000  # rows
 _ITERATIONS = 200  # of a descent on all rows
 _STEPS = 300  # of a descent on batches
+_PRODUCT = 0.15  # nanoseconds per entry of X and dimension, and thread
 _RATE = 0.05  # of Adam, in entries of a map that spreads the rows as the start does
+
+
+class Size(NamedTuple):
+    """What the cost of a fit depends on."""
+
+    n: int
+    n_features: int
+    n_components: int
+    itemsize: int
+    dense: bool
+    pair: PairCost
+
+
+class Cost(NamedTuple):
+    """Memory beyond the input and time of one evaluation of the objective."""
+
+    memory_bytes: int
+    seconds_per_evaluation: float
+
+    def __str__(self) -> str:
+        return (
+            f"about {self.memory_bytes / 2**20:.1f} MiB beyond the input and "
+            f"{self.seconds_per_evaluation:.2g} s for each evaluation"
+        )
 
 
 class Plan(NamedTuple):
@@ -84,7 +109,7 @@ def make_plan(method: Method, config: Config, size: Size) -> Plan:
     if is_auto(max_iter):
         max_iter = _ITERATIONS if sampling.fixed else _STEPS
     plan = Plan(
-        solver, sampling, method.pairs, method.kernel, int(max_iter), exact_cost(size), reason
+        solver, sampling, method.pairs, method.kernel, int(max_iter), _exact_cost(size), reason
     )
     return plan._replace(cost=_cost(plan, size))
 
@@ -97,13 +122,13 @@ def _sampling(
         return samplers.Full(), f"{type(solver).__name__} needs the same rows at every step"
     if method.pairs is not None:
         return samplers.Full(), "the choice of pairs makes all rows cheap"
-    exact = exact_cost(size)
+    exact = _exact_cost(size)
     whole = _EVALUATIONS * exact.seconds_per_evaluation
     if config.time_budget is not None:
         # Half of it: the estimate is rough, and the start takes its time too.
         limit, what = 0.5 * config.time_budget, f"half of the {config.time_budget:g} s allowed"
     else:
-        whole = _EVALUATIONS * exact_cost(size, threads=2).seconds_per_evaluation
+        whole = _EVALUATIONS * _exact_cost(size, threads=2).seconds_per_evaluation
         limit, what = _EXACT_SECONDS, f"{_EXACT_SECONDS:g} s on two cores"
     if whole <= limit or size.n <= _BATCH:
         return samplers.Full(), f"all {size.n} rows take some {whole:.2g} s, within {what}"
@@ -138,11 +163,11 @@ def _cost(plan: Plan, size: Size) -> Cost:
     sampling, pairs = plan.sampling, plan.pairs
     queries = min(getattr(sampling, "size", size.n), size.n)
     if plan.has_lists:
-        return lists_cost(size, queries, min(pairs.m, size.n))
+        return _lists_cost(size, queries, min(pairs.m, size.n))
     if isinstance(sampling, samplers.StochasticQueries):
-        return batch_cost(size, rows=size.n, queries=queries)
+        return _batch_cost(size, rows=size.n, queries=queries)
     rows = plan.rows_together(size.n)
-    return batch_cost(size, rows=rows, queries=rows)
+    return _batch_cost(size, rows=rows, queries=rows)
 
 
 def rate_for(problem: Problem, theta: Array) -> float:
@@ -165,3 +190,48 @@ def rate_for(problem: Problem, theta: Array) -> float:
 def adam_for(problem: Problem, theta: Array, n_steps: int) -> solvers.Adam:
     """Adam whose rate falls to nothing along a cosine, from one that suits the data."""
     return solvers.Adam(solvers.Cosine(rate_for(problem, theta), n_steps))
+
+
+def _exact_cost(size: Size, threads: int | None = None) -> Cost:
+    """Cost of all pairs: O(n d) memory, O(n² d + n d D) time."""
+    return _batch_cost(size, size.n, size.n, threads)
+
+
+def _batch_cost(size: Size, rows: int, queries: int, threads: int | None = None) -> Cost:
+    """Cost of some rows embedded, and some of these scored against them all."""
+    pairs: float = rows * queries
+    if queries == rows and size.pair.both_ways:
+        pairs /= 2
+    each = _nanoseconds(size)
+    return _total(size, rows, pairs * each, threads)
+
+
+def _lists_cost(size: Size, queries: int, length: int, threads: int | None = None) -> Cost:
+    """Cost of some rows scored against lists of so many others; the search for them is extra."""
+    listed = size.pair.listed[0] + size.pair.listed[1] * size.n_components
+    memory, seconds = _total(size, size.n, queries * length * listed, threads)
+    # the lists of all rows, and the points that a search is made among
+    memory += 4 * size.n * (length + 1) + 8 * size.n * size.n_components
+    return Cost(memory, seconds)
+
+
+def _total(size: Size, rows: int, nanoseconds: float, threads: int | None) -> Cost:
+    threads = n_threads() if threads is None else threads
+    n, n_features, d = size.n, size.n_features, size.n_components
+    # embedded points, their sorted copy and two gradients; statistics of each row
+    memory = 4 * n * d * size.itemsize + 24 * n * 8
+    if size.pair.more is not None:
+        memory += int(size.pair.more(n, n_features, d, size.itemsize))
+    if size.dense and n * n_features * 8 <= _features.copy_limit():
+        memory += n * n_features * 8
+    if rows < n:
+        memory += rows * n_features * 8
+    memory += threads * 1024 * n_features * 8
+    nanoseconds += 2 * _PRODUCT * rows * n_features * d
+    return Cost(int(memory), float(np.round(nanoseconds * 1e-9 / threads, 6)))
+
+
+def _nanoseconds(size: Size) -> float:
+    """Of a thread, for a pair of rows."""
+    fixed, per_dimension = size.pair.single if size.itemsize == 4 else size.pair.double
+    return fixed + per_dimension * size.n_components

@@ -10,15 +10,14 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal import neighbourhoods, solvers, starts
+from vicinal import maps, neighbourhoods, solvers, starts
 from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
 from vicinal._validation import check_number, check_option, warn
-from vicinal.core.method import Data, Method, is_auto
+from vicinal.core.method import Data, Method
 from vicinal.core.stages import Refresh
-from vicinal.core.types import Array, PairCost, Pairs
+from vicinal.core.types import Array, PairCost, Pairs, is_auto
 from vicinal.engines.cpu.votes import SAFE_K, large_k
-from vicinal.estimators._mapping import resolve_mapping
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators._partial_fit import StreamLearner
 from vicinal.estimators._plan import Plan
@@ -283,7 +282,7 @@ class KNCA(LearntMetricMixin, StreamLearner):
     def _method(self, data: Data) -> Method:
         name, k = type(self).__name__, int(self.k)
         start = starts.resolve(self.init, name)
-        mapping, d = resolve_mapping(self, data.n_features, start)
+        mapping, d = maps.resolve_rank(self, data.n_features, isinstance(start, starts.Given))
         return Method(
             name=name,
             objective=KNCALoss(k, self.vote, self.objective),

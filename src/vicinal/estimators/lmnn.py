@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal import _search, solvers, starts
+from vicinal import _search, maps, solvers, starts
 from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
 from vicinal.core.method import Data, Method
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, PairCost
-from vicinal.estimators._mapping import resolve_mapping
 from vicinal.estimators._margins import (
     START_ROWS,
     FindTargets,
@@ -235,7 +234,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
     def _method(self, data: Data) -> Method:
         name, k = type(self).__name__, int(self.k)
         start: Any = starts.resolve(self.init, name)
-        mapping, d = resolve_mapping(self, data.n_features, start)
+        mapping, d = maps.resolve_rank(self, data.n_features, isinstance(start, starts.Given))
         find_targets = FindTargets(k, partial(rows_of, sparse=True), self._fixed_margin)
         given = isinstance(start, starts.Given)
         return Method(

@@ -9,17 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from vicinal import densities, neighbourhoods, solvers, starts
+from vicinal import densities, maps, neighbourhoods, solvers, starts
 from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
 from vicinal._plugins import load
 from vicinal._validation import check_number, check_option, warn
-from vicinal.core.method import Data, Method, is_auto
+from vicinal.core.method import Data, Method
 from vicinal.core.stages import Refresh
-from vicinal.core.types import Array
+from vicinal.core.types import Array, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._consulted import ConsultedMixin
-from vicinal.estimators._mapping import resolve_mapping
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators._partial_fit import StreamLearner
 from vicinal.estimators._plan import Plan
@@ -355,7 +354,7 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         name = type(self).__name__
         kernel = densities.resolve(self.kernel, name)
         start = starts.resolve(self.init, name)
-        mapping, d = resolve_mapping(self, data.n_features, start)
+        mapping, d = maps.resolve_rank(self, data.n_features, isinstance(start, starts.Given))
         pairs = None if is_auto(self.pairs) else neighbourhoods.resolve(self.pairs, name)
         _check_kernel(name, kernel, pairs, self.objective)
         return Method(

@@ -13,9 +13,8 @@ from sklearn.model_selection import check_cv
 from vicinal import maps
 from vicinal._features import Features
 from vicinal._validation import warn
-from vicinal.core.method import is_auto
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, Map
+from vicinal.core.types import Array, Map, is_auto
 from vicinal.estimators._learn import Learning, evaluation_rows
 from vicinal.estimators._split import too_small_to_judge
 

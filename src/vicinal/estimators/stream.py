@@ -12,9 +12,9 @@ from sklearn.utils import gen_batches
 from vicinal import samplers, solvers
 from vicinal._features import Features
 from vicinal.core.loop import refresh, update
-from vicinal.core.method import Method, is_auto
+from vicinal.core.method import Method
 from vicinal.core.problem import Problem, Tracked
-from vicinal.core.types import Array, Batch, Solver
+from vicinal.core.types import Array, Batch, Solver, is_auto
 from vicinal.estimators._plan import Plan, rate_for
 from vicinal.estimators._reservoir import Reservoir
 from vicinal.targets import Labels

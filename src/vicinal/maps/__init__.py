@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from vicinal.core.types import Map
+import numpy as np
+
+from vicinal._validation import check_number, warn
+from vicinal.core.types import Map, is_auto
 from vicinal.maps.linear import Diagonal, Linear
 from vicinal.maps.simplex import Simplex, project_columns
 
-__all__ = ["Diagonal", "Linear", "Simplex", "project_columns", "resolve"]
+__all__ = ["Diagonal", "Linear", "Simplex", "project_columns", "resolve", "resolve_rank"]
+
+_DEFAULT_COMPONENTS = 32
 
 
 def resolve(mapping: Any, n_components: int, owner: str = "NCA") -> Map:
@@ -28,3 +33,40 @@ def resolve(mapping: Any, n_components: int, owner: str = "NCA") -> Map:
         f"The 'mapping' parameter of {owner} must be 'linear', 'diagonal' or a map. "
         f"Got {mapping!r} instead."
     )
+
+
+def resolve_rank(estimator: Any, n_features: int, given: bool) -> tuple[Map, int]:
+    """The map of an estimator and its rank (the largest to be tried, where that is "auto").
+
+    ``given`` says that the start is an array."""
+    name, asked = type(estimator).__name__, estimator.n_components
+    mapping: Any = resolve(estimator.mapping, n_features, name)
+    if getattr(mapping, "weights_columns", False):
+        check_number(estimator, "n_components", 1, integer=True, or_else=(None,))
+        if asked not in (None, n_features):
+            warn(
+                f"n_components={asked} has no effect on a diagonal map: it has "
+                f"one component for each of the {n_features} features."
+            )
+        return mapping, n_features
+    by_name = isinstance(estimator.mapping, str)
+    others = (None, "auto") if by_name else (None,)
+    most = n_features if hasattr(mapping, "components") else np.inf
+    check_number(estimator, "n_components", 1, most, integer=True, or_else=others)
+    if is_auto(asked) and given:
+        raise ValueError(
+            f"The 'n_components' parameter of {name} must be an int where 'init' is an array. "
+            "Got 'auto' instead."
+        )
+    if by_name:
+        d = min(n_features, _DEFAULT_COMPONENTS)
+        if asked is not None and not is_auto(asked):
+            d = int(asked)
+        return resolve(estimator.mapping, d, name), d
+    d = getattr(mapping, "n_components", asked or n_features)
+    if d > most or asked not in (None, d):
+        raise ValueError(
+            f"The 'mapping' parameter of {name} must have n_components="
+            f"{asked or f'1..{n_features}'}. Got {mapping!r} instead."
+        )
+    return mapping, d

@@ -15,8 +15,7 @@ from vicinal.starts.bins import (
     GivenBins,
     RandomBins,
 )
-from vicinal.starts.first import FirstMap
-from vicinal.starts.scale import base_scale, repair_scale, scale_start
+from vicinal.starts.first import FirstMap, base_scale, repair_scale, scale_start
 from vicinal.starts.scatter import Scatter, scatter
 from vicinal.starts.starts import (
     LDA,

@@ -1,0 +1,318 @@
+"""New methods plug in from outside: each here is written in this file alone.
+
+An objective with a target of numbers, a map whose parameter is the embedded points themselves, and
+a small network.  Each learns, and each goes on from a checkpoint, kept without pickle, to the same
+bits as a run that was never cut.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from sklearn.datasets import load_wine, make_friedman1
+
+import vicinal
+from vicinal import NCA
+from vicinal._features import Features
+from vicinal.core.problem import Problem
+from vicinal.core.stages import Stage, train
+from vicinal.core.state import FitState
+from vicinal.core.stopping import stop_rules
+from vicinal.core.types import Evaluation, Map, Objective, Target, Units
+from vicinal.maps import Linear
+from vicinal.samplers import StochasticQueries
+from vicinal.solvers import LBFGS, Adam
+
+
+def through_a_file(state: FitState, classes: tuple[type, ...] = ()) -> FitState:
+    """The state after it was written as JSON and an npz file, and read again."""
+    values, arrays = state.arrays()
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as stored:
+        read = {name: stored[name] for name in stored.files}
+    return FitState.from_arrays(json.loads(json.dumps(values, allow_nan=False)), read, classes)
+
+
+def assert_resumes(stages: Any, theta: Any, n_iter: int, cut: int, **options: Any) -> Any:
+    """Cut a run after an iteration, keep its state, go on: the same bits. The whole run."""
+    states: list[FitState] = []
+
+    def keep(info: Any, problem: Problem, state: Any) -> bool:
+        if info.iteration == cut:
+            states.append(through_a_file(state()))
+        return False
+
+    whole = train(stages(), theta, max_iter=n_iter, on_iteration=keep, **options)
+    rest = train(stages(), None, states[0], max_iter=n_iter - cut, **options)
+    assert cut < whole.history["iteration"][-1]
+    np.testing.assert_array_equal(rest.theta, whole.theta)
+    assert rest.history["loss"] == whole.history["loss"]
+    return whole
+
+
+# 1. MLKR: a new objective, and a target that has no classes
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A number for each row."""
+
+    y: Any
+    strata: Any = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: Any) -> Numbers:
+        return self if rows is None else Numbers(self.y[rows])
+
+
+@dataclass(frozen=True)
+class MLKRLoss:
+    """Squared error of the leave-one-out kernel regression: spec section 6."""
+
+    units: Units = Units()
+
+    def __call__(
+        self, Z, target, *, queries=None, references=None, pairs=None, gradient=True
+    ) -> Evaluation:
+        rows = np.arange(len(Z))
+        queries = rows if queries is None else queries
+        references = rows if references is None else references
+        d2 = cdist(Z[queries], Z[references], "sqeuclidean")
+        d2[queries[:, None] == references] = np.inf
+        P = np.exp(d2.min(axis=1, keepdims=True) - d2)
+        P /= P.sum(axis=1, keepdims=True)
+        y = target.y[references]
+        error = target.y[queries] - P @ y
+        W = 2 * error[:, None] * P * (y - (target.y[queries] - error)[:, None]) / len(queries)
+        dZ = np.zeros_like(Z)
+        dZ[queries] += 2 * (W.sum(axis=1)[:, None] * Z[queries] - W @ Z[references])
+        dZ[references] += 2 * (W.sum(axis=0)[:, None] * Z[references] - W.T @ Z[queries])
+        return Evaluation(float(np.mean(error**2)), dZ if gradient else None, {})
+
+
+@pytest.fixture
+def friedman():
+    X, y = make_friedman1(150, noise=0.1, random_state=0)
+    return Problem(
+        Features(X, "standard"), Numbers((y - y.mean()) / y.std()), MLKRLoss(), Linear(3)
+    )
+
+
+def test_mlkr_learns_and_resumes(friedman, rng):
+    theta = 0.5 * rng.normal(size=30)
+    numeric = [(friedman(theta + h)[0] - friedman(theta - h)[0]) / 2e-6 for h in 1e-6 * np.eye(30)]
+    np.testing.assert_allclose(friedman(theta)[1], numeric, atol=1e-7)
+    whole = assert_resumes(
+        lambda: [Stage(friedman, LBFGS(), stop_rules(LBFGS()))], theta, n_iter=40, cut=7
+    )
+    assert whole.value < 0.35 * whole.history["loss"][0]
+    assert whole.value < 0.2  # of a variance of one: five of the ten columns are noise
+
+
+def test_mlkr_learns_from_a_few_queries_at_a_time(friedman, rng):
+    solver = Adam(0.02)
+
+    def stages():
+        return [Stage(friedman, solver, stop_rules(solver), StochasticQueries(50))]
+
+    theta = 0.5 * rng.normal(size=30)
+    whole = assert_resumes(stages, theta, n_iter=120, cut=50, random_state=3)
+    assert friedman.value(whole.theta) < 0.5 * friedman.value(theta)
+
+
+# 2. Free points: the parameter of the map is Z itself
+
+
+class Positions(NamedTuple):
+    """Rows that are nothing but their numbers."""
+
+    rows: Any
+
+    def take(self, rows: Any) -> Positions:
+        return self if rows is None else Positions(self.rows[rows])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True)
+class Points:
+    """``Z = theta``."""
+
+    n: int
+    n_components: int = 2
+
+    def forward(self, theta, X, dtype=np.float64):
+        def pull(dZ):
+            full = np.zeros((self.n, self.n_components))
+            full[X.rows] = dZ
+            return full.ravel()
+
+        return theta.reshape(self.n, -1)[X.rows].astype(dtype), pull
+
+
+@dataclass(frozen=True)
+class Distances:
+    """How far apart rows should be."""
+
+    D: Any
+    strata: Any = None
+
+    def __len__(self) -> int:
+        return len(self.D)
+
+    def take(self, rows: Any) -> Distances:
+        return self if rows is None else Distances(self.D[np.ix_(rows, rows)])
+
+
+@dataclass(frozen=True)
+class Stress:
+    """Squared differences of squared distances, two lines."""
+
+    units: Units = Units()
+
+    def __call__(self, Z, target, *, queries=None, references=None, pairs=None, gradient=True):
+        W = (cdist(Z, Z, "sqeuclidean") - target.D**2) / len(Z) ** 2
+        dZ = 8 * (W.sum(axis=1)[:, None] * Z - W @ Z)
+        return Evaluation(float(np.sum(W**2) * len(Z) ** 2), dZ, {})
+
+
+def test_free_points_learn_and_resume(rng):
+    place = rng.normal(size=(30, 2))
+    problem = Problem(
+        Positions(np.arange(30)), Distances(cdist(place, place)), Stress(), Points(30)
+    )
+    whole = assert_resumes(
+        lambda: [Stage(problem, LBFGS(), stop_rules(LBFGS(), tol=1e-9))],
+        rng.normal(size=60),
+        n_iter=200,
+        cut=5,
+    )
+    Z = whole.theta.reshape(30, 2)
+    np.testing.assert_allclose(cdist(Z, Z), cdist(place, place), atol=1e-3)
+
+
+# 3. A network: a map that bends, in an estimator
+
+
+@dataclass(frozen=True)
+class TinyNetwork:
+    """``Z = tanh(X W) V``, two layers."""
+
+    n_features: int
+    hidden: int = 8
+    n_components: int = 2
+
+    def _layers(self, theta):
+        cut = self.n_features * self.hidden
+        W = theta[:cut].reshape(self.n_features, self.hidden)
+        return W, theta[cut:].reshape(self.hidden, self.n_components)
+
+    def forward(self, theta, X, dtype=np.float64):
+        W, V = self._layers(theta)
+        H = np.tanh(X.matmul(W, np.float64))
+
+        def pull(dZ):
+            dZ = dZ.astype(np.float64)
+            dW = X.rmatmul((dZ @ V.T) * (1 - H**2))
+            return np.concatenate([dW.ravel(), (H.T @ dZ).ravel()])
+
+        return (H @ V).astype(dtype), pull
+
+    def start(self, X, rng):
+        size = self.hidden * (self.n_features + self.n_components)
+        return rng.normal(size=size) / np.sqrt(self.n_features)
+
+    def scaled(self, theta, factor):
+        W, V = self._layers(theta)
+        return np.concatenate([W.ravel(), factor * V.ravel()])
+
+
+@pytest.fixture(scope="module")
+def wine():
+    return load_wine(return_X_y=True)
+
+
+def test_a_network_learns_in_an_estimator(wine):
+    X, y = wine
+    model = NCA(mapping=TinyNetwork(13), random_state=0).fit(X[::2], y[::2])
+    assert model.score(X[1::2], y[1::2]) > 0.9
+    assert model.n_components_ == 2
+    Z = model.transform(X)
+    assert Z.shape == (178, 2)
+    np.testing.assert_allclose(
+        model.get_metric()(X[0], X[1]), np.linalg.norm(Z[0] - Z[1]), rtol=1e-10
+    )
+    assert not hasattr(model, "components_")
+    with pytest.raises(AttributeError, match="linear maps only"):
+        model.get_mahalanobis_matrix()
+
+
+@pytest.mark.parametrize("sampling", ["full", StochasticQueries(40)])
+def test_a_network_goes_on_from_a_warm_start(wine, sampling):
+    X, y = wine
+    settings = {"mapping": TinyNetwork(13), "random_state": 0, "sampling": sampling, "tol": 0.0}
+    solver = "lbfgs" if sampling == "full" else Adam(0.01)
+    whole = NCA(max_iter=16, solver=solver, **settings)
+    halves = NCA(max_iter=8, solver=solver, warm_start=True, **settings)
+    for model in (whole, halves, halves):
+        with pytest.warns(Warning) if sampling == "full" else nullcontext():
+            model.fit(X, y)
+    np.testing.assert_array_equal(halves._map.theta, whole._map.theta)
+
+
+def test_a_network_resumes_from_a_checkpoint(wine, rng):
+    X, y = wine
+    features = Features(X, "standard")
+    mapping = TinyNetwork(13)
+    objective = vicinal.objectives.NCALoss()
+    problem = Problem(features, vicinal.targets.Labels(y), objective, mapping, alpha=1e-3)
+    assert_resumes(
+        lambda: [Stage(problem, LBFGS(), stop_rules(LBFGS()))],
+        mapping.start(features, np.random.RandomState(0)),
+        n_iter=30,
+        cut=11,
+    )
+
+
+# The rules of this file
+
+
+def test_parts_of_this_file_keep_the_protocols():
+    assert isinstance(MLKRLoss(), Objective)
+    assert isinstance(Stress(), Objective)
+    assert isinstance(Numbers(np.ones(3)), Target)
+    assert isinstance(Distances(np.ones((3, 3))), Target)
+    assert isinstance(Points(3), Map)
+    assert isinstance(TinyNetwork(3), Map)
+
+
+def test_the_library_knows_none_of_them():
+    here = {MLKRLoss, Numbers, Stress, Points, Distances, Positions, TinyNetwork}
+    source = "".join(path.read_text() for path in Path(vicinal.__file__).parent.rglob("*.py"))
+    for part in here - {Points}:  # a word that the library uses for other things
+        assert f"class {part.__name__}" not in source
+
+
+def test_a_state_holds_no_class_that_is_not_allowed(friedman, rng):
+    result = train([Stage(friedman, LBFGS(), stop_rules(LBFGS()))], rng.normal(size=30), max_iter=2)
+    values, arrays = result.state.arrays()
+    assert set(values) == {"schema", *FitState._fields}
+    values["part"] = {"class": "os:system", "fields": {}}
+    with pytest.raises(ValueError, match="none that the state of a fit may hold"):
+        FitState.from_arrays(values, arrays)
+    values["schema"] = 99
+    with pytest.raises(ValueError, match="must have schema 1"):
+        FitState.from_arrays(values, arrays)
