@@ -44,7 +44,7 @@ class Gaussian:
     family: ClassVar[int] = 0
     #: whether no distance is out of its range
     reaches_everywhere: ClassVar[bool] = True
-    #: what compiled loops multiply coordinates by
+    #: what compiled loops multiply coordinates by: exp(-d²) = 2**-(scaled d²)
     coordinate_scale: ClassVar[float] = math.sqrt(math.log2(math.e))
 
     def __post_init__(self) -> None:

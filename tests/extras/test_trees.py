@@ -11,12 +11,11 @@ from threadpoolctl import threadpool_limits
 from vicinal import reference
 from vicinal._features import Features
 from vicinal.core.problem import Problem
-from vicinal.core.types import Bounded
 from vicinal.densities import Compact, Gaussian, Student
 from vicinal.engines.cpu.tiles import coordinate_scale, side
 from vicinal.estimators._rounds import frozen
 from vicinal.extras import trees as _trees
-from vicinal.extras.trees import Trees
+from vicinal.extras.trees import Bounded, Trees
 from vicinal.kernels.tree import LEAF, build
 from vicinal.maps import Linear
 from vicinal.neighbourhoods import Tree

@@ -19,9 +19,9 @@ from knca_common import (
 )
 
 from vicinal import reference
-from vicinal.core.types import Bounded
 from vicinal.engines.cpu.lanes import AllPairs
 from vicinal.engines.cpu.votes import Counter, Known, Slopes
+from vicinal.extras.trees import Bounded
 from vicinal.objectives import knca, nca
 from vicinal.targets import Labels
 

@@ -11,14 +11,25 @@ There are three families.  `ClassSums` serves NCA, `Votes` kNCA and `Margins` LM
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
+from vicinal.targets import TargetNeighbours
 
-__all__ = ["ClassSums", "Data", "Hinges", "Margins", "PairSource", "RowSums", "Votes", "merge"]
+__all__ = [
+    "ClassSums",
+    "Data",
+    "Hinges",
+    "Margins",
+    "PairSource",
+    "RowSums",
+    "Triples",
+    "Votes",
+    "merge",
+]
 
 
 class Data(NamedTuple):
@@ -129,6 +140,24 @@ class Votes(Protocol):
         ...
 
 
+class Triples(NamedTuple):
+    """What a margin loss is about: points, target neighbours, and who may be an impostor.
+
+    ``Z`` is (n, d) and contiguous.  ``neighbours`` (n, k) are those target neighbours that count,
+    of queries, among the references; -1 for none.  ``targets`` are all of them.  ``is_query`` and
+    ``is_reference`` are masks over the rows.
+    """
+
+    Z: Array
+    neighbours: Array
+    targets: TargetNeighbours
+    is_query: Array
+    is_reference: Array
+    mu: float
+    margin: float
+    chi2: bool
+
+
 class Hinges(NamedTuple):
     """Distances to the target neighbours, hinges, and active triples (i, j, l): sums over all."""
 
@@ -152,5 +181,3 @@ class Margins(Protocol):
     def pull(self, weight: float) -> Array:
         """Gradient of the weight times ``distances + mu * hinges``, (n, d)."""
         ...
-
-

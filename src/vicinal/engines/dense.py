@@ -203,9 +203,7 @@ def class_sums(
     return log2, shift * _LOG2_E
 
 
-def entropies(
-    Z: Array, places: Array, Z_reference: Array, mass: Array, kernel: Kernel
-) -> Array:
+def entropies(Z: Array, places: Array, Z_reference: Array, mass: Array, kernel: Kernel) -> Array:
     """exp of the entropy of each point's choice among the references, 0 where it has none.
 
     ``places`` are the positions of the points among the references, -1 for none; all masses are

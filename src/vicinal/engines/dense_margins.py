@@ -1,8 +1,6 @@
-"""Hinges of LMNN and χ² distances in plain NumPy, for small data."""
+"""Hinges of LMNN, χ² distances and maps on the simplex in plain NumPy, for small data."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,29 +8,12 @@ from scipy.spatial.distance import cdist
 
 from vicinal._threads import single_threaded_blas
 from vicinal.core.types import Array
-from vicinal.engines.base import Hinges
+from vicinal.engines.base import Hinges, Triples
 
-__all__ = ["DenseMargins", "Triples", "chi2_rows", "nearest_histograms"]
+__all__ = ["DenseMargins", "chi2_rows", "nearest_histograms", "simplex_columns"]
 
 _BLOCK = 2**18  # entries at a time: 2 MB
 _ROUNDING = 1e-9  # of the bound from below, many times over
-
-
-class Triples(NamedTuple):
-    """What a margin loss is about.
-
-    ``Z`` is (n, d) and contiguous; ``neighbours`` (n, k) are the target neighbours of the queries,
-    -1 for none; ``codes`` are the classes; ``is_query`` and ``is_reference`` are masks.
-    """
-
-    Z: Array
-    neighbours: Array
-    codes: Array
-    is_query: Array
-    is_reference: Array
-    mu: float
-    margin: float
-    chi2: bool
 
 
 class DenseMargins:
@@ -79,7 +60,7 @@ class DenseMargins:
 
     def _impostors(self, furthest: Array) -> tuple[Array, Array, Array]:
         """Pairs of a query and a reference of another class within its reach, and how far."""
-        t = self.triples
+        t, codes = self.triples, self.triples.targets.codes
         rows = np.flatnonzero(t.is_query & (furthest > 0))
         columns = np.flatnonzero(t.is_reference)
         bound = furthest[rows][:, None]
@@ -93,7 +74,7 @@ class DenseMargins:
             bound = bound + _ROUNDING * (bound + norms.max(initial=0.0))
         else:
             D = cdist(self.Z[rows], self.Z[columns], "sqeuclidean")
-        a, b = np.nonzero((D < bound) & (t.codes[rows][:, None] != t.codes[columns]))
+        a, b = np.nonzero((D < bound) & (codes[rows][:, None] != codes[columns]))
         p, q = rows[a], columns[b]
         if not t.chi2:
             return p, q, D[a, b]
@@ -170,3 +151,20 @@ def nearest_histograms(X: Array, Y: Array, k: int, same: bool) -> tuple[Array, A
         near[start : start + step] = order
         distances[start : start + step] = np.take_along_axis(D, order, axis=1)
     return distances, near
+
+
+def simplex_columns(L: Array, slack: float) -> Array:
+    """The nearest matrix with columns on the probability simplex; those on it stay to the bit.
+
+    With the entries of a column in falling order, u_1 >= u_2 >= ..., the threshold is that of the
+    last m for which u_m is above ``tau_m = (u_1 + ... + u_m - 1) / m`` ([Wang2013]).
+    """
+    r = len(L)
+    on_it = (L.min(axis=0) >= 0) & (np.abs(np.minimum(L, 2.0).sum(axis=0) - 1.0) <= slack)
+    # the largest entry becomes 0, so that tau, in [-1, 0), is not lost in what is large
+    shifted = np.maximum(L - L.max(axis=0), -1.0)
+    falling = -np.sort(-shifted, axis=0)
+    tau = (np.cumsum(falling, axis=0) - 1.0) / np.arange(1, r + 1)[:, None]
+    last = r - 1 - np.argmax((falling > tau)[::-1], axis=0)
+    out = np.maximum(shifted - tau[last, np.arange(L.shape[1])], 0.0)
+    return np.where(on_it, L, out / out.sum(axis=0))  # off by rounding alone

@@ -143,9 +143,7 @@ class _Count(NamedTuple):
     by_class: Array | None
 
 
-def _count(
-    ring: _Ring, F: Array, own: Array, k: int, unanimous: bool, gradient: bool
-) -> _Count:
+def _count(ring: _Ring, F: Array, own: Array, k: int, unanimous: bool, gradient: bool) -> _Count:
     """Count the votes: F is (C, k + 1, n), own (n,) the class that is to win, -1 for none.
 
     Sets with v own votes: from ``first`` on they win, to ``last`` they lose; between, they win as
@@ -389,7 +387,5 @@ def _win_weights(
     ring: _Ring, energy: Array, classes: list[slice], k: int, unanimous: bool
 ) -> Array:
     w = _weights(ring, energy)
-    F = np.stack(
-        [_with_constant(ring, _tree(ring, w[members], k)[-1], k) for members in classes]
-    )
+    F = np.stack([_with_constant(ring, _tree(ring, w[members], k)[-1], k) for members in classes])
     return _wins(ring, F, k, unanimous)

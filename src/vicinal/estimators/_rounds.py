@@ -10,9 +10,10 @@ import numpy as np
 
 from vicinal import neighbourhoods
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, Bounded, Pairs
+from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
 from vicinal.estimators._plan import Plan
+from vicinal.extras.trees import Bounded
 from vicinal.objectives import background_weights, em_background
 
 __all__ = ["Renewal", "Rounds", "frozen", "learns_beta", "no_longer_falls"]

@@ -15,13 +15,13 @@ from vicinal._callback_support import with_callbacks
 from vicinal._validation import check_number, check_option, warn
 from vicinal.core.cost import Work
 from vicinal.core.types import Array, Pairs
-from vicinal.engines.cpu.votes import SAFE_K, large_k
 from vicinal.estimators._base import NeighbourMetric
 from vicinal.estimators._metric import LearntMahalanobisMixin
 from vicinal.estimators._online import can_stream
 from vicinal.estimators._plan import Plan
 from vicinal.models.votes import NeighbourRules
 from vicinal.neighbourhoods import LeftOut, Nearest, RandomPairs, sets_left_out
+from vicinal.objectives._votes import SAFE_K, large_k
 from vicinal.objectives.knca import knca
 from vicinal.objectives.knca_rules import knca_posterior
 from vicinal.targets import Labels

@@ -20,9 +20,9 @@ from vicinal.estimators._online import can_stream
 from vicinal.estimators._plan import Plan
 from vicinal.estimators._rounds import learns_beta
 from vicinal.models.posterior import ConsultedMixin, NCARules
-from vicinal.objectives._masses import reference_mass, weights
 from vicinal.objectives.nca import nca
 from vicinal.targets import Labels
+from vicinal.targets.masses import reference_mass, weights
 
 __all__ = ["NCA"]
 

@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 from vicinal import _search
 from vicinal._threads import block_edges, n_threads, run
 from vicinal._validation import check_bool, check_number, check_option, warn
-from vicinal.core.types import Array, Bounded, Pairs
+from vicinal.core.types import Array, Pairs
+from vicinal.extras.trees import Bounded
 from vicinal.kernels import neighbours
 
 __all__ = ["Nearest", "RandomPairs", "Tree"]

@@ -3,14 +3,17 @@
 from vicinal.engines.cpu.impostors import Candidates
 from vicinal.extras.background import background_weights
 from vicinal.extras.em import em_background
-from vicinal.objectives.knca import knca
+from vicinal.objectives.knca import KNCALoss, knca
 from vicinal.objectives.knca_rules import knca_posterior
-from vicinal.objectives.lmnn import lmnn
-from vicinal.objectives.nca import nca
+from vicinal.objectives.lmnn import LMNNLoss, lmnn
+from vicinal.objectives.nca import NCALoss, nca
 from vicinal.objectives.nca_rules import nca_effective_n_neighbors, nca_posterior
 
 __all__ = [
     "Candidates",
+    "KNCALoss",
+    "LMNNLoss",
+    "NCALoss",
     "background_weights",
     "em_background",
     "knca",
