@@ -9,6 +9,7 @@ from scipy.spatial.distance import cdist
 from vicinal._threads import single_threaded_blas
 from vicinal.core.types import Array
 from vicinal.engines.base import Hinges, Triples
+from vicinal.engines.points import centre_of
 
 __all__ = ["DenseMargins", "chi2_rows", "nearest_histograms", "simplex_columns"]
 
@@ -96,7 +97,7 @@ class DenseMargins:
         W = sp.coo_array((w, (rows, columns)), shape=(n, n)).toarray()
         W = W + W.T
         with single_threaded_blas():
-            Z = self.Z - self.Z.mean(axis=0)
+            Z = self.Z - centre_of(self.Z)  # a mean would follow outliers, and the digits be lost
             return 2.0 * (W.sum(axis=1)[:, None] * Z - W @ Z)
 
     def _pull_chi2(self, rows: Array, columns: Array, w: Array) -> Array:
