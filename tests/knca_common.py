@@ -46,7 +46,7 @@ def assert_same_bits(got, expected):
 def set_threads(monkeypatch, threads):
     """That many, for every module that asks."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("vicinal.objectives.") and hasattr(module, "n_threads"):
+        if name.startswith("vicinal.engines.") and hasattr(module, "n_threads"):
             monkeypatch.setattr(module, "n_threads", lambda: threads)
 
 

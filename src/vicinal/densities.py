@@ -1,7 +1,12 @@
-"""The kernels that a point can have: how fast its pull falls off with the distance.
+r"""The kernels that a point can have: how fast its pull falls off with the distance.
 
 Each is a density around its point once divided by its integral, so that a class is a mixture of
 them ([Oneata2011] section 3.2).  ``u`` is the distance in the embedded space.
+
+A kernel states what engines must know of it: its ``energy``, :math:`-\ln\kappa`, as a function of
+the squared distance, with the derivative; the ``power(d)`` of :math:`1 + u^2` in it; whether it
+``reaches_everywhere``; and the ``coordinate_scale`` of the compiled loops, which compute powers of
+two.
 
 >>> from vicinal.densities import resolve
 >>> resolve("compact")
@@ -14,7 +19,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from vicinal._validation import check_bool, check_number, part_of
+from vicinal.core.types import Array
 
 __all__ = ["Compact", "Gaussian", "Kernel", "Student", "resolve"]
 
@@ -34,15 +42,21 @@ class Gaussian:
     background: bool = False
     beta: float | str = "count"
     family: ClassVar[int] = 0
-    ends: ClassVar[bool] = False
+    #: whether no distance is out of its range
+    reaches_everywhere: ClassVar[bool] = True
+    #: what compiled loops multiply coordinates by: exp(-d²) = 2**-(scaled d²)
+    coordinate_scale: ClassVar[float] = math.sqrt(math.log2(math.e))
 
     def __post_init__(self) -> None:
         _check(self)
 
-    @property
-    def reaches_everywhere(self) -> bool:
-        """Whether every point has a density, however far it is."""
-        return True
+    def power(self, d: int) -> float:
+        """The power of ``1 + u²`` in one over the kernel, 0 if it has none."""
+        return 0.0
+
+    def energy(self, squared: Array, d: int) -> tuple[Array, Array | None]:
+        """``-ln kappa`` of squared distances, and its derivative; None stands for ones."""
+        return squared, None
 
     def log_integral(self, d: int) -> float:
         """Logarithm of the integral over d dimensions."""
@@ -66,15 +80,22 @@ class Student:
     background: bool = False
     beta: float | str = "count"
     family: ClassVar[int] = 1
-    ends: ClassVar[bool] = False
+    #: whether no distance is out of its range
+    reaches_everywhere: ClassVar[bool] = True
+    #: what compiled loops multiply coordinates by
+    coordinate_scale: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         _check(self)
 
-    @property
-    def reaches_everywhere(self) -> bool:
-        """Whether every point has a density, however far it is."""
-        return True
+    def power(self, d: int) -> float:
+        """The power of ``1 + u²`` in one over the kernel, 0 if it has none."""
+        return 0.5 * (d + 1)
+
+    def energy(self, squared: Array, d: int) -> tuple[Array, Array | None]:
+        """``-ln kappa`` of squared distances, and its derivative."""
+        power = self.power(d)
+        return power * np.log1p(squared), power / (1.0 + squared)
 
     def log_integral(self, d: int) -> float:
         """Logarithm of the integral over d dimensions."""
@@ -103,15 +124,24 @@ class Compact:
     background: bool = True
     beta: float | str = "count"
     family: ClassVar[int] = 2
-    ends: ClassVar[bool] = True
+    #: whether no distance is out of its range
+    reaches_everywhere: ClassVar[bool] = False
+    #: what compiled loops multiply coordinates by
+    coordinate_scale: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         _check(self)
 
-    @property
-    def reaches_everywhere(self) -> bool:
-        """Whether every point has a density, however far it is."""
-        return self.background
+    def power(self, d: int) -> float:
+        """The power of ``1 + u²`` in one over the kernel, 0 if it has none."""
+        return 0.0
+
+    def energy(self, squared: Array, d: int) -> tuple[Array, Array | None]:
+        """``-ln kappa`` of squared distances, inf out of range, and its derivative, there 0."""
+        inside = squared < 1.0
+        rest = np.where(inside, 1.0 - squared, 1.0)
+        energy = np.where(inside, -2.0 * np.log(rest), np.inf)
+        return energy, np.where(inside, 2.0 / rest, 0.0)
 
     def log_integral(self, d: int) -> float:
         """Logarithm of the integral over d dimensions: 8 V_d / ((d + 2)(d + 4)).

@@ -8,14 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from vicinal._threads import n_threads, run
 from vicinal.core.types import Array
-from vicinal.kernels.chi2 import chi2_nearest, chi2_rows
+from vicinal.engines import choose
 
 __all__ = ["Chi2Index", "chi2_distances"]
-
-_ROWS = 64  # queries to a task
-_TILE = 2**18  # bytes of references that all of them go by: half of a second-level cache
 
 
 def chi2_distances(X: Any, Y: Any = None) -> Array:
@@ -60,14 +56,7 @@ def chi2_distances(X: Any, Y: Any = None) -> Array:
     Y = X if same else _histograms(Y, "Y")
     _check_width(Y, X.shape[1], "Y", "X")
     X, Y = _alike(X, Y)
-    out = np.empty((len(X), len(Y)), X.dtype)
-
-    def task(first: int, thread: int) -> None:
-        last = min(first + _ROWS, len(X))
-        chi2_rows(X, first, last, Y, same, _tiny(Y), _tile(Y), out)
-
-    run(task, range(0, len(X), _ROWS), n_threads())
-    return out
+    return choose.chi2_rows(X, Y, same)
 
 
 class Chi2Index:
@@ -116,14 +105,7 @@ class Chi2Index:
         X = Y if same else _histograms(X, "X")
         _check_width(X, Y.shape[1], "X", "the points")
         X, Y = _alike(X, Y)
-        near = np.zeros((len(X), n_neighbors), np.int64)
-        distances = np.full((len(X), n_neighbors), np.inf, X.dtype)
-
-        def task(first: int, thread: int) -> None:
-            last = min(first + _ROWS, len(X))
-            chi2_nearest(X, first, last, Y, same, _tiny(Y), _tile(Y), near, distances)
-
-        run(task, range(0, len(X), _ROWS), n_threads())
+        distances, near = choose.nearest_histograms(X, Y, int(n_neighbors), same)
         return (distances, near) if return_distance else near
 
 
@@ -148,11 +130,3 @@ def _check_width(X: Array, d: int, name: str, other: str) -> None:
 def _alike(X: Array, Y: Array) -> tuple[Array, Array]:
     dtype = np.result_type(X, Y)
     return X.astype(dtype, copy=False), Y.astype(dtype, copy=False)
-
-
-def _tiny(Y: Array) -> Any:
-    return np.finfo(Y.dtype).tiny
-
-
-def _tile(Y: Array) -> int:
-    return max(4, _TILE // max(1, Y.shape[1] * Y.itemsize) // 4 * 4)

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from engine_common import engine  # noqa: F401
 from threadpoolctl import threadpool_limits
 
 from vicinal import reference

@@ -11,17 +11,23 @@ from threadpoolctl import threadpool_limits
 from vicinal import reference
 from vicinal._features import Features
 from vicinal.core.problem import Problem
-from vicinal.core.types import Bounded
 from vicinal.densities import Compact, Gaussian, Student
+from vicinal.engines import choose
 from vicinal.engines.cpu.tiles import coordinate_scale, side
 from vicinal.estimators._rounds import frozen
 from vicinal.extras import trees as _trees
-from vicinal.extras.trees import Trees
+from vicinal.extras.trees import Bounded, Trees
 from vicinal.kernels.tree import LEAF, build
 from vicinal.maps import Linear
 from vicinal.neighbourhoods import Tree
 from vicinal.objectives import nca
 from vicinal.targets import Labels
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch):
+    """Trees stand beside tiles, however few the rows."""
+    monkeypatch.setattr(choose, "DENSE_UP_TO", 0)
 
 
 def data(rng, kind, n, d, scale):

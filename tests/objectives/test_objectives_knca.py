@@ -8,6 +8,7 @@ from math import exp, log
 
 import numpy as np
 import pytest
+from engine_common import compiled_only
 from hypothesis import given
 from hypothesis import strategies as st
 from knca_common import (
@@ -236,6 +237,7 @@ def test_float32_near_float64(rng, vote, objective, k, scale, rtol):
     assert_close((value, dZ), knca(Z.astype(np.float64), y, k, vote, objective), rtol)
 
 
+@compiled_only
 def test_float32_sums_over_many_rows(rng):
     """One by one, ten thousand weights of a class would be off by some 1e-5."""
     Z, y = points(rng, 30_000, 2, 2, 1e-3)

@@ -7,6 +7,7 @@ from math import log
 
 import numpy as np
 import pytest
+from engine_common import compiled_only
 from knca_common import (
     OBJECTIVES,
     assert_close,
@@ -19,9 +20,9 @@ from knca_common import (
 )
 
 from vicinal import reference
-from vicinal.core.types import Bounded
 from vicinal.engines.cpu.lanes import AllPairs
 from vicinal.engines.cpu.votes import Counter, Known, Slopes
+from vicinal.extras.trees import Bounded
 from vicinal.objectives import knca, nca
 from vicinal.targets import Labels
 
@@ -161,6 +162,7 @@ def test_lanes_whose_sums_overflow(unanimous):
     np.testing.assert_allclose(*(c.wins(known) for c in counters), rtol=1e-12)
 
 
+@compiled_only
 def test_many_dimensions_take_fewer_blocks(rng):
     """Each block has a gradient of all queries of a batch: some hundred MB, not a GB."""
     Z = np.zeros((8192, 800), np.float32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_common import compiled_only
 from knca_common import (
     OBJECTIVES,
     all_rows,
@@ -21,6 +22,8 @@ from knca_common import (
 
 from vicinal import reference
 from vicinal.objectives import knca
+
+pytestmark = compiled_only
 
 
 def some_lists(rng, n, shortest, longest):

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from engine_common import compiled_only
 from knca_common import assert_close, assert_same_bits, each_dtype, set_threads
 from lmnn_common import (
     brackets,
@@ -109,6 +110,7 @@ def test_float32_near_float64(rng, distance, scale):
     assert_close(got, evaluate(Z.astype(np.float64), targets, distance), 2e-5)
 
 
+@compiled_only
 @each_distance
 def test_float32_sums_over_many_impostors(rng, distance):
     """Thousands of impostors of each row."""

@@ -7,6 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from engine_common import compiled_only
 from knca_common import assert_close, assert_same_bits, each_dtype, set_threads
 from lmnn_common import distances, each_distance, evaluate, some_targets
 
@@ -14,6 +15,8 @@ from vicinal import reference
 from vicinal.engines.cpu import impostors as _impostors
 from vicinal.objectives import Candidates, lmnn
 from vicinal.targets import TargetNeighbours
+
+pytestmark = compiled_only
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ from math import exp, log, sqrt
 
 import numpy as np
 import pytest
+from engine_common import compiled_only
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from threadpoolctl import threadpool_limits
 
@@ -167,6 +168,7 @@ def test_singleton_classes(rng, priors):
     assert nca(Z[:12], np.arange(12), "accuracy")[0] == 0.0
 
 
+@compiled_only
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_value_has_the_same_bits_for_any_number_of_blas_threads(rng, objective):
     """A dot product of more than 10,000 numbers is cut in as many parts as BLAS has threads."""

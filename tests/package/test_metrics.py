@@ -7,13 +7,15 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from engine_common import engine  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from threadpoolctl import threadpool_limits
 
-from vicinal import metrics, reference
+from vicinal import reference
+from vicinal.engines.cpu import histograms as _histograms
 from vicinal.metrics import Chi2Index, chi2_distances
 
 nojit = pytest.mark.nojit
@@ -60,8 +62,8 @@ def test_is_minus_half_of_scikit_learns_kernel(rng, dtype):
 @nojit
 @each_dtype
 def test_symmetric_to_the_bit(rng, dtype, monkeypatch):
-    monkeypatch.setattr(metrics, "_ROWS", 5)
-    monkeypatch.setattr(metrics, "_TILE", 200)
+    monkeypatch.setattr(_histograms, "_ROWS", 5)
+    monkeypatch.setattr(_histograms, "_TILE", 200)
     X = histograms(rng, 23, 6, dtype)
     X[4] = X[19]
     distances = chi2_distances(X)
@@ -110,8 +112,8 @@ def test_same_bits_for_any_blocks_and_threads(rng, dtype, monkeypatch):
     with threadpool_limits(1):
         results = [everything()]
     for rows, tile in [(1, 1), (17, 5000), (1000, 2**30)]:
-        monkeypatch.setattr(metrics, "_ROWS", rows)
-        monkeypatch.setattr(metrics, "_TILE", tile)
+        monkeypatch.setattr(_histograms, "_ROWS", rows)
+        monkeypatch.setattr(_histograms, "_TILE", tile)
         results.append(everything())
     for result in results:
         for one, other in zip(result, expected, strict=True):

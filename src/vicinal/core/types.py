@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Batch",
-    "Bounded",
     "Dealer",
     "Evaluation",
     "Map",
@@ -61,19 +60,6 @@ class Pairs(NamedTuple):
     indptr: Array
     indices: Array
     log2_rates: Array | None = None
-
-
-class Bounded(NamedTuple):
-    """All pairs, but far groups of them summed at once, where that takes less time.
-
-    ``tolerance`` is the largest relative error of the density of each class at a query; or, unless
-    ``each_class``, of its sum over its own class and of that over all others, which is all that
-    the loss depends on.  Where groups would not pay, every pair is summed, unless ``always``.
-    """
-
-    tolerance: float
-    always: bool = False
-    each_class: bool = True
 
 
 class Units(NamedTuple):

@@ -248,7 +248,7 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         if result.complaint is not None:
             warn(result.complaint)
         alone = facts.get("out_of_range", 0.0)
-        if alone > _MANY_ALONE and not method.kernel.reaches_everywhere:
+        if alone > _MANY_ALONE and not method.kernel.background:
             warn(
                 f"{100 * alone:.3g} % of the rows have no other row in range of the compact "
                 "kernel and are not learnt from: give the kernel a background, or 'init' a "

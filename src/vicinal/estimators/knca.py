@@ -17,7 +17,6 @@ from vicinal._validation import check_number, check_option, warn
 from vicinal.core.method import Data, Method
 from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, PairCost, Pairs, is_auto
-from vicinal.engines.cpu.votes import SAFE_K, large_k
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators._partial_fit import StreamLearner
 from vicinal.estimators._plan import Plan
@@ -28,6 +27,7 @@ from vicinal.models.vote_of_k import KNCAModel
 from vicinal.neighbourhoods import LeftOut, Nearest, sets_left_out
 from vicinal.neighbourhoods.refresh import RefreshLists
 from vicinal.objectives import KNCALoss
+from vicinal.objectives._votes import SAFE_K, large_k
 from vicinal.targets import Labels
 
 __all__ = ["KNCA"]

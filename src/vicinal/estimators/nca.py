@@ -27,8 +27,9 @@ from vicinal.estimators.stream import can_stream
 from vicinal.models.posterior import NCAModel
 from vicinal.neighbourhoods import mass_left_out
 from vicinal.neighbourhoods.refresh import RefreshLists
-from vicinal.objectives import NCALoss, background_weights, reference_masses
+from vicinal.objectives import NCALoss
 from vicinal.targets import Labels
+from vicinal.targets.masses import reference_masses
 
 __all__ = ["NCA"]
 
@@ -389,7 +390,7 @@ def _scale_objective(objective: NCALoss) -> NCALoss:
     The accuracy of a start is best at a hard nearest neighbour, where its gradient is gone; but a
     kernel that does not reach everywhere has no other objective.
     """
-    return replace(objective, kind="log" if objective.kernel.reaches_everywhere else "accuracy")
+    return replace(objective, kind="log" if _reaches(objective.kernel) else "accuracy")
 
 
 def _suit(objective: NCALoss, labels: Labels) -> NCALoss:
@@ -397,11 +398,17 @@ def _suit(objective: NCALoss, labels: Labels) -> NCALoss:
     kernel = objective.kernel
     if not kernel.background:
         return objective
-    return replace(objective, background=background_weights(labels.counts, kernel.beta))
+    shares = load("vicinal.extras.background:background_weights")
+    return replace(objective, background=shares(labels.counts, kernel.beta))
 
 
 def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: NCALoss) -> NCAModel:
     return NCAModel(Z, labels, n_neighbors, objective.kernel, objective.background)
+
+
+def _reaches(kernel: Kernel) -> bool:
+    """Whether every point has a density, however far it is."""
+    return kernel.reaches_everywhere or kernel.background
 
 
 def _learns_beta(kernel: Kernel) -> bool:
@@ -453,12 +460,12 @@ def collapse_warning(Z: Array, problem: Any) -> str | None:
 
 def _check_kernel(name: str, kernel: Kernel, pairs: Any, objective: str) -> None:
     """Refuse a compact kernel where it does not reach far enough, or is cheap without a tree."""
-    if kernel.ends and pairs is not None and not pairs.makes_lists:
+    if not kernel.reaches_everywhere and pairs is not None and not pairs.makes_lists:
         raise ValueError(
             f"The 'pairs' parameter of {name} must be 'auto', 'all', 'nearest' or 'random' where "
             f"'kernel' is {kernel!r}, of which nothing is left far away. Got {pairs!r} instead."
         )
-    if not kernel.reaches_everywhere and objective == "log":
+    if not _reaches(kernel) and objective == "log":
         raise ValueError(
             f"The 'kernel' parameter of {name} must reach everywhere, or have a background, where "
             "'objective' is 'log': a row with nothing in range has probability 0, which has no "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -16,8 +17,18 @@ import numpy as np
 
 from vicinal._threads import n_threads, run, single_threaded_blas
 from vicinal.core.types import Array
+from vicinal.engines.base import Data
+from vicinal.targets import Labels
+from vicinal.targets.masses import background_mass
 
-__all__ = ["Background", "Normals", "background_weights", "check_background", "join"]
+__all__ = [
+    "Background",
+    "NormalBackground",
+    "Normals",
+    "background_weights",
+    "check_background",
+    "join",
+]
 
 _RIDGE = 1e-6  # of the mean variance and of the kernel's width squared: no direction is flat
 _CHUNK = 1024  # queries at a time, each against all classes
@@ -171,12 +182,20 @@ class Background:
         log2 of what multiplies the density of a class, in the unit of the engine's sums.
     log2_own : array of shape (n,)
         The same for the query's own class.
+    places : (array, array, int)
+        Rows that the queries and the references of the normals are, and how many there are.
     """
 
     def __init__(
-        self, normals: Normals, Z: Array, codes: Array, log2_other: Array, log2_own: Array
+        self,
+        normals: Normals,
+        Z: Array,
+        codes: Array,
+        log2_other: Array,
+        log2_own: Array,
+        places: tuple[Array, Array, int],
     ) -> None:
-        self.normals, self.Z, self.codes = normals, Z, codes
+        self.normals, self.Z, self.codes, self.places = normals, Z, codes, places
         self.log2_other = log2_other
         self.terms = self._log2_sums(log2_own)
 
@@ -207,8 +226,8 @@ class Background:
         rest, base, (self.kernel_share, self.share) = join(rest, base, self.terms)
         return rest, base
 
-    def pull(self, slope: Array) -> tuple[Array, Array]:
-        """Gradient with respect to the queries and to the references of the normals.
+    def pull(self, slope: Array) -> Array:
+        """Gradient by all points, through the queries and through the normals' references.
 
         ``slope`` (2, n) are the derivatives of a function of the joint sums by their natural
         logarithms.
@@ -239,7 +258,48 @@ class Background:
         with single_threaded_blas():
             run(task, range(_GROUPS), n_threads())
         sums = total.sum(axis=0), first.sum(axis=0), second.sum(axis=0)
-        return dZ, normals.pull(*sums)
+        query_rows, reference_rows, n = self.places
+        out = np.zeros((n, d))
+        out[query_rows] = dZ
+        out[reference_rows] += normals.pull(*sums)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class NormalBackground:
+    """A normal distribution of each class beside the kernels of its rows, for `NCALoss`.
+
+    Parameters
+    ----------
+    beta : array of shape (n_classes,)
+        Its share in each class, in [0, 1).
+    """
+
+    beta: Any
+
+    def shares(self, n_classes: int, owner: str = "nca") -> Array:
+        """The shares as float64, one for each class."""
+        return check_background(self.beta, n_classes, owner)
+
+    def mixture(
+        self,
+        data: Data,
+        labels: Labels,
+        weight: Array,
+        class_mass: Array,
+        others: Array,
+        unit: float,
+    ) -> Background:
+        """The normal densities at the queries, as terms beside the sums of an engine."""
+        Z, codes, _, query_rows, reference_rows = data
+        beta = self.shares(len(labels.classes))
+        rows = reference_rows[np.argsort(codes[reference_rows], kind="stable")]
+        normals = Normals(Z[rows], codes[rows], weight[rows], len(beta))
+        codes_q = codes[query_rows]
+        log2_mass = background_mass(labels, beta, class_mass, codes_q, others, unit)
+        return Background(
+            normals, Z[query_rows], codes_q, *log2_mass, places=(query_rows, rows, len(Z))
+        )
 
 
 def _chunks(start: int, stop: int) -> list[slice]:
@@ -263,3 +323,27 @@ def join(rest: Array, base: Array, terms: Array) -> tuple[Array, Array, Array]:
     larger = ahead > 0
     joint = np.where(larger, rest, terms) + gain
     return joint, np.where(larger, base, 0.0), shares
+
+
+def with_background(
+    log_sums: Array, minima: Array, Z: Array, data: Data, weight: Array, log2_mass: Array
+) -> tuple[Array, Array]:
+    """Sums of the kernels over each class, (n, n_classes), with the normal densities added.
+
+    Parameters
+    ----------
+    log_sums, minima : arrays of shape (n, n_classes)
+        ``log2`` of the sums, shifted by the minima of their energies.
+    Z : array of shape (n, d)
+        The points they are of.
+    data : Data
+        The references, sorted by class.
+    weight : array
+        Of all rows.
+    log2_mass : array of shape (n_classes,)
+        What the normal density of each class is multiplied by.
+    """
+    rows = data.reference_rows
+    normals = Normals(data.Z[rows], data.codes[rows], weight[rows], log_sums.shape[1])
+    log_sums, base, _ = join(log_sums, -minima, normals.log2_densities(Z) + log2_mass)
+    return log_sums, np.where(np.isneginf(log_sums), np.inf, -base)

@@ -9,11 +9,12 @@ import numpy as np
 
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
-from vicinal.engines.cpu.tiles import Tiles, coordinate_scale, side
-from vicinal.engines.points import centre_of, check_points, check_rows, with_range
+from vicinal.engines import choose
+from vicinal.engines.base import Data
+from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.extras.background import Normals, check_background, join
-from vicinal.objectives._masses import others_of_class, reference_mass, weights
 from vicinal.targets import Labels
+from vicinal.targets.masses import others_of_class, reference_mass, weights
 
 __all__ = ["em_background"]
 
@@ -89,28 +90,15 @@ def em_background(
         mine = (labels.codes[queries] == c) & (others > 0)
         if mine.any():
             rows = queries[mine]
-            log2_kernel, base = _kernel_sums(Z, rows, references[codes == c], mass, kernel)
+            data = Data(Z, 0 * labels.codes, mass, rows, references[codes == c])
+            log2_kernel, shift = (
+                x[:, 0] for x in choose.sums_by_class(Z[rows], data, kernel, 1, rows)
+            )
             log2_normal = normals.log2_densities(Z[rows], np.array([c]))[:, 0]
             # both in the unit of the engine's sums, and times the weight of the others
             log2_normal += np.log2(others[mine]) + unit
-            beta[c] = _steps(beta[c], log2_kernel, base, log2_normal, weight[rows], steps)
+            beta[c] = _steps(beta[c], log2_kernel, -shift, log2_normal, weight[rows], steps)
     return beta
-
-
-def _kernel_sums(
-    Z: Array, rows: Array, members: Array, mass: Array, kernel: Kernel
-) -> tuple[Array, Array]:
-    """log2 of the kernel's sums of some rows over the members of one class, as rest + base."""
-    centre, scale = centre_of(Z[members]), coordinate_scale(kernel)
-    none = np.zeros(len(Z), dtype=int)
-    R, _ = side(Z[members], none[members], mass[members], centre, scale)
-    Q = R
-    if not np.array_equal(rows, members):
-        Q, _ = side(Z[rows], none[rows], np.ones(len(rows)), centre, scale)
-    position = np.full(len(Z), -1)
-    position[members] = np.arange(len(members))
-    log_sums, minima = Tiles(Q, R, position[rows], kernel).sums()
-    return log_sums[1], -minima[1].astype(np.float64)
 
 
 def _steps(

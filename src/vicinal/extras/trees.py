@@ -7,12 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from vicinal._threads import block_edges, n_threads, run
-from vicinal.core.types import Array, Bounded
-from vicinal.densities import Compact, Kernel
-from vicinal.engines.cpu.tiles import ORDER_FROM, ORDER_UP_TO, WORTH, Side, power_of
+from vicinal.core.types import Array
+from vicinal.densities import Kernel
+from vicinal.engines import choose
+from vicinal.engines.base import ClassSums, Data
+from vicinal.engines.cpu.class_sums import CompiledSums, sides
+from vicinal.engines.cpu.tiles import ORDER_FROM, ORDER_UP_TO, WORTH, Side
 from vicinal.kernels import tree, tree_sums, tree_walk
 
-__all__ = ["SMALL", "Trees", "check_bounded"]
+__all__ = ["SMALL", "Bounded", "Trees", "check_bounded"]
 
 _LANES = 8
 _LANE_BYTES = 1 << 28  # of all lanes' gradients together, where two of them fit
@@ -49,7 +52,7 @@ def _lanes(n: int, d: int, itemsize: int) -> int:
 
 def check_bounded(tolerance: float, kernel: Kernel) -> None:
     """Refuse what trees cannot do."""
-    if isinstance(kernel, Compact):
+    if not kernel.reaches_everywhere:
         raise ValueError(
             "The 'pairs' parameter of nca must not be Bounded with the kernel Compact(), whose "
             "pairs a range search finds exactly."
@@ -58,6 +61,30 @@ def check_bounded(tolerance: float, kernel: Kernel) -> None:
         raise ValueError(
             f"The 'tolerance' of Bounded must be a float in [0, 1). Got {tolerance!r} instead."
         )
+
+
+class Bounded(NamedTuple):
+    """All pairs, but far groups of them summed at once, where that takes less time.
+
+    ``tolerance`` is the largest relative error of the density of each class at a query; or, unless
+    ``each_class``, of its sum over its own class and of that over all others, which is all that
+    the loss depends on.  Where groups would not pay, every pair is summed, unless ``always``.
+    """
+
+    tolerance: float
+    always: bool = False
+    each_class: bool = True
+
+    def engine(self, data: Data, kernel: Kernel) -> ClassSums:
+        """Trees, or what sums over all pairs where trees would take longer."""
+        check_bounded(self.tolerance, kernel)
+        if not self.always and len(data.query_rows) * len(data.reference_rows) < SMALL:
+            return choose.all_pairs(data, kernel)
+        Q, R, places, *rows = sides(data, kernel, may_order=False)
+        trees = Trees(Q, R, places, kernel, self, data.Z.shape[1])
+        if self.always or trees.pays():
+            return CompiledSums(trees, "tree", data.Z, (rows[0], rows[1]), kernel)
+        return choose.all_pairs(data, kernel)
 
 
 class Trees:
@@ -103,7 +130,7 @@ class Trees:
     ) -> None:
         self.queries, self.references, self.d = queries, references, d
         dtype, self.together = references.Z.dtype, not bounded.each_class
-        self.power, self.tolerance = dtype.type(power_of(kernel, d)), dtype.type(bounded.tolerance)
+        self.power, self.tolerance = dtype.type(kernel.power(d)), dtype.type(bounded.tolerance)
         classes, first = np.unique(references.codes, return_index=True)
         self.forest = tree.build(references.Z[:d], references.mass, [*first, references.n])
         groups, first = np.unique(queries.codes, return_index=True)

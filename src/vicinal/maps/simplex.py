@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal._threads import n_threads, run
 from vicinal._validation import check_option, check_part
 from vicinal.core.types import Array
-from vicinal.kernels.simplex import simplex_columns
+from vicinal.engines import choose
 
 __all__ = ["Simplex", "project_columns"]
 
@@ -117,15 +116,7 @@ def project_columns(L: Array) -> Array:
     finite = np.isfinite(L).all(axis=0)
     whole = bool(finite.all())
     L = L if whole else np.where(finite, L, 0.0)
-    out = np.empty_like(L)
-    # whole cache lines of columns, 2**17 entries to a task
-    size = max(8, 2**17 // max(1, len(L)) // 8 * 8)
-    starts = range(0, L.shape[1], size)
-
-    def task(first: int, thread: int) -> None:
-        simplex_columns(L, first, min(first + size, L.shape[1]), _ON_IT, out)
-
-    run(task, starts, n_threads())
+    out = choose.simplex_columns(L, _ON_IT)
     if not whole:
         out[:, ~finite] = np.nan
     return out

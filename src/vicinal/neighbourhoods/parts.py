@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from vicinal import _search
+from vicinal._plugins import load
 from vicinal._threads import block_edges, n_threads, run
 from vicinal._validation import check_bool, check_number, check_option, warn
-from vicinal.core.types import Array, Bounded, Pairs
+from vicinal.core.types import Array, Pairs
 from vicinal.kernels import neighbours
 
 __all__ = ["Nearest", "RandomPairs", "Tree"]
@@ -253,9 +254,10 @@ class Tree:
 
     def pairs(
         self, Z: Array, codes: Array, references: Array | None = None, random_state: Any = None
-    ) -> Bounded:
+    ) -> Any:
         """What to sum by trees; all arguments are ignored, since no lists are made."""
-        return Bounded(float(self.tolerance), bool(self.always), bool(self.each_class))
+        bounded = load("vicinal.extras.trees:Bounded")
+        return bounded(float(self.tolerance), bool(self.always), bool(self.each_class))
 
 
 def reference_rows(references: Array | None, n: int) -> Array:

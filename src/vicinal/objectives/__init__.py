@@ -1,14 +1,13 @@
 """Objectives as functions of embedded points: ``value, dZ = objective(Z, targets, ...)``."""
 
+from typing import Any
+
+from vicinal._plugins import load
 from vicinal.engines.cpu.impostors import Candidates
-from vicinal.extras.background import background_weights
-from vicinal.extras.em import em_background
-from vicinal.objectives._losses import KNCALoss, LMNNLoss, NCALoss
-from vicinal.objectives._masses import reference_masses
-from vicinal.objectives.knca import knca
+from vicinal.objectives.knca import KNCALoss, knca
 from vicinal.objectives.knca_rules import knca_posterior
-from vicinal.objectives.lmnn import lmnn
-from vicinal.objectives.nca import nca
+from vicinal.objectives.lmnn import LMNNLoss, lmnn
+from vicinal.objectives.nca import NCALoss, nca
 from vicinal.objectives.nca_rules import nca_effective_n_neighbors, nca_posterior
 
 __all__ = [
@@ -24,5 +23,16 @@ __all__ = [
     "nca",
     "nca_effective_n_neighbors",
     "nca_posterior",
-    "reference_masses",
 ]
+
+#: public here, and loaded when first asked for
+_EXTRAS = {
+    "background_weights": "vicinal.extras.background:background_weights",
+    "em_background": "vicinal.extras.em:em_background",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXTRAS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return load(_EXTRAS[name])

@@ -9,15 +9,14 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.targets import Labels
 
-__all__ = ["check_objective", "mean_loss", "slopes", "warn_lonely"]
+__all__ = ["check_kind", "mean_loss", "slopes", "warn_lonely"]
 
 
-def check_objective(objective: str, owner: str) -> None:
+def check_kind(kind: str, name: str, owner: str) -> None:
     """Refuse anything but the two losses."""
-    if objective not in ("log", "accuracy"):
+    if kind not in ("log", "accuracy"):
         raise ValueError(
-            f"The 'objective' parameter of {owner} must be 'log' or 'accuracy'. "
-            f"Got {objective!r} instead."
+            f"The {name!r} parameter of {owner} must be 'log' or 'accuracy'. Got {kind!r} instead."
         )
 
 

@@ -2,30 +2,116 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from vicinal._threads import n_threads, run
-from vicinal.core.types import Array, Pairs
-from vicinal.densities import Gaussian
-from vicinal.engines.cpu.lanes import AllPairs, State, far_energy
-from vicinal.engines.cpu.listed_lanes import ListedPairs
-from vicinal.engines.cpu.tiles import coordinate_scale
-from vicinal.engines.cpu.votes import (
-    Counter,
-    Known,
-    Slopes,
+from vicinal.core.types import Array, Evaluation, Pairs, Units
+from vicinal.engines import choose
+from vicinal.engines.base import Data
+from vicinal.engines.points import check_points, check_rows, with_range
+from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_lonely
+from vicinal.objectives._votes import (
     check_k,
     check_labels,
     check_vote,
     precision,
     usable_k,
 )
-from vicinal.engines.points import check_points, check_rows, with_range
-from vicinal.objectives._odds import check_objective, mean_loss, slopes, warn_lonely
 
-__all__ = ["knca"]
+__all__ = ["KNCALoss", "knca"]
+
+
+class _Told(NamedTuple):
+    """What there is to warn of: rows left out, the k in use, and how many could be picked."""
+
+    lonely: Array
+    k: int
+    available: int
+
+
+@dataclass(frozen=True)
+class KNCALoss:
+    """The loss of :func:`knca` as an object: ``Evaluation = loss(Z, labels, ...)``.
+
+    Parameters
+    ----------
+    k : int, default=5
+        Size of the neighbourhoods; where a query can pick fewer references, their number is used.
+    vote : {"majority", "all"}, default="majority"
+        How a class wins.
+    kind : {"log", "accuracy"}, default="log"
+        ``-log p_i`` or ``-p_i``.
+
+    Notes
+    -----
+    It never warns.  The facts of an evaluation are "share_of_pairs", "log_domain" (the number of
+    queries whose votes were counted in logarithms), "engine" and "left_out" (the number of queries
+    that "log" leaves out).
+    """
+
+    k: int = 5
+    vote: str = "majority"
+    kind: str = "log"
+    units: ClassVar[Units] = Units(1.0)
+
+    def __post_init__(self) -> None:
+        check_k(self.k, "KNCALoss")
+        check_vote(self.vote, "KNCALoss")
+        check_kind(self.kind, "kind", "KNCALoss")
+
+    def __call__(
+        self,
+        Z: Array,
+        target: Any,
+        *,
+        queries: Array | None = None,
+        references: Array | None = None,
+        pairs: Pairs | None = None,
+        gradient: bool = True,
+    ) -> Evaluation:
+        """The mean loss of the queries and its gradient by the points."""
+        return self.evaluate(Z, target, queries, references, pairs, gradient)[0]
+
+    def evaluate(
+        self,
+        Z: Array,
+        target: Any,
+        queries: Array | None,
+        references: Array | None,
+        pairs: Pairs | None,
+        gradient: bool,
+    ) -> tuple[Evaluation, _Told]:
+        """The evaluation, and what there is to warn of."""
+        Z = check_points(Z)
+        labels = check_labels(target, len(Z), "knca")
+        query_rows = check_rows(queries, len(Z), "queries", "knca")
+        reference_rows = check_rows(references, len(Z), "references", "knca")
+        within = np.isin(query_rows, reference_rows, kind="table").any()
+        available = len(reference_rows) - int(within)
+        facts: dict[str, Any] = {"share_of_pairs": 0.0, "log_domain": 0}
+        if not len(query_rows) or available < 1:
+            dZ = np.zeros_like(Z) if gradient else None
+            return Evaluation(0.0, dZ, facts), _Told(query_rows[:0], self.k, self.k)
+        k = min(int(self.k), available)
+        points = precision(with_range(Z, np.ones(1)), k)
+        data = Data(points, labels.codes, np.ones(len(Z)), query_rows, reference_rows)
+        engine = choose.votes(data, k, self.vote == "all", pairs)
+        odds = engine.sums(partial(slopes, objective=self.kind) if gradient else None)
+        value, counts = mean_loss(odds, np.ones(len(odds)), self.kind)
+        lonely = engine.query_rows[odds == np.inf] if self.kind == "log" else query_rows[:0]
+        facts = {
+            "share_of_pairs": engine.share,
+            "log_domain": engine.log_domain,
+            "engine": engine.name,
+            "left_out": len(lonely),
+        }
+        dZ = None
+        if gradient:  # all queries that count have the same weight; the others have no slope
+            dZ = engine.pull(float(counts.max(initial=0.0))).astype(Z.dtype)
+        return Evaluation(value, dZ, facts), _Told(lonely, k, available)
 
 
 def knca(
@@ -55,7 +141,8 @@ def knca(
     Parameters
     ----------
     Z : array of shape (n, d)
-        Embedded points.  float32 is computed in float32 (for k up to 15), all else in float64.
+        Embedded points.  float32 is computed in float32 (for k up to 15, and not for small data),
+        all else in float64.
     y : array-like of shape (n,) or Labels
         Class labels, without weights or priors.
     k : int, default=5
@@ -92,78 +179,21 @@ def knca(
 
     Notes
     -----
-    Time is O(k) for each pair of a query and a reference, for all votes at once, and O(C k²) to
+    Up to 500 rows whole arrays of pairs are computed in NumPy, and nothing is compiled.  Beyond,
+    time is O(k) for each pair of a query and a reference, for all votes at once, and O(C k²) to
     O(C k³) for each query and C classes; memory is O(n d) and that of some tiles of queries.
     docs/theory/knca.md derives the scheme and bounds its errors.  The same bits come out for any
     number of threads.
     """
-    Z = check_points(Z)
-    labels = check_labels(y, len(Z), "knca")
+    check_kind(objective, "objective", "knca")
+    check_vote(vote, "knca")
     check_k(k, "knca")
-    unanimous = check_vote(vote, "knca")
-    check_objective(objective, "knca")
-    if pairs is not None and not isinstance(pairs, Pairs):
-        raise TypeError(
-            f"The 'pairs' parameter of knca must be Pairs or None. Got {pairs!r} instead."
-        )
-    query_rows = check_rows(queries, len(Z), "queries", "knca")
-    reference_rows = check_rows(references, len(Z), "references", "knca")
-    dZ = np.zeros_like(Z)
-    told = {} if report is None else report
-    told["share_of_pairs"], told["log_domain"] = 0.0, 0
-    within = np.isin(query_rows, reference_rows, kind="table").any()
-    available = len(reference_rows) - int(within)
-    if not len(query_rows) or available < 1:
-        return 0.0, dZ
-    k = usable_k(k, available, warn, gradient)
-    Z = precision(with_range(Z, np.ones(1)), k)
-    data = Z, labels.codes, query_rows, reference_rows, k
-    engine = AllPairs(*data) if pairs is None else ListedPairs(*data, pairs)
-    odds, told["log_domain"] = _sweep(engine, unanimous, objective if gradient else None)
-    told["share_of_pairs"] = engine.share
-    value, counts = mean_loss(odds, np.ones(len(odds)), objective)
-    if objective == "log" and warn:
-        warn_lonely(labels, engine.rows[odds == np.inf], f"too few of their class, for k={k},")
-    if gradient:
-        dZ[...] = engine.G.T * (2.0 / coordinate_scale(Gaussian()) * counts.max(initial=0.0))
-    return value, dZ
-
-
-def _sweep(engine: AllPairs | ListedPairs, unanimous: bool, objective: str | None) -> Any:
-    """Odds of all queries, and how many were found in the log domain.
-
-    Batches of tiles are looked at twice: for the odds, and, where an objective is given, for the
-    pull of their pairs, which the engine adds up.
-    """
-    lanes, n_tiles = engine.tiling.lanes, engine.n_tiles
-    threads = n_threads()
-    rooms: Any = [engine.room() for _ in range(threads)]
-    far = far_energy(engine.dtype)
-    size = engine.n_classes, engine.k, lanes
-    counters = [
-        Counter(*size, unanimous, far, engine.n_references) for _ in range(min(threads, n_tiles))
-    ]
-    odds = np.empty((n_tiles, lanes))
-    batch = min(engine.tiling.tiles, n_tiles)
-    room = State.room(batch, *size, engine.dtype)
-
-    def task(at: tuple[int, int], thread: int) -> None:
-        tile, t = at
-        E = np.empty_like(room.T[t])
-        engine.collect(tile, room.T[t], E, room.theta[t], rooms[thread])
-        known = Known(*(x.astype(np.float64, copy=False) for x in (room.T[t], E, room.theta[t])))
-        told = Slopes.room(E.shape) if objective else None
-        live = len(engine.rows) - tile * lanes
-        odds[tile] = counters[thread].odds(known, engine.own[tile], live, told)
-        if told is not None:
-            room.values[t], room.powers[t] = told
-
-    for start in range(0, n_tiles, batch):
-        tiles = range(start, min(start + batch, n_tiles))
-        run(task, [(tile, tile - start) for tile in tiles], threads)
-        if objective:
-            factor = slopes(odds[start : tiles.stop], objective)
-            factor.ravel()[len(engine.rows) - start * lanes :] = 0.0  # lanes that are copies
-            engine.pull(tiles, room.first(len(tiles)), factor, rooms)
-    in_log_domain = sum(counter.in_log_domain for counter in counters)
-    return odds.ravel()[: len(engine.rows)], in_log_domain
+    labels = check_labels(y, len(check_points(Z)), "knca")
+    loss = KNCALoss(k, vote, objective)
+    (value, dZ, facts), told = loss.evaluate(Z, labels, queries, references, pairs, gradient)
+    if report is not None:
+        report.update((name, facts[name]) for name in ("share_of_pairs", "log_domain"))
+    if warn:
+        usable_k(k, told.available, True, gradient)
+        warn_lonely(labels, told.lonely, f"too few of their class, for k={told.k},")
+    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ

@@ -6,19 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._threads import n_threads, run
 from vicinal.core.types import Array
-from vicinal.engines.cpu.lanes import AllPairs, far_energy
-from vicinal.engines.cpu.votes import (
-    Counter,
-    Known,
-    check_k,
-    check_labels,
-    check_vote,
-    precision,
-    usable_k,
-)
+from vicinal.engines import choose
 from vicinal.engines.points import check_points, with_range
+from vicinal.objectives._votes import check_k, check_labels, check_vote, precision, usable_k
 
 __all__ = ["knca_posterior"]
 
@@ -57,32 +48,9 @@ def knca_posterior(
     if not len(Z_reference):
         raise ValueError("Z_reference must have at least one row. Got 0.")
     n_classes = len(labels.classes)
-    probabilities = np.zeros((len(Z), n_classes))
     if not len(Z):
-        return probabilities
+        return np.zeros((0, n_classes))
     k = usable_k(k, len(Z_reference), gradient=False)
     Z_reference = precision(with_range(Z_reference, np.ones(1), Z), k)
-    points = np.concatenate([Z_reference, Z.astype(Z_reference.dtype, copy=False)])
-    codes = np.concatenate([labels.codes, np.zeros(len(Z), labels.codes.dtype)])
-    rows = np.arange(len(points))
-    present = np.unique(labels.codes)
-    codes[len(labels) :] = present[0]
-    engine = AllPairs(points, codes, rows[len(labels) :], rows[: len(labels)], k)
-    threads = min(n_threads(), len(engine.own))
-    lanes, far = engine.tiling.lanes, far_energy(engine.dtype)
-    counters = [
-        Counter(len(present), k, lanes, unanimous, far, len(labels)) for _ in range(threads)
-    ]
-    rooms = [engine.room() for _ in range(threads)]
-
-    def task(tile: int, thread: int) -> None:
-        T, E = np.empty((2, len(present), k, lanes), engine.dtype)
-        theta = np.empty((len(present), lanes), engine.dtype)
-        engine.collect(tile, T, E, theta, rooms[thread])
-        known = Known(*(x.astype(np.float64, copy=False) for x in (T, E, theta)))
-        wins = counters[thread].wins(known)
-        at = engine.rows[tile * lanes : (tile + 1) * lanes] - len(labels)
-        probabilities[at[:, None], present] = wins.T[: len(at)]
-
-    run(task, range(len(engine.own)), threads)
-    return probabilities
+    Z = Z.astype(Z_reference.dtype, copy=False)
+    return choose.win_shares(Z, Z_reference, labels.codes, n_classes, k, unanimous)

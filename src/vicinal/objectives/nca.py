@@ -2,30 +2,181 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from vicinal.core.types import Array, Bounded, Pairs
-from vicinal.densities import Compact, Gaussian, Kernel
-from vicinal.engines.choose import Data, engine_for
-from vicinal.engines.cpu.tiles import coordinate_scale
+from vicinal.core.types import Array, Evaluation, Pairs, Units
+from vicinal.densities import Gaussian, Kernel
+from vicinal.engines import choose
+from vicinal.engines.base import ClassSums, Data, PairSource, RowSums
 from vicinal.engines.points import check_points, check_rows, with_range
-from vicinal.extras.background import Background, Normals, check_background
-from vicinal.extras.trees import Trees
-from vicinal.objectives._masses import (
-    background_mass,
-    leave_one_out,
-    others_of_class,
-    reference_mass,
-    weights,
-)
-from vicinal.objectives._odds import check_objective, mean_loss, slopes, warn_lonely
+from vicinal.objectives._mixture import Background, Mixture, as_background
+from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_lonely
 from vicinal.targets import Labels
+from vicinal.targets.masses import leave_one_out, others_of_class, reference_mass, weights
 
-__all__ = ["nca"]
+__all__ = ["NCALoss", "nca"]
 
 _GAUSSIAN = Gaussian()
+
+
+class _Rows(NamedTuple):
+    """Who counts: the points and masses, and what the labels say of them.
+
+    ``weight`` is that of each row as a query, ``class_mass`` the sum of it over the references of
+    each class, ``unit`` minus log2 of what the masses were divided by.
+    """
+
+    data: Data
+    labels: Labels
+    weight: Array
+    class_mass: Array
+    unit: float
+
+
+@dataclass(frozen=True, eq=False)
+class NCALoss:
+    """The loss of :func:`nca` as an object: ``Evaluation = loss(Z, labels, ...)``.
+
+    Parameters
+    ----------
+    kind : {"log", "accuracy"}, default="log"
+        ``-log p_i`` or ``-p_i``.
+    kernel : Kernel, default=Gaussian()
+        What takes the place of :math:`e^{-u^2}`.
+    background : array of shape (n_classes,), Background or None, default=None
+        Share of a normal distribution in each class, or what brings another distribution; see
+        :mod:`vicinal.extras.background`.
+
+    Notes
+    -----
+    It never warns.  The facts of an evaluation are "share_of_pairs", "engine", "left_out" (the
+    number of queries that "log" leaves out) and, for a kernel of finite range, "out_of_range".
+    """
+
+    kind: str = "log"
+    kernel: Kernel = _GAUSSIAN
+    background: Array | Background | None = None
+    units: ClassVar[Units] = Units(1.0)
+
+    def __post_init__(self) -> None:
+        check_kind(self.kind, "kind", "NCALoss")
+
+    def __call__(
+        self,
+        Z: Array,
+        target: Labels,
+        *,
+        queries: Array | None = None,
+        references: Array | None = None,
+        pairs: Pairs | PairSource | None = None,
+        gradient: bool = True,
+    ) -> Evaluation:
+        """The mean loss of the queries and its gradient by the points."""
+        return self.evaluate(Z, target, queries, references, pairs, gradient)[0]
+
+    def evaluate(
+        self,
+        Z: Array,
+        target: Any,
+        queries: Array | None,
+        references: Array | None,
+        pairs: Pairs | PairSource | None,
+        gradient: bool,
+    ) -> tuple[Evaluation, Array]:
+        """The evaluation, and the rows that the loss leaves out."""
+        Z = check_points(Z)
+        background = as_background(self.background)
+        rows = self._rows(Z, target, queries, references, background)
+        if not len(rows.data.query_rows) or not len(rows.data.reference_rows):
+            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {}), np.arange(0)
+        engine = choose.class_sums(rows.data, self.kernel, pairs)
+        sums = engine.sums()
+        rest, base, mixture = self._density_sums(engine, sums, rows, background)
+        with np.errstate(invalid="ignore"):  # inf - inf, where there is no own class
+            odds = np.subtract(*rest) + np.subtract(*base)
+        lonely = np.isneginf(rest[1])
+        odds = np.where(lonely, np.inf, odds)
+        value, counts = mean_loss(odds, rows.weight[engine.query_rows], self.kind)
+        facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
+        facts["left_out"] = int(lonely.sum()) if self.kind == "log" else 0
+        if not self.kernel.reaches_everywhere:
+            facts["out_of_range"] = float(np.isneginf(sums.log2).all(axis=0).mean())
+        dZ = None
+        if gradient:
+            # odds are the sum over the others by that over the own class
+            slope = counts * slopes(odds, self.kind)
+            dZ = _pull(engine, sums, mixture, np.stack([slope, -slope])).astype(Z.dtype)
+        return Evaluation(value, dZ, facts), engine.query_rows[lonely]
+
+    def _rows(
+        self,
+        Z: Array,
+        target: Any,
+        queries: Array | None,
+        references: Array | None,
+        background: Background | None,
+    ) -> _Rows:
+        """Masses of the references, and the rows that have any."""
+        labels = target if isinstance(target, Labels) else Labels(target)
+        if len(labels) != len(Z):
+            raise ValueError(f"Z has {len(Z)} rows but there are {len(labels)} labels.")
+        query_rows = check_rows(queries, len(Z), "queries")
+        reference_rows = check_rows(references, len(Z), "references")
+        shares = None if background is None else background.shares(len(labels.classes), "nca")
+        if self.kind == "log" and not self.kernel.reaches_everywhere:
+            _check_reaches(shares)
+        weight = weights(labels)
+        mass, class_mass, unit = reference_mass(labels, weight, reference_rows, shares)
+        reference_rows = reference_rows[mass[reference_rows] > 0]
+        query_rows = query_rows[weight[query_rows] > 0]
+        if len(reference_rows):
+            Z = with_range(Z, mass[reference_rows])
+        data = Data(Z, labels.codes, mass, query_rows, reference_rows)
+        return _Rows(data, labels, weight, class_mass, unit)
+
+    def _density_sums(
+        self, engine: ClassSums, sums: RowSums, rows: _Rows, background: Background | None
+    ) -> tuple[Array, Array, Mixture | None]:
+        """log2 of priors times densities as ``rest + base``: of the other classes and the own."""
+        data, labels, weight, class_mass, unit = rows
+        rest, base = sums.log2, -sums.shift
+        if labels.priors is None and background is None:
+            return rest, base, None
+        query_rows = engine.query_rows
+        others = others_of_class(labels, weight, query_rows, data.reference_rows, class_mass)
+        if labels.priors is not None:
+            total = class_mass[labels.codes[query_rows]]
+            rest = np.stack([rest[0], rest[1] + leave_one_out(total, others)])
+        if background is None:
+            return rest, base, None
+        mixture = background.mixture(
+            data._replace(query_rows=query_rows), labels, weight, class_mass, others,
+            unit + self.kernel.log_integral(data.Z.shape[1]) * np.log2(np.e),
+        )  # fmt: skip
+        return *mixture.join(rest, base), mixture
+
+
+def _pull(engine: ClassSums, sums: RowSums, mixture: Mixture | None, by_sums: Array) -> Array:
+    """Gradient by the points from the derivatives by the logarithms of the two sums.
+
+    With p~ and q~ the softmax over the own and over the other classes, dL/dd² is +slope p~_ij in
+    the own class and -slope q~_ij in the others: docs/theory/nca.md shows this to be
+    [Goldberger2005] eqs (5) and (7).
+    """
+    if mixture is None:
+        return engine.pull(sums, by_sums)
+    return engine.pull(sums, by_sums * mixture.kernel_share) + mixture.pull(by_sums)
+
+
+def _check_reaches(shares: Array | None) -> None:
+    if shares is None or not (shares > 0).all():
+        raise ValueError(
+            "The 'log' objective of nca needs a kernel that reaches everywhere: with a compact one "
+            "p_i can be 0, which has no logarithm. Use objective='accuracy' or a background."
+        )
 
 
 def nca(
@@ -36,7 +187,7 @@ def nca(
     references: Array | None = None,
     *,
     kernel: Kernel = _GAUSSIAN,
-    pairs: Pairs | Bounded | None = None,
+    pairs: Pairs | PairSource | None = None,
     background: Array | None = None,
     gradient: bool = True,
     warn: bool = True,
@@ -53,7 +204,8 @@ def nca(
     Parameters
     ----------
     Z : array of shape (n, d)
-        Embedded points.  float32 is computed in float32, everything else in float64.
+        Embedded points.  float32 is computed in float32 (small data: in float64), everything
+        else in float64.
     y : array-like of shape (n,) or Labels
         Class labels; :class:`vicinal.targets.Labels` adds sample weights and class priors.
     objective : {"log", "accuracy"}, default="log"
@@ -86,7 +238,8 @@ def nca(
     report : dict, default=None
         Is given "share_of_pairs", the share of the pairs of a query and a reference that had to be
         computed one by one: the others are too far apart to change any sum in its last bit, in a
-        group summed at once, or in no list.  With ``Bounded``, "engine" too: "tree" or "tiles".
+        group summed at once, or in no list.  With ``Bounded``, "engine" too: "tree", "tiles" or
+        "dense".
         With a compact kernel "out_of_range", the share of the queries without any reference in
         range.
 
@@ -98,98 +251,25 @@ def nca(
         "log".  So it is, for "accuracy", with a query that has none of its class in range of a
         compact kernel; "log" is refused for that kernel, unless there is a background.
     dZ : array of shape (n, d)
-        Gradient, in the dtype of the computation.
+        Gradient, float32 if Z is, else float64.
 
     Notes
     -----
-    Memory is O(n d); the pairs are visited twice, in tiles or list by list.  Of 4,000 rows or more
+    Up to 500 rows whole arrays of pairs are computed in NumPy, and nothing is compiled.  Beyond,
+    memory is O(n d); the pairs are visited twice, in tiles or list by list.  Of 4,000 rows or more
     in up to 32 dimensions, tiles too far apart to change any sum in its last bit are left out.
     The same bits come out for any number of threads.  References lighter than 1e-60 of the
     heaviest count as absent.  Points beyond 1e9, or masses that span more than a factor of 1e6,
     are computed in float64.
     """
-    Z = check_points(Z)
+    check_kind(objective, "objective", "nca")
     labels = y if isinstance(y, Labels) else Labels(y)
-    if len(labels) != len(Z):
-        raise ValueError(f"Z has {len(Z)} rows but there are {len(labels)} labels.")
-    check_objective(objective, "nca")
-    query_rows = check_rows(queries, len(Z), "queries")
-    reference_rows = check_rows(references, len(Z), "references")
-    weight = weights(labels)
-    beta = None
-    if background is not None:
-        beta = check_background(background, len(labels.classes))
-    _check_reaches(kernel, objective, beta)
-    mass, class_mass, unit = reference_mass(labels, weight, reference_rows, beta)
-    reference_rows = reference_rows[mass[reference_rows] > 0]
-    query_rows = query_rows[weight[query_rows] > 0]
-    dZ = np.zeros_like(Z)
-    if not len(query_rows) or not len(reference_rows):
-        return 0.0, dZ
-
-    Z = with_range(Z, mass[reference_rows])
-    data = Data(Z, labels.codes, mass, query_rows, reference_rows)
-    engine, query_rows, pulled_rows = engine_for(data, pairs, kernel)
-    log_sums, minima = engine.sums()
+    loss = NCALoss(objective, kernel, background)
+    (value, dZ, facts), lonely = loss.evaluate(Z, labels, queries, references, pairs, gradient)
     if report is not None:
-        report["share_of_pairs"] = engine.share
-        if isinstance(kernel, Compact):
-            report["out_of_range"] = float(np.isneginf(log_sums).all(axis=0).mean())
-        if isinstance(pairs, Bounded):
-            report["engine"] = "tree" if isinstance(engine, Trees) else "tiles"
-    rest, base = log_sums.copy(), -minima.astype(np.float64)
-    if isinstance(pairs, Pairs) and pairs.log2_rates is not None:  # the sums are those of samples
-        rest -= pairs.log2_rates[:, query_rows]
-    codes_q = labels.codes[query_rows]
-    if labels.priors is not None or beta is not None:
-        others = others_of_class(labels, weight, query_rows, reference_rows, class_mass)
-    if labels.priors is not None:
-        rest[1] += leave_one_out(class_mass[codes_q], others)
-    if beta is not None:
-        reference_rows = reference_rows[np.argsort(labels.codes[reference_rows], kind="stable")]
-        normals = Normals(
-            Z[reference_rows], labels.codes[reference_rows], weight[reference_rows], len(beta)
-        )
-        unit += kernel.log_integral(Z.shape[1]) * np.log2(np.e)
-        log2_mass = background_mass(labels, beta, class_mass, codes_q, others, unit)
-        mixture = Background(normals, Z[query_rows], codes_q, *log2_mass)
-        rest, base = mixture.join(rest, base)
-    with np.errstate(invalid="ignore"):  # inf - inf, where there is no own class
-        odds = np.subtract(*rest) + np.subtract(*base)
-    lonely = np.isneginf(rest[1])
-    odds = np.where(lonely, np.inf, odds)
-    value, counts = mean_loss(odds, weight[query_rows], objective)
-    slope = counts * slopes(odds, objective)
+        told = ["share_of_pairs", "out_of_range"]
+        told += ["engine"] if hasattr(pairs, "engine") else []
+        report.update((name, facts[name]) for name in told if name in facts)
     if objective == "log" and warn:
-        warn_lonely(labels, query_rows[lonely])
-    if not gradient:
-        return value, dZ
-    # dL/dd² is +slope p~_ij in the own class and -slope q~_ij in the others, with p~ and q~ the
-    # softmax over either: docs/theory/nca.md shows this to be [Goldberger2005] eqs (5) and (7)
-    empty = np.isneginf(log_sums)
-    shift = np.where(empty, 0.0, minima).astype(Z.dtype)
-    both = np.stack([-slope, slope])
-    factor = both * np.exp2(-np.where(empty, 0.0, log_sums))
-    if beta is not None:
-        factor *= mixture.kernel_share
-    largest = np.abs(factor).max(initial=0.0) or 1.0  # late in learning all slopes are tiny
-    Gq, Gr = engine.pull(shift, factor / largest, Z.shape[1])
-    largest = Z.dtype.type(2.0 / coordinate_scale(kernel) * largest)
-    dZ[query_rows] = Gq.T * largest
-    if Gr is not Gq:
-        dZ[pulled_rows] += Gr.T * largest
-    if beta is not None:
-        # a derivative by the logarithm of a sum has the opposite sign of one by distances
-        Gq, Gr = mixture.pull(-both)
-        dZ[query_rows] += Gq.astype(dZ.dtype)
-        dZ[reference_rows] += Gr.astype(dZ.dtype)
-    return value, dZ
-
-
-def _check_reaches(kernel: Kernel, objective: str, beta: Array | None) -> None:
-    everywhere = beta is not None and (beta > 0).all()
-    if objective == "log" and isinstance(kernel, Compact) and not everywhere:
-        raise ValueError(
-            "The 'log' objective of nca needs a kernel that reaches everywhere: with a compact one "
-            "p_i can be 0, which has no logarithm. Use objective='accuracy' or a background."
-        )
+        warn_lonely(labels, lonely)
+    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ

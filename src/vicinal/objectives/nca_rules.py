@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from vicinal._plugins import load
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
-from vicinal.engines.cpu.tiles import Side, Tiles, coordinate_scale, side, worth_ordering
-from vicinal.engines.points import centre_of, check_points, with_range
-from vicinal.extras.background import Normals, check_background, join
-from vicinal.objectives._masses import background_mass, class_sums, reference_mass, weights
+from vicinal.engines import choose
+from vicinal.engines.base import Data
+from vicinal.engines.points import check_points, with_range
 from vicinal.targets import Labels
+from vicinal.targets.masses import background_mass, class_sums, reference_mass, weights
 
 __all__ = ["nca_effective_n_neighbors", "nca_posterior"]
 
@@ -47,6 +48,7 @@ def nca_posterior(
     weight = weights(labels)
     beta = None
     if background is not None:
+        check_background = load("vicinal.extras.background:check_background")
         beta = check_background(background, len(labels.classes), "nca_posterior")
     mass, class_mass, unit = reference_mass(labels, weight, np.arange(len(labels)), beta)
     rows = np.flatnonzero(mass)
@@ -54,31 +56,14 @@ def nca_posterior(
         raise ValueError("At least one reference must have a positive weight.")
     Z_reference = with_range(Z_reference, mass[rows], Z)
     Z = Z.astype(Z_reference.dtype, copy=False)
-    centre = centre_of(Z_reference[rows])
-    scale = coordinate_scale(kernel)
-    nothing = np.zeros(len(Z), dtype=int)
-    ordered = worth_ordering(Z, nothing, Z_reference[rows], 0 * rows, mass[rows], kernel)
-    R, order = side(Z_reference[rows], labels.codes[rows], mass[rows], centre, scale, ordered)
-    rows = rows[order]
-    Q, order = side(Z, nothing, np.ones(len(Z)), centre, scale, ordered)
-    nobody = np.full(len(Z), -1)
-    log_sums = np.full((len(Z), len(labels.classes)), -np.inf)
-    minima = np.full(log_sums.shape, np.inf)
-    for c in np.unique(R.codes):
-        first, last = np.searchsorted(R.codes, [c, c + 1])
-        points = np.ascontiguousarray(R.Z[:, first:last])
-        members = Side(points, R.mass[first:last], R.codes[first:last], R.d, ordered)
-        everything = np.stack([np.zeros(len(Z), dtype=int), np.full(len(Z), last - first)])
-        sums = Tiles(Q, members, nobody, kernel).sums(everything)
-        log_sums[order, c], minima[order, c] = sums[0][1], sums[1][1]
+    rows = rows[np.argsort(labels.codes[rows], kind="stable")]
+    data = Data(Z_reference, labels.codes, mass, rows[:0], rows)
+    log_sums, minima = choose.sums_by_class(Z, data, kernel, len(labels.classes))
     if beta is not None:
-        normals = Normals(Z_reference[rows], R.codes, weight[rows], len(beta))
         unit += kernel.log_integral(Z.shape[1]) * np.log2(np.e)
-        nobody = np.empty(0, dtype=int)
-        terms = normals.log2_densities(Z)
-        terms += background_mass(labels, beta, class_mass, nobody, nobody, unit)[0]
-        log_sums, base, _ = join(log_sums, -minima, terms)
-        minima = np.where(np.isneginf(log_sums), np.inf, -base)
+        with_background = load("vicinal.extras.background:with_background")
+        masses = background_mass(labels, beta, class_mass, rows[:0], np.empty(0), unit)[0]
+        log_sums, minima = with_background(log_sums, minima, Z, data, weight, masses)
     nearest = minima.min(axis=1, keepdims=True)
     logits = log_sums - (minima - np.where(np.isinf(nearest), 0.0, nearest))
     alone = np.isinf(nearest[:, 0])
@@ -119,24 +104,8 @@ def nca_effective_n_neighbors(
     rows = np.flatnonzero(mass)
     if not len(rows):
         return np.zeros(n if new is None else len(new))
-    centre, scale = centre_of(Z[rows]), coordinate_scale(kernel)
-    # one class: the rows keep their order
-    R, _ = side(Z[rows], labels.codes[rows], mass[rows], centre, scale)
+    references = Z if len(rows) == n else Z[rows]
     if new is None:
-        Q = R if len(rows) == n else side(Z, labels.codes, mass, centre, scale)[0]
-        self_pos = np.where(mass > 0, np.cumsum(mass > 0) - 1, -1)
-    else:
-        Q, _ = side(new, np.zeros(len(new), dtype=int), np.ones(len(new)), centre, scale)
-        self_pos = np.full(len(new), -1)
-    engine = Tiles(Q, R, self_pos, kernel)
-    log_s, minima = (part[1] for part in engine.sums())
-    alone = np.isneginf(log_s)
-    shift = np.where(alone, 0.0, minima)
-    log_s = np.where(alone, 0.0, log_s)
-    # H = log S + mean of e, both from the shifted sum s: log2 s + (sum of 2**(m - e)(e - m)) / s
-    entropy = log_s + engine.energy(shift) / np.exp2(log_s)
-    if labels.sample_weight is not None:  # - mean of log v: no mass is above 1, all terms are >= 0
-        surprise = R._replace(mass=-R.mass * np.log2(R.mass))
-        Q, R = (surprise if Q is R else Q), surprise
-        entropy += np.exp2(Tiles(Q, R, self_pos, kernel).sums()[0][1] - log_s)
-    return np.where(alone, 0.0, np.exp2(entropy))
+        places = np.where(mass > 0, np.cumsum(mass > 0) - 1, -1)
+        return choose.entropies(Z, places, references, mass[rows], kernel)
+    return choose.entropies(new, np.full(len(new), -1), references, mass[rows], kernel)

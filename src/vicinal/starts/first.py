@@ -106,7 +106,7 @@ class FirstMap:
     def _warn_out_of_range(self, problem: Problem, theta: Array) -> None:
         """Warn of a given map with nothing to learn from; other starts have their scale chosen."""
         kernel: Any = getattr(problem.objective, "kernel", None)
-        reaches = kernel is None or kernel.reaches_everywhere
+        reaches = kernel is None or kernel.reaches_everywhere or kernel.background
         if not reaches and problem.replace(alpha=0.0).value(theta) == 0.0:
             warn(
                 f"The 'init' parameter of {self.owner} puts every row out of range of all others "

@@ -6,7 +6,6 @@ neighbours needs: ``sums()`` of the kernel over either kind of class, and ``pull
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from vicinal._threads import (
     single_threaded_blas,
 )
 from vicinal.core.types import Array
-from vicinal.densities import Compact, Gaussian, Kernel, Student
+from vicinal.densities import Kernel
 from vicinal.engines.cpu.near import (
     Plan,
     nothing_left_out,
@@ -34,9 +33,6 @@ from vicinal.kernels import compact, nca
 from vicinal.kernels._blocks import ALL, workspace
 
 __all__ = ["Side", "Tiles", "coordinate_scale", "power_of", "side", "worth_ordering"]
-
-# embedded points times this give squared distances in powers of two: exp(-d²) = 2**-(scaled d²)
-_LOG2_SCALE = math.sqrt(math.log2(math.e))
 
 #: dimensions from which matrix products find distances and gradients faster than the kernels do
 BLAS_FROM = 48
@@ -66,7 +62,7 @@ class Side(NamedTuple):
 
 def coordinate_scale(kernel: Kernel) -> float:
     """What embedded points are multiplied by before they go to the compiled loops."""
-    return _LOG2_SCALE if isinstance(kernel, Gaussian) else 1.0
+    return kernel.coordinate_scale
 
 
 def worth_ordering(Zq: Array, yq: Array, Zr: Array, yr: Array, mass: Array, kernel: Kernel) -> bool:
@@ -77,13 +73,13 @@ def worth_ordering(Zq: Array, yq: Array, Zr: Array, yr: Array, mass: Array, kern
     """
     if min(len(Zq), len(Zr)) < ORDER_FROM or Zr.shape[1] > ORDER_UP_TO:
         return False
-    power = np.inf if isinstance(kernel, Compact) else power_of(kernel, Zr.shape[1])
+    power = kernel.power(Zr.shape[1]) if kernel.reaches_everywhere else np.inf
     return share_out_of_reach(Zq, yq, Zr, yr, mass, coordinate_scale(kernel), power) > WORTH
 
 
 def power_of(kernel: Kernel, d: int) -> float:
     """The power of ``1 + d²`` in Student's kernel, 0 for the others."""
-    return (d + 1) / 2 if isinstance(kernel, Student) else 0.0
+    return kernel.power(d)
 
 
 def side(
@@ -176,7 +172,7 @@ class Tiles:
 
     def __init__(self, queries: Side, references: Side, self_pos: Array, kernel: Kernel) -> None:
         self.queries, self.references, self.self_pos = queries, references, self_pos
-        self.compact = isinstance(kernel, Compact)
+        self.compact = not kernel.reaches_everywhere
         dtype = queries.Z.dtype
         power = power_of(kernel, queries.d)
         self.power = dtype.type(power) if power else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vicinal.core.types import Array
-from vicinal.targets import Labels
+from vicinal.targets.labels import Labels
 
 __all__ = [
     "background_mass",

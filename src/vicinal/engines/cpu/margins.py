@@ -1,0 +1,84 @@
+"""Compiled hinges behind the protocol of engines: impostors by search, or from kept lists."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vicinal._threads import block_edges, n_threads, run
+from vicinal.core.types import Array
+from vicinal.engines.base import Hinges, Triples
+from vicinal.engines.cpu.impostors import Candidates, Rows, visit
+from vicinal.kernels import lmnn as kernels
+
+__all__ = ["ListedMargins"]
+
+
+class ListedMargins:
+    """Hinges of all impostors that a search finds; see `base.Margins`."""
+
+    name, share = "lists", 0.0
+
+    def __init__(self, triples: Triples, candidates: Candidates | None = None) -> None:
+        self.triples, self.candidates = triples, candidates
+        self.active = np.zeros(triples.neighbours.shape, np.int64)
+        self.slope = triples.Z[:0]
+
+    def sums(self, gradient: bool) -> Hinges:
+        """The sums over all queries."""
+        t = self.triples
+        D, reach, furthest = self._reach()
+        rows = self._rows(gradient)
+        hinge = np.zeros(len(t.Z))
+        self.active[...] = 0
+        self.slope = np.zeros_like(t.Z) if gradient else t.Z[:0]
+
+        def push(block: Array, indptr: Array, indices: Array) -> None:
+            kernels.push(
+                t.Z, reach, furthest, t.is_reference, block, indptr, indices, t.mu, t.chi2,
+                gradient, hinge, self.active, self.slope,
+            )  # fmt: skip
+
+        # a value alone is of other rows, as a rule, and would put its lists in the place of theirs
+        lists = self.candidates if gradient else None
+        n_pairs = visit(t.Z, rows, furthest, t.chi2, lists, push)
+        self.share = n_pairs / max(1, len(rows.needing) * len(rows.listed))
+        return Hinges(float(D.sum(dtype=np.float64)), float(hinge.sum()), int(self.active.sum()))
+
+    def pull(self, weight: float) -> Array:
+        """Gradient of the weight times ``distances + mu * hinges``, (n, d)."""
+        t, (first, sources) = self.triples, self.triples.targets.inverse
+        pulls = np.where(t.neighbours >= 0, 1.0 + t.mu * self.active, 0.0).astype(t.Z.dtype)
+        edges, everyone = block_edges(len(t.Z)), t.targets.neighbours
+
+        def task(b: int, thread: int) -> None:
+            i0, i1 = edges[b], edges[b + 1]
+            kernels.pull(t.Z, everyone, pulls, first, sources, i0, i1, t.chi2, self.slope)
+
+        run(task, range(len(edges) - 1), n_threads())
+        return np.multiply(self.slope, weight, casting="same_kind")
+
+    def _reach(self) -> tuple[Array, Array, Array]:
+        """Distances to the target neighbours, these with the margin, and the largest of a row."""
+        t = self.triples
+        shape, dtype = t.neighbours.shape, t.Z.dtype
+        D, reach, furthest = (
+            np.empty(shape, dtype),
+            np.empty(shape, dtype),
+            np.empty(shape[0], dtype),
+        )
+        edges = block_edges(len(t.Z))
+
+        def task(b: int, thread: int) -> None:
+            i0, i1 = edges[b], edges[b + 1]
+            kernels.targets(t.Z, t.neighbours, t.margin, t.chi2, i0, i1, D, reach, furthest)
+
+        run(task, range(len(edges) - 1), n_threads())
+        return D, reach, furthest
+
+    def _rows(self, gradient: bool) -> Rows:
+        """Who must look at whom: for a gradient impostors look at those they are impostors of."""
+        t, codes = self.triples, self.triples.targets.codes
+        if not gradient:
+            return Rows(np.flatnonzero(t.is_query), np.flatnonzero(t.is_reference), codes)
+        everyone = np.flatnonzero(t.is_query | t.is_reference)
+        return Rows(everyone, everyone, codes)

@@ -1,0 +1,82 @@
+"""Checks of what votes of k neighbours are told, and the k and precision that can be used."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from vicinal.core.types import Array
+from vicinal.targets import Labels
+
+__all__ = [
+    "SAFE_K",
+    "check_k",
+    "check_labels",
+    "check_vote",
+    "large_k",
+    "precision",
+    "usable_k",
+]
+
+#: k up to which no gradient loses all its digits, by the same bound, and a little beyond
+SAFE_K = 40
+_SINGLE_UP_TO = 15  # k up to which float32 keeps enough digits, see docs/theory/knca.md (i)
+
+
+def check_vote(vote: str, owner: str) -> bool:
+    """Whether the vote has to be unanimous."""
+    if vote not in ("majority", "all"):
+        raise ValueError(
+            f"The 'vote' parameter of {owner} must be 'majority' or 'all'. Got {vote!r} instead."
+        )
+    return vote == "all"
+
+
+def check_k(k: Any, owner: str) -> None:
+    """Refuse anything but a positive whole number."""
+    if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+        raise ValueError(
+            f"The 'k' parameter of {owner} must be an int in [1, inf). Got {k!r} instead."
+        )
+
+
+def check_labels(y: Any, n: int, owner: str, points: str = "Z") -> Labels:
+    """Labels as such, without weights and priors: a weighted vote of k is another model."""
+    labels = y if isinstance(y, Labels) else Labels(y)
+    if len(labels) != n:
+        raise ValueError(f"{points} has {n} rows but there are {len(labels)} labels.")
+    for name in ("sample_weight", "priors"):
+        if getattr(labels, name) is not None:
+            raise ValueError(f"The labels of {owner} must not have {name}: its votes count alike.")
+    return labels
+
+
+def usable_k(k: int, available: int, warn: bool = True, gradient: bool = True) -> int:
+    """k, or what there is to pick from, with a warning."""
+    if k > available and warn:
+        warnings.warn(
+            f"k={k} is more than the {available} rows that a query can pick; k={available} is "
+            "used.",
+            UserWarning,
+            stacklevel=3,
+        )
+    k = min(int(k), available)
+    if k > SAFE_K and warn and gradient:
+        warnings.warn(large_k(k), UserWarning, stacklevel=3)
+    return k
+
+
+def large_k(k: int) -> str:
+    """What to say of a k beyond ``SAFE_K``."""
+    return (
+        f"k={k} is more than {SAFE_K}: gradients lose digits, and beyond some 60 all of them, in "
+        "classes that have little more than k members near each other."
+    )
+
+
+def precision(Z: Array, k: int) -> Array:
+    """Z, in float64 where float32 lacks the digits for sets of k."""
+    return Z.astype(np.float64, copy=False) if k > _SINGLE_UP_TO else Z
