@@ -16,11 +16,12 @@ from vicinal._callback_support import HAS_CALLBACKS
 from vicinal._features import Features
 from vicinal.callbacks import StopAfter
 from vicinal.core.problem import Problem
+from vicinal.extras.annealing import Annealing
 from vicinal.extras.annealing import _descend as descend
 from vicinal.maps import Linear
 from vicinal.objectives import NCALoss
 from vicinal.reference import finite_difference
-from vicinal.starts import RCA, Annealing, Identity, Random, resolve
+from vicinal.starts import RCA, Identity, Random, resolve
 from vicinal.targets import Labels
 
 each_rule = pytest.mark.parametrize("select", ["projected", "data", "norm"])

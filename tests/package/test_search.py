@@ -15,6 +15,7 @@ class FoldStub:
         self.X = self.codes = self.strata = codes
         self.parts = {"train": None, "mapping": None, "alpha": None, **parts}
         self.__dict__.update(self.parts, target=self)
+        self.rows = np.arange(len(codes)) if self.train is None else self.train
 
     def replace(self, **changes):
         return FoldStub(self.codes, **{**self.parts, **changes})

@@ -111,12 +111,14 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         plan = make_plan(method, config, size_of(data, method))
         self._forget("_stream", "n_samples_seen_")
         self.plan_ = plan
+        if self.verbose:
+            print(f"[{method.name}] {plan}")
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
-        reports = self._reports(given, data, method, plan, metadata)
-        reports.say(str(plan))
         with single_threaded_blas():
             problem = make_problem(method, config, data, plan, rng)
             method.warn_unusable_rows(problem.target.take(problem.train), plan)
+            # callbacks hear of fits that can begin only
+            reports = self._reports(given, data, method, plan, metadata)
             learning = Learning(method, config, plan, rng, reports, began)
             problem, carried = self._apply_search_result(problem, learning)
             resumed = self._resumed(problem, plan)

@@ -21,6 +21,12 @@ def resolve_mapping(estimator: Any, n_features: int, start: Any) -> tuple[Map, i
     name, asked = type(estimator).__name__, estimator.n_components
     mapping: Any = maps.resolve(estimator.mapping, n_features, name)
     if getattr(mapping, "weights_columns", False):
+        if hasattr(start, "around"):
+            raise ValueError(
+                f"The 'init' parameter of {name} must be another start where 'mapping' is "
+                f"{estimator.mapping!r}, which has no rows to remove. Got {estimator.init!r} "
+                "instead."
+            )
         check_number(estimator, "n_components", 1, integer=True, or_else=(None,))
         if asked not in (None, n_features):
             warn(
