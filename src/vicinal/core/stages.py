@@ -30,9 +30,11 @@ class Refresh(Protocol):
     time.
     """
 
-    length: int
     report: dict[str, list]
     kept: Any
+
+    @property
+    def length(self) -> int: ...
 
     def fix(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
         """The problem to go on with from theta, and the one to score by."""
