@@ -55,7 +55,8 @@ def interrupted_nca():
         calls = []
 
         def interrupt(Z, kwargs):
-            calls.append(kwargs)
+            if calls or kwargs.get("gradient", True):  # after those that chose the scale of a start
+                calls.append(kwargs)
             if len(calls) == call:
                 raise KeyboardInterrupt
 
