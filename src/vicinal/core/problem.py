@@ -88,6 +88,7 @@ class Problem:
         value, dZ, facts = self.objective(
             Z, self.target.take(rows), queries=queries, references=references, pairs=self.pairs
         )
+        assert dZ is not None
         # [Oneata2011] eqs (3.23), (3.27), on the mean and in the space the solver sees
         gradient = pull(dZ) + 2.0 * self.alpha * theta
         return float(value) + self._penalty(theta), gradient, facts

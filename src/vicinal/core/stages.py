@@ -30,9 +30,11 @@ class Refresh(Protocol):
     time.
     """
 
-    length: int
     report: dict[str, list]
     kept: Any
+
+    @property
+    def length(self) -> int: ...
 
     def fix(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
         """The problem to go on with from theta, and the one to score by."""
@@ -293,13 +295,11 @@ class _Training:
 
     def _refresh_loop(self, theta: Array | None, parts: Refresh) -> None:
         """Fix the pairs, go down, refresh the pairs; until that changes nothing any more."""
-        done = False
         try:
             for result in self._refreshed(theta, parts):
-                done = True
                 self.result = result
         except KeyboardInterrupt:  # between two loops
-            if not done:
+            if not hasattr(self, "result"):
                 raise
             self.result.reason, self.result.converged = "interrupted", False
 
