@@ -1,0 +1,213 @@
+"""Write the golden results, or compare with them.
+
+``python tests/golden/make_golden.py`` writes ``golden.npz`` and the files with fitted estimators
+beside it.  ``--check`` computes all of it anew and prints, for each configuration, whether the bits
+are the same, and else the largest relative difference and whether so much is allowed.  Names of
+configurations after it: only these.  Either takes 25 seconds, and two minutes more where the
+kernels have to be compiled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import configurations
+import llvmlite.binding
+import numba
+import numpy as np
+import scipy
+import sklearn
+from threadpoolctl import threadpool_info
+
+HERE = Path(__file__).resolve().parent
+GOLDEN = HERE / "golden.npz"
+
+
+def versions():
+    """The releases that the bits depend on."""
+    packages = {"numpy": np, "scipy": scipy, "sklearn": sklearn, "numba": numba}
+    return {name: package.__version__ for name, package in packages.items()}
+
+
+def processor():
+    """What the machine is, as far as the bits depend on it: its vectors, above all."""
+    features = llvmlite.binding.get_host_cpu_features()
+    wide = {name: bool(features.get(name)) for name in ("avx2", "fma", "avx512f", "avx512vl")}
+    bits = 512 if wide["avx512f"] else 256 if wide["avx2"] else 128
+    blas = {info.get("architecture") for info in threadpool_info() if info["user_api"] == "blas"}
+    return {
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "name": numba.config.CPU_NAME or llvmlite.binding.get_host_cpu_name(),
+        "vector_bits": bits,
+        **wide,
+        "blas": sorted(map(str, blas)),
+    }
+
+
+def head():
+    """What the results were computed by."""
+    git = ["git", "-C", str(HERE), "rev-parse", "HEAD"]
+    found = subprocess.run(git, capture_output=True, text=True)
+    return {
+        "processor": processor(),
+        "versions": versions(),
+        "python": platform.python_version(),
+        "commit": found.stdout.strip() or "unknown",
+    }
+
+
+def resume(name):
+    """What the estimators of a file come to."""
+    return configurations.FILES[name][1](HERE / name)
+
+
+def everything():
+    """All configurations: pairs of a name and a function that gives its arrays."""
+    yield from configurations.LARGE.items()
+    yield from configurations.SMALL.items()
+    for name in configurations.FILES:
+        yield name, lambda name=name: resume(name)
+
+
+def load():
+    """The head, and for each configuration its arrays."""
+    found = {}
+    with np.load(GOLDEN, allow_pickle=False) as file:
+        for key in file.files:
+            if key == "head":
+                top = json.loads(str(file[key]))
+            else:
+                configuration, _, name = key.partition("/")
+                found.setdefault(configuration, {})[name] = file[key]
+    return top, found
+
+
+def same_bits(a, b):
+    """Whether two arrays are the same, NaN where the other is NaN."""
+    a, b = np.asarray(a), np.asarray(b)
+    return (
+        a.dtype == b.dtype
+        and a.shape == b.shape
+        and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    )
+
+
+def difference(a, b):
+    """The largest difference, relative to the largest entry; inf where none can be told."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape or a.dtype.kind not in "iuf" or b.dtype.kind not in "iuf":
+        return 0.0 if same_bits(a, b) else np.inf
+    if not np.array_equal(np.isnan(a), np.isnan(b)):
+        return np.inf
+    size = np.nanmax(np.abs(a), initial=0.0)
+    gap = np.nanmax(np.abs(a.astype(float) - b), initial=0.0)
+    return float(gap / size) if size > 0 else float(gap)
+
+
+def compare(expected, found):
+    """The names of the arrays that differ, with their differences."""
+    wrong = {name: np.inf for name in expected.keys() ^ found.keys()}
+    for name in expected.keys() & found.keys():
+        if not same_bits(expected[name], found[name]):
+            wrong[name] = difference(expected[name], found[name])
+    return wrong
+
+
+def close(name, expected, found):
+    """Whether arrays that need not have the same bits are near enough, by the name of the array.
+
+    - ``value``, ``gradient``: of a loss at fixed points, 1e-12 of the largest entry; 1e-5 of it
+      for ``single_value`` and ``single_gradient``, which are computed in float32;
+    - ``n_wrong``, training rows that a small fit gets wrong: one more or less;
+    - ``objective_`` of a small fit (its name goes on): a relative 1e-6;
+    - ``objective_`` of a large fit, on another machine: a relative 1e-2, since another order of
+      summation leads a descent astray in the end, all the more in float32 and after a search;
+    - ``predict`` of these: nine of ten rows;
+    - all else of these: anything.
+    """
+    parts = name.split(".")
+    if parts[0] in ("value", "gradient"):
+        return difference(expected, found) <= 1e-12
+    if parts[0] in ("single_value", "single_gradient"):
+        return difference(expected, found) <= 1e-5
+    if parts[0] == "n_wrong":
+        return abs(int(expected) - int(found)) <= 1
+    if parts[0] == "objective_" and len(parts) == 2:
+        return difference(expected, found) <= 1e-6
+    if parts[-1] == "objective_":
+        return difference(expected, found) <= 1e-2
+    if parts[-1] == "predict":
+        return np.mean(expected == found) >= 0.9
+    return True
+
+
+def disagreements(configuration, top, expected, found):
+    """The names of the arrays that differ by more than is allowed.
+
+    Fits of more than 600 rows must have the same bits where the processor and the releases are
+    those of the head, ``top``.
+    """
+    wrong = compare(expected, found)
+    here = top["processor"] == processor() and top["versions"] == versions()
+    if here and configuration not in configurations.SMALL:
+        return sorted(wrong)
+    missing = expected.keys() ^ found.keys()
+    return sorted(n for n in wrong if n in missing or not close(n, expected[n], found[n]))
+
+
+def make():
+    """Compute and write everything."""
+    for name, (write, _) in configurations.FILES.items():
+        write(HERE / name)
+    arrays = {"head": np.asarray(json.dumps(head()))}
+    for name, function in everything():
+        began = time.perf_counter()
+        for key, value in function().items():
+            arrays[f"{name}/{key}"] = np.asarray(value)
+        print(f"{name:44} {time.perf_counter() - began:7.2f} s", flush=True)
+    np.savez_compressed(GOLDEN, **arrays)
+    print(f"{len(arrays)} arrays, {GOLDEN.stat().st_size / 1e6:.2f} MB")
+
+
+def check(names):
+    """Compute everything anew and print a table; how many configurations differ too much."""
+    top, golden = load()
+    here = head()
+    for part in ("processor", "versions"):
+        if here[part] != top[part]:
+            print(f"another {part}: {here[part]} here, {top[part]} there")
+    n_wrong = 0
+    for name, function in everything():
+        if names and name not in names:
+            continue
+        expected, found = golden[name], function()
+        wrong = compare(expected, found)
+        words = "equal bits"
+        if wrong:
+            worst = max(wrong, key=wrong.get)
+            too_much = disagreements(name, top, expected, found)
+            n_wrong += bool(too_much)
+            words = "TOO MUCH" if too_much else "allowed"
+            words = (
+                f"{words}: {wrong[worst]:.1e} in {worst}, {len(wrong)} of {len(expected)} arrays"
+            )
+        print(f"{name:44} {words}", flush=True)
+    print(f"{n_wrong} differ by too much")
+    return n_wrong
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    parser.add_argument("names", nargs="*", help="configurations to check; all, if none is named")
+    options = parser.parse_args()
+    if options.check:
+        sys.exit(check(options.names) > 0)
+    make()
