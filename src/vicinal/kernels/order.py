@@ -82,14 +82,17 @@ def _cut(edges, first, last):
     return first + max(1, (middle - first + size // 2) // size) * size
 
 
-@kernel
 def kd_order(Z, edges, first, last, order, key):
     """Sort ``order[first:last]``, positions in Z of shape (d, n), along a k-d tree.
 
     Median splits across the widest dimension, cut where the blocks (``edges``), chunks and tiles
     will be, so that each of those is one cell of the tree.  ``key`` is scratch of length n.
     """
-    stack = np.empty((64, 2), np.int64)
+    _kd_order(Z, edges, first, last, order, key, np.empty((64, 2), np.int64))
+
+
+@kernel
+def _kd_order(Z, edges, first, last, order, key, stack):
     stack[0, 0], stack[0, 1] = first, last
     depth = 1
     while depth > 0:
