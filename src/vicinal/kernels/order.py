@@ -72,7 +72,13 @@ def _widest(Z, order, first, last):
 def _cut(edges, first, last):
     """Where to split: at the edge of a block, else of a chunk, else of a tile, near the middle."""
     middle = (first + last) // 2
-    at = np.searchsorted(edges, middle)
+    at, end = 0, len(edges)
+    while at < end:  # the first edge that is not before the middle
+        half = (at + end) // 2
+        if edges[half] < middle:
+            at = half + 1
+        else:
+            end = half
     before, after = edges[max(at - 1, 0)], edges[min(at, len(edges) - 1)]
     if before <= first or (after < last and after - middle < middle - before):
         before = after
