@@ -12,8 +12,8 @@ import pytest
 from numba import config
 
 from vicinal.kernels import _arithmetic
-from vicinal.kernels._jit import kernel
 from vicinal.kernels import votes as votes_kernels
+from vicinal.kernels._jit import kernel
 from vicinal.kernels.votes import vote_lanes, vote_room, win_lanes
 
 VOTES = [pytest.param(False, id="majority"), pytest.param(True, id="all")]
@@ -293,11 +293,6 @@ def test_absent_own_class_never_wins(rng, log):
     np.testing.assert_allclose(P_lose[0, :, 0], [1, 0, 0, 0, 0], rtol=1e-15)
 
 
-@kernel
-def _do(steps, out, X, Y, log):
-    votes_kernels._do(steps, out, X, Y, out.shape[1], log)
-
-
 @pytest.mark.nojit
 @pytest.mark.parametrize("log", DOMAINS)
 @pytest.mark.parametrize(("a", "b", "low"), [(0, 9, 0), (1, 9, 0), (1, 4, 3), (2, 2, 0), (5, 9, 2)])
@@ -313,7 +308,7 @@ def test_products_of_polynomials(rng, a, b, low, log):
         rows = np.concatenate([start, X, Y])
         steps = votes_kernels._Steps(1, k)
         steps.products(0, origin, sign, 2, k, k + 1, a, b, 2 * (k + 1), low)
-        _do(steps.table(), rows, rows, rows, log)
+        votes_kernels._do(steps.table(), rows, rows, rows, W, log)
         out = rows[: k + 1]
         change = out - start if log is None else np.exp2(out) - np.exp2(start)
         np.testing.assert_allclose(change[::sign][2:], right[2:], atol=1e-13)
@@ -325,9 +320,9 @@ def test_products_of_polynomials(rng, a, b, low, log):
 @pytest.mark.parametrize("log", DOMAINS)
 def test_inner_loops_are_vectorised(log):
     rows = np.zeros((18, 16))
-    _do(votes_kernels._Steps(1, 5).table(), rows, rows, rows, log)
+    votes_kernels._do(votes_kernels._Steps(1, 5).table(), rows, rows, rows, 16, log)
     last = "none" if log is None else "int64"
-    codes = _do.inspect_asm()
+    codes = votes_kernels._do.inspect_asm()
     code = next(text for types, text in codes.items() if str(types[-1]) == last)
     if "%ymm" not in code:
         pytest.skip("no AVX2 on this machine")

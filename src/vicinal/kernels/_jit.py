@@ -35,7 +35,8 @@ _OPTIONS = {
 }
 #: for what Python calls: compiled once per machine, then loaded from the cache
 kernel = njit(cache=True, **_OPTIONS)
-# what only kernels call has no use for a way in from Python, which takes long to compile
+# What only kernels call has no use for a way in from Python, which takes long to compile.  Python
+# must not call it: there is no check, and it crashes.
 _INNER = {**_OPTIONS, "no_cpython_wrapper": True}
 #: for what only kernels call: its code is part of theirs
 helper = njit(**_INNER)

@@ -103,7 +103,7 @@ def _kd_order(Z, edges, first, last, order, key, stack):
     depth = 1
     while depth > 0:
         depth -= 1
-        first, last = stack[depth]
+        first, last = stack[depth, 0], stack[depth, 1]
         if last - first <= ROWS:
             continue
         k, width = _widest(Z, order, first, last)

@@ -65,9 +65,7 @@ def build(Z, mass, edges, leaf=LEAF):
     )  # fmt: skip
     keys = np.empty(count * leaf, Z.dtype)
     stack = np.empty((128, 3), np.int64)  # a tree of n points is no deeper than log2 n
-    _build(
-        np.ascontiguousarray(Z.T), mass, np.asarray(edges, np.int64), leaf, *forest, keys, stack
-    )
+    _build(np.ascontiguousarray(Z.T), mass, np.asarray(edges, np.int64), leaf, *forest, keys, stack)
     return forest
 
 
@@ -125,9 +123,7 @@ def _moments(points, mass, nodes, boxes, weights):
 
 
 @kernel
-def _build(
-    Z, mass, edges, leaf, points, masses, order, nodes, boxes, weights, roots, keys, stack
-):
+def _build(Z, mass, edges, leaf, points, masses, order, nodes, boxes, weights, roots, keys, stack):
     d = Z.shape[1]
     count = start = 0
     for c in range(len(edges) - 1):

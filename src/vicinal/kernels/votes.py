@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal.kernels._arithmetic import add, nothing, one, share, times
-from vicinal.kernels._jit import exp2, helper, kernel, log2, maximum
+from vicinal.kernels._jit import exp2, kernel, log2, maximum
 
 __all__ = ["VoteRoom", "vote_lanes", "vote_room", "win_lanes"]
 
@@ -193,7 +193,9 @@ class _Steps:
             self.copy(losing, 0, k, next_losing)
             self.products(next_losing, 0, 1, 1, k, G, 1, k, losing, 0)
             if first_win - last_lose > 1:
-                for m in range(2 * (last_lose + 1), k + 1):  # v own votes and v of class c, at least
+                for m in range(
+                    2 * (last_lose + 1), k + 1
+                ):  # v own votes and v of class c, at least
                     self.product(next_losing + m, at.lost[c] + m, single[_ONE])
 
     def wins(self, first: int, last: int, cap: int) -> None:
@@ -223,8 +225,8 @@ def _limits(C: int, k: int, unanimous: bool) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=8)
-def _vote_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, NDArray]:
-    """Steps for `vote_lanes`, and where it finds what it needs."""
+def _vote_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, tuple[int, ...]]:
+    """Steps for `vote_lanes`; where the others and the own class are, and own votes that count."""
     first_win, last_lose = _limits(C, k, unanimous)
     steps = _Steps(C, k)
     at, single = steps.at, steps.at.single
@@ -240,13 +242,13 @@ def _vote_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, NDArray]:
     for v in range(last_lose + 1, first_win):
         steps.contested(v)
     steps.settled(first_win, last_lose)
-    places = [at.others[0], single[_OWN], *single[_OWN_WIN : _OWN_LOSE + 1], at.P_win[0]]
-    return steps.table(), np.array([*places, at.P_lose[0]])
+    places = (at.others[0], single[_OWN], single[_OWN_WIN], single[_OWN_LOSE])
+    return steps.table(), places
 
 
 @lru_cache(maxsize=8)
-def _win_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, NDArray]:
-    """Steps for `win_lanes`, and where it finds what it needs."""
+def _win_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, int, int]:
+    """Steps for `win_lanes`, and where the classes and the results are."""
     first_win, last_lose = _limits(C, k, unanimous)
     steps = _Steps(C, k)
     for c in range(C):
@@ -254,10 +256,10 @@ def _win_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, NDArray]:
     steps.wins(first_win, k, k)
     for v in range(last_lose + 1, first_win):
         steps.wins(v, v, v - 1)
-    return steps.table(), np.array([steps.at.others[0], steps.at.P_win[0]])
+    return steps.table(), steps.at.others[0], steps.at.P_win[0]
 
 
-@helper
+@kernel
 def _do(steps, out, X, Y, W, log):
     """Do all steps.  ``out``, ``X`` and ``Y`` are the same rows; in no step do they overlap."""
     for step in range(steps.shape[0]):
@@ -281,7 +283,10 @@ def _do(steps, out, X, Y, W, log):
             while m + 4 <= end:
                 for i in range(W):
                     p, q = times(X[m, i], Y[n, i], log), times(X[m + 1, i], Y[n - 1, i], log)
-                    u, w = times(X[m + 2, i], Y[n - 2, i], log), times(X[m + 3, i], Y[n - 3, i], log)
+                    u, w = (
+                        times(X[m + 2, i], Y[n - 2, i], log),
+                        times(X[m + 3, i], Y[n - 3, i], log),
+                    )
                     # not in a function of its own: LLVM finds it too long to inline, and a loop
                     # with a call is not vectorised
                     if log is None:
@@ -303,10 +308,9 @@ def _do(steps, out, X, Y, W, log):
 
 
 @kernel
-def _vote_lanes(F, own, steps, places, weights, rows, X, Y, log):
+def _separate(F, own, others, mine, rows, log):
+    """Part the own class of each lane from the others, among which it is the polynomial 1."""
     C, degrees, W = F.shape
-    others, mine = places[0], places[1]
-    # part the own class of each lane from the others, among which it is the polynomial 1
     for m in range(degrees):
         z, absent = rows[mine + m], nothing(log) if m > 0 else one(log)
         for i in range(W):
@@ -317,23 +321,27 @@ def _vote_lanes(F, own, steps, places, weights, rows, X, Y, log):
                 is_own = own[i] == c
                 y[i] = absent if is_own else x[i]
                 z[i] = x[i] if is_own else z[i]
-    _do(steps, rows, X, Y, W, log)
-    for side in range(2):
-        votes, derivatives, total = places[2 + side], places[4 + side], weights[side]
+
+
+@kernel
+def _shares(own, others, votes, total, P, rows, log):
+    """Weight of the sets with any number of own votes, and from derivatives to probabilities.
+
+    The probability of m votes is the derivative times the polynomial, by the total.
+    """
+    C, degrees, W = P.shape[0], P.shape[1], len(total)
+    for i in range(W):
+        total[i] = nothing(log)
+    for m in range(degrees):
+        x = rows[votes + m]
         for i in range(W):
-            total[i] = nothing(log)
+            total[i] = add(total[i], x[i], log)
+    for c in range(C):
         for m in range(degrees):
-            x = rows[votes + m]
+            x, y, p = rows[votes + m], rows[others + c * degrees + m], P[c, m]
             for i in range(W):
-                total[i] = add(total[i], x[i], log)
-        # from derivatives to probabilities of m votes: times the polynomial, by the total
-        for c in range(C):
-            for m in range(degrees):
-                x, y = X[votes + m], Y[others + c * degrees + m]
-                p = rows[derivatives + c * degrees + m]
-                for i in range(W):
-                    weight = x[i] if own[i] == c else times(y[i], p[i], log)
-                    p[i] = share(weight, total[i], log)
+                weight = x[i] if own[i] == c else times(y[i], p[i], log)
+                p[i] = share(weight, total[i], log)
 
 
 def vote_lanes(F, own, k, unanimous, weights, work, log):
@@ -353,23 +361,12 @@ def vote_lanes(F, own, k, unanimous, weights, work, log):
         plain probabilities, 0 in lanes that have no such set (plain: of weight ``LEAST`` or more)
     log : None for plain numbers, any int for base-2 logarithms
     """
-    steps, places = _vote_steps(len(F), k, bool(unanimous))
-    _vote_lanes(F, own, steps, places, weights, work.rows, work.rows, work.rows, log)
-
-
-@kernel
-def _win_lanes(F, steps, places, wins, rows, X, Y, log):
-    C, degrees, W = F.shape
-    for c in range(C):
-        for m in range(degrees):
-            x, y = F[c, m], rows[places[0] + c * degrees + m]
-            for i in range(W):
-                y[i] = x[i]
-    _do(steps, rows, X, Y, W, log)
-    for c in range(C):
-        x, y = rows[places[1] + c * degrees], wins[c]
-        for i in range(W):
-            y[i] = x[i]
+    steps, (others, mine, *votes) = _vote_steps(len(F), k, bool(unanimous))
+    rows = work.rows
+    _separate(F, own, others, mine, rows, log)
+    _do(steps, rows, rows, rows, F.shape[2], log)
+    for side in range(2):
+        _shares(own, others, votes[side], weights[side], work.P[side], rows, log)
 
 
 def win_lanes(F, k, unanimous, wins, work, log):
@@ -382,5 +379,9 @@ def win_lanes(F, k, unanimous, wins, work, log):
     F, k, unanimous, work, log : as for ``vote_lanes``
     wins : (C, W) weights; in the arithmetic; out
     """
-    steps, places = _win_steps(len(F), k, bool(unanimous))
-    _win_lanes(F, steps, places, wins, work.rows, work.rows, work.rows, log)
+    C, degrees, W = F.shape
+    steps, others, out = _win_steps(C, k, bool(unanimous))
+    rows = work.rows
+    rows[others : others + C * degrees, :W] = F.reshape(-1, W)
+    _do(steps, rows, rows, rows, W, log)
+    wins[:] = rows[out : out + C * degrees : degrees, :W]
