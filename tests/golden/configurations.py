@@ -952,3 +952,23 @@ def _resume_finished(path):
 FILES["checkpoint.joblib"] = _quiet(_write_checkpoint), _quiet(_resume_checkpoint)
 FILES["finished.joblib"] = _quiet(_write_finished), _quiet(_resume_finished)
 LARGE["whole_fit"] = _quiet(whole_fit)
+
+_PRODUCTS = "the share of the kernels beside a background is multiplied in another order"
+_COLUMNS = "small maps are projected onto the simplex by NumPy"
+#: configurations whose last digits changed when the library was rebuilt, and why
+ROUNDED_ANEW = {
+    "nca_student_accuracy_background": _PRODUCTS,
+    "nca_gaussian_background": _PRODUCTS,
+    "nca_compact_count_lda": _PRODUCTS,
+    "nca_compact_em_rca": f"{_PRODUCTS}; classes of fewer than 500 rows are summed by NumPy",
+    "nca_compact_share_whiten_bold_driver": _PRODUCTS,
+    "nca_nearest_radius_compact": _PRODUCTS,
+    "values_nca_large": _PRODUCTS,
+    "knca_stream": "fewer than 500 rows are remembered, and these are computed by NumPy",
+    "chi2_groups_projected": _COLUMNS,
+    "chi2_identity_single_then_double": _COLUMNS,
+    "chi2_random_adaptive": _COLUMNS,
+    "chi2_array_refresh_bold_driver": _COLUMNS,
+    "margin_search_chi2": _COLUMNS,
+    "finished.joblib": _COLUMNS,
+}

@@ -27,6 +27,8 @@ from threadpoolctl import threadpool_info
 
 HERE = Path(__file__).resolve().parent
 GOLDEN = HERE / "golden.npz"
+#: relative, after some iterations: 4.7e-6 in the norm of a gradient, 1e-12 in a map, were seen
+ROUNDING = 1e-5
 
 
 def versions():
@@ -152,10 +154,12 @@ def disagreements(configuration, top, expected, found):
     """The names of the arrays that differ by more than is allowed.
 
     Fits of more than 600 rows must have the same bits where the processor and the releases are
-    those of the head, ``top``.
+    those of the head, ``top``; those of ``ROUNDED_ANEW`` may differ by `ROUNDING`.
     """
     wrong = compare(expected, found)
     here = top["processor"] == processor() and top["versions"] == versions()
+    if here and configuration in configurations.ROUNDED_ANEW:
+        return sorted(name for name, gap in wrong.items() if not gap <= ROUNDING)
     if here and configuration not in configurations.SMALL:
         return sorted(wrong)
     missing = expected.keys() ^ found.keys()
