@@ -24,19 +24,21 @@ __all__ = ["HOLDS", "LOST", "OPEN", "Finding", "check", "compare_rows", "compare
 
 HOLDS, LOST, OPEN = "holds", "no longer holds", "not checkable"
 
-#: jobs drawn for a page
-_DRAWN = 3
+#: jobs drawn for a page; where only tables are left, the jobs of one split of one set
+_DRAWN, _OF_A_SPLIT = 3, 8
 #: sets whose jobs take seconds; and those of which no job ends in a minute
 _SMALL = ("iris", "wine", "balance", "glass", "ionosphere", "ecoli", "transfusion", "rings")
 _LARGE = ("mnist",)
 #: numbers that depend on the machine, and texts
 _SKIPPED = re.compile(r"second|cpu|load|memory|mib|search|plan|steps", re.I)
-#: two results agree within a share, or within half a point of a score in [0, 1]
-_RELATIVE, _ABSOLUTE = 0.02, 0.005
+#: two results agree within half a point of a score in [0, 1], or within a share of a larger number
+_ABSOLUTE, _RELATIVE = 0.005, 0.02
 #: standard deviations of a split by which it may differ from the mean, and the least one in points
 _DEVIATIONS, _LEAST = 4.0, 0.5
 _MEAN = re.compile(r"^\**([+−-]?[\d.]+) ± ([\d.]+)\**")
-_SINGLE = re.compile(r"^\**([+−-]?[\d.]+)\**(?: \(.*\))?$")
+_SINGLE = re.compile(r"^\**([+−-]?[\d.]+)(?: ± 0\.?0*)?\**(?: \(.*\))?$")
+#: rows and columns over several sets, of which one is recomputed
+_OVER_SETS = re.compile(r"\b(mean|all sets)\b")
 
 
 class Finding(NamedTuple):
@@ -78,7 +80,7 @@ def check(experiment: Experiment, folder: Path, seed: int, seconds: float) -> Fi
         return found("", f"{OPEN}: no job ended within {seconds:g} s")
     if numbers.done:
         differences = compare_rows(numbers.done, done)
-        return found(f"{len(done)} jobs", LOST if differences else HOLDS, differences)
+        return found(f"jobs: {len(done)}", LOST if differences else HOLDS, differences)
     try:
         parts = experiment.parts(done)
     except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):
@@ -86,7 +88,7 @@ def check(experiment: Experiment, folder: Path, seed: int, seconds: float) -> Fi
     count, differences = compare_tables(numbers.printed, parts, _splits(experiment))
     if not count:
         return found("", f"{OPEN}: printed table only")
-    return found(f"{count} cells", LOST if differences else HOLDS, differences)
+    return found(f"cells: {count}", LOST if differences else HOLDS, differences)
 
 
 def compare_rows(committed: list[Done], done: list[Done]) -> list[str]:
@@ -107,19 +109,30 @@ def compare_tables(printed: dict[str, str], parts: dict[str, Any], n: int) -> tu
     for name, text in printed.items():
         old, new = _tables(text), _tables(str(parts.get(name, "")))
         for before, now in zip(old, new, strict=False):
-            for row in now[1:]:
-                match = _matching(row, before[1:])
-                for column, cell in enumerate(row) if match else ():
-                    mean, single = _MEAN.match(match[column]), _SINGLE.match(cell)
-                    if not (mean and single):
-                        continue
-                    count += 1
-                    deviation = max(_number(mean[2]) * math.sqrt(n), _LEAST)
-                    gap = abs(_number(single[1]) - _number(mean[1]))
-                    if gap > _DEVIATIONS * deviation:
-                        where = f"{name}, {row[0]}, {before[0][column]}"
-                        found.append(f"{where}: {cell}, printed {match[column]}")
+            for where, mean, single in _pairs(before, now):
+                count += 1
+                deviation = max(_number(mean[2]) * math.sqrt(n), _LEAST)
+                if abs(_number(single[1]) - _number(mean[1])) > _DEVIATIONS * deviation:
+                    found.append(f"{name}, {where}: {single[0]}, printed {mean[0]}")
     return count, found
+
+
+def _pairs(before: list[list[str]], now: list[list[str]]) -> Iterator[tuple[str, Any, Any]]:
+    """Printed means and the recomputed values of the same row and column."""
+    columns = _columns(before[0], now[0])
+    for row in now[1:]:
+        match = _matching(row, [[each[at] for at in columns] for each in before[1:]])
+        for title, cell, other in zip(now[0], row, match or (), strict=False):
+            mean, single, where = _MEAN.match(other), _SINGLE.match(cell), f"{row[0]}, {title}"
+            if mean and single and not _OVER_SETS.search(where):
+                yield where, mean, single
+
+
+def _columns(before: list[str], now: list[str]) -> list[int]:
+    """Where the columns of the new table stand in the printed one; none if that is not clear."""
+    if len(before) == len(now):
+        return list(range(len(now)))
+    return [before.index(title) for title in now] if set(now) <= set(before) else []
 
 
 def _draw(experiment: Experiment, numbers: Numbers, seed: int, seconds: float) -> list[Job]:
@@ -130,7 +143,11 @@ def _draw(experiment: Experiment, numbers: Numbers, seed: int, seconds: float) -
         return draw.sample(short, min(_DRAWN, len(short)))
     jobs = [job for job in experiment.jobs(None) if job.get("data") not in _LARGE]
     jobs = [job for job in jobs if job.get("data") in _SMALL] or jobs
-    return draw.sample(jobs, min(_DRAWN, len(jobs)))
+    if not jobs:
+        return []
+    first = draw.choice(jobs)
+    same = [job for job in jobs if all(job.get(k) == first.get(k) for k in ("data", "split"))]
+    return draw.sample(same, min(_OF_A_SPLIT, len(same)))
 
 
 def _recompute(experiment: Experiment, jobs: list[Job], seconds: float) -> Iterator[Done]:
@@ -174,7 +191,7 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 def _same(old: Any, new: Any) -> bool:
     if isinstance(old, int | float) and isinstance(new, int | float):
         both_nan = old != old and new != new
-        return both_nan or abs(old - new) <= max(_ABSOLUTE, _RELATIVE * abs(old))
+        return both_nan or abs(old - new) <= (_RELATIVE * abs(old) if abs(old) > 1 else _ABSOLUTE)
     return bool(old == new)
 
 
@@ -194,7 +211,7 @@ def _matching(row: list[str], candidates: list[list[str]]) -> list[str] | None:
         pairs = enumerate(zip(row, other, strict=False))
         return next((at for at, (one, two) in pairs if one != two), len(row))
 
-    known = [(common(each), each) for each in candidates if len(each) == len(row)]
+    known = [(common(each), each) for each in candidates if each]
     longest = max((length for length, _ in known), default=0)
     best = [each for length, each in known if length == longest]
     return best[0] if longest and len(best) == 1 else None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "nca_speed.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "nca_speed.py"
 KNCA_SCRIPT = SCRIPT.with_name("knca_speed.py")
 LMNN_SCRIPT = SCRIPT.with_name("lmnn_speed.py")
 CHI2_SCRIPT = SCRIPT.with_name("chi2_lmnn_memory.py")
