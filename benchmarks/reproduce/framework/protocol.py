@@ -11,15 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from vicinal import datasets
 
-__all__ = [
-    "SMALL",
-    "data",
-    "knn",
-    "learn_and_judge",
-    "official",
-    "rows_70_30",
-    "stratified",
-]
+__all__ = ["SMALL", "data", "knn", "learn_and_judge", "official", "rows_70_30", "stratified"]
 
 #: the sets of the comparison and of the defaults
 SMALL = (

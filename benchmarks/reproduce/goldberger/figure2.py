@@ -176,11 +176,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
     for each in done:
         if each.job["part"] == "held out":
             splits[each.job["data"]].append(each.result)
-    return {
-        "finding": _finding(splits, starts),
-        **_accuracies(splits),
-        **_starts(starts),
-    }
+    return {"finding": _finding(splits, starts), **_accuracies(splits), **_starts(starts)}
 
 
 def _finding(splits: dict[str, list[Any]], starts: list[Any]) -> str:

@@ -13,7 +13,6 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import NearestNeighbors
 
 from vicinal import RCA
-from vicinal._types import Array
 
 #: a direction with less than this share of the largest variance has no spread
 _RCOND = 1e-10
@@ -28,17 +27,17 @@ def leave_one_out(Z: Any, y: Any, k: int = 1) -> float:
     return float(np.mean(votes.argmax(axis=1) == codes))
 
 
-def identity(X: Array, y: Array) -> Array:
+def identity(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Euclidean distance of the columns as they are."""
     return np.eye(X.shape[1])
 
 
-def standardised(X: Array, y: Array) -> Array:
+def standardised(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Euclidean distance of columns of unit variance; a constant one gets weight zero."""
     return np.diag(_one_over(X.std(axis=0)))
 
 
-def whitened(X: Array, y: Array) -> Array:
+def whitened(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """S^(-1/2) up to a rotation, without the directions that have no spread."""
     scale = _one_over(X.std(axis=0))
     variance, V = _principal(X * scale)
@@ -46,18 +45,18 @@ def whitened(X: Array, y: Array) -> Array:
     return (V[:, keep] / np.sqrt(variance[keep])).T * scale
 
 
-def pca(X: Array, y: Array, *, standard: bool = False) -> Array:
+def pca(X: np.ndarray, y: np.ndarray, *, standard: bool = False) -> np.ndarray:
     """Two orthonormal directions of most variance, of raw or of standardised columns."""
     scale = _one_over(X.std(axis=0)) if standard else np.ones(X.shape[1])
     return _principal(X * scale)[1][:, :2].T * scale
 
 
-def rca(X: Array, y: Array, d: int | None = None) -> Array:
+def rca(X: np.ndarray, y: np.ndarray, d: int | None = None) -> np.ndarray:
     """S_W^(-1/2) up to a rotation, or the best d generalised eigenvectors of (S, S_W)."""
     return RCA(d).fit(X, y).components_
 
 
-def lda(X: Array, y: Array) -> Array:
+def lda(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Two eigenvectors (one for two classes) of S_W^-1 S_B, of unit length.
 
     The length is that in standardised columns.  scikit-learn's own are scaled to S_W = I, which
@@ -69,17 +68,17 @@ def lda(X: Array, y: Array) -> Array:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True) * scale
 
 
-def lda_then_rca(X: Array, y: Array) -> Array:
+def lda_then_rca(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """LDA, and in its two dimensions S_W^(-1/2)."""
     A = lda(X, y)
     return rca(X @ A.T, y) @ A
 
 
-def _principal(X: Array) -> tuple[Array, Array]:
+def _principal(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Variances, the largest first, and directions as columns."""
     variance, V = eigh(np.atleast_2d(np.cov(X, rowvar=False, ddof=0)))
     return variance[::-1], V[:, ::-1]
 
 
-def _one_over(spread: Array) -> Array:
+def _one_over(spread: np.ndarray) -> np.ndarray:
     return np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)

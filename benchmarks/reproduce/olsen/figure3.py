@@ -88,11 +88,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
     tables = "\n\n".join(
         f"## By {name}\n\n{_table(name, curves)}" for name, curves in kinds.items() if curves
     )
-    return {
-        "finding": _finding(kinds),
-        "tables": tables,
-        **_protocol(done),
-    }
+    return {"finding": _finding(kinds), "tables": tables, **_protocol(done)}
 
 
 def _mean(runs: dict[int, Any], what: str = "held out") -> Summary:

@@ -51,12 +51,7 @@ NOT_NEGATIVE = ("raw", "[0, 1]", *HISTOGRAMS)
 
 
 #: the report's table 1, in per cent, and the columns that we take for its protocol
-PAPER = {
-    "Euclidean": (72.6, 7.1),
-    "LMNN": (88.8, 6.4),
-    "χ²": (92.3, 5.3),
-    "χ²-LMNN": (92.7, 5.0),
-}
+PAPER = {"Euclidean": (72.6, 7.1), "LMNN": (88.8, 6.4), "χ²": (92.3, 5.3), "χ²-LMNN": (92.7, 5.0)}
 
 
 OURS = "χ²-LMNN chosen"
@@ -272,10 +267,6 @@ def _protocol(done: list[Done], scores: Scores) -> dict[str, Any]:
 
 EXPERIMENTS = (
     Experiment(
-        "olsen-petersen-table-1",
-        "Olsen & Petersen table 1: χ²-LMNN on wine",
-        jobs,
-        work,
-        parts,
+        "olsen-petersen-table-1", "Olsen & Petersen table 1: χ²-LMNN on wine", jobs, work, parts
     ),
 )

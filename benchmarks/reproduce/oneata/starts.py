@@ -61,10 +61,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         values = (*_scores(result["before"]), *_scores(result["after"]), result["iterations"])
         rows.append([name, STARTS[start], scale, *values])
     head = ["data", "start", "scale", "f before", "1-NN before", "f after", "1-NN after"]
-    return {
-        "finding": _finding(found),
-        "table": table([*head, "iterations"], rows),
-    }
+    return {"finding": _finding(found), "table": table([*head, "iterations"], rows)}
 
 
 def _scores(result: dict[str, float]) -> list[str]:

@@ -23,10 +23,7 @@ SPLITS = 20
 SHARES = {"1/3": 1 / 3, "1/6": 1 / 6, "1/12": 1 / 12}
 
 
-SETTINGS: dict[str, dict[str, Any]] = {
-    "plain": {**PLAIN, "init": OwnScale("rca")},
-    "defaults": {},
-}
+SETTINGS: dict[str, dict[str, Any]] = {"plain": {**PLAIN, "init": OwnScale("rca")}, "defaults": {}}
 
 
 #: what is judged: words, and the key of the results

@@ -295,14 +295,7 @@ def _best(scores: _Scores, shown: int = 6) -> str:
             setting = all_of.names[c]
             words = [setting[f] for f in ("objective", "alpha", "early", "scaling", "init", "rule")]
             mark = "**" if c == default else ""
-            rows.append(
-                [
-                    f"{mark}{place}{mark}",
-                    *words,
-                    f"{mean[c]:.2f}",
-                    worth,
-                ]
-            )
+            rows.append([f"{mark}{place}{mark}", *words, f"{mean[c]:.2f}", worth])
         header = ["place", "objective", "alpha", "early stopping", "scaling", "start", "rule",
                   "accuracy", "to the default"]  # fmt: skip
         parts.append(

@@ -117,11 +117,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         f"## {_title(pixels)}\n\n{_table(found)}\n\n{_claims(found)}"
         for pixels, found in by_pixels.items()
     )
-    return {
-        "finding": _finding(by_pixels),
-        "tables": tables,
-        **_protocol(done),
-    }
+    return {"finding": _finding(by_pixels), "tables": tables, **_protocol(done)}
 
 
 def _title(pixels: str) -> str:
