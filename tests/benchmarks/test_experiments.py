@@ -15,6 +15,12 @@ from sklearn.utils import Bunch
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="not shipped in wheels")
 
 
+#: jobs instead of the first, whose compact kernel reaches none of so few rows
+OTHER = {"oneata-figure-5.5": {"start": "close"}, "oneata-table-5.10": {"fit": "Gaussian kernel"}}
+#: pages that take several jobs to say anything
+WHOLE = ("objectives",)
+
+
 def experiments():
     if not FOLDER.exists():
         return {}
@@ -29,14 +35,15 @@ def toy_data(rng, monkeypatch):
     from reproduce.framework import protocol
 
     def load(name):
-        columns = {"usps": 256, "usps9298": 256, "mnist": 784, "olivetti": 4096, "ionosphere": 33}
-        n, n_columns = (180 if name == "olivetti" else 60), columns.get(name, 12)
-        y = np.arange(n) % (18 if name == "olivetti" else 5 if name.startswith("usps") else 3)
+        # rows, columns and classes; more rows than columns, so that no start separates all
+        shapes = {"usps": (600, 256, 5), "usps9298": (600, 256, 5), "olivetti": (180, 4096, 18)}
+        n, n_columns, n_classes = shapes.get(name, (60, 33 if name == "ionosphere" else 12, 3))
+        y = np.arange(n) % n_classes
         X = (
             rng.standard_normal((n, n_columns))
-            + 2.0 * rng.standard_normal((y.max() + 1, n_columns))[y]
+            + 0.3 * rng.standard_normal((n_classes, n_columns))[y]
         )
-        return Bunch(data=X - X.min(), target=y, is_train=np.arange(n) % 3 > 0)
+        return Bunch(data=X - X.min(), target=y, is_train=np.arange(n) % 4 > 0)
 
     monkeypatch.setattr(protocol.datasets, "load", load)
     protocol.data.cache_clear()
@@ -63,12 +70,14 @@ def filled(experiment, jobs, results):
 @pytest.mark.parametrize("name", experiments())
 def test_the_smallest_job_runs(name, toy_data):
     experiment = experiments()[name]
-    job = next(iter(experiment.jobs(1)))
+    wanted = OTHER.get(name, {}).items()
+    job = next(job for job in experiment.jobs(1) if wanted <= job.items())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = experiment.work(**job)
         assert result
-        filled(experiment, [job], [result])
+        if name not in WHOLE:
+            filled(experiment, [job], [result])
 
 
 def toy_rows(name, rng):

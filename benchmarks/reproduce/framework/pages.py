@@ -11,7 +11,7 @@ from reproduce.framework.catalogue import PAPERS
 from reproduce.framework.experiment import Done, Experiment
 from reproduce.framework.numbers import Numbers, read, table
 
-__all__ = ["fill", "places", "render", "table", "write_index"]
+__all__ = ["bullets", "fill", "places", "render", "table", "write_index"]
 
 _PLACE = re.compile(r"\{([a-z]\w*)\}")
 
@@ -35,6 +35,11 @@ def fill(template: str, parts: dict[str, Any]) -> str:
     """The template with every ``{part}`` in its place; parts without text leave no gap."""
     text = _PLACE.sub(lambda found: _text(parts.get(found[1])), template)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def bullets(*lines: str) -> str:
+    """A list in markdown."""
+    return "\n".join(f"- {line}" for line in lines)
 
 
 def write_index(experiments: Iterable[Experiment], folder: Path) -> None:

@@ -172,10 +172,10 @@ def rounded(Z: Any) -> list[list[float]]:
 def parts(done: list[Done]) -> dict[str, Any]:
     """What was found, accuracies, and the rings from many starts."""
     starts = [each.result for each in done if each.job["part"] == "starts"]
-    splits: dict[str, list[Any]] = {name: [] for name in FEATURES}
-    for each in done:
-        if each.job["part"] == "held out":
-            splits[each.job["data"]].append(each.result)
+    held_out = [each for each in done if each.job["part"] == "held out"]
+    splits: dict[str, list[Any]] = {}
+    for each in held_out:
+        splits.setdefault(each.job["data"], []).append(each.result)
     return {"finding": _finding(splits, starts), **_accuracies(splits), **_starts(starts)}
 
 
@@ -260,7 +260,7 @@ def _accuracies(splits: dict[str, list[Any]]) -> dict[str, Any]:
         "behind": "; ".join(behind)
         or "Neither is ahead of NCA anywhere by more than 3 standard errors",
         "table": table(["set", "rows", *METHODS], rows),
-        "max_map": max(map(len, splits.values())),
+        "max_map": max(map(len, splits.values()), default=0),
     }
 
 

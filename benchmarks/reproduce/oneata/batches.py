@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reproduce.framework.experiment import Done, Experiment, Job
-from reproduce.framework.pages import table
+from reproduce.framework.pages import bullets, table
 from reproduce.oneata.common import PLAIN, OwnScale, count_verdicts
 from reproduce.oneata.large import (
     LARGE,
@@ -107,14 +107,10 @@ def subsample_parts(done: list[Done]) -> dict[str, Any]:
     )
     return {
         "against": against,
-        "verdicts_as_the_thesis": count_verdicts(
-            "As the thesis", verdicts(done, SUBSAMPLE, AS_THESIS)
-        ),
-        "verdicts_the_same_with_the_scale_repaired": count_verdicts(
-            "The same with the scale repaired", verdicts(done, SUBSAMPLE, REPAIRED)
-        ),
-        "verdicts_vicinal_s_objective_and_repair": count_verdicts(
-            "vicinal's objective and repair", verdicts(done, SUBSAMPLE, LOG)
+        "verdicts": bullets(
+            count_verdicts("As the thesis", verdicts(done, SUBSAMPLE, AS_THESIS)),
+            count_verdicts("The same with the scale repaired", verdicts(done, SUBSAMPLE, REPAIRED)),
+            count_verdicts("vicinal's objective and repair", verdicts(done, SUBSAMPLE, LOG)),
         ),
         "main_table": main_table(done, SUBSAMPLE, SUBSAMPLE_FITS),
         "repeats": repeats(done),
@@ -151,15 +147,13 @@ def batch_parts(done: list[Done]) -> dict[str, Any]:
     )
     return {
         "against": against,
-        "verdicts_as_the_thesis": count_verdicts("As the thesis", verdicts(done, BATCHES, RPC)),
-        "verdicts_rpc_with_vicinal_s_settings": count_verdicts(
-            "RPC with vicinal's settings", verdicts(done, BATCHES, ADAM)
-        ),
-        "verdicts_random_batches_with_vicinal_s_settings": count_verdicts(
-            "Random batches with vicinal's settings", verdicts(done, BATCHES, RANDOM)
-        ),
-        "verdicts_fpc_with_vicinal_s_settings": count_verdicts(
-            "FPC with vicinal's settings", verdicts(done, BATCHES, FPC)
+        "verdicts": bullets(
+            count_verdicts("As the thesis", verdicts(done, BATCHES, RPC)),
+            count_verdicts("RPC with vicinal's settings", verdicts(done, BATCHES, ADAM)),
+            count_verdicts(
+                "Random batches with vicinal's settings", verdicts(done, BATCHES, RANDOM)
+            ),
+            count_verdicts("FPC with vicinal's settings", verdicts(done, BATCHES, FPC)),
         ),
         "main_table": main_table(done, BATCHES, BATCH_FITS),
         "repeats": repeats(done),

@@ -11,7 +11,7 @@ import numpy as np
 
 from reproduce.framework import protocol
 from reproduce.framework.experiment import Done, Experiment, Job
-from reproduce.framework.pages import table
+from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import knn, rows_70_30
 from reproduce.framework.statistics import Published, Summary, distance, summary, verdict
 from reproduce.oneata.common import PLAIN, OwnScale, count_verdicts
@@ -180,28 +180,22 @@ def parts(done: list[Done], which: str) -> dict[str, Any]:
         "ahead_cs_nca_cg": ahead(done, CS, NCA_CG),
         "ahead_log_nca_cg": ahead(done, LOG, NCA_CG),
         "ahead_defaults_nca_cg": ahead(done, DEFAULTS, NCA_CG),
-        "verdicts_nca": count_verdicts("NCA", pairs(NCA_CG, NCA_CG)),
-        "verdicts_nca_cs": count_verdicts("NCA CS", pairs(CS, CS)),
-        "verdicts_nca_cs_back": count_verdicts("NCA CS BACK", pairs(BACK, BACK)),
+        "verdicts": bullets(
+            count_verdicts("NCA", pairs(NCA_CG, NCA_CG)),
+            count_verdicts("NCA CS", pairs(CS, CS)),
+            count_verdicts("NCA CS BACK", pairs(BACK, BACK)),
+        ),
         "main": main,
         "alone": alone,
         "ahead_cs_scale_cs": ahead(done, CS_SCALE, CS),
         "ahead_back_cs": ahead(done, BACK, CS),
         "more": more,
-        "verdicts_cs_chosen_scale_beside_the_paper_s_cs": count_verdicts(
-            "CS, chosen scale, beside the paper's CS", pairs(CS_SCALE, CS)
-        ),
-        "verdicts_em_for_the_background_s_share": count_verdicts(
-            "EM for the background's share", pairs(BACK_EM, BACK)
-        ),
-        "verdicts_log_objective_with_background": count_verdicts(
-            "Log objective with background", pairs(LOG, BACK)
-        ),
-        "verdicts_student_s_kernel_beside_the_paper_s_nca": count_verdicts(
-            "Student's kernel beside the paper's NCA", pairs(STUDENT, NCA_CG)
-        ),
-        "verdicts_vicinal_s_defaults_beside_the_paper_s_nca": count_verdicts(
-            "vicinal's defaults beside the paper's NCA", pairs(DEFAULTS, NCA_CG)
+        "more_verdicts": bullets(
+            count_verdicts("CS, chosen scale, beside the paper's CS", pairs(CS_SCALE, CS)),
+            count_verdicts("EM for the background's share", pairs(BACK_EM, BACK)),
+            count_verdicts("Log objective with background", pairs(LOG, BACK)),
+            count_verdicts("Student's kernel beside the paper's NCA", pairs(STUDENT, NCA_CG)),
+            count_verdicts("vicinal's defaults beside the paper's NCA", pairs(DEFAULTS, NCA_CG)),
         ),
         "ahead_back_em_back": ahead(done, BACK_EM, BACK),
         "ahead_back_em_back_1_nn": ahead(done, BACK_EM, BACK, "1-NN"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from reproduce.framework.experiment import Done, Experiment, Job
-from reproduce.framework.pages import table
+from reproduce.framework.pages import bullets, table
 from reproduce.framework.statistics import summary
 from reproduce.oneata.common import count_verdicts
 from reproduce.oneata.large import (
@@ -122,18 +122,12 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "step_back_cs": step(BACK, CS),
         "step_back_default": step(BACK, DEFAULT),
         "repeats": repeats(done),
-        "verdicts_as_the_thesis": count_verdicts("As the thesis", verdicts(done, PAPER, CS)),
-        "verdicts_start_of_a_chosen_scale": count_verdicts(
-            "Start of a chosen scale", verdicts(done, PAPER, SCALE)
-        ),
-        "verdicts_with_background_accuracy_objective": count_verdicts(
-            "With background, accuracy objective", verdicts(done, PAPER, BACK)
-        ),
-        "verdicts_with_background_log_objective": count_verdicts(
-            "With background, log objective", verdicts(done, PAPER, LOG)
-        ),
-        "verdicts_student_s_kernel_log_objective": count_verdicts(
-            "Student's kernel, log objective", verdicts(done, PAPER, STUDENT)
+        "verdicts": bullets(
+            count_verdicts("As the thesis", verdicts(done, PAPER, CS)),
+            count_verdicts("Start of a chosen scale", verdicts(done, PAPER, SCALE)),
+            count_verdicts("With background, accuracy objective", verdicts(done, PAPER, BACK)),
+            count_verdicts("With background, log objective", verdicts(done, PAPER, LOG)),
+            count_verdicts("Student's kernel, log objective", verdicts(done, PAPER, STUDENT)),
         ),
         "main_table": main_table(done, PAPER, SHOWN),
         "causes": causes,

@@ -39,7 +39,7 @@ def thesis(method: str, d: int, seed: int, **changes: Any) -> NCA:
 
 def rows_and_split(name: str, split: int) -> tuple[Any, Any, Any, Any]:
     """Rows in float32, labels, and 70 % of the rows to learn from (the official ones of mnist)."""
-    from reproduce import protocol
+    from reproduce.framework import protocol
 
     X, y = protocol.data(name)
     official = name in ("mnist", "landsat")

@@ -11,7 +11,7 @@ import numpy as np
 
 from reproduce.framework import protocol
 from reproduce.framework.experiment import Done, Experiment, Job
-from reproduce.framework.pages import table
+from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import rows_70_30
 from reproduce.framework.statistics import Published, Summary, distance, summary, verdict
 from reproduce.oneata.common import EARLY, PLAIN, OwnScale, count_verdicts, scores
@@ -143,20 +143,20 @@ def parts(done: list[Done], which: str) -> dict[str, Any]:
         "low": low,
         "more_work": _more_work(done),
         "incomplete": _incomplete(done, which),
-        "verdicts_conjugate_gradients": count_verdicts("Conjugate gradients", pairs("cg", "cg")),
-        "verdicts_bold_driver": count_verdicts("Bold driver", pairs("bold driver", "bold driver")),
-        "verdicts_vicinal_s_defaults_beside_the_paper_s_cg": count_verdicts(
-            "vicinal's defaults beside the paper's CG", pairs("defaults", "cg")
+        "verdicts": bullets(
+            count_verdicts("Conjugate gradients", pairs("cg", "cg")),
+            count_verdicts("Bold driver", pairs("bold driver", "bold driver")),
+            count_verdicts("vicinal's defaults beside the paper's CG", pairs("defaults", "cg")),
         ),
         "main": main,
         "notes": NOTES[which],
         "cost": cost,
         "limited": _limited(done),
         "more": more,
-        "verdicts_early_stopping": count_verdicts(
-            "Early stopping", pairs("cg, early stopping", "cg")
+        "more_verdicts": bullets(
+            count_verdicts("Early stopping", pairs("cg, early stopping", "cg")),
+            count_verdicts("Chosen scale", pairs("cg, chosen scale", "cg")),
         ),
-        "verdicts_chosen_scale": count_verdicts("Chosen scale", pairs("cg, chosen scale", "cg")),
         "upper": which.upper(),
         "max_iter": MAX_ITER,
     }

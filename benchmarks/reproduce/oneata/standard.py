@@ -10,7 +10,7 @@ import numpy as np
 
 from reproduce.framework import protocol
 from reproduce.framework.experiment import Done, Experiment, Job
-from reproduce.framework.pages import table
+from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import rows_70_30
 from reproduce.framework.statistics import Published, distance, summary, verdict
 from reproduce.oneata.common import (
@@ -144,13 +144,11 @@ def nca_parts(done: list[Done]) -> dict[str, Any]:
     others_verdicts = "\n".join(f"- {verdicts(variant)}" for variant in others)
     return {
         "finding": _finding(done),
-        "verdicts_unit_plain_nca_the_protocol_of_the_paper": verdicts(
-            UNIT, "Plain NCA, the protocol of the paper"
+        "verdicts": bullets(
+            verdicts(UNIT, "Plain NCA, the protocol of the paper"),
+            verdicts(CHOSEN, "Plain NCA from vicinal's random start"),
+            verdicts(DEFAULTS, "vicinal's defaults"),
         ),
-        "verdicts_chosen_plain_nca_from_vicinal_s_random_start": verdicts(
-            CHOSEN, "Plain NCA from vicinal's random start"
-        ),
-        "verdicts_defaults_vicinal_s_defaults": verdicts(DEFAULTS, "vicinal's defaults"),
         "main": main,
         "low_train": _low_train(done),
         **_start_table(done),

@@ -9,7 +9,7 @@ from typing import Any
 
 from reproduce.framework import protocol
 from reproduce.framework.experiment import Done, Experiment, Job
-from reproduce.framework.pages import table
+from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import rows_70_30
 from reproduce.framework.statistics import Published, Summary, distance, summary, verdict
 from reproduce.oneata.common import PLAIN, OwnScale, count_verdicts, scores
@@ -166,10 +166,10 @@ def small_parts(done: list[Done], which: str) -> dict[str, Any]:
         "ahead_own_sgd": ahead(done, OWN, SGD),
         "ahead_own_sgd_1_nn": ahead(done, OWN, SGD, "1-NN"),
         "part": part,
-        "verdicts_as_the_thesis": count_verdicts("As the thesis", pairs(SGD)),
-        "verdicts_vicinal_s_settings": count_verdicts("vicinal's settings", pairs(OWN)),
-        "verdicts_conjugate_gradients_on_all_rows": count_verdicts(
-            "Conjugate gradients on all rows", pairs(EXACT)
+        "verdicts": bullets(
+            count_verdicts("As the thesis", pairs(SGD)),
+            count_verdicts("vicinal's settings", pairs(OWN)),
+            count_verdicts("Conjugate gradients on all rows", pairs(EXACT)),
         ),
         "main": main,
         "rule_gain_there": _rule_gain_there(which),
@@ -237,12 +237,10 @@ def large_parts(done: list[Done]) -> dict[str, Any]:
     )
     return {
         "gains": gains,
-        "verdicts_as_the_thesis": count_verdicts("As the thesis", verdicts(done, TABLE_57, FEW)),
-        "verdicts_50_queries_vicinal_s_settings": count_verdicts(
-            "50 queries, vicinal's settings", verdicts(done, TABLE_57, SMALL_ADAM)
-        ),
-        "verdicts_500_queries_vicinal_s_settings": count_verdicts(
-            "500 queries, vicinal's settings", verdicts(done, TABLE_57, MANY)
+        "verdicts": bullets(
+            count_verdicts("As the thesis", verdicts(done, TABLE_57, FEW)),
+            count_verdicts("50 queries, vicinal's settings", verdicts(done, TABLE_57, SMALL_ADAM)),
+            count_verdicts("500 queries, vicinal's settings", verdicts(done, TABLE_57, MANY)),
         ),
         "main_table": main_table(done, TABLE_57, LARGE_FITS),
         "repeats": repeats(done),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from reproduce.framework.experiment import Done, Experiment, Job
-from reproduce.framework.pages import table
+from reproduce.framework.pages import bullets, table
 from reproduce.framework.statistics import Published, summary, verdict
 from reproduce.oneata.common import count_verdicts
 from reproduce.oneata.large import (
@@ -139,7 +139,7 @@ def landsat_parts(done: list[Done]) -> dict[str, Any]:
         "share": f"{share:.0f}",
         "there": f"{there:g}",
         "few": few,
-        "verdicts_as_the_thesis": count_verdicts("As the thesis", pairs),
+        "verdicts": bullets(count_verdicts("As the thesis", pairs)),
         "main": main,
         "cost": _cost(done),
         "max_iter": MAX_ITER,
@@ -199,9 +199,9 @@ def large_parts(done: list[Done]) -> dict[str, Any]:
     )
     return {
         "gap": gap,
-        "verdicts_as_the_thesis": count_verdicts("As the thesis", verdicts(done, TABLE_59, SGD)),
-        "verdicts_500_queries_vicinal_s_settings": count_verdicts(
-            "500 queries, vicinal's settings", verdicts(done, TABLE_59, ADAM)
+        "verdicts": bullets(
+            count_verdicts("As the thesis", verdicts(done, TABLE_59, SGD)),
+            count_verdicts("500 queries, vicinal's settings", verdicts(done, TABLE_59, ADAM)),
         ),
         "main_table": main_table(done, TABLE_59, LARGE_FITS),
         "repeats": repeats(done),
