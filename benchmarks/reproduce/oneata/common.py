@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from reproduce.framework import protocol
+from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import knn
-from reproduce.framework.statistics import Published, Summary, distance, summary
+from reproduce.framework.statistics import Published, Summary, distance, summary, verdict
 from vicinal import initialise
 
 #: plain NCA: the accuracy objective of eq. (3.3) without a penalty, columns standardised
@@ -124,6 +125,55 @@ def of(done: list[Any], variant: str, score: str, **where: Any) -> Summary | Non
     """Mean and error of one score of one variant of ``flatten``."""
     key = f"{variant}: {score}"
     return summary([each for each in done if key in each.result], key, **where)
+
+
+class Beside:
+    """Our means beside figures of the thesis, for cells of data set, d and rule.
+
+    ``paper(name, d, rule, column)`` is the figure of a column of the thesis's table.
+    """
+
+    def __init__(self, done: list[Any], rows: Iterable[tuple[str, int]], rules: tuple[str, ...],
+                 paper: Callable[..., Published]) -> None:  # fmt: skip
+        self.done, self.paper = done, paper
+        self.cells = [(name, d, rule) for name, d in rows for rule in rules]
+
+    def ours(self, name: str, d: int, rule: str, fit: str) -> Summary | None:
+        """Mean and error of a fit."""
+        return summary(self.done, rule, data=name, d=d, fit=fit)
+
+    def pairs(self, fit: str, column: str = "") -> list[tuple[str, Summary | None, Published]]:
+        """Test scores of a fit and of a column of the thesis."""
+        return [
+            (f"{n} d = {d} {rule}", self.ours(n, d, rule, fit), self.paper(n, d, rule, column))
+            for n, d, rule in self.cells
+            if rule != "train"
+        ]
+
+    def verdicts(self, *lines: tuple[str, ...]) -> str:
+        """A line for each of (words, fit, column)."""
+        return bullets(*(count_verdicts(words, self.pairs(*of)) for words, *of in lines))
+
+    def low(self, *pairs: tuple[str, ...]) -> tuple[int, int]:
+        """How many scores of (fit, column) there are, and are three errors below the thesis."""
+        known = [each for of in pairs for each in self.pairs(*of) if each[1] is not None]
+        return len(known), sum(distance(ours, paper) < -3.0 for _, ours, paper in known)
+
+    def table(self, header: Iterable[str], fits: Iterable[tuple[str, str]]) -> str:
+        """Fits beside columns of the thesis, whose figure comes first where it is a new one."""
+        fits = list(fits)
+
+        def row(name: str, d: int, rule: str) -> Iterator[Any]:
+            yield from (name, d, "f(A), train" if rule == "train" else rule)
+            shown = None
+            for fit, column in fits:
+                theirs, mine = self.paper(name, d, rule, column), self.ours(name, d, rule, fit)
+                if column != shown:
+                    yield theirs
+                shown = column
+                yield from (mine, verdict(mine, theirs))
+
+        return table(header, [row(*cell) for cell in self.cells])
 
 
 def count_verdicts(what: str, pairs: Iterable[tuple[str, Summary | None, Published]]) -> str:

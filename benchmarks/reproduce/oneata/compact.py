@@ -11,10 +11,10 @@ import numpy as np
 
 from reproduce.framework import protocol
 from reproduce.framework.experiment import Done, Experiment, Job
-from reproduce.framework.pages import bullets, table
+from reproduce.framework.pages import table
 from reproduce.framework.protocol import knn, rows_70_30
-from reproduce.framework.statistics import Published, Summary, distance, summary, verdict
-from reproduce.oneata.common import PLAIN, OwnScale, count_verdicts
+from reproduce.framework.statistics import Published
+from reproduce.oneata.common import PLAIN, Beside, OwnScale
 from reproduce.oneata.large import ahead, mean
 from reproduce.oneata.solvers import TABLES as PLAIN_TABLES
 
@@ -117,96 +117,68 @@ def _alone(Z: Any, Z_test: Any) -> float:
 
 def parts(done: list[Done], which: str) -> dict[str, Any]:
     """Finding, table, the other fits, who is out of range, protocol."""
-    cells = [(name, d, rule) for name, d in COMPACT[which] for rule in RULES]
 
     def paper(name: str, d: int, rule: str, kind: str) -> Published:
+        at = 4 * (kind == BACK) + 2 * RULES.index(rule)
+        rows = COMPACT[which]
         if kind == NCA_CG:
             rows = {**PLAIN_TABLES["b.3"], **PLAIN_TABLES["b.4"]}
-            at = 2 * RULES.index(rule)
-            return Published(*rows[name, d][at : at + 2])
-        at = 4 * (kind == BACK) + 2 * RULES.index(rule)
-        return Published(*COMPACT[which][name, d][at : at + 2])
+        return Published(*rows[name, d][at : at + 2])
 
-    def ours(name: str, d: int, rule: str, fit: str) -> Summary | None:
-        return summary(done, rule, data=name, d=d, fit=fit)
-
-    def row(cell: tuple[str, int, str], fits: dict[str, str]) -> Iterator[Any]:
-        """``fits``: which of ours beside which of the paper's, whose figure comes first."""
-        yield from cell
-        shown = None
-        for fit, kind in fits.items():
-            theirs, mine = paper(*cell, kind), ours(*cell, fit)
-            if kind != shown:
-                yield theirs
-            shown = kind
-            yield from (mine, verdict(mine, theirs))
-
-    def pairs(fit: str, kind: str) -> list[tuple[str, Summary | None, Published]]:
-        return [(f"{n} d = {d} {r}", ours(n, d, r, fit), paper(n, d, r, kind))
-                for n, d, r in cells]  # fmt: skip
-
-    head = ["data", "d", "rule"]
-    main = table(
-        [*head, "paper, NCA", "ours, NCA", "difference", "paper, CS", "ours, CS", "difference",
-         "paper, CS BACK", "ours, CS BACK", "difference"],
-        [row(c, {NCA_CG: NCA_CG, CS: CS, BACK: BACK}) for c in cells],
-    )  # fmt: skip
-    more = table(
-        [*head, "paper, CS", "ours, CS, chosen scale", "difference", "paper, CS BACK",
-         "ours, CS BACK, EM", "difference", "ours, CS BACK, log", "difference", "paper, NCA",
-         "ours, Student, log", "difference", "vicinal's defaults", "difference"],
-        [row(c, {CS_SCALE: CS, BACK_EM: BACK, LOG: BACK, STUDENT: NCA_CG, DEFAULTS: NCA_CG})
-         for c in cells],
-    )  # fmt: skip
-    three = {NCA_CG: NCA_CG, CS: CS, BACK: BACK}
-    all_three = [each for fit, kind in three.items() for each in pairs(fit, kind)]
-    known = [each for each in all_three if each[1] is not None]
-    low = _low(all_three)
-    low_cs, low_scaled = (_low(pairs(fit, CS)) for fit in (CS, CS_SCALE))
-    alone = table(
-        ["test rows out of range, %", *(f"{f}" for f in (CS, CS_SCALE))],
-        [
-            [f"{n}, d = {d}",
-             *(f"{100 * mean(done, 'beyond 1', data=n, d=d, fit=f):.0f}" for f in (CS, CS_SCALE))]
-            for n, d in COMPACT[which]
-        ],
-    )  # fmt: skip
+    beside = Beside(done, COMPACT[which], RULES, paper)
+    three = [(NCA_CG, NCA_CG), (CS, CS), (BACK, BACK)]
+    head, known, low = ["data", "d", "rule"], *beside.low(*three)
     return {
-        "n_known": len(known),
+        "n_known": known,
         "low": low,
         "splits": _splits(done),
-        "low_cs": low_cs,
-        "low_scaled": low_scaled,
+        "low_cs": beside.low((CS, CS))[1],
+        "low_scaled": beside.low((CS_SCALE, CS))[1],
         "ahead_cs_nca_cg": ahead(done, CS, NCA_CG),
         "ahead_log_nca_cg": ahead(done, LOG, NCA_CG),
         "ahead_defaults_nca_cg": ahead(done, DEFAULTS, NCA_CG),
-        "verdicts": bullets(
-            count_verdicts("NCA", pairs(NCA_CG, NCA_CG)),
-            count_verdicts("NCA CS", pairs(CS, CS)),
-            count_verdicts("NCA CS BACK", pairs(BACK, BACK)),
+        "verdicts": beside.verdicts(
+            ("NCA", NCA_CG, NCA_CG), ("NCA CS", CS, CS), ("NCA CS BACK", BACK, BACK)
         ),
-        "main": main,
-        "alone": alone,
+        "main": beside.table(
+            [*head, "paper, NCA", "ours, NCA", "difference", "paper, CS", "ours, CS", "difference",
+             "paper, CS BACK", "ours, CS BACK", "difference"],
+            three,
+        ),
+        "alone": _alone(done, which),
         "ahead_cs_scale_cs": ahead(done, CS_SCALE, CS),
         "ahead_back_cs": ahead(done, BACK, CS),
-        "more": more,
-        "more_verdicts": bullets(
-            count_verdicts("CS, chosen scale, beside the paper's CS", pairs(CS_SCALE, CS)),
-            count_verdicts("EM for the background's share", pairs(BACK_EM, BACK)),
-            count_verdicts("Log objective with background", pairs(LOG, BACK)),
-            count_verdicts("Student's kernel beside the paper's NCA", pairs(STUDENT, NCA_CG)),
-            count_verdicts("vicinal's defaults beside the paper's NCA", pairs(DEFAULTS, NCA_CG)),
+        "more": beside.table(
+            [*head, "paper, CS", "ours, CS, chosen scale", "difference", "paper, CS BACK",
+             "ours, CS BACK, EM", "difference", "ours, CS BACK, log", "difference", "paper, NCA",
+             "ours, Student, log", "difference", "vicinal's defaults", "difference"],
+            [(CS_SCALE, CS), (BACK_EM, BACK), (LOG, BACK), (STUDENT, NCA_CG), (DEFAULTS, NCA_CG)],
+        ),
+        "more_verdicts": beside.verdicts(
+            ("CS, chosen scale, beside the paper's CS", CS_SCALE, CS),
+            ("EM for the background's share", BACK_EM, BACK),
+            ("Log objective with background", LOG, BACK),
+            ("Student's kernel beside the paper's NCA", STUDENT, NCA_CG),
+            ("vicinal's defaults beside the paper's NCA", DEFAULTS, NCA_CG),
         ),
         "ahead_back_em_back": ahead(done, BACK_EM, BACK),
         "ahead_back_em_back_1_nn": ahead(done, BACK_EM, BACK, "1-NN"),
         "upper": which.upper(),
         "max_iter": MAX_ITER,
-    }
+    }  # fmt: skip
 
 
-def _low(cells: list[tuple[str, Summary | None, Published]]) -> int:
-    """How many are more than three standard errors below the paper."""
-    return sum(mine is not None and distance(mine, theirs) < -3.0 for _, mine, theirs in cells)
+def _alone(done: list[Done], which: str) -> str:
+    """Test rows without a training row in range, by start."""
+    fits = (CS, CS_SCALE)
+    return table(
+        ["test rows out of range, %", *fits],
+        [
+            [f"{n}, d = {d}",
+             *(f"{100 * mean(done, 'beyond 1', data=n, d=d, fit=f):.0f}" for f in fits)]
+            for n, d in COMPACT[which]
+        ],
+    )  # fmt: skip
 
 
 def _splits(done: list[Done]) -> int:

@@ -125,12 +125,12 @@ def _inspected(Z: Any, y: Any) -> dict[str, float]:
         queries = np.sort(rng.permutation(len(y))[:QUERIES])
         value, _ = nca(
             Z.astype(np.float32), y, "accuracy", queries=queries, kernel=COMPACT, warn=False,
-            report=parts,
+            report=report,
         )  # fmt: skip
         shares.append(float(report["share_of_pairs"]))
         values.append(-value)
     report = {}
-    nca(Z.astype(np.float32), y, "accuracy", kernel=COMPACT, warn=False, report=parts)
+    nca(Z.astype(np.float32), y, "accuracy", kernel=COMPACT, warn=False, report=report)
     nearest = cKDTree(Z).query(Z, k=2)[0][:, 1]
     return {
         "in range": _share_in_range(Z),

@@ -11,10 +11,10 @@ import numpy as np
 
 from reproduce.framework import protocol
 from reproduce.framework.experiment import Done, Experiment, Job
-from reproduce.framework.pages import bullets, table
+from reproduce.framework.pages import table
 from reproduce.framework.protocol import rows_70_30
-from reproduce.framework.statistics import Published, Summary, distance, summary, verdict
-from reproduce.oneata.common import EARLY, PLAIN, OwnScale, count_verdicts, scores
+from reproduce.framework.statistics import Published
+from reproduce.oneata.common import EARLY, PLAIN, Beside, OwnScale, scores
 
 #: conjugate gradients 1-NN, NCA; bold driver 1-NN, NCA: mean and standard error of each
 TABLES: dict[str, dict[tuple[str, int], tuple[float, ...]]] = {
@@ -69,6 +69,9 @@ NOTES = {
 }
 
 
+BOLD = "bold driver"
+
+
 def jobs(splits: int | None, which: str) -> Iterator[Job]:
     """One fit a job."""
     for fit, split, (name, d) in product(FITS, range(splits or 20), TABLES[which]):
@@ -95,71 +98,47 @@ def work(data: str, split: int, d: int, fit: str) -> dict[str, Any]:
 
 def parts(done: list[Done], which: str) -> dict[str, Any]:
     """Finding, table, cost of the solvers, the other fits, protocol."""
-    cells = [(name, d, rule) for name, d in TABLES[which] for rule in RULES]
 
     def paper(name: str, d: int, rule: str, solver: str) -> Published:
-        at = 4 * (solver == "bold driver") + 2 * RULES.index(rule)
+        at = 4 * (solver == BOLD) + 2 * RULES.index(rule)
         return Published(*TABLES[which][name, d][at : at + 2])
 
-    def ours(name: str, d: int, score: str, fit: str) -> Summary | None:
-        return summary(done, score, data=name, d=d, fit=fit)
-
-    def row(cell: tuple[str, int, str], fits: dict[str, str]) -> Iterator[Any]:
-        """``fits``: which of ours beside which solver of the paper, whose figure comes first."""
-        yield from cell
-        shown = None
-        for fit, solver in fits.items():
-            theirs, mine = paper(*cell, solver), ours(*cell, fit)
-            if solver != shown:
-                yield theirs
-            shown = solver
-            yield from (mine, verdict(mine, theirs))
-
-    def pairs(fit: str, solver: str) -> list[tuple[str, Summary | None, Published]]:
-        return [(f"{n} d = {d} {r}", ours(n, d, r, fit), paper(n, d, r, solver))
-                for n, d, r in cells]  # fmt: skip
-
-    head = ["data", "d", "rule"]
-    main = table(
-        [*head, "paper, CG", "ours, CG", "difference", "vicinal's defaults", "difference",
-         "paper, bold driver", "ours, bold driver", "difference"],
-        [row(c, {"cg": "cg", "defaults": "cg", "bold driver": "bold driver"}) for c in cells],
-    )  # fmt: skip
-    more = table(
-        [*head, "paper, CG", "CG, early stopping", "difference", "CG, chosen scale", "difference"],
-        [row(c, {"cg, early stopping": "cg", "cg, chosen scale": "cg"}) for c in cells],
-    )
-    rows = [[n, d, *_cost(done, n, d)] for n, d in TABLES[which]]
-    cost = table(
-        ["data", "d", "f(A), CG", "f(A), bold driver", "iterations, CG",
-         "iterations, bold driver", "evaluations, CG", "evaluations, bold driver"],
-        rows,
-    )  # fmt: skip
-    both = [*pairs("cg", "cg"), *pairs("bold driver", "bold driver")]
-    low = sum(mine is not None and distance(mine, theirs) < -3.0 for _, mine, theirs in both)
-    known = sum(mine is not None for _, mine, _ in both)
+    beside = Beside(done, TABLES[which], RULES, paper)
+    head = ["data", "d", "rule", "paper, CG"]
+    known, low = beside.low(("cg", "cg"), (BOLD, BOLD))
     return {
         "known": known,
         "low": low,
         "more_work": _more_work(done),
         "incomplete": _incomplete(done, which),
-        "verdicts": bullets(
-            count_verdicts("Conjugate gradients", pairs("cg", "cg")),
-            count_verdicts("Bold driver", pairs("bold driver", "bold driver")),
-            count_verdicts("vicinal's defaults beside the paper's CG", pairs("defaults", "cg")),
+        "verdicts": beside.verdicts(
+            ("Conjugate gradients", "cg", "cg"),
+            ("Bold driver", BOLD, BOLD),
+            ("vicinal's defaults beside the paper's CG", "defaults", "cg"),
         ),
-        "main": main,
+        "main": beside.table(
+            [*head, "ours, CG", "difference", "vicinal's defaults", "difference",
+             "paper, bold driver", "ours, bold driver", "difference"],
+            [("cg", "cg"), ("defaults", "cg"), (BOLD, BOLD)],
+        ),
         "notes": NOTES[which],
-        "cost": cost,
+        "cost": table(
+            ["data", "d", "f(A), CG", "f(A), bold driver", "iterations, CG",
+             "iterations, bold driver", "evaluations, CG", "evaluations, bold driver"],
+            [[n, d, *_cost(done, n, d)] for n, d in TABLES[which]],
+        ),
         "limited": _limited(done),
-        "more": more,
-        "more_verdicts": bullets(
-            count_verdicts("Early stopping", pairs("cg, early stopping", "cg")),
-            count_verdicts("Chosen scale", pairs("cg, chosen scale", "cg")),
+        "more": beside.table(
+            [*head, "CG, early stopping", "difference", "CG, chosen scale", "difference"],
+            [("cg, early stopping", "cg"), ("cg, chosen scale", "cg")],
+        ),
+        "more_verdicts": beside.verdicts(
+            ("Early stopping", "cg, early stopping", "cg"),
+            ("Chosen scale", "cg, chosen scale", "cg"),
         ),
         "upper": which.upper(),
         "max_iter": MAX_ITER,
-    }
+    }  # fmt: skip
 
 
 def _cost(done: list[Done], name: str, d: int) -> Iterator[Any]:

@@ -11,8 +11,8 @@ from reproduce.framework import protocol
 from reproduce.framework.experiment import Done, Experiment, Job
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import rows_70_30
-from reproduce.framework.statistics import Published, Summary, distance, summary, verdict
-from reproduce.oneata.common import PLAIN, OwnScale, count_verdicts, scores
+from reproduce.framework.statistics import Published
+from reproduce.oneata.common import PLAIN, Beside, OwnScale, count_verdicts, scores
 from reproduce.oneata.large import (
     LARGE,
     RULES,
@@ -132,46 +132,28 @@ def small_work(data: str, split: int, d: int, fit: str) -> dict[str, Any]:
 
 def small_parts(done: list[Done], which: str) -> dict[str, Any]:
     """Finding, table, cost, protocol."""
-    cells = [(name, d, rule) for name, d in TABLES[which] for rule in RULES]
 
-    def paper(name: str, d: int, rule: str) -> Published:
+    def paper(name: str, d: int, rule: str, _: str) -> Published:
         at = 2 * RULES.index(rule)
         return Published(*TABLES[which][name, d][at : at + 2])
 
-    def ours(name: str, d: int, rule: str, fit: str) -> Summary | None:
-        return summary(done, rule, data=name, d=d, fit=fit)
-
-    def row(name: str, d: int, rule: str) -> Iterator[Any]:
-        figure = paper(name, d, rule)
-        yield from (name, d, "f(A), train" if rule == "train" else rule, figure)
-        for fit in FITS:
-            mine = ours(name, d, rule, fit)
-            yield from (mine, verdict(mine, figure))
-
-    def pairs(fit: str) -> list[tuple[str, Summary | None, Published]]:
-        return [(f"{n} d = {d} {r}", ours(n, d, r, fit), paper(n, d, r))
-                for n, d, r in cells if r != "train"]  # fmt: skip
-
-    main = table(
-        ["data", "d", "score", "paper", *(word for fit in FITS for word in (fit, "difference"))],
-        [row(*cell) for cell in cells],
-    )
-    known = [(mine, figure) for _, mine, figure in pairs(SGD) if mine is not None]
-    low = sum(distance(mine, figure) < -3.0 for mine, figure in known)
+    beside = Beside(done, TABLES[which], RULES, paper)
+    head = ["data", "d", "score", "paper", *(word for fit in FITS for word in (fit, "difference"))]
     part = " Table 5.6 of the thesis is part of it." if which == "b.1" else ""
+    known, low = beside.low((SGD,))
     return {
-        "n_known": len(known),
+        "n_known": known,
         "low": low,
         "splits": _splits(done),
         "ahead_own_sgd": ahead(done, OWN, SGD),
         "ahead_own_sgd_1_nn": ahead(done, OWN, SGD, "1-NN"),
         "part": part,
-        "verdicts": bullets(
-            count_verdicts("As the thesis", pairs(SGD)),
-            count_verdicts("vicinal's settings", pairs(OWN)),
-            count_verdicts("Conjugate gradients on all rows", pairs(EXACT)),
+        "verdicts": beside.verdicts(
+            ("As the thesis", SGD),
+            ("vicinal's settings", OWN),
+            ("Conjugate gradients on all rows", EXACT),
         ),
-        "main": main,
+        "main": beside.table(head, [(fit, "") for fit in FITS]),
         "rule_gain_there": _rule_gain_there(which),
         "rule_gain_sgd": _rule_gain(done, SGD),
         "rule_gain_own": _rule_gain(done, OWN),
