@@ -19,7 +19,11 @@ class Summary:
 
     def __str__(self) -> str:
         # what would be printed as 0.00 is the rounding of scores that are all the same
-        return f"{self.mean:.2f} ± {self.error:.2f}" if self.error > 5e-3 else f"{self.mean:.2f}"
+        return f"{self:.2f}" if self.error > 5e-3 else f"{self.mean:.2f}"
+
+    def __format__(self, spec: str) -> str:
+        """Mean ± error with the digits of the mean; always with the error where a spec is given."""
+        return f"{self.mean:{spec}} ± {self.error:{spec.lstrip('+')}}" if spec else str(self)
 
 
 def summary(done: list[Any], key: str, **where: Any) -> Summary | None:

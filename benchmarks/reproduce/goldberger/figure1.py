@@ -269,7 +269,7 @@ def _table(scores: _Scores, rank: str, where: str, k: int) -> str:
         best = max(keys.values(), key=lambda key: scores(key, rank, name).mean())
         for row, key in zip(rows, keys.values(), strict=True):
             each = Summary(scores(key, rank, name) / 100.0)
-            text = f"{each.mean:.1f} ± {each.error:.1f}"
+            text = f"{each:.1f}"
             points, errors = scores.lead(best, key, rank, name)
             row.append(f"**{text}**" if points == 0.0 or errors <= 1.0 else text)
     title = f"{RANKS[rank]}, {k}-NN, {'test' if where == 'test' else 'training'} rows"
@@ -314,7 +314,7 @@ def _protocol(scores: _Scores, done: list[Done]) -> dict[str, Any]:
     fits = [(d.job["data"], n) for d in done for key, n in d.result.items() if "iterations" in key]
     cut = [name for name, n in fits if n >= 200]
     where = f" ({', '.join(sorted(set(cut)))})" if cut else ""
-    return {"splits": splits, "len_fits": len(fits), "len_cut": len(cut), "where": where}
+    return {"splits": splits, "n_fits": len(fits), "n_cut": len(cut), "where": where}
 
 
 EXPERIMENTS = (

@@ -260,7 +260,7 @@ def _accuracies(splits: dict[str, list[Any]]) -> dict[str, Any]:
         "behind": "; ".join(behind)
         or "Neither is ahead of NCA anywhere by more than 3 standard errors",
         "table": table(["set", "rows", *METHODS], rows),
-        "max_map": max(map(len, splits.values()), default=0),
+        "n_splits": max(map(len, splits.values()), default=0),
     }
 
 
@@ -277,7 +277,7 @@ def _starts(runs: list[Any]) -> dict[str, Any]:
              "" if None in neighbours else f"{np.mean(neighbours):.0f}", f"{seconds:.2f}"]
         )  # fmt: skip
     header = ["setting", "start", "plane found", "loss", "neighbours at the start", "seconds"]
-    return {"n_runs": len(runs), "found": f"{100 * FOUND:g}", "table_2": table(header, rows)}
+    return {"n_draws": len(runs), "threshold": f"{100 * FOUND:g}", "starts": table(header, rows)}
 
 
 EXPERIMENTS = (

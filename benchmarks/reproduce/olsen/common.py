@@ -53,7 +53,7 @@ class Gain(Summary):
         self.splits = len(gaps)
 
     def __str__(self) -> str:
-        return f"{self.mean:+.1f} ± {self.error:.1f}" if self.error > 5e-3 else f"{self.mean:+.1f}"
+        return f"{self:+.1f}" if self.error > 5e-3 else f"{self.mean:+.1f}"
 
 
 _FOLDS = 5
@@ -163,7 +163,7 @@ def shown(each: Summary | None) -> str | None:
     """With one decimal, as the report has it."""
     if each is None:
         return None
-    return f"{each.mean:.1f} ± {each.error:.1f}" if each.error > 5e-3 else f"{each.mean:.1f}"
+    return f"{each:.1f}" if each.error > 5e-3 else f"{each.mean:.1f}"
 
 
 def judged(found: Summary, target: float) -> str:

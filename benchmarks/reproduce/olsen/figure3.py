@@ -113,8 +113,8 @@ def _finding(kinds: dict[str, Curves]) -> str:
             if found:
                 best, worst, gain = found
                 told.append(
-                    f"{_mean(of[best]).mean:.1f} % at best ({best:g}) and {gain.mean:.1f} ± "
-                    f"{gain.error:.1f} points less at worst ({worst:g}) with r = {rank}"
+                    f"{_mean(of[best]).mean:.1f} % at best ({best:g}) and {gain:.1f} points "
+                    f"less at worst ({worst:g}) with r = {rank}"
                 )
         inner = {
             rank: {mu: runs for mu, runs in of.items() if 0.1 <= mu <= 10}
@@ -184,7 +184,7 @@ def _protocol(done: list[Done]) -> dict[str, Any]:
     told = f" {min(auto):.3f} to {max(auto):.3f} on these folds" if auto else ""
     return {
         "splits": splits,
-        "told": told,
+        "auto_margins": told,
         "min_typical": f"{min(typical):.2f}",
         "max_typical": f"{max(typical):.2f}",
     }

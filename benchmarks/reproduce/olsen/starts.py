@@ -167,7 +167,7 @@ def _correlations(done: list[Done]) -> str:
             if len(found) > 1:
                 # Summary is in per cent
                 each = Summary(np.asarray(found) / 100.0)
-                rows.append([rank, words, f"{each.mean:+.2f} ± {each.error:.2f}", len(found)])
+                rows.append([rank, words, f"{each:+.2f}", len(found)])
     if not rows:
         return ""
     return table(["r", "runs of a fold", "rank correlation, loss and held out", "folds"], rows)

@@ -343,11 +343,11 @@ def _protocol(done: list[Done], scores: Scores) -> dict[str, Any]:
     return {
         "nearest": _nearest(scores),
         "k": K,
-        "list": ", ".join(f"{s:g}" for s in SHARES),
-        "unit": unit,
-        "list_2": chr(10).join(lines),
+        "shares": ", ".join(f"{s:g}" for s in SHARES),
+        "typical": unit,
+        "chosen": chr(10).join(lines),
         "full_iterations": FULL_ITERATIONS,
-        "list_3": ", ".join(f"{mu:g}" for mu in MUS),
+        "mus": ", ".join(f"{mu:g}" for mu in MUS),
     }
 
 

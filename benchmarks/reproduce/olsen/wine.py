@@ -258,8 +258,8 @@ def _protocol(done: list[Done], scores: Scores) -> dict[str, Any]:
         "nearest": _nearest(scores),
         "readings": readings[:-1],
         "k": K,
-        "list": ", ".join(f"{mu:g}" for mu in MUS),
-        "list_2": ", ".join(f"{share:g}" for share in SHARES),
+        "mus": ", ".join(f"{mu:g}" for mu in MUS),
+        "shares": ", ".join(f"{share:g}" for share in SHARES),
         "chosen": chosen,
         "moved": moved,
     }

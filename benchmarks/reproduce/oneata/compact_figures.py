@@ -164,7 +164,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "finding": _finding(done),
         "table": table(head, rows),
         "queries": QUERIES,
-        "table_2": table(["set", "start", "NCA rule", "1-NN", "seconds"], ends),
+        "ends": table(["set", "start", "NCA rule", "1-NN", "seconds"], ends),
         "max_iterations": f"{max(ITERATIONS):,}",
     }
 
@@ -264,7 +264,7 @@ def starts_parts(done: list[Done]) -> dict[str, Any]:
         if (name, "rca") in found and (name, "close") in found
     ]
     return {
-        "list": "; ".join(parts),
+        "found": "; ".join(parts),
         "table": table(head, rows),
         "queries": QUERIES,
         "max_iterations": f"{max(ITERATIONS):,}",

@@ -79,12 +79,12 @@ def stopping_parts(done: list[Done]) -> dict[str, Any]:
     train, held_out, best = _errors(result)
     at = result["iteration"][best]
     return {
-        "at": at,
-        "iteration": result["iteration"][-1],
+        "best": at,
+        "last": result["iteration"][-1],
         "held_out": f"{held_out[best]:.2f}",
-        "train": f"{train[-1]:.2f}",
-        "train_2": f"{train[best]:.2f}",
-        "score_1_nn": f"{100 * result['1-NN']:.2f}",
+        "train_at_last": f"{train[-1]:.2f}",
+        "train_at_best": f"{train[best]:.2f}",
+        "one_nn": f"{100 * result['1-NN']:.2f}",
         "nca": f"{100 * result['NCA']:.2f}",
         "rows": f"{job['rows']:,}",
         "max_iter": job["max_iter"],

@@ -137,8 +137,8 @@ def _finding(done: list[Done]) -> dict[str, Any]:
     return {
         "mean_sub_f": _mean(runs, "sub f"),
         "mean_all_f": _mean(runs, "all f"),
-        "whole": f"{100 * (learnt - whole):.1f}",
-        "whole_2": f"{100 * (repaired - whole):.1f}",
+        "lost": f"{100 * (learnt - whole):.1f}",
+        "brought_back": f"{100 * (repaired - whole):.1f}",
         "errors": f"{errors:.1f}",
         "larger": larger,
         "n_runs": len(runs),

@@ -94,9 +94,9 @@ def parts(done: list[Done]) -> dict[str, Any]:
     wins = _wins(done, names)
     n_splits = len({d.job["split"] for d in done})
     return {
-        "auto": wins["auto"],
-        "of": wins["of"],
-        "best_of_10_random": wins["best of 10 random"],
+        "auto_wins": wins["auto"],
+        "n_cases": wins["of"],
+        "best_of_10_wins": wins["best of 10 random"],
         "worth": _worth(done, names),
         "table": table([*header, "seconds"], rows),
         "n_sets": len(names),
@@ -125,7 +125,7 @@ def _worth(done: list[Done], names: list[str]) -> str:
             for name in names
         ]
     )
-    return f"{gap.mean:+.1f} ± {gap.error:.1f}"
+    return f"{gap:+.1f}"
 
 
 def _wins(done: list[Done], names: list[str]) -> dict[str, int]:

@@ -149,13 +149,13 @@ def criteria_parts(done: list[Done]) -> dict[str, Any]:
         rule, base = worth[CRITERIA["sparing"]], worth["always 0.003"]
         for words, values in worth.items():
             gaps = [Summary(values - other) for other in (base, rule)]
-            shown = [f"{gap.mean:+.2f} ± {gap.error:.2f}" for gap in gaps]
+            shown = [f"{gap:+.2f}" for gap in gaps]
             gains[d, words] = shown[0]
             rows.append([d, words, f"{100 * values.mean():.2f}", *shown])
     n_splits = len({each.job["split"] for each in done})
     return {
-        "gains": gains["2", CRITERIA["sparing"]],
-        "gains_2": gains["full", CRITERIA["sparing"]],
+        "gain_at_2": gains["2", CRITERIA["sparing"]],
+        "gain_at_full_rank": gains["full", CRITERIA["sparing"]],
         "table": table(
             ["d", "alpha is", "accuracy", "to always 0.003", 'to the rule of `alpha="auto"`'], rows
         ),

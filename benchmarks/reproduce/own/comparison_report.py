@@ -87,7 +87,7 @@ def alpha_parts(done: list[Done]) -> dict[str, Any]:
         "table": table(header, rows),
         "n_sets": len(sets),
         "n_splits": n_splits,
-        "table_2": table(["d", "set", *(f"{float(alpha):g}" for alpha in path)], per_set),
+        "by_set": table(["d", "set", *(f"{float(alpha):g}" for alpha in path)], per_set),
     }
 
 
@@ -178,7 +178,7 @@ class _Scores:
 def _over_sets(gap: Any) -> str:
     """Mean of points over sets (first axis) and all else, ± the standard error over the sets."""
     each = Summary(gap.reshape(len(gap), -1).mean(axis=1) / 100.0)
-    return f"{each.mean:+.2f} ± {each.error:.2f}"
+    return f"{each:+.2f}"
 
 
 def _objectives(scores: _Scores, fixed: dict[str, str]) -> str:
@@ -231,7 +231,7 @@ def _by_set(scores: _Scores, fixed: dict[str, str]) -> dict[str, Any]:
         for alpha in scores.levels["alpha"]
         for objective in ("accuracy", "log")
     ]
-    return {"table": table(header, rows)}
+    return {"by_set": table(header, rows)}
 
 
 def _factors(scores: _Scores) -> dict[str, Any]:
@@ -251,7 +251,7 @@ def _factors(scores: _Scores) -> dict[str, Any]:
     header = ["", ""] + [
         f"d = {d}, alpha = {alpha}" for d in scores.levels["d"] for alpha in scores.levels["alpha"]
     ]
-    return {"table_2": table(header, rows)}
+    return {"factors": table(header, rows)}
 
 
 class _Combinations(NamedTuple):
@@ -274,7 +274,7 @@ def _consequences(scores: _Scores) -> dict[str, Any]:
         "to_default_early_yes": to_default("early", "yes"),
         "to_default_scaling_global": to_default("scaling", "global"),
         "to_default_scaling_none": to_default("scaling", "None"),
-        "list": ", ".join(f"{level} {to_default('init', level)}" for level in starts),
+        "starts": ", ".join(f"{level} {to_default('init', level)}" for level in starts),
         "rule": rule,
     }
 
@@ -336,6 +336,6 @@ def _leave_one_out(scores: _Scores) -> str:
     summary = Summary(np.array(gaps) / 100.0)
     return (
         "The best of many combinations is partly luck. Chosen on all sets but one and scored on "
-        f"that one, the winner is {summary.mean:+.2f} ± {summary.error:.2f} points from the "
+        f"that one, the winner is {summary:+.2f} points from the "
         "defaults."
     )

@@ -89,14 +89,14 @@ def parts(done: list[Done]) -> dict[str, Any]:
         if z < -3:
             behind.append(name)
         cells = [Summary(scores[name, method]) for method in METHODS]
-        rows.append([name, *cells, f"{gain.mean:+.1f} ± {gain.error:.1f}"])
+        rows.append([name, *cells, f"{gain:+.1f}"])
     # the standard error of a mean over the sets, whose splits are independent of each other
     per_split = {
         method: np.mean([scores[name, method] for name in names], axis=0) for method in METHODS
     }
     mean = {method: Summary(per_split[method]) for method in METHODS}
     gain = Summary(per_split["NCA"] - per_split["5-NN"])
-    rows.append(["**mean**", *mean.values(), f"{gain.mean:+.1f} ± {gain.error:.1f}"])
+    rows.append(["**mean**", *mean.values(), f"{gain:+.1f}"])
     ahead = Summary(per_split["NCA"] - per_split["scikit-learn"])
     ahead_votes = Summary(per_split["NCA 5-NN"] - per_split["scikit-learn"])
     seconds = {
@@ -107,11 +107,11 @@ def parts(done: list[Done]) -> dict[str, Any]:
     worse = f"worse on {', '.join(behind)}" if behind else "worse on none of them"
     some = [d for d in done if "NCA alpha" in d.result]
     return {
-        "mean": f"{ahead.mean:.1f}",
-        "error": f"{ahead.error:.1f}",
+        "ahead": f"{ahead.mean:.1f}",
+        "ahead_error": f"{ahead.error:.1f}",
         "n_sets": len(names),
-        "mean_2": f"{ahead_votes.mean:.1f}",
-        "error_2": f"{ahead_votes.error:.1f}",
+        "ahead_by_votes": f"{ahead_votes.mean:.1f}",
+        "ahead_by_votes_error": f"{ahead_votes.error:.1f}",
         "worse": worse,
         "table": table(["set", *METHODS.values(), "`NCA()` − 5-NN"], rows),
         "n_splits": n_splits,
@@ -149,7 +149,7 @@ def _searches(done: list[Done], names: list[str]) -> str:
                     for name in names
                 ]
             )  # fmt: skip
-            means.append(f"{gap.mean:+.2f} ± {gap.error:.2f} to `NCA()`, over the sets")
+            means.append(f"{gap:+.2f} to `NCA()`, over the sets")
     titles = ["set", "`NCA()`"]
     for title in SEARCHES.values():
         titles += [title, "chose"]

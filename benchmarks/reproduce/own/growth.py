@@ -342,7 +342,7 @@ def _times(found: dict[Any, Any]) -> dict[str, Any]:
             rows.append(["", "", "pairs, %", *(r and _share(r["share"]) for r in results)])
             memory = [r and f"{r['memory'] / 1e6:.0f}" for r in results]
             rows.append(["", "", "memory, MB", *memory])
-    return {"table": table(["path", "d", "", *(f"{n:,}" for n in sizes)], rows), "refresh": REFRESH}
+    return {"times": table(["path", "d", "", *(f"{n:,}" for n in sizes)], rows), "refresh": REFRESH}
 
 
 def _share(share: float) -> str:
@@ -363,7 +363,7 @@ def _fits(fits: dict[str, Any]) -> dict[str, Any]:
         for name in FITS
         if (fit := fits.get(name)) is not None
     ]
-    return {"table_2": table(["fit", "time", "GB beyond the input", "iterations", "plan"], rows)}
+    return {"fits": table(["fit", "time", "GB beyond the input", "iterations", "plan"], rows)}
 
 
 def _protocol(loads: list[float]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         gain = Summary(gains)
         rows.append(
             [title, *(f"{mean:.1f}" for mean in means), f"{np.mean(means):.2f}",
-             "–" if title == "`LMNN()`" else f"{gain.mean:+.2f} ± {gain.error:.2f}"]
+             "–" if title == "`LMNN()`" else f"{gain:+.2f}"]
         )  # fmt: skip
     n_splits = len({each.job["split"] for each in done})
     bar = Summary([np.mean(scores[n]["`LMNN()`"]) - np.mean(scores[n][BAR]) for n in names])

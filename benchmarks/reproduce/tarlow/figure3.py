@@ -88,7 +88,7 @@ def _finding(done: list[Done]) -> str:
         if method["k"] > 1 and len(scores) and len(scores) == len(nca):
             own = TEST_K.index(method["k"])
             each = Summary(scores[:, own] - nca[:, own])
-            parts.append(f"{words(**method)}: {each.mean:+.1f} ± {each.error:.1f}")
+            parts.append(f"{words(**method)}: {each:+.1f}")
     return (
         "The paper sees better generalisation on wine with larger k. Test accuracy by k-NN less "
         f"that of NCA by the same k-NN, in points, without a penalty: {'; '.join(parts)}."
@@ -144,7 +144,7 @@ def _table(done: list[Done], alpha: float) -> str:
 
 def _shown(scores: Any) -> str:
     each = Summary(scores)
-    return f"{each.mean:.1f} ± {each.error:.1f}"
+    return f"{each:.1f}"
 
 
 def _protocol(done: list[Done]) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
     test, train = _scores(done, "test"), _scores(done, "train")
     return {
         "finding": _finding(test),
-        "table": "\n\n".join(_table(test[noise], train[noise], noise) for noise in test),
+        "by_noise": "\n\n".join(_table(test[noise], train[noise], noise) for noise in test),
         **_claims(test),
         **_without_penalty(free),
         **_protocol(done),
@@ -151,7 +151,7 @@ def _best(scores: dict[tuple[str, int], Any], vote: str, test_k: int) -> tuple[i
 
 def _gap(one: Any, other: Any) -> str:
     each = Summary(np.asarray(one) - np.asarray(other))
-    return f"{each.mean:+.1f} ± {each.error:.1f}" if len(one) > 1 else f"{each.mean:+.1f}"
+    return f"{each:+.1f}" if len(one) > 1 else f"{each.mean:+.1f}"
 
 
 def _finding(test: Scores) -> str:
@@ -208,7 +208,7 @@ def _table(test: dict[tuple[str, int], Any], train: dict[Any, Any], noise: float
 
 def _shown(scores: Any) -> str:
     each = Summary(scores)
-    return f"{each.mean:.1f} ± {each.error:.1f}" if len(scores) > 1 else f"{each.mean:.1f}"
+    return f"{each:.1f}" if len(scores) > 1 else f"{each.mean:.1f}"
 
 
 def _claims(test: Scores) -> dict[str, Any]:
@@ -251,7 +251,7 @@ def _claims(test: Scores) -> dict[str, Any]:
             lambda s, vote=vote: (_best(s, vote, 15)[1], s["NCA", 1][:, _column(15)]),
         )
     return {
-        "table_2": table(["difference in points", *(f"{100 * noise:g} %" for noise in test)], rows)
+        "claims": table(["difference in points", *(f"{100 * noise:g} %" for noise in test)], rows)
     }
 
 
@@ -265,18 +265,18 @@ def _without_penalty(free: list[Done]) -> dict[str, Any]:
         f"The paper mentions no penalty on the map. With α = 0 in place of {ALPHA:g}, and all else "
         "the same:"
     )
-    return {"words": words, "tables": "\n\n".join(tables)}
+    return {"without_penalty": words, "without_penalty_tables": "\n\n".join(tables)}
 
 
 def _protocol(done: list[Done]) -> dict[str, Any]:
     cut = sum(each.result["iterations"] >= MAX_ITER for each in done)
     seconds = [each.seconds for each in done]
     return {
-        "max": f"{max(each.result['rows'] for each in done):,}",
+        "n_rows": f"{max(each.result['rows'] for each in done):,}",
         "max_iter": MAX_ITER,
         "cut": cut,
         "n_done": len(done),
-        "median": f"{np.median(seconds):.0f}",
+        "median_seconds": f"{np.median(seconds):.0f}",
         "max_seconds": f"{max(seconds):.0f}",
     }
 

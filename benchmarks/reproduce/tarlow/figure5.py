@@ -138,7 +138,7 @@ def _gaps(found: Found, one: Any, other: Any, what: str = "right") -> Any:
 
 def _gap(gaps: Any) -> str:
     each = Summary(gaps)
-    return f"{each.mean:+.2f} ± {each.error:.2f}"
+    return f"{each:+.2f}"
 
 
 def _finding(by_pixels: dict[str, Found]) -> str:
@@ -266,7 +266,7 @@ def _protocol(done: list[Done]) -> dict[str, Any]:
                 f"{at_start:.1f} %."
             )
     rows = "\n".join(lines)
-    return {"rows": rows}
+    return {"folds": rows}
 
 
 EXPERIMENTS = (

@@ -153,8 +153,8 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "claims": _claims(cells),
         "clear": f"{CLEAR:g}",
         "by_set": "\n\n".join(_by_set(cells)),
-        "settings": f"{SETTINGS[0][1]:g}",
-        "list": ", ".join(map(str, SHOWN_K)),
+        "alpha": f"{SETTINGS[0][1]:g}",
+        "shown_k": ", ".join(map(str, SHOWN_K)),
         "test_k": TEST_K[-1],
         "tables": "\n\n".join(_tables(cells)),
         **_protocol(done),
@@ -217,9 +217,7 @@ def _finding(cells: Cells) -> str:
         for rank, rank_words in RANKS.items():
             each = verdict([gap(cell) for cell in _of(cells, SETTINGS[0], rank).values()])
             if each:
-                found.append(
-                    f"{each.judged} at {rank_words} ({each.mean:+.1f} ± {each.error:.1f} points)"
-                )
+                found.append(f"{each.judged} at {rank_words} ({each:+.1f} points)")
         if found:
             parts.append(f"{claim}: {', '.join(found)}")
     objectives = [_objectives(cells, rank, m) for rank in RANKS for m in FAMILIES]
@@ -228,7 +226,7 @@ def _finding(cells: Cells) -> str:
     gaps = [float(np.mean(each)) / 100.0 for each in by_set if each]
     if gaps:
         each = Summary(gaps)
-        parts.append(f"log and accuracy differ by {each.mean:+.1f} ± {each.error:.1f} points")
+        parts.append(f"log and accuracy differ by {each:+.1f} points")
     return f"The paper's claims on {len({name for *_, name in cells})} small sets: " + (
         "; ".join(parts) + "." if parts else "the main setting is not run yet."
     )
@@ -250,7 +248,7 @@ def _by_set(cells: Cells) -> Iterator[str]:
             for gap in columns.values():
                 found = gap(cell)
                 each = None if found is None else Summary(found / 100.0)
-                shown.append(each and f"{each.mean:+.1f} ± {each.error:.1f}")
+                shown.append(each and f"{each:+.1f}")
             rows.append([name, *shown])
         if rows:
             yield (
@@ -314,7 +312,7 @@ def _tables(cells: Cells) -> Iterator[str]:
 
 def _shown(scores: Any) -> str:
     each = Summary(scores / 100.0)
-    return f"{each.mean:.1f} ± {each.error:.1f}"
+    return f"{each:.1f}"
 
 
 def _protocol(done: list[Done]) -> dict[str, Any]:

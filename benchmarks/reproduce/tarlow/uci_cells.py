@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -94,16 +94,17 @@ def _last_best(scores: Any) -> Any:
     return scores.shape[1] - 1 - scores[:, ::-1].argmax(axis=1)
 
 
-class Verdict(NamedTuple):
-    """A difference in points over the sets, its standard error, and sets clearly ahead, behind."""
+class Verdict(Summary):
+    """A difference over the sets, in points, and how many sets are clearly ahead or behind."""
 
-    mean: float
-    error: float
-    ahead: int
-    behind: int
+    def __init__(self, gaps: list[Any]) -> None:
+        super().__init__([float(np.mean(gap)) / 100.0 for gap in gaps])
+        errors = [lead(gap, np.zeros(len(gap)))[1] for gap in gaps]
+        self.ahead = sum(z > CLEAR for z in errors)
+        self.behind = sum(z < -CLEAR for z in errors)
 
     def __str__(self) -> str:
-        return f"{self.mean:+.2f} ± {self.error:.2f} ({self.ahead} up, {self.behind} down)"
+        return f"{self:+.2f} ({self.ahead} up, {self.behind} down)"
 
     @property
     def judged(self) -> str:
@@ -119,13 +120,4 @@ Cells = dict[tuple[tuple[str, float], str, str], Cell]
 def verdict(gaps: list[Any]) -> Verdict | None:
     """Of the differences of each set, an array over its splits."""
     gaps = [gap for gap in gaps if gap is not None]
-    if not gaps:
-        return None
-    over_sets = Summary([float(np.mean(gap)) / 100.0 for gap in gaps])
-    errors = [lead(gap, np.zeros(len(gap)))[1] for gap in gaps]
-    return Verdict(
-        over_sets.mean,
-        over_sets.error,
-        sum(z > CLEAR for z in errors),
-        sum(z < -CLEAR for z in errors),
-    )
+    return Verdict(gaps) if gaps else None
