@@ -1,16 +1,9 @@
 """A toy experiment with its own module, page and store."""
 
 import importlib
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-if FOLDER.exists():  # not shipped in wheels
-    sys.path.insert(0, str(FOLDER))
 
 TOY = """
 from reproduce.framework.experiment import Experiment

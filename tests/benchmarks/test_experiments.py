@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import FOLDER
+from benchmarks_common import FOLDER
 from sklearn.utils import Bunch
 
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="not shipped in wheels")
@@ -73,7 +73,9 @@ def filled(experiment, jobs, results):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", experiments())
-def test_the_smallest_job_runs(name, toy_data):
+def test_the_smallest_job_runs(name, toy_data, tmp_path):
+    from reproduce.framework.experiment import Done
+
     experiment = experiments()[name]
     wanted = OTHER.get(name, {}).items()
     job = next(job for job in experiment.jobs(1) if wanted <= job.items())
@@ -83,6 +85,8 @@ def test_the_smallest_job_runs(name, toy_data):
         assert result
         if name not in WHOLE:
             filled(experiment, [job], [result])
+        if experiment.draw is not None:
+            experiment.draw([Done(job, json.loads(json.dumps(result)), 1.0)], tmp_path)
 
 
 def toy_rows(name, rng):

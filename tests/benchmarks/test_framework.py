@@ -5,7 +5,7 @@ import re
 import sys
 
 import pytest
-from conftest import FOLDER
+from benchmarks_common import FOLDER
 
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="not shipped in wheels")
 

@@ -4,11 +4,11 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from benchmarks_common import FOLDER
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "nca_speed.py"
+SCRIPT = FOLDER / "nca_speed.py"
 KNCA_SCRIPT = SCRIPT.with_name("knca_speed.py")
 LMNN_SCRIPT = SCRIPT.with_name("lmnn_speed.py")
 CHI2_SCRIPT = SCRIPT.with_name("chi2_lmnn_memory.py")

@@ -46,7 +46,7 @@ class Experiment:
     template : str, optional
         Name of the template in the folder ``pages`` beside the module; default: ``name``.
     drawn : tuple of str, default=()
-        Keys of the results that only the pictures need: the CSV file leaves them out.
+        Keys of the results, at any depth, that only the pictures need: the CSV file has none.
     threads : int or None, default=1
         Threads of one job; None: all cores, and one job at a time.
     """

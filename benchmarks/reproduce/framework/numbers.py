@@ -52,15 +52,15 @@ def read(path: Path) -> Numbers:
 
 def write_rows(path: Path, experiment: Experiment, done: list[Done]) -> None:
     """A line for each job: its parameters left of the column ``|``, its numbers right of it."""
+    results = [_without(each.result, experiment.drawn) for each in done]
     of_job = dict.fromkeys(key for each in done for key in each.job)
-    of_result = dict.fromkeys(key for each in done for key in each.result)
-    numbers = [key for key in of_result if key not in experiment.drawn]
+    of_result = dict.fromkeys(key for result in results for key in result)
     lines = []
-    for each in done:
+    for each, result in zip(done, results, strict=True):
         line = ["row", each.commit, f"{each.seconds:.3g}"]
         line += [_encode(each.job, key) for key in of_job]
-        lines.append([*line, "|", *(_encode(each.result, key) for key in numbers)])
-    _write(path, [*_FIXED, *of_job, "|", *numbers], lines)
+        lines.append([*line, "|", *(_encode(result, key) for key in of_result)])
+    _write(path, [*_FIXED, *of_job, "|", *of_result], lines)
 
 
 def write_printed(path: Path, commit: str, parts: dict[str, str]) -> None:
@@ -124,6 +124,13 @@ def _write(path: Path, header: list[str], lines: list[list[str]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([header, *lines])
+
+
+def _without(value: Any, keys: tuple[str, ...]) -> Any:
+    """The same without some keys of its dicts."""
+    if not isinstance(value, dict):
+        return value
+    return {key: _without(each, keys) for key, each in value.items() if key not in keys}
 
 
 def _decoded(pairs: list[tuple[str, str]]) -> dict[str, Any]:

@@ -214,5 +214,6 @@ EXPERIMENTS = (
         work,
         parts,
         draw,
+        drawn=("curve", "ranks"),
     ),
 )

@@ -116,7 +116,7 @@ def _picture(found: dict[Any, Any], name: str, figure: str, folder: Path) -> Non
             plotting.scatter(result["Z"], y, ax, title=title, legend=False, size=12)
             ax.title.set_fontsize("medium")
     drawing.suptitle(f"{name}: start (top) and result (bottom), with f(A) in per cent")
-    picture(figure, folder, f"oneata-figure-{figure}")
+    picture(drawing, folder, f"oneata-figure-{figure}")
 
 
 EXPERIMENTS = (
@@ -127,5 +127,6 @@ EXPERIMENTS = (
         work,
         parts,
         draw,
+        drawn=("Z",),
     ),
 )
