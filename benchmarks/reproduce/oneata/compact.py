@@ -145,7 +145,7 @@ def parts(done: list[Done], which: str) -> dict[str, Any]:
              "paper, CS BACK", "ours, CS BACK", "difference"],
             three,
         ),
-        "alone": _alone(done, which),
+        "alone": _out_of_range(done, which),
         "ahead_cs_scale_cs": ahead(done, CS_SCALE, CS),
         "ahead_back_cs": ahead(done, BACK, CS),
         "more": beside.table(
@@ -168,7 +168,7 @@ def parts(done: list[Done], which: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _alone(done: list[Done], which: str) -> str:
+def _out_of_range(done: list[Done], which: str) -> str:
     """Test rows without a training row in range, by start."""
     fits = (CS, CS_SCALE)
     return table(
