@@ -19,11 +19,11 @@ SPREAD ?= -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-nojit test-oldest lint format bench reproduce clean
+.PHONY: help demo test test-nojit test-oldest lint format bench reproduce check-results clean
 
 help: ## say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) \
-	| awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
+	| awk -F ':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.demo ## learn on wine and digits: a table, and pictures in demo/
 	$(VENV)/bin/python examples/demo.py
@@ -53,6 +53,9 @@ bench: $(VENV)/.bench ## measure speed and memory beside other libraries
 
 reproduce: $(VENV)/.bench ## compute a paper's table or figure anew, ARGS="NAME ..."
 	$(VENV)/bin/python benchmarks/reproduce $(ARGS)
+
+check-results: $(VENV)/.bench ## recompute a few jobs of every results page, and name those that no longer hold
+	$(VENV)/bin/python benchmarks/reproduce --check $(ARGS)
 
 clean: ## remove all that make, the tests and the tools have written
 	rm -rf $(VENV) $(OLDEST) .bench-env build demo dist htmlcov .coverage .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import importlib.metadata
 import os
@@ -26,6 +27,9 @@ ALLOCATOR = {
     "MALLOC_TRIM_THRESHOLD_": "68719476736",
     "MALLOC_TOP_PAD_": "67108864",
 }
+
+
+RESULTS = Path(__file__).parent / "results"
 
 
 class Options(NamedTuple):
@@ -151,24 +155,32 @@ def early_map(X: Any, d: int) -> np.ndarray:
     return A * np.sqrt(MEAN_SQUARED_DISTANCE / (2.0 * Z.var(axis=0).sum()))
 
 
-def exact_problem(X: Any, y: Any, d: int, dtype: Any) -> Any:
-    """vicinal's ``fun(theta) -> value, dtheta`` for the accuracy objective and a linear map."""
-    from vicinal._features import Features
-    from vicinal.maps import Linear
-    from vicinal.objectives import nca
-    from vicinal.problem import Problem
-    from vicinal.targets import Labels
+class ExactProblem:
+    """``fun(theta) -> value, dtheta`` of an objective of embedded points and a linear map."""
 
-    return Problem(
-        Features(X, None), Labels(y), partial(nca, objective="accuracy"), Linear(d), dtype=dtype
-    )
+    def __init__(self, X: Any, y: Any, d: int, dtype: Any, objective: Any = None) -> None:
+        from vicinal.objectives import nca
+        from vicinal.targets import Labels
+
+        self.X, self.labels, self.d = np.ascontiguousarray(X, dtype), Labels(y), d
+        self.objective = objective or partial(nca, objective="accuracy")
+
+    def _embedded(self, theta: Any) -> Any:
+        return self.X @ theta.reshape(self.d, -1).T.astype(self.X.dtype)
+
+    def __call__(self, theta: Any, batch: Any = None) -> tuple[float, Any]:
+        value, dZ = self.objective(self._embedded(theta), self.labels)
+        return value, (dZ.T @ self.X).ravel().astype(np.float64)
+
+    def value(self, theta: Any, batch: Any = None) -> float:
+        return self.objective(self._embedded(theta), self.labels, gradient=False)[0]
 
 
 def compile_kernels() -> None:
     """Have both precisions compiled before anything is timed."""
     X, y = blobs(300)
     for dtype in (np.float32, np.float64):
-        fun, theta = exact_problem(X.astype(dtype), y, 2, dtype), early_map(X, 2).ravel()
+        fun, theta = ExactProblem(X.astype(dtype), y, 2, dtype), early_map(X, 2).ravel()
         fun(theta)
         fun.value(theta)
 
@@ -237,3 +249,37 @@ def load_at_start() -> str:
     if load < 0.5:
         return ""
     return f"- **The machine was busy (load {load:.1f} at the start): do not trust the times.**"
+
+
+def add_output(parser: argparse.ArgumentParser, name: str) -> None:
+    """The option ``--output``, by default the file of that name in results/."""
+    parser.add_argument(
+        "--output", nargs="?", type=Path, const=RESULTS / f"{name}.md", metavar="PATH",
+        help=f"write the report to PATH too (without a PATH: benchmarks/results/{name}.md)",
+    )  # fmt: skip
+
+
+def facts() -> str:
+    """Facts about the machine, and a warning if it is busy."""
+    return "\n".join(filter(None, [machine_facts(), load_at_start()]))
+
+
+def write(report: str, output: Path | None) -> None:
+    """Write a report where the command line asks for it."""
+    if output:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(report.rstrip() + "\n", encoding="utf-8")
+
+
+def report_sections(
+    title: str, sections: Iterable[tuple[str, Callable[[], str]]], output: Path | None
+) -> None:
+    """Print the title, the facts and each section as soon as it is there; then write them all."""
+    began = time.perf_counter()
+    parts = [f"# {title}", facts()]
+    print("\n\n".join(parts) + "\n", flush=True)
+    for heading, section in sections:
+        parts.append(f"## {heading}\n\n{section()}")
+        print(f"{parts[-1]}\n", flush=True)  # at once: what is there is not lost
+    progress(f"done in {time.perf_counter() - began:.0f} s")
+    write("\n\n".join(parts), output)

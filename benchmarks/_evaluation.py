@@ -14,12 +14,12 @@ import numpy as np
 from _common import (
     ALLOCATOR,
     MEAN_SQUARED_DISTANCE,
+    ExactProblem,
     Options,
     Times,
     available_memory,
     blobs,
     early_map,
-    exact_problem,
     progress,
     ratio,
     seconds,
@@ -66,7 +66,7 @@ def evaluation_times(n: int, d: int, options: Options) -> tuple[dict[str, Times]
         functions[SKLEARN] = sklearn_function(X, y)
     for name in (SINGLE, DOUBLE):
         if not _skip(n, name, d, options):
-            functions[name] = exact_problem(X.astype(name), y, d, np.dtype(name))
+            functions[name] = ExactProblem(X.astype(name), y, d, np.dtype(name))
     calls = {name: lambda fun=fun: fun(theta) for name, fun in functions.items()}
     times = take_turns(calls, repeats=3 if options.quick else 7, warm=(SINGLE, DOUBLE))
     agreement = _agreement(functions, theta, n) if n <= 5000 else {}
@@ -133,7 +133,7 @@ def _late_table(options: Options) -> str:
     for d in (2, 5):
         progress(f"evaluation, late in learning: N = {n}, d = {d}")
         for name in (SINGLE, DOUBLE):
-            fun = exact_problem(X.astype(name), y, d, np.dtype(name))
+            fun = ExactProblem(X.astype(name), y, d, np.dtype(name))
             theta = early_map(X, d).ravel()
             calls = {str(f): lambda fun=fun, t=theta * f: fun(t) for f in factors}
             times = take_turns(calls, repeats=3, budget=2.0)

@@ -121,6 +121,6 @@ def fits_section(options: Options) -> str:
         "principal axes; columns standardised beforehand unless marked raw. scikit-learn with its "
         "default solver and stopping rule; vicinal stopped at the first iteration with at least "
         "that value (mean p_i over the rows, to within 1e-6). Fits include all checks and what "
-        "they store.",
+        "they store."
     ]
     return table(header, rows, notes)

@@ -18,11 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Any
 
+import joblib
 import numpy as np
 from _common import Options, progress, seconds, table
 from _evaluation import DOUBLE, SINGLE, evaluation_times
 
-from vicinal._threads import n_threads
 from vicinal.kernels._jit import exp2, helper, multiply_add
 
 _LENGTH = 1024  # numbers: 4 or 8 KiB, well inside the first-level cache
@@ -60,7 +60,7 @@ def _multiply_adds(x, rounds, a, b):
 
 def _nanoseconds(kernel: Any, arguments: tuple, operations: int, target: float) -> float:
     """Nanoseconds per operation with all cores at work at once: the best of five."""
-    threads = n_threads()
+    threads = joblib.cpu_count()
     x = np.linspace(0.0, 20.0, _LENGTH).astype(arguments[0])
     rest = [x.dtype.type(value) for value in arguments[1:]]
     kernel(x, 1, *rest)  # compile
@@ -110,8 +110,8 @@ def limit_section(options: Options) -> str:
     speeds = table(
         ["precision", "ns per exponential", "ns per multiply-add"],
         [[name, f"{pair[0]:.3f}", f"{pair[1]:.4f}"] for name, pair in rates.items()],
-        [f"All {n_threads()} cores at once, arrays in the first-level cache, the kernels' own "
-         f"exponential; the better of before and after (they differed by {drift:.2f}×)."],
+        [f"All {joblib.cpu_count()} cores at once, arrays in the first-level cache, the kernels' "
+         f"own exponential; the better of before and after (they differed by {drift:.2f}×)."],
     )  # fmt: skip
     rows = []
     for d, measured in times.items():

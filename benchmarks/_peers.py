@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from _common import (
     MEAN_SQUARED_DISTANCE,
+    ExactProblem,
     Options,
     blobs,
     clock,
     early_map,
-    exact_problem,
     progress,
     ratio,
     seconds,
@@ -82,7 +82,7 @@ def mlpack_section(options: Options) -> str:
         f"mlpack {version('mlpack')} (`mlpack.nca`, float64) learns square maps from the identity; "
         "its exponentials are not shifted, so the data are centred and scaled by one factor to a "
         f"mean squared distance of {MEAN_SQUARED_DISTANCE:.0f}. One run each; the value (mean p_i) "
-        "of both is taken by vicinal's float64 objective.",
+        "of both is taken by vicinal's float64 objective."
     ]
     return table(header, rows, notes)
 
@@ -142,7 +142,7 @@ def _evaluation_table(sizes: tuple[int, ...], answers: list[Any]) -> str:
     rows = []
     for n, answer in zip(sizes, answers, strict=True):
         X, y = blobs(n)
-        theta, fun = early_map(X, 2).ravel(), exact_problem(X, y, 2, np.float64)
+        theta, fun = early_map(X, 2).ravel(), ExactProblem(X, y, 2, np.float64)
         ours = take_turns({"": lambda fun=fun, theta=theta: fun(theta)})[""].median
         error = abs(fun(theta)[0] / (answer["value"] / n) - 1.0)
         rows.append(

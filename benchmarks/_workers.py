@@ -33,7 +33,7 @@ def memory(source: str, n: int, n_features: int, d: int) -> dict[str, Any]:
     import warnings
 
     import numpy as np
-    from _common import blobs, compile_kernels, early_map, exact_problem
+    from _common import ExactProblem, blobs, compile_kernels, early_map
 
     from vicinal import NCA
 
@@ -43,7 +43,7 @@ def memory(source: str, n: int, n_features: int, d: int) -> dict[str, Any]:
     NCA(2, max_iter=1).fit(small_X, small_y)
     X, y = _data(source, n, n_features)
     A = early_map(X, d)
-    fun, theta = exact_problem(X, y, d, np.float32), A.ravel()
+    fun, theta = ExactProblem(X, y, d, np.float32), A.ravel()
     tasks = {
         "value": lambda: fun.value(theta),
         "value, gradient": lambda: fun(theta),

@@ -14,17 +14,15 @@ import argparse
 import time
 import warnings
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import load_at_start, machine_facts, progress, seconds, table
+from _common import add_output, facts, progress, seconds, table, write
 from _memory import give_back, measure, resident
 from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import Chi2LMNN
 
-DEFAULT_OUTPUT = Path(__file__).parent / "results" / "chi2_lmnn_memory.md"
 N_CLASSES = 10
 N_PARTS = 3  # of a class
 N_TEST = 1000
@@ -98,10 +96,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--ranks", nargs="+", type=int, help="default: 20 100")
     parser.add_argument("--bins", type=int, help="default: 800")
     parser.add_argument("--max-iter", type=int, default=10, help="iterations of a fit")
-    parser.add_argument(
-        "--output", nargs="?", type=Path, const=DEFAULT_OUTPUT, metavar="PATH",
-        help="write the report to PATH too (without one: results/chi2_lmnn_memory.md)",
-    )  # fmt: skip
+    add_output(parser, "chi2_lmnn_memory")
     options = parser.parse_args(arguments)
     options.sizes = options.sizes or ((300,) if options.quick else (5000, 10_000, 20_000))
     options.ranks = options.ranks or ((3,) if options.quick else (20, 100))
@@ -112,16 +107,14 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     """Measure and print the report."""
     options = parse(arguments)
-    facts = "\n".join([machine_facts(), *filter(None, [load_at_start()])])
+    about = facts()
     if not options.quick:
         progress("compiling")
         X, y = histograms(4200 + N_TEST, 40)  # as many as have the start of large data
         fit_row(X, y, 3, 1)
-    report = f"# χ²-LMNN: seconds and memory\n\n{facts}\n\n{fits(options)}\n"
+    report = f"# χ²-LMNN: seconds and memory\n\n{about}\n\n{fits(options)}\n"
     print(report, flush=True)
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(report, encoding="utf-8")
+    write(report, options.output)
 
 
 if __name__ == "__main__":

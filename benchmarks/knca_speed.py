@@ -14,17 +14,16 @@ from __future__ import annotations
 import argparse
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _common import (
     MEAN_SQUARED_DISTANCE,
+    add_output,
     blobs,
     early_map,
-    load_at_start,
-    machine_facts,
     progress,
+    report_sections,
     seconds,
     table,
     take_turns,
@@ -34,7 +33,6 @@ from sklearn.neighbors import NearestNeighbors
 from vicinal.neighbourhoods import Nearest, mass_left_out
 from vicinal.objectives import knca, nca
 
-DEFAULT_OUTPUT = Path(__file__).parent / "results" / "knca_speed.md"
 KS = (1, 2, 3, 5, 7, 10, 15)
 VOTES = ("all", "majority")
 #: the most that kNCA at k = 5 may take, in evaluations of exact NCA
@@ -189,10 +187,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=7, help="timed runs of each, at most")
     parser.add_argument("--budget", type=float, default=6.0, help="seconds of each, roughly")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
-    parser.add_argument(
-        "--output", nargs="?", type=Path, const=DEFAULT_OUTPUT, metavar="PATH",
-        help="write the report to PATH too (without a PATH: benchmarks/results/knca_speed.md)",
-    )  # fmt: skip
+    add_output(parser, "knca_speed")
     options = parser.parse_args(arguments)
     options.sizes = options.sizes or ((600,) if options.quick else (5000, 20_000))
     options.dimensions = options.dimensions or ((2,) if options.quick else (2, 10, 32))
@@ -203,21 +198,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     """Run the sections and print the report."""
     options = parse(arguments)
-    began = time.perf_counter()
-    parts = ["# kNCA beside exact NCA"]
-    parts.append("\n".join([machine_facts(), *filter(None, [load_at_start()])]))
-    print("\n\n".join(parts) + "\n", flush=True)
     if not options.quick:
         progress("compiling")
         compile_kernels()
-    for name in options.only:
-        title, section = SECTIONS[name]
-        parts.append(f"## {title}\n\n{section(options)}")
-        print(f"{parts[-1]}\n", flush=True)  # at once: what is there is not lost
-    progress(f"done in {time.perf_counter() - began:.0f} s")
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    sections = ((SECTIONS[name][0], partial(SECTIONS[name][1], options)) for name in options.only)
+    report_sections("kNCA beside exact NCA", sections, options.output)
 
 
 if __name__ == "__main__":

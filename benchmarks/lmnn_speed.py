@@ -27,11 +27,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _common import Times, load_at_start, machine_facts, progress, ratio, seconds, table
+from _common import Times, add_output, facts, progress, ratio, seconds, table, write
 from sklearn.datasets import load_digits, make_classification
 from sklearn.neighbors import NearestNeighbors
 
-DEFAULT_OUTPUT = Path(__file__).parent / "results" / "lmnn_speed.md"
 WORKER = Path(__file__).with_name("_lmnn_worker.py")
 PEERS = ("metric-learn", "PyLMNN", "mlpack", "mlpack-25")
 METHODS = ("vicinal", *PEERS)
@@ -209,10 +208,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--budget", type=float, default=15.0,
                         help="seconds after which a method is not fitted again")  # fmt: skip
     parser.add_argument("--limit", type=float, default=120.0, help="seconds of one process")
-    parser.add_argument(
-        "--output", nargs="?", type=Path, const=DEFAULT_OUTPUT, metavar="PATH",
-        help="write the report to PATH too (without a PATH: benchmarks/results/lmnn_speed.md)",
-    )  # fmt: skip
+    add_output(parser, "lmnn_speed")
     return parser.parse_args(arguments)
 
 
@@ -220,13 +216,10 @@ def main(arguments: list[str] | None = None) -> None:
     """Run and print the report."""
     options = parse(arguments)
     began = time.perf_counter()
-    facts = "\n".join([machine_facts(), *filter(None, [load_at_start()])])
-    text = "\n\n".join(["# LMNN beside other libraries", facts, report(options)])
+    text = "\n\n".join(["# LMNN beside other libraries", facts(), report(options)])
     print(text)
     progress(f"done in {time.perf_counter() - began:.0f} s")
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(text + "\n", encoding="utf-8")
+    write(text, options.output)
 
 
 if __name__ == "__main__":

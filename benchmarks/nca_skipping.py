@@ -14,31 +14,25 @@ from __future__ import annotations
 import argparse
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _common import (
+    ExactProblem,
+    add_output,
     blobs,
     early_map,
-    load_at_start,
-    machine_facts,
     progress,
+    report_sections,
     seconds,
     table,
     take_turns,
 )
 from sklearn.datasets import load_digits
 
-from vicinal._features import Features
-from vicinal.maps import Linear
 from vicinal.engines.cpu import tiles as _tiles
 from vicinal.objectives import nca
-from vicinal.problem import Problem
 from vicinal.solvers import LBFGS
-from vicinal.targets import Labels
-
-DEFAULT_OUTPUT = Path(__file__).parent / "results" / "nca_skipping.md"
 
 
 @contextmanager
@@ -54,13 +48,13 @@ def order_from(rows: int) -> Any:
 
 def shares_of_a_fit(X: Any, y: Any, d: int, iterations: int) -> list[tuple[int, float, float]]:
     """Iteration, value and share of pairs computed, of L-BFGS on the log objective."""
-    labels, reports = Labels(y), []
+    reports: list[dict[str, float]] = []
 
     def objective(Z: Any, targets: Any, *args: Any, **kwargs: Any) -> Any:
         reports.append({})
         return nca(Z, targets, "log", *args, report=reports[-1], **kwargs)
 
-    fun = Problem(Features(X, None), labels, objective, Linear(d), dtype=np.float32)
+    fun = ExactProblem(X, y, d, np.float32, objective)
     solver, theta = LBFGS(), early_map(X, d).ravel()
     state = solver.init(fun, theta)
     rows = [(0, float(state.value), reports[-1]["share_of_pairs"])]
@@ -131,26 +125,15 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--iterations", type=int, default=50, help="of a fit")
     parser.add_argument("--repeats", type=int, default=3, help="timed runs")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
-    parser.add_argument(
-        "--output", nargs="?", type=Path, const=DEFAULT_OUTPUT, metavar="PATH",
-        help="write the report to PATH too (without a PATH: benchmarks/results/nca_skipping.md)",
-    )  # fmt: skip
+    add_output(parser, "nca_skipping")
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the sections and print the report."""
     options = parse(arguments)
-    parts = ["# What the exact objective leaves out"]
-    parts.append("\n".join([machine_facts(), *filter(None, [load_at_start()])]))
-    print("\n\n".join(parts) + "\n", flush=True)
-    for name in options.only:
-        title, section = SECTIONS[name]
-        parts.append(f"## {title}\n\n{section(options)}")
-        print(f"{parts[-1]}\n", flush=True)  # at once: what is there is not lost
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    sections = ((SECTIONS[name][0], partial(SECTIONS[name][1], options)) for name in options.only)
+    report_sections("What the exact objective leaves out", sections, options.output)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
-from pathlib import Path
 
-from _common import ALLOCATOR, Options, compile_kernels, load_at_start, machine_facts, progress
-
-DEFAULT_OUTPUT = Path(__file__).parent / "results" / "nca_speed.md"
+from _common import ALLOCATOR, Options, add_output, compile_kernels, progress, report_sections
 
 #: name: (title, module, function, one line of help)
 SECTIONS = {
@@ -74,10 +70,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--only", nargs="+", choices=SECTIONS, metavar="SECTION", default=list(SECTIONS),
         help="run these sections alone (see below)",
     )  # fmt: skip
-    parser.add_argument(
-        "--output", nargs="?", type=Path, const=DEFAULT_OUTPUT, metavar="PATH",
-        help="write the report to PATH too (without a PATH: benchmarks/results/nca_speed.md)",
-    )  # fmt: skip
+    add_output(parser, "nca_speed")
     return parser.parse_args(arguments)
 
 
@@ -91,22 +84,15 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the sections and print the report."""
     options = parse(arguments)
     keep_memory()
-    began = time.perf_counter()
-    facts = [machine_facts(), *filter(None, [load_at_start()])]
-    parts = ["# Exact NCA: speed and memory", "\n".join(facts)]
-    print("\n\n".join(parts) + "\n", flush=True)
     progress("compiling")
     compile_kernels()
-    for name, (title, module, function, _) in SECTIONS.items():
-        if name in options.only:
-            section = getattr(__import__(module), function)
-            words = section(Options(quick=options.quick, large=options.large))
-            parts.append(f"## {title}\n\n{words}")
-            print(f"{parts[-1]}\n", flush=True)  # at once: what is there is not lost
-    progress(f"done in {time.perf_counter() - began:.0f} s")
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    how = Options(quick=options.quick, large=options.large)
+    sections = (
+        (title, lambda module=module, name=name: getattr(__import__(module), name)(how))
+        for key, (title, module, name, _) in SECTIONS.items()
+        if key in options.only
+    )
+    report_sections("Exact NCA: speed and memory", sections, options.output)
 
 
 if __name__ == "__main__":

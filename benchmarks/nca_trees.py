@@ -14,16 +14,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import load_at_start, machine_facts, progress, ratio, seconds, table
+from _common import add_output, facts, progress, ratio, seconds, table, write
 
-from vicinal._types import Bounded
+from vicinal.neighbourhoods import Tree
 from vicinal.objectives import nca
 
-DEFAULT_OUTPUT = Path(__file__).parent / "results" / "nca_trees.md"
 HEADER = ["N", "d", "scale", "tolerance", "share visited", "by tiles", "error of dZ", "tree",
           "tiles", "gain", "chosen"]  # fmt: skip
 NOTES = [
@@ -56,13 +54,15 @@ def line(n: int, d: int, scale: float, tolerance: float, repeats: int) -> tuple[
     Z, y = points(n, d, scale)
     tree, tiles, chosen = {}, {}, {}
     times: dict[str, list[float]] = {"tree": [], "tiles": []}
-    always = Bounded(tolerance, always=True, each_class=False)
+    always, free = (
+        Tree(tolerance, always=always, each_class=False).pairs(Z, y) for always in (True, False)
+    )
     for _ in range(repeats):
         taken, (_, exact) = clock(lambda: nca(Z, y, report=tiles))
         times["tiles"].append(taken)
         taken, (_, dZ) = clock(lambda: nca(Z, y, pairs=always, report=tree))
         times["tree"].append(taken)
-    nca(Z, y, pairs=always._replace(always=False), gradient=False, report=chosen)
+    nca(Z, y, pairs=free, gradient=False, report=chosen)
     error = np.linalg.norm(dZ - exact) / np.linalg.norm(exact)
     best = {name: min(samples) for name, samples in times.items()}
     cells = [
@@ -93,15 +93,13 @@ def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small data, seconds")
-    parser.add_argument(
-        "--output", nargs="?", type=Path, const=DEFAULT_OUTPUT, metavar="PATH",
-        help="write the report to PATH too (without a PATH: benchmarks/results/nca_trees.md)",
-    )  # fmt: skip
+    add_output(parser, "nca_trees")
     options = parser.parse_args(arguments)
     sizes = [(2000, 1)] if options.quick else [(20_000, 2), (60_000, 1)]
-    facts = "\n".join(filter(None, [machine_facts(), load_at_start()]))
-    for pairs in (None, Bounded(0.01, True)):  # compile before anything is timed
-        nca(*points(5000, 2, 10.0), pairs=pairs)
+    about = facts()
+    Z, y = points(5000, 2, 10.0)
+    for pairs in (None, Tree(0.01, always=True).pairs(Z, y)):  # compile before anything is timed
+        nca(Z, y, pairs=pairs)
     found: list[tuple[float, list[str]]] = []
     for n, repeats in sizes:
         for d in (2, 5):
@@ -110,11 +108,9 @@ def main(arguments: list[str] | None = None) -> None:
                     found.append(line(n, d, scale, tolerance, repeats))
         rows = [cells for _, cells in found]
         report = "\n\n".join(
-            ["# Trees beside tiles", facts, "\n".join(crossing(found)), table(HEADER, rows, NOTES)]
+            ["# Trees beside tiles", about, "\n".join(crossing(found)), table(HEADER, rows, NOTES)]
         )
-        if options.output:  # at once: what is there is not lost
-            options.output.parent.mkdir(parents=True, exist_ok=True)
-            options.output.write_text(report + "\n", encoding="utf-8")
+        write(report, options.output)  # at once: what is there is not lost
     print(report)
 
 

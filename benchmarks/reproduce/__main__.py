@@ -8,46 +8,74 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from reproduce import catalogue, runner
+from reproduce.framework import catalogue, check, pages, runner
 
 
 def main() -> int:
-    """Run the named experiments; print and write their reports."""
+    """Run, render or check the named experiments."""
     experiments = catalogue.experiments()
-    listing = "\n".join(f"  {name:<22} {e.title}" for name, e in experiments.items())
+    parser = _parser(experiments)
+    options = parser.parse_args()
+    if options.list:
+        print(_listing(experiments))
+        return 0
+    names = options.names
+    if "all" in names or (not names and (options.render or options.check)):
+        names = list(experiments)
+    unknown = [name for name in names if name not in experiments]
+    if unknown:
+        choices = _listing(experiments)
+        parser.error(f"unknown experiment: {', '.join(unknown)}; choose from\n{choices}")
+    if not names:
+        parser.error("name an experiment, or 'all'; --list shows them")
+    chosen = [experiments[name] for name in names]
+    if options.check:
+        return check.main(chosen, options)
+    if options.render:
+        folders = {options.output or runner.RESULTS}
+        changed = [name for folder in folders for name in runner.render_all(chosen, folder)]
+        print(f"changed: {', '.join(changed)}" if changed else "every page is as its numbers say")
+    else:
+        folders = {runner.run(each, options) for each in chosen}
+    for folder in folders:
+        if folder.exists():
+            pages.write_index(experiments.values(), folder)
+    return 0
+
+
+def _listing(experiments: dict[str, catalogue.Experiment]) -> str:
+    return "\n".join(f"  {name:<24} {each.title}" for name, each in experiments.items())
+
+
+def _parser(experiments: dict[str, catalogue.Experiment]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python benchmarks/reproduce",
-        description="Compute a table or figure of the papers anew.",
-        epilog=f"experiments:\n{listing}\n\nVICINAL_DATA must name the folder of the data sets.",
+        description="Compute a table or figure of the papers anew, render its page, or check it.",
+        epilog=f"experiments:\n{_listing(experiments)}\n\n"
+        "VICINAL_DATA must name the folder of the data sets.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="+", metavar="NAME", help="one below, or 'all'")
-    parser.add_argument("--jobs", type=int, default=None, help="processes; default: one a core")
-    parser.add_argument("--splits", type=int, default=None, help="fewer than the protocol's")
-    parser.add_argument(
-        "--sets", nargs="+", default=None, help="only these data sets, for a quick look"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("names", nargs="*", metavar="NAME", help="one below, or 'all'")
+    add("--list", action="store_true", help="print the names and titles")
+    add("--render", action="store_true", help="write the pages of the committed numbers, no jobs")
+    add("--check", action="store_true", help="recompute a few jobs and compare with the numbers")
+    add("--seed", type=int, default=0, help="of the jobs drawn by --check")
+    add("--seconds", type=float, default=60.0, help="for each page of --check; default: 60")
+    add("--jobs", type=int, default=None, help="processes; default: one a core")
+    add("--splits", type=int, default=None, help="fewer than the protocol's")
+    add("--sets", nargs="+", default=None, help="only these data sets, for a quick look")
+    add(
         "--where",
         nargs="+",
         metavar="KEY=VALUE",
         default=None,
-        help="do only the jobs with these values, e.g. fit=cg; the report takes all that is done",
+        help="do only the jobs with these values, e.g. fit=cg; the page takes all that is done",
     )
-    parser.add_argument(
-        "--reuse", action="store_true", help="take results that other versions of the code left"
-    )
-    parser.add_argument("--output", type=Path, default=runner.RESULTS, help="folder of the reports")
-    parser.add_argument("--store", type=Path, default=runner.STORE, help="finished jobs")
-    options = parser.parse_args()
-    if "all" in options.names:
-        options.names = list(experiments)
-    unknown = [name for name in options.names if name not in experiments]
-    if unknown:
-        parser.error(f"unknown experiment: {', '.join(unknown)}; choose from\n{listing}")
-    for name in options.names:
-        runner.run(experiments[name], options)
-    return 0
+    add("--reuse", action="store_true", help="take results that other versions of the code left")
+    add("--output", type=Path, default=None, help="folder of pages and data; default: docs/results")
+    add("--store", type=Path, default=runner.STORE, help="finished jobs")
+    return parser
 
 
 if __name__ == "__main__":

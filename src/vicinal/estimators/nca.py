@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from vicinal import densities, maps, neighbourhoods, solvers, starts
 from vicinal._callback_support import with_callbacks
@@ -180,6 +181,8 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         Where something is renewed between rounds of the solver: for each round ``n_pairs``,
         ``mean_left_out`` and ``max_left_out`` (shares of a row's mass that the lists leave out, on
         a sample of rows), and ``beta``, the shares of the backgrounds.
+    background_ : ndarray of shape (n_classes,) or None
+        Share of the background in the density of each class; None for a kernel without one.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each feature in the metric.
     n_samples_seen_ : int
@@ -230,6 +233,7 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
 
     _voters: ClassVar[tuple[str, ...]] = ("auto", "local")
     _settled: ClassVar[tuple[str, ...]] = ("objective", "kernel", "priors")
+    _model: NCAModel
 
     def __init__(
         self,
@@ -337,6 +341,12 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         self : NCA
         """
         return self._partial_fit(X, y, classes, sample_weight)
+
+    @property
+    def background_(self) -> Array | None:
+        """Share of the background in the density of each class; None for a kernel without one."""
+        check_is_fitted(self, "n_components_")
+        return self._model.background
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

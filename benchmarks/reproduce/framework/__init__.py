@@ -1,0 +1,1 @@
+"""What all experiments share: jobs, rows of numbers, statistics, pages."""

@@ -1,0 +1,162 @@
+"""The numbers behind a page: one CSV file, with a line for each job or the tables as printed.
+
+``kind`` is the first column of every line.  Lines of kind ``row`` hold one job each: the commit of
+the code, seconds, the job's parameters and its numbers.  Lines of kind ``printed`` hold the tables
+and sentences of a page whose jobs were not kept; ``line`` says whether one is a ``text``, or the
+``head`` or a ``row`` of a table.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reproduce.framework.experiment import Done, Experiment
+
+__all__ = ["Numbers", "cells", "present_commit", "read", "table", "write_printed", "write_rows"]
+
+_FIXED = ["kind", "commit", "seconds"]
+_ROOT = Path(__file__).parents[3]
+
+
+class Numbers(NamedTuple):
+    """What a CSV file holds: finished jobs, or parts of a page as printed; and the commits."""
+
+    commits: list[str]
+    done: list[Done]
+    printed: dict[str, str]
+
+
+def read(path: Path) -> Numbers:
+    """The content of a CSV file; empty where there is none."""
+    if not path.exists():
+        return Numbers([], [], {})
+    with path.open(encoding="utf-8", newline="") as file:
+        header, *lines = csv.reader(file)
+    commits = list(dict.fromkeys(line[1] for line in lines))
+    if lines and lines[0][0] == "printed":
+        return Numbers(commits, [], _printed(lines))
+    n_job = header.index("|") - len(_FIXED)
+    done = []
+    for _, commit, seconds, *values in lines:
+        pairs = list(zip(header[len(_FIXED) :], values, strict=True))
+        job, result = _decoded(pairs[:n_job]), _decoded(pairs[n_job + 1 :])
+        done.append(Done(job, result, float(seconds), commit))
+    return Numbers(commits, done, {})
+
+
+def write_rows(path: Path, experiment: Experiment, done: list[Done]) -> None:
+    """A line for each job: its parameters left of the column ``|``, its numbers right of it."""
+    results = [_without(each.result, experiment.drawn) for each in done]
+    of_job = dict.fromkeys(key for each in done for key in each.job)
+    of_result = dict.fromkeys(key for result in results for key in result)
+    lines = []
+    for each, result in zip(done, results, strict=True):
+        line = ["row", each.commit, f"{each.seconds:.3g}"]
+        line += [_encode(each.job, key) for key in of_job]
+        lines.append([*line, "|", *(_encode(result, key) for key in of_result)])
+    _write(path, [*_FIXED, *of_job, "|", *of_result], lines)
+
+
+def write_printed(path: Path, commit: str, parts: dict[str, str]) -> None:
+    """The parts of a page as they were printed: paragraphs as they are, tables cell by cell."""
+    lines = []
+    for part, text in parts.items():
+        for block in text.split("\n\n"):
+            rows = block.split("\n")
+            if not (len(rows) > 1 and re.fullmatch(r"\|(---\|)+", rows[1])):
+                lines.append(["printed", commit, part, "text", block])
+                continue
+            words = ["head", *["row"] * (len(rows) - 2)]
+            for word, row in zip(words, [rows[0], *rows[2:]], strict=True):
+                lines.append(["printed", commit, part, word, *cells(row)])
+    width = max(map(len, lines)) - 4
+    header = ["kind", "commit", "part", "line", *map(str, range(1, width + 1))]
+    _write(path, header, [line + [""] * (len(header) - len(line)) for line in lines])
+
+
+def cells(row: str) -> list[str]:
+    """The cells of a line of a markdown table."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A markdown table."""
+    header = list(header)
+    lines = [f"| {' | '.join(header)} |", f"|{'|'.join(['---'] * len(header))}|"]
+    lines += [
+        f"| {' | '.join('' if cell is None else str(cell) for cell in row)} |" for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def present_commit() -> str:
+    """The commit of the code, with ``-dirty`` if files of it are changed."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=10"]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def _printed(lines: list[list[str]]) -> dict[str, str]:
+    """The markdown of every part."""
+    blocks: dict[str, list[Any]] = {}
+    for _, _, part, line, *values in lines:
+        found = blocks.setdefault(part, [])
+        if line == "text":
+            found.append(values[0])
+        elif line == "head":
+            width = max(at for at, value in enumerate(values, 1) if value)
+            found.append((values[:width], []))
+        else:
+            found[-1][1].append(values[: len(found[-1][0])])
+    return {
+        part: "\n\n".join(each if isinstance(each, str) else table(*each) for each in found)
+        for part, found in blocks.items()
+    }
+
+
+def _write(path: Path, header: list[str], lines: list[list[str]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([header, *lines])
+
+
+def _without(value: Any, keys: tuple[str, ...]) -> Any:
+    """The same without some keys of its dicts."""
+    if not isinstance(value, dict):
+        return value
+    return {key: _without(each, keys) for key, each in value.items() if key not in keys}
+
+
+def _decoded(pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    return {key: _decode(text) for key, text in pairs if text}
+
+
+def _encode(values: dict[str, Any], key: str) -> str:
+    """Strings as they are unless they read as something else; others as JSON, 8 digits a number."""
+    if key not in values:
+        return ""
+    value = values[key]
+    if isinstance(value, str) and _decode(value) == value != "":
+        return value
+    return json.dumps(_rounded(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.8g}")
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _decode(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

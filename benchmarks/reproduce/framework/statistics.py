@@ -1,0 +1,75 @@
+"""Means with standard errors, paired differences, and verdicts beside published figures."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Published", "Summary", "distance", "lead", "summary", "verdict"]
+
+
+class Summary:
+    """Mean and standard error of some scores, in per cent."""
+
+    def __init__(self, scores: Any) -> None:
+        scores = 100.0 * np.asarray(scores, dtype=float)
+        self.mean = float(scores.mean())
+        self.error = float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
+
+    def __str__(self) -> str:
+        # what would be printed as 0.00 is the rounding of scores that are all the same
+        return f"{self:.2f}" if self.error > 5e-3 else f"{self.mean:.2f}"
+
+    def __format__(self, spec: str) -> str:
+        """Mean ± error with the digits of the mean; always with the error where a spec is given."""
+        return f"{self.mean:{spec}} ± {self.error:{spec.lstrip('+')}}" if spec else str(self)
+
+
+def summary(done: list[Any], key: str, **where: Any) -> Summary | None:
+    """Of one score over the jobs that match; None where there is none."""
+    scores = [
+        each.result[key]
+        for each in done
+        if all(each.job.get(name) == value for name, value in where.items())
+    ]
+    return Summary(scores) if scores else None
+
+
+class Published(NamedTuple):
+    """A figure of a paper, in per cent, and its standard error (0 where none is given)."""
+
+    mean: float
+    error: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.mean:g} ± {self.error:g}" if self.error else f"{self.mean:g}"
+
+
+def distance(ours: Summary, paper: Published) -> float:
+    """Standard errors of the difference by which we are above the paper; nan without any."""
+    error = (ours.error**2 + paper.error**2) ** 0.5
+    return (ours.mean - paper.mean) / error if error else float("nan")
+
+
+def verdict(ours: Summary | None, paper: Published) -> str:
+    """The distance in words: bold below -3, points where there is no error, empty without ours."""
+    if ours is None:
+        return ""
+    z = distance(ours, paper)
+    if z != z:
+        return f"{ours.mean - paper.mean:+.1f} points"
+    return f"**{z:+.1f} SE**" if z < -3.0 else f"{z:+.1f} SE"
+
+
+def lead(first: Any, second: Any) -> tuple[float, float]:
+    """By how much the first is ahead in the mean over common splits, and in standard errors.
+
+    The errors are 0 for one split, of which nothing can be said.
+    """
+    gap = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
+    points = float(gap.mean())
+    if len(gap) < 2 or points == 0.0:
+        return points, 0.0
+    error = float(gap.std(ddof=1) / np.sqrt(len(gap)))
+    return points, points / error if error else float(np.copysign(np.inf, points))

@@ -1,0 +1,192 @@
+"""What the experiments of Olsen & Petersen share: folds, ways to prepare rows, and choices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+
+from reproduce.framework.experiment import Done
+from reproduce.framework.protocol import knn
+from reproduce.framework.statistics import Summary
+from vicinal import Chi2LMNN
+from vicinal.metrics import Chi2Index, chi2_distances
+
+
+class Scores:
+    """Test accuracies by column (a rank, a scaling), method and split."""
+
+    def __init__(self, done: list[Done], column: str) -> None:
+        self.found: dict[Any, dict[str, dict[int, float]]] = {}
+        for each in done:
+            methods = self.found.setdefault(each.job[column], {})
+            for method, score in each.result["scores"].items():
+                methods.setdefault(method, {})[each.job["split"]] = score
+
+    def of(self, column: Any, method: str) -> dict[int, float]:
+        """Accuracy of each split; empty where there is none."""
+        return self.found.get(column, {}).get(method, {})
+
+    def mean(self, column: Any, method: str) -> Summary | None:
+        """Mean and error of the mean, in per cent."""
+        scores = list(self.of(column, method).values())
+        return Summary(scores) if scores else None
+
+    def splits(self, column: Any, method: str) -> int:
+        """On how many folds the method was run."""
+        return len(self.of(column, method))
+
+    def gain(self, column: Any, method: str, over: Any, other: str) -> Gain | None:
+        """Of a method over another one, maybe of another column, on the folds of both."""
+        one, two = self.of(column, method), self.of(over, other)
+        common = sorted(set(one) & set(two))
+        return Gain([one[split] - two[split] for split in common]) if common else None
+
+
+class Gain(Summary):
+    """Paired differences in points."""
+
+    def __init__(self, gaps: Any) -> None:
+        super().__init__(gaps)
+        self.splits = len(gaps)
+
+    def __str__(self) -> str:
+        return f"{self:+.1f}" if self.error > 5e-3 else f"{self.mean:+.1f}"
+
+
+_FOLDS = 5
+
+
+#: 5 folds, 4 times over
+SPLITS = 20
+
+
+#: target neighbours of a row, in all fits: the report does not say how many it has
+K = 3
+
+
+#: margins to choose from, in typical distances of a row to its nearest of the same class
+SHARES = (0.05, 0.1, 0.2, 0.4)
+
+
+#: preparations of rows for Euclidean distances, in words
+PREPARED = {
+    "unit": "rows of unit L2 norm",
+    "sum": "rows / sum",
+    "z": "z-scored columns",
+    "root": "square roots of rows / sum",
+}
+
+
+def folds(y: Any, split: int) -> tuple[Any, Any]:
+    """Positions of the training and test rows: a fold of five, class by class."""
+    repeat, fold = divmod(split, _FOLDS)
+    parts = StratifiedKFold(_FOLDS, shuffle=True, random_state=repeat)
+    return list(parts.split(np.zeros(len(y)), y))[fold]
+
+
+def histograms(X: Any) -> Any:
+    """Rows divided by their sums."""
+    X = np.asarray(X, dtype=float)
+    return X / X.sum(axis=1, keepdims=True)
+
+
+def prepared(X: Any, how: str, train: Any) -> Any:
+    """Rows for Euclidean distances; what columns are scaled by is of the training rows."""
+    X = np.asarray(X, dtype=float)
+    if how == "unit":
+        return X / np.linalg.norm(X, axis=1, keepdims=True)
+    if how == "sum":
+        return histograms(X)
+    if how == "root":
+        return np.sqrt(histograms(X))
+    if how == "z":
+        spread = X[train].std(axis=0)
+        return (X - X[train].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    raise ValueError(f"rows cannot be prepared by {how!r}")
+
+
+def reduced(X: Any, train: Any, r: int) -> Any:
+    """PCA of the training rows to r dimensions; rows as they are where r is no reduction."""
+    if r >= X.shape[1]:
+        return X
+    return PCA(r, svd_solver="full").fit(X[train]).transform(X)
+
+
+def reduced_1nn(X: Any, y: Any, train: Any, test: Any, r: int) -> float:
+    """Test accuracy of Euclidean 1-NN after PCA to r dimensions."""
+    Z = reduced(X, train, r)
+    return knn(Z[train], y[train], Z[test], y[test])
+
+
+def chi2_1nn(Z: Any, y: Any, train: Any, test: Any) -> float:
+    """Test accuracy of the nearest by χ²."""
+    near = Chi2Index(Z[train]).kneighbors(Z[test], 1, return_distance=False)[:, 0]
+    return float(np.mean(y[train][near] == y[test]))
+
+
+def typical_distance(H: Any, y: Any) -> float:
+    """Median χ² distance of a row to the nearest other one of its class."""
+    distances = chi2_distances(H)
+    np.fill_diagonal(distances, np.inf)
+    distances[y[:, None] != y[None, :]] = np.inf
+    nearest = distances.min(axis=1)
+    return float(np.median(nearest[np.isfinite(nearest)]))
+
+
+def choose(model: Any, grid: dict[str, Any], X: Any, y: Any, seed: int) -> Any:
+    """The model fitted with the best of a grid by 3 folds of these rows; ties go to the first."""
+    inner = StratifiedKFold(3, shuffle=True, random_state=seed)
+    return GridSearchCV(model, grid, cv=inner, error_score="raise").fit(X, y)
+
+
+def chosen_chi2(
+    H: Any, y: Any, train: Any, test: Any, r: int, seed: int, mus: tuple[float, ...], **how: Any
+) -> tuple[float, dict[str, Any]]:
+    """Test accuracy of χ²-LMNN, 1-NN, its margin and μ chosen on the training rows; the choice."""
+    typical = typical_distance(H[train], y[train])
+    grid = {"mu": list(mus), "margin": [share * typical for share in SHARES]}
+    model = Chi2LMNN(r, k=K, n_neighbors=1, random_state=seed, **how)
+    search = choose(model, grid, H[train], y[train], seed)
+    choice = {
+        "share": search.best_params_["margin"] / typical,
+        "mu": search.best_params_["mu"],
+        "typical": typical,
+        "iterations": int(search.best_estimator_.n_iter_),
+    }
+    return float(search.score(H[test], y[test])), choice
+
+
+def shown(each: Summary | None) -> str | None:
+    """With one decimal, as the report has it."""
+    if each is None:
+        return None
+    return f"{each:.1f}" if each.error > 5e-3 else f"{each.mean:.1f}"
+
+
+def judged(found: Summary, target: float) -> str:
+    """Whether a figure of the report is reached, and how clearly beside our error."""
+    gap = found.mean - target
+    if not found.error:
+        return "reached" if gap >= 0 else "not reached"
+    errors = abs(gap) / found.error
+    if gap >= 0:
+        return "reached, clearly" if errors > 2 else "reached, within two errors"
+    return "**not reached**" if errors > 2 else "not reached, within two errors"
+
+
+def gain_words(gain: Gain | None, target: float, over: str = "") -> str | None:
+    """A gain, what it is over, the report's and the verdict."""
+    if gain is None:
+        return None
+    return f"{gain}{over} (report {target:+.1f}: {judged(gain, target)})"
+
+
+def choices(done: list[Done], key: str) -> str:
+    """How often each value was chosen, in words."""
+    values = [each.result["choice"][key] for each in done if "choice" in each.result]
+    rounded, counts = np.unique([f"{value:.3g}" for value in values], return_counts=True)
+    pairs = sorted(zip(map(float, rounded), counts, strict=True))
+    return ", ".join(f"{value:g} ({count}×)" for value, count in pairs)

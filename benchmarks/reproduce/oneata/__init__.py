@@ -1,0 +1,1 @@
+"""The tables and figures of Oneață's thesis (2011) computed anew."""

@@ -1,0 +1,261 @@
+"""Oneață's stochastic learning: small sets (tables 5.6, B.1, B.2) and large ones (table 5.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from typing import Any
+
+from reproduce.framework import protocol
+from reproduce.framework.experiment import Done, Experiment, Job
+from reproduce.framework.pages import bullets, table
+from reproduce.framework.protocol import rows_70_30
+from reproduce.framework.statistics import Published
+from reproduce.oneata.common import PLAIN, Beside, OwnScale, count_verdicts, scores
+from reproduce.oneata.large import (
+    LARGE,
+    RULES,
+    THESIS,
+    D,
+    ahead,
+    by_set,
+    fit_and_score,
+    jobs_of,
+    main_table,
+    mean,
+    repeats,
+    shown,
+    verdicts,
+)
+
+#: train score, 1-NN, NCA rule: mean and standard error of each; table 5.6 is part of B.1
+TABLES: dict[str, dict[tuple[str, int], tuple[float, ...]]] = {
+    "b.1": {
+        ("balance", 2): (88.35, 0.83, 87.37, 0.49, 90.45, 0.38),
+        ("balance", 3): (94.0, 1.0, 94.44, 0.80, 95.11, 0.56),
+        ("balance", 4): (94.70, 0.87, 95.32, 0.34, 96.14, 0.29),
+        ("glass", 2): (55.0, 2.5, 54.9, 1.7, 59.0, 1.7),
+        ("glass", 3): (65.4, 3.3, 59.0, 1.2, 62.5, 1.2),
+        ("glass", 4): (69.2, 3.0, 60.5, 1.2, 63.77, 0.90),
+        ("glass", 5): (68.2, 3.0, 64.1, 1.3, 65.7, 1.1),
+        ("glass", 9): (76.0, 2.3, 68.0, 1.6, 69.7, 1.6),
+        ("ionosphere", 2): (89.0, 1.7, 85.71, 0.94, 87.08, 0.95),
+        ("ionosphere", 3): (91.0, 1.8, 86.6, 1.1, 86.8, 1.1),
+        ("ionosphere", 4): (89.6, 1.4, 87.7, 1.1, 87.74, 0.97),
+        ("ionosphere", 5): (91.4, 1.7, 88.07, 0.73, 88.35, 0.78),
+        ("ionosphere", 33): (92.6, 1.5, 84.72, 0.57, 84.34, 0.59),
+        ("iris", 2): (96.41, 0.94, 96.33, 0.57, 97.00, 0.46),
+        ("iris", 3): (97.30, 0.82, 95.67, 0.57, 96.00, 0.62),
+        ("iris", 4): (97.5, 1.3, 95.67, 0.71, 96.11, 0.66),
+        ("wine", 2): (98.80, 0.70, 97.22, 0.65, 97.50, 0.49),
+        ("wine", 3): (98.17, 0.87, 97.32, 0.58, 97.69, 0.52),
+        ("wine", 4): (98.51, 0.86, 97.04, 0.53, 97.32, 0.46),
+        ("wine", 5): (99.22, 0.40, 96.95, 0.45, 97.13, 0.47),
+        ("wine", 13): (99.25, 0.62, 96.85, 0.41, 96.85, 0.41),
+    },
+    "b.2": {
+        ("yeast", 2): (42.83, 0.93, 45.85, 0.41, 53.90, 0.47),
+        ("yeast", 3): (47.30, 0.85, 46.49, 0.48, 54.37, 0.40),
+        ("yeast", 4): (50.1, 1.2, 48.69, 0.68, 54.50, 0.63),
+        ("yeast", 5): (50.41, 0.82, 50.19, 0.45, 55.35, 0.49),
+        ("yeast", 8): (52.09, 0.84, 51.34, 0.47, 55.44, 0.56),
+        ("ecoli", 2): (74.1, 2.2, 75.8, 1.0, 81.98, 0.96),
+        ("ecoli", 3): (81.2, 1.8, 78.72, 0.77, 81.49, 0.75),
+        ("ecoli", 4): (79.9, 2.1, 80.20, 0.73, 83.12, 0.86),
+        ("ecoli", 5): (80.9, 2.4, 79.16, 0.77, 83.62, 0.64),
+        ("ecoli", 7): (82.0, 2.1, 80.89, 0.52, 84.85, 0.48),
+        ("pima", 2): (70.6, 1.1, 69.09, 0.64, 76.65, 0.44),
+        ("pima", 3): (70.0, 1.3, 68.57, 0.62, 75.56, 0.82),
+        ("pima", 4): (71.3, 1.2, 69.41, 0.60, 74.37, 0.57),
+        ("pima", 5): (73.0, 1.2, 69.03, 0.71, 72.47, 0.81),
+        ("pima", 8): (76.2, 1.5, 69.29, 0.88, 70.48, 0.81),
+        ("segment", 2): (84.62, 0.64, 88.53, 0.39, 88.80, 0.33),
+        ("segment", 3): (92.27, 0.57, 95.45, 0.31, 94.46, 0.33),
+        ("segment", 4): (94.24, 0.46, 97.11, 0.18, 96.09, 0.20),
+        ("segment", 5): (94.98, 0.35, 97.05, 0.16, 96.64, 0.13),
+        ("segment", 18): (95.73, 0.57, 97.01, 0.28, 96.68, 0.30),
+        ("transfusion", 2): (70.48, 0.99, 73.60, 0.47, 78.78, 0.42),
+        ("transfusion", 3): (70.08, 0.92, 73.49, 0.54, 77.95, 0.39),
+        ("transfusion", 4): (66.0, 3.1, 71.44, 0.56, 75.4, 2.9),
+    },
+}
+
+
+TABLE_57 = {
+    "usps": ((90.23, 0.50), (90.68, 0.22), (92.64, 0.17)),
+    "magic": ((78.39, 0.25), (79.76, 0.13), (84.49, 0.12)),
+    "mnist": ((85.97, 0.37), (86.07, 0.43), (89.35, 0.39)),
+}
+
+
+SGD, OWN, EXACT = "as the thesis", "vicinal's settings", "all rows"
+
+
+FITS = (SGD, OWN, EXACT)
+
+
+FEW, SMALL_ADAM, MANY = (
+    "as the thesis (50 queries, SGD)",
+    "50 queries, vicinal's settings",
+    "500 queries, vicinal's settings",
+)
+
+
+LARGE_FITS = {FEW: 50, SMALL_ADAM: 50, MANY: 500}
+
+
+QUERIES, MAX_ITER, LARGE_MAX_ITER = 50, 1000, 500
+
+
+def small_jobs(splits: int | None, which: str) -> Iterator[Job]:
+    """One fit a job, split by split."""
+    for split, (name, d), fit in product(range(splits or 20), TABLES[which], FITS):
+        yield {"data": name, "split": split, "d": d, "fit": fit}
+
+
+def small_work(data: str, split: int, d: int, fit: str) -> dict[str, Any]:
+    """Scores of one fit."""
+    from vicinal import NCA, samplers
+
+    X, y = protocol.data(data)
+    train, test = rows_70_30(len(y), split)
+    queries = samplers.StochasticQueries(QUERIES)
+    options: dict[str, Any] = {
+        SGD: {**THESIS, "sampling": queries, "max_iter": MAX_ITER},
+        OWN: {"sampling": queries},
+        EXACT: {**PLAIN, "init": OwnScale("rca"), "solver": "cg"},
+    }[fit]
+    model = NCA(d, **options, random_state=split)
+    return scores(model.fit(X[train], y[train]), X, y, train, test)
+
+
+def small_parts(done: list[Done], which: str) -> dict[str, Any]:
+    """Finding, table, cost, protocol."""
+
+    def paper(name: str, d: int, rule: str, _: str) -> Published:
+        at = 2 * RULES.index(rule)
+        return Published(*TABLES[which][name, d][at : at + 2])
+
+    beside = Beside(done, TABLES[which], RULES, paper)
+    head = ["data", "d", "score", "paper", *(word for fit in FITS for word in (fit, "difference"))]
+    part = " Table 5.6 of the thesis is part of it." if which == "b.1" else ""
+    known, low = beside.low((SGD,))
+    return {
+        "n_known": known,
+        "low": low,
+        "splits": _splits(done),
+        "ahead_own_sgd": ahead(done, OWN, SGD),
+        "ahead_own_sgd_1_nn": ahead(done, OWN, SGD, "1-NN"),
+        "part": part,
+        "verdicts": beside.verdicts(
+            ("As the thesis", SGD),
+            ("vicinal's settings", OWN),
+            ("Conjugate gradients on all rows", EXACT),
+        ),
+        "main": beside.table(head, [(fit, "") for fit in FITS]),
+        "rule_gain_there": _rule_gain_there(which),
+        "rule_gain_sgd": _rule_gain(done, SGD),
+        "rule_gain_own": _rule_gain(done, OWN),
+        "rule_gain_exact": _rule_gain(done, EXACT),
+        "ahead_sgd_exact": ahead(done, SGD, EXACT),
+        "ahead_sgd_exact_1_nn": ahead(done, SGD, EXACT, "1-NN"),
+        "mean_iterations_sgd": f"{mean(done, 'iterations', fit=SGD):.0f}",
+        "ahead_own_exact": ahead(done, OWN, EXACT),
+        "upper": which.upper(),
+        "max_iter": MAX_ITER,
+    }
+
+
+def _rule_gain(done: list[Done], fit: str) -> str:
+    """By how much the rule is ahead of 1-NN on the mean over rows and splits."""
+    gap = 100 * (mean(done, "NCA", fit=fit) - mean(done, "1-NN", fit=fit))
+    return f"{gap:+.1f}"
+
+
+def _rule_gain_there(which: str) -> str:
+    rows = TABLES[which].values()
+    return f"{sum(row[4] - row[2] for row in rows) / len(rows):+.1f}"
+
+
+def _splits(done: list[Done]) -> int:
+    return len({each.job["split"] for each in done})
+
+
+def large_jobs(splits: int | None) -> Iterator[Job]:
+    """Three fits a split."""
+    yield from jobs_of(LARGE_FITS, splits)
+
+
+def large_work(data: str, split: int, fit: str) -> dict[str, Any]:
+    """Scores of one fit."""
+    from vicinal import NCA, samplers
+
+    options = {**THESIS, "max_iter": LARGE_MAX_ITER} if fit == FEW else {}
+    sampling = samplers.StochasticQueries(LARGE_FITS[fit])
+    return fit_and_score(NCA(D, **options, sampling=sampling, random_state=split), data, split)
+
+
+def large_parts(done: list[Done]) -> dict[str, Any]:
+    """Finding, table, cost, protocol."""
+    gains = by_set(done, MANY, FEW)
+    objective = by_set(done, SMALL_ADAM, FEW)
+    more = by_set(done, MANY, SMALL_ADAM)
+    cost = table(
+        ["data", *(f"{fit}: steps; core seconds" for fit in LARGE_FITS)],
+        [
+            [
+                name,
+                *(
+                    shown(
+                        f"{mean(done, 'iterations', data=name, fit=fit):.0f}; "
+                        f"{mean(done, 'core seconds', data=name, fit=fit):.1f}"
+                    )
+                    for fit in LARGE_FITS
+                ),
+            ]
+            for name in LARGE
+        ],
+    )
+    return {
+        "gains": gains,
+        "verdicts": bullets(
+            count_verdicts("As the thesis", verdicts(done, TABLE_57, FEW)),
+            count_verdicts("50 queries, vicinal's settings", verdicts(done, TABLE_57, SMALL_ADAM)),
+            count_verdicts("500 queries, vicinal's settings", verdicts(done, TABLE_57, MANY)),
+        ),
+        "main_table": main_table(done, TABLE_57, LARGE_FITS),
+        "repeats": repeats(done),
+        "objective": objective,
+        "more": more,
+        "cost": cost,
+        "large_max_iter": LARGE_MAX_ITER,
+        "d": D,
+    }
+
+
+def _small(which: str) -> Experiment:
+    def bound(function: Callable[..., Any]) -> Any:
+        return partial(function, which=which)
+
+    words = "tables 5.6 and B.1" if which == "b.1" else "table B.2"
+    return Experiment(
+        f"oneata-table-{which}",
+        f"Stochastic learning on small sets (Oneață 2011, {words})",
+        bound(small_jobs),
+        small_work,
+        bound(small_parts),
+        template="stochastic-small",
+    )
+
+
+EXPERIMENTS = (
+    *map(_small, TABLES),
+    Experiment(
+        "oneata-table-5.7",
+        "Stochastic learning on the large sets (Oneață 2011, table 5.7)",
+        large_jobs,
+        large_work,
+        large_parts,
+    ),
+)

@@ -1,0 +1,193 @@
+"""Oneață's sub-sampling (figure 4.1): a map learnt from some rows, seen on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from reproduce.framework import protocol
+from reproduce.framework.experiment import Done, Experiment, Job
+from reproduce.framework.pages import table
+from reproduce.framework.pictures import picture, pyplot
+from reproduce.framework.statistics import Summary, lead
+from reproduce.oneata.common import PLAIN, OwnScale, leave_one_out
+
+SPLITS = 20
+
+
+SHARES = {"1/3": 1 / 3, "1/6": 1 / 6, "1/12": 1 / 12}
+
+
+SETTINGS: dict[str, dict[str, Any]] = {"plain": {**PLAIN, "init": OwnScale("rca")}, "defaults": {}}
+
+
+#: what is judged: words, and the key of the results
+COLUMNS = {
+    "f, sub-sample": "sub f",
+    "f, all rows": "all f",
+    "f, all, repaired": "repaired f",
+    "f, by log": "by log f",
+    "log loss, all": "all log",
+    "repaired": "repaired log",
+    "by log": "by log log",
+    "1-NN, all": "1-NN",
+}
+
+
+def jobs(splits: int | None) -> Iterator[Job]:
+    """Draws of the sub-sample, of three sizes; the first is shown."""
+    for setting, share, split in product(SETTINGS, SHARES, range(splits or SPLITS)):
+        yield {"data": "wine", "setting": setting, "share": share, "split": split}
+
+
+def work(data: str, setting: str, share: str, split: int) -> dict[str, Any]:
+    """Scores on the sub-sample and on all rows, before and after the repair of the scale."""
+    from vicinal import NCA
+    from vicinal.initialise import repair_scale
+    from vicinal.objectives import nca
+    from vicinal.samplers import Subsample
+
+    X, y = protocol.data(data)
+    X = X.astype(np.float64)
+    few, _ = train_test_split(
+        np.arange(len(y)), train_size=SHARES[share], stratify=y, random_state=split
+    )
+    model = NCA(2, **SETTINGS[setting], random_state=split).fit(X[few], y[few])
+    Z = model.transform(X)
+    objective = model.objective
+
+    def loss(Z: Any, rows: Any = slice(None), objective: str = "accuracy") -> float:
+        return float(nca(Z[rows], y[rows], objective, warn=False, gradient=False)[0])
+
+    # the penalty belongs to the map in scaled columns: as the library has it
+    norm = float(np.sum((model.components_ * X[few].std(axis=0)) ** 2))
+
+    def best_scale(by: str) -> float:
+        return repair_scale(lambda s: loss(s * Z, objective=by) + model.alpha_ * s * s * norm)
+
+    factor, by_log = best_scale(objective), best_scale("log")
+    library = NCA(2, **SETTINGS[setting], sampling=Subsample(SHARES[share]), random_state=split)
+    library.fit(X, y)
+    found = {
+        "factor": factor,
+        "factor by log": by_log,
+        "by log f": -loss(by_log * Z),
+        "by log log": loss(by_log * Z, objective="log"),
+        "sub f": -loss(Z, few),
+        "all f": -loss(Z),
+        "repaired f": -loss(factor * Z),
+        "all log": loss(Z, objective="log"),
+        "repaired log": loss(factor * Z, objective="log"),
+        "1-NN": leave_one_out(Z, y),
+        "sub 1-NN": leave_one_out(Z[few], y[few]),
+        "library f": -loss(library.transform(X)),
+    }
+    if split == 0:
+        found |= {"Z": np.round(Z - Z.mean(axis=0), 3).tolist(), "few": few.tolist()}
+    return found
+
+
+def parts(done: list[Done]) -> dict[str, Any]:
+    """Pictures of the first draw, and the table of all."""
+    rows = []
+    for setting, share in product(SETTINGS, SHARES):
+        runs = [
+            each.result
+            for each in done
+            if (each.job["setting"], each.job["share"]) == (setting, share)
+        ]
+        if runs:
+            rows.append([setting, share, *(_mean(runs, key) for key in COLUMNS.values())])
+            rows[-1] += [
+                f"{np.median([run[key] for run in runs]):.2f}"
+                for key in ("factor", "factor by log")
+            ]
+            rows[-1].append(_mean(runs, "library f"))
+    head = ["setting", "share", *COLUMNS, "factor", "by log", "f by `Subsample`"]
+    n = len({each.job["split"] for each in done})
+    return {**_finding(done), "table": table(head, rows), "n": n}
+
+
+def _mean(runs: list[Any], key: str) -> str:
+    values = [run[key] for run in runs]
+    if key.endswith("log"):
+        error = np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
+        return f"{np.mean(values):.3f} ± {error:.3f}"
+    return str(Summary(values))
+
+
+def _finding(done: list[Done]) -> dict[str, Any]:
+    runs = [
+        each.result
+        for each in done
+        if each.job["setting"] == "plain" and each.job["share"] == "1/3"
+    ]
+    if not runs:
+        return {}
+    learnt, whole, repaired = (
+        float(np.mean([run[key] for run in runs])) for key in ("sub f", "all f", "repaired f")
+    )
+    _, errors = lead([run["repaired f"] for run in runs], [run["all f"] for run in runs])
+    larger, by_log = (sum(run[key] > 1.0 for run in runs) for key in ("factor", "factor by log"))
+    return {
+        "mean_sub_f": _mean(runs, "sub f"),
+        "mean_all_f": _mean(runs, "all f"),
+        "lost": f"{100 * (learnt - whole):.1f}",
+        "brought_back": f"{100 * (repaired - whole):.1f}",
+        "errors": f"{errors:.1f}",
+        "larger": larger,
+        "n_runs": len(runs),
+        "by_log": by_log,
+    }
+
+
+def draw(done: list[Done], folder: Path) -> None:
+    from vicinal import plotting
+
+    y = protocol.data("wine")[1]
+    shown = [each for each in done if each.job["share"] == "1/3" and "Z" in each.result]
+    if not shown:
+        return
+    plt = pyplot()
+    figure, axes = plt.subplots(
+        len(shown), 3, figsize=(10.2, 3.5 * len(shown)), layout="constrained", squeeze=False
+    )
+    for line, each in zip(axes, shown, strict=True):
+        result, words = each.result, each.job["setting"]
+        Z, few = np.array(result["Z"]), np.array(result["few"])
+        panels = (
+            (Z[few], y[few], f"{words}: the sub-sample, f {100 * result['sub f']:.1f} %"),
+            (Z, y, f"all rows, f {100 * result['all f']:.1f} %"),
+            (
+                result["factor"] * Z,
+                y,
+                f"all rows, scale × {result['factor']:.2f}, f {100 * result['repaired f']:.1f} %",
+            ),
+        )
+        half = 1.08 * max(1.0, result["factor"]) * np.abs(Z).max()
+        for ax, (points, labels, title) in zip(line, panels, strict=True):
+            plotting.scatter(points, labels, ax, title=title, legend=False, size=14)
+            ax.title.set_fontsize("medium")
+            # one scale for the three: what differs is the size of the map
+            ax.set(xlim=(-half, half), ylim=(-half, half))
+            ax.set_aspect("equal", adjustable="box")
+            ax.plot([-0.9 * half, -0.9 * half + 1], [-0.9 * half] * 2, color="black", lw=2)
+    picture(figure, folder, "oneata-figure-4.1")
+
+
+EXPERIMENTS = (
+    Experiment(
+        "oneata-figure-4.1",
+        "Sub-sampling on wine (Oneață 2011, figure 4.1)",
+        jobs,
+        work,
+        parts,
+        draw,
+        drawn=("Z", "few"),
+    ),
+)

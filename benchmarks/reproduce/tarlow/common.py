@@ -1,0 +1,113 @@
+"""What the experiments of Tarlow et al. share: methods, starts, and votes for many k at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+
+from vicinal import KNCA, LMNN, NCA
+
+
+def _knca(vote: str, k: int, n_components: int, **parameters: Any) -> Any:
+    return KNCA(n_components, k=k, vote=vote, **parameters)
+
+
+def _nca(k: int, n_components: int, **parameters: Any) -> Any:
+    return NCA(n_components, **parameters)
+
+
+def _lmnn(k: int, n_components: int, **parameters: Any) -> Any:
+    # it has no objective to choose, takes all rows, and its pull is penalty enough
+    ours = {"objective", "sampling", "alpha"}
+    return LMNN(n_components, k=k, **{n: v for n, v in parameters.items() if n not in ours})
+
+
+def _lmnn_refreshed(k: int, n_components: int, **parameters: Any) -> Any:
+    return _lmnn(k, n_components, refresh_targets=20, **parameters)
+
+
+#: name of a method: ``learner(k, n_components, **parameters)``, an estimator with components_.  A
+#: further method is an entry here and in _COLOURS: jobs and reports go through this list.
+LEARNERS: dict[str, Callable[..., Any]] = {
+    "NCA": _nca,
+    "all": partial(_knca, "all"),
+    "majority": partial(_knca, "majority"),
+    "LMNN": _lmnn,
+    "LMNN, refreshed": _lmnn_refreshed,
+}
+
+
+#: votes of kNCA, the paper's own
+FAMILIES = ("all", "majority")
+
+
+#: what else has a k: no vote, and one objective
+PEERS = ("LMNN", "LMNN, refreshed")
+
+
+#: lines of a method for k up to 3, up to 7, and beyond
+_COLOURS = {
+    "all": ("#9ecae1", "#0072B2", "#08306b"),
+    "majority": ("#fdbe85", "#D55E00", "#7f2704"),
+    "LMNN": ("#a1d99b", "#009E73", "#00441b"),
+}
+
+
+def colour(method: str, k: int = 5) -> str:
+    """Of the lines of a method, the more neighbours the darker; NCA is black."""
+    return _COLOURS[method][(k > 3) + (k > 7)] if method in _COLOURS else "black"
+
+
+def grid(ks: Iterable[int]) -> Iterator[dict[str, Any]]:
+    """NCA, which is both votes at k = 1, and kNCA at all other k."""
+    yield {"method": "NCA", "k": 1}
+    for method, k in product(FAMILIES, ks):
+        if k > 1:
+            yield {"method": method, "k": k}
+
+
+def words(method: str, k: int) -> str:
+    """As in tables and legends."""
+    return method if method == "NCA" else f"{method}, k = {k}"
+
+
+def same_start(X: Any, y: Any, d: int, start: str, seed: int, **parameters: Any) -> Any:
+    """A start for all methods, of the scale that NCA chooses: an array for ``init``."""
+    still = NCA(d, init=start, sampling="full", tol=1e300, random_state=seed, **parameters)
+    return still.fit(X, y).components_
+
+
+def accuracies(Z: Any, y: Any, Z_test: Any, y_test: Any, ks: Iterable[int]) -> list[float]:
+    """Accuracy of the vote of the k nearest rows of Z on the rows of Z_test, for each k."""
+    ks = list(ks)
+    index = NearestNeighbors(n_neighbors=min(max(ks), len(Z))).fit(Z)
+    return _voted(index.kneighbors(Z_test, return_distance=False), y, y_test, ks)
+
+
+def leave_one_out(Z: Any, y: Any, y_true: Any, ks: Iterable[int]) -> list[float]:
+    """The same of the rows of Z among themselves: votes by y, judged by y_true."""
+    ks = list(ks)
+    index = NearestNeighbors(n_neighbors=min(max(ks), len(Z) - 1)).fit(Z)
+    return _voted(index.kneighbors(return_distance=False), y, y_true, ks)
+
+
+def _voted(neighbours: Any, y: Any, y_true: Any, ks: list[int]) -> list[float]:
+    """Shares of right votes; of classes with equally many votes the one of the nearest row wins."""
+    classes, codes = np.unique(y, return_inverse=True)
+    shape = len(neighbours), len(classes)
+    counts, first = np.zeros(shape, int), np.full(shape, neighbours.shape[1])
+    rows, found = np.arange(len(neighbours)), {}
+    ks = [min(k, neighbours.shape[1]) for k in ks]  # no more voters than there are rows
+    for rank, voters in enumerate(codes[neighbours].T):
+        first[rows, voters] = np.minimum(first[rows, voters], rank)
+        counts[rows, voters] += 1
+        if rank + 1 in ks:
+            leads = counts == counts.max(axis=1, keepdims=True)
+            winner = np.where(leads, first, neighbours.shape[1] + 1).argmin(axis=1)
+            found[rank + 1] = float(np.mean(classes[winner] == y_true))
+    return [found[k] for k in ks]

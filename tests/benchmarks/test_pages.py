@@ -1,0 +1,114 @@
+"""Every page in docs/results is what its numbers say; check-results finds a wrong number."""
+
+import sys
+
+import pytest
+from benchmarks_common import FOLDER
+
+RESULTS = FOLDER.parent / "docs" / "results"
+
+pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="not shipped in wheels")
+
+
+def experiments():
+    if not FOLDER.exists():
+        return {}
+    from reproduce.framework import catalogue
+
+    return catalogue.experiments()
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_pages_are_up_to_date(name):
+    from reproduce.framework import numbers, pages
+
+    experiment = experiments()[name]
+    text = pages.render(experiment, RESULTS)
+    assert (RESULTS / f"{name}.md").read_text("utf-8") == text, "make reproduce ARGS=--render"
+    found = numbers.read(RESULTS / "data" / f"{name}.csv")
+    assert len(found.commits) >= 1
+    assert all(f"`{commit}`" in text.split("\n\n")[1] for commit in found.commits)
+    if found.printed:  # nothing is left out, nothing is left over
+        assert set(pages.places(experiment.page.read_text("utf-8"))) == set(found.printed)
+    assert not pages.places(text)
+
+
+def test_every_page_has_an_experiment_and_numbers(tmp_path):
+    from reproduce.framework import pages
+
+    names = {path.stem for path in RESULTS.glob("*.md")} - {"README"}
+    assert names == set(experiments())
+    assert names == {path.stem for path in (RESULTS / "data").glob("*.csv")}
+    before = (RESULTS / "README.md").read_text("utf-8")
+    for path in RESULTS.glob("*.md"):
+        (tmp_path / path.name).write_text(path.read_text("utf-8"), "utf-8")
+    pages.write_index(experiments().values(), tmp_path)
+    assert (tmp_path / "README.md").read_text("utf-8") == before
+
+
+def test_every_template_is_used():
+    used = {experiment.page for experiment in experiments().values()}
+    assert used == set((FOLDER / "reproduce").glob("*/pages/*.md"))
+
+
+def test_check_results_finds_a_planted_number(toy, monkeypatch, capsys):
+    from reproduce import __main__
+    from reproduce.framework import catalogue
+
+    toy()
+    monkeypatch.setattr(catalogue, "experiments", lambda: {"toy": toy.make()})
+    check = ["reproduce", "--check", "--output", str(toy.report.parent)]
+    monkeypatch.setattr(sys, "argv", check)
+    assert __main__.main() == 0
+    assert "| jobs: 3 | holds |" in capsys.readouterr().out
+    toy.csv.write_text(toy.csv.read_text("utf-8").replace(",|,4,", ",|,5,"))
+    assert __main__.main() == 1
+    printed = capsys.readouterr().out
+    assert "| jobs: 3 | no longer holds |" in printed
+    assert "square is 4, was 5" in printed
+
+
+def test_check_results_takes_no_longer_than_asked(toy):
+    from reproduce.framework import check
+
+    toy()
+    slow = toy.make(change="    import time; time.sleep(60)\n")
+    found = check.check(slow, toy.report.parent, seed=0, seconds=3.0)
+    assert found.outcome == "not checkable: no job ended within 3 s"
+
+
+def test_rows_are_compared_number_by_number():
+    from reproduce.framework.check import compare_rows
+    from reproduce.framework.experiment import Done
+
+    old = {"score": 0.9, "curve": [1.0, 2.0], "core seconds": 5.0, "nothing": float("nan")}
+    new = {"score": 0.901, "curve": [1.0, 2.01], "core seconds": 50.0, "nothing": float("nan")}
+    committed = [Done({"split": 0}, old, 1.0), Done({"split": 1}, old, 1.0)]
+    assert compare_rows(committed, [Done({"split": 1}, new, 1.0)]) == []
+    wrong = {**new, "score": 0.91, "curve": [1.0]}
+    assert compare_rows(committed, [Done({"split": 1}, wrong, 1.0)]) == [
+        "{'split': 1}: score is 0.91, was 0.9",
+        "{'split': 1}: curve, 1 is None, was 2.0",
+    ]
+
+
+def test_printed_means_are_compared_loosely():
+    from reproduce.framework.check import compare_tables
+    from reproduce.framework.numbers import table
+
+    head = ["data", "paper", "ours", "wine"]
+    rows = [["a", "90 ± 1", "91.0 ± 0.5", "**95.0 ± 1.0**"], ["**mean**", "", "50.0 ± 0.1", ""]]
+    printed = {"main": table(head, rows), "n": "20"}
+
+    def compare(*cells):
+        new = {"main": table(head, [cells, ["**mean**", "", "99.0", ""]]), "n": 1}
+        return compare_tables(printed, new, 16)
+
+    # four deviations of a split: 4 · 0.5 · √16 = 8 points; what is over all sets is left out
+    assert compare("a", "90 ± 1", "98.9", "**94.0 ± 0.0**") == (2, [])
+    count, found = compare("a", "90 ± 1", "99.1", "")
+    assert count == 1
+    assert found == ["main, a, ours: 99.1, printed 91.0 ± 0.5"]
+    fewer = {"main": table(["data", "wine"], [["a", "70.0"]])}
+    assert compare_tables(printed, fewer, 16)[1] == ["main, a, wine: 70.0, printed **95.0 ± 1.0**"]
+    assert compare_tables(printed, {"main": "nothing"}, 16) == (0, [])

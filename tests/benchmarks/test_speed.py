@@ -1,0 +1,108 @@
+"""The benchmark scripts run and print their tables. Nothing here looks at a time."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from benchmarks_common import FOLDER
+
+SCRIPT = FOLDER / "nca_speed.py"
+KNCA_SCRIPT = SCRIPT.with_name("knca_speed.py")
+LMNN_SCRIPT = SCRIPT.with_name("lmnn_speed.py")
+CHI2_SCRIPT = SCRIPT.with_name("chi2_lmnn_memory.py")
+
+pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="not shipped in wheels")
+
+
+def run(*arguments, script=SCRIPT):
+    environment = {name: value for name, value in os.environ.items() if name != "VICINAL_DATA"}
+    return subprocess.run(
+        [sys.executable, str(script), *arguments],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+
+
+def tables(report):
+    """The widths of all tables of a report, each a list with an entry for each line."""
+    blocks = re.findall(r"(?:^\|.*\|\n)+", report, re.M)
+    return [[line.count("|") for line in block.splitlines()] for block in blocks]
+
+
+def test_help_names_the_sections():
+    done = run("--help")
+    assert done.returncode == 0, done.stderr
+    for section in ("evaluation", "memory", "limit", "fits", "mlpack", "metric-learn", "first-use"):
+        assert re.search(rf"^  {section} ", done.stdout, re.M)
+
+
+def test_unknown_section():
+    done = run("--only", "speed")
+    assert done.returncode == 2
+    assert "invalid choice: 'speed'" in done.stderr
+
+
+@pytest.mark.slow
+def test_quick_report(tmp_path):
+    path = tmp_path / "new" / "report.md"
+    done = run("--quick", "--only", "limit", "fits", "--output", str(path))
+    assert done.returncode == 0, done.stderr
+    report = path.read_text(encoding="utf-8")
+    assert report.strip() == done.stdout.strip()
+    assert [title for title in report.splitlines() if title.startswith("#")] == [
+        "# Exact NCA: speed and memory",
+        "## The limit that exponentials and multiply-adds set",
+        "## Whole fits to the same objective",
+    ]
+    found = tables(report)
+    assert len(found) == 3
+    for widths in found:
+        assert len(widths) > 2
+        assert len(set(widths)) == 1
+    assert "[bench] done" in done.stderr
+
+
+@pytest.mark.slow
+def test_quick_report_of_knca(tmp_path):
+    path = tmp_path / "report.md"
+    small = ("--quick", "--sizes", "80", "--ks", "1", "5", "15", "--list-length", "20")
+    done = run(*small, "--repeats", "1", "--output", str(path), script=KNCA_SCRIPT)
+    assert done.returncode == 0, done.stderr
+    report = path.read_text(encoding="utf-8")
+    assert report.strip() == done.stdout.strip()
+    evaluations, lists = tables(report)
+    assert len(evaluations) == 2 + 2 * 2  # precisions and votes
+    assert len(lists) == 2 + 2
+    for widths in (evaluations, lists):
+        assert len(set(widths)) == 1
+    assert "k = 5, majority: at most 8 was asked for" in report
+
+
+def test_lmnn_says_who_is_left_out(tmp_path):
+    nowhere = ("--only", "metric-learn", "PyLMNN", "--pylmnn-python", str(tmp_path / "python"))
+    path = tmp_path / "report.md"
+    done = run("--quick", *nowhere, "--output", str(path), script=LMNN_SCRIPT)
+    assert done.returncode == 0, done.stderr
+    report = path.read_text(encoding="utf-8")
+    assert report.strip() == done.stdout.strip()
+    (widths,) = tables(report)
+    assert len(widths) == 2 + 2  # a row for each data set
+    assert len(set(widths)) == 1
+    assert report.count("| PyLMNN | could not be started (FileNotFoundError) |") == 2
+    assert "metric-learn is left out: no --metric-learn-python was given." in report
+    assert "mlpack is left out: it was not asked for." in report
+
+
+@pytest.mark.slow
+def test_quick_report_of_histograms(tmp_path):
+    path = tmp_path / "report.md"
+    small = ("--quick", "--sizes", "80", "120", "--ranks", "2", "3", "--max-iter", "2")
+    done = run(*small, "--output", str(path), script=CHI2_SCRIPT)
+    assert done.returncode == 0, done.stderr
+    report = path.read_text(encoding="utf-8")
+    assert report.strip() == done.stdout.strip()
+    (widths,) = tables(report)
+    assert len(widths) == 2 + 2 * 2  # sizes and ranks
+    assert len(set(widths)) == 1
+    assert "| 120 | 40 | 3 |" in report
