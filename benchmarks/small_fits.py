@@ -91,7 +91,10 @@ def warm_fit(method: str, X: np.ndarray, y: np.ndarray, d: int, repeats: int) ->
 
 
 def first_fit(name: str) -> tuple[float, float]:
-    """Seconds, by the clock and of the processor, of fit and predict on wine in a fresh process with nothing in numba's cache."""
+    """Seconds, by the clock and of the processor, of fit and predict on wine in a fresh process.
+
+    Numba's cache is empty, and the imports are done.
+    """
     with tempfile.TemporaryDirectory() as cache:
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", _FIRST.format(name=name)],
