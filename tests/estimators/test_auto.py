@@ -327,9 +327,9 @@ def test_bad_values(iris):
 def test_a_map_pressed_to_nothing_is_not_gone_on_from(iris, monkeypatch):
     X, y = iris
     # nothing is left of the map under such a penalty, and so no gradient either
-    monkeypatch.setattr(NCA, "_alphas", (1e3, 0.01))
+    monkeypatch.setattr(nca, "ALPHAS", (1e3, 0.01))
     after = NCA(alpha="auto", cv=2, random_state=0).fit(X, y).cv_results_["mean_test_score"]
-    monkeypatch.setattr(NCA, "_alphas", (0.01,))
+    monkeypatch.setattr(nca, "ALPHAS", (0.01,))
     alone = NCA(alpha="auto", cv=2, random_state=0).fit(X, y).cv_results_["mean_test_score"]
     assert after[0] < alone[0] - 0.05
     np.testing.assert_allclose(after[1], alone[0], atol=0.02)

@@ -650,7 +650,7 @@ def test_early_stopping_on_batches_restores_the_best(rows):
 def test_held_out_rows_are_in_no_batch(rows, monkeypatch):
     X, y = rows
     seen = []
-    original = Problem.__call__
+    original = Problem.evaluate
 
     def noting(self, theta, batch=None):
         assert self.train is not None
@@ -658,7 +658,7 @@ def test_held_out_rows_are_in_no_batch(rows, monkeypatch):
         seen.append(rows)
         return original(self, theta, batch)
 
-    monkeypatch.setattr(Problem, "__call__", noting)
+    monkeypatch.setattr(Problem, "evaluate", noting)
     NCA(2, sampling=MiniBatches(40), early_stopping=True, max_iter=8, random_state=2).fit(X, y)
     _, held_out = hold_out(y, 0.1, np.random.RandomState(2))
     assert len(seen) == 9
