@@ -288,6 +288,20 @@ def test_a_checkpoint_of_a_search_knows_nothing_of_the_one_before(iris, tmp_path
 
 
 @pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
+def test_callbacks_do_not_hear_of_a_fit_that_cannot_begin(iris):
+    begun = []
+
+    class Look(StopAt):
+        def on_fit_task_begin(self, estimator, context):
+            begun.append(context)
+
+    X, y = iris
+    with pytest.raises(ValueError, match="X has no column that varies"):
+        NCA(2).set_callbacks(Look(0)).fit(np.ones_like(X), y)
+    assert not begun
+
+
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
 def test_a_wanted_loss_is_that_of_the_fit(iris):
     X, y = iris
     model = NCA(2, alpha="auto", cv=2, random_state=0).set_callbacks(StopAfter(loss=10.0))

@@ -524,6 +524,22 @@ def test_an_interrupt_between_rounds_loses_nothing(rows, monkeypatch):
         NCA(2, pairs=Nearest(30, refresh=3), random_state=0).fit(*rows)
 
 
+@unfinished
+@thin_lists
+def test_an_interrupt_while_the_first_round_is_scored_loses_nothing(rows, monkeypatch):
+    calls, score = [], Problem.validation_score
+
+    def interrupted(self, theta):
+        calls.append(theta)
+        if len(calls) == 5:  # after the start and three iterations
+            raise KeyboardInterrupt
+        return score(self, theta)
+
+    monkeypatch.setattr(Problem, "validation_score", interrupted)
+    with pytest.warns(ConvergenceWarning, match="it was interrupted after 3 iterations"):
+        NCA(2, pairs=Nearest(30, refresh=3), early_stopping=True, random_state=0).fit(*rows)
+
+
 def test_rows_out_of_range_of_all_others_are_complained_about(rows):
     """Without a background they have no gradient: nothing is learnt, and that must be said."""
     X, y = rows

@@ -179,6 +179,15 @@ def test_the_compact_background_follows_the_counts(iris):
 # Scaling, precision, tables
 
 
+def test_a_rank_of_no_effect_is_complained_about_once(iris):
+    X, y = iris
+    model = NCA(2, mapping="diagonal", random_state=0)
+    with pytest.warns(UserWarning, match="n_components=2 has no effect"):
+        model.partial_fit(X, y, classes=[0, 1, 2])
+    with warnings.catch_warnings(action="error"):
+        model.partial_fit(X, y)
+
+
 def test_the_scaling_is_that_of_the_first_batch(iris):
     X, y = iris
     model = NCA(2, random_state=0).partial_fit(X[:100], y[:100], classes=[0, 1, 2])
