@@ -288,6 +288,20 @@ def test_a_checkpoint_of_a_search_knows_nothing_of_the_one_before(iris, tmp_path
 
 
 @pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
+def test_callbacks_do_not_hear_of_a_fit_that_cannot_begin(iris):
+    begun = []
+
+    class Look(StopAt):
+        def on_fit_task_begin(self, estimator, context):
+            begun.append(context)
+
+    X, y = iris
+    with pytest.raises(ValueError, match="X has no column that varies"):
+        NCA(2).set_callbacks(Look(0)).fit(np.ones_like(X), y)
+    assert not begun
+
+
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
 def test_a_wanted_loss_is_that_of_the_fit(iris):
     X, y = iris
     model = NCA(2, alpha="auto", cv=2, random_state=0).set_callbacks(StopAfter(loss=10.0))
@@ -327,9 +341,9 @@ def test_bad_values(iris):
 def test_a_map_pressed_to_nothing_is_not_gone_on_from(iris, monkeypatch):
     X, y = iris
     # nothing is left of the map under such a penalty, and so no gradient either
-    monkeypatch.setattr(NCA, "_alphas", (1e3, 0.01))
+    monkeypatch.setattr(nca, "ALPHAS", (1e3, 0.01))
     after = NCA(alpha="auto", cv=2, random_state=0).fit(X, y).cv_results_["mean_test_score"]
-    monkeypatch.setattr(NCA, "_alphas", (0.01,))
+    monkeypatch.setattr(nca, "ALPHAS", (0.01,))
     alone = NCA(alpha="auto", cv=2, random_state=0).fit(X, y).cv_results_["mean_test_score"]
     assert after[0] < alone[0] - 0.05
     np.testing.assert_allclose(after[1], alone[0], atol=0.02)

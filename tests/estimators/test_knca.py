@@ -17,6 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from vicinal import KNCA, NCA
 from vicinal._callback_support import HAS_CALLBACKS
 from vicinal.callbacks import StopAfter
+from vicinal.core.method import Data
 from vicinal.neighbourhoods import Nearest, RandomPairs, Tree, sets_left_out
 from vicinal.objectives.knca import knca
 from vicinal.objectives.knca_rules import knca_posterior
@@ -78,7 +79,7 @@ def test_a_picture_classifies_rows_it_has_not_seen(load, vote):
 def test_the_posterior_is_the_chance_to_win(rows):
     X, y = rows
     model = KNCA(2, k=4, vote="all", random_state=0).fit(X[::2], y[::2])
-    expected = knca_posterior(model._project(X), model._project(X[::2]), y[::2], 4, "all")
+    expected = knca_posterior(model._map.embed(X), model._map.embed(X[::2]), y[::2], 4, "all")
     np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-10)
     np.testing.assert_allclose(expected.sum(axis=1), 1)
 
@@ -161,12 +162,15 @@ def test_batches_come_sooner_than_for_nca():
 
 
 def test_lists_by_name_are_long_enough_and_hold_k_of_the_own_class():
+    def lists_of(**settings):
+        return KNCA(**settings)._method(Data(np.zeros((9, 2)))).pairs
+
     for k, m in ((5, 100), (15, 150)):
-        assert KNCA(k=k, pairs="nearest")._neighbourhood() == Nearest(m, own=k)
-        assert KNCA(k=k, pairs="random")._neighbourhood() == RandomPairs(m)
-    given = KNCA(k=5, pairs=Nearest(30, own=2))._neighbourhood()
+        assert lists_of(k=k, pairs="nearest") == Nearest(m, own=k)
+        assert lists_of(k=k, pairs="random") == RandomPairs(m)
+    given = lists_of(k=5, pairs=Nearest(30, own=2))
     assert given == Nearest(30, own=5)
-    assert KNCA(k=5, pairs=Nearest(30, own=9))._neighbourhood() == Nearest(30, own=9)
+    assert lists_of(k=5, pairs=Nearest(30, own=9)) == Nearest(30, own=9)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +200,7 @@ def test_what_lists_leave_out_is_told_in_sets(rows):
         model = KNCA(2, k=3, pairs=Nearest(8), alpha=0.1, max_iter=3).fit(X, y)
     assert {len(entries) for entries in model.rounds_.values()} == {1}
     stays = KNCA(2, k=3, pairs=Nearest(30), tol=1e9, random_state=0).fit(X, y)
-    Z = stays._project(X)
+    Z = stays._map.embed(X)
     left = sets_left_out(Z, Nearest(30, own=3).pairs(Z, y), 3)
     assert stays.rounds_["mean_left_out"][0] == pytest.approx(left.mean, rel=1e-3)
 

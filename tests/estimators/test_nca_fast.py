@@ -524,6 +524,22 @@ def test_an_interrupt_between_rounds_loses_nothing(rows, monkeypatch):
         NCA(2, pairs=Nearest(30, refresh=3), random_state=0).fit(*rows)
 
 
+@unfinished
+@thin_lists
+def test_an_interrupt_while_the_first_round_is_scored_loses_nothing(rows, monkeypatch):
+    calls, score = [], Problem.validation_score
+
+    def interrupted(self, theta):
+        calls.append(theta)
+        if len(calls) == 5:  # after the start and three iterations
+            raise KeyboardInterrupt
+        return score(self, theta)
+
+    monkeypatch.setattr(Problem, "validation_score", interrupted)
+    with pytest.warns(ConvergenceWarning, match="it was interrupted after 3 iterations"):
+        NCA(2, pairs=Nearest(30, refresh=3), early_stopping=True, random_state=0).fit(*rows)
+
+
 def test_rows_out_of_range_of_all_others_are_complained_about(rows):
     """Without a background they have no gradient: nothing is learnt, and that must be said."""
     X, y = rows
@@ -650,7 +666,7 @@ def test_early_stopping_on_batches_restores_the_best(rows):
 def test_held_out_rows_are_in_no_batch(rows, monkeypatch):
     X, y = rows
     seen = []
-    original = Problem.__call__
+    original = Problem.evaluate
 
     def noting(self, theta, batch=None):
         assert self.train is not None
@@ -658,7 +674,7 @@ def test_held_out_rows_are_in_no_batch(rows, monkeypatch):
         seen.append(rows)
         return original(self, theta, batch)
 
-    monkeypatch.setattr(Problem, "__call__", noting)
+    monkeypatch.setattr(Problem, "evaluate", noting)
     NCA(2, sampling=MiniBatches(40), early_stopping=True, max_iter=8, random_state=2).fit(X, y)
     _, held_out = hold_out(y, 0.1, np.random.RandomState(2))
     assert len(seen) == 9

@@ -179,16 +179,25 @@ def test_the_compact_background_follows_the_counts(iris):
 # Scaling, precision, tables
 
 
+def test_a_rank_of_no_effect_is_complained_about_once(iris):
+    X, y = iris
+    model = NCA(2, mapping="diagonal", random_state=0)
+    with pytest.warns(UserWarning, match="n_components=2 has no effect"):
+        model.partial_fit(X, y, classes=[0, 1, 2])
+    with warnings.catch_warnings(action="error"):
+        model.partial_fit(X, y)
+
+
 def test_the_scaling_is_that_of_the_first_batch(iris):
     X, y = iris
     model = NCA(2, random_state=0).partial_fit(X[:100], y[:100], classes=[0, 1, 2])
-    scale, shift = model._scale, model._shift
+    scale, shift = model._map.scale, model._map.shift
     np.testing.assert_allclose(scale, 1 / X[:100].std(axis=0))
     before = model.transform(X[:100])
     # rows of another size: they move the map by a step of learning, not by their scale
     model.partial_fit(X[100:] * 1.5 + 1.0, y[100:])
-    np.testing.assert_array_equal(model._scale, scale)
-    np.testing.assert_array_equal(model._shift, shift)
+    np.testing.assert_array_equal(model._map.scale, scale)
+    np.testing.assert_array_equal(model._map.shift, shift)
     assert np.abs(model.transform(X[:100]) - before).max() < 0.3 * np.ptp(before)
 
 
