@@ -8,7 +8,7 @@ from time import perf_counter
 
 import numpy as np
 import pytest
-from chi2_common import assert_on_simplex, counts, each_constraint
+from common.histograms import assert_on_simplex, counts, each_constraint
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from chi2_common import assert_on_simplex, counts, each_constraint, unfinished
+from common.histograms import assert_on_simplex, counts, each_constraint, unfinished
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler

@@ -8,22 +8,24 @@ from math import exp, log
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from knca_common import (
-    OBJECTIVES,
-    VOTES,
-    all_rows,
+from common.checks import (
     assert_close,
     assert_same_bits,
     each_dtype,
+    set_threads,
+)
+from common.clouds import (
+    OBJECTIVES,
+    VOTES,
+    all_rows,
     each_objective,
     each_vote,
     lists_of,
     points,
     separate,
-    set_threads,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import special_ortho_group
 from threadpoolctl import threadpool_limits
 

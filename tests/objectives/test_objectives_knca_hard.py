@@ -7,11 +7,13 @@ from math import log
 
 import numpy as np
 import pytest
-from knca_common import (
-    OBJECTIVES,
+from common.checks import (
     assert_close,
     assert_same_bits,
     each_dtype,
+)
+from common.clouds import (
+    OBJECTIVES,
     each_objective,
     each_vote,
     points,

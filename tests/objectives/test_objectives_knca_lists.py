@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from knca_common import (
-    OBJECTIVES,
-    all_rows,
+from common.checks import (
     assert_close,
     assert_same_bits,
     each_dtype,
+    set_threads,
+)
+from common.clouds import (
+    OBJECTIVES,
+    all_rows,
     each_objective,
     each_vote,
     lists_of,
     plain_lists,
     points,
     separate,
-    set_threads,
 )
 
 from vicinal import reference

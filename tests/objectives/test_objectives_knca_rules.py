@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from knca_common import VOTES, each_dtype, each_vote, points, set_threads
+from common.checks import (
+    each_dtype,
+    set_threads,
+)
+from common.clouds import (
+    VOTES,
+    each_vote,
+    points,
+)
 
 from vicinal import reference
 from vicinal.objectives import knca, knca_posterior, nca_posterior

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from knca_common import assert_close, assert_same_bits, each_dtype
-from lmnn_common import (
+from common.checks import (
+    assert_close,
+    assert_same_bits,
+    each_dtype,
+)
+from common.clouds import (
     DISTANCES,
     WEIGHTS,
     brackets,
@@ -18,6 +20,8 @@ from lmnn_common import (
     plain,
     some_targets,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vicinal.objectives import lmnn
 from vicinal.reference import finite_difference

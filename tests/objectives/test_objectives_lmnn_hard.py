@@ -6,8 +6,13 @@ import warnings
 
 import numpy as np
 import pytest
-from knca_common import assert_close, assert_same_bits, each_dtype, set_threads
-from lmnn_common import (
+from common.checks import (
+    assert_close,
+    assert_same_bits,
+    each_dtype,
+    set_threads,
+)
+from common.clouds import (
     brackets,
     cloud,
     each_distance,

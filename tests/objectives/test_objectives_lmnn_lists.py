@@ -7,8 +7,18 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from knca_common import assert_close, assert_same_bits, each_dtype, set_threads
-from lmnn_common import distances, each_distance, evaluate, some_targets
+from common.checks import (
+    assert_close,
+    assert_same_bits,
+    each_dtype,
+    set_threads,
+)
+from common.clouds import (
+    distances,
+    each_distance,
+    evaluate,
+    some_targets,
+)
 
 from vicinal import reference
 from vicinal.engines.cpu import impostors as _impostors

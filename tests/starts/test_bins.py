@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from chi2_common import as_histograms, assert_on_simplex, counts
+from common.histograms import as_histograms, assert_on_simplex, counts
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays

@@ -4,11 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import load_digits, load_iris, load_wine
-from sklearn.decomposition import PCA as SklearnPCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from starts_common import (
+from common.starts import (
     PARTS,
     SPECTRAL,
     Rows,
@@ -17,6 +13,10 @@ from starts_common import (
     projector,
     random_state,  # noqa: F401 (fixture)
 )
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.decomposition import PCA as SklearnPCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from vicinal.starts import (
     LDA,

@@ -5,12 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
-from sklearn.covariance import OAS
-from sklearn.datasets import load_iris, load_wine
-from sklearn.decomposition import PCA as SklearnPCA
-from starts_common import (
+from common.starts import (
     PARTS,
     SPECTRAL,
     Rows,
@@ -19,6 +14,11 @@ from starts_common import (
     projector,
     random_state,  # noqa: F401 (fixture)
 )
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.covariance import OAS
+from sklearn.datasets import load_iris, load_wine
+from sklearn.decomposition import PCA as SklearnPCA
 
 from vicinal.starts import (
     LDA,
