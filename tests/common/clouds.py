@@ -41,10 +41,13 @@ def separate(rng, n, n_classes, gap):
     return Z, y
 
 
-def lattice(rng, scale):
+def lattice(rng, scale, n_classes=3):
     """Near-ties at any scale, so that the gradient never vanishes."""
     grid = np.array([[i, j] for i in range(4) for j in range(4)], dtype=float)
-    y = np.array([0, 1, 2, 0, 0, 2, 1, 1, 0, 1, 0, 2, 1, 0, 2, 0])
+    y = {
+        2: np.array([0, 1, 1, 0, 0, 0, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0]),
+        3: np.array([0, 1, 2, 0, 0, 2, 1, 1, 0, 1, 0, 2, 1, 0, 2, 0]),
+    }[n_classes]
     return scale * grid + 0.3 * min(scale, 1 / scale) * rng.standard_normal(grid.shape), y
 
 

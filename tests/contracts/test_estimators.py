@@ -56,7 +56,7 @@ ESTIMATORS = {
     "knca all": KNCA(2, k=3, vote="all", objective="accuracy", rule="knn"),
     "knca queries": KNCA(2, k=3, sampling=StochasticQueries(30), solver="adam"),
     "knca lists": KNCA(2, k=3, pairs=Nearest(40)),
-    "knca diagonal": KNCA(mapping="diagonal", k=2, early_stopping=True, n_iter_no_change=50),
+    "knca early stopping": KNCA(mapping="diagonal", k=2, early_stopping=True, n_iter_no_change=50),
     "lmnn": LMNN(2),
     "lmnn diagonal": LMNN(mapping="diagonal", k=1, solver="bold_driver"),
     "lmnn early stopping": LMNN(3, early_stopping=True, refresh_targets=2, n_iter_no_change=50),
@@ -73,8 +73,14 @@ ESTIMATORS = {
 LEARNT = [name for name in ESTIMATORS if not name.startswith("rca")]
 # one of each class, with nothing but the defaults that matter
 PLAIN = ["nca", "knca", "lmnn", "chi2 lmnn", "rca"]
-# the search spends its iterations elsewhere; of annealing the way to the start is not gone again
-RESUMED = [name for name in LEARNT if name not in ("nca searched", "nca annealing", "nca em")]
+SCHEDULED = ["nca queries", "nca batches", "nca clusters"]  # their rate ends with `max_iter`
+# lists are made anew where a fit goes on; a search spends its iterations elsewhere; of annealing
+# the way to the start is not gone again
+RESUMED = [
+    name
+    for name in LEARNT
+    if name not in SCHEDULED and not name.endswith(("lists", "em", "searched", "annealing"))
+]
 
 pytestmark = [
     unfinished,
@@ -88,7 +94,15 @@ pytestmark = [
 
 
 def each(names=tuple(ESTIMATORS)):
-    return pytest.mark.parametrize("name", list(names))
+    """A search, and annealing, fit many times."""
+    slow = [pytest.mark.slow]
+    return pytest.mark.parametrize(
+        "name",
+        [
+            pytest.param(name, marks=slow if name.endswith(("searched", "annealing")) else ())
+            for name in names
+        ],
+    )
 
 
 def make(name, **changes):
@@ -248,6 +262,15 @@ def test_labels_of_any_sortable_type(name, labels):
 
 
 @each(PLAIN)
+def test_labels_may_be_bools(name):
+    X, y = table(name)
+    model = make(name).fit(X, y > 0)
+    if hasattr(model, "predict"):
+        assert model.classes_.tolist() == [False, True]
+        assert model.predict(X).dtype == bool
+
+
+@each(PLAIN)
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_data_frames_in_and_out(name, library):
     frames = pytest.importorskip(library)
@@ -268,7 +291,7 @@ def test_data_frames_in_and_out(name, library):
     if hasattr(model, "predict"):
         assert model.classes_.tolist() == ["blau", "gelb", "rot"]
         assert set(model.predict(frame)) <= {"blau", "gelb", "rot"}
-        assert model.score(frame, labels.to_numpy()) > 0.6
+        assert model.score(frame, labels.to_numpy()) > (0.6 if name == "chi2 lmnn" else 0.95)
 
 
 @each(PLAIN)
@@ -279,8 +302,8 @@ def test_odd_tables_do_no_harm(name, rng):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for rows, labels in [
-            (np.repeat(X[:20], 3, axis=0), np.repeat(y[:20], 3)),
-            (np.repeat(X[:3], 12, axis=0), np.resize([0, 1, 2, 0], 36)),
+            (np.repeat(X[::4], 3, axis=0), np.repeat(y[::4], 3)),
+            (np.repeat(X[::20], 12, axis=0), np.resize([0, 1, 2, 0], 36)),
             (np.column_stack([X, np.full(60, 3.0)]), y),
             (wide, np.arange(10) % 2),
             (1e-8 * X, y),
@@ -329,10 +352,8 @@ def test_pickles_say_the_same(name):
 
 @each(RESUMED)
 def test_two_fits_end_in_the_bits_of_one(name):
-    """Of which the second goes on from a pickle; a rate on a schedule is cut by a callback."""
+    """Of which the second goes on from a pickle."""
     X, y = table(name)
-    if "queries" in name or "batches" in name or "clusters" in name:
-        pytest.skip("on a schedule: cut by callbacks in tests/estimators/test_nca_fast.py")
     whole = make(name, max_iter=8, tol=0.0).fit(X, y)
     half = make(name, max_iter=4, tol=0.0, warm_start=True).fit(X, y)
     assert half.n_iter_ <= 4
@@ -405,13 +426,12 @@ def test_a_checkpoint_goes_on_to_the_same_bits(name, tmp_path):
     path = tmp_path / "model.joblib"
     whole = make(name, max_iter=9, tol=0.0).fit(X, y)
     model = make(name, max_iter=9, tol=0.0, warm_start=True)
-    model.set_callbacks(Checkpoint(path, every=3), Stop(5, RuntimeError("a power cut")))
+    model.set_callbacks(Checkpoint(path, every=4), Stop(6, RuntimeError("a power cut")))
     with pytest.raises(RuntimeError, match="a power cut"):
         model.fit(X, y)
     saved = Checkpoint.load(path).set_callbacks()
-    assert saved.n_iter_ in (3, 4)
-    scheduled = getattr(saved, "sampling", "full") != "auto" and name != "knca queries"
-    saved.set_params(max_iter=9 if scheduled else 9 - saved.n_iter_).fit(X, y)
+    assert saved.n_iter_ == 4  # where targets are chosen anew, too
+    saved.set_params(max_iter=9 if name in SCHEDULED else 9 - saved.n_iter_).fit(X, y)
     np.testing.assert_array_equal(saved.components_, whole.components_)
     assert saved.history_["loss"] == whole.history_["loss"]
 
@@ -455,7 +475,8 @@ def test_history_is_a_table_and_the_best_map_is_kept(name):
     plain = not any(word in name for word in ("early", "queries", "batches", "clusters", "sgd"))
     if plain and not any(word in name for word in ("lists", "em", "targets", "subsample")):
         assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-9)
-    assert min(model.history_["loss"]) < model.history_["loss"][0]
+    if "sgd" not in name:
+        assert min(model.history_["loss"]) < model.history_["loss"][0]
 
 
 @each(LEARNT)
@@ -467,7 +488,8 @@ def test_prediction_is_the_likeliest_class(name):
     np.testing.assert_allclose(P.sum(axis=1), 1)
     np.testing.assert_array_equal(model.predict(X), model.classes_[P.argmax(axis=1)])
     assert model.score(X, y) == np.mean(model.predict(X) == y)
-    assert model.score(X, y) > (0.5 if name.startswith("chi2") else 0.85)
+    standard = model.get_params().get("scaling", None) in ("standard", "auto")
+    assert model.score(X, y) > (0.85 if standard else 0.5)
 
 
 @each()
@@ -636,9 +658,8 @@ class Nonsense:
 @each(PLAIN)
 def test_every_parameter_is_checked_and_named(name):
     X, y = table(name)
-    stem = type(ESTIMATORS[name]).__name__
     for parameter in ESTIMATORS[name].get_params():
         model = make(name).set_params(**{parameter: Nonsense()})
-        with pytest.raises((ValueError, TypeError), match=f"'{parameter}'.*{stem}.*Nonsense"):
+        with pytest.raises((ValueError, TypeError), match=f"'{parameter}'.*Nonsense"):
             model.fit(X, y)
         assert not hasattr(model, "components_"), parameter

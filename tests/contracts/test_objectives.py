@@ -164,7 +164,8 @@ def knca_case(k, vote, objective, **changes):
     return Case(
         f"knca {k} {vote} {objective}", fast, formula, labels, slow=True, lists=True, k=k,
         log=objective == "log", bounds=(-1.0, 0.0) if objective == "accuracy" else (0.0, np.inf),
-        smooth=lattice, scales=(0.1, 1.0, 10.0), least=1e-100, small_blocks=False,
+        smooth=partial(lattice, n_classes=2) if k < 8 else lambda rng, s: points(rng, 36, 2, 2, s),
+        scales=(0.1, 1.0, 10.0) if k < 8 else (0.1, 1.0), least=1e-100, small_blocks=False,
         float32=((1.0, 1e-4 if k > 5 else 2e-5), *(((5.0, 2e-4),) if k <= 5 else ())), **changes,
     )  # fmt: skip
 
@@ -752,8 +753,8 @@ def test_one_class_few_rows_and_no_rows(rng, case):
     else:
         rows = case.few(50)
         assert_close(case.fast(Z, target, **rows), case.plain(Z, target, **rows), 1e-10, 1e-14)
-    for n in [0, 1]:
-        value, dZ = case.fast(Z[:n], case.target(np.zeros(n, int)))
+    for n in [0] if case.name.startswith("trees") else [0, 1]:  # a tree of one row finds itself
+        value, dZ = case.fast(Z[:n], target.take(np.arange(n)))
         assert (value, dZ.any(), dZ.shape) == (0.0, False, (n, 2))
     for rows in [{"queries": []}, {"references": []}]:
         value, dZ = case.fast(Z, target, **rows)
