@@ -20,6 +20,7 @@ SPREAD ?= -n auto --dist worksteal
 # what test-fast runs
 FAST := $(filter-out tests/contracts/test_scikit_learn.py,$(wildcard tests/contracts/test_*.py)) \
 	tests/reference tests/core
+QUICK := not (slow or long or fuzz or options)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -36,7 +37,7 @@ test: $(VENV)/.test ## run the tests
 	$(VENV)/bin/python -m pytest $(SPREAD) $(ARGS)
 
 test-fast: $(VENV)/.test ## what all parts keep to, and the formulas: under two minutes
-	$(VENV)/bin/python -m pytest -m "not slow and not long and not fuzz" $(SPREAD) $(FAST) $(ARGS)
+	$(VENV)/bin/python -m pytest -m "$(QUICK)" $(SPREAD) $(FAST) $(ARGS)
 
 test-long: $(VENV)/.test ## many more examples, and mistakes that the tests must find: hours
 	$(VENV)/bin/python -m pytest -m "long or fuzz" --hypothesis-profile=explore $(SPREAD) $(ARGS)

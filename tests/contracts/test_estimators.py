@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from vicinal import KNCA, LMNN, NCA, RCA, Chi2LMNN, initialise
 from vicinal.callbacks import Checkpoint, Progress, StopAfter
 from vicinal.densities import Compact
-from vicinal.neighbourhoods import Nearest, RandomPairs
+from vicinal.neighbourhoods import Nearest, RandomPairs, Tree
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
 from vicinal.solvers import BoldDriver
 
@@ -44,11 +44,14 @@ ESTIMATORS = {
     "nca queries": NCA(2, sampling=StochasticQueries(30)),
     "nca batches": NCA(2, sampling=MiniBatches(40)),
     "nca clusters": NCA(2, sampling=MiniBatches(40, "fpc", "input")),
+    "nca random clusters": NCA(2, sampling=MiniBatches(40, "random"), objective="accuracy"),
     "nca subsample": NCA(2, sampling=Subsample(40)),
     "nca sgd": NCA(2, sampling=StochasticQueries(30), solver="sgd"),
     "nca lists": NCA(2, pairs=Nearest(40)),
     "nca random lists": NCA(2, pairs=RandomPairs(30)),
-    "nca trees": NCA(2, pairs="tree"),
+    "nca trees": NCA(2, pairs=Tree(0.05, always=True)),
+    "nca of many parts": NCA(2, sampling=StochasticQueries(30), pairs=RandomPairs(20),
+                             kernel=Compact(beta="em"), priors="uniform"),
     "nca restarts": NCA(2, init=initialise.Random(2)),
     "nca annealing": NCA(2, init="annealing"),
     "nca searched": NCA("auto", alpha="auto", cv=2),
@@ -73,13 +76,21 @@ ESTIMATORS = {
 LEARNT = [name for name in ESTIMATORS if not name.startswith("rca")]
 # one of each class, with nothing but the defaults that matter
 PLAIN = ["nca", "knca", "lmnn", "chi2 lmnn", "rca"]
-SCHEDULED = ["nca queries", "nca batches", "nca clusters"]  # their rate ends with `max_iter`
+# those of `make test-fast`
+FAST = [*PLAIN, "nca diagonal", "nca queries"]
+SCHEDULED = [
+    "nca queries",
+    "nca batches",
+    "nca clusters",
+    "nca random clusters",
+]  # their rate ends with `max_iter`
 # lists are made anew where a fit goes on; a search spends its iterations elsewhere; of annealing
 # the way to the start is not gone again
 RESUMED = [
     name
     for name in LEARNT
-    if name not in SCHEDULED and not name.endswith(("lists", "em", "searched", "annealing"))
+    if name not in SCHEDULED
+    and not name.endswith(("lists", "em", "parts", "searched", "annealing"))
 ]
 
 pytestmark = [
@@ -95,18 +106,15 @@ pytestmark = [
 
 def each(names=tuple(ESTIMATORS)):
     """A search, and annealing, fit many times."""
-    slow = [pytest.mark.slow]
+    marks = {name: pytest.mark.options for name in ESTIMATORS if name not in FAST}
+    marks |= {"nca searched": pytest.mark.slow, "nca annealing": pytest.mark.slow}
     return pytest.mark.parametrize(
-        "name",
-        [
-            pytest.param(name, marks=slow if name.endswith(("searched", "annealing")) else ())
-            for name in names
-        ],
+        "name", [pytest.param(name, marks=marks.get(name, ())) for name in names]
     )
 
 
 def make(name, **changes):
-    """The estimator, unfitted, at rest after a few iterations."""
+    """The estimator, unfitted, that makes but a few iterations."""
     model = clone(ESTIMATORS[name])
     known = model.get_params()
     short = {"max_iter": 6, "random_state": 0}
@@ -189,6 +197,7 @@ def test_fit_forgets_the_fit_before(name):
     assert_same(answers(model.fit(X, y), X), answers(fitted(name), X))
 
 
+@pytest.mark.slow
 @each(["nca", "knca", "lmnn", "chi2 lmnn", "nca diagonal"])
 def test_worker_processes_agree_with_this_one(name):
     X, y = table(name)
@@ -472,8 +481,10 @@ def test_history_is_a_table_and_the_best_map_is_kept(name):
     assert len(lengths) == 1
     assert model.history_["iteration"][-1] == model.n_iter_
     assert np.isfinite(model.objective_)
-    plain = not any(word in name for word in ("early", "queries", "batches", "clusters", "sgd"))
-    if plain and not any(word in name for word in ("lists", "em", "targets", "subsample")):
+    plain = not any(
+        word in name for word in ("early", "queries", "batches", "clusters", "sgd", "parts")
+    )
+    if plain and not any(word in name for word in ("lists", "em", "parts", "targets", "subsample")):
         assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-9)
     if "sgd" not in name:
         assert min(model.history_["loss"]) < model.history_["loss"][0]

@@ -52,7 +52,15 @@ MODELS = {
         for k, vote in [(1, "all"), (3, "majority"), (4, "all")]
     },
 }
-each_model = pytest.mark.parametrize(("model", "formula", "weighted"), MODELS.values(), ids=MODELS)
+each_model = pytest.mark.parametrize(
+    ("model", "formula", "weighted"),
+    [
+        pytest.param(
+            *parts, id=name, marks=() if name in ("nca", "knca 3 majority") else pytest.mark.options
+        )
+        for name, parts in MODELS.items()
+    ],
+)
 # of a compact kernel: queries out of range
 pytestmark = pytest.mark.filterwarnings("ignore:[0-9]+ of [0-9]+ rows have no reference in range")
 
