@@ -29,7 +29,7 @@ from common.clouds import (
     some_lists,
     some_targets,
 )
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import special_ortho_group
@@ -64,6 +64,7 @@ class Case:
     log: bool = True
     ordered: bool = False  # options go by the order of the classes
     small_blocks: bool = True  # cuts rows into blocks
+    rounding: float = 0.0  # of entries of the gradient that ought to be zero
     smooth: Callable | None = None  # Z, target = smooth(rng, scale): for finite differences
     scales: tuple[float, ...] = (1.0, 10.0, 100.0)  # of these
     least: float = 0.01  # the largest entry of the gradient is more
@@ -75,9 +76,10 @@ class Case:
         Z, y = self.points(rng, n, d, n_classes)
         return scale * self.unit * Z, self.target(y)
 
-    def few(self, n):
+    def few(self, n, n_classes=3):
         """All rows, or so many that the plain formula can be waited for."""
-        return {"queries": np.arange(0, n, -(-n // 12))} if self.slow and n > 30 else {}
+        wanted = 12 if n_classes <= 10 else 3
+        return {"queries": np.arange(0, n, -(-n // wanted))} if self.slow and n > 30 else {}
 
 
 def labels(y, weighted=False, priors=None):
@@ -148,7 +150,7 @@ def background_case(name, objective, kernel, **changes):
     return nca_case(
         name, objective, kernel, background=True, one_class=False, slow=True,
         smooth=lambda rng, scale: points(rng, 14, 2, 3, scale), scales=(0.5, 2.0), least=1e-3,
-        float32=((1.0, 2e-5),), small_blocks=False, **changes,
+        float32=((1.0, 2e-5),), small_blocks=False, rounding=1e-9, **changes,
     )  # fmt: skip
 
 
@@ -270,7 +272,7 @@ def test_matches_reference(rng, case, n, d, n_classes):
     if n == 5:
         target = case.target(np.array([0, 1, 0, 1, 0]))
     for scale in [0.3, 3.0, 20.0] if n < 100 else [3.0]:
-        rows = case.few(n)
+        rows = case.few(n, n_classes)
         assert_close(case.fast(scale * Z, target, **rows), case.plain(scale * Z, target, **rows),
                      1e-10, 1e-14)  # fmt: skip
 
@@ -389,9 +391,12 @@ def test_any_queries_and_references(case, data):
     target = case.target(y)
     rows = st.lists(st.integers(0, n - 1), unique=True, max_size=n)
     part = {name: np.array(data.draw(rows), int) for name in ("queries", "references")}
+    if case.name.startswith("trees"):  # of which one with nobody but the query finds the query
+        assume(len(part["references"]) > 1)
     for given_rows in (part, {}):
         got = case.fast(Z, target, **given_rows)
-        assert_close(got, case.plain(Z, target, **given_rows), 1e-8, 1e-11)
+        atol = max(1e-11, case.rounding)
+        assert_close(got, case.plain(Z, target, **given_rows), 1e-8, atol)
         without = case.fast(Z, target, gradient=False, **given_rows)
         assert_same_bits(without, (got[0], np.zeros_like(Z)))
         assert case.bounds[0] - 1e-12 <= got[0] <= case.bounds[1]
@@ -543,7 +548,7 @@ def test_tile_size_agnosticism(rng, case, monkeypatch, d, size, multiple):
 
 @each_case
 @each_dtype
-@pytest.mark.parametrize(("n", "d"), [(200, 3), (1300, 2), (1300, 60)])
+@pytest.mark.parametrize(("n", "d"), [(200, 3), (1300, 2), (1000, 60)])
 def test_thread_count_agnosticism(rng, case, monkeypatch, dtype, n, d):
     Z, target = case.data(rng, n, d, 5, 1.5 / np.sqrt(d))
     Z = Z.astype(dtype)
@@ -693,9 +698,11 @@ def test_duplicates(rng, case, dtype):
     Z = Z.astype(dtype)
     rows = case.few(60)
     assert_close(case.fast(Z, target, **rows), case.plain(Z, target, **rows), rtol)
-    value, dZ = case.fast(np.ones((60, 3), dtype), target)  # all rows alike
-    assert value == pytest.approx(case.plain(np.ones((60, 3)), target)[0], rel=1e-6)
-    np.testing.assert_allclose(dZ, 0, atol=1e-12)
+    dZ = case.fast(np.ones((60, 3), dtype), target)[1]  # all rows alike
+    assert case.fast(np.ones((60, 3), dtype), target, **rows)[0] == pytest.approx(
+        case.plain(np.ones((60, 3)), target, **rows)[0], rel=1e-6
+    )
+    np.testing.assert_allclose(dZ, 0, atol=max(1e-12, case.rounding))
 
 
 @each_case
@@ -704,8 +711,9 @@ def test_constant_columns(rng, case):
     Z = np.column_stack([np.zeros(60), Z, np.full(60, 7.0)])
     rows = case.few(60)
     value, dZ = case.fast(Z, target, **rows)
-    assert_close((value, dZ), case.plain(Z, target, **rows), 1e-10)
-    np.testing.assert_allclose(dZ[:, [0, 3]], 0, atol=1e-13 * np.abs(dZ).max())
+    assert_close((value, dZ), case.plain(Z, target, **rows), 1e-10, case.rounding)
+    atol = max(1e-13 * np.abs(dZ).max(), case.rounding)
+    np.testing.assert_allclose(dZ[:, [0, 3]], 0, atol=atol)
 
 
 @each([case for case in CASES if case.extremes])
