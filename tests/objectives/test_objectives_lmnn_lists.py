@@ -274,6 +274,7 @@ def test_thread_count_agnosticism_of_lists(rng, monkeypatch, distance):
             assert_same_bits(got, expected)
 
 
+@pytest.mark.slow
 @each_distance
 @pytest.mark.parametrize("lists", [False, True])
 def test_memory_is_bounded_whatever_the_number_of_impostors(rng, monkeypatch, distance, lists):
