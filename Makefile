@@ -17,9 +17,15 @@ ARGS ?=
 # the tests over all cores; `SPREAD=` runs them in one process
 SPREAD ?= -n auto --dist worksteal
 
+# what test-fast runs
+FAST := $(filter-out tests/contracts/test_scikit_learn.py,$(wildcard tests/contracts/test_*.py)) \
+	tests/reference tests/core
+QUICK := not (slow or long or fuzz or options)
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-nojit test-oldest lint format bench reproduce check-results clean
+.PHONY: help demo test test-fast test-long test-nojit test-oldest lint format bench reproduce \
+	check-results clean
 
 help: ## say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) \
@@ -30,6 +36,12 @@ demo: $(VENV)/.demo ## learn on wine and digits: a table, and pictures in demo/
 
 test: $(VENV)/.test ## run the tests
 	$(VENV)/bin/python -m pytest $(SPREAD) $(ARGS)
+
+test-fast: $(VENV)/.test ## what all parts keep to, and the formulas: under two minutes
+	$(VENV)/bin/python -m pytest -m "$(QUICK)" $(SPREAD) $(FAST) $(ARGS)
+
+test-long: $(VENV)/.test ## many more examples, and mistakes that the tests must find: hours
+	$(VENV)/bin/python -m pytest -m "long or fuzz" --hypothesis-profile=explore $(SPREAD) $(ARGS)
 
 test-nojit: $(VENV)/.test ## run the kernels as plain Python, on tiny data
 	NUMBA_DISABLE_JIT=1 $(VENV)/bin/python -m pytest -m nojit $(SPREAD) $(ARGS) tests

@@ -7,7 +7,8 @@ import sys
 import tempfile
 
 # Numba's cache does not see edits in the files a kernel imports: each run starts with an empty
-# one, which must be named before numba is imported. A cache named by the caller is kept.
+# one, which must be named before numba is imported. A cache named by the caller is kept; so the
+# workers of xdist, which inherit it from the process that starts them, share one.
 if "NUMBA_CACHE_DIR" not in os.environ:
     assert "numba" not in sys.modules, "a pytest plugin imported numba before its cache was set"
     os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="vicinal-numba-")
@@ -24,6 +25,13 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=500)
 hypothesis.settings.load_profile("default_run")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that hypothesis draws examples for are `fuzz`: `make test-long` draws many more."""
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("fuzz")
 
 
 def _seeds() -> range:
@@ -47,7 +55,7 @@ def rng(global_random_seed: int) -> np.random.Generator:
 @pytest.fixture
 def interrupted_nca():
     """``interrupted_nca(call)`` is NCA, or another, interrupted in that call of its objective."""
-    from hooks import hooked
+    from common.hooks import hooked
 
     from vicinal import NCA
 

@@ -4,7 +4,7 @@ from time import perf_counter, sleep
 
 import numpy as np
 import pytest
-from loop_common import START, fun, monitor_peaking_at
+from common.loops import START, fun, monitor_peaking_at
 
 from vicinal.core.types import Batch, Result, Sampler, Source
 from vicinal.samplers import Full

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from knca_common import assert_close
+from common.checks import assert_close
 from numba import config
 from threadpoolctl import threadpool_limits
 

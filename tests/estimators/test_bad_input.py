@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,53 +26,6 @@ def data(rng):
 # Rows and labels
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("method", [NCA, KNCA, LMNN])
-def test_nan_and_infinity_are_refused(data, bad, sparse, method):
-    X, y = data
-    model = method(2, tol=1.0).fit(X, y)
-    X = X.copy()
-    X[3, 1] = bad
-    X = sp.csr_array(X) if sparse else X
-    for ask in (lambda: method().fit(X, y), lambda: model.predict(X), lambda: model.transform(X)):
-        with pytest.raises(ValueError, match="NaN" if np.isnan(bad) else "infinity"):
-            ask()
-
-
-@pytest.mark.filterwarnings("ignore:The number of unique classes is greater")
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda X, y: (X[:, 0], y), "Expected 2D array"),
-        (lambda X, y: (X[:, :, None], y), "dim 3"),
-        (lambda X, y: (X[:-1], y), "inconsistent numbers of samples"),
-        (lambda X, y: (X, np.stack([y, y], axis=1)), "y should be a 1d array"),
-        (lambda X, y: (X[:0], y[:0]), "0 sample"),
-        (lambda X, y: (X[:, :0], y), "0 feature"),
-        (lambda X, y: (X[:1], y[:1]), "minimum of 2 is required"),
-        (lambda X, y: (X, None), "requires y to be passed"),
-        (
-            lambda X, y: (X, 0 * y),
-            r"(NCA|LMNN) needs samples of at least 2 classes. Got 1 class.*\[0\]",
-        ),
-        (
-            lambda X, y: (X, np.arange(36)),
-            r"(NCA|LMNN) needs a class of at least 2 samples\. Got 36",
-        ),
-        (lambda X, y: (X, y + 0.25 * X[:, 0]), "Unknown label type"),
-        (lambda X, y: (X, np.where(y == 0, np.nan, y)), "NaN"),
-        (lambda X, y: (np.full_like(X, 7.0), y), "no column that varies: its 4 are constant"),
-        (lambda X, y: (X.astype(str).astype(object) + "a", y), "could not convert"),
-        (lambda X, y: (X + 1j, y), "Complex data not supported"),
-    ],
-)
-@pytest.mark.parametrize("method", [NCA, KNCA, LMNN])
-def test_wrong_shapes_and_kinds_are_refused(data, change, message, method):
-    with pytest.raises(ValueError, match=message):
-        method(2).fit(*change(*data))
-
-
 @pytest.mark.parametrize("wrap", [list, tuple, lambda y: np.array(y, dtype=object)])
 def test_labels_of_mixed_type_are_refused(data, wrap):
     X, y = data
@@ -82,18 +34,6 @@ def test_labels_of_mixed_type_are_refused(data, wrap):
         ValueError, match=r"labels y must all be of one type\. Got int, str instead"
     ):
         NCA(2).fit(X, mixed)
-
-
-def test_other_shapes_at_prediction_are_refused(data):
-    X, y = data
-    model = NCA(2, tol=1.0).fit(X, y)
-    for method in (model.predict, model.predict_proba, model.transform):
-        with pytest.raises(ValueError, match="3 features, but NCA is expecting 4"):
-            method(X[:, :3])
-    with pytest.raises(ValueError, match=r"pairs must have shape \(n_pairs, 2, 4\). Got \(36, 4\)"):
-        model.pair_distance(X)
-    with pytest.raises(ValueError, match=r"Got \(2, 3, 4\) instead"):
-        model.pair_score(np.zeros((2, 3, 4)))
 
 
 def test_a_class_of_one_row_warns_and_classifies(data):
@@ -107,19 +47,6 @@ def test_a_class_of_one_row_warns_and_classifies(data):
         assert caught[0].filename == __file__
         assert model.predict(X[:1]) == ["lonely"]
         assert np.isfinite(model.components_).all()
-
-
-@quiet
-@pytest.mark.parametrize("method", [NCA, KNCA, LMNN])
-def test_duplicate_rows_do_no_harm(data, method):
-    X, y = data
-    for rows in (np.repeat(X, 3, axis=0), np.repeat(X[::12], 36, axis=0)):
-        labels = np.repeat(y[:: len(X) * 3 // len(rows)], 3)[: len(rows)]
-        labels = np.resize(labels, len(rows))
-        model = method(2).fit(rows, labels)
-        assert np.isfinite(model.components_).all()
-        assert np.isfinite(model.predict_proba(rows)).all()
-        assert np.isfinite(getattr(model, "effective_n_neighbors_", 1.0)).all()
 
 
 @quiet

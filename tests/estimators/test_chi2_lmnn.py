@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from chi2_common import (
+from common.histograms import (
     CONSTRAINTS,
     as_histograms,
     assert_on_simplex,

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from chi2_common import assert_on_simplex, counts, each_constraint, unfinished
-from hooks import hooked
+from common.histograms import assert_on_simplex, counts, each_constraint, unfinished
+from common.hooks import hooked
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
-from threadpoolctl import threadpool_limits
 
 from vicinal import Chi2LMNN, initialise, plotting, solvers
 
@@ -130,31 +125,6 @@ def test_equal_rows_do_no_harm(rows):
 # Company
 
 
-@unfinished
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sparse_is_dense(rows, dtype):
-    X, y = rows[0].astype(dtype), rows[1]
-    # few steps: rounding grows with them, where triples begin and end to count
-    dense = Chi2LMNN(3, max_iter=3, tol=0.0, random_state=0).fit(X, y)
-    rtol = 1e-4 if dtype == np.float32 else 1e-9
-    for wrap in (sp.csr_array, sp.csr_matrix, sp.csc_array):
-        sparse = Chi2LMNN(3, max_iter=3, tol=0.0, random_state=0).fit(wrap(X), y)
-        assert sparse.margin_ == pytest.approx(dense.margin_, rel=rtol)
-        assert sparse.objective_ == pytest.approx(dense.objective_, rel=rtol)
-        assert sparse.components_.dtype == dtype
-        np.testing.assert_array_equal(sparse.predict(wrap(X)), sparse.predict(X))
-
-
-def test_the_users_rows_stay_as_they_are(rows):
-    X, y = rows
-    X[4] = 0.0
-    for given in (X.copy(), sp.csr_array(X)):
-        model = Chi2LMNN(3, random_state=0).fit(given, y)
-        model.transform(given)
-        model.predict(given)
-        np.testing.assert_array_equal(given.toarray() if sp.issparse(given) else given, X)
-
-
 def test_float32_stays_float32(rows):
     X, y = rows
     double = Chi2LMNN(3, random_state=0).fit(X, y)
@@ -193,40 +163,6 @@ def test_many_rows_begin_with_few(rng, monkeypatch):
         assert_on_simplex(model.components_)
         again = clone(model).fit(X, y)
         np.testing.assert_array_equal(again.components_, model.components_)
-
-
-@unfinished
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(
-    "settings", [{}, {"constraint": "softmax"}, {"early_stopping": True}, {"refresh_targets": 3}]
-)
-def test_thread_count_agnosticism(rng, settings, dtype):
-    X, y = counts(rng, 600, 20)
-    answers = []
-    for threads in (1, 2):
-        with threadpool_limits(threads):
-            model = Chi2LMNN(5, max_iter=8, random_state=0, **settings).fit(X.astype(dtype), y)
-            answers.append((model.components_, model.history_["loss"], model.predict_proba(X)))
-    for one, two in zip(*answers, strict=True):
-        np.testing.assert_array_equal(one, two)
-
-
-@unfinished
-@each_constraint
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"solver": "adaptive"}, {"early_stopping": True}, {"refresh_targets": 2}],
-    ids=repr,
-)
-def test_two_fits_end_in_the_bits_of_one(rows, constraint, settings):
-    settings = {"constraint": constraint, "warm_start": True, "tol": 0.0, **settings}
-    whole = Chi2LMNN(3, max_iter=8, random_state=0, **settings).fit(*rows)
-    half = Chi2LMNN(3, max_iter=4, random_state=0, **settings).fit(*rows)
-    half = pickle.loads(pickle.dumps(half)).fit(*rows)
-    np.testing.assert_array_equal(half.components_, whole.components_)
-    assert half.history_["loss"] == whole.history_["loss"]
-    assert half.margin_ == whole.margin_
-    np.testing.assert_array_equal(half.predict_proba(rows[0]), whole.predict_proba(rows[0]))
 
 
 @unfinished
@@ -273,29 +209,6 @@ def test_early_stopping_restores_the_best_and_refers_to_all_rows(rng):
     best = int(np.argmax(scores))
     stopped = Chi2LMNN(5, max_iter=max(best, 1), **settings).fit(X, y)
     np.testing.assert_array_equal(stopped.components_, model.components_)
-
-
-def test_pickles_and_clones(rows):
-    X, y = rows
-    model = Chi2LMNN(3, random_state=0).fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    copy = clone(model)
-    assert copy.get_params() == model.get_params()
-    assert not hasattr(copy, "components_")
-    assert not hasattr(copy, "margin_")
-
-
-def test_frames_and_pipelines(rows):
-    pandas = pytest.importorskip("pandas")
-    X, y = rows
-    frame = pandas.DataFrame(X, columns=[f"bin{i}" for i in range(8)])
-    model = Chi2LMNN(3, random_state=0).set_output(transform="pandas").fit(frame, y)
-    Z = model.transform(frame)
-    assert list(Z.columns) == ["chi2lmnn0", "chi2lmnn1", "chi2lmnn2"]
-    assert list(model.feature_names_in_) == list(frame.columns)
-    pipeline = make_pipeline(MinMaxScaler(), Chi2LMNN(3, random_state=0)).fit(X, y)
-    assert pipeline.predict_proba(X).shape == (60, 3)
 
 
 def test_rows_can_be_drawn(rows):

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from hooks import hooked
+from common.hooks import hooked
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from vicinal import KNCA, NCA
-from vicinal._callback_support import HAS_CALLBACKS
-from vicinal.callbacks import StopAfter
 from vicinal.core.method import Data
 from vicinal.neighbourhoods import Nearest, RandomPairs, Tree, sets_left_out
 from vicinal.objectives.knca import knca
@@ -239,18 +233,6 @@ def test_there_are_no_weights_priors_or_kernels(rows):
 # Company
 
 
-def test_float32_and_sparse(rows):
-    X, y = rows
-    settings = {"n_components": 2, "k": 3, "random_state": 0, "alpha": 0.01}
-    double = KNCA(**settings).fit(X, y)
-    single = KNCA(**settings).fit(X.astype(np.float32), y)
-    assert single.components_.dtype == single.transform(X.astype(np.float32)).dtype == np.float32
-    assert single.objective_ == pytest.approx(double.objective_, rel=1e-3)
-    sparse = KNCA(**settings).fit(sp.csr_array(X), y)
-    np.testing.assert_allclose(sparse.components_, double.components_, atol=1e-6)
-    np.testing.assert_allclose(sparse.predict_proba(sp.csr_array(X)), double.predict_proba(X))
-
-
 def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
     X, y = rows
     straight = KNCA(2, k=3, tol=1e-6, random_state=0).fit(X, y)
@@ -262,31 +244,6 @@ def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
     learnt = seen[7:]  # after those that chose the scale of the start
     assert (learnt[0], learnt[-1]) == (np.float32, np.float64)
     assert model.objective_ == pytest.approx(straight.objective_, abs=1e-5)
-
-
-@unfinished
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"vote": "all", "sampling": StochasticQueries(20), "solver": "adam"}],
-    ids=repr,
-)
-def test_two_fits_end_in_the_bits_of_one(rows, settings):
-    settings = {"n_components": 2, "k": 3, "warm_start": True, "random_state": 0, **settings}
-    whole = KNCA(max_iter=8, tol=0.0, **settings).fit(*rows)
-    half = KNCA(max_iter=4, tol=0.0, **settings).fit(*rows)
-    half = pickle.loads(pickle.dumps(half)).fit(*rows)
-    np.testing.assert_array_equal(half.components_, whole.components_)
-    assert half.history_["loss"] == whole.history_["loss"]
-    np.testing.assert_array_equal(half.predict_proba(rows[0]), whole.predict_proba(rows[0]))
-
-
-@pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
-def test_a_callback_stops_and_the_best_map_stays(rows):
-    model = KNCA(2, k=3, solver="adam", random_state=0).set_callbacks(StopAfter(loss=0.1))
-    with pytest.warns(ConvergenceWarning, match="a callback stopped it"):
-        model.fit(*rows)
-    assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-9)
-    assert model.k_ == 3
 
 
 def test_early_stopping_scores_rows_held_out(rows):

@@ -256,34 +256,6 @@ def test_held_out_rows_are_nobodys_targets(digits, monkeypatch):
 # The face of an estimator
 
 
-def test_distances_agree_with_each_other(fitted, rows):
-    X, _ = rows
-    pairs = np.stack([X[:20], X[20:40]], axis=1)
-    M, metric = fitted.get_mahalanobis_matrix(), fitted.get_metric()
-    np.testing.assert_allclose(M, fitted.components_.T @ fitted.components_)
-    difference = pairs[:, 0] - pairs[:, 1]
-    plain = np.sqrt(np.einsum("ij,jk,ik->i", difference, M, difference))
-    distances = fitted.pair_distance(pairs)
-    np.testing.assert_allclose(distances, plain, rtol=1e-9)
-    np.testing.assert_allclose(distances, [metric(u, v) for u, v in pairs], rtol=1e-12)
-    np.testing.assert_allclose(distances**2, [metric(u, v, squared=True) for u, v in pairs])
-    np.testing.assert_array_equal(fitted.pair_score(pairs), -distances)
-    Z = fitted.transform(X)
-    np.testing.assert_allclose(Z, X @ fitted.components_.T, rtol=1e-12)
-    np.testing.assert_allclose(distances, np.linalg.norm(Z[:20] - Z[20:40], axis=1), rtol=1e-9)
-    assert fitted.get_feature_names_out().tolist() == ["lmnn0", "lmnn1"]
-
-
-@unfinished
-def test_labels_of_any_sortable_type(rows):
-    X, y = rows
-    plain = LMNN(2, max_iter=5, random_state=0).fit(X, y)
-    for names in (["a", "b", "c"], [-1, 0, 7], [0.0, 1.0, 2.0]):
-        model = LMNN(2, max_iter=5, random_state=0).fit(X, np.array(names)[y])
-        np.testing.assert_array_equal(model.components_, plain.components_)
-        np.testing.assert_array_equal(model.predict(X), np.array(names)[plain.predict(X)])
-
-
 @pytest.mark.parametrize(
     ("name", "bound", "value"),
     [

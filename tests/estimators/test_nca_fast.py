@@ -8,12 +8,10 @@ import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_blobs, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectFromModel
-from threadpoolctl import threadpool_limits
 
 from vicinal import NCA, _callback_support, initialise, reference, solvers
 from vicinal._features import Features
@@ -703,49 +701,6 @@ def test_restarts_on_batches_are_judged_alike(rows, sampling):
 
 
 # The same bits, precision, tables
-
-
-@unfinished
-@thin_lists
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        *[{"sampling": sampling} for name, sampling in SAMPLINGS.items() if name != "full"],
-        *[{"pairs": pairs} for name, pairs in PAIRS.items() if name != "all"],
-        *[{"kernel": kernel, "objective": "accuracy"} for kernel in ("student", "compact")],
-        {"sampling": StochasticQueries(30), "pairs": RandomPairs(20), "kernel": Compact(beta="em")},
-    ],
-    ids=repr,
-)
-def test_thread_count_agnosticism(rows, settings, dtype, monkeypatch):
-    if dtype == np.float32:
-        monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 100)
-    X, y = rows
-    models = []
-    for threads in (1, 2):
-        with threadpool_limits(threads):
-            model = NCA(2, max_iter=4, random_state=0, **settings).fit(X.astype(dtype), y)
-            models.append((model, model.predict_proba(X.astype(dtype))))
-    (one, P), (two, Q) = models
-    same(one, two)
-    np.testing.assert_array_equal(P, Q)
-    assert one.components_.dtype == dtype
-    assert one.transform(X.astype(dtype)).dtype == dtype
-
-
-@unfinished
-@pytest.mark.parametrize("sampling", [MiniBatches(40), StochasticQueries(40), Subsample(60)])
-def test_sparse_and_dense_tables_give_the_same_map(sampling):
-    rng = np.random.RandomState(0)
-    y = np.repeat(["one", "two", "three"], 50)
-    X = rng.poisson(0.7, size=(150, 8)) + 2.0 * (
-        np.arange(8) % 3 == (np.arange(150) // 50)[:, None]
-    )
-    dense = NCA(2, sampling=sampling, max_iter=6, random_state=0).fit(X, y)
-    sparse = NCA(2, sampling=sampling, max_iter=6, random_state=0).fit(sp.csr_array(X), y)
-    np.testing.assert_allclose(sparse.components_, dense.components_, rtol=1e-5, atol=1e-8)
-    usable(sparse, sp.csr_array(X))
 
 
 @unfinished

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_wine
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
-from threadpoolctl import threadpool_limits
 
 from vicinal import NCA, initialise, reference
 from vicinal.datasets import make_rings
@@ -230,13 +228,6 @@ def test_a_fit_that_is_at_rest_has_made_one_iteration(wine):
     assert model.n_iter_ == 1
 
 
-@pytest.mark.parametrize("mapping", ["linear", "diagonal"])
-def test_unfinished_fits_say_so_at_the_line_of_the_user(wine, mapping):
-    with pytest.warns(ConvergenceWarning, match="increase 'max_iter'") as caught:
-        NCA(mapping=mapping, max_iter=2, tol=0.0).fit(*wine)
-    assert [warning.filename for warning in caught] == [__file__]
-
-
 # Warm starts
 
 
@@ -304,33 +295,6 @@ def test_warm_start_follows_the_best_of_the_restarts(wine):
 
 
 # The same again
-
-
-@unfinished
-@pytest.mark.parametrize("settings", [{"init": "random"}, {"early_stopping": True}])
-def test_random_state_decides(wine, settings):
-    def fit(seed):
-        return NCA(2, max_iter=10, random_state=seed, **settings).fit(*wine).components_
-
-    np.testing.assert_array_equal(fit(3), fit(3))
-    np.testing.assert_array_equal(fit(3), fit(np.random.RandomState(3)))
-    assert not np.array_equal(fit(3), fit(4))
-
-
-@unfinished
-@pytest.mark.parametrize("settings", [{}, {"mapping": "diagonal"}, {"early_stopping": True}])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_thread_count_agnosticism(settings, dtype):
-    X, y = load_digits(return_X_y=True)
-    X = X.astype(dtype)
-    models = []
-    for threads in (1, 2):
-        with threadpool_limits(threads):
-            models.append(NCA(max_iter=4, random_state=0, **settings).fit(X, y))
-            models[-1].P = models[-1].predict_proba(X[:200])
-    np.testing.assert_array_equal(models[0].components_, models[1].components_)
-    np.testing.assert_array_equal(models[0].P, models[1].P)
-    same_history(*models)
 
 
 @pytest.mark.parametrize("init", ["auto", "pca", "random"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.linalg import eigh
 from sklearn.datasets import load_digits, load_wine
 from sklearn.model_selection import train_test_split
@@ -98,21 +97,6 @@ def test_one_group_is_whitening(wine):
     X, y = wine
     model = RCA().fit(X, 0 * y)
     np.testing.assert_allclose(np.cov(model.transform(X).T, bias=True), np.eye(13), atol=1e-6)
-
-
-@pytest.mark.parametrize("layout", [sp.csr_array, sp.csc_matrix])
-def test_sparse_equals_dense(wine, layout):
-    X, y = wine
-    dense, sparse = RCA(2).fit(X, y), RCA(2).fit(layout(X), y)
-    np.testing.assert_allclose(sparse.components_, dense.components_, rtol=1e-6)
-    np.testing.assert_allclose(sparse.transform(layout(X)), dense.transform(X), rtol=1e-6)
-
-
-def test_float32_stays_float32(wine):
-    X, y = wine
-    model = RCA(2).fit(X.astype(np.float32), y)
-    assert model.components_.dtype == model.transform(X.astype(np.float32)).dtype == np.float32
-    np.testing.assert_allclose(model.components_, RCA(2).fit(X, y).components_, rtol=1e-3)
 
 
 def test_columns_of_any_size(wine):

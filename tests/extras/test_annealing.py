@@ -7,9 +7,9 @@ import functools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from common.starts import Rows
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_wine
-from starts_common import Rows
 
 from vicinal import NCA, maps
 from vicinal._callback_support import HAS_CALLBACKS

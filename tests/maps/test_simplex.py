@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from engine_common import engine  # noqa: F401
+from common.engines import engine  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
@@ -16,7 +16,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Map
 from vicinal.maps import Linear, Simplex, project_columns
 from vicinal.objectives import NCALoss
-from vicinal.reference import finite_difference, simplex_projection
+from vicinal.reference import simplex_projection
 from vicinal.solvers import LBFGS, ProjectedGradient, minimise
 from vicinal.targets import Labels
 
@@ -183,43 +183,6 @@ def rows_of(rng, n=40, D=6):
     return Features(rng.dirichlet(np.ones(D), n), None)
 
 
-@both
-def test_components_are_on_the_simplex(rng, constraint):
-    mapping = Simplex(3, constraint)
-    theta = mapping.project(30 * rng.standard_normal(3 * 6))
-    L = mapping.components(theta)
-    assert L.shape == (3, 6)
-    assert_on_simplex(L)
-    np.testing.assert_array_equal(mapping.project(theta), theta)
-
-
-@both
-def test_forward_is_the_matrix_product(rng, constraint):
-    mapping, X = Simplex(3, constraint), rows_of(rng)
-    theta = mapping.project(rng.standard_normal(18))
-    dense = np.concatenate([block for _, block in X.blocks()])
-    for dtype in (np.float32, np.float64):
-        Z, _ = mapping.forward(theta, X, dtype)
-        assert Z.dtype == dtype
-        np.testing.assert_allclose(Z, dense @ mapping.components(theta).T, atol=1e-6)
-
-
-@both
-def test_pull_matches_finite_differences(rng, constraint):
-    mapping, X = Simplex(3, constraint), rows_of(rng)
-    target = rng.standard_normal((40, 3))
-    theta = rng.standard_normal(18)
-
-    def loss(theta):
-        return np.sum((mapping.forward(theta, X)[0] - target) ** 2)
-
-    Z, pull = mapping.forward(theta, X)
-    dtheta = pull(2 * (Z - target))
-    assert (dtheta.shape, dtheta.dtype) == ((18,), np.float64)
-    numeric = finite_difference(loss, theta, 1e-5)
-    np.testing.assert_allclose(dtheta, numeric, atol=1e-8 * np.abs(numeric).max())
-
-
 def test_softmax_by_hand():
     mapping = Simplex(2, "softmax")
     theta = np.log([[3.0, 1.0], [1.0, 1.0]]).ravel()
@@ -246,12 +209,6 @@ def test_theta_of_the_softmax(rng):
     X = Features(rng.dirichlet(np.ones(4), 20), None)
     _, pull = mapping.forward(mapping.theta(np.eye(4)), X)
     assert (pull(rng.standard_normal((20, 4))) != 0).all()
-
-
-def test_theta_of_the_projection_is_the_matrix(rng):
-    L = rng.dirichlet(np.ones(4), 9).T
-    np.testing.assert_array_equal(Simplex(4).theta(L), L.ravel())
-    np.testing.assert_array_equal(Simplex(4).components(L.ravel()), L)
 
 
 def test_bad_parameters():

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from vicinal import _search
-from vicinal.core.types import Bounded
 from vicinal.densities import Compact, Gaussian, Student
+from vicinal.extras.trees import Bounded
 from vicinal.neighbourhoods import (
     Nearest,
     RandomPairs,
@@ -93,17 +93,6 @@ def test_lists_of_a_few_rows(rng):
         assert np.sum(y[rows] == y[i]) == 2
 
 
-@pytest.mark.parametrize("search", ["tree", "brute", pytest.param("faiss", marks=needs_faiss)])
-def test_many_equal_rows(rng, search):
-    """More twins than the list is long: the row itself need not be among those found."""
-    Z, y = points(rng, 60, 2)
-    Z[:40] = Z[0]
-    for i, rows in enumerate(as_lists(Nearest(5, search=search).pairs(Z, y))):
-        assert len(set(rows)) == len(rows) >= 5
-        assert i not in rows
-        assert (y[rows] == y[i]).any()
-
-
 @pytest.mark.nojit
 @pytest.mark.parametrize("radius", [None, 1e-3])
 def test_lists_hold_so_many_of_the_own_class(rng, radius):
@@ -141,27 +130,6 @@ def test_radius_too_small(rng):
     expected = plain_nearest(Z, y, 3, 1e-9, np.arange(30))
     for got, rows in zip(lists, expected, strict=True):
         np.testing.assert_array_equal(got, rows)  # one of the own class is left
-
-
-def test_more_than_there_are(rng):
-    Z, y = points(rng, 20, 2)
-    for part in [Nearest(50), RandomPairs(50)]:
-        with pytest.warns(UserWarning, match=r"'m' parameter of .* is 50, but .* only 20 ref"):
-            pairs = part.pairs(Z, y, random_state=0)
-        assert [sorted(rows) for rows in as_lists(pairs)] == [
-            [j for j in range(20) if j != i] for i in range(20)
-        ]
-        for objective in ["log", "accuracy"]:  # m -> N is the exact objective
-            value, dZ = nca(Z, y, objective, pairs=pairs)
-            expected, dZ_expected = nca(Z, y, objective)
-            assert value == pytest.approx(expected, rel=1e-12)
-            np.testing.assert_allclose(dZ, dZ_expected, atol=1e-14)
-
-
-def test_no_references(rng):
-    Z, y = points(rng, 20, 2)
-    with pytest.raises(ValueError, match="at least one reference"):
-        Nearest(5).pairs(Z, y, references=[])
 
 
 @needs_faiss
@@ -363,24 +331,3 @@ def test_names_and_parts():
     for wrong in [Nearest, 3, None]:
         with pytest.raises(TypeError, match=r"'pairs' parameter of NCA must be a str among"):
             resolve(wrong)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Nearest(0), r"'m' parameter of Nearest must be an int in \[1, inf\)\. Got 0"),
-        (lambda: Nearest(2.5), r"'m' parameter of Nearest must be an int"),
-        (lambda: Nearest(radius=0.0), r"'radius' .* in \(0\.0, inf\) or None\. Got 0\.0"),
-        (lambda: Nearest(radius=-1), r"'radius' parameter of Nearest"),
-        (lambda: Nearest(search="hnsw"), r"'search' .* 'auto', 'tree', 'brute', 'faiss'\. Got"),
-        (lambda: Nearest(own=0), r"'own' parameter of Nearest must be an int in \[1, inf\)"),
-        (lambda: Nearest(refresh=0), r"'refresh' parameter of Nearest"),
-        (lambda: RandomPairs(1), r"'m' parameter of RandomPairs must be an int in \[2, inf\)"),
-        (lambda: RandomPairs(refresh=0), r"'refresh' parameter of RandomPairs"),
-        (lambda: Tree(-0.1), r"'tolerance' parameter of Tree must be a float in \[0\.0, 0\.5\]"),
-        (lambda: Tree(always=1), r"'always' parameter of Tree must be True or False\. Got 1"),
-    ],
-)
-def test_wrong_parameters(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from knca_common import each_dtype, points
+from common.checks import (
+    each_dtype,
+)
+from common.clouds import (
+    points,
+)
 
 from vicinal import _search
 from vicinal.neighbourhoods import target_neighbours

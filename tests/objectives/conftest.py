@@ -1,3 +1,3 @@
 """Every test of an objective runs over both engines."""
 
-from engine_common import engine  # noqa: F401
+from common.engines import engine  # noqa: F401

@@ -8,25 +8,22 @@ from math import exp, log
 
 import numpy as np
 import pytest
-from engine_common import compiled_only
-from hypothesis import given
-from hypothesis import strategies as st
-from knca_common import (
+from common.checks import (
+    assert_close,
+    assert_same_bits,
+)
+from common.clouds import (
     OBJECTIVES,
     VOTES,
     all_rows,
-    assert_close,
-    assert_same_bits,
-    each_dtype,
     each_objective,
     each_vote,
     lists_of,
     points,
     separate,
-    set_threads,
 )
-from scipy.stats import special_ortho_group
-from threadpoolctl import threadpool_limits
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vicinal import reference
 from vicinal.objectives import knca, nca
@@ -90,18 +87,6 @@ def test_matches_enumeration_for_every_k(rng, vote, objective, n_classes):
 
 
 @each_vote
-@each_objective
-@pytest.mark.parametrize(("k", "n_classes"), [(5, 3), (6, 5), (15, 2)])
-def test_matches_reference(rng, vote, objective, k, n_classes):
-    for d, scale in [(1, 0.1), (2, 1.0), (13, 1.0), (3, 4.0)]:
-        Z, y = points(rng, 40, d, n_classes, scale / np.sqrt(d))
-        rows = {"queries": np.arange(12), "references": np.arange(3, 40)}
-        for part in [{"queries": np.arange(12)}, rows]:
-            got = quiet_knca(Z, y, k, vote, objective, **part)
-            assert_close(got, reference.knca(Z, y, k, vote, objective, **part), 1e-10)
-
-
-@each_vote
 def test_many_classes(rng, vote):
     """More classes than votes, most of them smaller than k, and rows in several tiles."""
     Z, y = points(rng, 60, 2, 17)
@@ -132,26 +117,6 @@ def test_six_points_by_hand():
                 # growing by a factor 1 + t adds 2 t d² to d²; each row has a sixth of it
                 got = knca(Z.astype(dtype), y, k, "majority", objective)
                 assert_close(got, (value, slope * gap / 3 * Z), rtol)
-
-
-def lattice(rng, scale):
-    """Near-ties at any scale, so that the gradient never vanishes."""
-    grid = np.array([[i, j] for i in range(4) for j in range(4)], dtype=float)
-    y = np.array([0, 1, 1, 0, 0, 0, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0])
-    return scale * grid + 0.3 * min(scale, 1 / scale) * rng.standard_normal(grid.shape), y
-
-
-@each_vote
-@each_objective
-@pytest.mark.parametrize("k", [1, 2, 5])
-@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
-def test_gradient_matches_finite_differences(rng, vote, objective, k, scale):
-    Z, y = lattice(rng, scale)
-    dZ = knca(Z, y, k, vote, objective)[1]
-    size = np.abs(dZ).max()
-    assert size > 1e-100  # "all" and "accuracy" at a scale of 10: p is tiny, with all its digits
-    numeric = finite_difference(lambda W: knca(W, y, k, vote, objective)[0], Z, 1e-4 / (1 + scale))
-    np.testing.assert_allclose(dZ, numeric, rtol=1e-5, atol=2e-6 * size)
 
 
 @each_vote
@@ -188,56 +153,6 @@ def test_one_neighbour_is_nca_late_in_learning(rng, objective):
         assert_close(knca(Z, y, 1, "all", objective), nca(Z, y, objective), 1e-11)
 
 
-@each_vote
-@each_objective
-def test_value_adds_over_queries(rng, vote, objective):
-    Z, y = points(rng, 300, 3, 4)
-    value, dZ = knca(Z, y, 4, vote, objective)
-    parts = np.array_split(rng.permutation(300), [1, 50, 230])
-    got = [knca(Z, y, 4, vote, objective, queries=part) for part in parts]
-    share = np.array([len(part) / 300 for part in parts])
-    assert share @ [part[0] for part in got] == pytest.approx(value, rel=1e-12)
-    total = sum(s * part[1] for s, part in zip(share, got, strict=True))
-    np.testing.assert_allclose(total, dZ, atol=1e-12 * np.abs(dZ).max())
-
-
-@each_vote
-@each_objective
-@pytest.mark.parametrize("d", [1, 3, 60])
-def test_translation_and_rotation(rng, vote, objective, d):
-    Z, y = points(rng, 100, d, 3, 1 / np.sqrt(d))
-    value, dZ = knca(Z, y, 5, vote, objective)
-    np.testing.assert_allclose(dZ.sum(axis=0), 0, atol=1e-12)  # a common step costs nothing
-    Q = special_ortho_group.rvs(d, random_state=7) if d > 1 else -np.eye(1)
-    moved = knca(Z @ Q.T + rng.uniform(-50, 50, d), y, 5, vote, objective)
-    assert_close(moved, (value, dZ @ Q.T), 1e-10)
-
-
-@each_vote
-@each_objective
-def test_order_of_rows_and_names_of_classes(rng, vote, objective):
-    Z, y = points(rng, 120, 3, 4)
-    Z[60:70] = Z[:10]  # twins, some of another class
-    value, dZ = knca(Z, y, 5, vote, objective)
-    order = rng.permutation(120)
-    assert_close(knca(Z[order], y[order], 5, vote, objective), (value, dZ[order]), 1e-11)
-    for names in [np.array(list("zebu")), np.array([-7, 1e9, 3, 0.5]), np.array([2, 0, 3, 1])]:
-        assert_close(knca(Z, names[y], 5, vote, objective), (value, dZ), 1e-11)
-
-
-@each_vote
-@each_objective
-@pytest.mark.parametrize(("k", "scale", "rtol"), [(5, 1.0, 2e-5), (5, 5.0, 2e-4), (12, 1.0, 1e-4)])
-def test_float32_near_float64(rng, vote, objective, k, scale, rtol):
-    """A weight is known to eps d², and a set of k of them to k times that."""
-    Z, y = points(rng, 200, 3, 4)
-    Z = (scale * Z).astype(np.float32)
-    value, dZ = knca(Z, y, k, vote, objective)
-    assert dZ.dtype == np.float32
-    assert_close((value, dZ), knca(Z.astype(np.float64), y, k, vote, objective), rtol)
-
-
-@compiled_only
 def test_float32_sums_over_many_rows(rng):
     """One by one, ten thousand weights of a class would be off by some 1e-5."""
     Z, y = points(rng, 30_000, 2, 2, 1e-3)
@@ -247,55 +162,6 @@ def test_float32_sums_over_many_rows(rng):
             for dtype in (np.float32, np.float64)
         )
         assert single == pytest.approx(double, rel=5e-7)
-
-
-@each_vote
-@each_dtype
-@pytest.mark.parametrize("d", [2, 60])
-def test_thread_count_agnosticism(rng, monkeypatch, vote, dtype, d):
-    Z, y = points(rng, 1100, d, 5, 1.5 / np.sqrt(d))
-    Z = Z.astype(dtype)
-    rows = {"queries": np.arange(500), "references": np.arange(200, 1100)}
-    set_threads(monkeypatch, 1)
-    whole, held_out = knca(Z, y, 3, vote), knca(Z, y, 3, vote, **rows)
-    for threads in [2, 3]:
-        set_threads(monkeypatch, threads)
-        assert_same_bits(knca(Z, y, 3, vote), whole)
-        assert_same_bits(knca(Z, y, 3, vote, **rows), held_out)
-
-
-def test_thread_count_agnosticism_under_threadpoolctl(rng):
-    Z, y = points(rng, 700, 3, 4)
-    expected = knca(Z, y)
-    for threads in [1, 2]:
-        with threadpool_limits(threads):
-            assert_same_bits(knca(Z, y), expected)
-
-
-@each_dtype
-def test_shape_and_dtype_of_the_gradient(rng, dtype):
-    Z, y = points(rng, 40, 3, 2)
-    Z = np.asfortranarray(Z.astype(dtype))
-    before, y_before = Z.copy(), y.copy()
-    value, dZ = knca(Z, y, 3)
-    assert type(value) is float
-    assert (dZ.shape, dZ.dtype) == (Z.shape, Z.dtype)
-    np.testing.assert_array_equal(Z, before)
-    np.testing.assert_array_equal(y, y_before)
-    Z.setflags(write=False)
-    assert_same_bits(knca(Z[:, ::-1][:, ::-1], list(y), np.int64(3)), (value, dZ))
-    for other in [Z.astype(np.float16), (5 * Z).astype(int), (5 * Z).astype(int).tolist()]:
-        assert knca(other, y, 3)[1].dtype == np.float64
-
-
-@each_vote
-@each_objective
-def test_without_the_gradient(rng, vote, objective):
-    Z, y = points(rng, 300, 3, 4)
-    value, dZ = knca(Z, y, 5, vote, objective, gradient=False)
-    assert value == knca(Z, y, 5, vote, objective)[0]
-    assert dZ.shape == Z.shape
-    assert not dZ.any()
 
 
 def test_defaults_and_report(rng):

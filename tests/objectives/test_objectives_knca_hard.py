@@ -7,17 +7,19 @@ from math import log
 
 import numpy as np
 import pytest
-from engine_common import compiled_only
-from knca_common import (
-    OBJECTIVES,
+from common.checks import (
     assert_close,
     assert_same_bits,
     each_dtype,
+)
+from common.clouds import (
+    OBJECTIVES,
     each_objective,
     each_vote,
     points,
     separate,
 )
+from common.engines import compiled_only
 
 from vicinal import reference
 from vicinal.engines.cpu.lanes import AllPairs
@@ -126,10 +128,10 @@ def test_rows_that_need_no_logarithms(rng):
 def test_settled_rows_keep_their_gradient(rng, vote, objective, dtype, gap):
     """1 - p_i from 1e-12 downwards, and the gradient is a few of its units, right in its digits."""
     Z, y = separate(rng, 36, 3, gap)
-    Z = Z.astype(dtype)
+    Z, rows = Z.astype(dtype), {"queries": np.arange(0, 36, 4)}
     for k in [1, 2, 5, 8]:
-        got = knca(Z, y, k, vote, objective)
-        expected = reference.knca(Z, y, k, vote, objective)
+        got = knca(Z, y, k, vote, objective, **rows)
+        expected = reference.knca(Z, y, k, vote, objective, **rows)
         size = np.abs(expected[1]).max()
         if size < (1e-34 if dtype == np.float32 else 1e-290):  # no number of that type
             assert np.abs(got[1]).max() < 1e-30
@@ -235,21 +237,6 @@ def test_equal_near_points_and_then_nothing(rng, dtype, k, more):
     np.testing.assert_allclose(marginals, exact, rtol=0, atol=bound)
 
 
-@each_vote
-@each_objective
-@each_dtype
-def test_duplicates(rng, vote, objective, dtype):
-    Z, y = points(rng, 40, 3, 2, 2.0)
-    Z[20:] = Z[:20]  # half of the pairs with another label
-    Z = Z.astype(dtype)
-    rtol = 3e-5 if dtype == np.float32 else 1e-10
-    got = knca(Z, y, 4, vote, objective)
-    assert_close(got, reference.knca(Z, y, 4, vote, objective), rtol)
-    value, dZ = knca(np.ones((40, 3), dtype), y, 4, vote, objective)  # all rows alike
-    assert value == pytest.approx(reference.knca(np.ones((40, 3)), y, 4, vote, objective)[0], 1e-6)
-    assert not dZ.any()
-
-
 @each_objective
 def test_even_k_and_ties(objective):
     """Two of each class at the same distance: of two neighbours both or none, of four a tie."""
@@ -311,34 +298,6 @@ def test_classes_too_small_to_win(rng):
         for objective in OBJECTIVES:
             value, dZ = knca(Z, y, k, vote, objective, queries=lost, warn=False)
             assert (value, dZ.any()) == (0.0, False)
-
-
-@each_vote
-@each_objective
-def test_one_class_and_few_rows(rng, vote, objective):
-    Z, _ = points(rng, 30, 2, 2)
-    value, dZ = knca(Z, np.zeros(30), 4, vote, objective)
-    assert (value, dZ.any()) == (LOWEST[objective], False)
-    for n in [0, 1]:
-        value, dZ = knca(Z[:n], np.zeros(n), 4, vote, objective, warn=False)
-        assert (value, dZ.any(), dZ.shape) == (0.0, False, (n, 2))
-    for rows in [{"queries": []}, {"references": []}]:
-        value, dZ = knca(Z, np.zeros(30), 4, vote, objective, **rows)
-        assert (value, dZ.any()) == (0.0, False)
-    value, dZ = knca(Z, np.arange(30), 4, vote, objective, warn=False)  # nobody has a peer
-    assert (value, dZ.any()) == (0.0, False)
-
-
-@pytest.mark.nojit
-@each_vote
-@each_objective
-def test_a_single_query(rng, vote, objective):
-    Z, y = points(rng, 12, 2, 2)
-    for rows in [{"queries": [3]}, {"queries": [3], "references": [0, 1, 2, 5, 6, 7, 8, 9]}]:
-        got = knca(Z, y, 3, vote, objective, **rows, warn=False)
-        assert_close(got, reference.knca(Z, y, 3, vote, objective, **rows), 1e-11)
-        touched = np.r_[3, rows.get("references", np.arange(12))]
-        assert not np.delete(got[1], touched, axis=0).any()
 
 
 def test_wrong_input(rng):

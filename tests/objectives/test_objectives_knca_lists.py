@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from engine_common import compiled_only
-from knca_common import (
+from common.checks import (
+    assert_close,
+    each_dtype,
+)
+from common.clouds import (
     OBJECTIVES,
     all_rows,
-    assert_close,
-    assert_same_bits,
-    each_dtype,
     each_objective,
     each_vote,
     lists_of,
     plain_lists,
     points,
     separate,
-    set_threads,
+    some_lists,
 )
+from common.engines import compiled_only
 
 from vicinal import reference
 from vicinal.objectives import knca
 
 pytestmark = compiled_only
-
-
-def some_lists(rng, n, shortest, longest):
-    """Lists of several lengths, one of them empty, the row itself among some."""
-    rows = [rng.permutation(n)[: rng.integers(shortest, longest + 1)] for _ in range(n)]
-    rows[3] = rows[3][:0]
-    return lists_of(rows)
 
 
 @pytest.mark.nojit
@@ -55,32 +49,6 @@ def test_truncated_lists_equal_enumeration(rng, vote, objective, k):
     divisor = len(values) if objective == "log" else 14
     expected = sum(values) / divisor, sum(gradients) / divisor
     assert_close(knca(Z, y, k, vote, objective, pairs=pairs, warn=False), expected, 1e-11)
-
-
-@each_vote
-@each_objective
-@pytest.mark.parametrize(("d", "k"), [(1, 5), (3, 4), (20, 2)])
-def test_truncated_lists_equal_the_plain_formula(rng, vote, objective, d, k):
-    Z, y = points(rng, 40, d, 3, 1 / np.sqrt(d))
-    pairs = some_lists(rng, 40, 2, 25)
-    for rows in [{}, {"queries": np.arange(4, 15), "references": np.arange(8, 40)}]:
-        got = knca(Z, y, k, vote, objective, pairs=pairs, warn=False, **rows)
-        assert_close(got, plain_lists(Z, y, k, vote, objective, pairs, **rows), 1e-10)
-
-
-@each_vote
-@each_objective
-@each_dtype
-def test_full_lists_equal_all_pairs(rng, vote, objective, dtype):
-    Z, y = points(rng, 150, 4, 3)
-    report = {}
-    for scale in [0.5, 5.0]:
-        for rows in [{}, {"queries": np.arange(50), "references": np.arange(30, 150)}]:
-            args = ((scale * Z).astype(dtype), y, 5, vote, objective)
-            got = knca(*args, pairs=all_rows(150), report=report, **rows)
-            assert got[1].dtype == dtype
-            assert_close(got, knca(*args, **rows), 2e-4 if dtype == np.float32 else 1e-11)
-            assert 0.9 < report["share_of_pairs"] <= 1.3  # lists hold rows that are no references
 
 
 @each_vote
@@ -146,30 +114,6 @@ def test_own_class_out_of_reach(rng):
     assert report["log_domain"] >= 2
 
 
-@each_dtype
-def test_thread_count_agnosticism(rng, monkeypatch, dtype):
-    Z, y = points(rng, 1200, 3, 3)
-    Z = Z.astype(dtype)
-    pairs = some_lists(rng, 1200, 8, 20)
-    set_threads(monkeypatch, 1)
-    expected = knca(Z, y, 3, pairs=pairs, warn=False)
-    for threads in [2, 3]:
-        set_threads(monkeypatch, threads)
-        assert_same_bits(knca(Z, y, 3, pairs=pairs, warn=False), expected)
-
-
-def test_order_of_a_list_and_rows_that_are_no_references_do_not_matter(rng):
-    Z, y = points(rng, 60, 3, 3)
-    pairs = some_lists(rng, 60, 20, 40)
-    rows = np.split(pairs.indices, pairs.indptr[1:-1])
-    references = np.arange(0, 60, 2)
-    shorter = lists_of([rng.permutation(row[row % 2 == 0]) for row in rows])
-    got, expected = (
-        knca(Z, y, 4, references=references, pairs=lists, warn=False) for lists in (shorter, pairs)
-    )
-    assert_close(got, expected, 1e-11)
-
-
 def test_share_and_float32(rng):
     Z, y = points(rng, 100, 3, 3)
     pairs = some_lists(rng, 100, 20, 20)
@@ -182,21 +126,3 @@ def test_share_and_float32(rng):
     assert_close(got, expected, 5e-5)
     value, dZ = knca(Z, y, 4, pairs=pairs, gradient=False, warn=False)
     assert (value, dZ.any()) == (expected[0], False)
-
-
-def test_wrong_lists(rng):
-    Z, y = points(rng, 6, 2, 2)
-    good = all_rows(6)
-    for pairs, message in [
-        (good._replace(indptr=good.indptr[:-1]), r"one list for each of the 6 rows\. Got .*\(6,\)"),
-        (good._replace(indices=good.indices.astype(int)), r"vector of int32 .* dtype int64"),
-        (good._replace(indptr=good.indptr + 1), r"ends within its 36 indices"),
-        (good._replace(indices=good.indices + np.int32(1)), r"in \[0, 5\]\. Got 1\.\.6 instead"),
-        (good._replace(indices=good.indices - np.int32(1)), r"in \[0, 5\]\. Got -1\.\.4 instead"),
-        (
-            good._replace(log2_rates=np.zeros((2, 3))),
-            r"shape \(2, 6\) .* Got shape \(2, 3\)",
-        ),
-    ]:
-        with pytest.raises(ValueError, match=rf"'pairs' parameter of knca .*{message}"):
-            knca(Z, y, 2, pairs=pairs)

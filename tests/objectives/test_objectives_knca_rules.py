@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from knca_common import VOTES, each_dtype, each_vote, points, set_threads
+from common.checks import (
+    each_dtype,
+)
+from common.clouds import (
+    each_vote,
+    points,
+)
 
 from vicinal import reference
 from vicinal.objectives import knca, knca_posterior, nca_posterior
@@ -93,20 +99,6 @@ def test_classes_without_references(rng):
     P = knca_posterior(Z[9:], Z[:9], labels, 3)
     assert not P[:, [0, 2]].any()
     np.testing.assert_array_equal(P[:, [1, 3]], knca_posterior(Z[9:], Z[:9], y[:9], 3))
-
-
-def test_single_precision_no_queries_and_threads(rng, monkeypatch):
-    Z, y = points(rng, 900, 3, 5)
-    assert knca_posterior(Z[:0], Z, y).shape == (0, 5)
-    for vote in VOTES:
-        P = knca_posterior(Z[:600], Z[600:], y[600:], 5, vote)
-        Z32 = Z.astype(np.float32)
-        P32 = knca_posterior(Z32[:600], Z32[600:], y[600:], 5, vote)
-        np.testing.assert_allclose(P32, P, atol=2e-5)
-        for threads in [1, 2, 3]:
-            set_threads(monkeypatch, threads)
-            got = knca_posterior(Z[:600], Z[600:], y[600:], 5, vote)
-            np.testing.assert_array_equal(got, P)
 
 
 def test_wrong_input(rng):

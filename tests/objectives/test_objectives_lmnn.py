@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from knca_common import assert_close, assert_same_bits, each_dtype
-from lmnn_common import (
-    DISTANCES,
-    WEIGHTS,
+from common.checks import (
+    assert_close,
+    assert_same_bits,
+    each_dtype,
+)
+from common.clouds import (
     brackets,
     cloud,
     each_distance,
@@ -20,7 +20,6 @@ from lmnn_common import (
 )
 
 from vicinal.objectives import lmnn
-from vicinal.reference import finite_difference
 from vicinal.targets import Labels, TargetNeighbours
 
 # Values and gradients
@@ -57,15 +56,6 @@ def test_matches_reference_at_other_weights(rng, distance, mu, margin):
     assert_close(
         evaluate(Z, targets, distance, **weights), plain(Z, targets, distance, **weights), 1e-11
     )
-
-
-@each_distance
-@pytest.mark.parametrize("d", [2, 30])
-def test_matches_reference_in_several_blocks(rng, distance, d):
-    """Rows in more than one block of each kind; few are scored, for the plain loops' sake."""
-    Z, targets = cloud(rng, 900, d, 4, distance, k=2)
-    rows = {"queries": np.arange(3, 900, 60)}
-    assert_close(evaluate(Z, targets, distance, **rows), plain(Z, targets, distance, **rows), 1e-11)
 
 
 @pytest.mark.nojit
@@ -109,79 +99,7 @@ def test_a_bracket_of_zero_does_not_count(rng):
         assert_close(got, plain(Z, targets, margin=2.0), 1e-6 if dtype == np.float32 else 1e-13)
 
 
-def away_from_kinks(rng, distance, scale):
-    """Points none of whose brackets, some of them positive, is about to change its sign."""
-    for _ in range(200):
-        Z, targets = cloud(rng, 12, 3, 3, distance, k=2, scale=scale)
-        if distance == "chi2":
-            Z += 0.1 * scale  # the derivative at zero is one-sided
-        inside = brackets(Z, targets, WEIGHTS["margin"], distance)
-        unit = scale**2 if distance == "squared" else scale
-        if np.abs(inside).min() > 1e-4 * unit and 0.2 < np.mean(inside > 0):
-            return Z, targets
-    raise AssertionError("kinks everywhere")
-
-
-@each_distance
-@pytest.mark.parametrize("scale", [1.0, 10.0, 100.0])
-def test_gradient_matches_finite_differences(rng, distance, scale):
-    Z, targets = away_from_kinks(rng, distance, scale)
-    dZ = evaluate(Z, targets, distance)[1]
-    numeric = finite_difference(lambda W: evaluate(W, targets, distance)[0], Z, 1e-6 * scale)
-    size = np.abs(dZ).max()
-    assert size > 0.01
-    np.testing.assert_allclose(dZ, numeric, rtol=0, atol=1e-6 * size)
-
-
-@each_distance
-def test_value_adds_over_queries(rng, distance):
-    Z, targets = cloud(rng, 400, 3, 4, distance, k=2)
-    parts = np.array_split(rng.permutation(400), [1, 60, 300])
-    got = [evaluate(Z, targets, distance, queries=part) for part in parts]
-    scored = np.array([np.sum((targets.neighbours[part] >= 0).any(axis=1)) for part in parts])
-    share = scored / scored.sum()
-    value, dZ = evaluate(Z, targets, distance)
-    assert share @ [part[0] for part in got] == pytest.approx(value, rel=1e-12)
-    total = sum(s * part[1] for s, part in zip(share, got, strict=True))
-    np.testing.assert_allclose(total, dZ, atol=1e-12 * np.abs(dZ).max())
-
-
 # Which rows
-
-
-@given(st.data(), st.sampled_from(DISTANCES), st.integers(0, 2**32 - 1))
-def test_any_queries_and_references(data, distance, seed):
-    rng = np.random.default_rng(seed)
-    Z, targets = cloud(rng, 10, 2, 3, distance, k=2)
-    rows = st.lists(st.integers(0, 9), unique=True, max_size=10)
-    part = {name: np.array(data.draw(rows), int) for name in ("queries", "references")}
-    got = evaluate(Z, targets, distance, **part)
-    assert_close(got, plain(Z, targets, distance, **part), 1e-11)
-    assert_same_bits(
-        evaluate(Z, targets, distance, gradient=False, **part), (got[0], np.zeros_like(Z))
-    )
-
-
-@each_distance
-def test_disjoint_and_overlapping_rows(rng, distance):
-    Z, targets = cloud(rng, 40, 3, 3, distance)
-    order = rng.permutation(40)
-    for queries, references in [
-        (order[:15], order[15:]),
-        (order[:25], order[10:]),
-        (order, order[20:]),
-        (order[:1], order[1:]),
-    ]:
-        rows = {"queries": queries, "references": references}
-        got = evaluate(Z, targets, distance, **rows)
-        assert got[0] > 0
-        assert_close(got, plain(Z, targets, distance, **rows), 1e-11)
-    mask = np.zeros(40, bool)
-    mask[order[:15]] = True
-    assert_same_bits(
-        evaluate(Z, targets, distance, queries=mask),
-        evaluate(Z, targets, distance, queries=order[:15]),
-    )
 
 
 @pytest.mark.nojit
@@ -202,33 +120,7 @@ def test_rows_without_targets_are_impostors_only(rng):
         assert report == {"stale": 1, "share_of_pairs": 0.0, "n_impostors": 0}
 
 
-def test_no_other_class_and_no_rows(rng):
-    y = np.zeros(8, int)
-    Z, targets = rng.standard_normal((8, 2)), TargetNeighbours(y, some_targets(rng, y, 2, 0.0))
-    assert_close(evaluate(Z, targets), plain(Z, targets), 1e-13)
-    none = TargetNeighbours(y[:0], np.empty((0, 2), int))
-    value, dZ = evaluate(Z[:0], none)
-    assert (value, dZ.shape) == (0.0, (0, 2))
-
-
 # What goes in and comes out
-
-
-@each_distance
-@each_dtype
-def test_shape_and_dtype_of_the_gradient(rng, distance, dtype):
-    Z, targets = cloud(rng, 40, 3, 2, distance)
-    Z = np.asfortranarray(Z.astype(dtype))
-    before, J = Z.copy(), targets.neighbours.copy()
-    value, dZ = evaluate(Z, targets, distance)
-    assert type(value) is float
-    assert (dZ.shape, dZ.dtype) == (Z.shape, Z.dtype)
-    np.testing.assert_array_equal(Z, before)
-    np.testing.assert_array_equal(targets.neighbours, J)
-    Z.setflags(write=False)
-    assert_same_bits(evaluate(Z[:, ::-1][:, ::-1], targets, distance), (value, dZ))
-    for other in [Z.astype(np.float16), (5 * Z).astype(int), (5 * Z).astype(int).tolist()]:
-        assert evaluate(other, targets, distance)[1].dtype == np.float64
 
 
 @each_distance

@@ -7,9 +7,19 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from engine_common import compiled_only
-from knca_common import assert_close, assert_same_bits, each_dtype, set_threads
-from lmnn_common import distances, each_distance, evaluate, some_targets
+from common.checks import (
+    assert_close,
+    assert_same_bits,
+    each_dtype,
+    set_threads,
+)
+from common.clouds import (
+    distances,
+    each_distance,
+    evaluate,
+    some_targets,
+)
+from common.engines import compiled_only
 
 from vicinal import reference
 from vicinal.engines.cpu import impostors as _impostors
@@ -267,6 +277,7 @@ def test_thread_count_agnosticism_of_lists(rng, monkeypatch, distance):
             assert_same_bits(got, expected)
 
 
+@pytest.mark.slow
 @each_distance
 @pytest.mark.parametrize("lists", [False, True])
 def test_memory_is_bounded_whatever_the_number_of_impostors(rng, monkeypatch, distance, lists):

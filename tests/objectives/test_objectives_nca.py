@@ -7,7 +7,10 @@ from math import exp, log, sqrt
 
 import numpy as np
 import pytest
-from engine_common import compiled_only
+from common.checks import assert_close
+from common.clouds import points
+from common.engines import compiled_only
+from numba import config
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from threadpoolctl import threadpool_limits
 
@@ -19,12 +22,6 @@ OBJECTIVES = ["accuracy", "log"]
 PRIORS = [None, "uniform", [0.2, 0.5, 0.3]]
 
 
-def points(rng, n, d, n_classes, scale=1.0):
-    y = np.arange(n) % n_classes
-    rng.shuffle(y)
-    return scale * (rng.standard_normal((n, d)) + 0.5 * rng.standard_normal((n_classes, d))[y]), y
-
-
 def assert_matches_reference(Z, y, objective, rtol, sample_weight=None, priors=None, **rows):
     value, dZ = nca(Z, Labels(y, sample_weight, priors), objective, **rows)
     expected, dZ_expected = reference.nca(
@@ -34,6 +31,40 @@ def assert_matches_reference(Z, y, objective, rtol, sample_weight=None, priors=N
     assert value == pytest.approx(expected, rel=rtol, abs=1e-12 * rtol)
     size = np.abs(dZ_expected).max()
     np.testing.assert_allclose(dZ, dZ_expected, rtol=0, atol=rtol * size + 1e-30)
+
+
+def test_six_points_by_hand():
+    """A hexagon of radius 1 in turn a b a b a b: d² is 1, 3, 4, 3, 1 around each point."""
+    angle = np.arange(6) * np.pi / 3
+    Z, y = np.stack([np.cos(angle), np.sin(angle)], axis=1), list("ababab")
+    own, other = 2 * exp(-3), 2 * exp(-1) + exp(-4)
+    p = own / (own + other)
+    gap = (2 * exp(-1) * 1 + exp(-4) * 4) / other - 3  # mean d² of the others less of the own
+    for objective, value, slope in [("accuracy", -p, p * (1 - p)), ("log", -log(p), 1 - p)]:
+        for dtype, rtol in [(np.float64, 1e-13), (np.float32, 1e-6)]:
+            # growing by a factor 1 + t adds 2 t d² to d²; by symmetry each row has a sixth of it
+            assert_close(nca(Z.astype(dtype), y, objective), (value, -slope * gap / 3 * Z), rtol)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_settled_points_have_no_gradient(rng, objective):
+    """Pairs of twins, a thousand apart: all is certain, and nothing pulls."""
+    Z = np.repeat(1e3 * np.arange(40.0)[:, None], 2, axis=0) + 0.01 * rng.standard_normal((80, 2))
+    value, dZ = nca(Z, np.repeat(np.arange(40), 2), objective)
+    assert value == (-1.0 if objective == "accuracy" else 0.0)
+    assert not dZ.any()
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="slow in plain Python")
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_own_class_out_of_reach(rng, objective):
+    """Classes far apart from themselves: p_i underflows, the loss does not."""
+    Z, y = points(rng, 100, 2, 2)
+    Z[y == 0, 0] += 100 * np.arange((y == 0).sum())
+    Z[y == 1] = Z[y == 0][: (y == 1).sum()] + 1
+    got, expected = nca(Z, y, objective), reference.nca(Z, y, objective)
+    assert_close(got, expected, 1e-10)
+    assert got[0] == pytest.approx(0, abs=1e-30) if objective == "accuracy" else got[0] > 1e3
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from engine_common import engine  # noqa: F401
+from common.engines import engine  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays

@@ -1,7 +1,5 @@
 """Rates that change with the steps, the solvers that follow them, and the search for t0."""
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -91,17 +89,6 @@ def test_schedules_of_adam():
     assert path(Adam(InverseTime(3.0, 10.0)), n_steps=1)[1] == pytest.approx(0.7)
     after = path(Adam(Cosine(0.1, 5)), n_steps=8)
     assert after[5] == after[6] == after[8]  # the floor is zero
-
-
-@pytest.mark.parametrize("solver", [Adam(Cosine(0.1, 30)), SGD(), SGD(InverseTime(1.0, 5.0), 0.5)])
-def test_resume_keeps_the_place_in_the_schedule(solver):
-    start = np.array([1.0, -2.0])
-    whole = minimise(bowl, start, solver, max_iter=20, tol=0.0)
-    first = minimise(bowl, start, solver, max_iter=7, tol=0.0)
-    state, history = pickle.loads(pickle.dumps((first.state, first.history)))
-    second = minimise(bowl, None, solver, max_iter=13, tol=0.0, state=state, history=history)
-    np.testing.assert_array_equal(second.state.theta, whole.state.theta)
-    assert second.history["loss"] == whole.history["loss"]
 
 
 def noisy_rows(theta, batch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from chi2_common import as_histograms, assert_on_simplex, counts
+from common.histograms import as_histograms, assert_on_simplex, counts
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
@@ -18,16 +18,10 @@ from vicinal.starts import (
     AutoBins,
     BinGroups,
     BinIdentity,
-    BinStart,
     GivenBins,
     RandomBins,
     resolve_bins,
 )
-
-STARTS = {"auto": AutoBins(), "groups": BinGroups(), "identity": BinIdentity(),
-          "random": RandomBins(), "hard": BinGroups(sharpness=1e6),
-          "even": BinGroups(sharpness=0.0)}  # fmt: skip
-each_start = pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
 
 
 def features(X):
@@ -39,27 +33,6 @@ def begin(start, X, y, r, seed=0):
 
 
 # Starts
-
-
-@each_start
-@pytest.mark.parametrize("r", [1, 2, 5, 9])
-def test_columns_are_on_the_simplex(rng, start, r):
-    X, y = counts(rng, 60, 9)
-    X[:, 4] = 0.0  # a bin that is empty in all rows
-    L = begin(start, X, y, r)
-    assert L.shape == (r, 9)
-    assert L.dtype == np.float64
-    assert_on_simplex(L)
-    np.testing.assert_array_equal(begin(start, X, y, r), L)
-    assert isinstance(start, BinStart)
-
-
-@each_start
-def test_sparse_is_dense(rng, start):
-    X, y = counts(rng, 60, 9)
-    np.testing.assert_allclose(
-        begin(start, sp.csr_array(X), y, 3), begin(start, X, y, 3), atol=1e-9
-    )
 
 
 @pytest.mark.parametrize("r", [3, 8])

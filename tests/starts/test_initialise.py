@@ -4,19 +4,17 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import load_digits, load_iris, load_wine
-from sklearn.decomposition import PCA as SklearnPCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from starts_common import (
-    PARTS,
-    SPECTRAL,
+from common.starts import (
     Rows,
     clean_rows,  # noqa: F401 (fixture)
     plain_scatter,
     projector,
     random_state,  # noqa: F401 (fixture)
 )
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.decomposition import PCA as SklearnPCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from vicinal.starts import (
     LDA,
@@ -26,7 +24,6 @@ from vicinal.starts import (
     Given,
     Identity,
     Random,
-    Start,
     Whiten,
     resolve,
     scatter,
@@ -154,35 +151,6 @@ def test_whiten_is_the_symmetric_root_at_full_rank(clean, rng):
     assert_allclose(Whiten()(X, y, 2, rng), PCA()(X, y, 2, rng))
 
 
-@pytest.mark.parametrize("part", PARTS, ids=repr)
-def test_clean_data_give_no_warning_and_the_same_bits(clean, part):
-    X, y = clean
-    for d in (2, X.shape[1]):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            A = part(X, y, d, np.random.RandomState(3))
-        assert A.shape == (d, X.shape[1])
-        assert A.dtype == np.float64
-        assert isinstance(part, Start)
-        assert_array_equal(A, part(X, y, d, np.random.RandomState(3)))
-
-
-@pytest.mark.parametrize("part", SPECTRAL, ids=repr)
-def test_block_size_agnosticism(clean, part):
-    X, y = clean
-    whole = part(Rows(X.X, 10_000), y, 3, np.random.RandomState(0))
-    for block_size in (1, 7, 50):
-        A = part(Rows(X.X, block_size), y, 3, np.random.RandomState(0))
-        assert_allclose(A, whole, atol=1e-12 * np.abs(whole).max())
-
-
-@pytest.mark.parametrize("part", SPECTRAL, ids=repr)
-def test_largest_entry_is_positive(clean, rng, part):
-    X, y = clean
-    A = part(X, y, 3, rng)
-    assert np.all(A[np.arange(3), np.abs(A).argmax(axis=1)] > 0)
-
-
 def test_sign_does_not_hang_on_the_last_bit():
     A = np.array([[-1.0, 1.0 + 1e-12, 0.5], [-1.0 - 1e-12, 1.0, 0.5], [0.0, 0.0, 0.0]])
     assert_allclose(spectral.orient(A)[:, 0], [1.0, 1.0, 0.0])
@@ -245,31 +213,6 @@ def test_given_array_is_checked(array, message, rng):
         resolve(array)(Rows(X), y, 2, rng)
     with pytest.raises(ValueError, match="of LMNN must be"):
         Given(array, owner="LMNN")(Rows(X), y, 2, rng)
-
-
-@pytest.mark.parametrize(
-    ("name", "part"),
-    [
-        ("auto", Auto),
-        ("identity", Identity),
-        ("random", Random),
-        ("pca", PCA),
-        ("lda", LDA),
-        ("rca", RCA),
-        ("whiten", Whiten),
-    ],
-)
-def test_resolve_names_and_parts(name, part):
-    assert resolve(name) == part()
-    own = part()
-    assert resolve(own) is own
-
-
-@pytest.mark.parametrize("init", ["umap", None, 3, RCA])
-def test_resolve_refuses_by_name(init):
-    message = "The 'init' parameter of RCA must be one of 'auto', 'identity', .*Got .* instead"
-    with pytest.raises(ValueError, match=message):
-        resolve(init, owner="RCA")
 
 
 @pytest.mark.parametrize("value", [0, 1.5, "auto", True, np.nan, np.ones(2)])

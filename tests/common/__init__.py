@@ -1,0 +1,1 @@
+"""Data and comparisons that several test files share."""

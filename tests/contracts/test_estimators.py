@@ -1,0 +1,676 @@
+"""What every estimator keeps to, in every configuration.  A new one is a line in `ESTIMATORS`."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import io
+import pickle
+import warnings
+from time import perf_counter
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from common.checks import each_dtype, needs_callbacks, set_threads, unfinished
+from common.histograms import counts
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+from threadpoolctl import threadpool_limits
+
+from vicinal import KNCA, LMNN, NCA, RCA, Chi2LMNN, initialise
+from vicinal.callbacks import Checkpoint, Progress, StopAfter
+from vicinal.densities import Compact
+from vicinal.neighbourhoods import Nearest, RandomPairs, Tree
+from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
+from vicinal.solvers import BoldDriver
+
+ESTIMATORS = {
+    "nca": NCA(2),
+    "nca full rank": NCA(),
+    "nca accuracy cg": NCA(2, objective="accuracy", solver="cg", scaling="global"),
+    "nca diagonal": NCA(mapping="diagonal", solver="momentum"),
+    "nca votes": NCA(2, rule="knn", n_neighbors="auto", init="pca", scaling=None),
+    "nca local votes": NCA(2, rule="knn", n_neighbors="local"),
+    "nca early stopping": NCA(2, early_stopping=True, priors="uniform", solver="adam",
+                              n_iter_no_change=50),
+    "nca student": NCA(2, kernel="student"),
+    "nca compact": NCA(2, kernel="compact"),
+    "nca em": NCA(2, kernel=Compact(beta="em")),
+    "nca queries": NCA(2, sampling=StochasticQueries(30)),
+    "nca batches": NCA(2, sampling=MiniBatches(40)),
+    "nca clusters": NCA(2, sampling=MiniBatches(40, "fpc", "input")),
+    "nca random clusters": NCA(2, sampling=MiniBatches(40, "random"), objective="accuracy"),
+    "nca subsample": NCA(2, sampling=Subsample(40)),
+    "nca sgd": NCA(2, sampling=StochasticQueries(30), solver="sgd"),
+    "nca lists": NCA(2, pairs=Nearest(40)),
+    "nca random lists": NCA(2, pairs=RandomPairs(30)),
+    "nca trees": NCA(2, pairs=Tree(0.05, always=True)),
+    "nca of many parts": NCA(2, sampling=StochasticQueries(30), pairs=RandomPairs(20),
+                             kernel=Compact(beta="em"), priors="uniform"),
+    "nca restarts": NCA(2, init=initialise.Random(2)),
+    "nca annealing": NCA(2, init="annealing"),
+    "nca searched": NCA("auto", alpha="auto", cv=2),
+    "knca": KNCA(2, k=3),
+    "knca all": KNCA(2, k=3, vote="all", objective="accuracy", rule="knn"),
+    "knca queries": KNCA(2, k=3, sampling=StochasticQueries(30), solver="adam"),
+    "knca lists": KNCA(2, k=3, pairs=Nearest(40)),
+    "knca early stopping": KNCA(mapping="diagonal", k=2, early_stopping=True, n_iter_no_change=50),
+    "lmnn": LMNN(2),
+    "lmnn diagonal": LMNN(mapping="diagonal", k=1, solver="bold_driver"),
+    "lmnn early stopping": LMNN(3, early_stopping=True, refresh_targets=2, n_iter_no_change=50),
+    "lmnn new targets": LMNN(3, refresh_targets=4, n_neighbors="auto"),
+    "lmnn adam": LMNN(2, solver="adam", init="pca"),
+    "chi2 lmnn": Chi2LMNN(3),
+    "chi2 lmnn softmax": Chi2LMNN(3, constraint="softmax"),
+    "chi2 lmnn early stopping": Chi2LMNN(3, early_stopping=True, n_iter_no_change=50),
+    "chi2 lmnn new targets": Chi2LMNN(3, refresh_targets=2, solver="adaptive"),
+    "chi2 lmnn softmax targets": Chi2LMNN(3, constraint="softmax", refresh_targets=2, k=1),
+    "rca": RCA(2),
+    "rca shrunk": RCA(shrinkage="oas", scaling=None),
+}  # fmt: skip
+LEARNT = [name for name in ESTIMATORS if not name.startswith("rca")]
+# one of each class, with nothing but the defaults that matter
+PLAIN = ["nca", "knca", "lmnn", "chi2 lmnn", "rca"]
+# those of `make test-fast`
+FAST = [*PLAIN, "nca diagonal", "nca queries"]
+SCHEDULED = [
+    "nca queries",
+    "nca batches",
+    "nca clusters",
+    "nca random clusters",
+]  # their rate ends with `max_iter`
+# lists are made anew where a fit goes on; a search spends its iterations elsewhere; of annealing
+# the way to the start is not gone again
+RESUMED = [
+    name
+    for name in LEARNT
+    if name not in SCHEDULED
+    and not name.endswith(("lists", "em", "parts", "searched", "annealing"))
+]
+
+pytestmark = [
+    unfinished,
+    pytest.mark.filterwarnings("ignore:The (total|within-class) scatter matrix is singular"),
+    pytest.mark.filterwarnings("ignore:The lists of"),
+    pytest.mark.filterwarnings("ignore:The .size. parameter of"),
+    pytest.mark.filterwarnings("ignore:The .m. parameter of"),
+    pytest.mark.filterwarnings("ignore:.* of the rows have no"),
+    pytest.mark.filterwarnings("ignore:n_components="),
+]
+
+
+def each(names=tuple(ESTIMATORS)):
+    """A search, and annealing, fit many times."""
+    marks = {name: pytest.mark.options for name in ESTIMATORS if name not in FAST}
+    marks |= {"nca searched": pytest.mark.slow, "nca annealing": pytest.mark.slow}
+    return pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=marks.get(name, ())) for name in names]
+    )
+
+
+def make(name, **changes):
+    """The estimator, unfitted, that makes but a few iterations."""
+    model = clone(ESTIMATORS[name])
+    known = model.get_params()
+    short = {"max_iter": 6, "random_state": 0}
+    return model.set_params(**{k: v for k, v in {**short, **changes}.items() if k in known})
+
+
+@functools.cache
+def table(name, n=60):
+    """A third of wine, or histograms of three classes; more rows are made up."""
+    if name.startswith("chi2"):
+        return counts(np.random.default_rng(0), n)
+    if n == 60:
+        X, y = load_wine(return_X_y=True)
+        return X[::3], y[::3]
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % 4
+    X = rng.standard_normal((n, 6)) * np.logspace(-1, 1, 6)
+    return X + 2 * rng.standard_normal((4, 6))[y], y
+
+
+@functools.cache
+def fitted(name):
+    """One fit for all tests that only look."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make(name).fit(*table(name))
+
+
+def answers(model, X):
+    """All that a fitted model says of rows."""
+    told = [model.components_, model.transform(X)]
+    if hasattr(model, "predict"):
+        told += [model.predict_proba(X), model.predict(X)]
+        told += [model.history_["loss"], model.objective_]
+    return told
+
+
+def assert_same(one, other, but=()):
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# The same again
+
+
+@each()
+def test_two_fits_have_the_same_bits(name):
+    X, y = table(name)
+    assert_same(answers(make(name).fit(X, y), X), answers(fitted(name), X))
+
+
+@each()
+@each_dtype
+def test_thread_count_agnosticism(name, dtype, monkeypatch):
+    X, y = table(name, 900)
+    told = []
+    for threads in (1, 2):
+        set_threads(monkeypatch, threads)
+        with threadpool_limits(threads):
+            told.append(answers(make(name, max_iter=3).fit(X.astype(dtype), y), X.astype(dtype)))
+    assert_same(*told)
+
+
+@each(["nca early stopping", "nca queries", "nca restarts", "knca queries", "lmnn early stopping"])
+def test_random_state_decides(name):
+    X, y = table(name)
+
+    def fit(seed):
+        return make(name, random_state=seed).fit(X, y).components_
+
+    np.testing.assert_array_equal(fit(3), fit(3))
+    np.testing.assert_array_equal(fit(3), fit(np.random.RandomState(3)))
+    assert not np.array_equal(fit(3), fit(4))
+
+
+@each()
+def test_fit_forgets_the_fit_before(name):
+    X, y = table(name)
+    model = make(name).fit(X[:, ::-1][:50], y[:50])
+    assert_same(answers(model.fit(X, y), X), answers(fitted(name), X))
+
+
+@pytest.mark.slow
+@each(["nca", "knca", "lmnn", "chi2 lmnn", "nca diagonal"])
+def test_worker_processes_agree_with_this_one(name):
+    X, y = table(name)
+    scores = [cross_val_score(make(name), X, y, cv=3, n_jobs=jobs) for jobs in (1, 2)]
+    np.testing.assert_array_equal(*scores)
+
+
+# Rows
+
+
+@each()
+def test_does_not_change_its_input(name):
+    X, y = table(name)
+    for rows in (X.copy(), np.asfortranarray(X), sp.csr_array(X)):
+        labels = y.copy()
+        if isinstance(rows, np.ndarray):
+            rows.setflags(write=False)
+        labels.setflags(write=False)
+        model = make(name, max_iter=2).fit(rows, labels)
+        model.transform(rows)
+        if hasattr(model, "predict"):
+            model.predict_proba(rows)
+        dense = rows.toarray() if sp.issparse(rows) else rows
+        np.testing.assert_array_equal(dense, X)
+        np.testing.assert_array_equal(labels, y)
+
+
+@each()
+def test_sparse_equals_dense(name):
+    X, y = table(name)
+    # few steps: rounding grows with them, where triples begin and end to count
+    dense = make(name, max_iter=3).fit(X, y)
+    for wrap in (sp.csr_array, sp.csc_matrix, sp.coo_array):
+        sparse = make(name, max_iter=3).fit(wrap(X), y)
+        size = np.abs(dense.components_).max()
+        np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e-5 * size)
+        Z = sparse.transform(wrap(X))
+        assert isinstance(Z, np.ndarray)
+        np.testing.assert_allclose(Z, sparse.transform(X), rtol=1e-9, atol=1e-9 * np.abs(Z).max())
+        if hasattr(sparse, "predict"):
+            np.testing.assert_array_equal(sparse.predict(wrap(X)), sparse.predict(X))
+
+
+@each()
+def test_float32_stays_float32(name):
+    X, y = table(name)
+    X32 = X.astype(np.float32)
+    model = make(name).fit(X32, y)
+    assert model.components_.dtype == model.transform(X32).dtype == np.float32
+    assert fitted(name).components_.dtype == fitted(name).transform(X).dtype == np.float64
+    pairs = np.stack([X32[:-1], X32[1:]], axis=1)
+    assert model.pair_distance(pairs).dtype == np.float32
+    if hasattr(model, "predict"):
+        assert model.predict_proba(X32).dtype == np.float64
+        near = {"rel": 0.05, "abs": 1e-3} if "searched" in name else {"rel": 1e-2, "abs": 1e-3}
+        assert model.objective_ == pytest.approx(fitted(name).objective_, **near)
+
+
+@each()
+@pytest.mark.parametrize("labels", [["a", "b", "c"], [-1, 0, 7], [0.0, 1.0, 2.0]], ids=str)
+def test_labels_of_any_sortable_type(name, labels):
+    X, y = table(name)
+    named = np.array(labels)[y]
+    model = make(name).fit(X, named)
+    np.testing.assert_array_equal(model.components_, fitted(name).components_)
+    if hasattr(model, "predict"):
+        assert model.classes_.dtype == named.dtype
+        np.testing.assert_array_equal(model.classes_, np.unique(named))
+        expected = np.array(labels)[fitted(name).predict(X)]
+        np.testing.assert_array_equal(model.predict(X), expected)
+
+
+@each(PLAIN)
+def test_labels_may_be_bools(name):
+    X, y = table(name)
+    model = make(name).fit(X, y > 0)
+    if hasattr(model, "predict"):
+        assert model.classes_.tolist() == [False, True]
+        assert model.predict(X).dtype == bool
+
+
+@each(PLAIN)
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_data_frames_in_and_out(name, library):
+    frames = pytest.importorskip(library)
+    X, y = table(name)
+    names = [f"column {i}" for i in range(X.shape[1])]
+    frame = frames.DataFrame({column: X[:, i] for i, column in enumerate(names)})
+    labels = frames.Series(np.array(["rot", "gelb", "blau"])[y].tolist())
+    model = make(name).set_output(transform=library).fit(frame, labels)
+    assert model.feature_names_in_.tolist() == names
+    Z = model.transform(frame)
+    assert isinstance(Z, frames.DataFrame)
+    prefix = type(model).__name__.lower()
+    expected = [f"{prefix}{i}" for i in range(len(model.components_))]
+    assert list(Z.columns) == model.get_feature_names_out().tolist() == expected
+    np.testing.assert_allclose(Z.to_numpy(), fitted(name).transform(X), rtol=1e-9, atol=1e-9)
+    with pytest.raises(ValueError, match="feature names"):
+        model.transform(frame[names[::-1]])
+    if hasattr(model, "predict"):
+        assert model.classes_.tolist() == ["blau", "gelb", "rot"]
+        assert set(model.predict(frame)) <= {"blau", "gelb", "rot"}
+        assert model.score(frame, labels.to_numpy()) > (0.6 if name == "chi2 lmnn" else 0.95)
+
+
+@each(PLAIN)
+def test_odd_tables_do_no_harm(name, rng):
+    """Twins, a column that does not vary, fewer rows than columns, any scale: never a NaN."""
+    X, y = table(name)
+    wide = np.abs(rng.normal(size=(10, 25)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for rows, labels in [
+            (np.repeat(X[::4], 3, axis=0), np.repeat(y[::4], 3)),
+            (np.repeat(X[::20], 12, axis=0), np.resize([0, 1, 2, 0], 36)),
+            (np.column_stack([X, np.full(60, 3.0)]), y),
+            (wide, np.arange(10) % 2),
+            (1e-8 * X, y),
+            (1e8 * X, y),
+            (X, np.r_[7, y[1:]]),
+        ]:
+            model = make(name, n_components=2).fit(rows, labels)
+            for part in answers(model, rows):
+                assert np.isfinite(part).all()
+
+
+# Copies
+
+
+@each()
+def test_clones_are_unfitted_and_equal(name):
+    model = fitted(name)
+    twin = clone(model)
+    assert twin.get_params().keys() == model.get_params().keys()
+    assert repr(twin.get_params()) == repr(model.get_params())
+    assert not [key for key in vars(twin) if key.endswith("_") and not key.startswith("_")]
+    with pytest.raises(NotFittedError):
+        twin.transform(table(name)[0])
+    for parameter, value in model.get_params().items():
+        assert clone(twin).set_params(**{parameter: value}).get_params()[parameter] is value
+
+
+@each()
+def test_pickles_say_the_same(name):
+    X, y = table(name)
+    data = pickle.dumps(fitted(name))
+    assert_same(answers(pickle.loads(data), X), answers(fitted(name), X))
+    # and hold no rows: of many columns, the map and the projections are few
+    wide = np.hstack([X] * 20)
+    many = np.vstack([wide] * 5)
+    model = make(name, n_components=2, max_iter=2)
+    if name in PLAIN:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.set_params(**({"warm_start": True} if name != "rca" else {}))
+            assert len(pickle.dumps(model.fit(many, np.tile(y, 5)))) < many.nbytes / 3
+
+
+# Fits that go on
+
+
+@each(RESUMED)
+def test_two_fits_end_in_the_bits_of_one(name):
+    """Of which the second goes on from a pickle."""
+    X, y = table(name)
+    whole = make(name, max_iter=8, tol=0.0).fit(X, y)
+    half = make(name, max_iter=4, tol=0.0, warm_start=True).fit(X, y)
+    assert half.n_iter_ <= 4
+    half = pickle.loads(pickle.dumps(half)).fit(X, y)
+    if "restarts" in name:
+        assert half.objective_ <= half.history_["loss"][0]
+        return
+    assert_same(answers(half, X), answers(whole, X))
+
+
+class Interrupted(BoldDriver):
+    """A solver in whose n-th step the user loses patience."""
+
+    step_of_interrupt = 4
+    calls = 0
+
+    def step(self, fun, theta, state, batch=None):
+        type(self).calls += 1
+        if type(self).calls == self.step_of_interrupt:
+            raise KeyboardInterrupt
+        return super().step(fun, theta, state, batch)
+
+
+@each(["nca", "nca diagonal", "nca restarts", "knca", "lmnn", "lmnn new targets", "chi2 lmnn",
+       "chi2 lmnn new targets"])  # fmt: skip
+@pytest.mark.parametrize("call", [1, 3, 5])
+def test_an_interrupt_keeps_the_best_map(name, call, monkeypatch):
+    X, y = table(name)
+    monkeypatch.setattr(Interrupted, "calls", 0)
+    monkeypatch.setattr(Interrupted, "step_of_interrupt", call)
+    model = make(name, solver=Interrupted(), tol=0.0, max_iter=30, warm_start=True)
+    with pytest.warns(ConvergenceWarning, match="it was interrupted"):
+        model.fit(X, y)
+    for part in answers(model, X):
+        assert np.isfinite(part).all()
+    before = model.objective_
+    # less, where targets had just been chosen anew
+    assert before <= min(model.history_["loss"]) * (1 + 1e-5)
+    if "targets" not in name:
+        assert before == pytest.approx(min(model.history_["loss"]), rel=1e-5)
+    model.set_params(max_iter=6).fit(X, y)  # goes on
+    assert model.objective_ < before
+    assert model.history_["iteration"] == list(range(len(model.history_["loss"])))
+
+
+class Stop:
+    """A callback that stops a fit after some iterations, or raises."""
+
+    def __init__(self, after, raises=None):
+        self.after, self.raises = after, raises
+
+    def setup(self, estimator, context): ...
+    def teardown(self, estimator, context): ...
+    def on_fit_task_begin(self, estimator, context, **_): ...
+
+    def on_fit_task_end(self, estimator, context):
+        if context.parent is None or context.task_id + 1 < self.after:
+            return False
+        if self.raises is not None:
+            raise self.raises
+        return True
+
+
+@needs_callbacks
+@each(["nca", "nca diagonal", "nca queries", "nca batches", "nca clusters", "knca", "knca queries",
+       "lmnn", "lmnn new targets", "chi2 lmnn", "chi2 lmnn softmax"])  # fmt: skip
+def test_a_checkpoint_goes_on_to_the_same_bits(name, tmp_path):
+    """After a power cut: a fit that no callback stopped, with its memory on disk."""
+    X, y = table(name)
+    path = tmp_path / "model.joblib"
+    whole = make(name, max_iter=9, tol=0.0).fit(X, y)
+    model = make(name, max_iter=9, tol=0.0, warm_start=True)
+    model.set_callbacks(Checkpoint(path, every=4), Stop(6, RuntimeError("a power cut")))
+    with pytest.raises(RuntimeError, match="a power cut"):
+        model.fit(X, y)
+    saved = Checkpoint.load(path).set_callbacks()
+    assert saved.n_iter_ == 4  # where targets are chosen anew, too
+    saved.set_params(max_iter=9 if name in SCHEDULED else 9 - saved.n_iter_).fit(X, y)
+    np.testing.assert_array_equal(saved.components_, whole.components_)
+    assert saved.history_["loss"] == whole.history_["loss"]
+
+
+@needs_callbacks
+@each(["nca", "knca", "lmnn", "chi2 lmnn"])
+def test_callbacks_watch_save_and_stop(name, tmp_path):
+    X, y = table(name)
+    console = pytest.importorskip("rich.console").Console(file=io.StringIO(), width=100)
+    path = tmp_path / "model.joblib"
+    model = make(name, early_stopping=True, n_neighbors="auto", max_iter=20)
+    model.set_callbacks(Progress(console, interval=0), Checkpoint(path, every=3), StopAfter(600))
+    model.fit(X, y)
+    shown = console.file.getvalue()
+    assert f"loss {model.history_['loss'][-1]:.6g}" in shown
+    assert "held-out score" in shown
+    saved = Checkpoint.load(path)
+    np.testing.assert_array_equal(saved.predict_proba(X), model.predict_proba(X))
+    stopped = make(name, max_iter=50, tol=0.0)
+    for callback, words in [
+        (StopAfter(loss=1e6), "a callback stopped it"),
+        (Stop(4), "a callback stopped it"),
+        (Stop(4, KeyboardInterrupt()), "it was interrupted"),
+    ]:
+        with pytest.warns(ConvergenceWarning, match=words):
+            stopped.set_callbacks(callback).fit(X, y)
+        assert stopped.objective_ == pytest.approx(min(stopped.history_["loss"]), rel=1e-9)
+        assert {len(column) for column in stopped.history_.values()} == {stopped.n_iter_ + 1}
+
+
+# What is said and learnt
+
+
+@each(LEARNT)
+def test_history_is_a_table_and_the_best_map_is_kept(name):
+    model = fitted(name)
+    lengths = {len(column) for column in model.history_.values()}
+    assert len(lengths) == 1
+    assert model.history_["iteration"][-1] == model.n_iter_
+    assert np.isfinite(model.objective_)
+    plain = not any(
+        word in name for word in ("early", "queries", "batches", "clusters", "sgd", "parts")
+    )
+    if plain and not any(word in name for word in ("lists", "em", "parts", "targets", "subsample")):
+        assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-9)
+    if "sgd" not in name:
+        assert min(model.history_["loss"]) < model.history_["loss"][0]
+
+
+@each(LEARNT)
+def test_prediction_is_the_likeliest_class(name):
+    X, y = table(name)
+    model = fitted(name)
+    P = model.predict_proba(X)
+    assert P.shape == (60, 3)
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[P.argmax(axis=1)])
+    assert model.score(X, y) == np.mean(model.predict(X) == y)
+    standard = model.get_params().get("scaling", None) in ("standard", "auto")
+    assert model.score(X, y) > (0.85 if standard else 0.5)
+
+
+@each()
+def test_distances_agree_with_each_other(name):
+    X, y = table(name)
+    model = copy.deepcopy(fitted(name))
+    pairs = np.stack([X[:20], X[20:40]], axis=1)
+    metric, distances = model.get_metric(), model.pair_distance(pairs)
+    np.testing.assert_allclose(distances, [metric(u, v) for u, v in pairs], rtol=1e-9)
+    np.testing.assert_allclose(distances**2, [metric(u, v, squared=True) for u, v in pairs])
+    np.testing.assert_array_equal(model.pair_score(pairs), -distances)
+    if not name.startswith("chi2"):
+        M = model.get_mahalanobis_matrix()
+        np.testing.assert_allclose(M, model.components_.T @ model.components_)
+        difference = pairs[:, 0] - pairs[:, 1]
+        plain = np.sqrt(np.einsum("ij,jk,ik->i", difference, M, difference))
+        np.testing.assert_allclose(distances, plain, rtol=1e-9)
+        Z = model.transform(X)
+        np.testing.assert_allclose(Z, X @ model.components_.T, rtol=1e-9)
+        np.testing.assert_allclose(distances, np.linalg.norm(Z[:20] - Z[20:40], axis=1), rtol=1e-8)
+    np.testing.assert_allclose(clone(model).fit_transform(X, y), model.transform(X), rtol=1e-9)
+    before = metric(X[0], X[1])  # a later fit does not change it
+    model.set_params(n_components=1 if "diagonal" not in name else None).fit(X[:40], y[:40])
+    assert metric(X[0], X[1]) == before
+    for ask in ("get_metric", "pair_distance"):
+        with pytest.raises(NotFittedError):
+            getattr(clone(model), ask)(*([] if ask == "get_metric" else [pairs]))
+
+
+@each(["nca", "knca", "lmnn", "chi2 lmnn", "nca diagonal"])
+def test_unfinished_fits_say_so_at_the_line_of_the_user(name):
+    X, y = table(name)
+    model = make(name, max_iter=2, tol=0.0)
+    words = f"{type(model).__name__} did not converge: the 2 iter"
+    with pytest.warns(ConvergenceWarning, match=words) as told:
+        model.fit(X, y)
+    assert [warning.filename for warning in told] == [__file__]
+
+
+@each(["nca", "knca", "lmnn", "chi2 lmnn"])
+def test_verbose_tells_the_cost_and_each_iteration(name, capsys):
+    X, y = table(name)
+    model = make(name, verbose=1).fit(X, y)
+    lines = capsys.readouterr().out.splitlines()
+    assert "MiB beyond the input" in lines[0]
+    assert all(line.startswith(f"[{type(model).__name__}]") for line in lines)
+    rest = lines[-len(model.history_["loss"]) :]
+    for line, loss in zip(rest, model.history_["loss"], strict=True):
+        assert f"{loss:.8f}" in line
+    make(name).fit(X, y)
+    assert capsys.readouterr().out == ""
+
+
+@each(["nca", "knca", "lmnn", "chi2 lmnn"])
+def test_cost_is_known_before_the_fit(name):
+    X, _ = table(name)
+    cost = make(name).estimate_cost(X)
+    assert 0 < cost.memory_bytes < 100e6
+    assert cost.seconds_per_evaluation < 0.1
+    assert make(name).estimate_cost(X.tolist()) == cost
+    large = make(name).estimate_cost(np.broadcast_to(np.float32(0), (30_000, 400)))
+    assert cost.memory_bytes < large.memory_bytes < 1e9
+    assert "MiB beyond the input" in str(large)
+
+
+@each(["nca", "knca", "lmnn", "chi2 lmnn"])
+def test_a_time_budget_is_kept(name):
+    X, y = table(name, 900)
+    make(name, max_iter=1).fit(X, y)  # compiled
+    began = perf_counter()
+    model = make(name, time_budget=0.3, max_iter=10**6, tol=0.0)
+    with pytest.warns(ConvergenceWarning, match=r"0\.3 seconds of 'time_budget' were used up"):
+        model.fit(X, y)
+    assert perf_counter() - began < 10
+    assert min(model.history_["loss"]) <= model.history_["loss"][0]
+
+
+@each(["nca", "knca", "lmnn", "chi2 lmnn"])
+def test_search_in_a_pipeline(name):
+    X, y = table(name)
+    pipeline = make_pipeline(MaxAbsScaler(), make(name, max_iter=10))
+    stem = type(ESTIMATORS[name]).__name__.lower()
+    grid = {f"{stem}__n_components": [1, 2], f"{stem}__tol": [1e-2, 1e-1]}
+    search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
+    assert search.best_score_ > (0.4 if name.startswith("chi2") else 0.85)
+    assert search.predict_proba(X).shape == (60, 3)
+
+
+# Bad input
+
+
+@each(PLAIN)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_nan_and_infinity_are_refused(name, bad, sparse):
+    X, y = table(name)
+    X, model = X.copy(), fitted(name)
+    X[3, 1] = bad
+    X = sp.csr_array(X) if sparse else X
+    asks = [lambda: make(name).fit(X, y), lambda: model.transform(X)]
+    if hasattr(model, "predict"):
+        asks += [lambda: model.predict(X), lambda: model.predict_proba(X)]
+    for ask in asks:
+        with pytest.raises(ValueError, match="NaN" if np.isnan(bad) else "infinity"):
+            ask()
+
+
+WRONG = [
+    (lambda X, y: (X[:, 0], y), "Expected 2D array"),
+    (lambda X, y: (X[:, :, None], y), "dim 3"),
+    (lambda X, y: (X[:-1], y), "inconsistent numbers of samples"),
+    (lambda X, y: (X, np.stack([y, y], axis=1)), "y should be a 1d array"),
+    (lambda X, y: (X[:0], y[:0]), "0 sample"),
+    (lambda X, y: (X[:, :0], y), "0 feature"),
+    (lambda X, y: (X[:1], y[:1]), "minimum of 2 is required"),
+    (lambda X, y: (X, None), "requires y to be passed"),
+    (lambda X, y: (X, y + 0.25 * X[:, 0]), "Unknown label type"),
+    (lambda X, y: (X, np.where(y == 0, np.nan, y)), "NaN"),
+    (lambda X, y: (X.astype(str).astype(object) + "a", y), "could not convert"),
+    (lambda X, y: (X + 1j, y), "Complex data not supported"),
+    (
+        lambda X, y: (X, np.array(["none" if label == 0 else 7 for label in y], dtype=object)),
+        r"labels y must all be of one type\. Got int, str instead",
+    ),
+    # of those that classify
+    (lambda X, y: (X, 0 * y), r"\w+ needs samples of at least 2 classes. Got 1 class.*\[0\]"),
+    (
+        lambda X, y: (X, np.arange(len(y))),
+        r"\w+ needs a class of at least 2 samples\. Got \d+",
+    ),
+    # of those that scale columns
+    (lambda X, y: (np.full_like(X, 7.0), y), r"no column that varies: its \d+ are constant"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes is greater")
+@each(PLAIN)
+@pytest.mark.parametrize(("change", "message"), WRONG, ids=[message[:20] for _, message in WRONG])
+def test_wrong_shapes_and_kinds_are_refused(name, change, message):
+    if (name == "rca" and "needs" in message) or (name == "chi2 lmnn" and "varies" in message):
+        pytest.skip("does without classes, or without scales")
+    model = make(name)
+    with pytest.raises(ValueError, match=message):
+        model.fit(*change(*table(name)))
+    assert not hasattr(model, "components_")
+
+
+@each(PLAIN)
+def test_other_shapes_after_a_fit_are_refused(name):
+    X, _ = table(name)
+    model = fitted(name)
+    D, stem = X.shape[1], type(model).__name__
+    asks = ["transform", "predict", "predict_proba"] if hasattr(model, "predict") else ["transform"]
+    for ask in asks:
+        with pytest.raises(ValueError, match=f"{D - 1} features, but {stem} is expecting {D}"):
+            getattr(model, ask)(X[:, 1:])
+    for ask, pairs in [("pair_distance", X), ("pair_score", np.zeros((2, 3, D)))]:
+        with pytest.raises(ValueError, match=rf"pairs must have shape \(n_pairs, 2, {D}\). Got "):
+            getattr(model, ask)(pairs)
+
+
+class Nonsense:
+    """Of no use to anybody."""
+
+
+@each(PLAIN)
+def test_every_parameter_is_checked_and_named(name):
+    X, y = table(name)
+    for parameter in ESTIMATORS[name].get_params():
+        model = make(name).set_params(**{parameter: Nonsense()})
+        with pytest.raises((ValueError, TypeError), match=f"'{parameter}'.*Nonsense"):
+            model.fit(X, y)
+        assert not hasattr(model, "components_"), parameter

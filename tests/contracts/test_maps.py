@@ -1,0 +1,171 @@
+"""What every map keeps to: forward, back, and the two as one inner product.  A line in `MAPS`."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from common.checks import assert_same_bits, each_dtype, set_threads
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from vicinal import _features
+from vicinal._features import SCALINGS, Features
+from vicinal.core.types import Map
+from vicinal.maps import Diagonal, Linear, Simplex, resolve
+from vicinal.reference import finite_difference
+
+D = 7
+# a map, and how many parameters and outputs it has for rows of length D
+MAPS = {
+    "linear": (Linear(3), 3 * D, 3),
+    "to a line": (Linear(1), D, 1),
+    "to more": (Linear(9), 9 * D, 9),
+    "diagonal": (Diagonal(), D, D),
+    "simplex": (Simplex(3), 3 * D, 3),
+    "softmax": (Simplex(3, "softmax"), 3 * D, 3),
+}
+each_map = pytest.mark.parametrize(("mapping", "n_parameters", "d"), MAPS.values(), ids=MAPS)
+
+
+def table(rng, kind, scaling, dtype, monkeypatch, n=200):
+    X = rng.standard_normal((n, D)) * np.logspace(-2, 2, D) + np.arange(D)
+    monkeypatch.setattr(_features, "_BLOCK", 64)
+    if kind != "copied":
+        monkeypatch.setattr(_features, "_COPY_BELOW", 0)
+    if kind == "far away":  # too far to fold
+        X += 1e4 * np.logspace(-2, 2, D)
+    X = X.astype(dtype)
+    if kind == "sparse":
+        X = sp.csr_matrix(X * (rng.uniform(size=X.shape) < 0.5))
+    features = Features(X, scaling)
+    assert features._fold == (kind in ("folded", "sparse"))
+    return features
+
+
+def dense(features):
+    return np.concatenate([block for _, block in features.blocks()])
+
+
+@each_map
+@pytest.mark.parametrize("scaling", SCALINGS)
+@each_dtype
+@pytest.mark.parametrize("kind", ["copied", "folded", "far away", "sparse"])
+def test_pull_is_adjoint(rng, monkeypatch, kind, dtype, scaling, mapping, n_parameters, d):
+    """<dZ, change of Z> = <pull(dZ), change of theta>: of itself, and in any other direction."""
+    if scaling is None and kind == "far away":
+        kind = "copied"  # unscaled, all but the last column are near
+    X = table(rng, kind, scaling, dtype, monkeypatch)
+    theta, dZ = rng.standard_normal(n_parameters), rng.standard_normal((200, d)).astype(dtype)
+    Z, pull = mapping.forward(theta, X, dtype)
+    dtheta = pull(dZ)
+    assert (Z.shape, Z.dtype) == ((200, d), dtype)
+    assert (dtheta.shape, dtheta.dtype) == ((n_parameters,), np.float64)
+    tolerance = {np.float32: 1e-5, np.float64: 1e-12}[dtype]
+    for direction in (theta, rng.standard_normal(n_parameters)):
+        if getattr(mapping, "constraint", "") == "softmax":  # not linear in its parameters
+            step = 1e-6
+            change = np.subtract(
+                *(mapping.forward(theta + s * direction, X)[0] for s in (step, -step))
+            )
+            change, tolerance = change / (2 * step), max(tolerance, 1e-8)
+        else:
+            change = mapping.forward(direction, X, dtype)[0].astype(np.float64)
+        size = np.linalg.norm(change) * np.linalg.norm(dZ)
+        assert abs(np.vdot(dZ.astype(np.float64), change) - dtheta @ direction) < tolerance * size
+
+
+@each_map
+@each_dtype
+@pytest.mark.parametrize("kind", ["copied", "folded", "sparse"])
+def test_forward_is_the_matrix_product(rng, monkeypatch, kind, dtype, mapping, n_parameters, d):
+    X = table(rng, kind, "standard", np.float64, monkeypatch)
+    theta = rng.standard_normal(n_parameters)
+    before = theta.copy()
+    A = mapping.components(theta)
+    assert A.shape == (d, D)
+    Z, _ = mapping.forward(theta, X, dtype)
+    np.testing.assert_allclose(Z, dense(X) @ A.T, atol=1e-5 if dtype == np.float32 else 1e-12)
+    np.testing.assert_array_equal(theta, before)
+
+
+@each_map
+def test_pull_matches_finite_differences(rng, monkeypatch, mapping, n_parameters, d):
+    X = table(rng, "copied", "standard", np.float64, monkeypatch)
+    target = rng.standard_normal((200, d))
+
+    def loss(theta):
+        return np.sum((mapping.forward(theta, X)[0] - target) ** 2) / 200
+
+    theta = rng.standard_normal(n_parameters)
+    Z, pull = mapping.forward(theta, X)
+    numeric = finite_difference(loss, theta, 1e-5)
+    np.testing.assert_allclose(pull(2 * (Z - target) / 200), numeric, atol=1e-8)
+
+
+@each_map
+def test_parameters_of_a_matrix_give_it_back(rng, mapping, n_parameters, d):
+    theta = rng.standard_normal(n_parameters)
+    if hasattr(mapping, "project"):
+        theta = mapping.project(theta)
+    A = mapping.components(theta)
+    again = mapping.theta(A)
+    np.testing.assert_allclose(mapping.components(again), A, rtol=1e-12, atol=1e-15)
+    if getattr(mapping, "constraint", "") != "softmax":  # which a common shift does not change
+        np.testing.assert_array_equal(again, theta)
+
+
+@each_map
+def test_theta_is_a_copy(rng, mapping, n_parameters, d):
+    A = mapping.components(rng.standard_normal(n_parameters))
+    before = A.copy()
+    mapping.theta(A)[:] = 9.0
+    np.testing.assert_array_equal(A, before)
+
+
+@each_map
+def test_projection_stays(rng, mapping, n_parameters, d):
+    """A map whose parameters are not free projects them; what is allowed does not move."""
+    if not hasattr(mapping, "project"):
+        return
+    theta = mapping.project(30 * rng.standard_normal(n_parameters))
+    np.testing.assert_array_equal(mapping.project(theta), theta)
+    L = mapping.components(theta)
+    assert (L >= 0).all()
+    np.testing.assert_allclose(L.sum(axis=0), 1.0, rtol=0, atol=1e-12)
+
+
+@each_map
+@each_dtype
+@pytest.mark.parametrize("kind", ["copied", "folded", "sparse"])
+def test_thread_count_agnosticism(rng, monkeypatch, kind, dtype, mapping, n_parameters, d):
+    X = table(rng, kind, "standard", dtype, monkeypatch, 1500)
+    theta, dZ = rng.standard_normal(n_parameters), rng.standard_normal((1500, d)).astype(dtype)
+    answers = []
+    for threads in (1, 2, 3):
+        set_threads(monkeypatch, threads)
+        with threadpool_limits(min(threads, 2)):
+            Z, pull = mapping.forward(theta, X, dtype)
+            answers.append((Z, pull(dZ)))
+    assert_same_bits(answers[1], answers[0])
+    assert_same_bits(answers[2], answers[0])
+
+
+@each_map
+def test_parts_clone_pickle_and_compare(mapping, n_parameters, d):
+    assert isinstance(mapping, Map)
+    assert clone(mapping, safe=False) == mapping
+    assert pickle.loads(pickle.dumps(mapping)) == mapping
+    assert resolve(mapping, 4) is mapping
+
+
+def test_names():
+    assert resolve("linear", 4) == Linear(4)
+    assert resolve("diagonal", 4) == Diagonal()
+    for wrong in ["cubic", None, 3, Linear]:
+        with pytest.raises(
+            ValueError, match=r"'mapping' parameter of RCA must be 'linear', .* Got"
+        ):
+            resolve(wrong, 4, "RCA")

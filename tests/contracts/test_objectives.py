@@ -1,0 +1,800 @@
+"""What every objective of embedded points keeps to.  A new one is a line in `CASES`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from common.checks import (
+    assert_close,
+    assert_same_bits,
+    each_dtype,
+    set_block_size,
+    set_threads,
+)
+from common.clouds import (
+    WEIGHTS,
+    all_rows,
+    away_from_kinks,
+    histograms,
+    lattice,
+    lists_of,
+    over_lists,
+    points,
+    some_lists,
+    some_targets,
+)
+from common.engines import engine  # noqa: F401
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.stats import special_ortho_group
+from threadpoolctl import threadpool_limits
+
+from vicinal import reference
+from vicinal.densities import Compact, Gaussian, Student
+from vicinal.extras.trees import Bounded
+from vicinal.objectives import knca, lmnn, nca
+from vicinal.reference import finite_difference
+from vicinal.targets import Labels, TargetNeighbours
+
+KERNELS = {"gaussian": Gaussian(), "student": Student(), "compact": Compact()}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An objective with its options: what it is called by, and the same from `reference`."""
+
+    name: str
+    fast: Callable  # value, dZ = fast(Z, target, queries=None, references=None, ...)
+    plain: Callable  # the same, by the formula
+    target: Callable  # target = target(y, seed): what it is told to reach
+    points: Callable = points  # Z, y = points(rng, n, d, n_classes)
+    unit: float = 1.0  # a scale at which some rows matter to each other and others do not
+    bounds: tuple[float, float] = (0.0, np.inf)  # of the value
+    one_class: bool = True  # one class is the best there can be
+    euclidean: bool = True  # a function of Euclidean distances
+    slow: bool = False  # the plain formula goes query by query: few of many
+    lists: bool = False  # takes candidate lists
+    k: int = 1  # rows that a query must be able to pick
+    log: bool = True
+    ordered: bool = False  # options go by the order of the classes
+    small_blocks: bool = True  # cuts rows into blocks
+    rounding: float = 0.0  # of entries of the gradient that ought to be zero
+    smooth: Callable | None = None  # Z, target = smooth(rng, scale): for finite differences
+    scales: tuple[float, ...] = (1.0, 10.0, 100.0)  # of these
+    least: float = 0.01  # the largest entry of the gradient is more
+    float32: tuple[tuple[float, float], ...] = ((1.0, 2e-6), (10.0, 5e-5))  # scale, error
+    extremes: dict[float, tuple[float, float]] = field(default_factory=dict)  # scale: errors
+    weights: Callable = lambda target, rows: np.ones(len(rows))  # of the queries in the mean
+
+    def data(self, rng, n, d, n_classes, scale=1.0):
+        Z, y = self.points(rng, n, d, n_classes)
+        return scale * self.unit * Z, self.target(y)
+
+    def few(self, n, n_classes=3):
+        """All rows, or so many that the plain formula can be waited for."""
+        wanted = 12 if n_classes <= 10 else 3
+        return {"queries": np.arange(0, n, -(-n // wanted))} if self.slow and n > 30 else {}
+
+
+def labels(y, weighted=False, priors=None):
+    """Weights that vary, none of them zero; priors by name, or any."""
+    y = np.asarray(y)
+    rng = np.random.default_rng(len(y))
+    if priors == "given":
+        priors = rng.uniform(0.2, 1, len(np.unique(y)))
+    return Labels(y, rng.uniform(0.1, 2, len(y)) if weighted else None, priors)
+
+
+def beta_of(target):
+    """Shares of the background, one for each class."""
+    return np.linspace(0.05, 0.7, max(1, len(target.classes)))
+
+
+def huddles(rng, scale):
+    """Rows of which four are always in range of each other, for a kernel that ends."""
+    Z, y = points(rng, 40, 2, 3)
+    Z *= 0.3 * scale
+    Z[10:] = np.tile(Z[:10], (3, 1)) + 0.1 * rng.standard_normal((30, 2))
+    return Z, y
+
+
+def nca_case(name, objective, kernel="gaussian", weighted=False, priors=None, **changes):
+    """NCA with labels, weights and priors; kernels other than the Gaussian know fewer digits."""
+    background = changes.pop("background", False)
+    options = {"kernel": KERNELS[kernel], **changes.pop("options", {})}
+
+    def fast(Z, target, queries=None, references=None, **more):
+        more = {"warn": False, **options, **more}
+        if background:
+            more["background"] = beta_of(as_labels(target))
+        return nca(Z, target, objective, queries, references, **more)
+
+    def formula(Z, target, queries=None, references=None):
+        target = as_labels(target)
+        common = {"sample_weight": target.sample_weight, "priors": target.priors}
+        rows = (objective, queries, references)
+        if background:
+            beta = beta_of(target)
+            return reference.nca_background(Z, target.codes, beta, *rows, **common, kernel=kernel)
+        return reference.nca(Z, target.codes, *rows, **common, kernel=kernel)
+
+    changes = {
+        "unit": 0.4 if kernel == "compact" else 1.0,
+        "bounds": (-1.0, 0.0) if objective == "accuracy" else (0.0, np.inf),
+        "smooth": huddles if kernel == "compact" else lattice,
+        "scales": (0.3, 1.0, 10.0) if kernel == "compact" else (1.0, 10.0, 100.0),
+        "lists": not options.get("pairs") and not background,
+        "weights": lambda target, rows: (
+            np.ones(len(rows)) if target.sample_weight is None else target.sample_weight[rows]
+        ),
+        **changes,
+    }
+    target = partial(labels, weighted=weighted, priors=priors)
+    log = objective == "log"
+    ordered = background or priors == "given"
+    return Case(name, fast, formula, target, log=log, ordered=ordered, **changes)
+
+
+def as_labels(target):
+    return target if isinstance(target, Labels) else Labels(target)
+
+
+def background_case(name, objective, kernel, **changes):
+    """One class is not the best there can be, nor do rows huddle: a normal lies under them."""
+    return nca_case(
+        name, objective, kernel, background=True, one_class=False, slow=True,
+        smooth=lambda rng, scale: points(rng, 14, 2, 3, scale), scales=(0.5, 2.0), least=1e-3,
+        float32=((1.0, 2e-5),), small_blocks=False, rounding=1e-9, **changes,
+    )  # fmt: skip
+
+
+def knca_case(k, vote, objective, **changes):
+    def formula(Z, target, queries=None, references=None):
+        # all sets of the few, chains of the many
+        function = reference.knca_by_subsets if len(Z) <= 12 and k <= 4 else reference.knca
+        return function(Z, as_labels(target).codes, k, vote, objective, queries, references)
+
+    def fast(Z, target, queries=None, references=None, **more):
+        return knca(Z, target, k, vote, objective, queries, references, warn=False, **more)
+
+    return Case(
+        f"knca {k} {vote} {objective}", fast, formula, labels, slow=True, lists=True, k=k,
+        log=objective == "log", bounds=(-1.0, 0.0) if objective == "accuracy" else (0.0, np.inf),
+        smooth=partial(lattice, n_classes=2) if k < 8 else lambda rng, s: points(rng, 36, 2, 2, s),
+        scales=(0.1, 1.0, 10.0) if k < 8 else (0.1, 1.0), least=1e-100, small_blocks=False,
+        float32=((1.0, 1e-4 if k > 5 else 2e-5), *(((5.0, 2e-4),) if k <= 5 else ())), **changes,
+    )  # fmt: skip
+
+
+def lmnn_case(distance, **changes):
+    def target(y, k=3):
+        y = np.asarray(y)
+        return TargetNeighbours(y, some_targets(np.random.default_rng(len(y)), y, k))
+
+    def fast(Z, target, queries=None, references=None, **more):
+        return lmnn(Z, target, queries, references, **WEIGHTS, distance=distance, **more)
+
+    def formula(Z, target, queries=None, references=None):
+        rows = {"queries": queries, "references": references}
+        return reference.lmnn(
+            Z, target.codes, target.neighbours, **WEIGHTS, distance=distance, **rows
+        )
+
+    return Case(
+        f"lmnn {distance}", fast, formula, target, slow=True, one_class=False,
+        points=points if distance == "squared" else histograms, euclidean=distance == "squared",
+        smooth=lambda rng, scale: away_from_kinks(rng, distance, scale),
+        float32=((1.0, 2e-5), (30.0, 2e-5)),
+        weights=lambda target, rows: (target.neighbours[rows] >= 0).any(axis=1) * 1.0, **changes,
+    )  # fmt: skip
+
+
+FAR = dict.fromkeys((1e-8, 1e8, 1e14, 1e30), (1e-3, 1e-8))
+STUDENT = {"float32": ((1.0, 1e-5), (10.0, 1e-5)),
+           "extremes": dict.fromkeys((1e3, 1e6, 1e12), (1e-4, 1e-9)) | {1e-6: (1e-3, 1e-9)},
+           "least": 1e-6}  # fmt: skip
+COMPACT = {"float32": ((0.7, 1e-5),), "least": 1e-4}
+CASES = [
+    nca_case("nca log", "log", extremes=FAR),
+    nca_case("nca accuracy", "accuracy", extremes=FAR),
+    nca_case("nca log weights", "log", weighted=True),
+    nca_case("nca accuracy weights", "accuracy", weighted=True),
+    nca_case("nca log weights priors", "log", weighted=True, priors="given"),
+    nca_case("nca accuracy weights uniform", "accuracy", weighted=True, priors="uniform"),
+    nca_case("nca log uniform", "log", priors="uniform"),
+    nca_case("nca accuracy priors", "accuracy", priors="given"),
+    nca_case("student log", "log", "student", **STUDENT),
+    nca_case("student accuracy", "accuracy", "student", **STUDENT),
+    nca_case("student log weights priors", "log", "student", True, "given", **STUDENT),
+    nca_case("compact accuracy", "accuracy", "compact", **COMPACT),
+    nca_case("compact accuracy weights", "accuracy", "compact", True, "uniform", **COMPACT),
+    nca_case("trees log", "log", options={"pairs": Bounded(0.0, always=True)}),
+    nca_case(
+        "trees accuracy weights", "accuracy", "student", True, "uniform",
+        options={"pairs": Bounded(0.0, always=True)}, **STUDENT,
+    ),
+    background_case("background log", "log", "gaussian"),
+    background_case("background accuracy", "accuracy", "student", weighted=True),
+    background_case("background compact", "log", "compact", weighted=True, priors="given"),
+    *(knca_case(k, vote, objective) for k, vote, objective in [
+        (2, "majority", "log"), (2, "all", "accuracy"), (1, "all", "log"),
+        (5, "majority", "log"), (5, "all", "log"),
+        (5, "majority", "accuracy"), (5, "all", "accuracy"), (12, "all", "log"),
+    ]),
+    lmnn_case("squared"),
+    lmnn_case("chi2"),
+]  # fmt: skip
+
+
+# those of `make test-fast`; every other compiles kernels of its own
+FAST = {"nca log", "nca accuracy weights uniform", "knca 5 majority log", "lmnn squared"}
+
+
+def each(cases=CASES, **wanted):
+    """Of the cases those with these properties."""
+    kept = [c for c in cases if all(getattr(c, key) == value for key, value in wanted.items())]
+    assert kept
+    return pytest.mark.parametrize(
+        "case",
+        [
+            pytest.param(c, id=c.name, marks=() if c.name in FAST else pytest.mark.options)
+            for c in kept
+        ],
+    )
+
+
+each_case = each()
+
+
+def share_of(case, target, rows):
+    return float(case.weights(target, np.asarray(rows)).sum())
+
+
+# Values
+
+
+# 5 and 60 rows may be one block, 900 and 1700 are several; from 48 dimensions on distances may be
+# matrix products; 12 rows of 60 columns, and classes of two rows
+SHAPES = [(5, 3, 2), (12, 60, 3), (60, 1, 3), (60, 2, 20), (60, 13, 2), (60, 50, 3)]
+SHAPES += [(900, 3, 260), (900, 13, 5), (900, 60, 7), (1700, 2, 3), (1700, 5, 600)]
+
+
+@each_case
+@pytest.mark.parametrize(("n", "d", "n_classes"), SHAPES)
+def test_matches_reference(rng, case, n, d, n_classes):
+    Z, target = case.data(rng, n, d, n_classes, 1 / np.sqrt(d))
+    if n == 5:
+        target = case.target(np.array([0, 1, 0, 1, 0]))
+    for scale in [0.3, 3.0, 20.0] if n < 100 else [3.0]:
+        rows = case.few(n, n_classes)
+        assert_close(case.fast(scale * Z, target, **rows), case.plain(scale * Z, target, **rows),
+                     1e-10, 1e-14)  # fmt: skip
+
+
+@pytest.mark.nojit
+@each_case
+@each_dtype
+def test_matches_reference_on_few_rows(rng, case, dtype):
+    Z, target = case.data(rng, 12, 2, 2)
+    Z = Z.astype(dtype)
+    part = {"queries": np.array([0, 5, 7]), "references": np.array([1, 2, 3, 4, 5, 8, 10, 11])}
+    for rows in [{}, part, {"queries": [3]}]:
+        got, expected = case.fast(Z, target, **rows), case.plain(Z, target, **rows)
+        assert_close(got, expected, 1e-10 if dtype == np.float64 else 1e-4, 1e-13)
+        if rows:
+            touched = np.r_[rows["queries"], rows.get("references", np.arange(12))]
+            assert not np.delete(got[1], touched, axis=0).any() or case.name.startswith("backgr")
+
+
+@each_case
+@pytest.mark.parametrize("place", range(3))
+def test_gradient_matches_finite_differences(rng, case, place):
+    """At scales of 1, 10 and 100 where the objective still has a gradient there."""
+    if place >= len(case.scales):
+        pytest.skip("no more scales")
+    scale = case.scales[place]
+    Z, target = case.smooth(rng, scale)
+    target = target if isinstance(target, Labels) else case.target(target)
+    dZ = case.fast(Z, target)[1]
+    size = np.abs(dZ).max()
+    assert size > case.least  # nothing is compared to zero
+    step = 1e-6 * scale if case.name.startswith("lmnn") else 1e-4 / (1 + scale)
+    numeric = finite_difference(
+        lambda W: case.fast(W, target, gradient=False)[0], Z, min(step, 1e-5)
+    )
+    np.testing.assert_allclose(dZ, numeric, rtol=1e-5, atol=2e-6 * size + 1e-11 * (size > 1e-6))
+
+
+@each([case for case in CASES if not case.name.startswith(("lmnn", "compact"))])
+def test_gradient_matches_finite_differences_at_a_converged_map(rng, case):
+    """And further along, where a map goes without a penalty."""
+    X, y = points(rng, 30, 4, 3)
+    target = case.target(y)
+
+    def loss(a):
+        value, dZ = case.fast(X @ a.reshape(2, 4).T, target)
+        return value + 1e-3 * a @ a, (dZ.T @ X).ravel() + 2e-3 * a
+
+    start = 0.5 * rng.standard_normal(8)
+    end = minimize(loss, start, jac=True, method="L-BFGS-B", options={"gtol": 1e-7, "ftol": 0})
+    assert np.abs(end.jac).max() < 1e-4
+    for factor in (1.0, 1.7):
+        Z = factor * X @ end.x.reshape(2, 4).T
+        numeric = finite_difference(lambda W: case.fast(W, target, gradient=False)[0], Z, 1e-5)
+        dZ = case.fast(Z, target)[1]
+        np.testing.assert_allclose(dZ, numeric, rtol=1e-5, atol=2e-6 * np.abs(dZ).max() + 2e-11)
+
+
+# Which rows
+
+
+@each_case
+@pytest.mark.parametrize("n", [100, 800])
+def test_value_adds_over_queries(rng, case, n):
+    Z, target = case.data(rng, n, 3, 4)
+    value, dZ = case.fast(Z, target)
+    parts = np.array_split(rng.permutation(n), [1, n // 9, n - 40])
+    got = [case.fast(Z, target, queries=part) for part in parts]
+    share = np.array([share_of(case, target, part) for part in parts])
+    share /= share.sum()
+    assert share @ [part[0] for part in got] == pytest.approx(value, rel=1e-12)
+    total = sum(s * part[1] for s, part in zip(share, got, strict=True))
+    np.testing.assert_allclose(total, dZ, atol=1e-12 * np.abs(dZ).max())
+
+
+@each_case
+@pytest.mark.parametrize(("n", "d"), [(60, 3), (700, 3), (700, 60)])
+def test_queries_and_references(rng, case, monkeypatch, n, d):
+    if case.small_blocks:
+        set_block_size(monkeypatch, 60, 1)
+    Z, target = case.data(rng, n, d, 4, 1.5 / np.sqrt(d))
+    order = rng.permutation(n)
+    m = 12 if case.slow else n // 3
+    for q, r in [
+        (order[:m], order[m:]),
+        (order[: m + 9], order[m // 2 :]),
+        (order[:m], None),
+        (order[5:6], order[: n // 3]),
+        (np.sort(order[:m]), order[: max(m, 20)]),
+        *([] if case.slow else [(order, order[100:]), (None, order[:70])]),
+    ]:
+        got = case.fast(Z, target, queries=q, references=r)
+        assert_close(got, case.plain(Z, target, queries=q, references=r), 1e-10, 1e-15)
+        touched = np.concatenate([np.arange(n) if rows is None else rows for rows in (q, r)])
+        assert not np.delete(got[1], touched, axis=0).any()
+        masks = [None if rows is None else np.isin(np.arange(n), rows) for rows in (q, r)]
+        if r is not None and q is not None:
+            by_mask = case.fast(Z, target, queries=masks[0], references=masks[1])
+            assert_close(by_mask, got, 1e-12)
+
+
+@each_case
+@given(data=st.data())
+def test_any_queries_and_references(case, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    n = data.draw(st.integers(2, 10))
+    Z, y = case.points(rng, n, data.draw(st.integers(1, 3)), data.draw(st.integers(1, 4)))
+    kind = data.draw(st.sampled_from(["plain", "duplicates", "integers", "constant"]))
+    Z *= case.unit * data.draw(st.sampled_from([0.1, 0.5, 1, 2]))
+    if kind == "duplicates":
+        Z = Z[rng.integers(0, n, n)]
+    elif kind == "integers":  # exact ties
+        Z = np.rint(2 * Z)
+    elif kind == "constant":
+        Z[:] = Z[0]
+    target = case.target(y)
+    rows = st.lists(st.integers(0, n - 1), unique=True, max_size=n)
+    part = {name: np.array(data.draw(rows), int) for name in ("queries", "references")}
+    if case.name.startswith("trees"):  # of which one with nobody but the query finds the query
+        assume(len(part["references"]) > 1)
+    for given_rows in (part, {}):
+        got = case.fast(Z, target, **given_rows)
+        atol = max(1e-11, case.rounding)
+        assert_close(got, case.plain(Z, target, **given_rows), 1e-8, atol)
+        without = case.fast(Z, target, gradient=False, **given_rows)
+        assert_same_bits(without, (got[0], np.zeros_like(Z)))
+        assert case.bounds[0] - 1e-12 <= got[0] <= case.bounds[1]
+
+
+# Candidate lists
+
+
+def plain_over_lists(case, Z, target, pairs, queries=None, references=None):
+    """Each query by the plain formula with its own list; of no use with priors."""
+    codes = target.codes
+    k = case.k
+    if references is not None or queries is not None:
+        q = np.arange(len(Z)) if queries is None else queries
+        r = np.arange(len(Z)) if references is None else references
+        k = min(k, len(r) - bool(np.isin(q, r).any()))
+
+    def loss(i, rows):
+        if not (codes[rows] == codes[i]).any():
+            return None
+        if case.name.startswith("knca"):
+            vote, objective = case.name.split()[2:]
+            if reference.knca(Z, codes, k, vote, "accuracy", [i], rows)[0] == 0:
+                return None
+            return reference.knca(Z, codes, k, vote, objective, [i], rows)
+        return case.plain(Z, target, queries=[i], references=rows)
+
+    value, dZ = over_lists(
+        loss, pairs, len(Z), queries, references, target.sample_weight, log=case.log, least=k
+    )
+    return value, dZ + np.zeros(Z.shape)
+
+
+LISTED = [case for case in CASES if case.lists]
+each_listed = each(LISTED)
+
+
+@pytest.mark.nojit
+@each([case for case in LISTED if not case.ordered and "uniform" not in case.name
+       and case.name != "compact accuracy weights"])  # fmt: skip
+@pytest.mark.parametrize("d", [1, 2, 20])
+def test_lists_match_the_reference(rng, case, d):
+    n = 16 if d == 2 else 40
+    Z, target = case.data(rng, n, d, 2, 0.8 / np.sqrt(d))
+    pairs = some_lists(rng, n, n // 4, n // 2)
+    part = {"queries": np.arange(4, n // 2), "references": np.arange(n // 5, n)}
+    for rows in [{}, part]:
+        got = case.fast(Z, target, pairs=pairs, **rows)
+        assert_close(got, plain_over_lists(case, Z, target, pairs, **rows), 1e-10)
+
+
+@each_listed
+@each_dtype
+@pytest.mark.parametrize("n", [60, 600])
+def test_full_pair_list_equals_tiles(rng, case, dtype, n):
+    Z, target = case.data(rng, n, 4, 3)
+    report = {}
+    for scale in [0.5, 5.0]:
+        for rows in [{}, {"queries": np.arange(n // 3), "references": np.arange(n // 5, n)}]:
+            W = (scale * Z).astype(dtype)
+            got = case.fast(W, target, pairs=all_rows(n), report=report, **rows)
+            assert got[1].dtype == dtype
+            error = (2e-4 if case.k > 1 else 5e-5) if dtype == np.float32 else 1e-11
+            assert_close(got, case.fast(W, target, **rows), error)
+            assert 0.9 < report["share_of_pairs"] <= 1.3  # lists hold rows that are no references
+
+
+@each_listed
+@each_dtype
+def test_thread_count_agnosticism_of_lists(rng, case, monkeypatch, dtype):
+    Z, target = case.data(rng, 1200, 3, 3)
+    Z, pairs = Z.astype(dtype), some_lists(rng, 1200, 8, 20)
+    set_threads(monkeypatch, 1)
+    expected = case.fast(Z, target, pairs=pairs)
+    for threads in [2, 3]:
+        set_threads(monkeypatch, threads)
+        assert_same_bits(case.fast(Z, target, pairs=pairs), expected)
+
+
+@each_listed
+def test_float32_lists_near_float64(rng, case):
+    Z, target = case.data(rng, 200, 4, 3, 0.7)
+    Z, pairs = Z.astype(np.float32), some_lists(rng, 200, 30, 60)
+    got = case.fast(Z, target, pairs=pairs)
+    assert got[1].dtype == np.float32
+    expected = case.fast(Z.astype(np.float64), target, pairs=pairs)
+    assert_close(got, expected, 1e-4 if case.k > 1 else 2e-5)
+    value, dZ = case.fast(Z, target, pairs=pairs, gradient=False)
+    assert (value, dZ.any()) == (got[0], False)
+
+
+@each_listed
+def test_value_adds_over_queries_of_lists(rng, case):
+    Z, target = case.data(rng, 100, 3, 3)
+    parts = np.split(rng.permutation(100), 2)
+    share = np.array([share_of(case, target, part) for part in parts])
+    share /= share.sum()
+    got = [case.fast(Z, target, pairs=all_rows(100), queries=part) for part in parts]
+    total = [sum(s * part[field] for s, part in zip(share, got, strict=True)) for field in (0, 1)]
+    assert_close(total, case.fast(Z, target, pairs=all_rows(100)), 1e-12)
+
+
+@each_listed
+def test_order_of_a_list_and_rows_that_are_no_references_do_not_matter(rng, case):
+    Z, target = case.data(rng, 60, 3, 3)
+    pairs = some_lists(rng, 60, 20, 40)
+    rows = np.split(pairs.indices, pairs.indptr[1:-1])
+    references = np.arange(0, 60, 2)
+    shorter = lists_of([rng.permutation(row[row % 2 == 0]) for row in rows])
+    got, expected = (
+        case.fast(Z, target, references=references, pairs=lists) for lists in (shorter, pairs)
+    )
+    assert_close(got, expected, 1e-11)
+
+
+@each_listed
+def test_wrong_lists_are_named(rng, case):
+    Z, target = case.data(rng, 6, 2, 2)
+    good = all_rows(6)
+    for pairs, message in [
+        (good._replace(indptr=good.indptr[:-1]), r"one list for each of the 6 rows\. Got .*\(6,\)"),
+        (good._replace(indptr=good.indptr.astype(float)), r"dtype float64 instead"),
+        (good._replace(indices=good.indices.astype(int)), r"vector of int32 .* dtype int64"),
+        (good._replace(indptr=good.indptr + 1), r"ends within its 36 indices"),
+        (good._replace(indptr=good.indptr[::-1]), r"never falls"),
+        (good._replace(indices=good.indices + np.int32(1)), r"in \[0, 5\]\. Got 1\.\.6 instead"),
+        (good._replace(indices=good.indices - np.int32(1)), r"in \[0, 5\]\. Got -1\.\.4 instead"),
+        (good._replace(log2_rates=np.zeros((2, 3))), r"shape \(2, 6\) .* Got shape \(2, 3\)"),
+        ("near", r"must be Pairs.* Got 'near'"),
+    ]:
+        with pytest.raises((ValueError, TypeError), match=rf"'pairs' parameter of .*{message}"):
+            case.fast(Z, target, pairs=pairs)
+
+
+# What changes nothing
+
+
+@each(small_blocks=True)
+@pytest.mark.parametrize("d", [3, 60])
+@pytest.mark.parametrize(("size", "multiple"), [(27, 1), (150, 3), (100_000, 4)])
+def test_tile_size_agnosticism(rng, case, monkeypatch, d, size, multiple):
+    Z, target = case.data(rng, 600, d, 5, 2 / np.sqrt(d))
+    q = {"queries": rng.permutation(600)[:290], "references": rng.permutation(600)[:320]}
+    whole, held_out = case.fast(Z, target), case.fast(Z, target, **q)
+    set_block_size(monkeypatch, size, multiple)
+    assert_close(case.fast(Z, target), whole, 1e-12)
+    assert_close(case.fast(Z, target, **q), held_out, 1e-12)
+
+
+@each_case
+@each_dtype
+@pytest.mark.parametrize(("n", "d"), [(200, 3), (1300, 2), (1000, 60)])
+def test_thread_count_agnosticism(rng, case, monkeypatch, dtype, n, d):
+    Z, target = case.data(rng, n, d, 5, 1.5 / np.sqrt(d))
+    Z = Z.astype(dtype)
+    q = {"queries": np.arange(n // 2), "references": np.arange(n // 5, n)}
+    set_threads(monkeypatch, 1)
+    if case.small_blocks:
+        set_block_size(monkeypatch, n // 10, 1)  # ten blocks of them: an odd share for each
+    whole, held_out = case.fast(Z, target), case.fast(Z, target, **q)
+    for threads in [2, 3, 7] if d < 10 else [2, 3]:
+        set_threads(monkeypatch, threads)
+        assert_same_bits(case.fast(Z, target), whole)
+        assert_same_bits(case.fast(Z, target, **q), held_out)
+
+
+@each_case
+@pytest.mark.parametrize(("n", "d"), [(300, 20), (1100, 60)])
+def test_thread_count_agnosticism_under_threadpoolctl(rng, case, n, d):
+    """Which also limits BLAS."""
+    Z, target = case.data(rng, n, d, 5, 1.5 / np.sqrt(d))
+    expected = case.fast(Z, target)
+    for threads in [1, 2]:
+        with threadpool_limits(threads):
+            assert_same_bits(case.fast(Z, target), expected)
+
+
+@each(euclidean=True)
+@pytest.mark.parametrize(("n", "d"), [(200, 1), (700, 3), (200, 13), (200, 60)])
+def test_translation_and_rotation(rng, case, n, d):
+    Z, target = case.data(rng, n, d, 4, 1 / np.sqrt(d))
+    value, dZ = case.fast(Z, target)
+    np.testing.assert_allclose(dZ.sum(axis=0), 0, atol=1e-12 * max(1, n * np.abs(dZ).max()))
+    Q = special_ortho_group.rvs(d, random_state=7) if d > 1 else -np.eye(1)
+    moved = case.fast(Z @ Q.T + rng.uniform(-50, 50, d), target)
+    assert_close(moved, (value, dZ @ Q.T), 1e-10)
+
+
+@each_case
+@pytest.mark.parametrize("n", [120, 700])
+def test_order_of_rows_and_names_of_classes(rng, case, n):
+    Z, y = case.points(rng, n, 3, 4)
+    Z *= case.unit
+    Z[60:70] = Z[:10]  # twins, some of another class
+    target = case.target(y)
+    value, dZ = case.fast(Z, target)
+    order = rng.permutation(n)
+    assert_close(case.fast(Z[order], target.take(order)), (value, dZ[order]), 1e-11)
+    for names in [list("zebu"), [-7, 1e9, 3, 0.5], [2, 0, 3, 1]]:
+        named = np.array(sorted(names) if case.ordered else names)[y]
+        assert_close(case.fast(Z, case.target(named)), (value, dZ), 1e-11)
+
+
+@each_case
+@pytest.mark.parametrize("n", [200, 700])
+def test_float32_near_float64(rng, case, n):
+    """d² is known to eps d², and that is the relative error of exp(-d²)."""
+    for scale, rtol in case.float32:
+        Z, target = case.data(rng, n, 3, 4, scale)
+        Z = Z.astype(np.float32)
+        value, dZ = case.fast(Z, target)
+        assert dZ.dtype == np.float32
+        assert_close((value, dZ), case.fast(Z.astype(np.float64), target), rtol)
+
+
+# What goes in and comes out
+
+
+@each_case
+@each_dtype
+def test_shape_and_dtype_of_the_gradient(rng, case, dtype):
+    Z, target = case.data(rng, 40, 3, 2)
+    Z = np.asfortranarray(Z.astype(dtype))
+    before, codes = Z.copy(), target.codes.copy()
+    value, dZ = case.fast(Z, target)
+    assert type(value) is float
+    assert (dZ.shape, dZ.dtype) == (Z.shape, Z.dtype)
+    np.testing.assert_array_equal(Z, before)
+    np.testing.assert_array_equal(target.codes, codes)
+    Z.setflags(write=False)
+    assert_same_bits(case.fast(Z[:, ::-1][:, ::-1], target), (value, dZ))
+    whole = np.rint(5 * Z / case.unit).astype(int)
+    for other in [Z.astype(np.float16), whole, whole.tolist()]:
+        assert case.fast(other, target)[1].dtype == np.float64
+    if target.sample_weight is None and not isinstance(target, TargetNeighbours):
+        if target.priors is None:
+            assert_same_bits(case.fast(Z, target.codes.tolist()), (value, dZ))
+
+
+@each_case
+@pytest.mark.parametrize("n", [90, 900])
+def test_without_the_gradient(rng, case, n):
+    Z, target = case.data(rng, n, 3, 4)
+    value, dZ = case.fast(Z, target, gradient=False)
+    assert value == case.fast(Z, target)[0]
+    assert dZ.shape == Z.shape
+    assert not dZ.any()
+
+
+@each_case
+def test_report_tells_the_share_of_pairs(rng, case):
+    Z, target = case.data(rng, 50, 2, 3)
+    report = {"stale": 1}
+    value, _ = case.fast(Z, target, report=report)
+    assert value == case.fast(Z, target)[0]
+    assert 0 < report["share_of_pairs"] <= 1
+    assert report["stale"] == 1
+
+
+@each_case
+def test_wrong_input_is_named(rng, case):
+    Z, target = case.data(rng, 12, 2, 2)
+    Z = np.abs(Z)
+    bad, far = Z.copy(), Z.copy()
+    bad[3, 1], far[3, 1] = np.nan, np.inf
+    mask = np.ones(5, dtype=bool)
+    for args, rows, message in [
+        ((bad, target), {}, r"Z must be finite\. Got NaN"),
+        ((far, target), {}, r"Z must be finite\. Got NaN or infinity"),
+        ((1e120 * Z, target), {}, r"Z must lie within ±1e\+100\. Got \d"),
+        ((Z[:, 0], target), {}, r"Z must have shape \(n, d\) with d >= 1\. Got \(12,\) instead"),
+        ((Z[:, :0], target), {}, r"Got \(12, 0\) instead"),
+        (
+            (Z, target.take(slice(11))),
+            {},
+            "Z has 12 rows,? but there are (11 labels|targets of 11)",
+        ),
+        ((Z, target), {"queries": [0, 12]}, r"'queries' parameter of \w+ must lie in \[0, 11\]"),
+        ((Z, target), {"references": [-1, 2]}, r"'references' parameter .* Got -1\.\.2 instead"),
+        ((Z, target), {"queries": [1, 2, 1]}, "'queries' parameter of .* must not repeat a row"),
+        ((Z, target), {"references": [1, 1]}, "'references' parameter .* must not repeat a row"),
+        ((Z, target), {"queries": [0.5]}, "'queries' parameter of .* vector of row positions"),
+        ((Z, target), {"references": [[1]]}, "'references' parameter .* vector of row positions"),
+        ((Z, target), {"queries": mask}, "'queries' .* vector of row positions"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            case.fast(*args, **rows)
+
+
+# Points that are hard on floats
+
+
+@each_case
+@each_dtype
+def test_duplicates(rng, case, dtype):
+    Z, target = case.data(rng, 60, 3, 4, 2.0)
+    Z[30:] = Z[:30]  # half of the pairs with another label
+    rtol = 5e-5 if dtype == np.float32 else 1e-10
+    Z = Z.astype(dtype)
+    rows = case.few(60)
+    assert_close(case.fast(Z, target, **rows), case.plain(Z, target, **rows), rtol)
+    dZ = case.fast(np.ones((60, 3), dtype), target)[1]  # all rows alike
+    assert case.fast(np.ones((60, 3), dtype), target, **rows)[0] == pytest.approx(
+        case.plain(np.ones((60, 3)), target, **rows)[0], rel=1e-6
+    )
+    np.testing.assert_allclose(dZ, 0, atol=max(1e-12, case.rounding))
+
+
+@each_case
+def test_constant_columns(rng, case):
+    Z, target = case.data(rng, 60, 2, 3)
+    Z = np.column_stack([np.zeros(60), Z, np.full(60, 7.0)])
+    rows = case.few(60)
+    value, dZ = case.fast(Z, target, **rows)
+    assert_close((value, dZ), case.plain(Z, target, **rows), 1e-10, case.rounding)
+    atol = max(1e-13 * np.abs(dZ).max(), case.rounding)
+    np.testing.assert_allclose(dZ[:, [0, 3]], 0, atol=atol)
+
+
+@each([case for case in CASES if case.extremes])
+@each_dtype
+def test_huge_and_tiny_scales(rng, case, dtype):
+    Z, target = case.data(rng, 100, 3, 3)
+    for scale, errors in case.extremes.items():
+        W = (scale * Z).astype(dtype)
+        got = case.fast(W, target)
+        assert case.bounds[0] <= got[0] <= case.bounds[1]
+        assert_close(got, case.plain(W, target), errors[dtype == np.float64])
+
+
+@each_case
+@each_dtype
+@pytest.mark.parametrize("n", [40, 700])
+def test_finite_at_any_scale(rng, case, dtype, n):
+    Z, target = case.data(rng, n, 3, 3)
+    for scale in [0.0, 1e-30, 1e-8, 1e3, 1e8, 1e30]:
+        for rows in ({}, {"queries": np.arange(8), "references": np.arange(8, n)}):
+            value, dZ = case.fast((scale * Z).astype(dtype), target, **rows)
+            assert np.isfinite(value)
+            assert np.isfinite(dZ).all()
+            if not case.name.startswith("backgr"):
+                assert case.bounds[0] - 1e-6 <= value <= case.bounds[1]
+
+
+@each([case for case in CASES if case.name in ("nca log", "nca accuracy", "student log")])
+@each_dtype
+@pytest.mark.parametrize("d", [3, 60])
+def test_far_outliers(rng, case, dtype, d):
+    """A few rows a million away, alone or together: the others keep all their digits."""
+    Z, target = case.data(rng, 300, d, 3, 2 / np.sqrt(d))
+    Z[:4] += 1e6 * np.array([[1.0], [-1.0], [2.0], [1.0]])
+    Z = Z.astype(dtype)
+    rows = {"queries": np.arange(4, 300)}
+    tolerance = 1e-5 if dtype == np.float32 else 1e-10
+    assert_close(case.fast(Z, target, **rows), case.plain(Z, target, **rows), tolerance)
+    got, expected = case.fast(Z, target), case.plain(Z, target)
+    if dtype == np.float64:
+        assert_close(got, expected, 1e-8)
+    else:  # two of them are neighbours, known to 0.06 each: theirs is a share of 2 / 300
+        assert got[0] == pytest.approx(expected[0], rel=1e-4, abs=2 / 300)
+
+
+@each_case
+def test_one_class_few_rows_and_no_rows(rng, case):
+    Z, y = case.points(rng, 50, 2, 2)
+    Z *= case.unit
+    target = case.target(0 * y)
+    if case.one_class:
+        value, dZ = case.fast(Z, target)
+        assert value == pytest.approx(case.bounds[0], abs=1e-15)
+        assert not dZ.any()
+    else:
+        rows = case.few(50)
+        assert_close(case.fast(Z, target, **rows), case.plain(Z, target, **rows), 1e-10, 1e-14)
+    for n in [0] if case.name.startswith("trees") else [0, 1]:  # a tree of one row finds itself
+        value, dZ = case.fast(Z[:n], target.take(np.arange(n)))
+        assert (value, dZ.any(), dZ.shape) == (0.0, False, (n, 2))
+    for rows in [{"queries": []}, {"references": []}]:
+        value, dZ = case.fast(Z, target, **rows)
+        assert (value, dZ.any()) == (0.0, False)
+
+
+@each_case
+def test_classes_of_one_row(rng, case):
+    """Nobody is right, or some are not: they count at zero, or not at all, and push the others."""
+    Z, y = case.points(rng, 24, 2, 2)
+    Z *= case.unit
+    value, dZ = case.fast(Z[:12], case.target(np.arange(12)))
+    assert (value, dZ.any()) == (0.0, False)
+    y[[4, 7]] = 2, 3
+    target = case.target(y)
+    rows = {"queries": np.arange(12)} if case.slow else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_close(case.fast(Z, target, **rows), case.plain(Z, target, **rows), 1e-10, 1e-14)
+
+
+def test_the_list_names_no_case_twice():
+    names: list[Any] = [case.name for case in CASES]
+    assert len(set(names)) == len(names)
