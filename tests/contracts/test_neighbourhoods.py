@@ -12,7 +12,8 @@ from common.checks import each_dtype, set_threads
 from common.clouds import points
 from sklearn.base import clone
 
-from vicinal.core.types import Bounded, Pairs
+from vicinal.core.types import Pairs
+from vicinal.extras.trees import Bounded
 from vicinal.neighbourhoods import (
     Nearest,
     Neighbourhood,
