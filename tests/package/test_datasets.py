@@ -128,7 +128,7 @@ def test_folder_with_a_continuous_target(folder):
         ({"X": np.zeros(4)}, r"'X' must be a matrix of numbers. Got an array of shape \(4,\)"),
         ({"X": np.zeros((0, 3))}, r"'X' must be a matrix of numbers. Got .* shape \(0, 3\)"),
         ({"X": np.full((4, 3), "a")}, "'X' must be a matrix of numbers. Got .* dtype <U1"),
-        ({"X": np.array([[0, np.nan, 0]] * 2 + [[0, 1, 2]] * 2)}, "2 of 4 rows have values that"),
+        ({"X": np.array([[0, np.nan, 0]] * 2 + [[0, 1, 2]] * 2)}, "2 of 4 rows have missing or"),
         ({"y": np.zeros(3, dtype=int)}, r"'y' must hold 4 integers or floats. Got .* \(3,\)"),
         ({"y": np.array(list("abcd"))}, "'y' must hold 4 integers or floats. Got .* dtype <U1"),
         ({"y": np.array([0, 1, 2, 0])}, r"codes in \[0, 1\].* Got codes from 0 to 2 instead"),
