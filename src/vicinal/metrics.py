@@ -113,8 +113,7 @@ def _histograms(X: Any, name: str) -> Array:
     if X.min() < 0:
         row = int(np.argmax(X.min(axis=1) < 0))
         raise ValueError(
-            f"{name} must hold histograms without negative entries. "
-            f"Row {row} has {X[row].min():g}."
+            f"{name} must hold histograms without negative entries. Row {row} has {X[row].min():g}."
         )
     return X
 

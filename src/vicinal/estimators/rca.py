@@ -122,9 +122,7 @@ class RCA(MahalanobisMixin, BaseEstimator):
             check_classification_targets(y)
             return X, np.unique(y, return_inverse=True)[1], 1.0
         if y is not None:
-            raise ValueError(
-                "RCA.fit takes exactly one of y and 'chunks'. Got both instead."
-            )
+            raise ValueError("RCA.fit takes exactly one of y and 'chunks'. Got both instead.")
         X = validate_data(self, X, **checks)
         groups = np.asarray(column_or_1d(chunks, warn=True))
         check_consistent_length(X, groups)
