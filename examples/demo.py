@@ -1,7 +1,7 @@
-"""Learn metrics on wine and digits: a table of test accuracies, and a picture.
+"""Learn metrics on wine and digits; print a table of test accuracies and draw a picture.
 
-`make demo` runs it.  Every method gets the same standardised columns and the same splits, 70 % of
-the rows to learn from and 30 % to test on, class by class.
+`make demo` runs it.  Every method gets the same standardised columns and the same stratified
+splits: 70 % of the rows for training, 30 % for testing.
 """
 
 import argparse
@@ -26,7 +26,7 @@ HEAD = "{:<8}{:<22}{:>4}{:>9}{:>8}{:>11}{:>10}"
 
 
 def methods(n_features, n_classes):
-    """All maps to compare, from the raw columns to the learnt ones: (name, rank, estimator)."""
+    """The maps to compare: (name, rank, estimator)."""
     yield "PCA", 2, PCA(2)
     yield "PCA, whitened", 2, PCA(2, whiten=True)
     yield "LDA", 2, LDA(n_components=2)
@@ -34,23 +34,23 @@ def methods(n_features, n_classes):
     yield "NCA", 2, NCA(2, random_state=0)
     yield "Euclidean (= PCA)", n_features, FunctionTransformer()
     yield "whitened", n_features, PCA(whiten=True)
-    if n_classes > 3:  # it has no more directions than classes but one
+    if n_classes > 3:  # LDA has at most n_classes - 1 directions
         yield "LDA (its full rank)", n_classes - 1, LDA()
     yield "RCA", n_features, RCA()
     yield "NCA", n_features, NCA(n_features, random_state=0)
 
 
 def best_scale(Z, y):
-    """The factor at which the posterior fits the training rows best, each row left out.
+    """The factor with the best leave-one-out posterior on the training rows.
 
-    The posterior depends on the scale of a map, which NCA learns and the others leave open.
+    The posterior depends on the scale of the map.  NCA learns this scale; the other methods do not.
     """
     base = base_scale(Z, np.random.RandomState(0))
     return scale_start(Z, lambda scaled: nca(scaled, y, gradient=False)[0], base)
 
 
 def evaluate(model, X_train, X_test, y_train, y_test):
-    """Test accuracies by 1-NN, 5-NN and the posterior, the seconds to fit, and the test rows."""
+    """Test accuracies of 1-NN, 5-NN and the posterior, seconds to fit, and the mapped test rows."""
     start = time.perf_counter()
     model.fit(X_train, y_train)
     seconds = time.perf_counter() - start
@@ -66,7 +66,7 @@ def evaluate(model, X_train, X_test, y_train, y_test):
 
 
 def compare(name, data, n_splits, first_seed):
-    """Print the rows of one data set; return the 2-D panels of the first split, and its labels."""
+    """Print the results of one data set; return its 2-D panels and labels for the first split."""
     raw = [
         train_test_split(
             data.data, data.target, test_size=0.3, stratify=data.target, random_state=s
@@ -90,7 +90,7 @@ def compare(name, data, n_splits, first_seed):
 
 
 def draw(pictures, path):
-    """Write one row of panels for each data set: the test rows of the first split."""
+    """Draw the test rows of the first split: one row of panels for each data set."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -110,12 +110,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two splits of wine, nothing else")
     parser.add_argument("--picture", type=Path, default=Path("demo", "before_after.png"))
-    parser.add_argument("--seed", type=int, default=0, help="of the first split")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first split")
     parser.add_argument(
-        "--splits", type=int, default=1, help="of digits; ten times as many of wine"
+        "--splits", type=int, default=1, help="number of splits of digits; wine gets ten times more"
     )
     options = parser.parse_args()
-    # 540 test rows either way: ten splits of the small data, one of the large
+    # about 540 test rows for each: ten splits of wine, one of digits
     data = [("wine", load_wine(), 2 if options.quick else 10 * options.splits)]
     if not options.quick:
         data.append(("digits", load_digits(), options.splits))
@@ -130,10 +130,13 @@ def main():
     pictures = [compare(*each, options.seed) for each in data]
     counts = " and ".join(f"{n} split{'s' * (n > 1)} of {name}" for name, _, n in data)
     print(f"\nAccuracy on the test rows ({counts}) and seconds to learn, by rank d.")
-    print("Only NCA learns a scale; the posterior of the others is at the one best in training.")
+    print(
+        "Only NCA learns a scale; for the other maps the posterior uses the scale that is best in "
+        "training."
+    )
     draw(pictures, options.picture)
     print(f"\nThe test rows in 2-D: {options.picture}")
-    print(f"{time.perf_counter() - start:.0f} s in all")
+    print(f"Total: {time.perf_counter() - start:.0f} s")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Histograms: from 64 bins to ten, and what the ten are made of.
+"""Histograms: reduce 64 bins to ten, and show what the ten are made of.
 
     python examples/plot_histograms.py [picture.png]
 
 The pixels of scikit-learn's digits, divided by their sum, are a histogram of ink.  The picture
-shows how much of each pixel goes to each of the ten bins that are learnt.  Needs matplotlib.
+shows how much of each pixel goes to each of the ten learnt bins.  Needs matplotlib.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""Many rows: let NCA choose batches of them, or hand them over as a stream.
+"""Many rows: let NCA learn from batches, or pass the rows as a stream.
 
     python examples/plot_large.py [picture.png]
 
-30,000 rows on five noisy rings, whose plane a third column of large variance hides.  Needs
-matplotlib.
+The data are 30,000 rows on five noisy rings in a plane, hidden by a third column of large variance.
+Needs matplotlib.
 """
 
 import sys
@@ -24,7 +24,7 @@ BATCH = 500
 
 
 def learn_in_batches(X, y):
-    """A fit as it comes: of so many rows it looks at batches, and says so."""
+    """Fit with the default plan: for this many rows NCA chooses batches, and says so."""
     start = time.perf_counter()
     model = NCA(2, max_iter=60, random_state=0).fit(X, y)
     print(f"The plan: {model.plan_}.")
@@ -33,7 +33,7 @@ def learn_in_batches(X, y):
 
 
 def learn_from_a_stream(X, y, X_test, y_test):
-    """One batch after the other; the rows seen and the test accuracy after each."""
+    """Learn from one batch after another; return the rows seen and the test accuracy after each."""
     model = NCA(2, reservoir_size=2500, random_state=0)
     seen, accuracy = [], []
     for first in range(0, len(X), BATCH):
@@ -45,14 +45,14 @@ def learn_from_a_stream(X, y, X_test, y_test):
 
 
 def draw(losses, seen, accuracy, levels, path):
-    """The loss of each batch beside the accuracy of the stream."""
+    """Draw the loss of each batch beside the accuracy of the stream."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     left.plot(losses)
     left.set(title="Batches of 3,000 rows", xlabel="step", ylabel="loss of the batch")
     right.plot(seen, accuracy, marker=".", label="stream")
     for (name, level), style in zip(levels.items(), ("--", ":"), strict=True):
         right.axhline(level, linestyle=style, color="grey", label=name)
-    right.set(title="One batch of 500 after the other", xlabel="rows seen", ylabel="test accuracy")
+    right.set(title="A stream of 500-row batches", xlabel="rows seen", ylabel="test accuracy")
     right.legend(frameon=False)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=100)
@@ -66,11 +66,12 @@ def main(picture="demo/large.png"):
     model = learn_in_batches(X_train, y_train)
     after = model.score(X_test, y_test)
     seen, accuracy = learn_from_a_stream(X_train, y_train, X_test, y_test)
-    print(f"5-NN on the columns as they are: {before:.1%} of the test rows")
-    print(f"NCA on batches:                  {after:.1%}")
-    print(f"NCA on a stream:                 {accuracy[-1]:.1%}")
+    print("Test accuracy")
+    print(f"5-NN on the raw columns: {before:.1%}")
+    print(f"NCA on batches:          {after:.1%}")
+    print(f"NCA on a stream:         {accuracy[-1]:.1%}")
 
-    levels = {"all rows, by batches": after, "5-NN, columns as they are": before}
+    levels = {"all rows, by batches": after, "5-NN, raw columns": before}
     draw(model.history_["loss"], seen, accuracy, levels, picture)
     print(f"Picture: {picture}")
 

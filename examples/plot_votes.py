@@ -1,9 +1,9 @@
-"""Half of the labels are noise: learn for one neighbour, or for the vote of ten?
+"""Half of the labels are noise: learn for one neighbour, or for a vote of ten?
 
     python examples/plot_votes.py [picture.png]
 
-Of the labels of scikit-learn's digits that are learnt from, every second one is drawn anew.  The
-votes are by these labels too; they are judged by the true ones.  Needs matplotlib.
+Half of the training labels of scikit-learn's digits, on average, are replaced by random ones.
+Neighbours vote with these noisy labels too; the test labels are the true ones.  Needs matplotlib.
 """
 
 import sys
@@ -27,7 +27,7 @@ def main(picture="demo/votes.png"):
     noise = rng.rand(len(y_train)) < 0.5
     labels = np.where(noise, rng.choice(np.unique(y), len(y_train)), y_train)
 
-    # constant pixels stay as they are: one scale for all columns
+    # one scale for all columns, so that pixels are not standardised one by one
     setting = {"n_components": 5, "scaling": "global", "random_state": 0}
     models = {
         "NCA": NCA(**setting),
@@ -42,7 +42,7 @@ def main(picture="demo/votes.png"):
         right = [KNeighborsClassifier(k).fit(Z, labels).score(Z_test, y_test) for k in VOTERS]
         print(f"{name:<22}" + "".join(f"{100 * share:>7.1f}%" for share in right))
         ax.plot(VOTERS, right, marker="o", label=name)
-    ax.set(xlabel="voters", ylabel="right, of the test rows", title="digits, half the labels noise")
+    ax.set(xlabel="voters", ylabel="test accuracy", title="digits, half of the labels are noise")
     ax.legend()
     Path(picture).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture)

@@ -1,8 +1,8 @@
 """From a CSV file to a better classifier and a picture.
 
-    python examples/plot_wine.py [table.csv [column of labels [picture.png]]]
+    python examples/plot_wine.py [table.csv [label column [picture.png]]]
 
-Without arguments it takes scikit-learn's wine as the table.  Needs pandas and matplotlib.
+Without arguments it uses scikit-learn's wine.  Needs pandas and matplotlib.
 """
 
 import sys
@@ -32,8 +32,9 @@ def main(path=None, label="target", picture="demo/wine.png"):
 
     before = KNeighborsClassifier().fit(X_train, y_train)
     after = NCA(n_components=2, random_state=0).fit(X_train, y_train)
-    print(f"5-NN on the columns as they are: {before.score(X_test, y_test):.1%} of the test rows")
-    print(f"NCA in two dimensions:           {after.score(X_test, y_test):.1%}")
+    print("Test accuracy")
+    print(f"5-NN on the raw columns: {before.score(X_test, y_test):.1%}")
+    print(f"NCA in two dimensions:   {after.score(X_test, y_test):.1%}")
 
     ax = plotting.scatter(after.transform(X_test), y_test, title="Test rows under the learnt map")
     Path(picture).parent.mkdir(parents=True, exist_ok=True)

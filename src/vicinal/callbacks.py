@@ -1,12 +1,12 @@
 """Callbacks for a running fit: show it, stop it, save it.
 
-They follow scikit-learn's ``FitCallback`` protocol (scikit-learn >= 1.9) and are set on the
+They follow scikit-learn's ``FitCallback`` protocol (scikit-learn >= 1.9).  Set them on the
 estimator that iterates, alone or inside a ``Pipeline`` or a search::
 
     NCA().set_callbacks(Progress(), StopAfter(seconds=60), Checkpoint("nca.joblib")).fit(X, y)
 
 The loss and the held-out score come from the estimator's ``history_``, which grows during the
-fit.  To watch a whole ``Pipeline`` or ``GridSearchCV`` use ``sklearn.callback.ProgressBar``.
+fit.  To watch a whole ``Pipeline`` or ``GridSearchCV``, use ``sklearn.callback.ProgressBar``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any
 
 __all__ = ["Checkpoint", "Progress", "StopAfter"]
 
-#: What scikit-learn hangs on an estimator for the callbacks: the running fit is no part of
-#: a saved one.
+#: Attributes that scikit-learn sets on an estimator for its callbacks: they belong to the running
+#: fit and are not saved.
 _RUNTIME_ATTRIBUTES = (
     "_skl_callbacks",
     "_skl_callbacks_to_teardown",
@@ -32,32 +32,32 @@ _RUNTIME_ATTRIBUTES = (
     "_parent_callback_ctx",
 )
 
-#: Time left is estimated from this many of the latest iterations: the first ones compile.
+#: Time left is estimated from this many of the latest iterations, because the first ones compile.
 _RECENT = 20
 
 
 class _Callback:
-    """The hooks that a callback has nothing to do in."""
+    """Empty hooks: callbacks override those they need."""
 
     def setup(self, estimator: Any, context: Any) -> None:
         """Get ready; called when a fit begins."""
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Take note of the begin of a task."""
+        """Called when a task begins."""
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """Clean up; called when a fit has ended, by an error too."""
+        """Clean up; called when a fit has ended, also after an error."""
 
 
 class StopAfter(_Callback):
-    """Stop a fit once its time is spent or its loss is low enough.
+    """Stop a fit when its time is up or its loss is low enough.
 
     The fit ends as it would at `max_iter`: the best map so far is kept.
 
     Parameters
     ----------
     seconds : float or None, default=None
-        Stop after the first iteration that ends this long after the begin of the fit.
+        Stop after the first iteration that ends this long after the start of the fit.
     loss : float or None, default=None
         Stop after the first iteration with a loss no greater than this.
     """
@@ -72,11 +72,11 @@ class StopAfter(_Callback):
             )
         self.seconds = seconds
         self.loss = loss
-        # One instance may serve several fits at a time: clones share their callbacks.
+        # One instance may serve several fits at once: clones share their callbacks.
         self._began: dict[int, float] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # The clock of another process may have another zero.
+        # The monotonic clocks of two processes may have different zeros.
         return {**self.__dict__, "_began": {}}
 
     def setup(self, estimator: Any, context: Any) -> None:
@@ -84,9 +84,9 @@ class StopAfter(_Callback):
         self._began[id(context)] = time.monotonic()
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
-        """Ask to stop when it is time to."""
+        """Return True if the fit should stop."""
         began = self._began.get(id(context.parent))
-        if began is None:  # no iteration of the estimator this callback was set on
+        if began is None:  # not an iteration of the estimator this callback was set on
             return False
         if self.seconds is not None and time.monotonic() - began >= self.seconds:
             return True
@@ -99,18 +99,18 @@ class StopAfter(_Callback):
 
 
 class Checkpoint(_Callback):
-    """Save the estimator, as if the fit had stopped, every so many iterations and at the end.
+    """Save the estimator every few iterations and at the end, as if the fit had stopped there.
 
-    The file is replaced in one step, so at any moment it holds a whole estimator: a killed
-    process loses only the iterations since.  The callbacks are not saved with it.  Fits that
-    share one instance, such as those of a search, write to the same file.
+    The file is replaced atomically, so it always holds a complete estimator: a killed process
+    loses only the iterations since the last save.  Callbacks are not saved.  Fits that share one
+    instance, such as those of a search, write to the same file.
 
     Parameters
     ----------
     path : str or path-like
-        The file; missing folders are made.
+        The file; missing folders are created.
     every : int, default=10
-        Iterations from one save to the next.
+        Number of iterations between two saves.
     """
 
     def __init__(self, path: str | os.PathLike[str], every: int = 10) -> None:
@@ -124,7 +124,7 @@ class Checkpoint(_Callback):
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Any:
-        """Load a saved estimator; like any pickle, only from a source you trust.
+        """Load a saved estimator.  As with any pickle, load only files from sources you trust.
 
         Parameters
         ----------
@@ -141,11 +141,11 @@ class Checkpoint(_Callback):
         return joblib.load(path)
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Make the folder now: a path that cannot be written fails before the work."""
+        """Create the folder now, so that a wrong path fails before the work begins."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
 
     def wants_fitted_estimator(self, context: Any) -> bool:
-        """Whether the task that ends is one to save after."""
+        """Whether to save after the task that ends."""
         return _is_root(context) or (context.task_id + 1) % self.every == 0
 
     def on_fit_task_end(
@@ -162,13 +162,13 @@ class Checkpoint(_Callback):
     def _write(self, saved: Any) -> None:
         import joblib
 
-        # In the same folder: a file can only be replaced in one step by one on the same disk.
+        # In the same folder: a file can only be replaced atomically by one on the same disk.
         temporary = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}.tmp")
         try:
             with open(temporary, "wb") as file:
                 joblib.dump(saved, file)
                 file.flush()
-                # Without it a crash of the machine may leave the new name on an empty file.
+                # Without this, a crash of the machine may leave an empty file under the name.
                 os.fsync(file.fileno())
             os.replace(temporary, self.path)
         finally:
@@ -176,18 +176,18 @@ class Checkpoint(_Callback):
 
 
 class Progress(_Callback):
-    """Show iteration, loss, held-out score and time left of a fit.
+    """Show the iteration, loss, held-out score and time left of a fit.
 
-    In a terminal a line that renews itself, elsewhere plain lines, on standard error.  The time
-    left is what is left up to `max_iter` at the recent pace; a fit that converges ends sooner.
-    Needs rich: ``pip install vicinal[progress]``.
+    On standard error: one line that is updated in a terminal, plain lines elsewhere.  The time left
+    is the time up to `max_iter` at the recent pace; a fit that converges ends sooner.  Needs rich:
+    ``pip install vicinal[progress]``.
 
     Parameters
     ----------
     console : rich.console.Console or None, default=None
         Where to write; None for standard error.  It is not pickled with the callback.
     interval : float, default=1.0
-        The least seconds between two plain lines; 0 for a line per iteration.
+        Minimum number of seconds between two plain lines; 0 for a line per iteration.
     """
 
     def __init__(self, console: Any = None, interval: float = 1.0) -> None:
@@ -211,7 +211,7 @@ class Progress(_Callback):
         self._display: Any = None
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Open the display, unless another fit has."""
+        """Open the display, unless another fit has already done so."""
         _require_rich()
         with self._lock:
             if self._display is None:
@@ -220,7 +220,7 @@ class Progress(_Callback):
             self._runs[id(context)] = _Run(context, self._display.add(name))
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> None:
-        """Show the iteration that has ended, or how the fit has."""
+        """Show the iteration that has ended, or the end of the fit."""
         with self._lock:
             if (run := self._runs.get(id(context))) is not None:
                 self._display.show(run.row, *run.finished(estimator), last=True)
@@ -237,7 +237,7 @@ class Progress(_Callback):
 
 
 class _Run:
-    """How far one fit has come, in words."""
+    """The progress of one fit, as text."""
 
     def __init__(self, context: Any, row: Any) -> None:
         self.context = context  # kept alive: its id is the key of this run
@@ -247,7 +247,7 @@ class _Run:
         self.times = deque([self.began], maxlen=_RECENT + 1)
 
     def advanced(self, estimator: Any) -> tuple[int, int | None, str]:
-        """Count an iteration; give the count, the limit and the words for it."""
+        """Count an iteration; return the count, the limit and the text."""
         self.done += 1
         self.times.append(time.monotonic())
         parts = self._parts(estimator)
@@ -258,7 +258,7 @@ class _Run:
         return self.done, self.context.max_subtasks, "  ".join(parts)
 
     def finished(self, estimator: Any) -> tuple[int, int | None, str]:
-        """Give the count, the limit (reached now, by definition) and the last words."""
+        """Return the count, the limit (reached by definition) and the final text."""
         parts = self._parts(estimator)
         parts.append(f"finished in {_clock(time.monotonic() - self.began)}")
         return self.done, self.done, "  ".join(parts)
@@ -274,7 +274,7 @@ class _Run:
 
 
 class _PlainLines:
-    """A display of one line after the other, for files and pipes."""
+    """A display that prints one line after another, for files and pipes."""
 
     def __init__(self, console: Any, interval: float) -> None:
         self.console = console
@@ -296,7 +296,7 @@ class _PlainLines:
 
 
 class _LiveLines:
-    """A display that renews its lines in place, for terminals."""
+    """A display that updates its lines in place, for terminals."""
 
     def __init__(self, console: Any) -> None:
         from rich.progress import BarColumn, TextColumn
@@ -326,7 +326,7 @@ def _open_display(console: Any, interval: float) -> _PlainLines | _LiveLines:
     from rich.console import Console
 
     if console is None:
-        # Not rich's global console: scikit-learn's progress bar may be live on that one.
+        # Not rich's global console: scikit-learn's progress bar may be using it.
         console = Console(stderr=True)
     return _LiveLines(console) if console.is_interactive else _PlainLines(console, interval)
 
@@ -346,7 +346,7 @@ def _is_root(context: Any) -> bool:
 
 
 def _latest(estimator: Any, name: str) -> float | None:
-    """Give the newest entry of the live history, or None if there is none to speak of."""
+    """Return the newest entry of the live history, or None if it is missing or NaN."""
     values = getattr(estimator, "history_", {}).get(name)
     if not values or values[-1] is None or math.isnan(values[-1]):
         return None

@@ -1,10 +1,10 @@
-r"""The kernels that a point can have: how fast its pull falls off with the distance.
+r"""Kernels: how the influence of a point falls off with distance.
 
-Each is a density around its point once divided by its integral, so that a class is a mixture of
-them ([Oneata2011] section 3.2).  ``u`` is the distance in the embedded space.
+Divided by its integral, each kernel is a density around its point, so a class is a mixture of them
+([Oneata2011] section 3.2).  ``u`` is the distance in the embedded space.
 
-A kernel states what engines must know of it: its ``energy``, :math:`-\ln\kappa`, as a function of
-the squared distance, with the derivative; the ``power(d)`` of :math:`1 + u^2` in it; whether it
+A kernel states what engines need to know: its ``energy``, :math:`-\ln\kappa`, and the derivative as
+functions of the squared distance; the ``power(d)`` of :math:`1 + u^2` in it; whether it
 ``reaches_everywhere``; and the ``coordinate_scale`` of the compiled loops, which compute powers of
 two.
 
@@ -42,16 +42,16 @@ class Gaussian:
     background: bool = False
     beta: float | str = "count"
     family: ClassVar[int] = 0
-    #: whether no distance is out of its range
+    #: whether every distance is within range
     reaches_everywhere: ClassVar[bool] = True
-    #: what compiled loops multiply coordinates by: exp(-d²) = 2**-(scaled d²)
+    #: factor of the coordinates in compiled loops: exp(-d²) = 2**-(scaled d²)
     coordinate_scale: ClassVar[float] = math.sqrt(math.log2(math.e))
 
     def __post_init__(self) -> None:
         _check(self)
 
     def power(self, d: int) -> float:
-        """The power of ``1 + u²`` in one over the kernel, 0 if it has none."""
+        """The power of ``1 + u²`` in the reciprocal of the kernel, 0 if it has none."""
         return 0.0
 
     def energy(self, squared: Array, d: int) -> tuple[Array, Array | None]:
@@ -67,7 +67,8 @@ class Gaussian:
 class Student:
     r""":math:`\kappa(u) = (1 + u^2)^{-(d+1)/2}`: a heavy tail ([Oneata2011] section 6).
 
-    The exponent grows with d: :math:`1 / (1 + u^2)` has no integral from two dimensions on.
+    The exponent grows with d because the integral of :math:`1 / (1 + u^2)` is infinite from two
+    dimensions on.
 
     Parameters
     ----------
@@ -80,16 +81,16 @@ class Student:
     background: bool = False
     beta: float | str = "count"
     family: ClassVar[int] = 1
-    #: whether no distance is out of its range
+    #: whether every distance is within range
     reaches_everywhere: ClassVar[bool] = True
-    #: what compiled loops multiply coordinates by
+    #: factor of the coordinates in compiled loops
     coordinate_scale: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         _check(self)
 
     def power(self, d: int) -> float:
-        """The power of ``1 + u²`` in one over the kernel, 0 if it has none."""
+        """The power of ``1 + u²`` in the reciprocal of the kernel, 0 if it has none."""
         return 0.5 * (d + 1)
 
     def energy(self, squared: Array, d: int) -> tuple[Array, Array | None]:
@@ -104,40 +105,40 @@ class Student:
 
 @dataclass(frozen=True, kw_only=True)
 class Compact:
-    r""":math:`\kappa(u) = (1 - u^2)^2` up to u = 1 and nothing beyond ([Oneata2011] eq. (4.16)).
+    r""":math:`\kappa(u) = (1 - u^2)^2` up to u = 1 and zero beyond ([Oneata2011] eq. (4.16)).
 
-    A point out of the range of all others has no probability for its class, whose logarithm the
-    objective "log" would need.  So by default a class also has a background, a normal
-    distribution with the mean and the covariance of its embedded rows (section 4.6).
+    A point out of range of all others has probability zero, which has no logarithm for the
+    objective "log".  So by default each class also has a background, a normal distribution with
+    the mean and covariance of its embedded rows (section 4.6).
 
     Parameters
     ----------
     background : bool, default=True
-        Whether there is one.  Without, only the objective "accuracy" is defined.
+        Whether there is one.  Without it, only the objective "accuracy" is defined.
     beta : float in (0, 1), "count" or "em", default="count"
-        Its share of the class: a number; "count", :math:`1 / (N_c + 1)`, so much as each of the
-        points has; or "em", learnt for each class from there on, between rounds of the solver.
-        EM makes the rows of a class likely, not the classes easy to tell apart: with classes that
-        are nearly normal it leaves the kernels next to nothing.
+        The share of the background in its class: a number; "count", :math:`1 / (N_c + 1)`, the same
+        share as each point has; or "em", which starts from "count" and is learnt for each class
+        between runs of the solver.  EM makes the rows of a class likely, but need not separate the
+        classes: if classes are nearly normal, it leaves almost no share to the kernels.
     """
 
     background: bool = True
     beta: float | str = "count"
     family: ClassVar[int] = 2
-    #: whether no distance is out of its range
+    #: whether every distance is within range
     reaches_everywhere: ClassVar[bool] = False
-    #: what compiled loops multiply coordinates by
+    #: factor of the coordinates in compiled loops
     coordinate_scale: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         _check(self)
 
     def power(self, d: int) -> float:
-        """The power of ``1 + u²`` in one over the kernel, 0 if it has none."""
+        """The power of ``1 + u²`` in the reciprocal of the kernel, 0 if it has none."""
         return 0.0
 
     def energy(self, squared: Array, d: int) -> tuple[Array, Array | None]:
-        """``-ln kappa`` of squared distances, inf out of range, and its derivative, there 0."""
+        """``-ln kappa`` of squared distances (inf out of range), and its derivative (0 there)."""
         inside = squared < 1.0
         rest = np.where(inside, 1.0 - squared, 1.0)
         energy = np.where(inside, -2.0 * np.log(rest), np.inf)
@@ -146,7 +147,7 @@ class Compact:
     def log_integral(self, d: int) -> float:
         """Logarithm of the integral over d dimensions: 8 V_d / ((d + 2)(d + 4)).
 
-        V_d is the volume of the unit ball; the 16/15 of [Oneata2011] section 4.6 is that of d = 1.
+        V_d is the volume of the unit ball; the 16/15 in [Oneata2011] section 4.6 is for d = 1.
         """
         ball = 0.5 * d * math.log(math.pi) - math.lgamma(0.5 * d + 1.0)
         return math.log(8.0) + ball - math.log((d + 2.0) * (d + 4.0))
@@ -163,12 +164,12 @@ def _check(kernel: Kernel) -> None:
 
 
 def resolve(kernel: Any, owner: str = "NCA") -> Kernel:
-    """Turn a kernel's name into the part with its default parameters; pass a part through.
+    """The kernel with a given name and default parameters; a kernel object is returned unchanged.
 
     Parameters
     ----------
     kernel : str or Kernel
-        One of "gaussian", "student", "compact", or a part such as ``Compact(beta=0.1)``.
+        One of "gaussian", "student", "compact", or an object such as ``Compact(beta=0.1)``.
     owner : str
         The estimator named in the error message.
 
@@ -181,7 +182,7 @@ def resolve(kernel: Any, owner: str = "NCA") -> Kernel:
     ValueError
         If ``kernel`` is an unknown name.
     TypeError
-        If ``kernel`` is neither a name nor a part (a class is not a part: call it).
+        If ``kernel`` is neither a name nor a kernel object (a class must be called first).
     """
     kinds = Gaussian | Student | Compact
     return part_of(kernel, _BY_NAME, kinds, "kernel", owner, "kernel such as Compact(beta=0.1)")

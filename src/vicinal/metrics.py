@@ -1,4 +1,4 @@
-"""Distances of histograms: all pairs, and searches for the nearest."""
+"""Distances between histograms: all pairs, and nearest-neighbour search."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ __all__ = ["Chi2Index", "chi2_distances"]
 
 
 def chi2_distances(X: Any, Y: Any = None) -> Array:
-    r"""Chi-squared distances of all pairs of rows.
+    r"""Chi-squared distances between all pairs of rows.
 
     .. math:: \chi^2(x, y) = \frac12 \sum_f \frac{(x_f - y_f)^2}{x_f + y_f}
 
-    A term with :math:`x_f + y_f = 0` is 0.  Between rows that sum to one it is at most 1, and its
-    square root is a metric.  It is -1/2 times scikit-learn's ``additive_chi2_kernel``, which runs
-    on one thread and gives no float32.
+    A term with :math:`x_f + y_f = 0` is 0.  Between rows that sum to one the distance is at most 1,
+    and its square root is a metric.  It is -1/2 times scikit-learn's ``additive_chi2_kernel``,
+    which runs on one thread and does not return float32.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
-        Histograms: dense, none negative.  They need not sum to one.
+        Histograms: dense, no entry negative.  They need not sum to one.
     Y : array-like of shape (m, d), default=None
-        None stands for X; the distances are then exactly symmetric, and 0 on the diagonal.
+        None means X; the distances are then exactly symmetric, and 0 on the diagonal.
 
     Returns
     -------
     distances : ndarray of shape (n, m)
-        float32 where X and Y both are, else float64.  No array of n m d is made.
+        float32 if both X and Y are, otherwise float64.  No array of size n m d is made.
 
     Raises
     ------
@@ -60,15 +60,15 @@ def chi2_distances(X: Any, Y: Any = None) -> Array:
 
 
 class Chi2Index:
-    """A search for the nearest of some histograms, in the form of scikit-learn's.
+    """Nearest-neighbour search among histograms, with scikit-learn's interface.
 
-    All pairs are compared, and nothing but the nearest is kept: no block of distances is ever
-    made, whatever the ``working_memory``.
+    All pairs are compared, but only the nearest are kept: no block of distances is ever made,
+    whatever the ``working_memory``.
 
     Parameters
     ----------
     points : array-like of shape (m, d)
-        Histograms: dense, none negative.  float32 stays float32.
+        Histograms: dense, no entry negative.  float32 stays float32.
     """
 
     def __init__(self, points: Any) -> None:
@@ -82,18 +82,17 @@ class Chi2Index:
         Parameters
         ----------
         X : array-like of shape (n, d), default=None
-            Rows to search for.  None: the points themselves, none of which is then its own
-            neighbour.
+            Query rows.  None: the points themselves; a point is then not its own neighbour.
         n_neighbors : int, default=5
-            k; at most as many as there are points, or others.
+            k; at most the number of points, or of other points if X is None.
         return_distance : bool, default=True
 
         Returns
         -------
         distances : ndarray of shape (n, k)
-            Left out unless ``return_distance``.
+            Only if ``return_distance``.
         neighbours : int64 ndarray of shape (n, k)
-            Positions.  Of points at the same distance the one with the smallest comes first.
+            Positions of the points.  At equal distances the smallest position comes first.
         """
         Y, same = self.points, X is None
         most = len(Y) - same
@@ -114,8 +113,7 @@ def _histograms(X: Any, name: str) -> Array:
     if X.min() < 0:
         row = int(np.argmax(X.min(axis=1) < 0))
         raise ValueError(
-            f"{name} must hold histograms, none of whose entries is negative. "
-            f"Row {row} has {X[row].min():g}."
+            f"{name} must hold histograms without negative entries. Row {row} has {X[row].min():g}."
         )
     return X
 

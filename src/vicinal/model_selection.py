@@ -1,4 +1,4 @@
-"""Searches for the parameters of the methods with a margin, by scikit-learn's search classes."""
+"""Parameter searches for the margin methods, with scikit-learn's search classes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["margin_search"]
 
 _MU = (0.1, 0.3, 1.0, 3.0, 10.0)
 _MU_OF_CHI2 = (0.3, 1.0, 3.0)
-_SHARES = (0.05, 0.1, 0.2, 0.4)  # of the distance to the nearest row of the own class
+_SHARES = (0.05, 0.1, 0.2, 0.4)  # of the distance to the nearest row of the same class
 
 
 def margin_search(
@@ -31,53 +31,52 @@ def margin_search(
     search: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Search for the weight of the push and the margin of `LMNN` or `Chi2LMNN`.
+    """Search for the best ``mu`` and ``margin`` of `LMNN` or `Chi2LMNN`.
 
     Parameters
     ----------
     estimator : LMNN, Chi2LMNN or Pipeline
-        A pipeline must end in one of the two.  It is cloned, never fitted itself.
+        A pipeline must end in one of the two.  The estimator is cloned, never fitted itself.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Rows to search and to fit with.
+        Rows for the search and the final fit.
     y : array-like of shape (n_samples,)
         Class labels.
     mu : sequence of float, default=None
         Values to try.  None: 0.1, 0.3, 1, 3, 10 for `LMNN`, and 0.3, 1, 3 for `Chi2LMNN`.
     margin : sequence of float, default=None
-        Values to try; "auto" may be one of `Chi2LMNN`.  None: for `Chi2LMNN` 0.05, 0.1, 0.2 and 0.4
-        times the typical χ² distance of a row to the nearest of its class, of which
-        ``margin="auto"`` is a sixth.  It is measured on X after the earlier steps of a pipeline,
-        fitted to all of X.  For `LMNN`: the margin of the estimator alone.
+        Values to try; for `Chi2LMNN` they may include "auto".  None: for `Chi2LMNN`, 0.05, 0.1, 0.2
+        and 0.4 times the median χ² distance from a row to the nearest of its class
+        (``margin="auto"`` is a sixth of it).  In a pipeline this distance is measured after the
+        earlier steps, fitted to all of X.  For `LMNN`, None keeps the margin of the estimator.
     search : class, default=None
-        What searches: `sklearn.model_selection.GridSearchCV`, which None stands for, or another
-        class that is made from an estimator and a dict of parameters, such as
-        ``RandomizedSearchCV`` (mu and margin may then be distributions) or
-        ``HalvingGridSearchCV``.
+        The search class.  None: `sklearn.model_selection.GridSearchCV`.  Any class works that is
+        constructed from an estimator and a dict of parameters, such as ``RandomizedSearchCV`` (mu
+        and margin may then be distributions) or ``HalvingGridSearchCV``.
     **kwargs
         Its parameters: ``cv``, ``n_jobs``, ``scoring``, ``refit``, ….
 
     Returns
     -------
-    search : GridSearchCV or an object of the class given
-        Fitted: ``best_params_``, ``cv_results_``, and, fitted to all rows, ``best_estimator_``.
+    search : GridSearchCV or an instance of the given class
+        Fitted, with ``best_params_``, ``cv_results_`` and, fitted to all rows, ``best_estimator_``.
 
     Raises
     ------
     TypeError
-        If the estimator is none of these, or ``search`` is no class.
+        If the estimator is none of these, or ``search`` is not a class.
     ValueError
-        If mu or margin holds what is no positive number; the message names it.
+        If mu or margin holds a value that is not a positive number; the message names it.
 
     Notes
     -----
-    The margin of `LMNN` is a unit and no choice.  A map times √c has squared distances, a penalty
-    ``alpha`` and, at c times the margin, a push that are all c times as large: the best maps of two
-    margins differ in their scale alone, and have the same neighbours.  The columns of the map of
-    `Chi2LMNN` sum to one, so that its distances have a scale of their own and the margin counts
+    The margin of `LMNN` is only a unit.  Multiply the margin by c and the map by √c: squared
+    distances, the penalty ``alpha`` and the push are then all c times as large.  So the best maps
+    of two margins differ only in scale, and have the same neighbours.  The columns of the map of
+    `Chi2LMNN` sum to one, so its distances have a scale of their own and the margin matters
     ([OlsenPetersen] section 5, figure 3).
 
-    Both are searched together.  To search one at the best value of the other, as the report does,
-    call twice, which is also cheaper::
+    Both parameters are searched together.  To search one at the best value of the other, as the
+    report does, call the function twice; this is also cheaper::
 
         first = margin_search(estimator, X, y, margin=["auto"])
         second = margin_search(estimator, X, y, mu=[first.best_params_["mu"]])
@@ -116,7 +115,7 @@ def margin_search(
 
 
 def _last_step(estimator: Any) -> tuple[Any, str]:
-    """The estimator whose parameters are searched, and what their names begin with."""
+    """The estimator whose parameters are searched, and the prefix of their names."""
     model, prefix = estimator, ""
     if isinstance(estimator, Pipeline):
         name, model = estimator.steps[-1]
@@ -135,7 +134,7 @@ def _before_last(estimator: Any, X: Any, y: Any) -> Any:
 
 
 def _values(name: str, values: Any, others: tuple[str, ...] = ()) -> Any:
-    """What a parameter is to be tried at: a list, or a distribution as it is."""
+    """The values to try: a checked list, or the given distribution."""
     if hasattr(values, "rvs"):
         return values
     what = "a sequence of floats in (0.0, inf)" + "".join(f" or {other!r}" for other in others)

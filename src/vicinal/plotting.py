@@ -14,11 +14,11 @@ from vicinal.core.types import Array
 
 __all__ = ["before_after", "scatter"]
 
-# Okabe and Ito's palette, made for colour-blind readers, its yellow darkened for a white page;
-# and two more, since ten classes are common.
+# Okabe and Ito's palette for colour-blind readers, with its yellow darkened for a white page, and
+# two more colours because ten classes are common.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#BFAE00",
             "#6A3D9A", "#999999")  # fmt: skip
-_MARKS = "o^sDvP*X"  # the eleventh class has the first colour and the second mark
+_MARKS = "o^sDvP*X"  # the eleventh class has the first colour and the second marker
 _LEGEND: dict[str, Any] = {
     "fontsize": "small",
     "frameon": False,
@@ -39,25 +39,25 @@ def scatter(
     legend: bool = True,
     size: float = 16.0,
 ) -> Any:
-    """Draw embedded rows, a colour for each class.
+    """Draw embedded rows, with one colour per class.
 
     Parameters
     ----------
     Z : array-like of shape (n_samples, 2)
-        Embedded rows, such as ``transform`` gives for ``n_components=2``.
+        Embedded rows, as returned by ``transform`` for ``n_components=2``.
     y : array-like of shape (n_samples,)
-        Class labels, as they shall appear in the legend.
+        Class labels, as they should appear in the legend.
     ax : matplotlib Axes, default=None
         Where to draw; None makes a new figure.
     title : str, default=None
         Title of the axes.
     classes : array-like, default=None
-        All labels, in the order of the colours; None: those in y, sorted.  Give ``classes_``
-        where y may lack some, so that a class has the same colour in every picture.
+        All labels, in the order of the colours; None: those in y, sorted.  Pass ``classes_`` if y
+        may lack some classes, so that each class has the same colour in every picture.
     legend : bool, default=True
-        Whether to say which class is which, at the right.
+        Whether to draw a legend, to the right of the axes.
     size : float, default=16.0
-        Area of a mark in square points.
+        Area of a marker in square points.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def scatter(
             linewidths=0.3,
             label=str(label),
         )
-    ax.set(xticks=[], yticks=[])  # only distances have a meaning, in all directions the same
+    ax.set(xticks=[], yticks=[])  # only distances have a meaning, and no direction is special
     ax.set_aspect("equal", adjustable="datalim")
     for side in ax.spines.values():
         side.set_color("0.8")
@@ -101,7 +101,7 @@ def before_after(
     axes : sequence of matplotlib Axes, default=None
         One for each panel; None makes a new figure.
     classes, size
-        As in `scatter`.  The legend stands beside the last panel.
+        As in `scatter`.  The legend is beside the last panel.
 
     Returns
     -------

@@ -65,7 +65,7 @@ def test_the_excused_checks_fail_for_the_reason_given(name):
 @pytest.mark.filterwarnings("ignore:n_neighbors=")
 @pytest.mark.filterwarnings("ignore:The .size. parameter of StochasticQueries is 500")
 @pytest.mark.filterwarnings("ignore:Rows of these classes")
-@pytest.mark.filterwarnings("ignore:The penalty alpha=", "ignore:The map has come to nothing")
+@pytest.mark.filterwarnings("ignore:The map has collapsed")
 @pytest.mark.filterwarnings("ignore:The .k. parameter of (KNCA|LMNN|Chi2LMNN) is")
 @pytest.mark.filterwarnings("ignore:These classes have a single row")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=_excused)

@@ -318,7 +318,7 @@ def test_folds_do_not_warn_of_what_is_not_the_users(iris):
 
 
 def test_a_map_of_nothing_is_told_of(iris):
-    with pytest.warns(UserWarning, match="alpha=100 has pressed the map to nothing"):
+    with pytest.warns(UserWarning, match="has collapsed under the penalty alpha=100"):
         NCA(alpha=100.0).fit(*iris)
 
 

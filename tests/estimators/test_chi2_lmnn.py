@@ -222,7 +222,7 @@ def test_a_small_margin_is_no_complaint(rng):
 def test_a_map_that_comes_to_nothing_is_told(rows, model, advice):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        with pytest.warns(UserWarning, match=f"The map has come to nothing.*{advice}"):
+        with pytest.warns(UserWarning, match=f"The map has collapsed.*{advice}"):
             model.fit(*rows)
 
 

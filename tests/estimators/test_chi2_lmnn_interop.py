@@ -112,7 +112,7 @@ def test_small_classes_warn(rng):
         assert Chi2LMNN(3, k=50, random_state=0).fit(X, y).k_ == 19
 
 
-@pytest.mark.filterwarnings("ignore:The map has come to nothing")
+@pytest.mark.filterwarnings("ignore:The map has collapsed")
 def test_equal_rows_do_no_harm(rows):
     X, y = rows
     for same in (np.ones_like(X), np.zeros_like(X), np.repeat(X[:3], 20, axis=0)):

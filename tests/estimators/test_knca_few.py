@@ -63,7 +63,7 @@ def test_who_can_win(vote):
         ((2, 1), "majority", 1, "has only 2 others to pick: k=1"),
         ((2, 2), "majority", 1, "has only 3 others to pick: k=1"),
         ((3, 2), "majority", 3, "has only 4 others to pick: k=3"),
-        ((4, 4, 4), "all", 3, "no row could win a vote of so many: k=3"),
+        ((4, 4, 4), "all", 3, "no row could win a vote of that many: k=3"),
     ],
 )
 def test_a_default_fit_of_few_rows_votes_by_fewer(rng, sizes, vote, k, words):

@@ -99,7 +99,7 @@ def test_verbose_tells_the_cost_and_each_iteration(rows, capsys):
     model = LMNN(2, verbose=1, random_state=0).fit(*rows)
     lines = capsys.readouterr().out.splitlines()
     assert "MiB beyond the input" in lines[0]
-    assert "votes of k neighbours that are right: standard" in lines[1]
+    assert "share of right votes of k neighbours: standard" in lines[1]
     assert len(lines) == 2 + len(model.history_["loss"])
     assert all(line.startswith("[LMNN]") for line in lines)
     assert f"{model.history_['loss'][1]:.8f}" in lines[3]

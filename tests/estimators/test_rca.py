@@ -148,7 +148,7 @@ def test_shrinkage_is_an_option(wine):
     ("arguments", "message"),
     [
         ({}, "requires y to be passed, but the target y is None"),
-        ({"y": [0, 1] * 5, "chunks": [0, 1] * 5}, "y or 'chunks', exactly one of the two"),
+        ({"y": [0, 1] * 5, "chunks": [0, 1] * 5}, "exactly one of y and 'chunks'"),
         ({"y": [0, 1] * 4}, "inconsistent numbers of samples"),
         ({"y": np.linspace(0, 1, 10)}, "Unknown label type"),
         ({"y": ["a", 1] * 5}, "labels y must all be of one type"),
@@ -157,7 +157,7 @@ def test_shrinkage_is_an_option(wine):
         ({"chunks": [0.5, 1] * 5}, "'chunks' parameter of RCA.fit must hold ints"),
         ({"chunks": ["a", "b"] * 5}, "'chunks' parameter of RCA.fit must hold ints"),
         ({"chunks": [-2, 1] * 5}, "ints of at least -1"),
-        ({"chunks": [-1] * 10}, "one of them not negative"),
+        ({"chunks": [-1] * 10}, "at least one that is not negative"),
         ({"chunks": np.zeros((10, 2), int)}, "1d array"),
     ],
 )

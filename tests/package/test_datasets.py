@@ -94,7 +94,7 @@ def test_folder(folder):
     assert found.is_train.tolist() == [True, False, True, True]
     assert (found.name, found.source) == ("mine", "folder")
     assert "4 rows, 3 features, 2 classes" in found.DESCR
-    assert "3 rows for training, 1 for testing" in found.DESCR
+    assert "3 training and 1 test rows" in found.DESCR
     X, y = datasets.load("mine", return_X_y=True)
     np.testing.assert_array_equal(X, found.data)
     np.testing.assert_array_equal(y, found.target)
@@ -128,7 +128,7 @@ def test_folder_with_a_continuous_target(folder):
         ({"X": np.zeros(4)}, r"'X' must be a matrix of numbers. Got an array of shape \(4,\)"),
         ({"X": np.zeros((0, 3))}, r"'X' must be a matrix of numbers. Got .* shape \(0, 3\)"),
         ({"X": np.full((4, 3), "a")}, "'X' must be a matrix of numbers. Got .* dtype <U1"),
-        ({"X": np.array([[0, np.nan, 0]] * 2 + [[0, 1, 2]] * 2)}, "2 of 4 rows have values that"),
+        ({"X": np.array([[0, np.nan, 0]] * 2 + [[0, 1, 2]] * 2)}, "2 of 4 rows have missing or"),
         ({"y": np.zeros(3, dtype=int)}, r"'y' must hold 4 integers or floats. Got .* \(3,\)"),
         ({"y": np.array(list("abcd"))}, "'y' must hold 4 integers or floats. Got .* dtype <U1"),
         ({"y": np.array([0, 1, 2, 0])}, r"codes in \[0, 1\].* Got codes from 0 to 2 instead"),
@@ -233,7 +233,7 @@ def test_openml_columns_that_do_not_vary(openml):
     found = datasets.load("ionosphere")
     assert_is_data_set(found, (351, 33, 2))
     assert "V1" not in found.feature_names
-    assert "without the columns that do not vary (V1)" in found.DESCR
+    assert "without constant columns (V1)" in found.DESCR
     assert datasets.load("ionosphere:1").data.shape == (351, 34)  # as it is
 
 

@@ -186,7 +186,7 @@ def test_bad_input(rng):
     X = histograms(rng, 6, 3)
     bad = X.copy()
     bad[4, 1] = -0.25
-    words = r"must hold histograms, none of whose entries is negative. Row 4 has -0.25"
+    words = r"must hold histograms without negative entries. Row 4 has -0.25"
     with pytest.raises(ValueError, match=f"X {words}"):
         chi2_distances(bad)
     with pytest.raises(ValueError, match=f"Y {words}"):

@@ -1,7 +1,7 @@
-"""Data to learn from: named sets, from a folder, scikit-learn or OpenML, and synthetic ones.
+"""Data sets: named ones from a folder, scikit-learn or OpenML, and synthetic ones.
 
-``load`` and ``available`` find the named sets; each ``make_*`` draws rows on which one thing that
-metric learning can do, or cannot, is plain to see.
+``load`` and ``available`` find the named sets.  Each ``make_*`` draws rows that show clearly one
+thing that metric learning can or cannot do.
 """
 
 from vicinal.datasets._load import available, load

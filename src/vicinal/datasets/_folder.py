@@ -1,4 +1,4 @@
-"""Data sets in a folder of one's own: a NumPy archive for each, checked before use."""
+"""Data sets in a user's folder: one NumPy archive for each, checked before use."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _BROKEN = (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile, zlib.err
 
 
 def names() -> list[str]:
-    """The names of all files in the folder; none where there is no folder."""
+    """The names of all data files in the folder; empty if there is no folder."""
     folder = os.environ.get(_VARIABLE)
     return sorted(path.stem for path in Path(folder).glob("[!.]*.npz")) if folder else []
 
 
 def read(name: str) -> Table:
-    """The rows of a file, in the dtypes it has."""
+    """The contents of a file, with their stored dtypes."""
     folder = os.environ.get(_VARIABLE)
     if not folder:
         raise NotFoundHereError(f"the environment variable {_VARIABLE} is not set.")
@@ -38,7 +38,7 @@ def read(name: str) -> Table:
     try:
         _check(arrays)
     except ValueError as error:
-        raise ValueError(f"The file {str(path)!r} is not as it should be: {error}") from None
+        raise ValueError(f"The file {str(path)!r} is not a valid data set: {error}") from None
     return Table(
         data=arrays["X"],
         target=arrays["y"],
@@ -51,7 +51,7 @@ def read(name: str) -> Table:
 
 def _open(path: Path) -> dict[str, Array]:
     try:
-        with zipfile.ZipFile(path):  # np.load takes any file that is no archive for a pickle
+        with zipfile.ZipFile(path):  # np.load would take any file that is no archive for a pickle
             pass
         with np.load(path, allow_pickle=False) as file:
             return {key: file[key] for key in (*_NEEDED, "is_train") if key in file.files}
@@ -81,7 +81,7 @@ def _check(arrays: dict[str, Array]) -> None:
         raise ValueError(f"'class_names' must be a list of strings. Got {_shown(classes)} instead.")
     n_bad = n - int((np.isfinite(X).all(axis=1) & np.isfinite(y)).sum())
     if n_bad:
-        raise ValueError(f"{n_bad} of {n} rows have values that are missing or infinite.")
+        raise ValueError(f"{n_bad} of {n} rows have missing or infinite values.")
     if y.dtype.kind == "f":
         if len(classes):
             raise ValueError(f"'y' holds floats, but there are {len(classes)} 'class_names'.")

@@ -17,7 +17,7 @@ from vicinal.datasets._parts import NotFoundHereError, Table, parameters_of
 
 __all__ = ["available", "load"]
 
-#: the labelled sets that scikit-learn carries along
+#: the labelled sets that scikit-learn ships
 _BUILTIN: dict[str, Callable[[], Bunch]] = {
     "breast_cancer": load_breast_cancer,
     "digits": load_digits,
@@ -39,20 +39,20 @@ def load(
     Parameters
     ----------
     name : str
-        Name of the set, as in the papers: "balance", "landsat", "wine", ….  A name that no table
-        of ours knows is looked up at OpenML as it is.  ``"name:version"`` is OpenML's own name and
-        version, and asks nobody else.
+        Name of the set, as in the papers: "balance", "landsat", "wine", ….  Any other name is
+        looked up at OpenML unchanged.  ``"name:version"`` is OpenML's own name and version, and is
+        looked up only there.
     source : {"folder", "builtin", "openml"}, default=None
         Where to look; None looks everywhere, in this order:
 
-        - "folder": a file ``name.npz`` in the folder that the environment variable
-          ``VICINAL_DATA`` names, with the arrays of the Notes;
+        - "folder": a file ``name.npz`` in the folder named by the environment variable
+          ``VICINAL_DATA``, with the arrays listed in the Notes;
         - "builtin": "breast_cancer", "digits", "iris" and "wine", from scikit-learn itself;
         - "openml": the internet, by `sklearn.datasets.fetch_openml`.
     data_home : str or path-like, default=None
-        Where scikit-learn keeps what it fetched from OpenML; None: its usual folder.
+        Where scikit-learn caches data from OpenML; None: its usual folder.
     return_X_y : bool, default=False
-        Whether to return ``(data, target)`` alone.
+        Whether to return only ``(data, target)``.
 
     Returns
     -------
@@ -60,17 +60,17 @@ def load(
         With the attributes
 
         data : ndarray of shape (n_samples, n_features)
-            Raw features, float32 or float64 as they are stored; small integers, such as pixels,
-            as float32.
+            Raw features, float32 or float64 as stored; small integers, such as pixels, become
+            float32.
         target : ndarray of shape (n_samples,)
-            Codes of the classes, int64, or a continuous target, float64.
+            Class codes (int64), or a continuous target (float64).
         feature_names : list of str
         target_names : ndarray of shape (n_classes,)
-            What the codes stand for; empty where the target is continuous.
+            Names of the class codes; empty for a continuous target.
         is_train : ndarray of shape (n_samples,) or None
-            Which rows are for training, where the set has an official split.
+            The training rows, if the set has an official split.
         name, source : str
-            The name, and the source that had it.
+            The name, and the source where it was found.
         DESCR : str
             Size and origin, in a sentence or two.
 
@@ -82,7 +82,7 @@ def load(
     OSError
         If no source has the set; the message says what was tried.
     ValueError
-        If a source has it, but not as a table of numbers without gaps.
+        If a source has it, but not as a numeric table without missing values.
 
     Notes
     -----
@@ -91,9 +91,9 @@ def load(
     for a continuous target) and, where there is an official split, ``is_train`` (bool).
 
     Sets of the same name need not be equal: two rows of UCI's iris differ from scikit-learn's, and
-    OpenML's copy of a set may be of another size than that of the papers, which is said by a
-    warning.  From OpenML, columns that do not vary are left out of "ionosphere" and "segment", as
-    in [Oneata2011]; ``DESCR`` names them.
+    OpenML's copy of a set may differ in size from that of the papers, which gives a warning.  From
+    OpenML, constant columns of "ionosphere" and "segment" are left out, as in [Oneata2011];
+    ``DESCR`` names them.
     """
     given = parameters_of("load", source=source, return_X_y=return_X_y)
     check_option(given, "source", (None, *_SOURCES))
@@ -117,13 +117,13 @@ def available() -> dict[str, list[str]]:
     Returns
     -------
     names : dict of str to list of str
-        The names of each source, "folder" and "builtin", sorted.
+        The sorted names of each source, "folder" and "builtin".
     """
     return {"folder": _folder.names(), "builtin": sorted(_BUILTIN)}
 
 
 def _version_of(name: Any) -> str | None:
-    """The version at the end of a name, once the name is known to be no path in disguise."""
+    """The version at the end of a name, or None; a name that could be a path is an error."""
     if isinstance(name, str) and name.isprintable():
         match = re.fullmatch(r"[^\s./\\:][^/\\:]*(?::([1-9][0-9]*))?", name)
         if match:
@@ -148,24 +148,24 @@ def _read(name: str, place: str, data_home: str | os.PathLike[str] | None) -> Ta
         feature_names=[str(feature) for feature in bunch.feature_names],
         target_names=np.asarray(bunch.target_names).astype(str),
         is_train=None,
-        origin="with scikit-learn",
+        origin="from scikit-learn",
     )
 
 
 def _finish(name: str, place: str, table: Table, return_X_y: bool) -> Any:
     n, d = table.data.shape
     classes = len(table.target_names)
-    # numpy has float32 for what fits into it exactly: float16 and integers of up to 16 bits
+    # NumPy promotes to float32 what it holds exactly: float16 and integers of up to 16 bits
     single = np.result_type(table.data.dtype, np.float32) == np.float32
     data = np.ascontiguousarray(table.data, dtype=np.float32 if single else np.float64)
     target = table.target.astype(np.int64 if classes else np.float64)
     if return_X_y:
         return data, target
     kind = f"{classes} classes" if classes else "a continuous target"
-    about = f"{name}: {n} rows, {d} features, {kind}; came {table.origin}."
+    about = f"{name}: {n} rows, {d} features, {kind}; {table.origin}."
     if table.is_train is not None:
         n_train = int(table.is_train.sum())
-        about += f" Its official split has {n_train} rows for training, {n - n_train} for testing."
+        about += f" Its official split has {n_train} training and {n - n_train} test rows."
     return Bunch(
         data=data,
         target=target,

@@ -19,18 +19,18 @@ __all__ = ["read"]
 
 
 class _Entry(NamedTuple):
-    """Where a set of the papers is at OpenML, and the rows and features it has in the papers."""
+    """Where OpenML has a set of the papers, and its numbers of rows and features there."""
 
     name: str
     version: int | str
     n: int
     d: int
     drop_constant: bool = False
-    n_train: int | None = None  #: so many rows at the beginning are for training
+    n_train: int | None = None  #: the first n_train rows are for training
 
 
-# Sizes as in [Oneata2011]; "usps9298" is the USPS set of 7291 + 2007 rows, "usps" that of 1100 rows
-# for each digit, which OpenML may not have.
+# Sizes as in [Oneata2011].  "usps9298" is the USPS set of 7291 + 2007 rows; "usps" is the one with
+# 1100 rows per digit, which OpenML may not have.
 _PAPERS = {
     "balance": _Entry("balance-scale", 1, 625, 4),
     "ecoli": _Entry("ecoli", 1, 336, 7),
@@ -52,7 +52,7 @@ _PAPERS = {
 
 
 def read(name: str, data_home: str | os.PathLike[str] | None) -> Table:
-    """Fetch a set, or read it from scikit-learn's cache, as a table of numbers without gaps."""
+    """Fetch a set, or read it from scikit-learn's cache: numeric, without missing values."""
     entry = _PAPERS.get(name)
     own_name, _, version = name.partition(":")
     if entry is not None:
@@ -65,12 +65,12 @@ def read(name: str, data_home: str | os.PathLike[str] | None) -> Table:
     if entry is not None:
         if entry.drop_constant:
             data, features, dropped = _varying(data, features)
-            origin += f", without the columns that do not vary ({', '.join(dropped) or 'none'})"
+            origin += f", without constant columns ({', '.join(dropped) or 'none'})"
         if data.shape != (entry.n, entry.d):
             n, d = data.shape
             warn(
-                f"{label} is not the {name!r} of the papers: {n} rows and {d} features, where they "
-                f"have {entry.n} and {entry.d}."
+                f"{label} is not the {name!r} of the papers: {n} rows and {d} features instead of "
+                f"{entry.n} and {entry.d}."
             )
         elif entry.n_train is not None:
             is_train = np.arange(entry.n) < entry.n_train
@@ -79,7 +79,7 @@ def read(name: str, data_home: str | os.PathLike[str] | None) -> Table:
 
 def _fetch(name: str, version: str, data_home: str | os.PathLike[str] | None) -> Bunch:
     try:
-        # This parser needs no pandas; it codes what is not a number and tells so in `categories`.
+        # This parser needs no pandas; it encodes categories and lists them in `categories`.
         return fetch_openml(
             name,
             version=int(version) if version.isdigit() else "active",
@@ -95,9 +95,9 @@ def _fetch(name: str, version: str, data_home: str | os.PathLike[str] | None) ->
 
 
 def _numbers(bunch: Bunch, label: str) -> tuple[Array, list[str]]:
-    """The features, with categories that are spelt as numbers turned back into those."""
+    """The features; categories that are spelt as numbers become numbers again."""
     if issparse(bunch.data):
-        raise ValueError(f"{label} is sparse; use sklearn.datasets.fetch_openml and keep it so.")
+        raise ValueError(f"{label} is sparse; use sklearn.datasets.fetch_openml for sparse data.")
     data = np.array(bunch.data, dtype=np.float64)
     features = [str(feature) for feature in bunch.feature_names]
     n_gaps = int(np.isnan(data).any(axis=1).sum())
@@ -122,7 +122,7 @@ def _numbers(bunch: Bunch, label: str) -> tuple[Array, list[str]]:
 
 
 def _labels(target: Array | None, label: str) -> tuple[Array, Array]:
-    """Codes and names of the classes, or the target as it is and no names."""
+    """Class codes and names; for a continuous target, the target itself and no names."""
     if target is None or target.ndim != 1:
         raise ValueError(f"{label} must have one target column to be loaded here.")
     if target.dtype.kind in "iuf":

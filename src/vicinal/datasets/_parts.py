@@ -1,4 +1,4 @@
-"""What every source of data hands over, and how a function's parameters are checked."""
+"""The table that every source returns, and a helper to check a function's parameters."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["NotFoundHereError", "Table", "parameters_of"]
 
 
 class NotFoundHereError(Exception):
-    """A source does not have the set; the message says why, for the list of all that was tried."""
+    """A source does not have the set; `load` lists the message with those of other sources."""
 
 
 @dataclass
 class Table:
-    """Rows and labels as a source gave them, and in words where they came from."""
+    """Rows and labels from a source, and a description of where they came from."""
 
     data: Array
-    target: Array  #: codes of target_names, or numbers where there are none
+    target: Array  #: codes of target_names, or numbers if these are empty
     feature_names: list[str]
     target_names: Array
     is_train: Array | None
@@ -28,5 +28,5 @@ class Table:
 
 
 def parameters_of(function: str, **values: Any) -> Any:
-    """The parameters of a function, in the shape in which `_validation` reads an estimator's."""
+    """The parameters of a function, in the form that `_validation` reads from an estimator."""
     return type(function, (SimpleNamespace,), {})(**values)

@@ -1,4 +1,4 @@
-"""Synthetic sets: small, drawn from a seed, each with one structure that some methods miss."""
+"""Small synthetic sets, drawn from a seed, each with a structure that some methods miss."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def make_rings(
     radial_noise: float = 0.02,
     random_state: Any = None,
 ) -> tuple[Array, Array]:
-    """Draw classes on concentric circles in a plane, and a third feature that is noise.
+    """Draw classes on concentric circles in a plane, plus a third feature of noise.
 
-    The classes have one mean, so LDA sees nothing; the noise has more variance than either axis of
-    the plane, so PCA keeps it.  A linear map that leaves near rows of a class together finds the
-    plane: the synthetic example in section 4 of [Goldberger2005], which gives no figures for radii
-    and variances; those here are our own.
+    The classes have the same mean, so LDA finds nothing; the noise has more variance than either
+    axis of the plane, so PCA keeps it.  A linear map that keeps near rows of a class together finds
+    the plane.  This is the synthetic example in section 4 of [Goldberger2005], which does not state
+    the radii and variances; those here are our own.
 
     Parameters
     ----------
     n_samples : int, default=500
-        Number of rows, as equally shared out as can be.
+        Number of rows, divided as equally as possible among the classes.
     n_classes : int, default=5
         Number of circles.  The radius of class c is (c + 1) / n_classes.
     noise : float, default=1.0
-        Standard deviation of the third feature.  That of either axis of the plane is below 0.71.
+        Standard deviation of the third feature.  For either axis of the plane it is below 0.71.
     radial_noise : float, default=0.02
         Standard deviation of the distance from the circle.
     random_state : int, RandomState instance or None, default=None
@@ -74,24 +74,26 @@ def make_stripes(
     noise: float = 0.1,
     random_state: Any = None,
 ) -> tuple[Array, Array]:
-    """Draw classes in thin parallel stripes that alternate, as in a sandwich.
+    """Draw classes in thin, alternating, parallel stripes, like the layers of a sandwich.
 
-    The stripes are far longer than they are apart, so PCA looks along them and the nearest rows are
-    often of another class.  From bottom to top the classes run 0, 1, …, C - 1, …, 1, 0, the same
-    from both sides: all have one mean, and LDA sees nothing.  The one direction that matters is the
-    one across.  Methods that ask each row for near rows of its class only, such as those of
-    [Goldberger2005] and [Weinberger2009], can find it; to pull whole classes together is hopeless.
+    The stripes are much longer than their spacing, so PCA finds the direction along them, and the
+    nearest rows are often of another class.  From bottom to top the classes run 0, 1, …, C - 1, …,
+    1, 0, symmetrically: all classes have the same mean, and LDA finds nothing.  Only the direction
+    across the stripes matters.  Methods that need only some near rows of the same class, such as
+    those of [Goldberger2005] and [Weinberger2009], can find it; methods that pull whole classes
+    together cannot.
 
     Parameters
     ----------
     n_samples : int, default=500
-        Number of rows, as equally shared out among the classes as can be.
+        Number of rows, divided as equally as possible among the classes.
     n_classes : int, default=2
         Number of classes, at least 2.
     n_repeats : int, default=2
-        How often the classes run up and down: there are 2 (n_classes - 1) n_repeats + 1 stripes.
+        Number of times that the classes run up and down; there are
+        2 (n_classes - 1) n_repeats + 1 stripes.
     length : float, default=200.0
-        Length of a stripe.  The distance from one stripe to the next is 1.
+        Length of a stripe.  The distance between two stripes is 1.
     noise : float, default=0.1
         Standard deviation across a stripe.
     random_state : int, RandomState instance or None, default=None
@@ -100,7 +102,7 @@ def make_stripes(
     Returns
     -------
     X : ndarray of shape (n_samples, 2)
-        Where a row is along its stripe, and across.
+        Position along the stripe, and across.
     y : ndarray of shape (n_samples,)
         Classes 0 to n_classes - 1.
     """
@@ -138,26 +140,27 @@ def make_histograms(
     contrast: float = 2.0,
     random_state: Any = None,
 ) -> tuple[Array, Array]:
-    """Draw histograms, in which each class has more of its own group of bins.
+    """Draw histograms in which each class has more mass in its own group of bins.
 
-    Rows are not negative and add up to one, as do shares of visual words or of topics.  For such
-    rows [Kedem2012] learn a map under the chi-squared distance, which weighs a difference by how
-    full the bin is.
+    Rows are non-negative and sum to one, like shares of visual words or of topics.  For such rows
+    [Kedem2012] learn a map under the chi-squared distance, which weights a difference by how full
+    the bin is.
 
     Row of class c ~ Dirichlet(concentration · (1 + contrast · [bin is in group c])).
 
     Parameters
     ----------
     n_samples : int, default=500
-        Number of rows, as equally shared out as can be.
+        Number of rows, divided as equally as possible among the classes.
     n_classes : int, default=3
         Number of classes, and of groups of bins.
     n_bins : int, default=12
         Number of bins, at least n_classes.  Bin b is in group b · n_classes // n_bins.
     concentration : float, default=1.0
-        The larger, the less the rows of a class differ.
+        The larger it is, the less the rows of a class differ.
     contrast : float, default=2.0
-        By which factor, less one, a class prefers its group; at 0 all classes are the same.
+        A class prefers its own group of bins by a factor of 1 + contrast; at 0 all classes are the
+        same.
     random_state : int, RandomState instance or None, default=None
         Seed, or source of randomness.
 
@@ -190,7 +193,7 @@ def make_histograms(
 
 
 def _classes(given: Any, n_classes: int, at_least: int = 1) -> tuple[Array, np.random.RandomState]:
-    """Classes in equal shares and random order, and what to draw the rows from."""
+    """Class labels in equal shares and random order, and the RNG for the rows."""
     check_number(given, "n_classes", at_least, integer=True)
     check_number(given, "n_samples", n_classes, integer=True)
     rng = check_seed(given)

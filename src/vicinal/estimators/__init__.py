@@ -1,4 +1,4 @@
-"""scikit-learn estimators: thin faces over the parts."""
+"""scikit-learn estimators: thin interfaces over the parts."""
 
 from vicinal.estimators.knca import KNCA
 from vicinal.estimators.nca import NCA

@@ -40,16 +40,15 @@ from vicinal.objectives import LMNNLoss
 
 __all__ = ["Chi2LMNN", "own_class_distance"]
 
-_SHARE = 1 / 6  # of the distance to the nearest row of the own class: margin="auto"
-_MARGIN_ROWS = 1000  # at most, that tell that distance
+_SHARE = 1 / 6  # margin="auto", as a share of the distance to the nearest row of the same class
+_MARGIN_ROWS = 1000  # about how many rows that distance is measured on
 
 
 class Chi2LMNN(HistogramMixin, LargeMargin):
-    r"""Learn a map of histograms to histograms that keeps other classes beyond a margin.
+    r"""Learn a map from histograms to histograms that keeps other classes beyond a margin.
 
-    Rows are histograms: not negative, and summing to one.  The map L shares the mass of each of D
-    bins out over r new ones, so that its columns lie on the probability simplex, and distances are
-    those of
+    Rows are histograms: non-negative, and summing to one.  The map L distributes the mass of each
+    of the D bins over r new ones, so its columns lie on the probability simplex.  Distances are
 
     .. math:: \chi^2(u, v) = \tfrac12 \sum_f \frac{(u_f - v_f)^2}{u_f + v_f}
 
@@ -59,59 +58,59 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
               + \mu \sum_{l : y_l \ne y_i} \bigl[\ell + D_{ij} - D_{il}\bigr]_+ \Bigr),
               \qquad D_{ij} = \chi^2(L x_i, L x_j).
 
-    The rest is as in :class:`LMNN`, whose parameters mean the same.
+    Everything else is as in :class:`LMNN`; parameters with the same name mean the same.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        r, the number of new bins.  None: as many as before.  One bin holds all, and makes no
-        difference between rows: a warning tells.
+        r, the number of new bins.  None: as many as before.  With one bin all rows are mapped to
+        the same point, with a warning.
     k : int, default=3
         Target neighbours of each row, the nearest of its class by χ² before learning.
     mu : float, default=1.0
         Weight of the hinges beside the pull of the target neighbours.
     margin : float or "auto", default="auto"
-        :math:`\ell`, in units of χ², which is 1 at most.  It cannot be traded for the scale of the
-        map, as that of :class:`LMNN` can.  "auto" is a sixth of the median distance of the rows to
-        the nearest of their class, before learning.
-        :func:`vicinal.model_selection.margin_search` tries several.
+        :math:`\ell`, in units of χ², which is at most 1.  Unlike that of :class:`LMNN` it is not
+        just a scale of the map.  "auto" is a sixth of the median distance from a row to the nearest
+        row of its class, before learning.
+        :func:`vicinal.model_selection.margin_search` tries several values.
     constraint : {"projection", "softmax"}, default="projection"
         How columns are kept on the simplex: by projection after each step, or as the softmax of
-        free parameters, eq. (9), which is slower to learn and ends in higher losses.
+        free parameters, eq. (9), which learns more slowly and reaches higher losses.
     normalize : bool, default=True
-        Divide rows by their sums; one without any mass becomes uniform.  False: a row that does
-        not sum to one is an error.  Negative values always are.
+        Divide rows by their sums; a row of zeros becomes uniform.  False: a row that does not sum
+        to one is an error.  Negative values are always an error.
     refresh_targets : int or None, default=None
-        Iterations after which the target neighbours are chosen anew.  None: once, before learning.
+        Choose the target neighbours again after this many iterations.  None: once, before learning.
     init : {"auto", "groups", "identity", "random"}, part or array, default="auto"
-        The start; parts from :mod:`vicinal.starts` take parameters, an array has columns on
-        the simplex.  "identity" is the report's, ``softmax(10 I + 0.01)``; "groups" puts bins of
-        the same classes together (``BinGroups``).  "auto" is the first where r = D and else the
-        second.
+        The start; objects from :mod:`vicinal.starts` take parameters, and the columns of an array
+        must lie on the simplex.  "identity" is that of the report, ``softmax(10 I + 0.01)``;
+        "groups" merges bins of the same classes (``BinGroups``).  "auto" is "identity" if r = D,
+        and "groups" otherwise.
     solver : {"auto", "projected", "adaptive", "bold_driver"} or part, default="auto"
-        How to descend.  "auto" is "projected", spectral projected gradients; "adaptive" is the step
-        of the report.  Under ``constraint="softmax"`` all solvers of :class:`LMNN`, and "auto" is
-        L-BFGS.
+        The optimiser.  "auto" is "projected", spectral projected gradients; "adaptive" is the step
+        of the report.  With ``constraint="softmax"`` all solvers of :class:`LMNN` work, and "auto"
+        is L-BFGS.
     n_neighbors : int, "auto" or None, default=None
-        Number of voters at prediction, by χ² of the mapped rows.  None: ``k_``; "auto" chooses it
-        by leave-one-out.
+        Number of voters at prediction, the nearest by χ² of the mapped rows.  None: ``k_``; "auto"
+        chooses it by leave-one-out.
     early_stopping : bool, default=False
-        Hold rows out, stop when their loss no longer improves, and go back to the best map.
+        Hold rows out, stop when their loss no longer improves, and restore the best map.
     validation_fraction : float, default=0.1
         Share of the rows held out.
     n_iter_no_change : int, default=10
         Iterations without improvement before stopping.
     max_iter : int or "auto", default="auto"
-        The most iterations; "auto" is 200.
+        Maximum number of iterations; "auto" is 200.
     tol : float, default=1e-2
-        Stop when no entry of the (projected) gradient exceeds it times the margin, or the loss
-        falls by less in ``n_iter_no_change`` iterations, relative to the larger of the loss and
-        the margin.  Under ``constraint="softmax"``, whose gradients are small, read exp(-10) times
-        the margin.
+        Stop when no entry of the (projected) gradient exceeds ``tol`` times the margin, or when the
+        loss falls in ``n_iter_no_change`` iterations by less than ``tol`` times the larger of the
+        loss and the margin.  With ``constraint="softmax"``, whose gradients are small, the limit of
+        the gradient is exp(-10) times as large.
     time_budget : float or None, default=None
-        Seconds that ``fit`` may take, roughly.
+        Approximate limit in seconds for ``fit``.
     warm_start : bool, default=False
-        Let ``fit`` go on where the last one stopped, solver memory included.
+        Let ``fit`` continue where the last one stopped, including the state of the solver.
     random_state : int, RandomState or None, default=None
         For starts, held-out rows and samples.
     verbose : int, default=0
@@ -120,16 +119,16 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        L; ``transform(X) = H @ components_.T``, where H are the rows of X as histograms.
+        L; ``transform(X) = H @ components_.T``, where H holds the rows of X as histograms.
     margin_ : float
         The margin that was used.
     k_, n_components_, classes_, n_iter_, objective_, plan_, history_, rounds_, n_neighbors_, \
             n_features_in_, feature_names_in_
-        As of :class:`LMNN`.
+        As in :class:`LMNN`.
 
     Notes
     -----
-    Without a map, neighbours by χ² are those of :class:`vicinal.metrics.Chi2Index` and
+    To find neighbours by χ² without a map, use :class:`vicinal.metrics.Chi2Index` or
     :func:`vicinal.metrics.chi2_distances`.  The square root of χ² is a metric, χ² itself is not.
 
     References
@@ -144,7 +143,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     >>> import numpy as np
     >>> from vicinal import Chi2LMNN
     >>> rng = np.random.default_rng(0)
-    >>> words = [[8, 1, 1, 1], [1, 8, 1, 1]]  # of two kinds of text; two words tell nothing
+    >>> words = [[8, 1, 1, 1], [1, 8, 1, 1]]  # two kinds of text; the last two words are noise
     >>> X = np.vstack([rng.dirichlet(w, 30) for w in words])
     >>> y = np.repeat(["novel", "manual"], 30)
     >>> model = Chi2LMNN(n_components=2, random_state=0).fit(X, y)
@@ -157,8 +156,8 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     _margins: ClassVar[tuple[str, ...]] = ("auto",)
     _stored: ClassVar[tuple[str, ...]] = ("margin_",)
     margin_: float
-    # of the parameters that all share, those that have one value here: bins are not scaled, and a
-    # penalty on columns that sum to one would only spread them
+    # shared parameters that are fixed here: bins are not scaled, and a penalty on columns that sum
+    # to one would only spread them
     scaling: ClassVar[None] = None
     alpha: ClassVar[float] = 0.0
     cv: ClassVar[int] = 5
@@ -213,7 +212,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms, none negative; float32 stays float32.
+            Histograms, no entry negative; float32 stays float32.
         y : array-like of shape (n_samples,)
             Class labels.
 
@@ -252,7 +251,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
             find_targets=find_targets,
             refresh=partial(refresh_every, self.refresh_targets, find_targets),
             coarse=_no_coarse if given else partial(coarse_start, find_targets, False),
-            # the search, as of LMNN, and the divisions of what it finds
+            # the search, as in LMNN, and the divisions for the pairs it finds
             cost=PairCost((1.0, 0.06), (1.0, 0.06), more=_kept_bytes),
             n_starts=int(getattr(start, "n_init", 1)),
             warn_unusable_rows=partial(warn_unusable_rows, data, name, k),
@@ -276,29 +275,29 @@ def _first_theta(start: Any, r: int, problem: Problem, rng: Any, teller: Any = N
 
 
 def _no_coarse(problem: Problem, rng: Any) -> None:
-    """A map that the user gave is the start, however many rows there are."""
+    """A map given by the user is used as the start, for any number of rows."""
     return None
 
 
 def _collapse_warning(Z: Array, problem: Problem) -> str | None:
-    # the squared distances of roots are χ² to 2 χ²
+    # squared distances between square roots are between χ² and 2 χ²
     if not is_collapsed(np.sqrt(Z), problem.objective.units.loss):
         return None
     if Z.shape[1] == 1:
-        return "The map has come to nothing: one bin holds all. Increase 'n_components'."
+        return "The map has collapsed: there is only one bin. Increase 'n_components'."
     return (
-        "The map has come to nothing: all rows are far nearer to each other than the margin. "
+        "The map has collapsed: the distances between rows are far smaller than the margin. "
         "Increase 'mu' or 'margin'."
     )
 
 
 def _kept_bytes(n: int, n_features: int, n_components: int, itemsize: int) -> float:
-    """As of LMNN, and the rows divided by their sums: two copies for a while, and some roots."""
+    """As for LMNN, plus two temporary copies of the normalised rows and some of their roots."""
     return kept_bytes(n, n_features, n_components, itemsize) + 2.5 * n * n_features * itemsize
 
 
 def own_class_distance(X: Any, y: Any, normalize: bool = True) -> float:
-    """The typical χ² distance of a row to the nearest of its class: what margins are a share of.
+    """The median χ² distance from a row to the nearest of its class: the unit of margins.
 
     Parameters
     ----------
@@ -307,12 +306,12 @@ def own_class_distance(X: Any, y: Any, normalize: bool = True) -> float:
     y : array-like of shape (n_samples,)
         Class labels.
     normalize : bool, default=True
-        As of `Chi2LMNN`.
+        As in `Chi2LMNN`.
 
     Returns
     -------
     distance : float
-        The median over the rows, copies of others left out; 1 where all are copies.
+        The median over all rows except duplicates; 1 if all rows are duplicates.
     """
     check_label_types(y)
     X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
@@ -323,12 +322,12 @@ def own_class_distance(X: Any, y: Any, normalize: bool = True) -> float:
 
 
 def _typical(X: Features, nearest: Array, rows: Array | None = None) -> float:
-    """The median χ² distance of some rows to the one named for each (-1: none), 1 for nothing."""
+    """The median χ² distance of some rows to their ``nearest`` (-1: none); 1 if there is none."""
     rows = np.arange(len(X)) if rows is None else rows
     rows = rows[nearest[rows] >= 0]
     rows = rows[:: 1 + len(rows) // _MARGIN_ROWS]
     near = chi2(rows_of(X, rows), rows_of(X, nearest[rows]))
-    near = near[near > 0]  # the distance of copies is no scale
+    near = near[near > 0]  # duplicates say nothing about the scale
     return float(np.median(near)) if len(near) else 1.0
 
 
@@ -342,4 +341,4 @@ def _chi2_finder(points: Array) -> Any:
     return find
 
 
-Chi2Rules = Chi2VotingModel  #: under the name that pickles of vicinal 0.1 have
+Chi2Rules = Chi2VotingModel  #: the name in pickles of vicinal 0.1

@@ -1,4 +1,4 @@
-"""kNCA as an estimator: neighbourhood components analysis for the k that will vote."""
+"""kNCA as an estimator: neighbourhood components analysis for a vote of k neighbours."""
 
 from __future__ import annotations
 
@@ -32,109 +32,109 @@ from vicinal.targets import Labels
 
 __all__ = ["KNCA"]
 
-_LISTED = 10  # times k rows at least, of lists asked for by name
+_LISTED = 10  # lists requested by name hold at least this many times k rows
 
 
 class KNCA(LearntMetricMixin, StreamLearner):
-    r"""Learn the linear map in which k neighbours, voting together, are right.
+    r"""Learn a map under which a vote of k neighbours gives the right label.
 
-    Each row picks a set of k others at once, the nearer the likelier, and these vote on its
-    label; the map A makes them win as often as possible, each row itself left out [Tarlow2013]_:
+    Each row picks a set of k other rows at once, with nearer rows more likely, and these vote on
+    its label.  The map A is learnt so that the vote is right as often as possible [Tarlow2013]_:
 
     .. math:: p_i(s) = \frac{\prod_{j \in s} e^{-\|Ax_i - Ax_j\|^2}}
               {\sum_{|t| = k} \prod_{j \in t} e^{-\|Ax_i - Ax_j\|^2}},
               \qquad p_i = \sum_{s\ \text{right}} p_i(s),
               \qquad \min_A\ \mathrm{mean}_i\,(-\log p_i \text{ or } -p_i) + \alpha\|A\|_F^2 .
 
-    A set is right where the class of row i has more of its votes than any other ("majority"), or
-    all of them ("all").  For k = 1 this is :class:`NCA`, whose parameters mean the same here: what
-    its docstring says at length is not repeated.  The sums over all sets are exact and take O(n k)
-    time a row; memory is O(n (D + d)).
+    A set is right if the class of row i has more of its votes than any other class ("majority"), or
+    all of them ("all").  For k = 1 this is :class:`NCA`; parameters with the same name mean the
+    same, and its docstring explains them in full.  The sums over all sets are exact and take
+    O(n k) time per row; memory is O(n (D + d)).
 
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
         Rank d of the map.  None: min(D, 32).  "auto" grows it from 2 while that helps.
     k : int, default=5
-        How many rows vote.  Where there are too few rows to learn from for any to win such a vote,
-        ``k_`` is the largest number at which one can, with a warning.
+        Number of rows that vote.  If there are too few training rows for any of them to win a vote
+        of k, ``k_`` is the largest number with which one can, with a warning.
     vote : {"majority", "all"}, default="majority"
-        When a vote is won: by more votes than any other class has (a tie is lost), or by all k.
-        "all" asks for more, and is quicker with many classes.
+        A vote is won by more votes than any other class has (a tie is lost), or only by all k.
+        "all" is stricter, and faster with many classes.
     objective : {"log", "accuracy"}, default="log"
-        Mean log-probability of a won vote, or expected share of votes won.
+        Mean log-probability of winning the vote, or expected share of votes won.
     mapping : {"linear", "diagonal"} or map, default="linear"
-        A full matrix, or one weight for each feature.
+        A full matrix, one weight for each feature, or a map of your own, as in :class:`NCA`.
     init : {"auto", "identity", "random", "pca", "lda", "rca", "whiten", "annealing"}, part or \
             array, default="auto"
-        The start; its scale, unless it is an array, is the best for "log" at this k on a sample.
+        The start; its scale, unless it is an array, is the best one for "log" at this k on a
+        sample.
     solver : {"auto", "lbfgs", "cg", "bold_driver", "sgd", "momentum", "adam"} or part, \
             default="auto"
-        How to descend: L-BFGS on all rows, Adam on batches.
+        The optimiser: "auto" is L-BFGS on all rows, Adam on batches.
     sampling : {"auto", "full", "subsample", "mini_batches", "stochastic"} or part, default="auto"
-        Which rows an iteration sees.  "stochastic", a few rows against all, is how the paper
-        learnt.  In batches and subsets rows pick among themselves: a class needs more than k
-        rows in each, and a warning tells of those that have fewer.  "auto" is "full" as long as
-        that takes some 20 s on two cores, and batches of 3,000 random rows beyond.
+        Which rows an iteration uses.  The paper used "stochastic", a few rows against all.  In
+        batches and subsets rows pick each other: a class needs more than k rows in each, and a
+        warning names classes that have fewer.  "auto" is "full" where that takes up to about 20 s
+        on two cores, and batches of 3,000 random rows otherwise.
     pairs : {"auto", "all", "nearest", "random"} or part, default="auto"
-        Which rows each row may pick.  "nearest" and "random" are lists of 100 rows (10 k, where
-        that is more), renewed every few iterations.  A list of the nearest always holds k of the
-        own class: where its part says ``own`` less than k, k is taken.  Random ones hold half of
-        the own class, and so must be longer than 2 k.
+        Which rows each row may pick.  "nearest" and "random" are lists of 100 rows (or 10 k, if
+        that is more), refreshed every few iterations.  Lists of nearest rows always hold at least k
+        rows of the row's own class, even if ``own`` of the part is smaller.  Half of a random list
+        is of the row's own class, so it must be longer than 2 k.
     alpha : float, "scaled" or "auto", default=3e-3
         Weight of the squared norm of the map beside the mean loss.
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``.
     rule : {"posterior", "knn"}, default="posterior"
-        How to classify: by the probability that each class wins the vote, over the sum of these
-        (ties are nobody's), or by votes of the nearest training rows.
+        How to classify: by the probability that each class wins the vote, normalised to sum to one
+        (a tie counts for no class), or by a vote of the nearest training rows.
     n_neighbors : int, "auto" or None, default=None
         Number of voters of ``rule="knn"``.  None: ``k_``; "auto" chooses it by leave-one-out.
     early_stopping : bool, default=False
-        Hold rows out, stop when their score no longer improves, and go back to the best map.
+        Hold rows out, stop when their score no longer improves, and restore the best map.
     validation_fraction : float, default=0.1
         Share of the rows held out.
     n_iter_no_change : int, default=10
         Iterations (with batches: scores) without improvement before stopping.
     cv : int, splitter or iterable, default=5
-        What "auto" judges ``n_components`` and ``alpha`` on.
+        Cross-validation by which "auto" chooses ``n_components`` and ``alpha``.
     max_iter : int or "auto", default="auto"
-        The most iterations; "auto" is 200, and 300 with batches.
+        Maximum number of iterations; "auto" is 200, or 300 with batches.
     tol : float, default=1e-5
         Stop when no entry of the gradient exceeds it, or the loss falls by less.
     time_budget : float or None, default=None
-        Seconds that ``fit`` may take, roughly.
+        Approximate limit in seconds for ``fit``.
     reservoir_size : int, default=10_000
-        The most rows that ``partial_fit`` remembers.
+        Maximum number of rows that ``partial_fit`` remembers.
     warm_start : bool, default=False
-        Let ``fit`` go on where the last one stopped, solver memory included.
+        Let ``fit`` continue where the last one stopped, including the state of the solver.
     random_state : int, RandomState or None, default=None
-        For random starts, batches, lists, held-out rows, folds and samples that set a scale.
+        For random starts, batches, lists, held-out rows, folds and the samples that set a scale.
     verbose : int, default=0
         Print the plan and its cost, and a line for each iteration.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The map; ``transform(X) = X @ components_.T``.
+        The map; ``transform(X) = X @ components_.T``.  Nonlinear maps have none.
     k_ : int
-        How many rows vote: ``k``, or fewer where the rows are too few.
+        Number of rows that vote: ``k``, or fewer if there are too few rows.
     n_components_, alpha_, cv_results_, classes_, n_iter_, objective_, plan_, history_, \
             feature_importances_, n_samples_seen_, n_features_in_, feature_names_in_
-        As of :class:`NCA`; ``plan_.kernel`` is None.
+        As in :class:`NCA`; ``plan_.kernel`` is None.
     rounds_ : dict of lists
-        With lists, for each time they were made ``n_pairs``, ``mean_left_out`` and
-        ``max_left_out``: shares of the weight of all sets of k that are not wholly in a row's
-        list (:func:`vicinal.neighbourhoods.sets_left_out`), on a sample of rows.
+        With lists, for each refresh: ``n_pairs``, and ``mean_left_out`` and ``max_left_out``, the
+        share of the total weight of sets of k that are not fully inside a row's list
+        (:func:`vicinal.neighbourhoods.sets_left_out`), on a sample of rows.
     n_neighbors_ : int
         Number of voters of ``rule="knn"``.
 
     Notes
     -----
-    There is no ``sample_weight`` and there are no priors: a vote of k weighted rows is another
-    model.  A row that can never win (with "all", one of a class of k rows or fewer) is left out of
-    "log" and counts as lost for "accuracy", with a warning that names its class; it still votes on
-    others.
+    There are no sample weights and no priors: a vote of k weighted rows would be another model.  A
+    row that can never win (with "all", one of a class of k rows or fewer) is left out of "log" and
+    counts as lost for "accuracy", with a warning that names its class; it still votes on others.
 
     References
     ----------
@@ -236,20 +236,20 @@ class KNCA(LearntMetricMixin, StreamLearner):
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> KNCA:
         """Learn from the next batch of a stream, as :meth:`NCA.partial_fit` does.
 
-        Of all rows of the stream so far a uniform sample of ``reservoir_size`` is remembered, the
-        classes in the proportions of the stream: a vote of k has no weights by which rows of a
-        common class could stand for those that were not remembered.  As long as these are too few
-        for a vote of k, fewer vote (``k_``).
+        A uniform sample of ``reservoir_size`` rows of the stream so far is remembered, with the
+        classes in the proportions of the stream: a vote of k has no weights, so a remembered row
+        cannot stand for others.  While there are too few remembered rows for a vote of k, fewer
+        vote (``k_``).
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows.
         y : array-like of shape (n_samples,)
-            Their labels.
+            Class labels.
         classes : array-like of shape (n_classes,), default=None
-            All classes that the stream may show; needed at the first call, unless they are those
-            of a ``fit`` before.
+            All classes that may occur in the stream; required at the first call, unless an earlier
+            ``fit`` has set them.
 
         Returns
         -------
@@ -261,14 +261,14 @@ class KNCA(LearntMetricMixin, StreamLearner):
         if self.reservoir_size <= self.k:
             raise ValueError(
                 f"The 'reservoir_size' parameter of {type(self).__name__} must be more than "
-                f"k={self.k}: of the rows remembered, so many vote. Got {self.reservoir_size!r} "
+                f"k={self.k}, because k of the remembered rows vote. Got {self.reservoir_size!r} "
                 "instead."
             )
         super()._begin_stream(data, method)
 
     @property
     def k_(self) -> int:
-        """How many rows vote: k, or fewer where the rows are too few."""
+        """Number of rows that vote: k, or fewer if there are too few rows."""
         check_is_fitted(self, "n_components_")
         return self._model.k
 
@@ -309,7 +309,7 @@ def _scale_objective(objective: KNCALoss) -> KNCALoss:
 
 
 def _suit(objective: KNCALoss, labels: Labels) -> KNCALoss:
-    """The objective at the largest k by which any of these rows can win."""
+    """The objective at the largest k with which any of these rows can win."""
     return replace(objective, k=_usable(labels.counts, objective.k, objective.vote))
 
 
@@ -318,7 +318,7 @@ def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: KNCALoss)
 
 
 def _neighbourhood(name: str, pairs: Any, k: int) -> Any:
-    """The lists that ``pairs`` stands for, long enough for votes of k; None for all pairs."""
+    """The lists requested by ``pairs``, long enough for votes of k; None for all pairs."""
     if is_auto(pairs):
         return None
     part: Any = neighbourhoods.resolve(pairs, name, trees=False)
@@ -332,7 +332,7 @@ def _neighbourhood(name: str, pairs: Any, k: int) -> Any:
             f"The 'pairs' parameter of {name} must list more than {least} rows "
             f"where k={k}. Got {part!r} instead."
         )
-    # otherwise truncation alone would decide votes, and -log p_i be infinite
+    # otherwise truncation alone could decide votes, and -log p_i would be infinite
     return replace(part, own=max(part.own, k)) if isinstance(part, Nearest) else part
 
 
@@ -348,8 +348,8 @@ def _left_out(k: int, Z: Array, labels: Labels, pairs: Pairs, references: Array 
 
 
 def _cost(k: int) -> PairCost:
-    # Nanoseconds, beside those of NCA: k steps of the chain forwards and k of Horner's rule
-    # back, and the votes of ten classes; a pair serves one row only.
+    # Nanoseconds, on the scale of NCA's: k steps of the chain forwards and k of Horner's rule
+    # back, and the votes of ten classes.  A pair serves one row only.
     single, double = (1.5 + 0.3 * k, 0.27), (3.2 + 0.95 * k, 0.65)
     return PairCost(single, double, (45.0 + 8.0 * k, 5.0), both_ways=False)
 
@@ -361,7 +361,7 @@ def _warn_unusable_rows(
     k = _usable(counts, asked, vote)
     if k < asked:
         others = len(labels) - 1
-        why = "no row could win a vote of so many"
+        why = "no row could win a vote of that many"
         if others < asked:
             why = f"a row has only {others} others to pick"
         warn(f"The 'k' parameter of {name} is {asked}, but {why}: k={k} is used.")
@@ -378,15 +378,15 @@ def _warn_unusable_rows(
     thin = able & ~_can_win(counts * rows // len(labels), k, vote)
     if thin.any():
         warn(
-            f"Of {rows} rows at a time, as {plan.sampling!r} deals them, few are of these "
-            f"classes: too few to win a vote of k={k} as a rule, and little is learnt from "
-            f"them: {data.names(thin)}. Use larger batches, or sampling='stochastic', in "
-            "which all rows may be picked."
+            f"Of {rows} rows at a time, as drawn by {plan.sampling!r}, these classes usually have "
+            f"too few rows to win a vote of k={k}, so that little is learnt about them: "
+            f"{data.names(thin)}. Use larger batches, or sampling='stochastic', in which all rows "
+            "may be picked."
         )
 
 
 def _usable(counts: Array, k: int, vote: str) -> int:
-    """The largest number of voters up to k by which a row of some class can win."""
+    """The largest number of voters, up to k, with which a row of some class can win."""
     for fewer in range(min(k, int(counts.sum()) - 1), 1, -1):
         if _can_win(counts, fewer, vote).any():
             return fewer
@@ -394,10 +394,10 @@ def _usable(counts: Array, k: int, vote: str) -> int:
 
 
 def _can_win(counts: Array, k: int, vote: str) -> Array:
-    """Whether there are k others of a row among which its class wins, for each class.
+    """For each class, whether its rows have k other rows among which the class wins.
 
-    The more votes of its own it has, the fewer are left to the others and the more each of them
-    may have: all that are there, then, up to k.
+    More own votes leave fewer to the other classes and let each of these have more.  So it is best
+    to use all own votes that there are, up to k.
     """
     own = np.minimum(counts - 1, k)
     if vote == "all":
@@ -408,4 +408,4 @@ def _can_win(counts: Array, k: int, vote: str) -> Array:
     return (own >= 1) & (room >= k - own)
 
 
-KNCARules = KNCAModel  #: under the name that pickles of vicinal 0.1 have
+KNCARules = KNCAModel  #: the name in pickles of vicinal 0.1

@@ -33,88 +33,89 @@ from vicinal.targets import Labels
 __all__ = ["LMNN"]
 
 _ALPHAS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.0)
-_SCALING_ROWS = 1000  # that choose between scalings
+_SCALING_ROWS = 1000  # rows used to choose between scalings
 
 
 class LMNN(LearntMetricMixin, LargeMargin):
-    r"""Learn the linear map that keeps rows of other classes beyond a margin.
+    r"""Learn a map that keeps rows of other classes beyond a margin.
 
-    Each row is to have its k target neighbours, rows of its own class, near, and all rows of other
-    classes, impostors, farther off than these by a margin [Weinberger2009]_, [OlsenPetersen]_
-    eq. (5):
+    Each row should be near its k target neighbours, rows of its own class, and farther by a margin
+    from all rows of other classes.  Rows of other classes that come nearer are its impostors
+    [Weinberger2009]_, [OlsenPetersen]_ eq. (5):
 
     .. math:: \min_A\ \mathrm{mean}_i \sum_{j \rightsquigarrow i} \Bigl( D_{ij}
               + \mu \sum_{l : y_l \ne y_i} \bigl[\ell + D_{ij} - D_{il}\bigr]_+ \Bigr)
               + \alpha \|A\|_F^2, \qquad D_{ij} = \|A x_i - A x_j\|^2 .
 
-    Impostors are searched for at every step, among all rows and exactly, in blocks: memory is
-    O(n (D + d)) and at most some 100 MB, however many they are.  Lists of them are kept from step
-    to step for as long as they are sure to be complete.  All cores are used, and their number
-    does not change the result.
+    Every step searches all rows for impostors, exactly and in blocks: memory is O(n (D + d)) and at
+    most about 100 MB, however many impostors there are.  Lists of them are reused for as long as
+    they are certain to be complete.  All cores are used, and their number does not change the
+    result.
 
-    Parameters that :class:`NCA` has too mean the same here: what its docstring says at length is
-    not repeated.
+    Parameters with the same name as those of :class:`NCA` mean the same; its docstring explains
+    them in full.
 
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
         Rank d of the map.  None: min(D, 32).  "auto" grows it from 2 while that helps.
     k : int, default=5
-        Target neighbours of each row; a class of k rows or fewer has fewer, with a warning.  Many
-        papers and packages take 3; five, and five voters, did a little better on small tables
-        (docs/results/lmnn-defaults.md).
+        Number of target neighbours of each row; rows of a class of k rows or fewer have fewer, with
+        a warning.  Many papers and packages use 3; five, with five voters, did a little better on
+        small tables (docs/results/lmnn-defaults.md).
     mu : float, default=1.0
-        Weight of the hinges beside the pull of the target neighbours.  Packages that weigh the
-        pull by 1 - c and the push by c have :math:`\mu = c / (1 - c)`.
-        :func:`vicinal.model_selection.margin_search` tries several.
+        Weight of the hinges beside the pull of the target neighbours.  For packages that weight the
+        pull by 1 - c and the push by c, :math:`\mu = c / (1 - c)`.
+        :func:`vicinal.model_selection.margin_search` tries several values.
     margin : float, default=1.0
-        :math:`\ell`, in units of D.  It only sets the scale of the map:
-        multiplied by s, it gives the map times :math:`\sqrt s`, with a penalty too.
+        :math:`\ell`, in units of D.  It only sets the scale of the map: s times the margin gives
+        :math:`\sqrt s` times the map, also with a penalty.
     refresh_targets : int or None, default=None
-        Iterations after which the target neighbours are chosen anew, as the nearest by the map
-        learnt so far; ``rounds_`` tells how many were new.  None: once, before learning, in the
-        scaled columns.  Helps where these have little to do with the classes, else it tends to
-        over-fit.
+        Choose the target neighbours again after this many iterations, as the nearest rows under
+        the map learnt so far; ``rounds_`` shows how many were new.  None: once, before learning, in
+        the scaled columns.  Refreshing helps if these have little to do with the classes; otherwise
+        it tends to over-fit.
     mapping : {"linear", "diagonal"} or map, default="linear"
-        A full matrix, or one weight for each feature.
+        A full matrix, one weight for each feature, or a map of your own, as in :class:`NCA`.
     init : {"auto", "identity", "random", "pca", "lda", "rca", "whiten", "annealing"}, part or \
             array, default="pca"
-        The start.  "auto" is RCA, as in NCA; PCA is as good, and better on pixels.  Its scale,
-        unless it is an array, is the best for the loss of some rows.  Of more than 4,000 rows,
-        2,000 are learnt from first, for up to 30 iterations: at the start most pairs may be
-        impostors.
+        The start.  "auto" is RCA, as in NCA; PCA is as good, and better on pixels.  The scale,
+        unless it is an array, is the best one for the loss of some rows.  With more than 4,000
+        rows, up to 30 iterations on 2,000 of them come first, because at the start most pairs may
+        be impostors.
     solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "momentum", "adam", "sgd"} or \
             part, default="auto"
-        How to descend; "auto" is L-BFGS.  "adaptive" is the step of [OlsenPetersen]_: 1.01 times
-        as long after each success, half as long after a failure, 20 times at most.
+        The optimiser; "auto" is L-BFGS.  "adaptive" is the step of [OlsenPetersen]_: 1.01 times
+        as long after each success, half as long after a failure, at most 20 times in a row.
     alpha : float or "auto", default=0.0
-        Weight of the squared norm of the map beside the mean loss.  The pull of the targets holds
-        the map down already.  "auto" goes down a path from 30 to 0.
+        Weight of the squared norm of the map beside the mean loss.  The pull of the targets already
+        keeps the map small.  "auto" tries penalties from 30 down to 0.
     scaling : {"auto", "standard", "global", None}, default="auto"
-        Scaling of the columns before learning, folded into ``components_``: each by its deviation,
-        or all by one number.  Target neighbours are chosen in these columns, so it matters more
-        than for NCA.  "auto" takes "global" if the votes of k neighbours are right more often
-        there than in standardised columns, by leave-one-out of up to 1,000 rows; ``scaling_``
-        tells.
+        Scaling of the columns before learning, folded into ``components_``: each column by its
+        standard deviation, or all by one number.  Target neighbours are chosen in these columns, so
+        it matters more than for NCA.  "auto" takes "global" if votes of k neighbours are right more
+        often there than in standardised columns, by leave-one-out on up to 1,000 rows; see
+        ``scaling_``.
     n_neighbors : int, "auto" or None, default=None
         Number of voters at prediction.  None: ``k_``; "auto" chooses it by leave-one-out.
     early_stopping : bool, default=False
-        Hold rows out, stop when their loss no longer improves, and go back to the best map.
+        Hold rows out, stop when their loss no longer improves, and restore the best map.
     validation_fraction : float, default=0.1
         Share of the rows held out.
     n_iter_no_change : int, default=10
         Iterations without improvement before stopping.
     cv : int, splitter or iterable, default=5
-        What "auto" judges ``n_components`` and ``alpha`` on.
+        Cross-validation by which "auto" chooses ``n_components`` and ``alpha``.
     max_iter : int or "auto", default="auto"
-        The most iterations; "auto" is 200.
+        Maximum number of iterations; "auto" is 200.
     tol : float, default=1e-3
-        Stop when no entry of the gradient, times the largest of the map, exceeds it times the
-        margin, or when the loss falls by less, relative to the larger of the loss and the margin.
+        Stop when no entry of the gradient, times the largest entry of the map, exceeds ``tol``
+        times the margin, or when the loss falls by less than ``tol`` times the larger of the loss
+        and the margin.
     time_budget : float or None, default=None
-        Seconds that ``fit`` may take, roughly.
+        Approximate limit in seconds for ``fit``.
     warm_start : bool, default=False
-        Let ``fit`` go on where the last one stopped, solver memory included.
+        Let ``fit`` continue where the last one stopped, including the state of the solver.
     random_state : int, RandomState or None, default=None
         For random starts, held-out rows, folds and samples.
     verbose : int, default=0
@@ -123,23 +124,23 @@ class LMNN(LearntMetricMixin, LargeMargin):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The map; ``transform(X) = X @ components_.T``.
+        The map; ``transform(X) = X @ components_.T``.  Nonlinear maps have none.
     scaling_ : {"standard", "global", None}
         The scaling that was used.
     k_ : int
-        The most target neighbours of a row: ``k``, or fewer where all classes are small.
+        Largest number of target neighbours of a row: ``k``, or fewer if all classes are small.
     n_components_, alpha_, cv_results_, classes_, n_iter_, objective_, plan_, history_, \
             feature_importances_, n_features_in_, feature_names_in_
-        As of :class:`NCA`.
+        As in :class:`NCA`.
     rounds_ : dict of lists
-        With ``refresh_targets``: for each round ``share_of_new_targets``.
+        With ``refresh_targets``: ``share_of_new_targets`` for each refresh.
     n_neighbors_ : int
         Number of voters.
 
     Notes
     -----
-    There is no ``sample_weight``.  A row that is the only one of its class has no target
-    neighbour: it adds nothing to the loss but as an impostor of others.
+    There are no sample weights.  A row that is the only one of its class has no target neighbour:
+    it contributes to the loss only as an impostor of other rows.
 
     References
     ----------
@@ -162,7 +163,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
     True
     """
 
-    # in units of a loss that is several margins, where that of NCA is less than one
+    # no "scaled" penalty: the loss is several margins, that of NCA less than one
     _named_alphas: ClassVar[tuple[str, ...]] = ("auto",)
     _stored: ClassVar[tuple[str, ...]] = ("scaling_",)
     _scalings: ClassVar[tuple[str | None, ...]] = ("auto", "standard", "global", None)
@@ -249,7 +250,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
             find_targets=find_targets,
             refresh=partial(refresh_every, self.refresh_targets, find_targets),
             coarse=_no_coarse if given else partial(coarse_start, find_targets, True),
-            # the search, an inner product in float32 for each pair
+            # the search computes an inner product in float32 for each pair
             cost=PairCost((1.0, 0.04), (1.0, 0.04), more=kept_bytes),
             n_starts=int(getattr(start, "n_init", 1)),
             alphas=_ALPHAS,
@@ -261,10 +262,10 @@ class LMNN(LearntMetricMixin, LargeMargin):
         return float(self.margin)
 
     def _scaled(self, X: Any, labels: Labels, train: Array | None) -> Features:
-        """The rows in the scaling that was asked for, or that has the better neighbours."""
+        """The rows in the requested scaling; for "auto", the one with the better neighbours."""
         if self.scaling != "auto":
             return Features(X, self.scaling)
-        # a draw of its own: a fit that goes on from another must come to the same choice
+        # its own RNG: a resumed fit must make the same choice
         rows = np.random.RandomState(0).permutation(
             np.arange(len(labels)) if train is None else train
         )
@@ -274,10 +275,10 @@ class LMNN(LearntMetricMixin, LargeMargin):
             scaling: _votes_right(features, rows, labels.codes[rows], int(self.k))
             for scaling, features in found.items()
         }
-        best = max(right, key=lambda scaling: right[scaling])  # the first of equals
+        best = max(right, key=lambda scaling: right[scaling])  # ties: the first
         if self.verbose:
             shares = ", ".join(f"{scaling} {right[scaling]:.3f}" for scaling in right)
-            print(f"[{type(self).__name__}] votes of k neighbours that are right: {shares}")
+            print(f"[{type(self).__name__}] share of right votes of k neighbours: {shares}")
         return found[best]
 
     def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
@@ -290,7 +291,7 @@ def _same(objective: Any, *_: Any) -> Any:
 
 
 def _no_coarse(problem: Problem, rng: Any) -> None:
-    """A map that the user gave is the start, however many rows there are."""
+    """A map given by the user is used as the start, for any number of rows."""
     return None
 
 
@@ -299,17 +300,17 @@ def _collapse_warning(Z: Array, problem: Problem) -> str | None:
         return None
     also = " or decrease 'alpha'" if float(np.min(problem.alpha)) > 0 else ""
     return (
-        "The map has come to nothing: all rows are far nearer to each other than the margin. "
+        "The map has collapsed: the distances between rows are far smaller than the margin. "
         f"Increase 'mu'{also}."
     )
 
 
 def _votes_right(features: Features, rows: Array, codes: Array, k: int) -> float:
-    """How often the vote of the k nearest others is right, among some of the rows."""
+    """Share of some rows for which the vote of the k nearest others is right."""
     points = rows_of(features, rows, sparse=True)
     k = min(k, len(rows) - 1)
     near = _search.finder("exact", points)(points, k + 1)[0]
-    # among equal rows a row need not be its own nearest
+    # with duplicates, a row need not be its own nearest neighbour
     others = np.argsort(near == np.arange(len(rows))[:, None], axis=1, kind="stable")[:, :k]
     ballots = codes[np.take_along_axis(near, others, axis=1)]
     votes = np.zeros((len(rows), int(codes.max()) + 1))

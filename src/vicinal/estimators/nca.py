@@ -36,179 +36,180 @@ __all__ = ["NCA"]
 
 
 class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
-    r"""Learn the linear map in which the right rows are near: a metric, a classifier, a picture.
+    r"""Learn a map under which near rows share a label: a metric, a classifier, a picture.
 
-    Each row picks a neighbour at random, the nearer the likelier, and takes over its label; the
-    map A makes that right as often as possible, each row itself left out
-    [Goldberger2005]_:
+    Each row picks another row at random, with nearer rows more likely, and takes its label.  The
+    map A is learnt so that this label is right as often as possible [Goldberger2005]_:
 
     .. math:: p_{ij} = \frac{e^{-\|Ax_i - Ax_j\|^2}}{\sum_{k \ne i} e^{-\|Ax_i - Ax_k\|^2}},
               \qquad p_i = \sum_{j : y_j = y_i} p_{ij},
               \qquad \min_A\ \mathrm{mean}_i\,(-\log p_i \text{ or } -p_i) + \alpha\|A\|_F^2 .
 
-    Memory is O(n (D + d)), never n²; all cores are used, and their number does not change the
-    result.  All rows are looked at while that is quick; of some 12,000 (d = 32) to 25,000 (d = 2)
-    on, batches are (``plan_`` tells, and why).
+    Memory is O(n (D + d)); above 500 rows no n × n array is made.  All cores are used, and their
+    number does not change the result.  Up to about 12,000 (d = 32) or 25,000 (d = 2) rows every
+    iteration uses all rows; above that, batches are used (``plan_`` says which, and why).
 
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Rank d of the map, at most the number of features D.  None: min(D, 32).  2 for a picture.
-        "auto" grows it from 2, up to 32, until the accuracy on rows held out no longer improves,
-        and takes the least rank within a standard error of the best ([Oneata2011]_ section 5.3).
-        It does so at ``alpha=3e-3`` where that is "auto" too.
-        A diagonal map has D components, and warns where asked for another number.
+        Rank d of the map, at most the number of features D.  None: min(D, 32).  Use 2 for a
+        picture.  "auto" grows the rank from 2, up to 32, until the accuracy on held-out rows no
+        longer improves, and takes the lowest rank within a standard error of the best
+        ([Oneata2011]_ section 5.3).  If ``alpha`` is "auto" too, the rank is chosen at
+        ``alpha=3e-3``.  A diagonal map has D components; another number gives a warning.
     mapping : {"linear", "diagonal"} or map, default="linear"
-        A full matrix, or one weight for each feature ([Goldberger2005]_ section 4).
+        A full matrix, or one weight for each feature ([Goldberger2005]_ section 4).  Or an object
+        with ``forward(theta, X, dtype)`` and, if it is not linear, ``start(X, rng)``: see
+        :class:`vicinal.core.types.Map`.
     objective : {"log", "accuracy"}, default="log"
         Mean log-probability of the right class (eq. 6) or expected accuracy (eq. 3).
     kernel : {"gaussian", "student", "compact"} or part, default="gaussian"
-        What takes the place of :math:`e^{-d^2}`; parts from :mod:`vicinal.densities` take
-        parameters.  "student" has a heavy tail; "compact" ends at distance one and has a normal
-        distribution of each class behind it ([Oneata2011]_ sections 4.5, 4.6).
+        Replaces :math:`e^{-d^2}`; objects from :mod:`vicinal.densities` take parameters.
+        "student" has a heavy tail; "compact" ends at distance one and gives each class a normal
+        distribution as background ([Oneata2011]_ sections 4.5, 4.6).
     init : {"auto", "identity", "random", "pca", "lda", "rca", "whiten", "annealing"}, part or \
             array, default="auto"
-        The start.  A name, a part with its own parameters (``Random(n_init=10)`` restarts and
-        keeps the best), or an array of shape (n_components, n_features) to start from as it is.
-        The scale of all others is the best for "log" on a sample.  "auto" is RCA with a shrunk
-        within-class scatter (identity for the diagonal map).  "annealing" begins with a map of
-        many rows and fades them out one by one ([Oneata2011]_ section 3.3.6): slow, for small d.
+        The start: a name, an object with parameters (``Random(n_init=10)`` restarts and keeps
+        the best), or an array of shape (n_components, n_features), which is used as given.  The
+        scale of all other starts is the best one for "log" on a sample.  "auto" is RCA with a
+        shrunk within-class scatter (identity for the diagonal map).  "annealing" begins with a map
+        of many rows and fades them out one by one ([Oneata2011]_ section 3.3.6): slow, for small d.
     solver : {"auto", "lbfgs", "cg", "bold_driver", "sgd", "momentum", "adam"} or part, \
             default="auto"
-        How to descend; parts from :mod:`vicinal.solvers` take parameters.  "auto" is L-BFGS on
-        all rows, and on batches Adam, whose rate is set by the start and falls along a cosine.
-        "sgd" has the rate :math:`\eta_0 / (t + t_0)`, with t0 searched for on rows held out
+        The optimiser; objects from :mod:`vicinal.solvers` take parameters.  "auto" is L-BFGS on
+        all rows, and Adam on batches, with a rate that is set by the start and falls along a
+        cosine.  "sgd" has the rate :math:`\eta_0 / (t + t_0)`, with t0 found on held-out rows
         ([Oneata2011]_ section 5.3.2).
     sampling : {"auto", "full", "subsample", "mini_batches", "stochastic"} or part, default="auto"
-        Which rows an iteration sees; parts from :mod:`vicinal.samplers` take parameters.  All of
-        them; one random subset for the whole fit; batches of rows among themselves, by clusters
-        or at random; a few rows against all.  After a subset or batches the scale of the map is
-        searched for anew on all rows, which lie denser.  "auto" is "full" as long as that takes
-        some 20 s on two cores, and batches of 3,000 random rows beyond.
+        Which rows an iteration uses; objects from :mod:`vicinal.samplers` take parameters.  "full":
+        all rows.  "subsample": one random subset for the whole fit.  "mini_batches": batches,
+        clustered or random, in which rows pick each other.  "stochastic": a few rows against all.
+        After a subset or batches the scale of the map is searched for again on all rows, which are
+        denser.  "auto" is "full" where that takes up to about 20 s on two cores, and batches of
+        3,000 random rows otherwise.
     pairs : {"auto", "all", "nearest", "random", "tree"} or part, default="auto"
-        Which pairs of rows count; parts from :mod:`vicinal.neighbourhoods` take parameters.
-        "nearest" and "random" are lists of candidates that are renewed every few iterations
-        (``rounds_`` tells what they leave out), "tree" sums far groups of rows at once where that
-        pays, within a relative error of each class density.  "auto" is all of them, but for those
-        that cannot change a sum in its last bit: late in learning these are most.
+        Which pairs of rows count; objects from :mod:`vicinal.neighbourhoods` take parameters.
+        "nearest" and "random" are lists of candidates, refreshed every few iterations (``rounds_``
+        shows what they leave out).  "tree" sums far groups of rows at once where that is faster,
+        within a relative error of each class density.  "auto" is "all", which skips pairs that
+        cannot change the last bit of a sum: late in learning, most of them.
     alpha : float, "scaled" or "auto", default=3e-3
         Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
-        keeps the map from growing without end on classes that can be told apart.  "scaled" is
-        0.4 D / n, at most 0.1: stronger for many features, weaker for many rows (and times their
-        mean variance, where ``scaling`` is None).  "auto" goes down a path from 0.1 to 0, until
-        three penalties in turn are clearly worse, and takes the strongest within a standard error
-        of the best (after the rank, where that is "auto" too).  Each map goes on from the last or
-        from the start, whichever ends lower, and so does the fit.
+        keeps the map from growing without limit on separable classes.  "scaled" is 0.4 D / n, at
+        most 0.1: stronger for many features, weaker for many rows (times the mean variance of the
+        features if ``scaling`` is None).  "auto" tries penalties from 0.1 down to 0, stops when
+        three in a row are clearly worse, and takes the strongest within a standard error of the
+        best (after choosing the rank, if that is "auto" too).  Each map continues from the last one
+        or from the start, whichever reaches the lower loss; the final fit does the same.
     scaling : {"standard", "global", None}, default="standard"
-        Scaling of the columns before learning, folded into ``components_``.  A column that does
-        not vary gets weight zero.
+        Scaling of the columns before learning, folded into ``components_``.  Constant columns get
+        weight zero.
     priors : None, "uniform" or array of shape (n_classes,), default=None
         Class priors of the density view ([Oneata2011]_ section 3.2); None: as in the data.  They
         enter the objective and the posterior, not the votes of ``rule="knn"``.
     rule : {"posterior", "knn"}, default="posterior"
-        How to classify: by the probabilities above, or by votes of the nearest training rows.
+        How to classify: by the probabilities above, or by a vote of the nearest training rows.
     n_neighbors : int, "auto" or "local", default=5
-        Number of voters of ``rule="knn"``, no more than there are rows (a warning tells); "auto"
+        Number of voters of ``rule="knn"``, limited with a warning to the number of rows.  "auto"
         chooses it, up to 50, by leave-one-out on the training rows.  "local" gives each query its
-        own: its effective number of neighbours ([Goldberger2005]_ section 6), rounded, as
-        :meth:`local_n_neighbors` tells; priors do not enter it.
+        own k: its effective number of neighbours ([Goldberger2005]_ section 6), rounded, as
+        returned by :meth:`local_n_neighbors`; priors have no influence on it.
     early_stopping : bool, default=False
-        Hold rows out, score them against the training rows in each iteration, stop when that no
-        longer improves, and go back to the best map.  All rows classify afterwards.
+        Hold rows out, score them against the training rows in each iteration, stop when the score
+        no longer improves, and restore the best map.  Prediction then uses all rows.
     validation_fraction : float, default=0.1
-        Share of the rows held out, class by class; two of each class stay to learn from.  With
-        batches, a subset, lists or trees 2,000 rows at most.
+        Share of the rows held out from each class, of which at least two rows are kept for
+        training.  At most 2,000 rows with batches, a subset, lists or trees.
     n_iter_no_change : int, default=10
-        Iterations without improvement before stopping; with batches, scores: held-out rows are
-        scored every few steps only, so that this takes no more than a fourth of the time.
+        Number of iterations without improvement before stopping.  With batches, number of scores:
+        held-out rows are then scored only every few steps, so that scoring takes at most a quarter
+        of the time.
     cv : int, splitter or iterable, default=5
-        What "auto" judges ``n_components`` and ``alpha`` on, by the accuracy of the ``rule`` on
-        rows held out.  An int is a number of folds that take from each class in turn and leave two
-        of it; other values are as in scikit-learn, and split the rows that are learnt from.  Each
-        fold learns from one start and without early stopping, whose rows no fold sees.
+        Cross-validation by which "auto" chooses ``n_components`` and ``alpha``; the score is the
+        accuracy of the ``rule`` on held-out rows.  An int is a number of stratified folds that
+        leave at least two rows of each class for training; other values are as in scikit-learn,
+        and split the training rows.  Each fold uses one start and no early stopping; rows held out
+        for early stopping are in no fold.
     max_iter : int or "auto", default="auto"
-        The most iterations; a `ConvergenceWarning` tells when they did not suffice.  With batches
-        an iteration is one step, and so many are made, as with random lists of pairs, unless early
-        stopping ends them.  "auto"
-        is 200, and 300 with batches.
+        Maximum number of iterations; a `ConvergenceWarning` says if they were too few.  With
+        batches an iteration is one step; then, as with random lists of pairs, all of them are made
+        unless early stopping ends the fit.  "auto" is 200, or 300 with batches.
     tol : float, default=1e-5
-        Stop when no entry of the gradient exceeds it, or when the loss falls by less than ``tol``
-        times the larger of 1 and itself.
+        Stop when no entry of the gradient exceeds ``tol``, or when the loss falls by less than
+        ``tol`` times the larger of 1 and the loss.
     time_budget : float or None, default=None
-        Seconds that ``fit`` may take, roughly: "auto" plans for them, no iteration is begun that
-        would end later, and a search gets half of them.  The result then depends on the machine.
+        Approximate limit in seconds for ``fit``: "auto" plans for it, no iteration is begun that
+        would end later, and a search gets half of it.  The result then depends on the machine.
     reservoir_size : int, default=10_000
-        The most rows that ``partial_fit`` remembers, shared out evenly over the classes.
+        Maximum number of rows that ``partial_fit`` remembers, divided evenly among the classes.
     warm_start : bool, default=False
-        Let ``fit`` go on where the last one stopped, solver memory included: two fits of 50
-        iterations end in the same bits as one of 100.  With another scale of the columns, solver
-        or map the last ``components_`` are the start, and with another shape ``init`` is.  A search
-        is not repeated as long as parameters (but those of stopping and printing), column scales
-        and class counts are the same.  On batches a fit that was cut short goes on along its
-        schedule, and one after its end begins a new one.
+        Let ``fit`` continue where the last one stopped, including the state of the solver: two fits
+        of 50 iterations end in the same bits as one of 100.  If the column scales, the solver or
+        the map have changed, the fit starts from the last ``components_``; if their shape has
+        changed, from ``init``.  A search is not repeated while parameters (except those of stopping
+        and printing), column scales and class counts are the same.  On batches, a fit that was cut
+        short continues its schedule, and one that was finished begins a new schedule.
     random_state : int, RandomState or None, default=None
-        For random starts, batches, lists, the held-out rows, the folds and the samples that set
-        a scale.
+        For random starts, batches, lists, held-out rows, folds and the samples that set a scale.
     verbose : int, default=0
-        Print the plan and its cost beforehand, a line for each iteration, and one for each
-        candidate of a search (whose iterations are not printed).
+        Print the plan and its cost beforehand, a line for each iteration, and a line for each
+        candidate of a search (but not its iterations).
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The map; ``transform(X) = X @ components_.T``.
+        The map; ``transform(X) = X @ components_.T``.  Nonlinear maps have none.
     n_components_ : int
         Rank of the map.
     alpha_ : float
-        The penalty it was learnt with.
+        The penalty that was used.
     cv_results_ : dict of arrays
-        Where something was "auto": all that was tried, in the columns of scikit-learn's searches
-        (``params``, ``mean_test_score``, ``split0_test_score``, ...), and the ``stage`` of each,
-        "n_components" or "alpha".
+        If a parameter was "auto": everything that was tried, in the columns of scikit-learn's
+        searches (``params``, ``mean_test_score``, ``split0_test_score``, ...), and the ``stage`` of
+        each candidate, "n_components" or "alpha".
     classes_ : ndarray of shape (n_classes,)
         The labels.
     n_iter_ : int
-        Iterations made by the last ``fit``, 1 at least; or steps of the stream so far.
+        Iterations of the last ``fit``, at least 1; or steps of the stream so far.
     objective_ : float
-        The loss at ``components_``, penalty included, of the rows learnt from; of 2,000 of them
-        against all where the fit did not look at all pairs; of the last batch in a stream, before
+        The loss of the training rows at the learnt map, penalty included.  If the fit did not use
+        all pairs, the loss of 2,000 rows against all; in a stream, that of the last batch before
         its step.
     plan_ : Plan
-        ``solver`` (None for Adam with a rate set by the start), ``sampling``, ``pairs``,
-        ``kernel`` and ``max_iter`` as they were settled, the ``cost`` of an evaluation, and the
-        ``reason``.
+        The chosen ``solver`` (None for Adam with a rate set by the start), ``sampling``, ``pairs``,
+        ``kernel`` and ``max_iter``, the ``cost`` of an evaluation, and the ``reason``.
     rounds_ : dict of lists
-        Where something is renewed between rounds of the solver: for each round ``n_pairs``,
-        ``mean_left_out`` and ``max_left_out`` (shares of a row's mass that the lists leave out, on
-        a sample of rows), and ``beta``, the shares of the backgrounds.
+        If lists or backgrounds are refreshed during the fit, one entry for each refresh:
+        ``n_pairs``, ``mean_left_out`` and ``max_left_out`` (shares of a row's mass that the lists
+        leave out, on a sample of rows), and ``beta``, the shares of the backgrounds.
     background_ : ndarray of shape (n_classes,) or None
         Share of the background in the density of each class; None for a kernel without one.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each feature in the metric.
+        Share of each feature in the metric; for linear maps only.
     n_samples_seen_ : int
-        Rows that ``partial_fit`` has seen.
+        Number of rows that ``partial_fit`` has seen.
     history_ : dict of lists
         ``iteration``, ``loss``, ``grad_norm``, ``validation_score`` (minus the loss of the held-out
         rows, NaN without early stopping), ``seconds``, ``n_evaluations``, ``share_of_pairs``
-        (computed one by one).  Of a stream, the steps of the last call.
+        (share of pairs computed one by one).  For a stream, the steps of the last call.
     effective_n_neighbors_ : ndarray of shape (n_samples,)
-        exp of the entropy of each training row's choice: how many neighbours it consults.
-        Computed when first asked for; rows of weight zero are left out.
+        Effective number of neighbours of each training row: exp of the entropy of its choice.
+        Computed on first access; rows of weight zero are left out.
     mean_effective_n_neighbors_ : float
-        Their mean.
+        Mean of ``effective_n_neighbors_``.
     n_neighbors_ : int
-        Number of voters of ``rule="knn"``.  Computed when first asked for under another rule.
-        Under "local", where each query has its own, the median of ``effective_n_neighbors_``,
-        rounded.
+        Number of voters of ``rule="knn"``; under another rule it is computed on first access.
+        With "local", where each query has its own, the rounded median of
+        ``effective_n_neighbors_``.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, where X had string names.
+        Names of the features, if X had string names.
 
     Notes
     -----
-    A row that is the only one of its class has nobody to pick: "log" leaves it out, "accuracy"
-    counts it as wrong, either with a warning; it still serves as a neighbour of others.
+    A row that is the only one of its class has no row to pick: "log" leaves it out, "accuracy"
+    counts it as wrong, both with a warning; it still serves as a neighbour of other rows.
 
     References
     ----------
@@ -299,8 +300,9 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
-            Importance of each row, as a query and as a neighbour.  Not the same as repeating
-            rows: a repeated row would be its own neighbour.  Rows of weight zero are left out.
+            Importance of each row, as a query and as a neighbour.  This is not the same as
+            repeating rows: a repeated row would be its own neighbour.  Rows of weight zero are left
+            out.
 
         Returns
         -------
@@ -312,27 +314,26 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NCA:
         """Learn from the next batch of a stream.
 
-        Each row is a query once, against the rows that are remembered and those of its batch
+        Each row is a query once, against the remembered rows and those of its batch
         ([Oneata2011]_ section 4.3), in steps of at most 500 rows (or the size of a
-        ``StochasticQueries``).  Of each class a uniform sample of ``reservoir_size / n_classes``
-        rows of the stream so far is remembered; these classify.  The memory a stream takes does
-        not grow with its length.
+        ``StochasticQueries``).  For each class, a uniform sample of ``reservoir_size / n_classes``
+        rows of the stream so far is remembered; prediction uses these rows.  Memory does not grow
+        with the length of the stream.
 
-        The first call settles the scaling of the columns (one that does not vary in the first
-        batch has weight zero from then on) and the start: let its batch be a large one.  It also
-        settles the parameters of the map, the loss, the solver and the memory; changing one of them
-        later is an error.  After ``fit`` a stream starts from the learnt map, with nothing
-        remembered.
+        The first call fixes the start and the scaling of the columns (a column that is constant in
+        the first batch has weight zero from then on), so its batch should be large.  It also fixes
+        the parameters of the map, the loss, the solver and the memory; changing one of them later
+        is an error.  After ``fit`` a stream starts from the learnt map, with no rows remembered.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows.
         y : array-like of shape (n_samples,)
-            Their labels.
+            Class labels.
         classes : array-like of shape (n_classes,), default=None
-            All classes that the stream may show; needed at the first call, unless they are those
-            of a ``fit`` before.
+            All classes that may occur in the stream; required at the first call, unless an earlier
+            ``fit`` has set them.
         sample_weight : array-like of shape (n_samples,), default=None
             As in ``fit``.
 
@@ -395,16 +396,16 @@ def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) 
 
 
 def _scale_objective(objective: NCALoss) -> NCALoss:
-    """What judges the scale of a map.
+    """The objective by which the scale of a start is chosen: "log" where possible.
 
-    The accuracy of a start is best at a hard nearest neighbour, where its gradient is gone; but a
+    The accuracy of a start is best at a hard nearest neighbour, where its gradient vanishes; but a
     kernel that does not reach everywhere has no other objective.
     """
     return replace(objective, kind="log" if _reaches(objective.kernel) else "accuracy")
 
 
 def _suit(objective: NCALoss, labels: Labels) -> NCALoss:
-    """The objective with the shares of the backgrounds for these rows."""
+    """The objective with the background shares for these rows."""
     kernel = objective.kernel
     if not kernel.background:
         return objective
@@ -417,17 +418,17 @@ def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: NCALoss) 
 
 
 def _reaches(kernel: Kernel) -> bool:
-    """Whether every point has a density, however far it is."""
+    """Whether the density is positive at any distance."""
     return kernel.reaches_everywhere or kernel.background
 
 
 def _learns_beta(kernel: Kernel) -> bool:
-    """Whether the shares of the backgrounds are learnt between rounds of the solver."""
+    """Whether the background shares are learnt, between runs of the solver."""
     return kernel.background and kernel.beta == "em"
 
 
 def _refresh(kernel: Kernel, plan: Plan, rng: np.random.RandomState) -> Refresh | None:
-    """Lists of pairs, and shares of the backgrounds, that are refreshed every few iterations."""
+    """What is refreshed every few iterations: lists of pairs, background shares."""
     lists = None
     if plan.has_lists:
         searches = plan.solver is not None and plan.solver.needs_fixed_batch
@@ -440,7 +441,7 @@ def _refresh(kernel: Kernel, plan: Plan, rng: np.random.RandomState) -> Refresh 
 def _left_out(
     kernel: Kernel, Z: Array, labels: Labels, pairs: Any, references: Array | None
 ) -> neighbourhoods.LeftOut:
-    """What lists leave out of the sums."""
+    """The share of the sums that the lists leave out."""
     mass = reference_masses(labels, references)
     rng = np.random.RandomState(0)
     return mass_left_out(Z, labels.codes, pairs, references, kernel, mass=mass, random_state=rng)
@@ -452,32 +453,32 @@ def _warn_unusable_rows(data: Data, labels: Labels, plan: Plan) -> None:
         lonely |= labels.priors == 0.0
     if lonely.any():
         warn(
-            "Rows of these classes have no other row of their class to pick, being the only "
-            f"one or of prior zero: {data.names(lonely)}. As queries they add nothing to the "
-            "objective."
+            "Rows of these classes have no other row of their class to pick, because they are the "
+            f"only one or their prior is zero: {data.names(lonely)}. As queries they add nothing "
+            "to the objective."
         )
 
 
 def collapse_warning(Z: Array, problem: Any) -> str | None:
-    """A complaint where the penalty has pressed the map to nothing."""
+    """The warning for a map that the penalty has shrunk to zero, or None."""
     if not is_collapsed(Z):
         return None
     return (
-        f"The penalty alpha={float(np.min(problem.alpha)):g} has pressed the map to nothing: all "
-        "rows are in one place, and each consults all others. Decrease 'alpha'."
+        f"The map has collapsed under the penalty alpha={float(np.min(problem.alpha)):g}: all rows "
+        "are mapped to nearly the same point. Decrease 'alpha'."
     )
 
 
 def _check_kernel(name: str, kernel: Kernel, pairs: Any, objective: str) -> None:
-    """Refuse a compact kernel where it does not reach far enough, or is cheap without a tree."""
+    """Reject a compact kernel with trees, and one without a background with the log objective."""
     if not kernel.reaches_everywhere and pairs is not None and not pairs.makes_lists:
         raise ValueError(
             f"The 'pairs' parameter of {name} must be 'auto', 'all', 'nearest' or 'random' where "
-            f"'kernel' is {kernel!r}, of which nothing is left far away. Got {pairs!r} instead."
+            f"'kernel' is {kernel!r}, which is zero beyond distance one. Got {pairs!r} instead."
         )
     if not _reaches(kernel) and objective == "log":
         raise ValueError(
             f"The 'kernel' parameter of {name} must reach everywhere, or have a background, where "
             "'objective' is 'log': a row with nothing in range has probability 0, which has no "
-            f"logarithm. Got {kernel!r} instead; objective='accuracy' takes it."
+            f"logarithm. Got {kernel!r} instead. Or use objective='accuracy'."
         )

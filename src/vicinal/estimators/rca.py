@@ -1,4 +1,4 @@
-"""Relevant components analysis: the closed-form sibling of NCA."""
+"""Relevant component analysis: a closed-form relative of NCA."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = ["RCA"]
 class RCA(MahalanobisMixin, BaseEstimator):
     r"""Whiten the scatter within classes, or within chunklets of unlabelled rows.
 
-    With :math:`S_W` the scatter around the means of the classes or chunklets and S the total one,
-    the rows of the map are the top generalised eigenvectors of :math:`(S, S_W)`, scaled so that
-    the within-scatter becomes the identity [BarHillel2003]_.  At full rank this is
-    :math:`S_W^{-1/2}` up to a rotation, which no distance sees.
+    Let :math:`S_W` be the scatter around the means of the classes or chunklets and S the total
+    scatter.  The rows of the map are the top generalised eigenvectors of :math:`(S, S_W)`, scaled
+    so that the scatter within becomes the identity [BarHillel2003]_.  At full rank this is
+    :math:`S_W^{-1/2}` up to a rotation, which does not change distances.
 
     Parameters
     ----------
     n_components : int, default=None
         Rank of the map; None: the number of features.
     shrinkage : None, "oas" or float in (0, 1], default=None
-        Shrink :math:`S_W` towards a multiple of the identity.  None: only where it is singular,
-        with a warning.
+        Shrink :math:`S_W` towards a multiple of the identity.  None: only if it is singular, with a
+        warning.
     scaling : {"standard", "global", None}, default="standard"
-        Scaling of the columns beforehand, folded into ``components_``.  Without shrinkage it
-        changes rounding only.
+        Scaling of the columns beforehand, folded into ``components_``.  Without shrinkage it only
+        affects rounding.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class RCA(MahalanobisMixin, BaseEstimator):
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, where X had string names.
+        Names of the features, if X had string names.
 
     References
     ----------
@@ -81,8 +81,8 @@ class RCA(MahalanobisMixin, BaseEstimator):
         y : array-like of shape (n_samples,), default=None
             Class labels.
         chunks : array-like of shape (n_samples,), default=None
-            Instead of labels, the chunklet of each row as a non-negative int; -1 for rows in
-            none, which count towards the total scatter only.
+            Instead of labels, the chunklet of each row as a non-negative int.  Rows in no chunklet
+            have -1 and count only towards the total scatter.
 
         Returns
         -------
@@ -96,14 +96,16 @@ class RCA(MahalanobisMixin, BaseEstimator):
         with single_threaded_blas():
             features = Features(X, self.scaling)
             if not features.scale.any():
-                raise ValueError(f"X has no column that varies: its {X.shape[1]} are constant.")
-            rng = np.random.RandomState(0)  # of use for more than 2,000 columns only
+                raise ValueError(
+                    f"X has no column that varies: all {X.shape[1]} columns are constant."
+                )
+            rng = np.random.RandomState(0)  # only used for more than 2,000 columns
             A = start(features, codes, d, rng)
         self.components_ = (np.sqrt(share) * A * features.scale).astype(X.dtype)
         return self
 
     def _check_data(self, X: Any, y: Any, chunks: Any) -> tuple[Any, Array, float]:
-        """The rows, the group of each, and the share of rows that are in one."""
+        """The rows, the group of each row, and the share of rows that are in a group."""
         checks: dict[str, Any] = {
             "accept_sparse": "csr",
             "dtype": [np.float64, np.float32],
@@ -120,18 +122,16 @@ class RCA(MahalanobisMixin, BaseEstimator):
             check_classification_targets(y)
             return X, np.unique(y, return_inverse=True)[1], 1.0
         if y is not None:
-            raise ValueError(
-                "RCA.fit takes y or 'chunks', exactly one of the two. Got both instead."
-            )
+            raise ValueError("RCA.fit takes exactly one of y and 'chunks'. Got both instead.")
         X = validate_data(self, X, **checks)
         groups = np.asarray(column_or_1d(chunks, warn=True))
         check_consistent_length(X, groups)
         if groups.dtype.kind not in "iu" or groups.min() < -1 or groups.max() < 0:
             raise ValueError(
-                "The 'chunks' parameter of RCA.fit must hold ints of at least -1, one of them not "
-                f"negative. Got {np.unique(groups)[:5].tolist()!r}... instead."
+                "The 'chunks' parameter of RCA.fit must hold ints of at least -1, and at least one "
+                f"that is not negative. Got {np.unique(groups)[:5].tolist()!r}... instead."
             )
-        # A row in no chunklet is a chunklet of its own: it adds nothing to the within scatter.
+        # A row in no chunklet becomes its own chunklet: it adds nothing to the scatter within.
         codes = np.unique(groups, return_inverse=True)[1]
         alone = groups < 0
         codes[alone] = codes.max() + 1 + np.arange(alone.sum())
