@@ -37,6 +37,7 @@ __all__ = [
 
 #: rows up to which NumPy computes, see benchmarks/results/small_fits.md
 DENSE_UP_TO = 500
+_CHI2_TERMS = 8  # bins, with that many rows; more with fewer
 
 
 def is_small(n_rows: int) -> bool:
@@ -90,7 +91,9 @@ def votes(data: Data, k: int, unanimous: bool, pairs: Pairs | None = None) -> Vo
 
 def margins(triples: Triples, candidates: Any = None) -> Margins:
     """What finds the hinges of target neighbours and impostors: for LMNN."""
-    if is_small(len(triples.Z)):
+    # every term of χ² has a division: in many bins compiling is soon the quicker way
+    terms = triples.Z.size * len(triples.Z) if triples.chi2 else 0
+    if is_small(len(triples.Z)) and terms <= _CHI2_TERMS * DENSE_UP_TO**2:
         return dense_margins.DenseMargins(triples)
     from vicinal.engines.cpu.margins import ListedMargins
 

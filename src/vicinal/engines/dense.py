@@ -17,12 +17,14 @@ from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data, RowSums
 
-__all__ = ["DenseSums", "Points", "class_sums", "entropies", "pull_pairs"]
+__all__ = ["MANY_DIMENSIONS", "DenseSums", "Points", "class_sums", "entropies", "pull_pairs"]
 
 _LOG2_E = math.log2(math.e)
 # Distances from inner products are wrong by a few eps |z|²: fine up to this |z|², where weights
-# are wrong by 1e-13, and several times faster than differences.
+# are wrong by 1e-13, and several times faster than differences.  In many dimensions they are so
+# much faster that they are used, as by the compiled loops, until weights are wrong by 4e-7.
 _PRODUCTS_TO = 100.0
+MANY_DIMENSIONS, _MANY_PRODUCTS_TO = 48, 30.0 / math.sqrt(np.finfo(np.float64).eps)
 _BLOCK = 2**18  # pairs at a time, where queries are cut into blocks: 2 MB
 
 
@@ -74,7 +76,8 @@ class Points:
         """All pairs, (n_queries, n_references)."""
         norms_r = np.einsum("ij,ij->i", self.Zr, self.Zr)
         norms_q = norms_r if self.same else np.einsum("ij,ij->i", self.Zq, self.Zq)
-        if max(norms_r.max(initial=0.0), norms_q.max(initial=0.0)) > _PRODUCTS_TO:
+        most = _PRODUCTS_TO if self.d < MANY_DIMENSIONS else _MANY_PRODUCTS_TO
+        if max(norms_r.max(initial=0.0), norms_q.max(initial=0.0)) > most:
             return cdist(self.Zq, self.Zr, "sqeuclidean")
         with single_threaded_blas():
             D = self.Zq @ self.Zr.T

@@ -9,6 +9,7 @@ from scipy.spatial.distance import cdist
 from vicinal._threads import single_threaded_blas
 from vicinal.core.types import Array
 from vicinal.engines.base import Hinges, Triples
+from vicinal.engines.dense import MANY_DIMENSIONS
 from vicinal.engines.points import centre_of
 
 __all__ = ["DenseMargins", "chi2_rows", "nearest_histograms", "simplex_columns"]
@@ -64,24 +65,30 @@ class DenseMargins:
         t, codes = self.triples, self.triples.targets.codes
         rows = np.flatnonzero(t.is_query & (furthest > 0))
         columns = np.flatnonzero(t.is_reference)
-        bound = furthest[rows][:, None]
-        if t.chi2:
-            # χ²(u, v) >= 1/2 |√u - √v|²: inner products rule out most pairs
-            roots = np.sqrt(self.Z)
-            norms = self.Z.sum(axis=1)
-            with single_threaded_blas():
-                D = roots[rows] @ roots[columns].T
-            D = 0.5 * (norms[rows][:, None] + norms[columns]) - D
-            bound = bound + _ROUNDING * (bound + norms.max(initial=0.0))
+        if t.chi2 or self.Z.shape[1] >= MANY_DIMENSIONS:
+            D, slack = self._bounds_from_below(rows, columns)
         else:
-            D = cdist(self.Z[rows], self.Z[columns], "sqeuclidean")
-        a, b = np.nonzero((D < bound) & (codes[rows][:, None] != codes[columns]))
+            D, slack = cdist(self.Z[rows], self.Z[columns], "sqeuclidean"), None
+        bound = furthest[rows] if slack is None else furthest[rows] * (1.0 + _ROUNDING) + slack
+        a, b = np.nonzero((D < bound[:, None]) & (codes[rows][:, None] != codes[columns]))
         p, q = rows[a], columns[b]
-        if not t.chi2:
+        if slack is None:
             return p, q, D[a, b]
         exact = self._distances(p, q)
         inside = exact < furthest[p]
         return p[inside], q[inside], exact[inside]
+
+    def _bounds_from_below(self, rows: Array, columns: Array) -> tuple[Array, float]:
+        """What distances cannot be below, from inner products, and the rounding of these.
+
+        χ²(u, v) >= 1/2 |√u - √v|²; of the squared distance it is the distance itself.
+        """
+        points = np.sqrt(0.5 * self.Z) if self.triples.chi2 else self.Z - centre_of(self.Z)
+        norms = np.einsum("ij,ij->i", points, points)
+        with single_threaded_blas():
+            D = points[rows] @ points[columns].T
+        slack = _ROUNDING * float(norms.max(initial=0.0))
+        return norms[rows][:, None] + norms[columns] - 2.0 * D, slack
 
     def pull(self, weight: float) -> Array:
         """Gradient of the weight times ``distances + mu * hinges``, (n, d)."""
