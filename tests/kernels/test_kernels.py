@@ -123,7 +123,7 @@ def assembly(kernel, itemsize):
     dtype = np.dtype(f"f{itemsize}")
     rng = np.random.default_rng(0)
     nca(rng.standard_normal((20, 3)).astype(dtype), np.arange(20) % 2)
-    signature = next(s for s in kernel.signatures if s[0].dtype.bitwidth == 8 * itemsize)
+    signature = next(s for s in kernel.signatures if s[-1].dtype.bitwidth == 8 * itemsize)
     if kernel.stats.cache_hits[signature]:  # from a cache of the caller's, without its assembly
         kernel = njit(**_jit._OPTIONS)(kernel.py_func)
         kernel.compile(signature)
