@@ -47,23 +47,19 @@ def rng(global_random_seed: int) -> np.random.Generator:
 @pytest.fixture
 def interrupted_nca():
     """``interrupted_nca(call)`` is NCA, or another, interrupted in that call of its objective."""
+    from hooks import hooked
+
     from vicinal import NCA
 
     def make(call: int, method: type = NCA) -> type:
         calls = []
 
-        class Interrupted(method):
-            def _objective(self):
-                function = super()._objective()
+        def interrupt(Z, kwargs):
+            if calls or kwargs.get("gradient", True):  # after those that chose the scale of a start
+                calls.append(kwargs)
+            if len(calls) == call:
+                raise KeyboardInterrupt
 
-                def interrupted(*args, **kwargs):
-                    calls.append(kwargs)
-                    if len(calls) == call:
-                        raise KeyboardInterrupt
-                    return function(*args, **kwargs)
-
-                return interrupted
-
-        return Interrupted
+        return hooked(method, interrupt)
 
     return make

@@ -12,12 +12,13 @@ import json
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_wine, make_friedman1
+from sklearn.exceptions import ConvergenceWarning
 
 import vicinal
 from vicinal import NCA
@@ -81,7 +82,7 @@ class Numbers:
 class MLKRLoss:
     """Squared error of the leave-one-out kernel regression: spec section 6."""
 
-    units: Units = Units()
+    units: ClassVar[Units] = Units()
 
     def __call__(
         self, Z, target, *, queries=None, references=None, pairs=None, gradient=True
@@ -181,7 +182,7 @@ class Distances:
 class Stress:
     """Squared differences of squared distances, two lines."""
 
-    units: Units = Units()
+    units: ClassVar[Units] = Units()
 
     def __call__(self, Z, target, *, queries=None, references=None, pairs=None, gradient=True):
         W = (cdist(Z, Z, "sqeuclidean") - target.D**2) / len(Z) ** 2
@@ -268,7 +269,7 @@ def test_a_network_goes_on_from_a_warm_start(wine, sampling):
     whole = NCA(max_iter=16, solver=solver, **settings)
     halves = NCA(max_iter=8, solver=solver, warm_start=True, **settings)
     for model in (whole, halves, halves):
-        with pytest.warns(Warning) if sampling == "full" else nullcontext():
+        with pytest.warns(ConvergenceWarning) if sampling == "full" else nullcontext():
             model.fit(X, y)
     np.testing.assert_array_equal(halves._map.theta, whole._map.theta)
 

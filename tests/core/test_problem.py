@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,7 +11,7 @@ from vicinal._features import Features
 from vicinal.core.problem import Problem
 from vicinal.core.types import Batch
 from vicinal.maps import Diagonal, Linear
-from vicinal.objectives import nca
+from vicinal.objectives import NCALoss
 from vicinal.reference import finite_difference
 from vicinal.targets import Labels
 
@@ -30,8 +28,7 @@ def data(rng, n=60):
 
 
 def problem_of(X, labels, mapping, objective="log", **kwargs):
-    fun = functools.partial(nca, objective=objective)
-    return Problem(Features(X, "standard"), labels, fun, mapping, **kwargs)
+    return Problem(Features(X, "standard"), labels, NCALoss(objective), mapping, **kwargs)
 
 
 def plain_loss(problem, labels, theta, objective, queries=None, references=None):

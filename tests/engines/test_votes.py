@@ -12,8 +12,9 @@ import pytest
 from numba import config
 
 from vicinal.kernels import _arithmetic
+from vicinal.kernels import votes as votes_kernels
 from vicinal.kernels._jit import kernel
-from vicinal.kernels.votes import VoteRoom, vote_lanes, vote_room, win_lanes
+from vicinal.kernels.votes import vote_lanes, vote_room, win_lanes
 
 VOTES = [pytest.param(False, id="majority"), pytest.param(True, id="all")]
 DOMAINS = [pytest.param(None, id="linear"), pytest.param(1, id="log")]
@@ -62,19 +63,18 @@ def to_log(F):
 
 def room_of_nan(C, k, W):
     """Room in which what is read before it is written shows."""
-    room = VoteRoom(*vote_room(C, k, W))
-    for x in room:
-        x.fill(np.nan)
+    room = vote_room(C, k, W)
+    room.rows.fill(np.nan)
     return room
 
 
 def votes(F, own, k, unanimous, log):
     """What the kernel gives, win and lose in its arithmetic."""
     C, _, W = F.shape
-    win, lose = np.full(W, np.nan), np.full(W, np.nan)
-    P_win, P_lose = np.full(F.shape, np.nan), np.full(F.shape, np.nan)
+    weights, room = np.full((2, W), np.nan), room_of_nan(C, k, W)
     own = np.asarray(own, dtype=np.intp)
-    vote_lanes(F, own, k, unanimous, win, lose, P_win, P_lose, room_of_nan(C, k, W), log)
+    vote_lanes(F, own, k, unanimous, weights, room, log)
+    (win, lose), (P_win, P_lose) = weights, room.P
     check_sums(k, unanimous, win, P_win, own, log, won=True)
     check_sums(k, unanimous, lose, P_lose, own, log, won=False)
     return win, lose, P_win, P_lose
@@ -236,9 +236,9 @@ def test_room_may_be_wider_than_the_tile(rng, log):
     F = polynomials([np.exp2(-rng.exponential(4, (6, W))) for _ in range(C)], k)
     F, own = F if log is None else to_log(F), np.array([0, 2, 1])
     win, lose, P_win, P_lose = votes(F, own, k, False, log)
-    out = [np.empty(W), np.empty(W), np.empty(F.shape), np.empty(F.shape)]
-    vote_lanes(F, own, k, False, *out, room_of_nan(C, k, W + 5), log)
-    for x, y in zip((win, lose, P_win, P_lose), out, strict=True):
+    weights, room = np.empty((2, W)), room_of_nan(C, k, W + 5)
+    vote_lanes(F, own, k, False, weights, room, log)
+    for x, y in zip((win, lose, P_win, P_lose), (*weights, *room.P[..., :W]), strict=True):
         np.testing.assert_array_equal(x, y)
 
 
@@ -247,9 +247,10 @@ def test_sets_below_the_range_have_no_votes():
     """In plain numbers a weight that has lost digits is reported, and divides nothing."""
     F = np.array([[[1.0, 1.0, 1.0]], [[1.0, 1.0, 1.0]]])
     F = np.concatenate([F, [[[2.0**-1000, 0.0, 2.0**-800]], [[1.0, 1.0, 1.0]]]], axis=1)
-    win, lose, P_win, P_lose = (np.empty(3), np.empty(3), np.empty(F.shape), np.empty(F.shape))
+    weights, room = np.empty((2, 3)), vote_room(2, 1, 3)
     own = np.zeros(3, dtype=np.intp)
-    vote_lanes(F, own, 1, False, win, lose, P_win, P_lose, vote_room(2, 1, 3), None)
+    vote_lanes(F, own, 1, False, weights, room, None)
+    (win, lose), (P_win, P_lose) = weights, room.P
     np.testing.assert_array_equal(win, [2.0**-1000, 0, 2.0**-800])
     np.testing.assert_array_equal(lose, 1)
     np.testing.assert_array_equal(P_win[0], [[0, 0, 0], [0, 0, 1]])
@@ -286,8 +287,9 @@ def test_absent_own_class_never_wins(rng, log):
     F = polynomials([np.empty((0, 2)), *(rng.uniform(size=(3, 2)) for _ in range(2))], k)
     F = F if log is None else to_log(F)
     win, lose, P_win, P_lose = votes(F, [0, 1], k, False, log)
-    assert win[0] == _arithmetic.nothing(log)
-    assert win[1] > _arithmetic.nothing(log)
+    nothing = 0.0 if log is None else _arithmetic.NOTHING
+    assert win[0] == nothing
+    assert win[1] > nothing
     np.testing.assert_allclose(P_lose[0, :, 0], [1, 0, 0, 0, 0], rtol=1e-15)
 
 
@@ -303,8 +305,11 @@ def test_products_of_polynomials(rng, a, b, low, log):
     if log is not None:
         X, Y, start = np.log2(X), np.log2(Y), np.log2(start)
     for origin, sign in ((0, 1), (k, -1)):
-        out = start.copy()
-        _arithmetic.add_products(out, origin, sign, 2, k, X, a, b, Y, low, W, log)
+        rows = np.concatenate([start, X, Y])
+        steps = votes_kernels._Steps(1, k)
+        steps.products(0, origin, sign, 2, k, k + 1, a, b, 2 * (k + 1), low)
+        votes_kernels._do(steps.table(), rows, rows, rows, W, log)
+        out = rows[: k + 1]
         change = out - start if log is None else np.exp2(out) - np.exp2(start)
         np.testing.assert_allclose(change[::sign][2:], right[2:], atol=1e-13)
         np.testing.assert_array_equal(out[::sign][:2], start[::sign][:2])
@@ -314,10 +319,10 @@ def test_products_of_polynomials(rng, a, b, low, log):
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="x86 assembly")
 @pytest.mark.parametrize("log", DOMAINS)
 def test_inner_loops_are_vectorised(log):
-    out, X, Y = np.zeros((3, 6, 16))
-    _arithmetic.add_products(out, 0, 1, 0, 5, X, 0, 5, Y, 0, 16, log)
+    rows = np.zeros((18, 16))
+    votes_kernels._do(votes_kernels._Steps(1, 5).table(), rows, rows, rows, 16, log)
     last = "none" if log is None else "int64"
-    codes = _arithmetic.add_products.inspect_asm()
+    codes = votes_kernels._do.inspect_asm()
     code = next(text for types, text in codes.items() if str(types[-1]) == last)
     if "%ymm" not in code:
         pytest.skip("no AVX2 on this machine")

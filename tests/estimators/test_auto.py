@@ -12,9 +12,9 @@ from vicinal import NCA
 from vicinal._callback_support import HAS_CALLBACKS
 from vicinal.callbacks import Checkpoint, StopAfter
 from vicinal.datasets import make_rings
-from vicinal.estimators._auto import DEFAULT_ALPHA
-from vicinal.estimators._learning import Learning
-from vicinal.estimators._search import ALPHAS, cross_validation
+from vicinal.estimators import nca
+from vicinal.estimators._telling import Reports
+from vicinal.estimators.search import ALPHAS, DEFAULT_ALPHA, cross_validation
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_the_search_keeps_off_the_rows_that_stop_early(iris, monkeypatch):
         seen.append((problem.held_out, folds))
         return folds
 
-    monkeypatch.setattr("vicinal.estimators._auto.cross_validation", spy)
+    monkeypatch.setattr("vicinal.estimators.search.cross_validation", spy)
     NCA(alpha="auto", early_stopping=True, cv=2, random_state=0).fit(X, y)
     ((kept, folds),) = seen
     for fold in folds:
@@ -132,7 +132,7 @@ def test_warm_start_does_not_search_again(iris, monkeypatch):
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X, y)
     alpha, results, loss = model.alpha_, model.cv_results_, model.objective_
-    monkeypatch.setattr("vicinal.estimators._auto.Search", None)  # a call of it would raise
+    monkeypatch.setattr("vicinal.estimators.search.Search", None)  # a call of it would raise
     model.set_params(max_iter=200).fit(X, y)
     assert model.alpha_ == alpha
     assert model.cv_results_ is results
@@ -171,16 +171,21 @@ def test_given_values_are_not_those_of_an_earlier_search(iris):
 def test_interrupt_ends_the_search_and_the_fit_goes_on(iris, monkeypatch):
     X, y = iris
     count = 0
-    tell = Learning._tell
+    on_iteration = Reports.on_iteration
 
-    def interrupt(self, info, *arguments, searching, **options):
-        nonlocal count
-        count += searching and info.iteration == 0
-        if searching and count > 3:  # in the second candidate of two folds
-            raise KeyboardInterrupt
-        return tell(self, info, *arguments, searching=searching, **options)
+    def interrupt(self, searching=False):
+        tell = on_iteration(self, searching)
 
-    monkeypatch.setattr(Learning, "_tell", interrupt)
+        def interrupted(info, *arguments):
+            nonlocal count
+            count += searching and info.iteration == 0
+            if searching and count > 3:  # in the second candidate of two folds
+                raise KeyboardInterrupt
+            return tell(info, *arguments)
+
+        return interrupted
+
+    monkeypatch.setattr(Reports, "on_iteration", interrupt)
     with pytest.warns(ConvergenceWarning, match="search of NCA was stopped.*come to nothing"):
         model = NCA(alpha="auto", cv=2, random_state=0).fit(X, y)
     # the default has not been judged yet, and stays
@@ -191,16 +196,16 @@ def test_interrupt_ends_the_search_and_the_fit_goes_on(iris, monkeypatch):
 
 def test_interrupt_outside_of_a_descent(monkeypatch):
     X, y = load_wine(return_X_y=True)
-    rules, count = NCA._make_rules, 0
+    make_model, count = nca._make_model, 0
 
     def interrupted(*arguments, **options):
         nonlocal count
         count += 1
         if count == 12:  # in the sixth candidate of two folds
             raise KeyboardInterrupt
-        return rules(*arguments, **options)
+        return make_model(*arguments, **options)
 
-    monkeypatch.setattr(NCA, "_make_rules", interrupted)
+    monkeypatch.setattr(nca, "_make_model", interrupted)
     with pytest.warns(ConvergenceWarning, match="was stopped before its end") as told:
         model = NCA(alpha="auto", cv=2, random_state=0, max_iter=20, tol=1e-3).fit(X, y)
     assert len(model.cv_results_["param_alpha"]) == 5
@@ -212,10 +217,10 @@ def test_interrupt_outside_of_a_descent(monkeypatch):
 def test_interrupt_before_anything_is_known(iris, monkeypatch):
     X, y = iris
 
-    def interrupt(self, info, *arguments, **options):
+    def interrupt(info, *arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Learning, "_tell", interrupt)
+    monkeypatch.setattr(Reports, "on_iteration", lambda self, searching=False: interrupt)
     with pytest.raises(KeyboardInterrupt):
         NCA(alpha="auto").fit(X, y)
 

@@ -22,7 +22,7 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.utils import get_tags
 
 from vicinal import LMNN, Chi2LMNN, initialise, reference, solvers
-from vicinal.estimators._learning import Learning
+from vicinal.estimators._telling import Reports
 from vicinal.metrics import Chi2Index, chi2_distances
 from vicinal.reference import finite_difference
 
@@ -46,13 +46,18 @@ def targets_by_hand(H, y, k):
 def watch(monkeypatch):
     """Each iteration of the fits to come: its problem and its theta."""
     seen = []
-    tell = Learning._tell
+    on_iteration = Reports.on_iteration
 
-    def told(self, info, problem, *args, **kwargs):
-        seen.append((problem, info.theta))
-        return tell(self, info, problem, *args, **kwargs)
+    def watched(self, searching=False):
+        tell = on_iteration(self, searching)
 
-    monkeypatch.setattr(Learning, "_tell", told)
+        def told(info, problem, *args):
+            seen.append((problem, info.theta))
+            return tell(info, problem, *args)
+
+        return told
+
+    monkeypatch.setattr(Reports, "on_iteration", watched)
     return seen
 
 

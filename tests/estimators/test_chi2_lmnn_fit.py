@@ -55,22 +55,9 @@ def test_unfinished_fits_say_so_at_the_line_of_the_user(rows):
 
 @each_constraint
 @pytest.mark.parametrize("call", [5, 9])
-def test_an_interrupt_keeps_the_best_map(rows, constraint, call):
-    calls = []
-
-    class Interrupted(Chi2LMNN):
-        def _objective(self):
-            function = super()._objective()
-
-            def interrupted(*args, **kwargs):
-                calls.append(kwargs)
-                if len(calls) == call:
-                    raise KeyboardInterrupt
-                return function(*args, **kwargs)
-
-            return interrupted
-
-    model = Interrupted(3, constraint=constraint, tol=0.0, random_state=0, warm_start=True)
+def test_an_interrupt_keeps_the_best_map(rows, constraint, call, interrupted_nca):
+    settings = {"constraint": constraint, "tol": 0.0, "random_state": 0, "warm_start": True}
+    model = interrupted_nca(call, Chi2LMNN)(3, **settings)
     with pytest.warns(ConvergenceWarning, match="it was interrupted"):
         model.fit(*rows)
     assert_on_simplex(model.components_)

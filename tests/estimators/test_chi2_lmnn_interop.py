@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from chi2_common import assert_on_simplex, counts, each_constraint, unfinished
+from hooks import hooked
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -170,21 +171,12 @@ def test_float32_stays_float32(rows):
 @unfinished
 def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
     straight = Chi2LMNN(3, tol=1e-4, random_state=0).fit(*rows)
-    monkeypatch.setattr("vicinal.estimators._descent.SINGLE_FROM", 50)
+    monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 50)
     monkeypatch.setattr("vicinal.estimators._margins.SINGLE_FROM", 50)
     seen = []
 
-    class Watched(Chi2LMNN):
-        def _objective(self):
-            function = super()._objective()
-
-            def watched(Z, *args, **kwargs):
-                seen.append(Z.dtype)
-                return function(Z, *args, **kwargs)
-
-            return watched
-
-    model = Watched(3, tol=1e-4, random_state=0).fit(*rows)
+    watched = hooked(Chi2LMNN, lambda Z, kwargs: seen.append(Z.dtype))
+    model = watched(3, tol=1e-4, random_state=0).fit(*rows)
     assert np.float32 in seen
     assert seen[-1] == np.float64
     assert_on_simplex(model.components_)
@@ -248,7 +240,7 @@ def test_warm_start_on_other_rows_goes_on_from_the_last_map(rng, constraint, ref
     first = len(model.history_["loss"])
     model.set_params(max_iter=4).fit(X[:60], y[:60])
     assert model.history_["loss"][first] < 0.9 * cold.history_["loss"][0]
-    assert len(model._rules.Z) == 60
+    assert len(model._model.Z) == 60
     assert_on_simplex(model.components_)
 
 
@@ -259,7 +251,7 @@ def test_warm_start_from_another_precision(rows, constraint):
     single = Chi2LMNN(3, constraint=constraint, warm_start=True, random_state=0)
     single.fit(X.astype(np.float32), y)
     last = single.components_.copy()
-    single._memory = None  # as a pickle of another release might have it
+    single._resumable = None  # as a pickle of another release might have it
     single.set_params(tol=1e9).fit(X, y)
     assert single.components_.dtype == np.float64
     assert_on_simplex(single.components_)
@@ -276,7 +268,7 @@ def test_early_stopping_restores_the_best_and_refers_to_all_rows(rng):
     model = Chi2LMNN(5, max_iter=100, **settings).fit(X, y)
     scores = model.history_["validation_score"]
     assert np.isfinite(scores).all()
-    assert len(model._rules.Z) == 240  # all rows classify
+    assert len(model._model.Z) == 240  # all rows classify
     assert model.n_iter_ < 100
     best = int(np.argmax(scores))
     stopped = Chi2LMNN(5, max_iter=max(best, 1), **settings).fit(X, y)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import re
 import warnings
-from functools import partial
 
 import numpy as np
 import pytest
@@ -19,13 +18,15 @@ from threadpoolctl import threadpool_limits
 from vicinal import NCA, _callback_support, initialise, reference, solvers
 from vicinal._features import Features
 from vicinal.callbacks import Checkpoint
+from vicinal.core.method import Config, Data
 from vicinal.core.problem import Problem
 from vicinal.densities import Compact, Gaussian, Student
-from vicinal.estimators._parts import resolve_parts
+from vicinal.estimators._base import size_of
+from vicinal.estimators._plan import make_plan
 from vicinal.estimators._split import hold_out
 from vicinal.maps import Linear
 from vicinal.neighbourhoods import Nearest, RandomPairs, Tree, mass_left_out
-from vicinal.objectives.nca import nca
+from vicinal.objectives import NCALoss
 from vicinal.samplers import Full, MiniBatches, StochasticQueries, Subsample
 from vicinal.solvers import LBFGS, SGD, Adam, InverseTime
 from vicinal.targets import Labels
@@ -135,9 +136,11 @@ def test_what_is_asked_for_is_not_planned_away(rows, monkeypatch):
 def test_without_a_budget_the_machine_has_no_say(monkeypatch, budget):
     samplings = []
     for threads in (1, 64):
-        monkeypatch.setattr("vicinal.core.cost.n_threads", lambda threads=threads: threads)
-        parts = resolve_parts(NCA(5, time_budget=budget), 30_000, 20, sparse=False)
-        samplings.append(type(parts.plan.sampling))
+        monkeypatch.setattr("vicinal.estimators._cost.n_threads", lambda threads=threads: threads)
+        model, data = NCA(5, time_budget=budget), Data(np.broadcast_to(0.0, (30_000, 20)))
+        method = model._method(data)
+        plan = make_plan(method, Config.of(model), size_of(data, method))
+        samplings.append(type(plan.sampling))
     assert (samplings[0] == samplings[1]) == (budget is None)
 
 
@@ -209,11 +212,8 @@ def test_a_rate_is_not_tuned_on_the_rows_that_a_search_judges_by(rows, monkeypat
 # The limits
 
 
-def problem_of(X, y, **options):
-    return Problem(
-        Features(X, "standard"), Labels(y), partial(nca, warn=False), Linear(2), 0.01,
-        options=options,
-    )  # fmt: skip
+def problem_of(X, y, *objective):
+    return Problem(Features(X, "standard"), Labels(y), NCALoss(*objective), Linear(2), 0.01)
 
 
 @pytest.mark.parametrize("sampler", [StochasticQueries, MiniBatches, Subsample])
@@ -232,7 +232,7 @@ def test_a_batch_of_all_rows_is_the_exact_objective(rows, rng, sampler):
 @pytest.mark.parametrize("objective", ["log", "accuracy"])
 def test_stochastic_gradients_are_unbiased(rows, rng, objective):
     X, y = rows
-    problem = problem_of(X, y).replace(objective=partial(nca, objective=objective))
+    problem = problem_of(X, y, objective)
     theta = rng.normal(size=12)
     deal = StochasticQueries(30).dealer(problem.source, np.random.RandomState(0))
     batches = deal(theta, np.random.RandomState(1))
@@ -257,12 +257,9 @@ def test_all_pairs_in_the_limit(rows, pairs):
 def test_a_vanishing_background_leaves_the_kernel(rows, rng, kernel):
     X, y = rows
     theta = 0.1 * rng.normal(size=12)  # so near that a compact kernel reaches everywhere
-    bare = problem_of(X, y, kernel=kernel(background=False))
-    backed = problem_of(X, y, kernel=kernel(background=True), background=np.full(3, 1e-14))
-    accuracy = partial(nca, objective="accuracy")
-    (value, slope), (limit, limit_slope) = (
-        one.replace(objective=accuracy)(theta) for one in (bare, backed)
-    )
+    bare = problem_of(X, y, "accuracy", kernel(background=False))
+    backed = problem_of(X, y, "accuracy", kernel(background=True), np.full(3, 1e-14))
+    (value, slope), (limit, limit_slope) = bare(theta), backed(theta)
     assert limit == pytest.approx(value, rel=1e-9)
     np.testing.assert_allclose(limit_slope, slope, rtol=1e-6, atol=1e-9)
 
@@ -439,8 +436,8 @@ CUT = {
 @pytest.mark.parametrize("settings", list(CUT.values()), ids=list(CUT))
 def test_a_fit_that_was_cut_goes_on_to_the_same_bits(rows, settings, single, monkeypatch):
     if single:  # and as many rows as have their scale repaired on a sample
-        monkeypatch.setattr("vicinal.estimators._descent.SINGLE_FROM", 100)
-        monkeypatch.setattr("vicinal.estimators._descent._REPAIR_QUERIES", 50)
+        monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 100)
+        monkeypatch.setattr("vicinal.estimators._learn._REPAIR_QUERIES", 50)
     settings = {"n_components": 2, "max_iter": 15, "random_state": 3, **settings}
     whole = NCA(**settings).fit(*rows)
     cut = NCA(warm_start=True, **settings).set_callbacks(Stop(7)).fit(*rows)
@@ -615,9 +612,9 @@ def test_a_subsample_is_gone_on_with_on_its_own_rows(rows):
 
 
 def test_a_subsample_arrives_in_float64_on_its_own_rows(rows, monkeypatch):
-    monkeypatch.setattr("vicinal.estimators._descent.SINGLE_FROM", 100)
+    monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 100)
     single = NCA(2, sampling=Subsample(60), random_state=0, alpha=0.02).fit(*rows)
-    monkeypatch.setattr("vicinal.estimators._descent.SINGLE_FROM", 10**9)
+    monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 10**9)
     double = NCA(2, sampling=Subsample(60), random_state=0, alpha=0.02).fit(*rows)
     losses = np.array(single.history_["loss"])
     assert (np.diff(losses) <= 1e-6).all()  # those of all rows are others
@@ -707,7 +704,7 @@ def test_restarts_on_batches_are_judged_alike(rows, sampling):
 )
 def test_thread_count_agnosticism(rows, settings, dtype, monkeypatch):
     if dtype == np.float32:
-        monkeypatch.setattr("vicinal.estimators._descent.SINGLE_FROM", 100)
+        monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 100)
     X, y = rows
     models = []
     for threads in (1, 2):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn
+from hooks import hooked
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
@@ -99,19 +100,10 @@ def test_travels_in_float32_and_arrives_in_float64(wine, solver, monkeypatch):
     seen = []
     settings = {"n_components": 2, "solver": solver, "tol": 1e-6, "max_iter": 1000}
     straight = NCA(**settings).fit(X, y)
-    monkeypatch.setattr("vicinal.estimators._descent.SINGLE_FROM", 100)
+    monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 100)
 
-    class Watched(NCA):
-        def _objective(self):
-            function = super()._objective()
-
-            def watched(Z, *args, **kwargs):
-                seen.append(Z.dtype)
-                return function(Z, *args, **kwargs)
-
-            return watched
-
-    model = Watched(**settings).fit(X, y)
+    watched = hooked(NCA, lambda Z, kwargs: seen.append(Z.dtype))
+    model = watched(**settings).fit(X, y)
     learnt = seen[7:]  # after those that chose the scale of the start
     assert learnt[0] == np.float32
     assert learnt[-1] == np.float64
@@ -124,7 +116,7 @@ def test_travels_in_float32_and_arrives_in_float64(wine, solver, monkeypatch):
 
 
 def test_a_fit_cut_off_on_the_way_is_not_called_converged(wine, monkeypatch):
-    monkeypatch.setattr("vicinal.estimators._descent.SINGLE_FROM", 100)
+    monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 100)
     whole = NCA(2, tol=1e-7).fit(*wine)
     for max_iter in range(1, whole.n_iter_):
         with pytest.warns(ConvergenceWarning, match="increase 'max_iter'"):
@@ -198,7 +190,7 @@ def test_fits_in_two_threads_agree_with_serial_ones():
 @pytest.mark.parametrize("mapping", ["linear", "diagonal"])
 def test_little_working_memory_gives_the_same_answers(rule, mapping, monkeypatch):
     # the last digits of float32 on the way depend on whether the columns are scaled in a copy
-    monkeypatch.setattr("vicinal.estimators._descent.SINGLE_FROM", 10**9)
+    monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 10**9)
     X, y = load_digits(return_X_y=True)
     X = np.tile(X, (1, 3))[:, ::2]  # 1.4 MB: too large for a copy under 1 MiB
     settings = {"rule": rule, "mapping": mapping, "max_iter": 4, "random_state": 0}
@@ -343,7 +335,7 @@ def test_an_interrupt_keeps_the_best_map(
     wine, interrupted_nca, settings, single, call, monkeypatch
 ):
     if single:
-        monkeypatch.setattr("vicinal.estimators._descent.SINGLE_FROM", 100)
+        monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 100)
     X, y = wine
     model = interrupted_nca(call)(2, tol=0.0, random_state=0, **settings)
     with pytest.warns(ConvergenceWarning, match="it was interrupted"):

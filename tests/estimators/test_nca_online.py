@@ -173,7 +173,7 @@ def test_the_compact_background_follows_the_counts(iris):
     X, y = iris
     model = NCA(2, kernel="compact", random_state=0)
     model.partial_fit(X[:30], y[:30], classes=[0, 1, 2]).partial_fit(X[30:], y[30:])
-    np.testing.assert_allclose(model._rules.background, 1 / (np.bincount(y) + 1))
+    np.testing.assert_allclose(model._model.background, 1 / (np.bincount(y) + 1))
 
 
 # Scaling, precision, tables
@@ -304,7 +304,7 @@ def test_no_more_rows_are_remembered_than_asked_for(blobs):
         model.partial_fit(X[rows], y[rows], classes=range(5))
         sizes.append(len(model._stream.reservoir))
     assert max(sizes) == sizes[-1] == 50  # ten of each class
-    assert len(model._rules.Z) == 50
+    assert len(model._model.Z) == 50
     assert len(pickle.dumps(model)) < 50_000
 
 
@@ -326,7 +326,7 @@ def test_a_stream_after_a_fit_begins_at_its_map(iris):
     before = model.transform(X)
     model.partial_fit(X[:30], y[:30], classes=[0, 1, 2])
     assert model.n_samples_seen_ == 30
-    assert len(model._rules.Z) == 30  # nothing else is remembered
+    assert len(model._model.Z) == 30  # nothing else is remembered
     assert np.abs(model.transform(X) - before).max() < 0.2 * np.ptp(before)
 
 

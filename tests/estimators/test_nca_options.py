@@ -253,7 +253,7 @@ def test_unfinished_fits_say_so_at_the_line_of_the_user(wine, mapping):
 @pytest.mark.parametrize("single", [False, True])
 def test_two_warm_fits_equal_one_long_fit(digits, settings, single, monkeypatch):
     if single:
-        monkeypatch.setattr("vicinal.estimators._descent.SINGLE_FROM", 100)
+        monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 100)
     settings = {"n_components": None, "tol": 0.0, **settings}
     long = NCA(max_iter=20, **settings).fit(*digits)
     warm = NCA(max_iter=10, warm_start=True, **settings).fit(*digits)
@@ -263,7 +263,7 @@ def test_two_warm_fits_equal_one_long_fit(digits, settings, single, monkeypatch)
     same_history(long, warm, but=("seconds", "n_evaluations"))
     np.testing.assert_array_equal(warm.components_, long.components_)
     assert warm.history_["n_evaluations"][-1] == long.history_["n_evaluations"][-1] + 1
-    assert long._memory is None  # nothing is kept that no later fit will use
+    assert long._resumable is None  # nothing is kept that no later fit will use
 
 
 @unfinished

@@ -16,11 +16,12 @@ from vicinal._callback_support import HAS_CALLBACKS
 from vicinal._features import Features
 from vicinal.callbacks import StopAfter
 from vicinal.core.problem import Problem
-from vicinal.estimators._anneal import descend
+from vicinal.extras.annealing import Annealing
+from vicinal.extras.annealing import _descend as descend
 from vicinal.maps import Linear
-from vicinal.objectives import nca
+from vicinal.objectives import NCALoss
 from vicinal.reference import finite_difference
-from vicinal.starts import RCA, Annealing, Identity, Random, resolve
+from vicinal.starts import RCA, Identity, Random, resolve
 from vicinal.targets import Labels
 
 each_rule = pytest.mark.parametrize("select", ["projected", "data", "norm"])
@@ -50,8 +51,7 @@ def never(problem, info):
 
 
 def problem_of(X, y, mapping, objective="log", **kwargs):
-    fun = functools.partial(nca, objective=objective)
-    return Problem(Features(X, "standard"), Labels(y), fun, mapping, **kwargs)
+    return Problem(Features(X, "standard"), Labels(y), NCALoss(objective), mapping, **kwargs)
 
 
 # The penalty
@@ -343,7 +343,7 @@ def test_an_interrupt_ends_a_search_that_anneals(wine, monkeypatch):
             raise KeyboardInterrupt
         return descend(problem, tell, A, schedule, n_iter)
 
-    monkeypatch.setattr("vicinal.estimators._start.descend", interrupted)
+    monkeypatch.setattr("vicinal.extras.annealing._descend", interrupted)
     model = NCA("auto", init=Annealing(from_components=4), cv=2, random_state=0)
     with pytest.warns(UserWarning, match="search of NCA was stopped.*n_components=2"):
         model.fit(*wine)

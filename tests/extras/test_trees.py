@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from vicinal import reference
-from vicinal._features import Features
-from vicinal.core.problem import Problem
+from vicinal import NCA, reference
+from vicinal.core.method import Config, Data
 from vicinal.densities import Compact, Gaussian, Student
 from vicinal.engines import choose
 from vicinal.engines.cpu.tiles import coordinate_scale, side
-from vicinal.estimators._rounds import frozen
+from vicinal.estimators._base import make_problem
 from vicinal.extras import trees as _trees
 from vicinal.extras.trees import Bounded, Trees
 from vicinal.kernels.tree import LEAF, build
-from vicinal.maps import Linear
 from vicinal.neighbourhoods import Tree
 from vicinal.objectives import nca
 from vicinal.targets import Labels
@@ -298,9 +296,10 @@ def test_all_pairs_where_trees_would_not_pay(rng):
 def test_estimators_pass_the_choice_on(rng):
     Z, y, _ = data(rng, "plain", 60, 3, 1.0)
     for always, engine in ((False, "tiles"), (True, "tree")):
-        plan = SimpleNamespace(kernel=Gaussian(), pairs=Tree(0.05, each_class=False, always=always))
-        problem = Problem(Features(Z, None), Labels(y), nca, Linear(2))
-        pairs = frozen(plan, problem).options["pairs"]
+        model = NCA(2, pairs=Tree(0.05, each_class=False, always=always))
+        rows = Data(Z, Labels(y))
+        method, plan = model._method(rows), SimpleNamespace(has_lists=False)
+        pairs = make_problem(method, Config.of(model), rows, plan, None).pairs
         assert pairs == Bounded(0.05, always, each_class=False)
         report = {}
         nca(Z, y, pairs=pairs, report=report)

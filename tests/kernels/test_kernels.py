@@ -183,7 +183,8 @@ def small_tiles(monkeypatch):
         for module in (_blocks, kernels, compact):
             monkeypatch.setattr(module, "ROWS", 4)
             monkeypatch.setattr(module, "WIDTH", 5)
-            monkeypatch.setattr(module, "GRAD_WIDTH", 5)
+        monkeypatch.setattr(_tiles, "WIDTH", 5)
+        monkeypatch.setattr(_tiles, "GRAD_WIDTH", 5)
 
 
 def tiny(rng, n, d, n_classes, dtype=np.float64):

@@ -15,7 +15,7 @@ from vicinal._features import Features
 from vicinal.core.problem import Problem
 from vicinal.core.types import Map
 from vicinal.maps import Linear, Simplex, project_columns
-from vicinal.objectives import nca
+from vicinal.objectives import NCALoss
 from vicinal.reference import finite_difference, simplex_projection
 from vicinal.solvers import LBFGS, ProjectedGradient, minimise
 from vicinal.targets import Labels
@@ -264,7 +264,7 @@ def test_bad_parameters():
 
 def test_problem_knows_the_projection(rng):
     X, labels = rows_of(rng), Labels(np.arange(40) % 2)
-    problem = Problem(X, labels, nca, Simplex(3))
+    problem = Problem(X, labels, NCALoss(), Simplex(3))
     theta = rng.standard_normal(18)
     np.testing.assert_array_equal(problem.project(theta), Simplex(3).project(theta))
     assert problem.replace(mapping=Simplex(3, "softmax")).project is None
@@ -274,7 +274,7 @@ def test_problem_knows_the_projection(rng):
 @both
 def test_a_problem_is_solved_on_the_simplex(rng, constraint):
     mapping = Simplex(3, constraint)
-    problem = Problem(rows_of(rng), Labels(np.arange(40) % 2), nca, mapping)
+    problem = Problem(rows_of(rng), Labels(np.arange(40) % 2), NCALoss(), mapping)
     theta = mapping.theta(rng.dirichlet(np.ones(3), 6).T)
     solver = ProjectedGradient() if mapping.constrained else LBFGS()
     result = minimise(problem, theta, solver, max_iter=30)

@@ -17,7 +17,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NearestNeighbors
 
 from vicinal import NCA, reference
-from vicinal.models.posterior import NCARules
+from vicinal.maps.fitted import FittedLinear
+from vicinal.models.posterior import NCAModel
 from vicinal.objectives import nca_effective_n_neighbors
 from vicinal.targets import Labels
 
@@ -96,7 +97,7 @@ def test_wrong_queries_are_refused(rng):
 def test_votes_are_those_of_the_brute_force(cloud, weighted, scale):
     Z, y, weight, Z_query = cloud
     weight = weight if weighted else None
-    rules = NCARules(scale * Z, Labels(y, weight), "local")
+    rules = NCAModel(scale * Z, Labels(y, weight), "local")
     k, shares = brute_force(scale * Z, y, scale * Z_query, weight)
     np.testing.assert_array_equal(rules.local_n_neighbors(scale * Z_query), k)
     np.testing.assert_allclose(rules.votes(scale * Z_query), shares, rtol=1e-12)
@@ -132,8 +133,8 @@ def test_the_model_votes_as_the_brute_force(halves, rng, dtype, weighted):
 
 def test_priors_have_no_say_in_k(cloud):
     Z, y, weight, Z_query = cloud
-    plain = NCARules(Z, Labels(y, weight), "local")
-    prior = NCARules(Z, Labels(y, weight, [0.9, 0.1, 0.0]), "local")
+    plain = NCAModel(Z, Labels(y, weight), "local")
+    prior = NCAModel(Z, Labels(y, weight, [0.9, 0.1, 0.0]), "local")
     np.testing.assert_array_equal(
         prior.local_n_neighbors(Z_query), plain.local_n_neighbors(Z_query)
     )
@@ -148,7 +149,7 @@ def test_without_preference_all_rows_vote(rng):
     angle = rng.uniform(0, 2 * np.pi, 45)
     Z, y = 3 * np.stack([np.cos(angle), np.sin(angle)], axis=1), np.arange(45) % 2
     for circle in (Z, Z.astype(np.float32), 0 * Z):
-        rules = NCARules(circle, Labels(y), "local")
+        rules = NCAModel(circle, Labels(y), "local")
         centre = np.zeros((1, 2), circle.dtype)
         assert rules.local_n_neighbors(centre) == [45]
         np.testing.assert_allclose(rules.votes(centre), [[23 / 45, 22 / 45]])
@@ -159,7 +160,7 @@ def test_without_preference_all_rows_vote(rng):
 def test_a_huge_map_is_the_nearest_neighbour(cloud, dtype):
     Z, y, weight, Z_query = ((1e6 * part).astype(dtype) if part.ndim > 1 else part
                              for part in cloud)  # fmt: skip
-    local, nearest = (NCARules(Z, Labels(y, weight), k) for k in ("local", 1))
+    local, nearest = (NCAModel(Z, Labels(y, weight), k) for k in ("local", 1))
     np.testing.assert_array_equal(local.local_n_neighbors(Z_query), 1)
     np.testing.assert_array_equal(local.votes(Z_query), nearest.votes(Z_query))
     assert local.n_neighbors == 1
@@ -168,7 +169,7 @@ def test_a_huge_map_is_the_nearest_neighbour(cloud, dtype):
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_few_references(rng, n):
     Z, Z_query = 0.01 * rng.normal(size=(n, 2)), 0.01 * rng.normal(size=(4, 2))
-    rules = NCARules(Z, Labels(np.arange(n)), "local")
+    rules = NCAModel(Z, Labels(np.arange(n)), "local")
     np.testing.assert_array_equal(rules.local_n_neighbors(Z_query), n)
     np.testing.assert_allclose(rules.votes(Z_query), 1 / n)
     assert rules.n_neighbors == max(1, n - 1)
@@ -177,9 +178,9 @@ def test_few_references(rng, n):
 def test_ties_go_to_the_first_class(rng):
     Z = np.array([[1.0, 0.0], [-1.0, 0.0]])
     model = NCA(2, rule="knn", n_neighbors="local")
-    model.components_, model.classes_, model._shift = np.eye(2), np.array(["a", "b"]), np.zeros(2)
-    model.n_features_in_ = 2
-    model._rules = NCARules(Z, Labels([1, 0]), "local")
+    model._map, model.classes_ = FittedLinear(np.eye(2), np.zeros(2), 1.0), np.array(["a", "b"])
+    model.n_features_in_ = model.n_components_ = 2
+    model._model = NCAModel(Z, Labels([1, 0]), "local")
     assert model.predict([[0.0, 0.3]]).tolist() == ["a"]
     np.testing.assert_allclose(model.predict_proba([[0.0, 0.3]]), 0.5)
 
@@ -191,7 +192,7 @@ def test_ties_go_to_the_first_class(rng):
 def test_neither_order_nor_chunks_change_an_answer(cloud, rng, scale):
     Z, y, weight, Z_query = cloud
     Z, Z_query = np.round(Z) * scale, np.round(Z_query) * scale  # on a lattice: ties all over
-    rules = NCARules(Z, Labels(y, weight), "local")
+    rules = NCAModel(Z, Labels(y, weight), "local")
     k, shares = rules.local_n_neighbors(Z_query), rules.votes(Z_query)
     order = rng.permutation(len(Z_query))
     np.testing.assert_array_equal(rules.local_n_neighbors(Z_query[order]), k[order])
@@ -205,7 +206,7 @@ def test_neither_order_nor_chunks_change_an_answer(cloud, rng, scale):
 def test_no_query_searches_for_more_than_twice_its_k(rng):
     near, ring = 0.01 * rng.normal(size=(3, 2)), rng.normal(size=(997, 2))
     ring *= 40 / np.linalg.norm(ring, axis=1, keepdims=True)
-    rules = NCARules(np.vstack([near, ring]), Labels(np.arange(1000) % 2), "local")
+    rules = NCAModel(np.vstack([near, ring]), Labels(np.arange(1000) % 2), "local")
     Z_query = np.vstack([0.01 * rng.normal(size=(99, 2)), [[1e4, 1e4]], 0.9 * ring[:50]])
     k = rules.local_n_neighbors(Z_query)
     assert k[:99].max() == 3
@@ -225,7 +226,7 @@ def test_no_query_searches_for_more_than_twice_its_k(rng):
 @pytest.mark.parametrize("scale", [1e-3, 5.0])  # all rows vote; a few dozen do
 def test_memory_is_bounded(rng, scale):
     Z, Z_query = scale * rng.normal(size=(4000, 2)), scale * rng.normal(size=(500, 2))
-    rules = NCARules(Z, Labels(np.arange(4000) % 2), "local")
+    rules = NCAModel(Z, Labels(np.arange(4000) % 2), "local")
     rules.votes(Z_query[:3])  # compiled, and the tree built
     with config_context(working_memory=1):
         tracemalloc.start()

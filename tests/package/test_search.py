@@ -4,17 +4,18 @@ import numpy as np
 import pytest
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from vicinal.estimators import _search
-from vicinal.estimators._search import Search, Stopped, Trial, cross_validation, ranks
+from vicinal.estimators import search as _search
+from vicinal.estimators.search import Search, Stopped, Trial, cross_validation, ranks
 
 
 class FoldStub:
     """A problem as `cross_validation` and `Search` use it."""
 
     def __init__(self, codes, **parts):
-        self.X = self.codes = codes
+        self.X = self.codes = self.strata = codes
         self.parts = {"train": None, "mapping": None, "alpha": None, **parts}
-        self.__dict__.update(self.parts, targets=self)
+        self.__dict__.update(self.parts, target=self)
+        self.rows = np.arange(len(codes)) if self.train is None else self.train
 
     def replace(self, **changes):
         return FoldStub(self.codes, **{**self.parts, **changes})

@@ -15,7 +15,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Batch, Sampler, Source
 from vicinal.extras import clusters as _clusters
 from vicinal.maps import Linear
-from vicinal.objectives import nca
+from vicinal.objectives import NCALoss
 from vicinal.samplers import Full, MiniBatches, StochasticQueries, Subsample, resolve
 from vicinal.solvers import LBFGS, Adam, Momentum, minimise
 from vicinal.targets import Labels
@@ -36,9 +36,8 @@ def make_problem(rng, n=90, split=True, sparse=False, objective="log", **kwargs)
     if split:
         rows = rng.permutation(n)
         kwargs |= {"train": np.sort(rows[: n - 15]), "held_out": rows[n - 15 :]}
-    fun = functools.partial(nca, objective=objective, warn=False)
     features = Features(sp.csr_matrix(X) if sparse else X, "standard")
-    return Problem(features, Labels(y), fun, Linear(2), alpha=0.01, **kwargs)
+    return Problem(features, Labels(y), NCALoss(objective), Linear(2), alpha=0.01, **kwargs)
 
 
 def random_states(*seeds):
@@ -181,7 +180,7 @@ def test_recursive_projection_keeps_neighbours_together():
 @pytest.mark.parametrize("clusters", ["rpc", "fpc"])
 def test_thread_count_agnosticism(rng, clusters, space):
     X = np.repeat(rng.standard_normal((300, 20)), 10, axis=0)  # ties, where a last bit decides
-    problem = Problem(Features(X, None), Labels(np.arange(3000) % 2), nca, Linear(3))
+    problem = Problem(Features(X, None), Labels(np.arange(3000) % 2), NCALoss(), Linear(3))
     theta = rng.standard_normal(60)
     deals = []
     for n_threads in (1, 2):
@@ -353,7 +352,7 @@ def test_source(rng):
     problem = make_problem(rng)
     theta, source = rng.standard_normal(2 * D), problem.source
     assert source.n_rows == 75
-    np.testing.assert_array_equal(source.codes, problem.targets.codes[problem.train])
+    np.testing.assert_array_equal(source.codes, problem.target.codes[problem.train])
     np.testing.assert_array_equal(source.embed(theta), problem.embed(theta)[problem.train])
     rows = np.array([3, 1])
     np.testing.assert_array_equal(source.points(rows).X, problem.X.X[problem.train[rows]])

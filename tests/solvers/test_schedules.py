@@ -1,6 +1,5 @@
 """Rates that change with the steps, the solvers that follow them, and the search for t0."""
 
-import functools
 import pickle
 
 import numpy as np
@@ -10,7 +9,7 @@ from vicinal._features import Features
 from vicinal.core.problem import Problem
 from vicinal.core.types import Batch, Source
 from vicinal.maps import Linear
-from vicinal.objectives import nca
+from vicinal.objectives import NCALoss
 from vicinal.samplers import MiniBatches, StochasticQueries
 from vicinal.solvers import (
     SGD,
@@ -223,7 +222,7 @@ def test_stochastic_learning_of_nca(rng):
     X[:, :2] += 3.0 * np.array([[0, 0], [1, 0], [0, 1]])[y]
     rows = rng.permutation(n)
     problem = Problem(
-        Features(X, "standard"), Labels(y), functools.partial(nca, warn=False), Linear(2),
+        Features(X, "standard"), Labels(y), NCALoss(), Linear(2),
         alpha=1e-3, train=rows[:120], held_out=rows[120:],
     )  # fmt: skip
     theta = 0.3 * rng.standard_normal(2 * D)

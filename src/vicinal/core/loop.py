@@ -144,9 +144,8 @@ class Progress:
         # Patience counts from the best score, even if its parameters are not available.
         self.top_score, self.top_iteration = -math.inf, self.iteration
         start = begin.theta if begin.theta is not None else state.theta
-        self.map_size = begin.map_size
-        if self.map_size is None:
-            self.map_size = float(np.abs(start).max(initial=0.0) or 1.0)
+        size = begin.map_size
+        self.map_size = float(np.abs(start).max(initial=0.0) or 1.0) if size is None else size
 
     @property
     def n_steps(self) -> int:

@@ -89,6 +89,7 @@ class Problem:
         value, dZ, facts = self.objective(
             Z, self.target.take(rows), queries=queries, references=references, pairs=self.pairs
         )
+        assert dZ is not None
         # [Oneata2011] eqs (3.23), (3.27), for the mean loss and the scaled columns
         gradient = pull(dZ) + 2.0 * self.alpha * theta
         return float(value) + self._penalty(theta), gradient, facts

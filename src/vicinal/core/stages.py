@@ -30,9 +30,11 @@ class Refresh(Protocol):
     ``kept`` is stored for a fit that resumes this one; ``report`` has an entry for each refresh.
     """
 
-    length: int
     report: dict[str, list]
     kept: Any
+
+    @property
+    def length(self) -> int: ...
 
     def fix(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
         """The problem to continue with from theta, and the problem to score with."""
@@ -293,13 +295,11 @@ class _Training:
 
     def _refresh_loop(self, theta: Array | None, refresh: Refresh) -> None:
         """Alternate between refreshes and iterations until the loss settles."""
-        done = False
         try:
             for result in self._refresh_rounds(theta, refresh):
-                done = True
                 self.result = result
         except KeyboardInterrupt:  # between two loops
-            if not done:
+            if not hasattr(self, "result"):
                 raise
             self.result.reason, self.result.converged = "interrupted", False
 

@@ -152,13 +152,12 @@ def _class_of(name: str, classes: tuple[type, ...]) -> type:
         if _name_of(kind) == name:
             return kind
     module, _, qualname = name.partition(":")
-    kind = None
+    found: Any = None
     if module.split(".")[0] == "vicinal" and qualname.isidentifier():
-        kind = getattr(importlib.import_module(module), qualname, None)
-    plain = isinstance(kind, type) and (
-        dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
+        found = getattr(importlib.import_module(module), qualname, None)
+    plain = isinstance(found, type) and (
+        dataclasses.is_dataclass(found) or (issubclass(found, tuple) and hasattr(found, "_fields"))
     )
     if not plain:
         raise ValueError(f"The class {name!r} is not allowed in the state of a fit.")
-    assert kind is not None
-    return kind
+    return found

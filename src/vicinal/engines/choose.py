@@ -22,6 +22,7 @@ from vicinal.engines.base import ClassSums, Data, Margins, PairSource, Triples, 
 __all__ = [
     "DENSE_UP_TO",
     "all_pairs",
+    "check_lists",
     "chi2_rows",
     "class_sums",
     "entropies",
@@ -70,14 +71,18 @@ def all_pairs(data: Data, kernel: Kernel) -> ClassSums:
     return TileSums(data, kernel)
 
 
+def check_lists(pairs: Any, owner: str) -> None:
+    """Refuse what is neither candidate lists nor None."""
+    if pairs is not None and not isinstance(pairs, Pairs):
+        raise TypeError(
+            f"The 'pairs' parameter of {owner} must be Pairs or None. Got {pairs!r} instead."
+        )
+
+
 def votes(data: Data, k: int, unanimous: bool, pairs: Pairs | None = None) -> Votes:
     """What counts the votes of k neighbours: for kNCA."""
     if pairs is None and is_small(len(data.Z)):
         return dense_votes.DenseVotes(data, k, unanimous)
-    if pairs is not None and not isinstance(pairs, Pairs):
-        raise TypeError(
-            f"The 'pairs' parameter of knca must be Pairs or None. Got {pairs!r} instead."
-        )
     from vicinal.engines.cpu.sweep import Sweep
 
     return Sweep(data, k, unanimous, pairs)

@@ -31,7 +31,7 @@ class DenseMargins:
         t = self.triples
         i, place = np.nonzero(t.neighbours >= 0)
         j = t.neighbours[i, place]
-        D = np.zeros(t.neighbours.shape)
+        D: Array = np.zeros(t.neighbours.shape)
         D[i, place] = self._distances(i, j)
         # without a target neighbour nothing is in reach
         reach = np.where(t.neighbours >= 0, D + t.margin, -1.0)

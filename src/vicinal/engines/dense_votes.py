@@ -350,7 +350,8 @@ def _gaps(ring: _Ring, tree: list[Array], w: Array, slope: Array, weights: Array
     """P(j chosen | won) - P(j chosen | lost), (members, queries)."""
     if ring.log:  # logarithms have no sign: they take one turn for each
         won, lost = (_tree_back(ring, tree, slope[:, side] - weights[side]) for side in (0, 1))
-        return np.exp(won + w) - np.exp(lost + w)
+        # no probability is above 1, but far out rounding moves logarithms by more than that
+        return np.exp(np.minimum(won + w, 0.0)) - np.exp(np.minimum(lost + w, 0.0))
     # queries out of range are done again: here they must only not be NaN
     scale = 1.0 / np.where(weights >= _LEAST, weights, np.inf)
     return _tree_back(ring, tree, slope[:, 0] * scale[0] - slope[:, 1] * scale[1]) * w

@@ -107,15 +107,18 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         config, rng = Config.of(self), check_seed(self)
         data = self._check_data(X, y, sample_weight)
         method = self._method(data)
-        plan = make_plan(method, config, size_of(data, method))
+        searches = is_auto(config.n_components)
+        plan = make_plan(method, config, size_of(data, method, searches))
         self._forget("_stream", "n_samples_seen_")
         self.plan_ = plan
+        if self.verbose:
+            print(f"[{method.name}] {plan}")
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
-        reports = self._reports(given, data, method, plan, metadata)
-        reports.say(str(plan))
         with single_threaded_blas():
             problem = make_problem(method, config, data, plan, rng)
             method.warn_unusable_rows(problem.target.take(problem.train), plan)
+            # callbacks hear of fits that can begin only
+            reports = self._reports(given, data, method, plan, metadata)
             learning = Learning(method, config, plan, rng, reports, began)
             problem, carried = self._apply_search_result(problem, learning)
             resumed = self._resumed(problem, plan)
@@ -279,7 +282,8 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         """
         data = Data(X if hasattr(X, "shape") else np.asarray(X))
         method = self._method(data)
-        return make_plan(method, Config.of(self), size_of(data, method)).cost
+        size = size_of(data, method, is_auto(self.n_components))
+        return make_plan(method, Config.of(self), size).cost
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(_present_state(state))
@@ -290,12 +294,13 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         return tags
 
 
-def size_of(data: Data, method: Method) -> Size:
-    """What the cost of a fit depends on."""
+def size_of(data: Data, method: Method, searches: bool = False) -> Size:
+    """What the cost of a fit depends on; ``searches`` says that ranks below d are tried."""
     annealing = getattr(method.start, "annealing", None)
     widest = method.n_components
     if annealing is not None:
-        widest = max(widest, annealing.n_rows(1, data.n_features))
+        least = 1 if searches else widest
+        widest = max(widest, annealing.n_rows(least, data.n_features))
     itemsize = 4 if data.n >= SINGLE_FROM else 8
     dense = not sp.issparse(data.X)
     return Size(data.n, data.n_features, widest, itemsize, dense, method.cost)

@@ -169,7 +169,7 @@ class LearntMetricMixin(MahalanobisMixin):
         check_is_fitted(self, "n_components_")
         if hasattr(self, "components_"):
             return super().pair_distance(pairs)
-        pairs = check_pairs(pairs, self.n_features_in_)  # type: ignore[attr-defined]
+        pairs = check_pairs(pairs, self.n_features_in_)
         Z = self._map.transform(pairs[:, 1]) - self._map.transform(pairs[:, 0])
         return np.sqrt(np.einsum("ij,ij->i", Z, Z))
 

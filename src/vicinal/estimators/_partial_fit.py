@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import nullcontext
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -50,7 +52,8 @@ class StreamLearner(MetricLearner):
         X, codes, weight = self._check_batch(X, y, classes, sample_weight, first)
         target = self._target(codes, weight if self._takes_weights else None, len(self.classes_))
         data = Data(X, target, self.classes_)
-        method = self._method(data)
+        with nullcontext() if first else warnings.catch_warnings(action="ignore"):  # said once
+            method = self._method(data)
         with single_threaded_blas():
             if first:
                 self._begin_stream(data, method)

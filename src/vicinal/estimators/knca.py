@@ -282,7 +282,7 @@ class KNCA(LearntMetricMixin, StreamLearner):
     def _method(self, data: Data) -> Method:
         name, k = type(self).__name__, int(self.k)
         start = starts.resolve(self.init, name)
-        mapping, d = maps.resolve_rank(self, data.n_features, isinstance(start, starts.Given))
+        mapping, d = maps.resolve_rank(self, data.n_features, start)
         return Method(
             name=name,
             objective=KNCALoss(k, self.vote, self.objective),

@@ -234,7 +234,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
     def _method(self, data: Data) -> Method:
         name, k = type(self).__name__, int(self.k)
         start: Any = starts.resolve(self.init, name)
-        mapping, d = maps.resolve_rank(self, data.n_features, isinstance(start, starts.Given))
+        mapping, d = maps.resolve_rank(self, data.n_features, start)
         find_targets = FindTargets(k, partial(rows_of, sparse=True), self._fixed_margin)
         given = isinstance(start, starts.Given)
         return Method(

@@ -355,7 +355,7 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         name = type(self).__name__
         kernel = densities.resolve(self.kernel, name)
         start = starts.resolve(self.init, name)
-        mapping, d = maps.resolve_rank(self, data.n_features, isinstance(start, starts.Given))
+        mapping, d = maps.resolve_rank(self, data.n_features, start)
         pairs = None if is_auto(self.pairs) else neighbourhoods.resolve(self.pairs, name)
         _check_kernel(name, kernel, pairs, self.objective)
         return Method(

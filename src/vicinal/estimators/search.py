@@ -99,7 +99,8 @@ def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") ->
     ``cv`` splits the rows that are learnt from.
     """
     rows = problem.rows
-    codes = problem.target.strata[rows]
+    target: Any = problem.target
+    codes = target.strata[rows]
     if isinstance(cv, int | np.integer):
         folds = _folds(codes, int(cv), rng, owner)
     else:
@@ -344,7 +345,8 @@ def choose(problem: Problem, learning: Learning, question: Hashable) -> Choice:
 def question_of(parameters: dict[str, Any], problem: Problem) -> Hashable:
     """All that the answer of a search depends on, short of the rows themselves."""
     asked = [(key, repr(value)) for key, value in parameters.items() if key not in _OF_NO_WEIGHT]
-    counts = np.bincount(problem.target.strata)
+    target: Any = problem.target
+    counts = np.bincount(target.strata)
     return tuple(asked), problem.X.scale.tobytes(), counts.tobytes()
 
 
@@ -356,7 +358,8 @@ def _largest(learning: Learning, n_features: int) -> int:
 
 
 def _search(problem: Problem, learning: Learning) -> Search:
-    config, method, labels = learning.config, learning.method, problem.target
+    config, method = learning.config, learning.method
+    labels: Any = problem.target
 
     def learn(fold: Problem, theta: Array | None) -> tuple[Array, float]:
         with _quiet():

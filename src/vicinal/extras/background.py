@@ -337,13 +337,14 @@ def with_background(
     Z : array of shape (n, d)
         The points they are of.
     data : Data
-        The references, sorted by class.
+        The references.
     weight : array
         Of all rows.
     log2_mass : array of shape (n_classes,)
         What the normal density of each class is multiplied by.
     """
     rows = data.reference_rows
+    rows = rows[np.argsort(data.codes[rows], kind="stable")]
     normals = Normals(data.Z[rows], data.codes[rows], weight[rows], log_sums.shape[1])
     log_sums, base, _ = join(log_sums, -minima, normals.log2_densities(Z) + log2_mass)
     return log_sums, np.where(np.isneginf(log_sums), np.inf, -base)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from vicinal.kernels._jit import exp2, helper, log2, maximum, minimum
 
 __all__ = [
-    "LEAST", "NOTHING", "add", "add_products", "nothing", "one", "share", "times",
+    "LEAST", "NOTHING", "add", "nothing", "one", "share", "times",
 ]  # fmt: skip
 
 # log2(0).  Finite, as the compiler may assume that no NaN occurs: -inf - (-inf) would be one.  No
@@ -68,46 +68,3 @@ def share(part, whole, log):
     difference = minimum(part - whole, 0.0)
     there = whole > 0.5 * NOTHING and difference > _FLOOR
     return exp2(difference) if there else 0.0
-
-
-@helper
-def add_products(out, origin, sign, first, last, X, a, b, Y, low, W, log):
-    """Add coefficients of the product of two polynomials to rows of ``out``.
-
-        out[origin + sign t] += sum_{m=a}^{min(b, t - low)} X[m] Y[t - m],  t = first, ..., last
-
-    Four terms to a sweep over the lanes, to read and write ``out`` a quarter as often.
-
-    Parameters
-    ----------
-    out : (n, >= W) array that overlaps neither X nor Y; in-out
-    X, Y : (n, >= W) arrays, one row for each degree
-    a, b : degrees of X that count
-    low : lowest degree of Y that counts
-    """
-    for t in range(first, last + 1):
-        r, m, end = origin + sign * t, a, min(b, t - low) + 1
-        while m + 4 <= end:
-            n = t - m
-            for i in range(W):
-                x, y = times(X[m, i], Y[n, i], log), times(X[m + 1, i], Y[n - 1, i], log)
-                z, w = times(X[m + 2, i], Y[n - 2, i], log), times(X[m + 3, i], Y[n - 3, i], log)
-                # not in a function of its own: LLVM finds it too long to inline, and a loop with a
-                # call is not vectorised
-                if log is None:
-                    out[r, i] = (out[r, i] + x) + (y + z) + w
-                else:
-                    top = maximum(maximum(x, y), maximum(maximum(z, w), out[r, i]))
-                    two = exp2(x - top) + exp2(y - top)
-                    rest = exp2(z - top) + exp2(w - top) + exp2(out[r, i] - top)
-                    out[r, i] = top + log2(two + rest)
-            m += 4
-        n = t - m
-        if m + 2 <= end:
-            for i in range(W):
-                two = add(times(X[m, i], Y[n, i], log), times(X[m + 1, i], Y[n - 1, i], log), log)
-                out[r, i] = add(out[r, i], two, log)
-            m, n = m + 2, n - 2
-        if m < end:
-            for i in range(W):
-                out[r, i] = add(out[r, i], times(X[m, i], Y[n, i], log), log)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal.kernels._jit import helper, log2, maximum, minimum, multiply_add
+from vicinal.kernels._jit import helper, kernel, log2, maximum, minimum, multiply_add
 
 __all__ = [
     "ALL",
@@ -22,13 +22,15 @@ __all__ = [
     "NEAR",
     "ROWS",
     "WIDTH",
+    "Points",
     "Reach",
     "Scratch",
+    "all_tiles",
     "distances",
     "group_box",
     "group_end",
-    "group_tiles",
     "pull_four",
+    "some_tiles",
     "student_energies",
     "workspace",
 ]
@@ -39,6 +41,7 @@ ROWS = 32  # queries to a tile (a multiple of 4: gradients are summed four queri
 WIDTH = 768
 GRAD_WIDTH = 384
 CHUNK = 64  # references, at most, that share a bounding box
+_TABLE = 1024  # tiles, about, that are dealt out at a time
 #: which tiles of a block: all, those that can count, or those that cannot
 ALL, NEAR, FAR = 0, 1, 2
 
@@ -57,6 +60,23 @@ class Reach(NamedTuple):
     chunks: NDArray
 
 
+class Points(NamedTuple):
+    """The two sides of a block: points, masses, and what is known of them.
+
+    ``Zq`` and ``Zr`` are (d, n), d even; ``D`` (queries, references) are the squared distances of
+    the block, or (0, 0) to compute them from the points; ``vq`` and ``vr`` (n,) are masses as
+    references, at most 1; ``self_pos`` (n_queries,) is the position of each query among the
+    references, or -1.
+    """
+
+    Zq: NDArray
+    Zr: NDArray
+    D: NDArray
+    vq: NDArray
+    vr: NDArray
+    self_pos: NDArray
+
+
 class Scratch(NamedTuple):
     """Room for one thread: rows of a tile and vectors beside them, and the list of tiles."""
 
@@ -69,7 +89,8 @@ def workspace(d, dtype, columns):
 
     ``work`` has the rows of a tile, four vectors, and a gradient to throw away.
     """
-    return Scratch(np.zeros((ROWS + 4 + d, WIDTH), dtype), np.empty((columns + 3, 4), np.int64))
+    table = np.empty((columns + 4 + _TABLE, 6), np.int64)
+    return Scratch(np.zeros((ROWS + 4 + d, WIDTH), dtype), table)
 
 
 @helper
@@ -131,10 +152,11 @@ def _segment(own, a, segment, j0, j1):
 
 
 @helper
-def _add_tiles(table, count, c, e, kind, width):
+def _add_tiles(table, count, a, b, c, e, kind, width):
     while c < e:
-        table[count, 0], table[count, 1] = c, min(c + width, e)
-        table[count, 2], table[count, 3] = kind, 0
+        table[count, 0], table[count, 1] = a, b
+        table[count, 2], table[count, 3] = c, min(c + width, e)
+        table[count, 4], table[count, 5] = kind, 0
         count += 1
         c += width
     return count
@@ -161,51 +183,80 @@ def _is_far(low, high, boxes, chunk, reach, d):
     return gap > reach
 
 
-@helper
-def group_tiles(Zq, own, a, b, first, j1, width, triangle, reach, mode, scratch):
-    """Cut the references first:j1 of the queries a:b into tiles up to ``width`` wide.
+# Tiles are dealt out by kernels of their own: part of those that sum and pull, for either
+# precision and width, they would be compiled four times.
+
+
+@kernel
+def all_tiles(own, a, i1, j0, j1, width, triangle, table):
+    """Cut the block of the queries a:i1 and the references j0:j1 into tiles up to ``width`` wide.
 
     Parameters
     ----------
-    triangle : the references are the queries: the tile on the diagonal is a square of its own
-    mode : ALL, NEAR (leave out the chunks beyond all reach) or FAR (only those)
+    own : (2, n_queries) range of each query's class among the references
+    triangle : the references are the queries, of which the upper triangle is wanted: the tile on
+        the diagonal is a square of its own
+    table : results, a row for each tile: its first and last query, first and last reference, kind,
+        and whether it is a square
 
     Returns
     -------
-    count : rows of the table filled with first and last reference, kind, and whether it is a square
+    count : rows of the table that were filled
+    a : the first query that there was no room for
     """
-    table, count, d = scratch.table, 0, Zq.shape[0]
-    low, high = scratch.work[ROWS], scratch.work[ROWS + 1]
-    chunk = 0
-    if mode != ALL:
+    count, room = 0, len(table) - (j1 - j0) - 4
+    while a < i1 and count <= room:
+        b = group_end(own, a, i1)
+        for segment in range(3):
+            c, stop = _segment(own, a, segment, max(j0, a) if triangle else j0, j1)
+            if c < stop and triangle and c < b:
+                count = _add_tiles(table, count, a, b, c, b, segment % 2, width)
+                table[count - 1, 5] = 1
+                c = b
+            count = _add_tiles(table, count, a, b, c, stop, segment % 2, width)
+        a = b
+    return count, a
+
+
+@kernel
+def some_tiles(Zq, own, a, i1, j0, j1, width, triangle, reach, far, box, table):
+    """The same, without the chunks beyond all reach, or with ``far`` these alone.
+
+    ``reach`` is a Reach; ``box`` is scratch of two rows.
+    """
+    count, room = 0, len(table) - (j1 - j0) - 4
+    low, high = box[0], box[1]
+    first_chunk = 0
+    while reach.edges[first_chunk + 1] <= j0:
+        first_chunk += 1
+    while a < i1 and count <= room:
+        b = group_end(own, a, i1)
+        first, chunk = max(j0, a) if triangle else j0, first_chunk
         group_box(Zq, a, b, low, high)
-        chunk = np.searchsorted(reach.edges, first, side="right") - 1
-    for segment in range(3):
-        c, stop = _segment(own, a, segment, first, j1)
-        kind = segment % 2
-        if c < stop and triangle and c < b:
-            if mode != FAR:
-                count = _add_tiles(table, count, c, b, kind, width)
-                table[count - 1, 3] = 1
-            c = b
-        if mode == ALL:
-            count = _add_tiles(table, count, c, stop, kind, width)
-            continue
-        farthest = low.dtype.type(0)
-        for i in range(a, b):
-            farthest = maximum(farthest, reach.rows[kind, i])
-        begin = c  # of a run of chunks that are wanted
-        while c < stop:
-            while reach.edges[chunk + 1] <= c:
-                chunk += 1
-            e = min(reach.edges[chunk + 1], stop)
-            limit = maximum(farthest, reach.chunks[kind, chunk])
-            if _is_far(low, high, reach.boxes, chunk, limit, d) != (mode == FAR):
-                count = _add_tiles(table, count, begin, c, kind, width)
-                begin = e
-            c = e
-        count = _add_tiles(table, count, begin, stop, kind, width)
-    return count
+        for segment in range(3):
+            c, stop = _segment(own, a, segment, first, j1)
+            kind = segment % 2
+            if c < stop and triangle and c < b:
+                if not far:
+                    count = _add_tiles(table, count, a, b, c, b, kind, width)
+                    table[count - 1, 5] = 1
+                c = b
+            farthest = low.dtype.type(0)
+            for i in range(a, b):
+                farthest = maximum(farthest, reach.rows[kind, i])
+            begin = c  # of a run of chunks that are wanted
+            while c < stop:
+                while reach.edges[chunk + 1] <= c:
+                    chunk += 1
+                e = min(reach.edges[chunk + 1], stop)
+                limit = maximum(farthest, reach.chunks[kind, chunk])
+                if _is_far(low, high, reach.boxes, chunk, limit, Zq.shape[0]) != far:
+                    count = _add_tiles(table, count, a, b, begin, c, kind, width)
+                    begin = e
+                c = e
+            count = _add_tiles(table, count, a, b, begin, stop, kind, width)
+        a = b
+    return count, a
 
 
 @helper

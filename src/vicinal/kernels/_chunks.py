@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from vicinal.kernels._blocks import distances
 from vicinal.kernels._jit import helper, maximum, minimum
 
-__all__ = ["FAR", "Chunks", "Room", "energies", "height", "in_reach", "nearest_chunk", "room"]
+__all__ = ["FAR", "Chunks", "Room", "energies", "height", "in_reach", "room"]
 
 #: energy of an absent member, for float32 and float64: beyond that of any pair, and finite
 FAR = (1e30, 1e300)
@@ -55,29 +55,6 @@ def room(k, lanes, d, dtype):
         np.zeros((3, lanes), dtype),
         np.zeros((2, d), dtype),
     )
-
-
-@helper
-def _gap(box, boxes, q):
-    """Smallest energy between the box of the queries and that of chunk q."""
-    low, high = box[0], box[1]
-    zero = box.dtype.type(0)
-    gap = zero
-    for k in range(box.shape[1]):
-        t = maximum(maximum(boxes[0, k, q] - high[k], low[k] - boxes[1, k, q]), zero)
-        gap += t * t
-    return gap
-
-
-@helper
-def nearest_chunk(box, chunks, c):
-    """The chunk of class c that is nearest to the queries."""
-    best, least = chunks.classes[c], box.dtype.type(np.inf)
-    for q in range(chunks.classes[c], chunks.classes[c + 1]):
-        gap = _gap(box, chunks.boxes, q)
-        if gap < least:
-            best, least = q, gap
-    return best
 
 
 @helper

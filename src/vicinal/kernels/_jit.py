@@ -24,14 +24,25 @@ __all__ = ["exp2", "helper", "inlined", "kernel", "log2", "maximum", "minimum", 
 # excluded by construction; without it a minimum is not vectorised.
 _FASTMATH = {"reassoc", "contract", "nsz", "nnan"}
 
-_OPTIONS = {"nogil": True, "fastmath": _FASTMATH, "error_model": "numpy"}
+# No counting of references: kernels make no arrays and keep none, and half of what LLVM is given
+# would be counts, to be taken out again.
+_OPTIONS = {
+    "nogil": True,
+    "fastmath": _FASTMATH,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+    "_nrt": False,
+}
 #: for what Python calls: compiled once per machine, then loaded from the cache
 kernel = njit(cache=True, **_OPTIONS)
+# What only kernels call has no use for a way in from Python, which takes long to compile.  Python
+# must not call it: there is no check, and it crashes.
+_INNER = {**_OPTIONS, "no_cpython_wrapper": True}
 #: for what only kernels call: its code is part of theirs
-helper = njit(**_OPTIONS)
+helper = njit(**_INNER)
 #: the same for what is long: left to itself LLVM may call it, and which of its copies is called,
 #: each with sums in an order of its own, differs between fresh code and code from the cache
-inlined = njit(forceinline=True, **_OPTIONS)
+inlined = njit(forceinline=True, **_INNER)
 
 # Coefficients of 2**r on [-1/2, 1/2] for the smallest relative error; tests/test_kernels.py
 # bounds the error at 4e-7 and 5e-16.  The constants come from tools/exp2_coefficients.py.

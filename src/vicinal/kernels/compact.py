@@ -7,12 +7,9 @@ kernel needs them: its values lie in [0, 1], so nothing is shifted and no minima
 from __future__ import annotations
 
 from vicinal.kernels._blocks import (
-    GRAD_WIDTH,
     ROWS,
     WIDTH,
     distances,
-    group_end,
-    group_tiles,
     pull_four,
 )
 from vicinal.kernels._jit import helper, kernel, log2, maximum
@@ -31,45 +28,34 @@ def _sums(row, mass, column_sum, n, mass_i):
     return total
 
 
-@helper
-def _stats_tile(Zq, Zr, D, i0, j0, vq, vr, self_pos, sq, sr, a, b, c, e, mirror, work):
-    n = e - c
-    zero, one = Zq.dtype.type(0), Zq.dtype.type(1)
-    row, column_sum = work[0], work[ROWS]
-    for j in range(n):
-        column_sum[j] = zero
-    for i in range(a, b):
-        distances(Zq, Zr, D, i, i0, j0, c, e, row)
-        if c <= self_pos[i] < e:
-            row[self_pos[i] - c] = one
-        sq[i] += _sums(row, vr[c:e], column_sum, n, vq[i])
-    if mirror:
-        for j in range(n):
-            sr[c + j] += column_sum[j]
-
-
 @kernel
-def compact_stats_block(
-    Zq, Zr, D, vq, vr, own, self_pos, sq, sr, i0, i1, j0, j1, mirror, reach, mode, scratch
-):
-    """Sums of the kernel over references j0:j1 for queries i0:i1 (and back, if mirror).
+def compact_stats_block(points, sq, sr, table, count, i0, j0, mirror, work):
+    """Add the kernels of some tiles to the sums of their queries (and back, if mirror).
 
     ``sq`` and ``sr`` are (2, n), [0] other classes, [1] own class.  Returns how many pairs were
     computed, in either direction.
     """
-    a, pairs = i0, 0
-    while a < i1:
-        b = group_end(own, a, i1)
-        first = max(j0, a) if mirror else j0
-        n = group_tiles(Zq, own, a, b, first, j1, WIDTH, mirror and i0 == j0, reach, mode, scratch)
-        for t in range(n):
-            c, e, kind, square = scratch.table[t]
-            _stats_tile(
-                Zq, Zr, D, i0, j0, vq, vr, self_pos, sq[kind], sr[kind],
-                a, b, c, e, mirror and square == 0, scratch.work,
-            )  # fmt: skip
-            pairs += (b - a) * (e - c) * (2 if mirror and square == 0 else 1)
-        a = b
+    Zq, self_pos = points.Zq, points.self_pos
+    zero, one = Zq.dtype.type(0), Zq.dtype.type(1)
+    row, column_sum = work[0], work[ROWS]
+    pairs = 0
+    for t in range(count):
+        a, b, c, e, kind = table[t, 0], table[t, 1], table[t, 2], table[t, 3], table[t, 4]
+        # a tile on the diagonal holds both directions of its pairs: no mirroring there
+        both = mirror and table[t, 5] == 0
+        n = e - c
+        pairs += (b - a) * n * (2 if both else 1)
+        for j in range(n):
+            column_sum[j] = zero
+        for i in range(a, b):
+            distances(Zq, points.Zr, points.D, i, i0, j0, c, e, row)
+            if c <= self_pos[i] < e:
+                row[self_pos[i] - c] = one
+            sq[kind, i] += _sums(row, points.vr[c:e], column_sum, n, points.vq[i])
+        if both:
+            sums = sr[kind, c:e]
+            for j in range(n):
+                sums[j] += column_sum[j]
     return pairs
 
 
@@ -82,56 +68,38 @@ def _weights(row, mass, column_weight, n, weight_i, mass_i):
         row[j] = (t + t) * (weight_i * mass[j] + mass_i * column_weight[j])
 
 
-@helper
-def _grad_tile(
-    Zq, Zr, D, i0, j0, vq, vr, self_pos, wq, wr, Gq, Gr, a, b, c, e, mirror, square, work
-):
-    """Add the pull of the tile's pairs to both gradients, or leave the weights in D."""
-    n, zero = e - c, Zq.dtype.type(0)
-    # a square holds both directions of its pairs: its column side goes to waste
-    target, g_first = (work[ROWS + 4 :], 0) if square else (Gr, c)
-    for first in range(a, b, 4):
-        for i in range(first, first + 4):
-            row = work[i - first]
-            if i >= b:
-                for j in range(n):
-                    row[j] = zero
-                continue
-            distances(Zq, Zr, D, i, i0, j0, c, e, row)
-            if c <= self_pos[i] < e:
-                row[self_pos[i] - c] = Zq.dtype.type(1)
-            _weights(row, vr[c:e], wr[c:e], n, wq[i], vq[i] if mirror else zero)
-            if D.shape[0] > 0:
-                x = D[i - i0, c - j0 : e - j0]
-                for j in range(n):
-                    x[j] = row[j]
-        if D.shape[0] == 0:
-            pull_four(work, Zq, Zr, Gq, target, g_first, first, b, c, e)
-
-
 @kernel
-def compact_grad_block(
-    Zq, Zr, D, vq, vr, own, self_pos, wq, wr, Gq, Gr, i0, i1, j0, j1, mirror,
-    reach, mode, scratch,
-):  # fmt: skip
-    """Add the pull of pairs (i0:i1, j0:j1) to the gradients Gq and Gr, both (d, n).
+def compact_grad_block(points, wq, wr, Gq, Gr, table, count, i0, j0, mirror, work):
+    """Add the pull of the pairs of some tiles to the gradients Gq and Gr, both (d, n).
 
-    The weight of a pair is ``2 (1 - d²) (wq_i v_j [+ wr_j v_i if mirror])`` within d = 1.  Where D
-    holds the squared distances, all of them give way to the weights (``mode`` is ALL).
+    The weight of a pair is ``2 (1 - d²) (wq_i v_j [+ wr_j v_i if mirror])`` within d = 1.  Where
+    ``points.D`` holds the squared distances, all of them give way to the weights.
     """
-    a = i0
-    triangle = mirror and i0 == j0 and D.shape[0] == 0
-    while a < i1:
-        b = group_end(own, a, i1)
-        first = max(j0, a) if triangle else j0
-        n = group_tiles(Zq, own, a, b, first, j1, GRAD_WIDTH, triangle, reach, mode, scratch)
-        for t in range(n):
-            c, e, kind, square = scratch.table[t]
-            _grad_tile(
-                Zq, Zr, D, i0, j0, vq, vr, self_pos, wq[kind], wr[kind],
-                Gq, Gr, a, b, c, e, mirror, square == 1, scratch.work,
-            )  # fmt: skip
-        a = b
+    Zq, Zr, D, self_pos = points.Zq, points.Zr, points.D, points.self_pos
+    zero, one = Zq.dtype.type(0), Zq.dtype.type(1)
+    for t in range(count):
+        a, b, c, e, kind = table[t, 0], table[t, 1], table[t, 2], table[t, 3], table[t, 4]
+        n = e - c
+        # a square holds both directions of its pairs: its column side goes to waste
+        target, g_first = (work[ROWS + 4 :], 0) if table[t, 5] == 1 else (Gr, c)
+        for first in range(a, b, 4):
+            for i in range(first, first + 4):
+                row = work[i - first]
+                if i >= b:
+                    for j in range(n):
+                        row[j] = zero
+                    continue
+                distances(Zq, Zr, D, i, i0, j0, c, e, row)
+                if c <= self_pos[i] < e:
+                    row[self_pos[i] - c] = one
+                mass_i = points.vq[i] if mirror else zero
+                _weights(row, points.vr[c:e], wr[kind, c:e], n, wq[kind, i], mass_i)
+                if D.shape[0] > 0:
+                    x = D[i - i0, c - j0 : e - j0]
+                    for j in range(n):
+                        x[j] = row[j]
+            if D.shape[0] == 0:
+                pull_four(work, Zq, Zr, Gq, target, g_first, first, b, c, e)
 
 
 @helper

@@ -20,40 +20,15 @@ out.
 
 from __future__ import annotations
 
+import numpy as np
+
 from vicinal.kernels._blocks import group_box
-from vicinal.kernels._chunks import FAR, energies, in_reach, nearest_chunk
+from vicinal.kernels._chunks import FAR, energies, in_reach
 from vicinal.kernels._jit import exp2, helper, kernel, log2, maximum, minimum
 
 __all__ = ["knca_collect"]
 
 _PART = 256  # references, about, whose chain is their own
-
-
-@helper
-def _select(row, T):
-    """Put a row of energies in its place among the smallest; what is pushed out is left in it."""
-    k, n = T.shape
-    last, gap = T[k - 1], row.dtype.type(0)
-    for i in range(n):
-        gap = minimum(gap, row[i] - last[i])
-    if gap == 0:
-        return
-    for m in range(k):
-        t = T[m]
-        for i in range(n):
-            low = minimum(t[i], row[i])
-            row[i] = maximum(t[i], row[i])
-            t[i] = low
-
-
-@helper
-def _in_scale(last, theta, first, more):
-    """Whether the chain still is in scale: the k-th smallest energy has not fallen, E[1] is low."""
-    gap = most = last.dtype.type(0)
-    for i in range(len(last)):
-        gap = minimum(gap, last[i] - theta[i])
-        most = maximum(most, first[i] + more[i])
-    return gap, most
 
 
 @helper
@@ -81,65 +56,14 @@ def _rescale(last, theta, chain, part, factor, power, shift, far):
 
 
 @helper
-def _four(a, b, c, d):
-    """Elementary polynomials of four weights, in their place."""
-    for i in range(len(a)):
-        s, p, t, q = a[i] + b[i], a[i] * b[i], c[i] + d[i], c[i] * d[i]
-        a[i] = s + t
-        b[i] = p + q + s * t
-        c[i] = p * t + q * s
-        d[i] = p * q
-
-
-@helper
-def _advance(chain, a, b, c, d):
-    """Multiply the chain by a polynomial of degree four: highest degrees first, in place."""
-    for u in range(chain.shape[0] - 1, 0, -1):
-        if u == 1:
-            _add_product(chain[u], a, chain[u - 1])
-        else:
-            _add_products(chain[u], a, chain[u - 1], b, chain[u - 2])
-        if u == 3:
-            _add_product(chain[u], c, chain[u - 3])
-        elif u > 3:
-            _add_products(chain[u], c, chain[u - 3], d, chain[u - 4])
-
-
-@helper
-def _add_product(y, a, x):
-    for i in range(len(y)):
-        y[i] += a[i] * x[i]
-
-
-@helper
-def _add_products(y, a, x, b, z):
-    # two products at a time: with more arrays LLVM gives up to check that none overlap
-    for i in range(len(y)):
-        y[i] += a[i] * x[i] + b[i] * z[i]
-
-
-@helper
-def _add_chunk(rows, n, chain, shift):
-    """Add n rows of energies, four at a time, to the chain."""
-    zero = shift.dtype.type(0)
-    for r in range(0, n, 4):
-        for s in range(r, r + 4):
-            row = rows[s]
-            if s < n:
-                for i in range(len(shift)):
-                    row[i] = exp2(minimum(shift[i] - row[i], zero))
-            else:
-                row[:] = 0
-        _four(rows[r], rows[r + 1], rows[r + 2], rows[r + 3])
-        _advance(chain, rows[r], rows[r + 1], rows[r + 2], rows[r + 3])
-
-
-@helper
 def _join(chain, part):
     """Multiply the chain by the polynomial of a part, which becomes 1."""
     for u in range(chain.shape[0] - 1, 0, -1):  # highest degrees first, in place
+        y = chain[u]
         for v in range(1, u + 1):
-            _add_product(chain[u], part[v], chain[u - v])
+            a, x = part[v], chain[u - v]
+            for i in range(len(y)):
+                y[i] += a[i] * x[i]
     part[0, :] = 1
     part[1:, :] = 0
 
@@ -159,12 +83,14 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
     -------
     count : references that were looked at
     """
+    # One long function, as in vicinal.kernels.nca: what is called is compiled once more.
     rows, chain, part = room.rows, room.chain, room.part
     shift, factor, power = room.vectors[0], room.vectors[1], room.vectors[2]
     k, n = T.shape[1], T.shape[2]
-    zero = Zq.dtype.type(0)
+    zero, inf = Zq.dtype.type(0), Zq.dtype.type(np.inf)
     far = Zq.dtype.type(FAR[Zq.itemsize // 8])
-    group_box(Zq, 0, n, room.box[0], room.box[1])
+    low, high = room.box[0], room.box[1]
+    group_box(Zq, 0, n, low, high)
     count = 0
     part[0, :] = 1
     part[1:, :] = 0
@@ -173,39 +99,90 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
         theta[c, :] = far
         chain[0, :] = 1
         chain[1:, :] = 0
+        last = T[c, k - 1]
         in_part = 0
-        first, last = chunks.classes[c], chunks.classes[c + 1]
-        if first < last:
-            nearest = nearest_chunk(room.box, chunks, c)
-            # more than k members: not all are in T
-            more = chunks.edges[last] - chunks.edges[first] > k
-            for turn in range(first - 1, last):  # the nearest first: fewer come and go in T
-                q = nearest if turn < first else turn
-                if turn == nearest:
+        begin, end = chunks.classes[c], chunks.classes[c + 1]
+        nearest, least = begin, inf  # the chunk that is nearest to the queries
+        for q in range(begin, end):
+            gap = zero
+            for f in range(Zq.shape[0]):
+                x = maximum(chunks.boxes[0, f, q] - high[f], low[f] - chunks.boxes[1, f, q])
+                x = maximum(x, zero)
+                gap += x * x
+            if gap < least:
+                nearest, least = q, gap
+        # more than k members: not all are in T
+        more = chunks.edges[end] - chunks.edges[begin] > k
+        for turn in range(begin - 1 if begin < end else end, end):
+            q = nearest if turn < begin else turn  # the nearest first: fewer come and go in T
+            if turn == nearest:
+                continue
+            if turn >= begin and not in_reach(Zq, chunks.boxes, q, last, chunks.reach, factor):
+                continue
+            j0, j1 = chunks.edges[q], chunks.edges[q + 1]
+            count += j1 - j0
+            energies(Zq, Zr, self_pos, j0, j1, far, rows)
+            for r in range(j1 - j0):
+                # put each energy in its place among the smallest; what is pushed out is left
+                row, gap = rows[r], zero
+                for i in range(n):
+                    gap = minimum(gap, row[i] - last[i])
+                if gap == 0:
                     continue
-                if turn >= first and not in_reach(
-                    Zq, chunks.boxes, q, T[c, k - 1], chunks.reach, factor
-                ):
-                    continue
-                j0, j1 = chunks.edges[q], chunks.edges[q + 1]
-                count += j1 - j0
-                energies(Zq, Zr, self_pos, j0, j1, far, rows)
-                for r in range(j1 - j0):
-                    _select(rows[r], T[c])
-                if more:
-                    gap, most = _in_scale(T[c, k - 1], theta[c], chain[1], part[1])
-                    if turn < first or gap < 0 or most > 4 * k:
-                        _rescale(T[c, k - 1], theta[c], chain, part, factor, power, shift, far)
-                    _add_chunk(rows, j1 - j0, part, shift)
-                    in_part += j1 - j0
-                    if in_part >= _PART:
-                        _join(chain, part)
-                        in_part = 0
-            if in_part > 0:
+                for m in range(k):
+                    t = T[c, m]
+                    for i in range(n):
+                        smaller = minimum(t[i], row[i])
+                        row[i] = maximum(t[i], row[i])
+                        t[i] = smaller
+            if not more:
+                continue
+            # whether the chain still is in scale: the k-th smallest has not fallen, E[1] is low
+            scale, first, rest = theta[c], chain[1], part[1]
+            gap = most = zero
+            for i in range(n):
+                gap = minimum(gap, last[i] - scale[i])
+                most = maximum(most, first[i] + rest[i])
+            if turn < begin or gap < 0 or most > 4 * k:
+                _rescale(last, theta[c], chain, part, factor, power, shift, far)
+            for r in range(0, j1 - j0, 4):
+                for s in range(r, r + 4):
+                    row = rows[s]
+                    if s < j1 - j0:
+                        for i in range(n):
+                            row[i] = exp2(minimum(shift[i] - row[i], zero))
+                    else:
+                        row[:] = 0
+                # elementary polynomials of four weights, in their place
+                a, b, x, y = rows[r], rows[r + 1], rows[r + 2], rows[r + 3]
+                for i in range(n):
+                    s1, p1, s2, p2 = a[i] + b[i], a[i] * b[i], x[i] + y[i], x[i] * y[i]
+                    a[i] = s1 + s2
+                    b[i] = p1 + p2 + s1 * s2
+                    x[i] = p1 * s2 + p2 * s1
+                    y[i] = p1 * p2
+                # multiply the chain by it: highest degrees first, in place; two products at a time,
+                # with more arrays LLVM gives up to check that none overlap
+                for u in range(k, 0, -1):
+                    out = part[u]
+                    for s in range(0, min(u, 4), 2):
+                        a, x = rows[r + s], part[u - 1 - s]
+                        if u - s > 1:
+                            b, y = rows[r + s + 1], part[u - 2 - s]
+                            for i in range(n):
+                                out[i] += a[i] * x[i] + b[i] * y[i]
+                        else:
+                            for i in range(n):
+                                out[i] += a[i] * x[i]
+            in_part += j1 - j0
+            if in_part >= _PART:
                 _join(chain, part)
+                in_part = 0
+        if in_part > 0:
+            _join(chain, part)
         for i in range(n):  # where no chain was needed: rounding may put the k-th beyond T
-            theta[c, i] = minimum(theta[c, i], T[c, k - 1, i])
+            theta[c, i] = minimum(theta[c, i], last[i])
         for u in range(k):
             for i in range(n):
-                E[c, u, i] = chain[u + 1, i] if T[c, k - 1, i] < far / 2 else zero
+                E[c, u, i] = chain[u + 1, i] if last[i] < far / 2 else zero
     return count

@@ -72,7 +72,13 @@ def _widest(Z, order, first, last):
 def _cut(edges, first, last):
     """Where to split: at the edge of a block, else of a chunk, else of a tile, near the middle."""
     middle = (first + last) // 2
-    at = np.searchsorted(edges, middle)
+    at, end = 0, len(edges)
+    while at < end:  # the first edge that is not before the middle
+        half = (at + end) // 2
+        if edges[half] < middle:
+            at = half + 1
+        else:
+            end = half
     before, after = edges[max(at - 1, 0)], edges[min(at, len(edges) - 1)]
     if before <= first or (after < last and after - middle < middle - before):
         before = after
@@ -82,19 +88,22 @@ def _cut(edges, first, last):
     return first + max(1, (middle - first + size // 2) // size) * size
 
 
-@kernel
 def kd_order(Z, edges, first, last, order, key):
     """Sort ``order[first:last]``, positions in Z of shape (d, n), along a k-d tree.
 
     Median splits across the widest dimension, cut where the blocks (``edges``), chunks and tiles
     will be, so that each of those is one cell of the tree.  ``key`` is scratch of length n.
     """
-    stack = np.empty((64, 2), np.int64)
+    _kd_order(Z, edges, first, last, order, key, np.empty((64, 2), np.int64))
+
+
+@kernel
+def _kd_order(Z, edges, first, last, order, key, stack):
     stack[0, 0], stack[0, 1] = first, last
     depth = 1
     while depth > 0:
         depth -= 1
-        first, last = stack[depth]
+        first, last = stack[depth, 0], stack[depth, 1]
         if last - first <= ROWS:
             continue
         k, width = _widest(Z, order, first, last)

@@ -63,7 +63,6 @@ def _project(column, work, slack):
         column[p] /= total  # off by rounding alone
 
 
-@kernel
 def simplex_columns(L, first, last, slack, out):
     """Project columns first, ..., last - 1 of L, (r, D), onto the simplex.
 
@@ -74,7 +73,12 @@ def simplex_columns(L, first, last, slack, out):
     out : (r, D) array; out
     """
     r = L.shape[0]
-    columns, work = np.empty((_LANES, r)), np.empty(r)
+    _columns(L, first, last, slack, np.empty((_LANES, r)), np.empty(r), out)
+
+
+@kernel
+def _columns(L, first, last, slack, columns, work, out):
+    r = L.shape[0]
     for start in range(first, last, _LANES):
         lanes = min(_LANES, last - start)
         for p in range(r):

@@ -100,38 +100,6 @@ def _plain(x, log):
     return exp2(x) if x > -700.0 else 0.0
 
 
-@helper
-def _seed(F, P, A, log):
-    """Derivatives by the coefficients, from those by their logarithms."""
-    for m in range(1, F.shape[0]):
-        f, p, a = F[m], P[m], A[m]
-        for i in range(F.shape[1]):
-            if log is None:
-                a[i] = p[i] / f[i] if f[i] > 1e-300 else 0.0
-            else:
-                there = p[i] > 0 and f[i] > 0.5 * NOTHING
-                a[i] = np.log2(p[i]) - f[i] if there else NOTHING
-
-
-@helper
-def _back(before, w, A, total, log):
-    """Derivative by a member's log-weight in total; A becomes that of the polynomial without it."""
-    k, n = A.shape[0] - 1, A.shape[1]
-    x, a = before[0], A[1]
-    for i in range(n):
-        total[i] = times(a[i], x[i], log)
-    for m in range(2, k + 1):
-        x, a = before[m - 1], A[m]
-        for i in range(n):
-            total[i] = add(total[i], times(a[i], x[i], log), log)
-    for i in range(n):
-        total[i] = times(total[i], w[i], log)
-    for m in range(1, k):
-        a, b = A[m], A[m + 1]
-        for i in range(n):
-            a[i] = add(a[i], times(w[i], b[i], log), log)
-
-
 @kernel
 def class_slopes(T, E, theta, nearest, far, P, factor, values, slopes, room, log):
     """Add what the votes say of a class to what is said of its members.
@@ -153,9 +121,30 @@ def class_slopes(T, E, theta, nearest, far, P, factor, values, slopes, room, log
         _rest(E[c], theta[c], nearest, room[k], log)
         for s in range(k - 1, -1, -1):
             _join(room[s + 1], weights[s], room[s], log)
-        _seed(room[0], P[c], A, log)
+        # derivatives by the coefficients, from those by their logarithms
+        for m in range(1, k + 1):
+            f, p, a = room[0, m], P[c, m], A[m]
+            for i in range(n):
+                if log is None:
+                    a[i] = p[i] / f[i] if f[i] > 1e-300 else 0.0
+                else:
+                    there = p[i] > 0 and f[i] > 0.5 * NOTHING
+                    a[i] = np.log2(p[i]) - f[i] if there else NOTHING
         for s in range(k):
-            _back(room[s + 1], weights[s], A, total, log)
+            # derivative by a member's log-weight in total; A becomes that without it
+            w, x, a = weights[s], room[s + 1, 0], A[1]
+            for i in range(n):
+                total[i] = times(a[i], x[i], log)
+            for m in range(2, k + 1):
+                x, a = room[s + 1, m - 1], A[m]
+                for i in range(n):
+                    total[i] = add(total[i], times(a[i], x[i], log), log)
+            for i in range(n):
+                total[i] = times(total[i], w[i], log)
+            for m in range(1, k):
+                a, b = A[m], A[m + 1]
+                for i in range(n):
+                    a[i] = add(a[i], times(w[i], b[i], log), log)
             for i in range(n):
                 # a probability: rounding may leave the logarithms of huge energies above
                 x = total[i] if log is None else _plain(minimum(total[i], 0.0), log)

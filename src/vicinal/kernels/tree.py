@@ -63,7 +63,9 @@ def build(Z, mass, edges, leaf=LEAF):
         np.empty((nodes, 3, d), Z.dtype), np.empty((nodes, 2), Z.dtype),
         np.empty(len(leaves), np.int64),
     )  # fmt: skip
-    _build(np.ascontiguousarray(Z.T), mass, np.asarray(edges, np.int64), leaf, *forest)
+    keys = np.empty(count * leaf, Z.dtype)
+    stack = np.empty((128, 3), np.int64)  # a tree of n points is no deeper than log2 n
+    _build(np.ascontiguousarray(Z.T), mass, np.asarray(edges, np.int64), leaf, *forest, keys, stack)
     return forest
 
 
@@ -121,10 +123,8 @@ def _moments(points, mass, nodes, boxes, weights):
 
 
 @kernel
-def _build(Z, mass, edges, leaf, points, masses, order, nodes, boxes, weights, roots):
+def _build(Z, mass, edges, leaf, points, masses, order, nodes, boxes, weights, roots, keys, stack):
     d = Z.shape[1]
-    keys = np.empty(len(order), Z.dtype)
-    stack = np.empty((128, 3), np.int64)  # a tree of n points is no deeper than log2 n
     count = start = 0
     for c in range(len(edges) - 1):
         n = edges[c + 1] - edges[c]

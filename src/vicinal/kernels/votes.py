@@ -23,61 +23,200 @@ after c that matter are
 and a set that somebody has lost for the own class goes over to one common prefix of lost sets,
 whatever v was: only ``below`` and ``reached`` are made anew for each v.
 
+Which rows are multiplied and added, in which order, follows from the number of classes and k alone:
+it is written down once, as steps, and the kernels do one step after another.  So LLVM is given the
+loops over lanes once, not for each of the products above.
+
 Queries are the lanes, on the last axis.  Weights are plain numbers or logarithms, as
 :mod:`vicinal.kernels._arithmetic` has it.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal.kernels._arithmetic import (
-    add,
-    add_products,
-    nothing,
-    one,
-    share,
-    times,
-)
-from vicinal.kernels._jit import helper, kernel
+from vicinal.kernels._arithmetic import add, nothing, one, share, times
+from vicinal.kernels._jit import exp2, kernel, log2, maximum
 
 __all__ = ["VoteRoom", "vote_lanes", "vote_room", "win_lanes"]
 
 
 class VoteRoom(NamedTuple):
-    """Room for one thread; (C + 1, k + 1, W) arrays but for ``rows``, (10, k + 1, W).
+    """Room for one thread: all rows that steps work on, and among them ``P`` (2, C, k + 1, W).
+
+    ``P`` are the probabilities that class c has m votes in a set that is won [0], or not [1].
+    """
+
+    rows: NDArray
+    P: NDArray
+
+
+# What single polynomials are for.  Prefixes have two each, as no class may read what it writes:
+# vectorised loops need arrays that do not overlap.
+_OWN, _OWN_WIN, _OWN_LOSE, _WINNING, _LOSING, _UNDECIDED, _REST, _ONE = 0, 1, 2, 3, 5, 7, 9, 10
+_SINGLE = 11
+
+
+class _Places:
+    """Where polynomials begin among the rows.
 
     ``others`` are the class polynomials with the own class of each lane replaced by 1; ``suffix``,
     ``below`` and ``reached`` as above, of the classes c, c + 1, ... at [c]; ``lost`` the sets that
-    class c turns from undecided to lost.
+    class c turns from undecided to lost; ``P_win`` and ``P_lose`` derivatives, then probabilities.
     """
 
-    others: NDArray
-    suffix: NDArray
-    below: NDArray
-    reached: NDArray
-    lost: NDArray
-    rows: NDArray
-
-
-# Not literals, for each of which numba would compile ``add_products`` anew.
-_0, _1 = np.int64(0), np.int64(1)
-# What the rows are for.  Prefixes have two each, as no class may read what it writes: vectorised
-# loops need arrays that do not overlap.
-_OWN, _OWN_WIN, _OWN_LOSE, _WINNING, _LOSING, _UNDECIDED, _REST = 0, 1, 2, 3, 5, 7, 9
+    def __init__(self, C: int, k: int) -> None:
+        n = k + 1
+        self.single = [n * i for i in range(_SINGLE)]
+        sizes = [C, C + 1, C + 1, C + 1, C, C, C]
+        starts = n * (_SINGLE + np.cumsum([0, *sizes]))
+        self.others, self.suffix, self.below, self.reached, self.lost, self.P_win, self.P_lose = (
+            [int(start) + n * c for c in range(size)]
+            for start, size in zip(starts, sizes, strict=False)
+        )
+        self.n_rows = int(starts[-1])
 
 
 def vote_room(C: int, k: int, W: int) -> VoteRoom:
-    """Room for C classes, sets of k and up to W lanes: O(C k W), 5 C + 15 rows of (k + 1) W."""
-    shape = (C + 1, k + 1, W)
-    return VoteRoom(*(np.empty(shape) for _ in range(5)), np.empty((10, k + 1, W)))
+    """Room for C classes, sets of k and up to W lanes: O(C k W), 7 C + 14 rows of (k + 1) W."""
+    places = _Places(C, k)
+    rows = np.empty((places.n_rows, W))
+    return VoteRoom(rows, rows[places.P_win[0] :].reshape(2, C, k + 1, W))
 
 
-@helper
-def _limits(C, k, unanimous):
+_NOTHING, _UNIT, _COPY, _PRODUCTS = 0, 1, 2, 3
+
+
+class _Steps:
+    """Steps being written down, as rows of ten integers that `_do` reads."""
+
+    def __init__(self, C: int, k: int) -> None:
+        self.C, self.k, self.at = C, k, _Places(C, k)
+        self.steps: list[tuple[int, ...]] = []
+
+    def table(self) -> NDArray:
+        return np.array(self.steps, np.int64).reshape(-1, 10)
+
+    def nothing(self, out: int, first: int, last: int) -> None:
+        """Degrees first to last become the weight 0."""
+        self.steps.append((_NOTHING, out, 1, first, last, 0, 0, 0, 0, 0))
+
+    def one(self, out: int) -> None:
+        """Degree 0 becomes the weight 1."""
+        self.steps.append((_UNIT, out, 1, 0, 0, 0, 0, 0, 0, 0))
+
+    def copy(self, x: int, first: int, last: int, out: int) -> None:
+        self.steps.append((_COPY, out, 1, first, last, x, 0, 0, 0, 0))
+
+    def products(
+        self, out: int, origin: int, sign: int, first: int, last: int, x: int, a: int, b: int,
+        y: int, low: int,
+    ) -> None:  # fmt: skip
+        """Add coefficients of the product of two polynomials X and Y.
+
+            out[origin + sign t] += sum_{m=a}^{min(b, t - low)} X[m] Y[t - m],  t = first, ..., last
+
+        ``a`` to ``b`` are degrees of X that count, ``low`` is the lowest degree of Y that does.
+        ``out`` overlaps neither.
+        """
+        self.steps.append((_PRODUCTS, out + origin, sign, first, last, x, a, b, y, low))
+
+    def product(self, out: int, x: int, y: int) -> None:
+        """Add the product of two rows to a row."""
+        self.products(out, 0, 1, 0, 0, x, 0, 0, y, 0)
+
+    def suffixes(self, top: int, cap: int, out: list[int]) -> None:
+        """Products of the classes from each c on, to degree top, no class having more than cap."""
+        C = self.C
+        self.nothing(out[C], 0, top)
+        self.one(out[C])
+        for c in range(C - 1, -1, -1):
+            self.copy(out[c + 1], 0, top, out[c])
+            self.products(out[c], 0, 1, 1, top, self.at.others[c], 1, cap, out[c + 1], 0)
+
+    def reached(self, top: int, v: int) -> None:
+        """Sets of the classes from each c on in which somebody has v votes or more: v to top."""
+        C, at = self.C, self.at
+        out = at.reached
+        self.nothing(out[C], v, top)
+        for c in range(C - 1, -1, -1):
+            self.copy(out[c + 1], v, top, out[c])
+            self.products(out[c], 0, 1, v, top, at.others[c], 1, v - 1, out[c + 1], v)
+            self.products(out[c], 0, 1, v, top, at.others[c], v, top, at.suffix[c + 1], 0)
+
+    def contested(self, v: int) -> None:
+        """Add the sets with v own votes, which win as long as no other class has reached v."""
+        at, single, n = self.at, self.at.single, self.k - v  # the others have n votes between them
+        self.suffixes(n, v - 1, at.below)
+        self.reached(n, v)
+        mine = single[_OWN] + v
+        self.product(single[_OWN_WIN] + v, mine, at.below[0] + n)
+        self.product(single[_OWN_LOSE] + v, mine, at.reached[0] + n)
+        self.nothing(single[_UNDECIDED], 1, n)
+        self.copy(mine, 0, 0, single[_UNDECIDED])
+        for c in range(self.C):
+            undecided = single[_UNDECIDED + c % 2]
+            following = single[_UNDECIDED + 1 - c % 2]
+            top = min(n, c * (v - 1))  # the most votes that the classes before c can have
+            # With j votes of class c the classes before and after it have t = n - j.  For j < v it
+            # is they who decide; for j >= v the set is lost, and joins the other lost ones.
+            win, lose, G = at.P_win[c], at.P_lose[c], at.others[c]
+            self.products(win, n, -1, n - v + 1, n, undecided, 0, top, at.below[c + 1], 0)
+            self.products(lose, n, -1, n - v + 1, n, undecided, 0, top, at.reached[c + 1], v)
+            self.products(lose, n, -1, 0, n - v, undecided, 0, top, at.suffix[c + 1], 0)
+            self.products(at.lost[c], v, 1, v, n, G, v, n, undecided, 0)
+            self.copy(undecided, 0, n, following)
+            self.products(following, 0, 1, 1, min(n, top + v - 1), G, 1, v - 1, undecided, 0)
+
+    def settled(self, first_win: int, last_lose: int) -> None:
+        """Add the sets that the own votes decide, and go on with those that a class has lost."""
+        at, single, k = self.at, self.at.single, self.k
+        self.copy(single[_OWN], first_win, k, single[_WINNING])
+        self.copy(single[_OWN], 0, last_lose, single[_LOSING])
+        self.nothing(single[_LOSING], last_lose + 1, k)
+        for v in range(k + 1):
+            if v >= first_win or v <= last_lose:
+                out = single[_OWN_WIN if v >= first_win else _OWN_LOSE]
+                self.product(out + v, single[_OWN] + v, at.suffix[0] + k - v)
+        for c in range(self.C):
+            winning, next_winning = single[_WINNING + c % 2], single[_WINNING + 1 - c % 2]
+            losing, next_losing = single[_LOSING + c % 2], single[_LOSING + 1 - c % 2]
+            after, G = at.suffix[c + 1], at.others[c]
+            self.products(at.P_win[c], k, -1, 0, k, winning, first_win, k, after, 0)
+            self.products(at.P_lose[c], k, -1, 0, k, losing, 0, k, after, 0)
+            self.copy(winning, first_win, k, next_winning)
+            self.products(next_winning, 0, 1, first_win, k, G, 1, k, winning, first_win)
+            self.copy(losing, 0, k, next_losing)
+            self.products(next_losing, 0, 1, 1, k, G, 1, k, losing, 0)
+            if first_win - last_lose > 1:
+                for m in range(
+                    2 * (last_lose + 1), k + 1
+                ):  # v own votes and v of class c, at least
+                    self.product(next_losing + m, at.lost[c] + m, single[_ONE])
+
+    def wins(self, first: int, last: int, cap: int) -> None:
+        """Add the sets in which a class has first to last votes and no other more than cap."""
+        at, single, k = self.at, self.at.single, self.k
+        top, rest = k - first, single[_REST]
+        self.suffixes(top, cap, at.suffix)
+        self.nothing(single[_UNDECIDED], 1, top)
+        self.one(single[_UNDECIDED])
+        for c in range(self.C):
+            before, following = single[_UNDECIDED + c % 2], single[_UNDECIDED + 1 - c % 2]
+            for v in range(first, last + 1):
+                n = k - v
+                self.nothing(rest, 0, 0)
+                self.products(rest, -n, 1, n, n, before, 0, n, at.suffix[c + 1], 0)
+                self.product(at.P_win[c], at.others[c] + v, rest)
+            self.copy(before, 0, top, following)
+            self.products(following, 0, 1, 1, top, at.others[c], 1, cap, before, 0)
+
+
+def _limits(C: int, k: int, unanimous: bool) -> tuple[int, int]:
     """Own votes that always win (from the first on), and that always lose (up to the second)."""
     if unanimous:
         return k, k - 1
@@ -85,145 +224,131 @@ def _limits(C, k, unanimous):
     return k // 2 + 1, min(k // 2, (k + C - 2) // C)
 
 
-@helper
-def _fill(rows, first, last, value, W):
-    for m in range(first, last + 1):
-        row = rows[m]
-        for i in range(W):
-            row[i] = value
-
-
-@helper
-def _copy(source, first, last, target, W):
-    for m in range(first, last + 1):
-        x, y = source[m], target[m]
-        for i in range(W):
-            y[i] = x[i]
-
-
-@helper
-def _separate(F, own, k, W, others, own_votes, log):
-    """Part the own class of each lane from the others, among which it is the polynomial 1."""
-    for c in range(F.shape[0]):
-        for m in range(k + 1):
-            x, y, z = F[c, m], others[c, m], own_votes[m]
-            absent = nothing(log) if m > 0 else one(log)
-            for i in range(W):
-                mine = own[i] == c
-                y[i] = absent if mine else x[i]
-                z[i] = x[i] if mine else z[i]
-
-
-@helper
-def _suffixes(G, top, cap, out, W, log):
-    """Products of the classes from each c on, to degree top, no class having more than cap."""
-    C = out.shape[0] - 1
-    _fill(out[C], 0, top, nothing(log), W)
-    _fill(out[C], 0, 0, one(log), W)
-    for c in range(C - 1, -1, -1):
-        _copy(out[c + 1], 0, top, out[c], W)
-        add_products(out[c], _0, _1, _1, top, G[c], _1, cap, out[c + 1], _0, W, log)
-
-
-@helper
-def _reached(G, top, v, suffix, out, W, log):
-    """Sets of the classes from each c on in which somebody has v votes or more: v to top votes."""
-    C = out.shape[0] - 1
-    _fill(out[C], v, top, nothing(log), W)
-    for c in range(C - 1, -1, -1):
-        _copy(out[c + 1], v, top, out[c], W)
-        add_products(out[c], _0, _1, v, top, G[c], _1, v - 1, out[c + 1], v, W, log)
-        add_products(out[c], _0, _1, v, top, G[c], v, top, suffix[c + 1], _0, W, log)
-
-
-@helper
-def _contested(v, k, P_win, P_lose, work, W, log):
-    """Add the sets with v own votes, which win as long as no other class has reached v."""
-    G, suffix, below, reached, rows = (
-        work.others, work.suffix, work.below, work.reached, work.rows,
-    )  # fmt: skip
-    C, n = P_win.shape[0], k - v  # the others have n votes between them
-    _suffixes(G, n, v - 1, below, W, log)
-    _reached(G, n, v, suffix, reached, W, log)
-    mine, x, y = rows[_OWN, v], below[0, n], reached[0, n]
-    won, lost = rows[_OWN_WIN, v], rows[_OWN_LOSE, v]
-    for i in range(W):
-        won[i], lost[i] = times(mine[i], x[i], log), times(mine[i], y[i], log)
-    _fill(rows[_UNDECIDED], 1, n, nothing(log), W)
-    _copy(rows[_OWN, v : v + 1], 0, 0, rows[_UNDECIDED], W)
+@lru_cache(maxsize=8)
+def _vote_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, tuple[int, ...]]:
+    """Steps for `vote_lanes`; where the others and the own class are, and own votes that count."""
+    first_win, last_lose = _limits(C, k, unanimous)
+    steps = _Steps(C, k)
+    at, single = steps.at, steps.at.single
+    steps.one(single[_ONE])
+    steps.suffixes(k, k, at.suffix)
+    steps.nothing(single[_OWN_WIN], 0, k)
+    steps.nothing(single[_OWN_LOSE], 0, k)
     for c in range(C):
-        undecided, following = rows[_UNDECIDED + c % 2], rows[_UNDECIDED + 1 - c % 2]
-        top = min(n, c * (v - 1))  # the most votes that the classes before c can have
-        # With j votes of class c the classes before and after it have t = n - j.  For j < v it is
-        # they who decide; for j >= v the set is lost, and joins the other lost ones.
-        below_c, reached_c, suffix_c = below[c + 1], reached[c + 1], suffix[c + 1]
-        add_products(P_win[c], n, -_1, n - v + 1, n, undecided, _0, top, below_c, _0, W, log)
-        add_products(P_lose[c], n, -_1, n - v + 1, n, undecided, _0, top, reached_c, v, W, log)
-        add_products(P_lose[c], n, -_1, _0, n - v, undecided, _0, top, suffix_c, _0, W, log)
-        add_products(work.lost[c], v, _1, v, n, G[c], v, n, undecided, _0, W, log)
-        _copy(undecided, 0, n, following, W)
-        end = min(n, top + v - 1)
-        add_products(following, _0, _1, _1, end, G[c], _1, v - 1, undecided, _0, W, log)
-
-
-@helper
-def _settled(k, first_win, last_lose, P_win, P_lose, work, W, log):
-    """Add the sets that the own votes decide, and go on with those that a class has lost."""
-    G, suffix, rows = work.others, work.suffix, work.rows
-    _copy(rows[_OWN], first_win, k, rows[_WINNING], W)
-    _copy(rows[_OWN], 0, last_lose, rows[_LOSING], W)
-    _fill(rows[_LOSING], last_lose + 1, k, nothing(log), W)
-    for v in range(k + 1):
-        if last_lose < v < first_win:
-            continue
-        mine, x = rows[_OWN, v], suffix[0, k - v]
-        out = rows[_OWN_WIN, v] if v >= first_win else rows[_OWN_LOSE, v]
-        for i in range(W):
-            out[i] = times(mine[i], x[i], log)
-    for c in range(P_win.shape[0]):
-        winning, winning_next = rows[_WINNING + c % 2], rows[_WINNING + 1 - c % 2]
-        losing, losing_next = rows[_LOSING + c % 2], rows[_LOSING + 1 - c % 2]
-        add_products(P_win[c], k, -_1, _0, k, winning, first_win, k, suffix[c + 1], _0, W, log)
-        add_products(P_lose[c], k, -_1, _0, k, losing, _0, k, suffix[c + 1], _0, W, log)
-        _copy(winning, first_win, k, winning_next, W)
-        add_products(winning_next, _0, _1, first_win, k, G[c], _1, k, winning, first_win, W, log)
-        _copy(losing, 0, k, losing_next, W)
-        add_products(losing_next, _0, _1, _1, k, G[c], _1, k, losing, _0, W, log)
+        steps.nothing(at.P_win[c], 0, k)
+        steps.nothing(at.P_lose[c], 0, k)
         if first_win - last_lose > 1:
-            for m in range(2 * (last_lose + 1), k + 1):  # v own votes and v of class c, at least
-                x, y = work.lost[c, m], losing_next[m]
+            steps.nothing(at.lost[c], 0, k)
+    for v in range(last_lose + 1, first_win):
+        steps.contested(v)
+    steps.settled(first_win, last_lose)
+    places = (at.others[0], single[_OWN], single[_OWN_WIN], single[_OWN_LOSE])
+    return steps.table(), places
+
+
+@lru_cache(maxsize=8)
+def _win_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, int, int]:
+    """Steps for `win_lanes`, and where the classes and the results are."""
+    first_win, last_lose = _limits(C, k, unanimous)
+    steps = _Steps(C, k)
+    for c in range(C):
+        steps.nothing(steps.at.P_win[c], 0, 0)
+    steps.wins(first_win, k, k)
+    for v in range(last_lose + 1, first_win):
+        steps.wins(v, v, v - 1)
+    return steps.table(), steps.at.others[0], steps.at.P_win[0]
+
+
+@kernel
+def _do(steps, out, X, Y, W, log):
+    """Do all steps.  ``out``, ``X`` and ``Y`` are the same rows; in no step do they overlap."""
+    for step in range(steps.shape[0]):
+        kind, r, sign, first = steps[step, 0], steps[step, 1], steps[step, 2], steps[step, 3]
+        last, x = steps[step, 4], steps[step, 5]
+        a, b, y, low = steps[step, 6], steps[step, 7], steps[step, 8], steps[step, 9]
+        for t in range(first, last + 1):
+            row = out[r + sign * t]
+            if kind < _COPY:
+                value = nothing(log) if kind == _NOTHING else one(log)
                 for i in range(W):
-                    y[i] = add(y[i], x[i], log)
+                    row[i] = value
+                continue
+            if kind == _COPY:
+                for i in range(W):
+                    row[i] = X[x + t, i]
+                continue
+            # Four terms to a sweep over the lanes, to read and write the row a quarter as often.
+            m, end = x + a, x + min(b, t - low) + 1
+            n = y + t - a
+            while m + 4 <= end:
+                for i in range(W):
+                    p, q = times(X[m, i], Y[n, i], log), times(X[m + 1, i], Y[n - 1, i], log)
+                    u, w = (
+                        times(X[m + 2, i], Y[n - 2, i], log),
+                        times(X[m + 3, i], Y[n - 3, i], log),
+                    )
+                    # not in a function of its own: LLVM finds it too long to inline, and a loop
+                    # with a call is not vectorised
+                    if log is None:
+                        row[i] = (row[i] + p) + (q + u) + w
+                    else:
+                        top = maximum(maximum(p, q), maximum(maximum(u, w), row[i]))
+                        two = exp2(p - top) + exp2(q - top)
+                        rest = exp2(u - top) + exp2(w - top) + exp2(row[i] - top)
+                        row[i] = top + log2(two + rest)
+                m, n = m + 4, n - 4
+            if m + 2 <= end:
+                for i in range(W):
+                    p, q = times(X[m, i], Y[n, i], log), times(X[m + 1, i], Y[n - 1, i], log)
+                    row[i] = add(row[i], add(p, q, log), log)
+                m, n = m + 2, n - 2
+            if m < end:
+                for i in range(W):
+                    row[i] = add(row[i], times(X[m, i], Y[n, i], log), log)
 
 
-@helper
-def _total(own_votes, total, W, log):
-    """Weight of the sets with any number of own votes."""
+@kernel
+def _separate(F, own, others, mine, rows, log):
+    """Part the own class of each lane from the others, among which it is the polynomial 1."""
+    C, degrees, W = F.shape
+    for m in range(degrees):
+        z, absent = rows[mine + m], nothing(log) if m > 0 else one(log)
+        for i in range(W):
+            z[i] = nothing(log)
+        for c in range(C):
+            x, y = F[c, m], rows[others + c * degrees + m]
+            for i in range(W):
+                is_own = own[i] == c
+                y[i] = absent if is_own else x[i]
+                z[i] = x[i] if is_own else z[i]
+
+
+@kernel
+def _shares(own, others, votes, total, P, rows, log):
+    """Weight of the sets with any number of own votes, and from derivatives to probabilities.
+
+    The probability of m votes is the derivative times the polynomial, by the total.
+    """
+    C, degrees, W = P.shape[0], P.shape[1], len(total)
     for i in range(W):
         total[i] = nothing(log)
-    for v in range(own_votes.shape[0]):
-        x = own_votes[v]
+    for m in range(degrees):
+        x = rows[votes + m]
         for i in range(W):
             total[i] = add(total[i], x[i], log)
-
-
-@helper
-def _probabilities(own, others, own_votes, total, P, W, log):
-    """Turn derivatives into probabilities of m votes: times the polynomial, by the total."""
-    for c in range(P.shape[0]):
-        for m in range(P.shape[1]):
-            x, y, p = own_votes[m], others[c, m], P[c, m]
+    for c in range(C):
+        for m in range(degrees):
+            x, y, p = rows[votes + m], rows[others + c * degrees + m], P[c, m]
             for i in range(W):
                 weight = x[i] if own[i] == c else times(y[i], p[i], log)
                 p[i] = share(weight, total[i], log)
 
 
-@kernel
-def vote_lanes(F, own, k, unanimous, win, lose, P_win, P_lose, work, log):
+def vote_lanes(F, own, k, unanimous, weights, work, log):
     """Weights of the k-subsets in which the own class wins or does not, and the votes in them.
 
     Time O(C k²) a lane, and O(C k²) more for each contested v.  Plain numbers will do for a lane
-    whose win and lose are finite and each either at least ``_arithmetic.LEAST`` or 0 for want of
+    whose weights are finite and each either at least ``_arithmetic.LEAST`` or 0 for want of
     members; others are to be done in the log domain, at some ten times the cost.
 
     Parameters
@@ -231,57 +356,19 @@ def vote_lanes(F, own, k, unanimous, win, lose, P_win, P_lose, work, log):
     F : (C, k + 1, W) class polynomials, F[c, 0] = 1; in the arithmetic
     own : (W,) intp, class of each lane
     unanimous : whether all k votes are needed, or a majority
-    win, lose : (W,) weights; in the arithmetic; out
-    P_win, P_lose : (C, k + 1, W) plain probabilities that class c has m votes in a set that is won,
-        or not; 0 in lanes that have no such set (plain: of weight ``LEAST`` or more); out
-    work : what ``vote_room`` gives for at least W lanes
+    weights : (2, W) of sets that are won [0], or not [1]; in the arithmetic; out
+    work : what ``vote_room`` gives for at least W lanes; in the first W of ``work.P`` are then the
+        plain probabilities, 0 in lanes that have no such set (plain: of weight ``LEAST`` or more)
     log : None for plain numbers, any int for base-2 logarithms
     """
-    C, W = F.shape[0], F.shape[2]
+    steps, (others, mine, *votes) = _vote_steps(len(F), k, bool(unanimous))
     rows = work.rows
-    first_win, last_lose = _limits(C, k, unanimous)
-    _fill(rows[_OWN], 0, k, nothing(log), W)
-    _separate(F, own, k, W, work.others, rows[_OWN], log)
-    _suffixes(work.others, k, k, work.suffix, W, log)
-    _fill(rows[_OWN_WIN], 0, k, nothing(log), W)
-    _fill(rows[_OWN_LOSE], 0, k, nothing(log), W)
-    for c in range(C):
-        _fill(P_win[c], 0, k, nothing(log), W)
-        _fill(P_lose[c], 0, k, nothing(log), W)
-        if first_win - last_lose > 1:
-            _fill(work.lost[c], 0, k, nothing(log), W)
-    for v in range(last_lose + 1, first_win):
-        _contested(v, k, P_win, P_lose, work, W, log)
-    _settled(k, first_win, last_lose, P_win, P_lose, work, W, log)
-    _total(rows[_OWN_WIN], win, W, log)
-    _probabilities(own, work.others, rows[_OWN_WIN], win, P_win, W, log)
-    _total(rows[_OWN_LOSE], lose, W, log)
-    _probabilities(own, work.others, rows[_OWN_LOSE], lose, P_lose, W, log)
+    _separate(F, own, others, mine, rows, log)
+    _do(steps, rows, rows, rows, F.shape[2], log)
+    for side in range(2):
+        _shares(own, others, votes[side], weights[side], work.P[side], rows, log)
 
 
-@helper
-def _add_wins(F, k, first, last, cap, wins, work, W, log):
-    """Add the sets in which a class has first to last votes and no other more than cap."""
-    top = k - first
-    suffix, rows, rest = work.suffix, work.rows, work.rows[_REST]
-    _suffixes(F, top, cap, suffix, W, log)
-    _fill(rows[_UNDECIDED], 1, top, nothing(log), W)
-    _fill(rows[_UNDECIDED], 0, 0, one(log), W)
-    for c in range(F.shape[0]):
-        before, following = rows[_UNDECIDED + c % 2], rows[_UNDECIDED + 1 - c % 2]
-        out, others = wins[c], rest[0]
-        for v in range(first, last + 1):
-            _fill(rest, 0, 0, nothing(log), W)
-            n = k - v
-            add_products(rest, -n, _1, n, n, before, _0, n, suffix[c + 1], _0, W, log)
-            x = F[c, v]
-            for i in range(W):
-                out[i] = add(out[i], times(x[i], others[i], log), log)
-        _copy(before, 0, top, following, W)
-        add_products(following, _0, _1, _1, top, F[c], _1, cap, before, _0, W, log)
-
-
-@kernel
 def win_lanes(F, k, unanimous, wins, work, log):
     """Weights of the k-subsets in which each of the classes wins.
 
@@ -292,9 +379,9 @@ def win_lanes(F, k, unanimous, wins, work, log):
     F, k, unanimous, work, log : as for ``vote_lanes``
     wins : (C, W) weights; in the arithmetic; out
     """
-    C, W = F.shape[0], F.shape[2]
-    first_win, last_lose = _limits(C, k, unanimous)
-    _fill(wins, 0, C - 1, nothing(log), W)
-    _add_wins(F, k, first_win, k, k, wins, work, W, log)
-    for v in range(last_lose + 1, first_win):
-        _add_wins(F, k, v, v, v - 1, wins, work, W, log)
+    C, degrees, W = F.shape
+    steps, others, out = _win_steps(C, k, bool(unanimous))
+    rows = work.rows
+    rows[others : others + C * degrees, :W] = F.reshape(-1, W)
+    _do(steps, rows, rows, rows, W, log)
+    wins[:] = rows[out : out + C * degrees : degrees, :W]

@@ -35,13 +35,17 @@ def resolve(mapping: Any, n_components: int, owner: str = "NCA") -> Map:
     )
 
 
-def resolve_rank(estimator: Any, n_features: int, given: bool) -> tuple[Map, int]:
-    """The map of an estimator and its rank (the largest to be tried, where that is "auto").
-
-    ``given`` says that the start is an array."""
+def resolve_rank(estimator: Any, n_features: int, start: Any) -> tuple[Map, int]:
+    """The map of an estimator and its rank (the largest to be tried, where that is "auto")."""
     name, asked = type(estimator).__name__, estimator.n_components
     mapping: Any = resolve(estimator.mapping, n_features, name)
     if getattr(mapping, "weights_columns", False):
+        if hasattr(start, "around"):
+            raise ValueError(
+                f"The 'init' parameter of {name} must be another start where 'mapping' is "
+                f"{estimator.mapping!r}, which has no rows to remove. Got {estimator.init!r} "
+                "instead."
+            )
         check_number(estimator, "n_components", 1, integer=True, or_else=(None,))
         if asked not in (None, n_features):
             warn(
@@ -53,7 +57,7 @@ def resolve_rank(estimator: Any, n_features: int, given: bool) -> tuple[Map, int
     others = (None, "auto") if by_name else (None,)
     most = n_features if hasattr(mapping, "components") else np.inf
     check_number(estimator, "n_components", 1, most, integer=True, or_else=others)
-    if is_auto(asked) and given:
+    if is_auto(asked) and hasattr(start, "array"):
         raise ValueError(
             f"The 'n_components' parameter of {name} must be an int where 'init' is an array. "
             "Got 'auto' instead."

@@ -44,7 +44,7 @@ class RefreshLists:
     rng: np.random.RandomState
     searches_lines: bool
     report: dict[str, list] = field(default_factory=dict)
-    kept: None = None
+    kept: Any = None
     losses: list[float] = field(default_factory=list)
 
     @property

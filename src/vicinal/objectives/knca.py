@@ -87,6 +87,7 @@ class KNCALoss:
         """The evaluation, and what there is to warn of."""
         Z = check_points(Z)
         labels = check_labels(target, len(Z), "knca")
+        choose.check_lists(pairs, "knca")
         query_rows = check_rows(queries, len(Z), "queries", "knca")
         reference_rows = check_rows(references, len(Z), "references", "knca")
         within = np.isin(query_rows, reference_rows, kind="table").any()

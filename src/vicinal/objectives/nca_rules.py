@@ -56,7 +56,6 @@ def nca_posterior(
         raise ValueError("At least one reference must have a positive weight.")
     Z_reference = with_range(Z_reference, mass[rows], Z)
     Z = Z.astype(Z_reference.dtype, copy=False)
-    rows = rows[np.argsort(labels.codes[rows], kind="stable")]
     data = Data(Z_reference, labels.codes, mass, rows[:0], rows)
     log_sums, minima = choose.sums_by_class(Z, data, kernel, len(labels.classes))
     if beta is not None:

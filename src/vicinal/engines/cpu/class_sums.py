@@ -81,6 +81,8 @@ class CompiledSums:
         self.engine, self.name, self.Z, self.kernel = engine, name, Z, kernel
         self.query_rows, self.pulled_rows = rows
         self.log2_rates = log2_rates
+        self.whole = np.ndim(log2_rates) == 0
+        self.sampled = np.empty((2, 0))
 
     @property
     def share(self) -> float:
@@ -89,8 +91,9 @@ class CompiledSums:
 
     def sums(self) -> RowSums:
         """The sums of each query."""
-        log2, shift = self.engine.sums()
-        return RowSums(log2 - self.log2_rates, shift.astype(np.float64))
+        # the sums over samples are needed again, with all of their digits
+        self.sampled, shift = self.engine.sums()
+        return RowSums(self.sampled - self.log2_rates, shift.astype(np.float64))
 
     def pull(self, sums: RowSums, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * ln(sums))`` by the points, (n, d)."""
@@ -99,7 +102,7 @@ class CompiledSums:
         empty = np.isneginf(sums.log2)
         shift = np.where(empty, 0.0, sums.shift).astype(Z.dtype)
         # d ln S / d d² = sum of kappa' / S, and the engine gives minus that
-        log2 = np.where(empty, 0.0, sums.log2 + self.log2_rates)
+        log2 = np.where(empty, 0.0, sums.log2 if self.whole else self.sampled)
         factor = -slopes * np.exp2(-log2)
         largest = np.abs(factor).max(initial=0.0) or 1.0  # late in learning all slopes are tiny
         Gq, Gr = self.engine.pull(shift, factor / largest, Z.shape[1])

@@ -6,7 +6,7 @@ neighbours needs: ``sums()`` of the kernel over either kind of class, and ``pull
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -30,7 +30,16 @@ from vicinal.engines.cpu.near import (
     share_out_of_reach,
 )
 from vicinal.kernels import compact, nca
-from vicinal.kernels._blocks import ALL, workspace
+from vicinal.kernels._blocks import (
+    ALL,
+    FAR,
+    GRAD_WIDTH,
+    WIDTH,
+    Points,
+    all_tiles,
+    some_tiles,
+    workspace,
+)
 
 __all__ = ["Side", "Tiles", "coordinate_scale", "power_of", "side", "worth_ordering"]
 
@@ -192,6 +201,26 @@ class Tiles:
             slice(self.columns[q], self.columns[q + 1]),
         )
 
+    def _points(self, D: Array) -> Points:
+        Q, R = self.queries, self.references
+        return Points(Q.Z, R.Z, D, Q.mass, R.mass, self.self_pos)
+
+    def _tiles(
+        self, own: Array, i: slice, j: slice, mode: int, width: int, triangle: bool, thread: int
+    ) -> Iterator[tuple[Array, int]]:
+        """Tables with the tiles of a block, and how many; as a rule one table has room for all."""
+        work, table = self.scratch[thread]
+        first = i.start
+        while first < i.stop:
+            block = (own, first, i.stop, j.start, j.stop, width, triangle)
+            if mode == ALL:
+                count, first = all_tiles(*block, table)
+            else:
+                count, first = some_tiles(
+                    self.queries.Z, *block, self.reach, mode == FAR, work, table
+                )
+            yield table, count
+
     def _make_plan(self, own: Array) -> Plan | None:
         """What may be left out, or None if all counts anyway."""
         Q, R = self.queries, self.references
@@ -249,24 +278,26 @@ class Tiles:
         unused = np.empty((2, references.n), dtype) if not mirror else minima
         computed = [0] * self.threads
 
+        running = nca.Running(
+            minima, sums, minima if mirror else unused, sums if mirror else unused
+        )
+
         def task(triples: list[tuple[int, int, int]], thread: int) -> None:
             for p, q, mode in triples:
                 i, j = self._slices(p, q)
-                points = (
-                    queries.Z, references.Z, self.products.distances(thread, i, j),
-                    queries.mass, references.mass, own, self.self_pos,
-                )  # fmt: skip
-                block = (i.start, i.stop, j.start, j.stop, mirror)
-                tiles = (self.reach, mode, self.scratch[thread])
-                if self.compact:
-                    computed[thread] += compact.compact_stats_block(
-                        *points, sums, sums if mirror else unused, *block, *tiles
-                    )
-                else:
-                    computed[thread] += nca.nca_stats_block(
-                        *points, minima, sums, minima if mirror else unused,
-                        sums if mirror else unused, *block, self.power, *tiles,
-                    )  # fmt: skip
+                points = self._points(self.products.distances(thread, i, j))
+                triangle = mirror and i.start == j.start
+                for tiles in self._tiles(own, i, j, mode, WIDTH, triangle, thread):
+                    block = (*tiles, i.start, j.start, mirror)
+                    work = self.scratch[thread].work
+                    if self.compact:
+                        computed[thread] += compact.compact_stats_block(
+                            points, running.sq, running.sr, *block, work
+                        )
+                    else:
+                        computed[thread] += nca.nca_stats_block(
+                            points, running, *block, self.power, work
+                        )
 
         self.plan = self._make_plan(own)
         if self.plan is not None:
@@ -296,22 +327,21 @@ class Tiles:
         Gr = Gq if mirror else np.zeros((d, references.n), dtype)
         shift_ref = shift if mirror else np.zeros((2, references.n), dtype)
         w_ref = factor if mirror else np.zeros((2, references.n), dtype)
+        running = nca.Running(shift, factor, shift_ref, w_ref)
 
         def task(triples: list[tuple[int, int, int]], thread: int) -> None:
             ((p, q, mode),) = triples
             i, j = self._slices(p, q)
             D = self.products.distances(thread, i, j)
-            points = (
-                queries.Z, references.Z, D, queries.mass, references.mass, own, self.self_pos
-            )  # fmt: skip
-            block = (Gq, Gr, i.start, i.stop, j.start, j.stop, mirror)
-            tiles = (self.reach, mode, self.scratch[thread])
-            if self.compact:
-                compact.compact_grad_block(*points, factor, w_ref, *block, *tiles)
-            else:
-                nca.nca_grad_block(
-                    *points, shift, factor, shift_ref, w_ref, *block, self.power, *tiles
-                )
+            points = self._points(D)
+            triangle = mirror and i.start == j.start and not self.products.active
+            for tiles in self._tiles(own, i, j, mode, GRAD_WIDTH, triangle, thread):
+                block = (Gq, Gr, *tiles, i.start, j.start, mirror)
+                work = self.scratch[thread].work
+                if self.compact:
+                    compact.compact_grad_block(points, factor, w_ref, *block, work)
+                else:
+                    nca.nca_grad_block(points, running, *block, self.power, work)
             # a block on the diagonal holds both directions of its pairs
             self.products.pull(D, Gq, Gr, i, j, columns=not (mirror and i == j))
 

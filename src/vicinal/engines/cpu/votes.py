@@ -90,7 +90,6 @@ class Counter:
         lost = subsets.LOWEST + k * np.log2(max(2.0, np.e * n / k))
         self.least = 2.0 ** min(max(lost + _SPARE_BITS, -880.0), 1000.0)
         self.F = np.empty((n_classes, k + 1, lanes))
-        self.P = np.empty((2, n_classes, k + 1, lanes))
         self.weights = np.empty((2, lanes))
         self.vote_room = votes.vote_room(n_classes, k, lanes)
         self.room = subsets.slopes_room(k, lanes)
@@ -139,16 +138,15 @@ class Counter:
         return near
 
     def _votes(self, own: Array) -> Array:
-        win, lose = self.weights
         votes.vote_lanes(
-            self.F, own, self.k, self.unanimous, win, lose, *self.P, self.vote_room, self.log
+            self.F, own, self.k, self.unanimous, self.weights, self.vote_room, self.log
         )
         return self.weights
 
     def _fill(self, slopes: Slopes, known: Known, near: Array) -> None:
         for result in slopes:
             result.fill(0.0)
-        win, lose = self.P
+        win, lose = self.vote_room.P
         # logarithms have no sign: they take one turn for each
         parts = [(win - lose, 1.0)] if self.log is None else [(win, 1.0), (lose, -1.0)]
         for part, sign in parts:
