@@ -314,7 +314,7 @@ def test_bad_values(iris):
         NCA(cv=1).fit(X, y)
     with pytest.raises(ValueError, match=r"'cv' parameter of NCA .* \[2, 150\].*Got 151"):
         NCA(alpha="auto", cv=151).fit(X, y)
-    with pytest.raises(ValueError, match=r"'n_components' .* an int where 'init' is an array"):
+    with pytest.raises(ValueError, match=r"'n_components' .* an int if 'init' is an array"):
         NCA("auto", init=np.eye(4)[:3]).fit(X, y)
     with pytest.raises(ValueError, match=r"'alpha' .* inf\) or 'auto' or 'scaled'. Got 'best'"):
         NCA(alpha="best").fit(X, y)
