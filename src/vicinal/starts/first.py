@@ -52,7 +52,7 @@ class FirstMap:
     suit: Callable[[Any, Any], Any]
     n_rows: int = 1000
 
-    def __call__(self, problem: Problem, rng: np.random.RandomState, teller: Any = None) -> Array:
+    def __call__(self, problem: Problem, rng: np.random.RandomState, reporter: Any = None) -> Array:
         """The first theta; a map given by the user is not rescaled."""
         X, target, mapping, start = problem.X, problem.target, problem.mapping, self.start
         if not hasattr(mapping, "theta"):  # it cannot start from a matrix
