@@ -170,7 +170,7 @@ class Progress:
 
     @property
     def seconds_a_step(self) -> float:
-        """The mean over the steps; before the first step, the time of the evaluation at the start."""
+        """The mean over the steps; before the first one, the time of the first evaluation."""
         passed = self.passed
         return (passed - self.start_seconds) / self.n_steps if self.n_steps else passed
 

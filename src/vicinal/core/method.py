@@ -17,6 +17,10 @@ class Model(Protocol):
     """Predicts from the embedded training rows, whichever way the map was learnt."""
 
     Z: Array
+    asked: Any  # the parameter ``n_neighbors``
+
+    @property
+    def n_neighbors(self) -> int: ...
 
     def probabilities(self, Z: Array, rule: str) -> Array: ...
 
@@ -89,7 +93,6 @@ class Coarse(NamedTuple):
     finish: Callable[[Array], Array]
     max_iter: int
     tol: float
-
 
 
 _COST = PairCost()

@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option
+from vicinal.core.method import Model
 from vicinal.core.types import Array
-from vicinal.models.votes import NeighbourModel
 
 __all__ = ["NeighbourClassifierMixin"]
 
@@ -27,7 +27,7 @@ class NeighbourClassifierMixin(ClassifierMixin):
     _voters: ClassVar[tuple[Any, ...]] = ("auto",)
     classes_: Array
     _map: Any
-    _model: NeighbourModel
+    _model: Model
 
     def _check_rows(self, X: Any) -> Any:
         check_is_fitted(self, "n_components_")

@@ -210,7 +210,7 @@ class Learning:
         return Stage(problem, solver, rules, None if full else plan.sampling, refresh, every)
 
     def _score_every(self, problem: Problem, steps: int) -> int:
-        """Iterations between scores, so that scoring takes a quarter of the time, not most of it."""
+        """Iterations between scores, so that scoring takes only a quarter of the time."""
         sampling, held_out = self.plan.sampling, problem.held_out
         if sampling.fixed or held_out is None:
             return 1
@@ -292,8 +292,8 @@ class Learning:
     def _repair(self, problem: Problem, theta: Array) -> float:
         """The factor that corrects the scale of a map learnt from few rows.
 
-        [Oneata2011] section 4.1: a sub-sample is less dense than all rows.  The objective is the one
-        that chooses the scale of a start: accuracy would tend to a hard nearest neighbour.
+        [Oneata2011] section 4.1: a sub-sample is less dense than all rows.  The objective is that
+        of the scale of a start: accuracy would tend to a hard nearest neighbour.
         """
         problem = problem.replace(objective=self.method.scale_objective(problem.objective))
         rows = problem.rows

@@ -103,8 +103,7 @@ def log_masses(mass: Array, code: Index, n_classes: int, priors: ArrayLike | str
 
 
 def pull_to_points(G: Array, Z: Array, q: Index, r: Index) -> Array:
-    """Turn G_ij = dloss/d|z_i - z_j|^2 into dZ: a pair pulls its two points in opposite directions.
-    """
+    """Turn G_ij = dloss/d|z_i - z_j|^2 into dZ: a pair moves its two points oppositely."""
     dZ = np.zeros_like(Z)
     for c in range(Z.shape[1]):
         F = 2 * G * (Z[q, c][:, None] - Z[r, c][None, :])  # d|z_i - z_j|^2 / dz_i = 2 (z_i - z_j)

@@ -162,8 +162,8 @@ def base_scale(Z: Array, rng: np.random.RandomState) -> float:
 
 
 def scale_start(
-    A: Array,
-    loss: Callable[[Array], float],
+    A: Any,
+    loss: Callable[[Any], float],
     base: float = 1.0,
     *,
     ratio: float = 2.0,

@@ -62,7 +62,9 @@ class Scatter(NamedTuple):
         return np.sqrt(share)[:, None] * (self.means - share @ self.means)
 
 
-def scatter(X: RowBlocks, codes: Array, n_classes: int, sample_weight: Array | None = None) -> Scatter:
+def scatter(
+    X: RowBlocks, codes: Array, n_classes: int, sample_weight: Array | None = None
+) -> Scatter:
     r"""Compute the scatter matrices in one pass over the blocks of X.
 
     .. math::
