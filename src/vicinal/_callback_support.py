@@ -1,7 +1,7 @@
-"""The one place that talks to ``sklearn.callback``; without it (scikit-learn < 1.9) a no-op.
+"""The only module that uses ``sklearn.callback``; without it (scikit-learn < 1.9) a no-op.
 
 An estimator inherits from `CallbackSupportMixin`, decorates ``fit`` with `with_callbacks` and
-hands an `IterationReporter` to its loop.
+passes an `IterationReporter` to its loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class _NoCallbackSupport:
-    """Stands in for scikit-learn's mixin where there is none."""
+    """Replaces scikit-learn's mixin if there is none."""
 
     def set_callbacks(self, *callbacks: Any) -> Any:
         """Refuse callbacks, which this scikit-learn cannot run.
@@ -26,7 +26,7 @@ class _NoCallbackSupport:
         Parameters
         ----------
         *callbacks : callback instances
-            Only none at all is accepted.
+            Must be empty.
 
         Returns
         -------
@@ -47,7 +47,7 @@ class _NoCallbackSupport:
 
 
 def _unchanged(method: Method) -> Method:
-    """Stand in for scikit-learn's ``with_callbacks``: there is nothing to tear down."""
+    """Replaces scikit-learn's ``with_callbacks``: there is nothing to tear down."""
     return method
 
 
@@ -62,11 +62,11 @@ except ImportError:
 
 
 class IterationReporter:
-    """Tell the callbacks of an estimator about the iterations of one ``fit``.
+    """Reports the iterations of one ``fit`` to the callbacks of the estimator.
 
-    Nothing happens, and next to nothing is spent, when scikit-learn has no callbacks or the
-    estimator has none set.  ``fit`` must be decorated with `with_callbacks`, or a callback
-    would not be torn down after an error.
+    Does nothing, at almost no cost, if scikit-learn has no callbacks or the estimator has none
+    set.  ``fit`` must be decorated with `with_callbacks`; otherwise a callback would not be torn
+    down after an error.
 
     Parameters
     ----------
@@ -75,19 +75,19 @@ class IterationReporter:
     X, y : array-like or None
         The training data, as the user gave them: callbacks score the estimator on them.
     max_iter : int or None
-        The most iterations to expect, over all restarts; None if that is not known.  More may
-        follow.
+        Expected number of iterations at most, over all restarts; None if unknown.  There may be
+        more.
     reconstruction_attributes : callable or None, default=None
-        ``reconstruction_attributes(info)`` gives the dict of fitted attributes that turn a copy
+        ``reconstruction_attributes(info)`` returns the dict of fitted attributes that turn a copy
         of the estimator into one fitted as if the loop had stopped at ``info``.  Called only
-        when a callback asks for it.
+        if a callback requests it.
     metadata : dict or None, default=None
-        What else ``fit`` was given, such as ``{"sample_weight": sample_weight}``.
+        Further arguments of ``fit``, such as ``{"sample_weight": sample_weight}``.
 
     Attributes
     ----------
     stopped : bool
-        Whether a callback has asked to stop.
+        Whether a callback has requested a stop.
     """
 
     def __init__(
@@ -107,37 +107,37 @@ class IterationReporter:
             return
         self._estimator = estimator
         self._attributes = reconstruction_attributes
-        self._askers = [callback for callback in callbacks if _asks_for_estimator(callback)]
+        self._estimator_users = [c for c in callbacks if _takes_fitted_estimator(c)]
         self._n_reported = 0
         self._arguments = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
         self._context = estimator._init_callback_context(max_subtasks=max_iter)
         self._context.call_on_fit_task_begin(**self._arguments)
 
     def __call__(self, info: Any) -> bool:
-        """Report one iteration that has ended.
+        """Report one finished iteration.
 
         Parameters
         ----------
         info : object
             Has ``history``, the dict of lists so far (iteration, loss, validation_score, ...),
-            and whatever ``reconstruction_attributes`` reads from it.
+            and whatever ``reconstruction_attributes`` needs.
 
         Returns
         -------
         stop : bool
-            Whether a callback asks to stop.
+            Whether a callback requests a stop.
         """
         root = self._context
         if root is None:
             return False
         estimator = self._estimator
         estimator.history_ = info.history
-        # Restarts and rounds may run past the limit, which scikit-learn refuses by an error;
-        # its progress bar copes with a limit that goes away.
+        # Restarts and refreshes may exceed the limit, which would be an error in scikit-learn;
+        # its progress bar can handle a limit that is removed.
         if root.max_subtasks is not None and self._n_reported >= root.max_subtasks:
             root.max_subtasks = None
         self._n_reported += 1
-        # Whether an iteration happens at all is known only once it has: both hooks come now.
+        # An iteration is reported only once it is complete, so both hooks are called now.
         task = root.subcontext(task_name="iteration")
         task.call_on_fit_task_begin(**self._arguments)
         stop = task.call_on_fit_task_end(
@@ -147,37 +147,37 @@ class IterationReporter:
         return stop
 
     def close(self) -> None:
-        """Report the end of the fit; to be called last, when the fitted attributes are set."""
+        """Report the end of the fit; call it last, when the fitted attributes are set."""
         root, self._context = self._context, None
         if root is not None:
-            # The estimator itself is fitted by now: a plain copy of it will do.
+            # The estimator is fitted now, so a plain copy of it suffices.
             root.call_on_fit_task_end(**self._arguments, reconstruction_attributes={})
 
     def _reconstruction(self, task: Any, info: Any) -> Callable[[], dict[str, Any]] | None:
-        """Give what scikit-learn calls if a callback's signature names ``fitted_estimator``.
+        """The function that scikit-learn calls if a callback takes ``fitted_estimator``.
 
-        A callback that needs it only now and then can say so by a method
+        A callback that needs it only sometimes can have a method
         ``wants_fitted_estimator(context)``: the projection of all rows may cost more than a
         stochastic step.
         """
         attributes = self._attributes
-        if attributes is None or not any(_wants_estimator(c, task) for c in self._askers):
+        if attributes is None or not any(_wants_estimator(c, task) for c in self._estimator_users):
             return None
 
         def reconstruct() -> dict[str, Any]:
-            # The live lists grow on: "as if stopped now" needs its own.
+            # Copy the lists, which keep growing.
             history = {name: list(values) for name, values in info.history.items()}
             return {"history_": history, **attributes(info)}
 
         return reconstruct
 
 
-def _asks_for_estimator(callback: Any) -> bool:
+def _takes_fitted_estimator(callback: Any) -> bool:
     """Whether the end hook of ``callback`` has the parameter ``fitted_estimator``."""
     return "fitted_estimator" in inspect.signature(callback.on_fit_task_end).parameters
 
 
 def _wants_estimator(callback: Any, context: Any) -> bool:
-    """Whether ``callback`` will look at the fitted estimator of this task."""
+    """Whether ``callback`` will use the fitted estimator of this task."""
     wants = getattr(callback, "wants_fitted_estimator", None)
     return True if wants is None else bool(wants(context))

@@ -1,7 +1,7 @@
-"""The data as every map sees it: centred and scaled columns, never copied when large.
+"""The data as maps see them: centred and scaled columns, without a copy of large data.
 
-``Features`` stands for ``(X - shift) * scale``.  Small dense tables are standardised once; large
-ones, and sparse ones, stay as they are and the scaling is folded into each product.  Products run
+``Features`` represents ``(X - shift) * scale``.  Small dense tables are standardised once; large
+or sparse tables stay as they are, and the scaling is applied within each product.  Products run
 over fixed blocks of rows with BLAS on one thread each, so their bits do not depend on the number
 of threads.
 """
@@ -21,8 +21,8 @@ from vicinal.core.types import Array
 __all__ = ["SCALINGS", "Features", "copy_limit", "unscaled"]
 
 SCALINGS = ("standard", "global", None)
-_BLOCK = 1024  # rows to a product
-_COPY_BELOW = 2**25  # bytes: up to here a standardised copy is cheaper than scaling every product
+_BLOCK = 1024  # rows per product
+_COPY_BELOW = 2**25  # bytes up to which a standardised copy is cheaper than scaling every product
 
 
 class Features:
@@ -35,12 +35,12 @@ class Features:
         Divide each column by its standard deviation, all by one root-mean-square deviation, or
         not at all.  Columns that do not vary get weight zero.
     sample_weight : array of shape (n,), default=None
-        Weights of the rows in mean and deviation.
+        Weights of the rows in the means and deviations.
 
     Attributes
     ----------
     shift, scale : arrays of shape (D,)
-        What is subtracted from the columns, and what they are then multiplied by.
+        Subtracted from the columns; factors that they are then multiplied by.
     total_variance : float
         Sum of the variances of the scaled columns.
     """
@@ -56,15 +56,15 @@ class Features:
             self.X = (X.astype(np.float64) - self.shift) * self.scale
             self._ready = True
         # Scale and shift can be moved out of a product, unless an offset of many deviations would
-        # then eat the digits that distances live on.
+        # then cost the digits that distances need.
         self._offset = not offset < 30.0
         self._fold = not self._ready and (sp.issparse(X) or not self._offset)
-        # a sparse table is not made dense for that: its products are taken in float64
+        # A sparse table is not made dense for that: its products are computed in float64.
         self._exact = self._fold and self._offset
 
     @classmethod
     def as_they_are(cls, X: Any) -> Features:
-        """Rows that must not be shifted or scaled: histograms."""
+        """Rows without shift or scale, for histograms."""
         rows = object.__new__(cls)
         rows.shift, rows.scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
         rows.scaling, rows.total_variance = None, np.nan
@@ -76,7 +76,7 @@ class Features:
 
     @classmethod
     def scaled_as(cls, other: Features, X: Any) -> Features:
-        """Other rows, centred and scaled as these; never copied."""
+        """Other rows with the shift and scale of ``other``; never copied."""
         rows = object.__new__(cls)
         rows.__dict__.update(other.__dict__)
         rows.X, rows._ready = X, False
@@ -92,7 +92,7 @@ class Features:
         return self.X.shape[0]
 
     def take(self, rows: Array | None) -> Features:
-        """Some of the rows, centred and scaled as the whole."""
+        """Some of the rows, with the shift and scale of all rows."""
         if rows is None:
             return self
         part = object.__new__(Features)
@@ -126,7 +126,7 @@ class Features:
     def rmatmul(self, V: Array) -> Array:
         """``X_scaled.T @ V`` for V of shape (n, m), summed over blocks in a fixed order: (D, m)."""
         slices = self._slices()
-        # Partial sums over groups of blocks: few enough to keep, and as many for any thread count.
+        # Partial sums over groups of blocks: few enough to store, and as many for any thread count.
         n_groups = max(1, min(16, 2**24 // max(1, self.shape[1] * V.shape[1])))
         size = -(-len(slices) // n_groups)
         groups = [slices[g : g + size] for g in range(0, len(slices), size)]
@@ -183,12 +183,12 @@ class Features:
 
 
 def copy_limit() -> int:
-    """Bytes up to which the data are standardised in a copy, within the ``working_memory``."""
+    """Bytes up to which a standardised copy is made, at most scikit-learn's ``working_memory``."""
     return min(_COPY_BELOW, int(get_config()["working_memory"] * 2**20))
 
 
 def unscaled(components: Array, scale: Array) -> Array:
-    """A map of the raw columns as the solver sees it; columns of weight zero stay at zero."""
+    """A map of the raw columns as a map of the scaled columns; zero where the scale is zero."""
     return np.divide(components, scale, out=np.zeros(np.shape(components)), where=scale > 0)
 
 
@@ -199,7 +199,7 @@ def _as(part: Array, dtype: Any) -> Array:
 def _moments(
     X: Any, scaling: str | None, sample_weight: Array | None
 ) -> tuple[Array, Array, Array, float]:
-    """Column means, what to multiply by, deviations, and the largest mean in deviations.
+    """Column means, scales, deviations, and the largest ratio of a mean to its deviation.
 
     In float64, in two passes over blocks.
     """
@@ -220,7 +220,7 @@ def _moments(
             variance += np.bincount(part.indices, w * centred**2, D)
             stored += np.bincount(part.indices, minlength=D)
             share += np.bincount(part.indices, w, D)
-        # the zeros that are not stored; none are left of a full column, not even by rounding
+        # Weight of the zeros that are not stored: exactly zero for a full column, despite rounding.
         share = np.where(stored < n, np.maximum(1.0 - share, 0.0), 0.0)
         rest -= share * mean
         variance += share * mean**2
@@ -231,9 +231,9 @@ def _moments(
             centred = X[rows] - mean
             rest += weight[rows] @ centred
             variance += weight[rows] @ centred**2
-    mean += rest  # what rounding had left out of it; without this a constant would seem to vary
+    mean += rest  # corrects rounding; without this a constant column would seem to vary
     variance = np.maximum(variance - rest**2, 0.0)
-    # columns that differ in their last digits alone
+    # columns that vary in their last digits only
     constant = np.sqrt(variance) <= 4 * np.finfo(X.dtype).eps * np.abs(mean)
     variance[constant] = 0.0
     deviation = np.sqrt(variance)

@@ -1,7 +1,7 @@
-"""Names of vicinal 0.1 that pickles refer to: such files keep loading.
+"""Names of vicinal 0.1 that pickles refer to, so that old files can still be loaded.
 
-A finder at the end of ``sys.meta_path`` makes the old modules when a pickle asks for them.  What
-was stored under old attributes is converted by ``MetricLearner.__setstate__``.
+A finder at the end of ``sys.meta_path`` makes the old modules when a pickle needs them.
+``MetricLearner.__setstate__`` converts old attributes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOVED = {
 
 
 class Memory(NamedTuple):
-    """What ``warm_start`` went on from."""
+    """The state from which ``warm_start`` continued."""
 
     plan: Any
     mapping: Any
@@ -47,7 +47,7 @@ class Memory(NamedTuple):
 
 
 class Lost:
-    """Stands for what is no longer there; it takes any state and can do nothing."""
+    """Replaces classes that no longer exist: accepts any state and does nothing."""
 
     def __setstate__(self, state: Any) -> None:
         pass
@@ -63,6 +63,6 @@ class _Finder(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Let old modules be found."""
+    """Make the old modules importable."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())

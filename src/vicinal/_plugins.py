@@ -1,4 +1,4 @@
-"""Parts that are found by name and loaded when used: what no default picks costs no import."""
+"""Load parts by name on first use, so that parts no default uses cost no import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches for the nearest of some points, behind one function: trees, brute force, faiss."""
+"""Nearest-neighbour searches behind one function: trees, brute force, faiss."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from vicinal.core.types import Array
 
 __all__ = ["finder"]
 
-# Measured at 50,000 standard normal points, the 100 nearest: a tree takes 0.4 of the time of brute
-# force in 5 dimensions and 6 times as much in 10.  SciPy's tree takes 0.44 of the time of
-# scikit-learn's in 5 dimensions, 0.8 in 10, and has threads of its own.
+# Measured for the 100 nearest of 50,000 standard normal points: a tree takes 0.4 times as long as
+# brute force in 5 dimensions and 6 times as long in 10.  SciPy's tree takes 0.44 times as long as
+# scikit-learn's in 5 dimensions and 0.8 times in 10, and has its own threads.
 _TREE_TO = 8
 _FAISS_FROM, _FAISS_ABOVE_D = 50_000, 5
-_PAIRS = 2**19  # distances at a time and thread: 4 MB
-_EXACT_TO = 10_000  # references up to which faiss compares all
-# Cells of the inverted file that are searched, of 2 sqrt(n): of the 100 nearest of 50,000 standard
+_PAIRS = 2**19  # distances per block and thread: 4 MB
+_EXACT_TO = 10_000  # number of references up to which faiss compares all
+# Searched cells of the inverted file, out of 2 sqrt(n): of the 100 nearest of 50,000 standard
 # normal points 100 % were found in 5 dimensions, 99 % in 10 and 85 % in 20.
 _PROBES = 64
 
-#: positions of the k nearest of each row, nearest first (-1: none), and their squared distances
+#: positions of the k nearest points of each query, nearest first (-1: none); squared distances
 Find = Callable[[Array, int], tuple[Array, Array]]
 
 
 def finder(search: str, points: Array) -> Find:
     """A search among the rows of ``points``: "auto", "exact", "tree", "brute" or "faiss".
 
-    "exact" is the quicker of "tree" and "brute"; a sparse table is for these two only.
+    "exact" is the faster of "tree" and "brute"; only these two accept a sparse table.
     """
     n, d = points.shape
     if search == "exact":
@@ -62,7 +62,7 @@ def _tree(points: Array) -> Find:
 def _brute(points: Array) -> Find:
     """All distances, in blocks of fixed sizes.
 
-    Not by scikit-learn's parallel search, which among equally far points takes other ones on one
+    scikit-learn's parallel search would choose among equally distant points differently on one
     thread than on two.
     """
     centre = _centre(points)
@@ -87,14 +87,14 @@ def _brute(points: Array) -> Find:
 
 
 def _centre(points: Array) -> Array:
-    """Amid the points: distances from inner products lose their digits far from the origin."""
+    """A centre of the points: distances from inner products lose digits far from the origin."""
     if sp.issparse(points):
         return np.zeros(points.shape[1])
     return points[: 1 + len(points) // 4].mean(axis=0)
 
 
 def _nearest(d2: Array, k: int) -> tuple[Array, Array]:
-    """The k least of each row in order; of equal ones the first comes first."""
+    """The k smallest of each row, sorted; ties keep their order."""
     near = np.argpartition(d2, k - 1, axis=1)[:, :k] if k < d2.shape[1] else None
     if near is None:
         near = np.tile(np.arange(d2.shape[1]), (len(d2), 1))
@@ -105,7 +105,7 @@ def _nearest(d2: Array, k: int) -> tuple[Array, Array]:
 
 
 def _faiss(points: Array) -> Find:
-    """An inverted file; the same bits for any number of threads, since each part has one."""
+    """An inverted file; the bits do not depend on the threads, since each block runs on one."""
     faiss = _import_faiss()
     centre = _centre(points)
     n, d = points.shape
@@ -127,7 +127,7 @@ def _faiss(points: Array) -> Find:
         threads = min(n_threads(), len(edges) - 1)
 
         def task(block: int, thread: int) -> None:
-            faiss.omp_set_num_threads(1)  # holds for this thread
+            faiss.omp_set_num_threads(1)  # applies to this thread only
             part = slice(edges[block], edges[block + 1])
             index.search(queries[part], k, D=d2[part], I=near[part])
 

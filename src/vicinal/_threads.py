@@ -1,9 +1,10 @@
-"""Threads that give the same bits however many of them there are.
+"""Threads: results have the same bits for any number of them.
 
-Kernels release the GIL, so plain Python threads do.  The number follows scikit-learn's OpenMP
-convention: all cores, or less by ``OMP_NUM_THREADS``, by ``threadpoolctl.threadpool_limits`` or
-inside a joblib worker.  What is computed and in which order is fixed by a schedule that depends
-on the size of the problem alone; the threads only share out its independent parts.
+Kernels release the GIL, so plain Python threads suffice.  Their number follows scikit-learn's
+OpenMP convention: all cores, or fewer with ``OMP_NUM_THREADS``,
+``threadpoolctl.threadpool_limits`` or inside a joblib worker.  A schedule that depends only on the
+size of the problem fixes what is computed and in which order; the threads divide its independent
+parts among themselves.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ def _controller() -> ThreadpoolController:
 
 @functools.cache
 def _cores_and_openmp() -> tuple[int, list[Any]]:
-    # looked up once: reading the limits of a container takes longer than a small objective
+    # cached: reading the limits of a container takes longer than a small objective
     return joblib.cpu_count(), _controller().select(user_api="openmp").lib_controllers
 
 
 def n_threads() -> int:
-    """How many threads to use now."""
+    """Number of threads to use now."""
     cores, libraries = _cores_and_openmp()
     return max(1, min([cores, *(library.get_num_threads() for library in libraries)]))
 
 
 _blas_lock = threading.Lock()
-_blas_limits: list[Any] = []  # one for each thread of the caller that is inside
+_blas_limits: list[Any] = []  # one for each thread inside `single_threaded_blas`
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """BLAS on one thread: its sums depend on its thread count, and its pool fights with ours.
+    """BLAS on one thread: its sums depend on its thread count, and its pool competes with ours.
 
-    The limit is one for the whole process: of several threads that are inside at once, the last to
-    leave takes away what the first has set.
+    The limit applies to the whole process: if several threads are inside at once, the first sets
+    it and the last to leave removes it.
     """
     with _blas_lock:
         _blas_limits.append(_blas_limits[0] if _blas_limits else _limit_blas())
@@ -68,14 +69,14 @@ def _limit_blas() -> Any:
 
 @functools.cache
 def _pool(pid: int) -> ThreadPoolExecutor:
-    # keyed by process: threads do not survive a fork
+    # one pool per process: threads do not survive a fork
     return ThreadPoolExecutor(
         max_workers=max(1, _cores_and_openmp()[0]), thread_name_prefix="vicinal"
     )
 
 
 def run(function: Callable[[Any, int], None], tasks: Sequence[Any], threads: int) -> None:
-    """Call ``function(task, thread)`` for all tasks, shared out over the threads; wait for all."""
+    """Call ``function(task, thread)`` for all tasks, divided among the threads; wait for all."""
     threads = min(threads, len(tasks))
 
     def work(thread: int) -> None:
@@ -92,7 +93,7 @@ def run(function: Callable[[Any, int], None], tasks: Sequence[Any], threads: int
 
 
 def block_edges(n: int, size: int = 768, multiple: int = 4) -> list[int]:
-    """Cut ``range(n)`` into equal blocks of about ``size``, in a number shared out evenly."""
+    """Cut ``range(n)`` into equal blocks of about ``size``; their number is a ``multiple``."""
     if n <= size:
         return [0, n]
     count = -(-n // size)
@@ -101,7 +102,7 @@ def block_edges(n: int, size: int = 768, multiple: int = 4) -> list[int]:
 
 
 def round_robin(count: int) -> Iterator[list[tuple[int, int]]]:
-    """All unordered pairs of blocks in rounds that touch each block once (the circle method).
+    """All unordered pairs of blocks, in rounds that touch each block once (the circle method).
 
     The blocks paired with themselves come first.
     """
@@ -117,7 +118,7 @@ def round_robin(count: int) -> Iterator[list[tuple[int, int]]]:
 
 
 def rectangle(rows: int, columns: int) -> Iterator[list[tuple[int, int]]]:
-    """All (row, column) pairs of blocks in rounds that touch no row and no column twice."""
+    """All (row, column) pairs of blocks, in rounds that touch no row and no column twice."""
     larger = max(rows, columns)
     for shift in range(larger):
         pairs = [(r, (r + shift) % larger) for r in range(rows)]

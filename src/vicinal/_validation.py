@@ -1,4 +1,4 @@
-"""Checks of parameters and labels, all with the same words: name, bound, value."""
+"""Checks of parameters and labels; all messages state the name, the bound and the value."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = [
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the user: the first one outside this package and what it calls by."""
+    """Warn at the user's line: the first one outside this package and the packages it uses."""
     level, frame = 2, sys._getframe(1)
-    ours = ("vicinal", "sklearn", "joblib", "functools")  # the last for what is cached
+    ours = ("vicinal", "sklearn", "joblib", "functools")  # functools for cached properties
     while frame.f_back is not None and _package(frame) in ours:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
@@ -45,7 +45,7 @@ def _package(frame: Any) -> str:
 
 
 def check_option(owner: Any, name: str, options: Sequence[Any]) -> None:
-    """Refuse a value that is not one of a few."""
+    """Refuse a value that is not one of the options."""
     value = getattr(owner, name)
     if not any(value is option or (isinstance(value, str) and value == option)
                for option in options):  # fmt: skip
@@ -69,7 +69,7 @@ def check_number(
     open_ends: bool = False,
     or_else: Sequence[Any] = (),
 ) -> None:
-    """Refuse a number outside ``[low, high]`` (or inside but on the ends), or of another kind."""
+    """Refuse a value that is not a number in ``[low, high]``, or ``(low, high)`` if open."""
     value = getattr(owner, name)
     if any(value is other or (isinstance(value, str) and value == other) for other in or_else):
         return
@@ -95,7 +95,7 @@ def check_part(
     kind: type = float,
     closed: bool = False,
 ) -> None:
-    """Refuse a parameter of ``part`` outside (low, high); ``closed`` takes in low itself."""
+    """Refuse a parameter of ``part`` outside (low, high); ``closed`` allows low itself."""
     value = getattr(part, name)
     number = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
     ok = isinstance(value, number) and not isinstance(value, bool)
@@ -108,7 +108,7 @@ def check_part(
 
 
 def check_folds(owner: Any, name: str) -> None:
-    """Refuse what is neither a number of folds nor something that scikit-learn splits by."""
+    """Refuse anything but a number of folds, a splitter or an iterable of splits."""
     value = getattr(owner, name)
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 2:
         return
@@ -119,7 +119,7 @@ def check_folds(owner: Any, name: str) -> None:
 
 
 def check_seed(owner: Any) -> np.random.RandomState:
-    """The source of randomness that ``random_state`` stands for."""
+    """The RandomState for the parameter ``random_state``."""
     value = owner.random_state
     try:
         return check_random_state(value)
@@ -129,7 +129,7 @@ def check_seed(owner: Any) -> np.random.RandomState:
 
 
 def check_label_types(y: Any) -> None:
-    """Refuse strings among numbers, which NumPy would turn into strings without a word."""
+    """Refuse strings mixed with numbers, which NumPy would silently turn into strings."""
     if isinstance(y, list | tuple):
         labels = y
     elif getattr(getattr(y, "dtype", None), "kind", "") == "O":
@@ -142,7 +142,7 @@ def check_label_types(y: Any) -> None:
 
 
 def check_classes(y: Array, owner: str) -> tuple[Array, Array]:
-    """The sorted classes and the code of each row: two classes at least, one of two rows."""
+    """The sorted classes and the code of each row; needs two classes and a class of two rows."""
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
@@ -159,11 +159,11 @@ def check_classes(y: Array, owner: str) -> tuple[Array, Array]:
 
 
 def check_declared_classes(owner: Any, classes: Any, y: Array, first: bool) -> Array:
-    """The classes of a stream: declared with its first batch, never changed later."""
+    """The classes of a stream: declared with its first batch, and constant from then on."""
     check_classification_targets(y)
     name = type(owner).__name__
     if first and classes is None and hasattr(owner, "components_"):
-        declared = owner.classes_  # those of a fit before, as in scikit-learn's linear models
+        declared = owner.classes_  # those of an earlier fit, as in scikit-learn's linear models
     elif first:
         if classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
@@ -193,7 +193,7 @@ def part_of(
     value: Any, by_name: Mapping[str, Callable[[], Any]], kind: Any, parameter: str, owner: str,
     example: str,
 ) -> Any:  # fmt: skip
-    """The part that a name stands for, or the part itself; ``example`` is one, in words."""
+    """The part with a name, or the part itself; ``example`` describes one in the error message."""
     if isinstance(value, str) and value in by_name:
         return by_name[value]()
     # A class has the attributes of its instances, so isinstance alone would let it through.
@@ -207,7 +207,7 @@ def part_of(
 
 
 def check_weights(sample_weight: Any, n: int) -> Array | None:
-    """Sample weights as float64, or None; a single number weighs all rows alike."""
+    """Sample weights as float64, or None; a single number applies to all rows."""
     if sample_weight is None:
         return None
     try:

@@ -312,7 +312,7 @@ def test_a_state_holds_no_class_that_is_not_allowed(friedman, rng):
     values, arrays = result.state.arrays()
     assert set(values) == {"schema", *FitState._fields}
     values["part"] = {"class": "os:system", "fields": {}}
-    with pytest.raises(ValueError, match="none that the state of a fit may hold"):
+    with pytest.raises(ValueError, match="not allowed in the state of a fit"):
         FitState.from_arrays(values, arrays)
     values["schema"] = 99
     with pytest.raises(ValueError, match="must have schema 1"):

@@ -186,7 +186,7 @@ def test_interrupt_ends_the_search_and_the_fit_goes_on(iris, monkeypatch):
         return interrupted
 
     monkeypatch.setattr(Reports, "on_iteration", interrupt)
-    with pytest.warns(ConvergenceWarning, match="search of NCA was stopped.*come to nothing"):
+    with pytest.warns(ConvergenceWarning, match="search of NCA was stopped.*found nothing"):
         model = NCA(alpha="auto", cv=2, random_state=0).fit(X, y)
     # the default has not been judged yet, and stays
     assert model.alpha_ == 3e-3
@@ -206,7 +206,7 @@ def test_interrupt_outside_of_a_descent(monkeypatch):
         return make_model(*arguments, **options)
 
     monkeypatch.setattr(nca, "_make_model", interrupted)
-    with pytest.warns(ConvergenceWarning, match="was stopped before its end") as told:
+    with pytest.warns(ConvergenceWarning, match="was stopped early") as told:
         model = NCA(alpha="auto", cv=2, random_state=0, max_iter=20, tol=1e-3).fit(X, y)
     assert len(model.cv_results_["param_alpha"]) == 5
     # the default was among them, so that the best of the five is taken
@@ -248,7 +248,7 @@ class StopAt:
 def test_a_stopped_search_is_worth_what_it_took(iteration):
     X, y = make_rings(200, random_state=0)
     model = NCA(2, alpha="auto", random_state=0).set_callbacks(StopAt(iteration))
-    with pytest.warns(ConvergenceWarning, match="stopped before its end"):
+    with pytest.warns(ConvergenceWarning, match="stopped early"):
         model.fit(X, y)
     assert model.n_iter_ == 1
     # one step from the start, or from where a fold had come to; one of five is chance
@@ -263,7 +263,7 @@ def test_callbacks_reach_into_the_search(iris, tmp_path):
     # what a search before has left must not be in the file of the next one
     path = tmp_path / "nca.joblib"
     model.set_callbacks(StopAfter(seconds=0.0), Checkpoint(path, every=1))
-    with pytest.warns(ConvergenceWarning, match="stopped before its end"):
+    with pytest.warns(ConvergenceWarning, match="stopped early"):
         model.fit(X, y)
     assert model.n_iter_ == 1
     assert model.n_components_ == 2
@@ -328,7 +328,7 @@ def test_bad_values(iris):
         NCA(cv=1).fit(X, y)
     with pytest.raises(ValueError, match=r"'cv' parameter of NCA .* \[2, 150\].*Got 151"):
         NCA(alpha="auto", cv=151).fit(X, y)
-    with pytest.raises(ValueError, match=r"'n_components' .* an int where 'init' is an array"):
+    with pytest.raises(ValueError, match=r"'n_components' .* an int if 'init' is an array"):
         NCA("auto", init=np.eye(4)[:3]).fit(X, y)
     with pytest.raises(ValueError, match=r"'alpha' .* inf\) or 'auto' or 'scaled'. Got 'best'"):
         NCA(alpha="best").fit(X, y)

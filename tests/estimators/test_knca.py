@@ -183,7 +183,7 @@ def test_pairs_that_cannot_vote_are_refused(rows, pairs, message):
 
 
 def test_lists_do_not_go_with_batches(rows):
-    with pytest.raises(ValueError, match="must be 'auto' or 'all' where 'sampling' is Mini"):
+    with pytest.raises(ValueError, match="must be 'auto' or 'all' if 'sampling' is Mini"):
         KNCA(2, pairs="nearest", sampling="mini_batches").fit(*rows)
 
 

@@ -309,7 +309,7 @@ def test_names():
 
 
 def test_a_diagonal_map_has_no_rows_to_remove(wine):
-    message = "'init' .* another start where 'mapping' is 'diagonal', which has no rows to remove"
+    message = "'init' .* another start if 'mapping' is 'diagonal', which has no rows to remove"
     with pytest.raises(ValueError, match=message):
         NCA(mapping="diagonal", init="annealing").fit(*wine)
     NCA(mapping=maps.Linear(2), init=Annealing(from_components=3)).fit(*wine)

@@ -190,8 +190,8 @@ def test_inverse_has_the_places_of_each_row(rng):
         ([[1], [0]], r"ints of shape \(3, k\)\. Got int64 of shape \(2, 1\) instead"),
         ([[1], [3], [-1]], r"must lie in \[-1, 2\]\. Got -1\.\.3 instead"),
         ([[1], [-2], [-1]], r"must lie in \[-1, 2\]\. Got -2\.\.1 instead"),
-        ([[1], [2], [-1]], "other rows of the own class. Got 2 for row 1, which is of another"),
-        ([[1], [0], [2]], "other rows of the own class. Got 2 for row 2, which is itself"),
+        ([[1], [2], [-1]], "other rows of the same class. Got 2 for row 1, which is of another"),
+        ([[1], [0], [2]], "other rows of the same class. Got 2 for row 2, which is itself"),
     ],
 )
 def test_wrong_neighbours_are_named(neighbours, message):

@@ -1,1 +1,1 @@
-"""The types that parts hand to each other, and the one way through a fit."""
+"""The types that the parts exchange, and the training loop that every fit uses."""

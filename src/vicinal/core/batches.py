@@ -1,4 +1,4 @@
-"""The batches of a run, one after the other, and the place among them that a result carries."""
+"""The sequence of batches of a run, and the position in it that a result carries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["BatchStream", "fixed_batch"]
 
 
 class BatchStream:
-    """Hands out the batches of a run; ``at`` is its place among them."""
+    """Hands out the batches of a run; ``at`` is the position in their sequence."""
 
     def __init__(
         self,
@@ -22,20 +22,20 @@ class BatchStream:
     ) -> None:
         self.fixed = sampler is None or sampler.fixed
         self.at: Sampling | None = None
-        # The batches of the pass under way.
+        # The batches of the current pass.
         self.batches: list[Batch] = [Batch()] if sampler is None else []
         if sampler is None:
             return
         _check_fits(solver, sampler)
         if source is None:
-            raise ValueError("source must be a Source where a sampler is given. Got None instead.")
+            raise ValueError("source must be a Source if a sampler is given. Got None instead.")
         if at is None:
             if not isinstance(random_state, np.random.RandomState):
                 random_state = np.random.RandomState(random_state)
             at = Sampling(int(random_state.randint(2**31 - 1)))
         self.at = at
         self.deal = sampler.dealer(source, np.random.RandomState([at.seed, 0]))
-        if at.theta is not None:  # in mid-pass
+        if at.theta is not None:  # resumed in the middle of a pass
             self.batches = self.deal(at.theta, np.random.RandomState([at.seed, at.n_pass]))
 
     def next(self, theta: Array) -> Batch:
@@ -55,12 +55,12 @@ class BatchStream:
 
 
 def fixed_batch(sampler: Sampler, source: Source, sampling: Sampling) -> Batch:
-    """The one batch of a run with a fixed sampler, to evaluate there between its calls.
+    """The one batch of a run with a fixed sampler, for evaluations outside the loop.
 
     Parameters
     ----------
     sampler : Sampler
-        One whose ``fixed`` is True.
+        Its ``fixed`` must be True.
     source : Source
     sampling : Sampling
         ``Result.sampling`` of the run.
@@ -76,7 +76,7 @@ def fixed_batch(sampler: Sampler, source: Source, sampling: Sampling) -> Batch:
 def _check_fits(solver: Solver, sampler: Sampler) -> None:
     if solver.needs_fixed_batch and not sampler.fixed:
         raise ValueError(
-            f"The solver {type(solver).__name__} needs the same batch at every step, and the "
-            f"sampler {type(sampler).__name__} changes it. Use Adam, SGD or Momentum with it, or "
-            "the sampler Full."
+            f"The solver {type(solver).__name__} needs the same batch at every step, but the "
+            f"sampler {type(sampler).__name__} changes it. Use Adam, SGD or Momentum with this "
+            "sampler, or use the sampler Full."
         )

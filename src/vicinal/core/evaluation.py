@@ -1,4 +1,4 @@
-"""One evaluation of a loss, and what its gradient says of a place."""
+"""One evaluation of a loss, its projected gradient, and the test for a stationary point."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from vicinal.core.types import Array, Batch, Fun
 
-__all__ = ["allowed", "at_rest", "evaluate", "is_finite", "projected_gradient"]
+__all__ = ["evaluate", "is_finite", "is_stationary", "projected", "projected_gradient"]
 
 
 def evaluate(fun: Fun, theta: Array, batch: Batch | None) -> tuple[float, Array]:
@@ -27,24 +27,24 @@ def is_finite(value: float, grad: Array) -> bool:
     return math.isfinite(value) and bool(np.isfinite(grad).all())
 
 
-def allowed(fun: Fun, theta: Array) -> Array:
-    """The nearest parameters that ``fun.project`` allows; where there is none, theta itself."""
+def projected(fun: Fun, theta: Array) -> Array:
+    """Theta projected by ``fun.project``; theta itself if ``fun`` has no ``project``."""
     project = getattr(fun, "project", None)
     return theta if project is None else project(theta)
 
 
 def projected_gradient(fun: Fun, theta: Array, grad: Array) -> Array | None:
-    r"""What a step along the gradient moves by, :math:`P(\theta - \nabla f) - \theta`.
+    r"""The move of a projected step along the gradient, :math:`P(\theta - \nabla f) - \theta`.
 
-    It is zero where no allowed direction descends, though the gradient need not be.  None where
+    It is zero where no allowed direction descends, even if the gradient is not zero.  None if
     ``fun`` has no ``project``.
     """
     if getattr(fun, "project", None) is None:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
-        return allowed(fun, theta - grad) - theta
+        return projected(fun, theta - grad) - theta
 
 
-def at_rest(grad: Array, residual: Array | None) -> bool:
-    """Whether no step along the gradient moves, or none that is allowed."""
+def is_stationary(grad: Array, residual: Array | None) -> bool:
+    """Whether the gradient, or the projected gradient if there is one, is zero."""
     return not (grad if residual is None else residual).any()

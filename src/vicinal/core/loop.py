@@ -1,7 +1,7 @@
-"""The one loop: it drives any solver, records each iteration, and asks when to stop.
+"""The training loop: it drives any solver, records each iteration, and checks the stop rules.
 
-A stage can be cut anywhere and taken up again: every solver state carries the ``theta`` it stands
-at, and ``sampling`` the place among the batches.
+A run can be interrupted after any iteration and resumed: every solver state holds its ``theta``,
+and ``sampling`` holds the position in the sequence of batches.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vicinal.core.batches import BatchStream
-from vicinal.core.evaluation import at_rest, evaluate, is_finite, projected_gradient
+from vicinal.core.evaluation import evaluate, is_finite, is_stationary, projected_gradient
 from vicinal.core.state import Best
 from vicinal.core.stopping import MaxIterations, StopRule
 from vicinal.core.types import (
@@ -44,7 +44,7 @@ _KEYS = ("iteration", "loss", "grad_norm", "validation_score", "seconds", "n_eva
 
 
 class Iteration(NamedTuple):
-    """What ``on_iteration`` is told: the newest row of the history, and where the run stands."""
+    """The argument of ``on_iteration``: the newest row of the history and the state of the run."""
 
     iteration: int
     theta: Array
@@ -59,26 +59,26 @@ class Iteration(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """How to minimise a function: by which solver, on which rows, until when.
+    """How to minimise a function: with which solver, on which rows, until when.
 
     Parameters
     ----------
     fun : callable
-        ``value, grad = fun(theta, batch)``.  Where not every theta is allowed it has an attribute
-        ``project``, the nearest one that is.  Where it has ``facts``, a dict about its last
-        evaluation, the history gets a column ``share_of_pairs``.
+        ``value, grad = fun(theta, batch)``.  If theta is constrained, ``fun.project(theta)`` is
+        the nearest allowed theta.  If ``fun`` has ``facts``, a dict about its last evaluation, the
+        history gets a column ``share_of_pairs``.
     solver : Solver
         A part with ``init`` and ``step``.
     stop : tuple of StopRule
-        Asked in this order.
+        Checked in this order.
     sampler : Sampler or None
-        Source of the batches.  None: all rows, always.
+        Source of the batches.  None: every step sees all rows.
     source : Source or None
-        The rows learnt from, which a sampler needs.
+        The training rows; a sampler needs them.
     score : callable or None
-        ``score(theta)``, higher is better, on rows held out.
+        ``score(theta)`` on held-out rows; higher is better.
     score_every : int
-        Score at the start and every so many iterations, and once more at the end.
+        Number of iterations between scores; the start and the end are always scored.
     """
 
     fun: Fun
@@ -96,15 +96,15 @@ class LoopStart(NamedTuple):
     Parameters
     ----------
     theta : array or None
-        The start; or, beside a ``state``, the best parameters of the run taken up.
+        The start; or, with a ``state``, the best parameters of the resumed run.
     state : NamedTuple or None
-        The solver state of a run to take up.
+        The solver state of a run to resume.
     history : dict of lists or None
         The history to continue; it is copied.
     sampling : Sampling or None
-        The place among the batches of a run to take up.
+        The position of the resumed run in its sequence of batches.
     map_size : float or None
-        The largest entry of the map that gradients are measured by; None: that of the start.
+        The largest entry of the map, in which gradients are measured; None: that of the start.
     """
 
     theta: Array | None = None
@@ -115,7 +115,7 @@ class LoopStart(NamedTuple):
 
 
 class Progress:
-    """What has happened in a stage so far; stop rules are asked about it."""
+    """The record of a stage so far, which stop rules look at."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Progress:
         self.fixed, self.sampling = batches.fixed, batches.at
         self.score_every = recipe.score_every
         history = begin.history or {}
-        # what else is in it is a column of `facts`, or was put there by `on_iteration`
+        # Other columns come from `facts`, or were added by `on_iteration`.
         columns = dict.fromkeys([*_KEYS, *history])
         self.history = {key: list(history.get(key, [])) for key in columns}
         past = self.history["iteration"]
@@ -137,11 +137,11 @@ class Progress:
         self.first_iteration = self.iteration
         self.seconds = self.history["seconds"][-1] if past else 0.0
         self.began, self.start_seconds = perf_counter(), 0.0
-        self.told_to_stop, self.scored = False, False
+        self.stop_requested, self.scored = False, False
         # Losses that can be compared with each other, and their running minimum.
         self.losses, self.lowest = [state.value], [state.value]
         self.best = Best(state.theta, state.value)
-        # The patience counts from the best score even where its parameters are not at hand.
+        # Patience counts from the best score, even if its parameters are not available.
         self.top_score, self.top_iteration = -math.inf, self.iteration
         start = begin.theta if begin.theta is not None else state.theta
         size = begin.map_size
@@ -149,18 +149,18 @@ class Progress:
 
     @property
     def n_steps(self) -> int:
-        """Steps made in this stage."""
+        """Number of steps in this stage."""
         return self.iteration - self.first_iteration
 
     @property
     def slope(self) -> float:
-        """The largest entry of the gradient, or of the projected one where there is one."""
+        """The largest entry of the gradient, or of the projected gradient if there is one."""
         residual = getattr(self.state, "residual", None)
         slope = self.state.grad if residual is None else residual
         return float(np.max(np.abs(slope), initial=0.0))
 
     def slope_unit(self, units: Units) -> float:
-        """What counts as an entry of the gradient of size one."""
+        """The unit in which entries of the gradient are measured."""
         return units.loss / self.map_size if units.relative_to_map else units.loss
 
     @property
@@ -170,15 +170,15 @@ class Progress:
 
     @property
     def seconds_a_step(self) -> float:
-        """The mean over the steps; before the first one, the evaluation at the start."""
+        """The mean over the steps; before the first one, the time of the first evaluation."""
         passed = self.passed
         return (passed - self.start_seconds) / self.n_steps if self.n_steps else passed
 
-    def take_up(self, theta: Array | None) -> None:
-        """Continue the windows of an earlier run, and its best parameters where given.
+    def resume(self, theta: Array | None) -> None:
+        """Continue the windows of an earlier run, and its best parameters if given.
 
-        Only where the state is the one the history ends with: after :func:`refresh`, or with
-        another function, earlier losses and scores are not comparable with those to come.
+        This needs a state that is the last one of the history: after :func:`refresh`, or with
+        another function, earlier losses and scores cannot be compared with later ones.
         """
         loss = np.asarray(self.history["loss"])
         if not loss.size or loss[-1] != self.state.value:
@@ -196,12 +196,12 @@ class Progress:
         self.best = Best(np.array(theta, dtype=np.float64), float(loss[at]), float(score[at]))
 
     def score_start(self) -> None:
-        """Make a start that has no row in the history a candidate for the best score."""
+        """Score a start that has no row in the history, as a candidate for the best score."""
         if self.recipe.score is not None:
             self._compare(self.state, float(self.recipe.score(self.state.theta)))
 
     def commit(self, state: Any, sampling: Sampling | None, count: bool = True) -> None:
-        """Record the place ``state`` stands at; afterwards, never before, it is the run's."""
+        """Record ``state`` in the history, and make it the state of the run once it is scored."""
         score = math.nan
         scored = self.recipe.score is not None and (self.iteration + count) % self.score_every == 0
         if self.recipe.score is not None and scored:
@@ -223,10 +223,10 @@ class Progress:
         if self.on_iteration is not None:
             now = (self.iteration, state.theta, state.value, self.slope, score, seconds)
             info = Iteration(*now, self.history, state, sampling, self.best)
-            self.told_to_stop = bool(self.on_iteration(info))
+            self.stop_requested = bool(self.on_iteration(info))
 
     def score_last(self) -> None:
-        """Score the last row of the history, where its turn had not come."""
+        """Score the last row of the history, unless it has a score."""
         if self.recipe.score is None or self.scored or not self.n_steps:
             return
         score = float(self.recipe.score(self.state.theta))
@@ -240,14 +240,14 @@ class Progress:
         if self.recipe.score is not None:
             better = score > self.best.score
         else:
-            # Losses on different batches cannot be compared: the last place is the best guess.
+            # Losses on different batches cannot be compared, so the last parameters count as best.
             better = state.value < self.best.value or not self.fixed
         if better:
             self.best = Best(state.theta, state.value, score)
 
     def result(self, reason: str, converged: bool) -> Result:
         """The best parameters so far, whatever ended the run."""
-        # An interrupt can fall between two appends.
+        # An interrupt can come between two appends.
         length = min(map(len, self.history.values()))
         history = {key: entries[:length] for key, entries in self.history.items()}
         return Result(
@@ -269,17 +269,17 @@ def run_stage(
     on_iteration: Callable[[Iteration], Any] | None = None,
     random_state: int | np.random.RandomState | None = None,
 ) -> Result:
-    """Make steps of a solver until a rule says stop.
+    """Run the steps of a solver until a rule stops it.
 
     Parameters
     ----------
     recipe : Recipe
         What to minimise, and how.
     begin : LoopStart
-        A start, or a run to take up.
+        A start, or a run to resume.
     on_iteration : callable or None
-        Called with an :class:`Iteration` after each row of the history (the start, iteration 0,
-        among them); a true answer stops the run.
+        Called with an :class:`Iteration` after each row of the history, including the start
+        (iteration 0); if it returns a true value, the run stops.
     random_state : int, RandomState or None
         For the sampler.
 
@@ -290,22 +290,22 @@ def run_stage(
     """
     began, resumed = perf_counter(), begin.state is not None
     fun, solver, state = recipe.fun, recipe.solver, begin.state
-    _check_keeps(solver, fun)
+    _check_projects(solver, fun)
     batches = BatchStream(solver, recipe.sampler, recipe.source, random_state, begin.sampling)
     if not resumed:
         if begin.theta is None:
-            raise ValueError("theta must be an array where no state is given. Got None instead.")
+            raise ValueError("theta must be an array if no state is given. Got None instead.")
         state = solver.init(fun, begin.theta, batches.next(begin.theta))
         if begin.history is not None and begin.history["n_evaluations"]:
             before = begin.history["n_evaluations"][-1]
             state = state._replace(n_evaluations=before + state.n_evaluations)
     _check_start(state)
     progress = Progress(recipe, begin, state, batches, on_iteration)
-    progress.began = began  # the first evaluation counts
+    progress.began = began  # include the first evaluation
     rule: StopRule | None = None
     try:
         if resumed:
-            progress.take_up(begin.theta)
+            progress.resume(begin.theta)
         elif begin.history is not None:
             progress.score_start()
         else:
@@ -330,13 +330,13 @@ def run_stage(
 
 
 def update(solver: Solver, fun: Fun, state: Any, batch: Batch | None = None) -> Any:
-    """The state after one step; None where the step came to a loss that is not finite."""
+    """The state after one step; None if its loss or gradient is not finite."""
     _, state = solver.step(fun, state.theta, state, batch)
     return state if is_finite(state.value, state.grad) else None
 
 
 def _first(progress: Progress, rules: list[StopRule]) -> StopRule | None:
-    """The first rule that says stop."""
+    """The first rule that is met."""
     return next((rule for rule in rules if rule(progress)), None)
 
 
@@ -348,8 +348,8 @@ def _ended(progress: Progress, reason: str) -> Result:
 def refresh(solver: Solver, fun: Fun, theta: Array, state: Any, batch: Batch | None = None) -> Any:
     """Evaluate again at ``theta`` after the function has changed, and keep the solver's memory.
 
-    For a switch of precision or of rows in mid-run: pairs, directions, moments and rates stay,
-    ``value`` and ``grad`` are those of the new function, and the evaluation is counted.
+    For a change of precision or of rows during a run: curvature pairs, directions, moments and
+    rates stay, ``value`` and ``grad`` are those of the new function, and the evaluation is counted.
 
     Parameters
     ----------
@@ -358,11 +358,11 @@ def refresh(solver: Solver, fun: Fun, theta: Array, state: Any, batch: Batch | N
     fun : callable
         The new function.
     theta : ndarray of shape (n,)
-        Where to stand from now on: ``state.theta``, or the best parameters of the run.
+        The parameters to continue from: ``state.theta``, or the best parameters of the run.
     state : NamedTuple
         A state of ``solver``; it is not changed.
     batch : Batch or None
-        Handed to ``fun``.
+        Passed to ``fun``.
 
     Returns
     -------
@@ -371,24 +371,24 @@ def refresh(solver: Solver, fun: Fun, theta: Array, state: Any, batch: Batch | N
     """
     theta = np.array(theta, dtype=np.float64)
     value, grad = evaluate(fun, theta, batch)
-    changes = {"theta": theta, "value": value, "grad": grad, "stalled": at_rest(grad, None)}
+    changes = {"theta": theta, "value": value, "grad": grad, "stalled": is_stationary(grad, None)}
     if hasattr(state, "residual"):
         residual = projected_gradient(fun, theta, grad)
-        changes.update(residual=residual, stalled=at_rest(grad, residual))
+        changes.update(residual=residual, stalled=is_stationary(grad, residual))
     return state._replace(n_evaluations=state.n_evaluations + 1, **changes)
 
 
 def limited(recipe: Recipe, most: int) -> Recipe:
-    """The recipe with a limit to the iterations, asked for before all other rules."""
+    """The recipe with a limit on the iterations, checked before all other rules."""
     return recipe._replace(stop=(MaxIterations(most), *recipe.stop))
 
 
-def _check_keeps(solver: Solver, fun: Fun) -> None:
-    """Refuse a solver that would leave the set of allowed parameters."""
+def _check_projects(solver: Solver, fun: Fun) -> None:
+    """Refuse a solver that ignores the constraint of ``fun``."""
     if getattr(fun, "project", None) is not None and not getattr(solver, "projects", False):
         raise ValueError(
             f"The solver {type(solver).__name__} does not keep to the constraint of the map. Use "
-            "ProjectedGradient or BoldDriver, or a map whose parameters are free."
+            "ProjectedGradient or BoldDriver, or a map without a constraint."
         )
 
 

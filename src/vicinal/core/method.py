@@ -1,4 +1,4 @@
-"""The one thing an estimator hands over to a fit, and the parameters that all fits share."""
+"""What an estimator passes to a fit: its method, its data and the shared parameters."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from vicinal.core.problem import Problem
 from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, Map, Objective, PairCost, Solver
 
-__all__ = ["Coarse", "Config", "Data", "Method", "Model", "Teller"]
+__all__ = ["Coarse", "Config", "Data", "Method", "Model"]
 
 
 class Model(Protocol):
-    """What predicts, from the embedded training rows; it knows nothing of learning."""
+    """Predicts from the embedded training rows, whichever way the map was learnt."""
 
     Z: Array
+    asked: Any  # the parameter ``n_neighbors``
+
+    @property
+    def n_neighbors(self) -> int: ...
 
     def probabilities(self, Z: Array, rule: str) -> Array: ...
 
@@ -25,7 +29,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Config:
-    """The parameters that all estimators share, with the meanings they have there."""
+    """The parameters that all estimators share; the estimators document them."""
 
     solver: Any = "auto"
     sampling: Any = "auto"
@@ -45,13 +49,13 @@ class Config:
 
     @classmethod
     def of(cls, estimator: Any) -> Config:
-        """The parameters of an estimator, which need not have all of them."""
+        """The shared parameters of an estimator; those it lacks keep their defaults."""
         names = [field.name for field in fields(cls) if hasattr(estimator, field.name)]
         return cls(**{name: getattr(estimator, name) for name in names})
 
 
 class Data(NamedTuple):
-    """Checked rows, what is known of them, and the names of their classes, if they have any."""
+    """Validated rows, their target, and the names of their classes, if they have classes."""
 
     X: Any
     target: Any = None
@@ -66,21 +70,21 @@ class Data(NamedTuple):
         return self.X.shape[1]
 
     def names(self, chosen: Array) -> str:
-        """Some of the classes, given by a mask, for a message."""
+        """The names of the classes in a mask, for a message."""
         assert self.classes is not None
         names = self.classes[chosen].tolist()
         return ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
 
 
 class Coarse(NamedTuple):
-    """A start that is improved on few rows first.
+    """A start that is first improved on a few rows.
 
     Parameters
     ----------
     problem : Problem
-        Of few rows.
+        The problem on a few rows.
     finish : callable
-        ``theta = finish(theta)``: what the map of few rows becomes for all of them.
+        ``theta = finish(theta)``: adapts the map learnt on a few rows to all rows.
     max_iter : int
     tol : float
     """
@@ -89,17 +93,6 @@ class Coarse(NamedTuple):
     finish: Callable[[Array], Array]
     max_iter: int
     tol: float
-
-
-class Teller(Protocol):
-    """Hears of the iterations that a start makes; a true answer means stop."""
-
-    searching: bool
-    talks: bool
-
-    def __call__(self, info: Any, problem: Problem) -> bool: ...
-
-    def say(self, words: str) -> None: ...
 
 
 _COST = PairCost()
@@ -115,53 +108,53 @@ def _nothing(*_: Any) -> None:
 
 @dataclass(frozen=True)
 class Method:
-    """What is learnt, from what, and what is made of it: all that a fit asks of an estimator.
+    """All that a fit needs to know about the method of an estimator.
 
     Parameters
     ----------
     name : str
-        Of the estimator, for messages.
+        Name of the estimator, for messages.
     objective : Objective
-        What is minimised.
+        The loss to minimise.
     mapping : Map
         From rows to embedded points.
     n_components : int
-        Dimensions of the embedded points (the largest to be tried, where a search chooses).
+        Dimensions of the embedded points (if a search chooses them: the largest candidate).
     start : callable
-        ``theta = start(problem, rng, teller)``: the first parameters of the map of the problem.
+        ``theta = start(problem, rng, reporter)``: the first parameters of the problem's map.
     features : callable
         ``features(X, target, train)``: the rows as the solver sees them.
     make_model : callable
-        ``model = make_model(Z, target, objective)``: what predicts, from embedded rows.
+        ``model = make_model(Z, target, objective)``: the predictor, from embedded rows.
     solver : Solver
-        What "auto" is where every step sees all rows.
+        The meaning of "auto" if every step sees all rows.
     scale_objective : callable
-        ``objective = scale_objective(objective)``: what chooses the scale of a map.
+        ``objective = scale_objective(objective)``: the objective that chooses the scale of a map.
     suit : callable
-        ``objective = suit(objective, target)``: what depends on the rows to learn from is settled.
+        ``objective = suit(objective, target)``: adapts the objective to the training rows.
     find_targets : callable or None
-        ``problem = find_targets(problem, theta=None)``: for targets that are found among the rows,
-        before learning or at theta.
+        ``problem = find_targets(problem, theta=None)``: for targets that are rows themselves;
+        finds them in the input, or at theta.
     refresh : callable
-        ``refresh(plan, rng)``: what is fixed for some iterations at a time, or None.
+        ``refresh(plan, rng)``: a `Refresh`, or None.
     coarse : callable
         ``coarse(problem, rng)``: a `Coarse` start for many rows, or None.
     pairs : Neighbourhood or None
         Lists or trees; None for all pairs.
     has_trees : bool
-        Whether the objective can sum by trees.
+        Whether the objective can be summed by trees.
     kernel : Kernel or None
-        Of the objective, where the method has a choice of them.
+        Kernel of the objective, if the method offers a choice of kernels.
     cost : PairCost
-        What a pair of rows costs.
+        The cost of a pair of rows.
     n_starts : int
-        How many starts are tried; the best result is kept.
+        Number of starts; the best result is kept.
     alphas : tuple of float
-        The path along which ``alpha="auto"`` looks.
+        The values that ``alpha="auto"`` tries, in this order.
     warn_unusable_rows : callable
-        ``warn_unusable_rows(target, plan)``: of rows that nothing can be learnt from.
+        ``warn_unusable_rows(target, plan)``: warns about rows that contribute nothing.
     collapse_warning : callable
-        ``collapse_warning(Z, problem)``: a complaint where the map has come to nothing, or None.
+        ``collapse_warning(Z, problem)``: a message if the map has collapsed, or None.
     """
 
     name: str
@@ -170,7 +163,7 @@ class Method:
     n_components: int
     start: Callable[..., Array]
     features: Callable[[Any, Any, Any], Any]
-    make_model: Callable[[Array, Any, Any], Any]
+    make_model: Callable[[Array, Any, Any], Model]
     solver: Solver
     scale_objective: Callable[[Any], Any] = _same
     suit: Callable[[Any, Any], Any] = _same
@@ -187,7 +180,7 @@ class Method:
     collapse_warning: Callable[[Array, Problem], str | None] = _nothing
 
     def suited(self, problem: Problem) -> Problem:
-        """The problem with all that depends on the rows learnt from settled."""
+        """The problem with its objective and targets adapted to its training rows."""
         objective = self.suit(problem.objective, problem.target.take(problem.train))
         problem = problem.replace(objective=objective)
         return problem if self.find_targets is None else self.find_targets(problem)

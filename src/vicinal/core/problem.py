@@ -1,6 +1,6 @@
-"""Binds rows, target, objective, map and penalty into ``fun(theta, batch)``.
+"""Combines rows, target, objective, map and penalty into ``fun(theta, batch)``.
 
-The only place where the chain rule is written: ``theta -> Z -> value`` forwards, ``dZ -> dtheta``
+The chain rule is applied here and nowhere else: ``theta -> Z -> value`` forwards, ``dZ -> dtheta``
 back through the map's pull.
 """
 
@@ -25,7 +25,7 @@ from vicinal.core.types import (
 
 __all__ = ["Problem", "Tracked"]
 
-_FAR = 1e100  # of a coordinate: beyond, squared distances leave the range of floats
+_FAR = 1e100  # limit on coordinates: beyond it, squared distances would overflow
 
 
 @dataclass(frozen=True)
@@ -35,25 +35,26 @@ class Problem:
     Parameters
     ----------
     X : Features
-        All rows, training and held-out; whatever the map takes, with ``take(rows)`` and a length.
+        All rows, training and held-out: anything that the map accepts, with ``take(rows)`` and a
+        length.
     target : Target
-        What the objective is told of those rows.
+        What the objective is to reach for those rows.
     objective : Objective
-        ``objective(Z, target, queries=..., references=...)``, a mean to minimise.
+        ``objective(Z, target, queries=..., references=...)``, a mean loss to minimise.
     mapping : Map
         From rows to embedded points.
     alpha : float or array
-        Weight of the squared norm of the map, beside the mean loss ([Oneata2011] eq. (3.22)); an
+        Weight of the squared norm of the map, added to the mean loss ([Oneata2011] eq. (3.22)); an
         array has one weight for each parameter (``lambda_i`` for all of row i: eq. (3.26)).
     train, held_out : int arrays, default=None
-        Positions of the rows to learn from (None: all) and of those kept to score by.
+        Positions of the training rows (None: all) and of the rows held out for scoring.
     dtype : dtype
         Precision of the embedded points; ``theta`` and its gradient are float64 throughout.
     pairs : Pairs or Bounded, default=None
         Which pairs the objective sums over; None: all.
     trust : (array of shape (n, d), float), default=None
-        Embedded points, and how far (root mean square) they may move from there: beyond, the loss
-        is infinite.  For pairs that are right near those places only.
+        Embedded points, and how far (root mean square) they may move from there; beyond that, the
+        loss is infinite.  For pairs that are valid only near those points.
     """
 
     X: Any
@@ -74,27 +75,27 @@ class Problem:
     def evaluate(
         self, theta: Array, batch: Batch | None = None
     ) -> tuple[float, Array, Mapping[str, float] | None]:
-        """The loss, its gradient, and facts about the evaluation (None: it was out of range)."""
+        """The loss, its gradient, and facts about the evaluation (None if it was out of range)."""
         rows, queries, references = None, self.train, self.train
         if batch is not None and batch.rows is not None:
             rows = batch.rows if self.train is None else self.train[batch.rows]
             queries = references = None
         if batch is not None and batch.queries is not None:
             queries = batch.queries if queries is None else queries[batch.queries]
-        # Held-out rows are embedded along with the others rather than X copied without them.
+        # Held-out rows are embedded too: this is cheaper than a copy of X without them.
         Z, pull = self.mapping.forward(theta, self.X.take(rows), self.dtype)
-        if not _in_range(Z) or self._too_far(Z):  # a step too long, which a solver takes back
+        if not _in_range(Z) or self._too_far(Z):  # the step was too long: the solver will undo it
             return np.inf, np.zeros_like(theta), None
         value, dZ, facts = self.objective(
             Z, self.target.take(rows), queries=queries, references=references, pairs=self.pairs
         )
         assert dZ is not None
-        # [Oneata2011] eqs (3.23), (3.27), on the mean and in the space the solver sees
+        # [Oneata2011] eqs (3.23), (3.27), for the mean loss and the scaled columns
         gradient = pull(dZ) + 2.0 * self.alpha * theta
         return float(value) + self._penalty(theta), gradient, facts
 
     def value(self, theta: Array, queries: Array | None = None) -> float:
-        """The loss alone, at less than half the cost: of some rows, or of all learnt from."""
+        """The loss of some rows, or of all training rows, at less than half the cost."""
         return self.score(theta, self.train if queries is None else queries).value
 
     def validation_score(self, theta: Array) -> float:
@@ -102,11 +103,11 @@ class Problem:
         return -self.score(theta, self.held_out, penalty=False).value
 
     def score(self, theta: Array, queries: Array | None, penalty: bool = True) -> Evaluation:
-        """The loss of some rows against the rows learnt from, without a gradient."""
+        """The loss of some rows against the training rows, without a gradient."""
         Z = self.embed(theta)
         if not _in_range(Z):
             return Evaluation(np.inf, None, {})
-        told = self.objective(
+        evaluation = self.objective(
             Z,
             self.target,
             queries=queries,
@@ -114,25 +115,25 @@ class Problem:
             pairs=self.pairs,
             gradient=False,
         )
-        value = float(told.value)
-        return told._replace(value=value + self._penalty(theta) if penalty else value)
+        value = float(evaluation.value)
+        return evaluation._replace(value=value + self._penalty(theta) if penalty else value)
 
     def _too_far(self, Z: Array) -> bool:
         if self.trust is None:
             return False
-        place, radius = self.trust
-        moved = Z - place
-        # one array of the size of Z, not three; einsum, whose bits are not those of BLAS' threads
+        centre, radius = self.trust
+        moved = Z - centre
+        # einsum needs no further array of Z's size, and its bits do not depend on BLAS threads
         return bool(np.einsum("ij,ij->", moved, moved) > len(Z) * radius**2)
 
     def _penalty(self, theta: Array) -> float:
-        """[Oneata2011] eq. (3.22), or (3.26) where each parameter has a weight of its own."""
+        """[Oneata2011] eq. (3.22), or (3.26) if each parameter has its own weight."""
         if np.ndim(self.alpha):
             return float(theta @ (self.alpha * theta))
         return float(self.alpha * (theta @ theta))
 
     def embed(self, theta: Array) -> Array:
-        """All rows through the map."""
+        """All rows, embedded by the map."""
         return self.mapping.forward(theta, self.X, self.dtype)[0]
 
     def scaled(self, theta: Array, factor: float) -> Array:
@@ -142,28 +143,28 @@ class Problem:
 
     @property
     def rows(self) -> Array:
-        """Positions of the rows to learn from."""
+        """Positions of the training rows."""
         return np.arange(len(self.X)) if self.train is None else self.train
 
     @property
     def units(self) -> Units:
-        """What counts as a loss of size one.
+        """The units of the objective, multiplied by the map's ``gradient_floor``.
 
-        A map may shrink all gradients, as the softmax does: then it says by how much.
+        A map that shrinks all gradients, as the softmax does, states by how much.
         """
         units = self.objective.units
         return units._replace(loss=units.loss * getattr(self.mapping, "gradient_floor", 1.0))
 
     @property
     def project(self) -> Callable[[Array], Array] | None:
-        """``theta -> theta``, the nearest that the map allows; None where it allows all."""
+        """``theta -> theta``, the nearest one that the map allows; None if it allows all."""
         if not getattr(self.mapping, "constrained", True):
             return None
         return getattr(self.mapping, "project", None)
 
     @property
     def source(self) -> Source:
-        """What a sampler may know of the rows learnt from."""
+        """What a sampler may know about the training rows."""
         train: Any = slice(None) if self.train is None else self.train
         strata = self.target.strata
         return Source(
@@ -174,7 +175,7 @@ class Problem:
         )
 
     def replace(self, **changes: Any) -> Problem:
-        """The same problem with some parts exchanged (another precision, all rows)."""
+        """The same problem with some fields replaced (another precision, all rows)."""
         return replace(self, **changes)
 
 
@@ -187,7 +188,7 @@ class Tracked:
 
     @property
     def project(self) -> Callable[[Array], Array] | None:
-        """As of the problem."""
+        """The projection of the problem."""
         return self.problem.project
 
     def __call__(self, theta: Array, batch: Batch | None = None) -> tuple[float, Array]:

@@ -1,7 +1,8 @@
-"""A training run is a list of stages: one way through every fit.
+"""Every fit is a training run through a list of stages.
 
-Travel in float32, arrival in float64, lists of pairs that are refreshed every few iterations: each
-is a stage, or a property of one.  A coarse start on few rows is a short run of its own.
+Fast iterations in float32, final ones in float64, lists of pairs that are refreshed every few
+iterations: each is a stage, or a property of one.  A coarse start on few rows is a short run of
+its own.
 """
 
 from __future__ import annotations
@@ -24,10 +25,9 @@ __all__ = ["FitResult", "Refresh", "Stage", "train"]
 
 
 class Refresh(Protocol):
-    """What is fixed while a solver makes ``length`` iterations, and is then refreshed.
+    """Parts of a problem that stay fixed for ``length`` iterations and are then refreshed.
 
-    ``kept`` is what a fit that goes on from this one begins with; ``report`` has an entry for each
-    time.
+    ``kept`` is stored for a fit that resumes this one; ``report`` has an entry for each refresh.
     """
 
     report: dict[str, list]
@@ -37,35 +37,35 @@ class Refresh(Protocol):
     def length(self) -> int: ...
 
     def fix(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
-        """The problem to go on with from theta, and the one to score by."""
+        """The problem to continue with from theta, and the problem to score with."""
         ...
 
     def settled(self, loss: float, tol: float) -> bool:
-        """Whether the loss, with all that is fixed just refreshed, no longer falls."""
+        """Whether the loss right after each refresh no longer falls."""
         ...
 
     def complaint(self) -> str | None:
-        """What the user should know in the end."""
+        """A warning for the user at the end, or None."""
         ...
 
 
 class Stage(NamedTuple):
-    """One part of a training run.
+    """One stage of a training run.
 
     Parameters
     ----------
     problem : Problem
-        What is minimised, in the precision of the stage.
+        The problem to minimise, in the precision of the stage.
     solver : Solver
-        How.
+        Minimises it.
     stop : tuple of StopRule
-        When to stop, beside the limits of the whole run.
+        When to stop, besides the limits of the whole run.
     sampler : Sampler or None
         Which rows each step sees.  None: all of them.
     refresh : Refresh or None
-        What is fixed for some iterations at a time.
+        Refreshes parts of the problem every few iterations.
     score_every : int
-        Held-out rows are scored every so many iterations.
+        Number of iterations between scores of the held-out rows.
     """
 
     problem: Problem
@@ -83,7 +83,7 @@ class Stage(NamedTuple):
 
 @dataclass
 class FitResult:
-    """What a training run leaves behind."""
+    """The result of a training run."""
 
     theta: Array
     value: float
@@ -92,12 +92,12 @@ class FitResult:
     reason: str
     history: dict[str, list]
     state: FitState
-    problem: Problem  # the one of the last stage, over all pairs
+    problem: Problem  # that of the last stage, over all pairs
     rounds: dict[str, list] = field(default_factory=dict)
     complaint: str | None = None
 
 
-#: ``stop = on_iteration(info, problem, state)``; ``state()`` makes the FitState of this moment
+#: ``stop = on_iteration(info, problem, state)``; ``state()`` makes the current FitState
 OnIteration = Callable[[Iteration, Problem, Callable[[], FitState]], Any]
 
 
@@ -113,7 +113,7 @@ def train(
     on_iteration: OnIteration | None = None,
     random_state: int | np.random.RandomState | None = None,
 ) -> FitResult:
-    """Go through the stages, from a start or from where an earlier run stands.
+    """Run the stages, from a start or from the state of an earlier run.
 
     Parameters
     ----------
@@ -121,19 +121,19 @@ def train(
     theta : array or None
         The start; None with a ``state``.
     state : FitState or None
-        Of a run to take up: from an earlier `FitResult`, from ``on_iteration``, or read from a
-        file.  The stages are then those of that run.
+        State of a run to resume: from an earlier `FitResult`, from ``on_iteration``, or read from
+        a file.  The stages must be those of that run.
     max_iter : int
-        The most iterations of this call, over all stages.
+        Largest number of iterations of this call, over all stages.
     tol : float
-        When refreshed stages are settled.
+        Tolerance that decides when a stage with a `Refresh` is settled.
     patience : int
-        Iterations of refreshed stages without a better score before they stop.
+        A stage with a `Refresh` stops after this many iterations without a better score.
     deadline : float or None
-        Of ``time.perf_counter``; no step is begun that would end later.
+        In ``time.perf_counter``; no step begins that would probably end later.
     on_iteration : callable or None
-        ``on_iteration(info, problem, state)`` after each iteration; a true answer stops the run.
-        ``state()`` gives the `FitState` of that moment.
+        ``on_iteration(info, problem, state)`` is called after each iteration; if it returns a true
+        value, the run stops.  ``state()`` gives the current `FitState`.
     random_state : int, RandomState or None
         For the samplers.
 
@@ -145,19 +145,19 @@ def train(
     first = 0
     if state is not None:
         first = min(state.stage, len(stages) - 1)
-        run.take_up(state._replace(stage=first))
+        run.resume(state._replace(stage=first))
     for number in range(first, len(stages)):
         entered = run.enter(number, theta, resumed=state is not None and number == first)
         if not entered:
             break
-        run.go_through(theta)
+        run.run(theta)
         if run.result.reason in ENDS_TRAINING:
             break
     return run.finished()
 
 
 class _Training:
-    """A training run under way: what one stage hands to the next."""
+    """A running training: what one stage passes on to the next."""
 
     def __init__(
         self,
@@ -185,8 +185,8 @@ class _Training:
     def stage(self) -> Stage:
         return self.stages[self.number]
 
-    def take_up(self, state: FitState) -> None:
-        """Stand where an earlier run stood."""
+    def resume(self, state: FitState) -> None:
+        """Continue from the state of an earlier run."""
         stage = self.stages[state.stage]._replace(solver=state.part)
         self.stages = [stage if i == state.stage else s for i, s in enumerate(self.stages)]
         self.number = state.stage
@@ -197,7 +197,7 @@ class _Training:
             stage.refresh.kept = state.kept
 
     def enter(self, number: int, theta: Array | None, resumed: bool) -> bool:
-        """Begin a stage; False where an interrupt came between two of them."""
+        """Begin a stage; False if an interrupt came between two stages."""
         before, self.number = self.number, number
         stage = self.stage
         self.scorer = stage.problem.replace(dtype=np.float64)
@@ -206,7 +206,7 @@ class _Training:
                 if stage.fixed:
                     self._refresh(stage.problem, self.solver_state.theta)
             elif number > before:
-                # The memory of the solver stays good: only the last digits of the loss change.
+                # The memory of the solver stays valid: only the last digits of the loss change.
                 self._refresh(stage.problem, self.result.theta)
                 self.best = None
         except KeyboardInterrupt:
@@ -218,15 +218,15 @@ class _Training:
         return True
 
     def _refresh(self, problem: Problem, theta: Array) -> None:
-        """Evaluate the changed function where the solver stands, on the rows that it sees."""
+        """Evaluate the changed function at the solver's theta, on the rows that it sees."""
         stage, batch = self.stage, None
         if self.sampling is not None:
             assert stage.sampler is not None
             batch = fixed_batch(stage.sampler, problem.source, self.sampling)
         self.solver_state = refresh(stage.solver, problem, theta, self.solver_state, batch)
 
-    def go_through(self, theta: Array | None) -> None:
-        """Make the iterations of the stage."""
+    def run(self, theta: Array | None) -> None:
+        """Run the iterations of the stage."""
         stage = self.stage
         if stage.refresh is not None:
             self._refresh_loop(theta, stage.refresh)
@@ -234,7 +234,7 @@ class _Training:
             self._loop(theta, stage.problem)
 
     def _loop(self, theta: Array | None, problem: Problem, most: int | None = None) -> Result:
-        """One call of the loop: from theta, or from the solver's state where there is one."""
+        """One call of the loop: from theta, or from the solver's state if there is one."""
         stage, seconds = self.stage, self._seconds_left()
         stop = stage.stop if seconds is None else (*stage.stop, TimeBudget(seconds))
         score = None
@@ -249,7 +249,7 @@ class _Training:
             score,
             stage.score_every,
         )
-        going_on = self.solver_state is not None
+        resuming = self.solver_state is not None
         if self.map_size is None:
             assert theta is not None
             self.map_size = float(np.abs(theta).max(initial=0.0) or 1.0)
@@ -257,13 +257,13 @@ class _Training:
         result = run_stage(
             limited(recipe, self.left if most is None else min(most, self.left)),
             LoopStart(
-                self.best if going_on else theta,
+                self.best if resuming else theta,
                 self.solver_state,
                 self.history,
                 self.sampling,
                 self.map_size,
             ),
-            on_iteration=self._tell,
+            on_iteration=self._report,
             random_state=self.random_state,
         )
         self.n_iter += result.n_iter
@@ -277,7 +277,7 @@ class _Training:
     def _seconds_left(self) -> float | None:
         return None if self.deadline is None else max(0.0, self.deadline - perf_counter())
 
-    def _tell(self, info: Iteration) -> bool:
+    def _report(self, info: Iteration) -> bool:
         if self.on_iteration is None:
             return False
         best = info.best if info.best is not None else Best(info.theta, info.loss)
@@ -293,18 +293,18 @@ class _Training:
         kept = None if stage.refresh is None else stage.refresh.kept
         return FitState(self.number, stage.solver, solver, sampling, best, history, kept)
 
-    def _refresh_loop(self, theta: Array | None, parts: Refresh) -> None:
-        """Fix the pairs, go down, refresh the pairs; until that changes nothing any more."""
+    def _refresh_loop(self, theta: Array | None, refresh: Refresh) -> None:
+        """Alternate between refreshes and iterations until the loss settles."""
         try:
-            for result in self._refreshed(theta, parts):
+            for result in self._refresh_rounds(theta, refresh):
                 self.result = result
         except KeyboardInterrupt:  # between two loops
             if not hasattr(self, "result"):
                 raise
             self.result.reason, self.result.converged = "interrupted", False
 
-    def _refreshed(self, theta: Array | None, parts: Refresh) -> Any:
-        """The result after each round."""
+    def _refresh_rounds(self, theta: Array | None, refresh: Refresh) -> Any:
+        """The result after each refresh and its iterations."""
         stage, whole = self.stage, self.scorer
         top, top_score, stale = self.best, -np.inf, 0
         result: Result | None = None
@@ -312,7 +312,7 @@ class _Training:
             here = theta if self.solver_state is None else self.solver_state.theta
             assert here is not None
             scored_by = self.scorer
-            fixed, self.scorer = parts.fix(whole, here)
+            fixed, self.scorer = refresh.fix(whole, here)
             problem = fixed.replace(dtype=stage.problem.dtype)
             if top is not None and (top_score == -np.inf or self.scorer is not scored_by):
                 # Re-score the best map: the run was resumed, or the scoring problem changed.
@@ -320,13 +320,13 @@ class _Training:
             if self.solver_state is not None and stage.fixed:
                 self._refresh(problem, here)
                 fresh = self.solver_state.value
-                if parts.settled(fresh, self.tol) and result is not None:
+                if refresh.settled(fresh, self.tol) and result is not None:
                     yield self._settled(result)
                     return
             self.best, before = None, self.n_iter
-            result = self._loop(theta, problem, parts.length)
+            result = self._loop(theta, problem, refresh.length)
             steps = self.n_iter - before
-            if problem.held_out is not None:  # the best of all rounds, by the same score
+            if problem.held_out is not None:  # keep the best of all rounds, by the same score
                 score = self._score(result.theta)
                 stale = 0 if score > top_score else stale + steps
                 if top is None or score > top_score:
@@ -335,7 +335,7 @@ class _Training:
                 if stale >= self.patience:
                     result.reason, result.converged = "early_stopping", True
             yield result
-            # at rest, or at the edge of where the lists can be trusted: look again from there
+            # converged, or at the edge of the trust region of the lists: refresh and continue
             again = result.reason in ("gradient", "loss", "stalled") and steps > 0
             if self.left <= 0 or (result.reason != "max_iter" and not again):
                 return
@@ -347,19 +347,20 @@ class _Training:
         return self.scorer.validation_score(theta)
 
     def _settled(self, result: Result) -> Result:
-        """The end of rounds that lead nowhere any more."""
+        """The result once refreshing no longer lowers the loss."""
         if self.stage.problem.held_out is None:
             result.theta, result.value = self.solver_state.theta, self.solver_state.value
         result.state, result.reason, result.converged = self.solver_state, "loss", True
         return result
 
     def finished(self) -> FitResult:
-        """What is left at the end."""
-        result, stage = self.result, self.stage
-        parts = stage.refresh
+        """The result of the whole run."""
+        result, refresh = self.result, self.stage.refresh
         best = Best(result.theta, result.value)
         state = self._state(result.state, result.sampling, best, replace(result).history)
-        rounds, complaint = ({}, None) if parts is None else (parts.report, parts.complaint())
+        rounds, complaint = {}, None
+        if refresh is not None:
+            rounds, complaint = refresh.report, refresh.complaint()
         return FitResult(
             result.theta,
             result.value,

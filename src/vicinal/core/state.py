@@ -1,7 +1,7 @@
-"""Where a training run stands: what warm starts, checkpoints and model files go on from.
+"""The state of a training run, from which warm starts, checkpoints and model files resume.
 
 A :class:`FitState` is plain data.  ``arrays()`` gives it as a dict of JSON values and a dict of
-NumPy arrays, and ``from_arrays`` makes it from those: no pickle is needed to keep one.
+NumPy arrays, and ``from_arrays`` makes it from those: it can be stored without pickle.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SCHEMA = 1
 
 
 class Best(NamedTuple):
-    """The best parameters of a run so far: of the highest score, or else of the lowest loss."""
+    """The best parameters of a run so far: highest score, or lowest loss if there are no scores."""
 
     theta: Array
     value: float
@@ -29,24 +29,24 @@ class Best(NamedTuple):
 
 
 class FitState(NamedTuple):
-    """Where a run stands, after any iteration.
+    """The state of a run after any iteration.
 
     Parameters
     ----------
     stage : int
-        The stage it is in.
+        Number of the current stage.
     part : Solver
-        The solver of that stage, with the rate it was given.
+        The solver of that stage, with its learning rate.
     solver : NamedTuple
-        The memory of the solver; its ``theta`` is where the run is.
+        The state of the solver; its ``theta`` are the current parameters.
     sampling : Sampling or None
-        The place among the batches.
+        The position in the sequence of batches.
     best : Best
         The best parameters so far.
     history : dict of lists
-        A row for each iteration.
+        One row for each iteration.
     kept : array or None
-        What the last refresh settled: weights of backgrounds, target neighbours.
+        The result of the last refresh: weights of backgrounds, target neighbours.
     """
 
     stage: int
@@ -67,7 +67,7 @@ class FitState(NamedTuple):
     def from_arrays(
         cls, values: Mapping[str, Any], arrays: Mapping[str, Array], classes: tuple[type, ...] = ()
     ) -> FitState:
-        """The state that `arrays` gave.
+        """Restore a state from the output of `arrays`.
 
         Parameters
         ----------
@@ -75,12 +75,12 @@ class FitState(NamedTuple):
             The two results of `arrays`.
         classes : tuple of types
             Named tuples and dataclasses from outside vicinal that the state may hold, such as the
-            state of a solver of your own.
+            state of your own solver.
 
         Raises
         ------
         ValueError
-            If the schema is not known, or the state holds a class that is not allowed.
+            If the schema is unknown, or the state holds a class that is not allowed.
         """
         if values.get("schema") != SCHEMA:
             raise ValueError(
@@ -92,7 +92,7 @@ class FitState(NamedTuple):
 def encode(value: Any, name: str, arrays: dict[str, Array]) -> Any:
     """A value as JSON; arrays go into ``arrays`` under names that begin with ``name``.
 
-    Numbers that JSON does not know (infinite, NaN) and long lists of numbers become arrays.
+    Numbers that JSON cannot represent (infinite, NaN) and lists of numbers become arrays.
     """
     if value is None or isinstance(value, bool | str):
         return value
@@ -120,11 +120,11 @@ def encode(value: Any, name: str, arrays: dict[str, Array]) -> Any:
             return {"numbers": name, "tuple": isinstance(value, tuple)}
         items = [encode(v, f"{name}.{i}", arrays) for i, v in enumerate(value)]
         return {"list": items, "tuple": isinstance(value, tuple)}
-    raise TypeError(f"{name!r} cannot be kept without pickle: it is a {type(value).__name__}.")
+    raise TypeError(f"{name!r} cannot be stored without pickle: it is a {type(value).__name__}.")
 
 
 def decode(value: Any, arrays: Mapping[str, Array], classes: tuple[type, ...] = ()) -> Any:
-    """What `encode` was given."""
+    """Invert `encode`."""
     if not isinstance(value, dict):
         return value
     if "array" in value:
@@ -147,7 +147,7 @@ def _name_of(kind: type) -> str:
 
 
 def _class_of(name: str, classes: tuple[type, ...]) -> type:
-    """The class of a name: a named tuple or dataclass of vicinal, or one that the caller allows."""
+    """The class with this name: a named tuple or dataclass of vicinal, or one of ``classes``."""
     for kind in classes:
         if _name_of(kind) == name:
             return kind
@@ -159,5 +159,5 @@ def _class_of(name: str, classes: tuple[type, ...]) -> type:
         dataclasses.is_dataclass(found) or (issubclass(found, tuple) and hasattr(found, "_fields"))
     )
     if not plain:
-        raise ValueError(f"The class {name!r} is none that the state of a fit may hold.")
+        raise ValueError(f"The class {name!r} is not allowed in the state of a fit.")
     return found

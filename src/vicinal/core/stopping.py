@@ -1,7 +1,7 @@
-"""When to stop: each rule has a name, a test, and the advice to print where it is no convergence.
+"""Stop rules: each has a name, a test, and advice to print if stopping is not convergence.
 
-A rule is asked about a :class:`~vicinal.core.loop.Progress`.  `before_step` says that it is asked
-before a step is begun, `at_start` that it is asked once before the first one.
+A rule looks at a :class:`~vicinal.core.loop.Progress`.  With `before_step` it is checked before
+each step instead of after it; with `at_start` it is also checked once before the first step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENDS_TRAINING",
-    "Asked",
+    "CallbackStop",
     "FlatLoss",
     "MaxIterations",
     "NoBetterScore",
@@ -29,7 +29,7 @@ __all__ = [
     "stop_rules",
 ]
 
-#: reasons that end a training run, whatever stages are still to come
+#: reasons that end a training run even if further stages are planned
 ENDS_TRAINING = ("max_iter", "callback", "interrupted", "early_stopping", "time_budget")
 
 _UNITS = Units()
@@ -63,13 +63,13 @@ class _Rule:
     success: ClassVar[bool] = False
 
     def converged(self, progress: Progress) -> bool:
-        """Whether a run that stops by this rule has arrived."""
+        """Whether a run that this rule stops has converged."""
         return self.success
 
 
 @dataclass(frozen=True)
 class SmallGradient(_Rule):
-    r""":math:`\max|\nabla f| \le` tol in units of the gradient; of the projected one, if any."""
+    r""":math:`\max|\nabla f| \le` tol in units of the gradient (the projected one, if any)."""
 
     tol: float
     units: Units = _UNITS
@@ -79,13 +79,13 @@ class SmallGradient(_Rule):
     success: ClassVar[bool] = True
 
     def __call__(self, progress: Progress) -> bool:
-        # the gradient of one batch says little about the others
+        # The gradient of one batch says little about the others.
         return progress.fixed and progress.slope <= self.tol * progress.slope_unit(self.units)
 
 
 @dataclass(frozen=True)
 class Stalled(_Rule):
-    """The solver finds no lower point; convergence only where the gradient is nearly small."""
+    """The solver finds no lower point; convergence only if the gradient is nearly small."""
 
     tol: float
     units: Units = _UNITS
@@ -109,8 +109,8 @@ class Stalled(_Rule):
 class FlatLoss(_Rule):
     r""":math:`f_{old} - f_{new} \le \text{tol}\cdot\max(|f_{old}|, |f_{new}|, u)` over a window.
 
-    Of the lowest losses so far; and no loss in the window may be more than
-    :math:`\sqrt{\text{tol}}\cdot\max(\ldots)` above them.
+    Here f is the lowest loss so far; and no loss in the window may be more than
+    :math:`\sqrt{\text{tol}}\cdot\max(\ldots)` above it.
     """
 
     tol: float
@@ -127,7 +127,7 @@ class FlatLoss(_Rule):
         old, new = lowest[-1 - self.window], lowest[-1]
         scale = max(abs(old), abs(new), self.units.loss)
         # A solver with momentum overshoots and comes back lower: while the loss is well above its
-        # lowest the run is under way, not at its end.
+        # minimum so far, the run has not converged.
         above = max(progress.losses[-self.window :]) - new
         return old - new <= self.tol * scale and above <= math.sqrt(max(self.tol, 0.0)) * scale
 
@@ -147,20 +147,20 @@ class NoBetterScore(_Rule):
 
 
 @dataclass(frozen=True)
-class Asked(_Rule):
-    """A callback asked to stop."""
+class CallbackStop(_Rule):
+    """A callback requested a stop."""
 
     name: ClassVar[str] = "callback"
     at_start: ClassVar[bool] = True
     advice: ClassVar[str] = "a callback stopped it after {n} iterations"
 
     def __call__(self, progress: Progress) -> bool:
-        return progress.told_to_stop
+        return progress.stop_requested
 
 
 @dataclass(frozen=True)
 class MaxIterations(_Rule):
-    """So many iterations were made."""
+    """The number of iterations has reached its limit."""
 
     most: int
 
@@ -176,7 +176,7 @@ class MaxIterations(_Rule):
 
 @dataclass(frozen=True)
 class TimeBudget(_Rule):
-    """A step as long as the mean of those so far would end after so many seconds."""
+    """The next step, if it takes the mean time of a step, would end after the time limit."""
 
     seconds: float
 
@@ -192,7 +192,7 @@ class TimeBudget(_Rule):
 
 def advice_for(reason: str) -> str:
     """Why a run that stopped for this reason did not converge; has fields {n} and {budget}."""
-    rules: tuple[Any, ...] = (Stalled, Asked, MaxIterations, TimeBudget)
+    rules: tuple[Any, ...] = (Stalled, CallbackStop, MaxIterations, TimeBudget)
     return {**_ADVICE, **{rule.name: rule.advice for rule in rules}}[reason]
 
 
@@ -204,22 +204,22 @@ def stop_rules(
     patience: int = 10,
     flat_loss: bool = False,
 ) -> tuple[StopRule, ...]:
-    """The rules that most runs stop by.
+    """The usual stop rules.
 
     Parameters
     ----------
     solver : Solver
-        Where each of its steps must lower the loss by its due (Wolfe), one small decrease means
-        the end; elsewhere only a window of ``patience`` steps does.
+        If each of its steps must lower the loss sufficiently (Wolfe), a single small decrease means
+        convergence; otherwise only a window of ``patience`` steps does.
     tol : float
-        Of the gradient and of the loss.
+        Tolerance for the gradient and for the loss.
     units : Units
-        What a loss of size one is.
+        The units of the loss.
     patience : int
         Scores without a better one, or iterations without a lower loss.
     flat_loss : bool
-        Judge the loss over ``patience`` steps, whatever the solver: for losses that are flat far
-        from their minimum.
+        Always compare losses over ``patience`` steps, whatever the solver: for losses that are
+        flat far from their minimum.
     """
     at_once = getattr(solver, "sufficient_decrease", False) and not flat_loss
     return (
@@ -227,5 +227,5 @@ def stop_rules(
         Stalled(tol, units),
         FlatLoss(tol, units, 1 if at_once else patience),
         NoBetterScore(patience),
-        Asked(),
+        CallbackStop(),
     )

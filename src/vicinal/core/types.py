@@ -1,8 +1,8 @@
-"""The few shapes that parts hand to each other.
+"""The protocols of the parts and the small types that they exchange.
 
-An objective is a function ``value, dZ = objective(Z, targets, ...)``; a map gives
-``Z, pull = mapping.forward(theta, X)``; ``problem.py`` binds the two into
-``value, dtheta = fun(theta, batch)``; a solver walks on ``fun``.  Nothing here computes.
+An objective is a function ``value, dZ, facts = objective(Z, target, ...)``; a map gives
+``Z, pull = mapping.forward(theta, X)``; ``problem.py`` combines the two into
+``value, dtheta = fun(theta, batch)``; a solver minimises ``fun``.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Batch(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Which rows each row may pick: lists in compressed rows, over all rows of Z.
+    """For each row of Z, the list of rows that it may pick, in compressed sparse rows.
 
-    ``indices[indptr[i]:indptr[i + 1]]`` are the rows that row i may pick (int64 and int32; no row
-    twice in a list).  Where the lists are random samples, ``log2_rates``, (2, n), has log2 of the
-    share that list i holds of the references of other classes [0] and of its own class [1]: the
-    sums over either are divided by it.
+    ``indices[indptr[i]:indptr[i + 1]]`` are the rows that row i may pick (``indptr`` int64,
+    ``indices`` int32; no row twice in a list).  If the lists are random samples, ``log2_rates`` of
+    shape (2, n) holds log2 of the share of references that list i contains, of other classes [0]
+    and of its own class [1]: the sums over either are divided by it.
     """
 
     indptr: Array
@@ -63,10 +63,10 @@ class Pairs(NamedTuple):
 
 
 class Units(NamedTuple):
-    """What an objective counts as a loss of size one.
+    """The units in which the loss of an objective is measured.
 
     Squared distances are measured in ``loss`` too.  With ``relative_to_map`` an entry of the
-    gradient is measured in ``loss`` over the largest entry of the map.
+    gradient is measured in ``loss`` divided by the largest entry of the map.
     """
 
     loss: float = 1.0
@@ -74,9 +74,9 @@ class Units(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """What an objective returns: the mean loss, its gradient (None if not asked for), and facts.
+    """What an objective returns: the mean loss, its gradient (None if not requested), and facts.
 
-    ``facts`` tells what the evaluation did, such as ``share_of_pairs``.
+    ``facts`` holds figures about the evaluation, such as ``share_of_pairs``.
     """
 
     value: float
@@ -86,9 +86,9 @@ class Evaluation(NamedTuple):
 
 @runtime_checkable
 class Target(Protocol):
-    """What an objective is told to reach, one entry for each row.
+    """What an objective is to reach, with one entry for each row.
 
-    ``strata`` are class codes for stratified splits; None where there are no classes.
+    ``strata`` are class codes for stratified splits; None if there are no classes.
     """
 
     @property
@@ -101,7 +101,7 @@ class Target(Protocol):
 
 @runtime_checkable
 class Objective(Protocol):
-    """A mean loss of the queries, to be minimised, as a function of the embedded points."""
+    """The mean loss of the queries, as a function of the embedded points."""
 
     @property
     def units(self) -> Units: ...
@@ -122,16 +122,16 @@ class Objective(Protocol):
 class Map(Protocol):
     """``Z, pull = forward(theta, X, dtype)`` and ``dtheta = pull(dZ)``; ``theta`` is flat, float64.
 
-    A map may have more, and is asked for it only where it has it:
+    A map may also have:
 
     - ``n_components``, the dimensions of Z;
     - ``theta(components)`` and ``components(theta)``: a linear map, from and to its matrix;
-    - ``start(X, rng)``: its first parameters, where no matrix can be its start;
-    - ``scaled(theta, factor)``: the parameters whose Z is ``factor`` times as large (without it:
+    - ``start(X, rng)``: its first parameters, needed if it cannot start from a matrix;
+    - ``scaled(theta, factor)``: the parameters whose Z is ``factor`` times as large (default:
       ``factor * theta``);
-    - ``fitted(theta, features, dtype)``: what is left of it after a fit;
-    - ``project(theta)``: the nearest parameters that are allowed, unless ``constrained`` is False;
-    - ``gradient_floor``: how small it makes gradients at worst.
+    - ``fitted(theta, features, dtype)``: the fitted map that the estimator keeps;
+    - ``project(theta)``: the nearest allowed parameters; ignored if ``constrained`` is False;
+    - ``gradient_floor``: the factor by which it shrinks gradients at worst.
     """
 
     def forward(
@@ -141,13 +141,13 @@ class Map(Protocol):
 
 @runtime_checkable
 class Solver(Protocol):
-    """A minimiser in single steps, its whole memory visible in ``state`` (a named tuple).
+    """A minimiser that makes single steps; all its memory is in ``state``, a named tuple.
 
     Every state has ``theta``, ``value``, ``grad``, ``n_evaluations`` and ``stalled`` (True when no
-    step of this solver lowers the loss any further).  A solver that keeps to the set of a function
-    with an attribute ``project``, ``theta -> theta``, says so by a class attribute ``projects``
-    (without one: it does not), and its state has ``residual``, what a projected step along the
-    gradient moves by (None where there is no such set), which must be small at the end.
+    step of this solver lowers the loss any further).  A solver that respects the constraint
+    ``fun.project``, ``theta -> theta``, has a class attribute ``projects = True`` (default: False).
+    Its state then has ``residual``, the move of a projected step along the gradient (None if there
+    is no constraint), which must be small at convergence.
     """
 
     #: whether the solver needs the same function at every step (line searches do)
@@ -161,7 +161,7 @@ class Solver(Protocol):
 
 
 class Source(NamedTuple):
-    """What a sampler may know of the rows learnt from (held-out rows are not among them).
+    """What a sampler may know about the training rows (without the held-out rows).
 
     ``codes`` are their class codes; ``embed(theta)`` gives their projections, one row each;
     ``points(rows)`` gives some of them, by positions or a slice, as
@@ -174,15 +174,15 @@ class Source(NamedTuple):
     points: Callable[[Any], Any] | None = None
 
 
-#: ``batches = deal(theta, random_state)``: the batches of one pass that begins at ``theta``.
+#: ``batches = deal(theta, random_state)``: the batches of a pass that begins at ``theta``.
 Dealer = Callable[[Array, np.random.RandomState], list[Batch]]
 
 
 class Sampling(NamedTuple):
-    """Where a run stands among its batches; with the sampler it stands for all those to come.
+    """The position of a run in its sequence of batches; it determines all later batches.
 
-    Pass number ``n_pass`` (the first is 1) was dealt by a RandomState of ``[seed, n_pass]`` from
-    the parameters ``theta``, and ``position`` batches of it have been seen.
+    Pass number ``n_pass`` (the first is 1) was drawn with a RandomState of ``[seed, n_pass]`` at
+    the parameters ``theta``, and ``position`` batches of it have been used.
     """
 
     seed: int
@@ -193,14 +193,13 @@ class Sampling(NamedTuple):
 
 @runtime_checkable
 class Sampler(Protocol):
-    """A source of batches, pass after pass; ``fixed`` says that they are all the same one.
+    """A source of batches, pass after pass; ``fixed`` means that all batches are the same.
 
-    ``thins_rows`` says that the rows of a batch pick among themselves: they lie less dense than
-    all rows, and the map learnt from them has too small a scale.
+    ``thins_rows`` means that the rows of a batch pick among themselves: they are less dense than
+    all rows, so the map learnt from them has too small a scale.
 
-    ``dealer`` is called once a run, with a RandomState that is the same when a run is taken up
-    again: what is drawn from it holds for all passes.  Positions in a batch are positions among
-    the rows of the source.
+    ``dealer`` is called once a run, with the same RandomState if a run is resumed: draws from it
+    hold for all passes.  Positions in a batch are positions among the rows of the source.
     """
 
     fixed: ClassVar[bool]
@@ -210,24 +209,24 @@ class Sampler(Protocol):
 
 
 class PairCost(NamedTuple):
-    """What a pair of rows costs a method, in nanoseconds of a thread, both passes.
+    """The cost of a pair of rows, in nanoseconds of one thread, for both passes.
 
-    Each entry is what a pair costs at all and what each dimension adds; the defaults are those of
-    NCA.  Rough, for an AVX2 machine; benchmarks/nca_speed.py and knca_speed.py measure the real
-    thing.
+    Each entry is the fixed cost of a pair and the cost of each dimension; the defaults are those
+    of NCA.  Rough figures for an AVX2 machine; benchmarks/nca_speed.py and knca_speed.py measure
+    the real costs.
     """
 
     single: tuple[float, float] = (1.4, 0.25)
     double: tuple[float, float] = (2.6, 0.4)
-    listed: tuple[float, float] = (10.0, 3.0)  # in a list, whose rows lie anywhere in memory
-    both_ways: bool = True  # whether a pair, once computed, serves both its rows
-    #: bytes beside the points, of ``(n, n_features, n_components, itemsize)``
+    listed: tuple[float, float] = (10.0, 3.0)  # in a list, whose rows are scattered in memory
+    both_ways: bool = True  # whether one computation of a pair serves both its rows
+    #: further bytes besides the points, from ``(n, n_features, n_components, itemsize)``
     more: Callable[[int, int, int, int], float] | None = None
 
 
 @dataclass
 class Result:
-    """What a run of the loop leaves behind: the best map, how it got there, and why it stopped."""
+    """The result of a run of the loop: the best map, the history, and why the run stopped."""
 
     theta: Array
     value: float

@@ -1,7 +1,7 @@
-"""What all estimators that learn from labels share: one way from ``fit`` to ``predict``.
+"""The base class of all estimators that learn a map from labels.
 
-An estimator has parameters, ``_method(data)``, which says what is to be learnt, and checks of its
-own parameters.  See ``nca.py``.
+An estimator adds its parameters and their checks, and ``_method(data)``, which describes what to
+learn.  See ``nca.py``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from vicinal import maps
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter
+from vicinal._features import SCALINGS
 from vicinal._old_names import Memory
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import (
@@ -47,30 +48,30 @@ from vicinal.targets import Labels
 
 __all__ = ["MetricLearner", "make_problem", "size_of"]
 
-_MOST_HELD_OUT = 2000  # rows, where steps do not look at all pairs
+_MOST_HELD_OUT = 2000  # largest number of held-out rows if steps do not use all pairs
 _MANY_ALONE = 0.1  # Warn above this share of rows with no neighbour in range.
-#: what a checkpoint has of the running fit, beside the map
+#: attributes of the running fit that a checkpoint holds besides the map
 _OF_THE_FIT = ("classes_", "n_features_in_", "feature_names_in_", "cv_results_", "_choice", "plan_")
 
 
 class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimator):
     """Learns a map from labelled rows; not public."""
 
-    #: what ``alpha`` may be beside a number
+    #: allowed values of ``alpha`` besides numbers
     _named_alphas: ClassVar[tuple[str, ...]] = ("auto", "scaled")
-    #: what ``scaling`` may be
-    _scalings: ClassVar[tuple[str | None, ...]] = ("standard", "global", None)
-    #: what `_store` of the estimator stores beside what all have
+    #: allowed values of ``scaling``
+    _scalings: ClassVar[tuple[str | None, ...]] = SCALINGS
+    #: attributes that `_store` of this estimator sets besides the common ones
     _stored: ClassVar[tuple[str, ...]] = ()
-    #: attributes that are computed when first asked for
+    #: attributes that are computed on first access
     _on_demand: ClassVar[tuple[str, ...]] = ()
 
     def _method(self, data: Data) -> Method:
-        """What is to be learnt from these rows."""
+        """The method to learn from these rows."""
         raise NotImplementedError
 
     def _target(self, codes: Array, weight: Array | None, n_classes: int) -> Any:
-        """What the objective is told of the rows."""
+        """The target of the objective."""
         return Labels(codes, weight, classes=np.arange(n_classes))
 
     def _check_parameters(self) -> None:
@@ -89,19 +90,19 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         check_number(self, "verbose", 0, integer=True, or_else=(True, False))
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        """The rows that count, and what is known of them; sets ``classes_``."""
+        """The validated rows of positive weight and their target; sets ``classes_``."""
         check_label_types(y)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
         )
         weight = check_weights(sample_weight, len(y))
-        if weight is not None and not weight.all():  # a row of weight zero is not there
+        if weight is not None and not weight.all():  # rows of weight zero are dropped
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         self.classes_, codes = check_classes(y, type(self).__name__)
         return Data(X, self._target(codes, weight, len(self.classes_)), self.classes_)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Validate, plan, learn, store: one way through every fit."""
+        """Validate, plan, learn, store: the sequence of every fit."""
         began, given = perf_counter(), (X, y)
         self._check_parameters()
         config, rng = Config.of(self), check_seed(self)
@@ -117,13 +118,13 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         with single_threaded_blas():
             problem = make_problem(method, config, data, plan, rng)
             method.warn_unusable_rows(problem.target.take(problem.train), plan)
-            # callbacks hear of fits that can begin only
+            # only now, so that callbacks see no fit that fails before it begins
             reports = self._reports(given, data, method, plan, metadata)
             learning = Learning(method, config, plan, rng, reports, began)
             problem, carried = self._apply_search_result(problem, learning)
             resumed = self._resumed(problem, plan)
             if resumed is not None:
-                result = learning.descend(problem, *resumed)
+                result = learning.run(problem, *resumed)
             else:
                 result = learning.learn(problem, carried)
             facts = self._store_result(data, method, plan, result, rng)
@@ -134,26 +135,26 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
     def _reports(
         self, given: Any, data: Data, method: Method, plan: Plan, metadata: Any
     ) -> Reports:
-        """Who hears of this fit."""
+        """Reports this fit to the user and the callbacks."""
         searches = is_auto(self.alpha) or is_auto(self.n_components)
         report = IterationReporter(
             self,
             *given,
             max_iter=None if searches else plan.max_iter * method.n_starts,
-            reconstruction_attributes=lambda told: self._attributes(told, data, method, plan),
+            reconstruction_attributes=lambda report: self._attributes(report, data, method, plan),
             metadata=metadata,
         )
         return Reports(method.name, self.verbose, report)
 
     def _forget(self, *names: str) -> None:
-        """Take off what is left of the last fit."""
+        """Delete attributes of the last fit."""
         for name in (*self._on_demand, *names):
             self.__dict__.pop(name, None)
 
     def _apply_search_result(
         self, problem: Problem, learning: Learning
     ) -> tuple[Problem, Array | None]:
-        """Put what a search has chosen in the place of "auto"; and a map to begin from."""
+        """The problem with "auto" replaced by the result of a search, and a map to start from."""
         if not (is_auto(self.alpha) or is_auto(self.n_components)):
             self._forget("cv_results_", "_choice")
             return problem, None
@@ -162,14 +163,14 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         if self.warm_start and last is not None and last.question == question:
             choice = last._replace(theta=None)
         else:
-            self._forget("cv_results_", "_choice", "_resumable")  # of a fit with other values
+            self._forget("cv_results_", "_choice", "_resumable")  # of another question
             choice = choose(problem, learning, question)
         self.cv_results_, self._choice = choice.results, choice._replace(theta=None)
         mapping = maps.Linear(choice.d) if is_auto(self.n_components) else problem.mapping
         return problem.replace(mapping=mapping, alpha=choice.alpha), choice.theta
 
     def _resumed(self, problem: Problem, plan: Plan) -> tuple[Array | None, Any] | None:
-        """Where ``warm_start`` goes on from: a map, or a run; None where there is neither."""
+        """What ``warm_start`` continues from: a map, or a run; None if there is neither."""
         if not self.warm_start:
             return None
         last: Resumable | None = getattr(self, "_resumable", None)
@@ -179,7 +180,7 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         return None if theta is None else (theta, None)
 
     def _last_theta(self, problem: Problem) -> Array | None:
-        """The parameters of the last map in the columns of this problem; None if it has others."""
+        """The parameters of the last map in this problem's columns; None if it does not fit."""
         last, mapping = getattr(self, "_map", None), problem.mapping
         if not isinstance(last, FittedLinear) or not hasattr(mapping, "theta"):
             return None
@@ -197,40 +198,40 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         result: FitResult,
         rng: np.random.RandomState,
     ) -> Any:
-        """Set the fitted attributes; facts about the last evaluation."""
+        """Set the fitted attributes; return the facts of the last evaluation."""
         problem = result.problem
         self.history_, self.rounds_ = result.history, result.rounds
         self.n_iter_ = max(1, result.n_iter)
         rows = None if plan.exact else evaluation_rows(problem, rng)
-        # of some rows it is an estimate: single precision will do
-        told = problem if rows is None else problem.replace(dtype=np.float32)
-        self.objective_, _, facts = told.score(
+        # On a sample of rows the loss is an estimate, for which float32 suffices.
+        scorer = problem if rows is None else problem.replace(dtype=np.float32)
+        self.objective_, _, facts = scorer.score(
             result.theta, problem.train if rows is None else rows
         )
         self._store(data.X, method, problem, result.theta)
         if self.rule == "knn" and self._model.asked != "local":
-            _ = self.n_neighbors_  # chosen, and complained about, now
+            _ = self.n_neighbors_  # chosen now, so that its warnings appear during the fit
         self._resumable = None
         if self.warm_start:
             self._resumable = Resumable(plan, problem.mapping, problem.X.scale, result.state)
         return facts
 
     def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
-        """What a fitted estimator needs, and what it was found with."""
+        """Set the attributes that a fitted estimator needs."""
         self._map = fitted_map(problem.mapping, theta, problem.X, X.dtype)
         self.__dict__.pop("components_", None)
         if isinstance(self._map, FittedLinear):
             self.components_ = self._map.components
         self.n_components_ = self._map.n_components
-        self.alpha_ = float(np.min(problem.alpha))  # while annealing, rows have more of it
+        self.alpha_ = float(np.min(problem.alpha))  # annealing raises it for some rows of the map
         Z = self._map.embed(X)
         self._model = method.make_model(Z, problem.target, problem.objective)
 
     def _attributes(
-        self, told: IterationReport, data: Data, method: Method, plan: Plan
+        self, report: IterationReport, data: Data, method: Method, plan: Plan
     ) -> dict[str, Any]:
         """Fitted attributes as if the fit had stopped at this iteration."""
-        info, problem = told.info, told.problem
+        info, problem = report.info, report.problem
         copy = type(self)(**self.get_params(deep=False))
         copy._store(data.X, method, problem, info.theta)
         names = [name for name in _OF_THE_FIT if hasattr(self, name)]
@@ -238,8 +239,8 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         stored = ("components_", "n_components_", "alpha_", "_map", "_model", *self._stored)
         attributes |= {name: copy.__dict__[name] for name in stored if name in copy.__dict__}
         attributes |= {"n_iter_": max(1, info.iteration), "objective_": info.loss}
-        if self.warm_start and not told.searching:  # goes on as if it had never been cut
-            state = told.state()
+        if self.warm_start and not report.searching:  # resumes as if never interrupted
+            state = report.state()
             attributes["_resumable"] = None
             if state is not None:
                 scale = problem.X.scale
@@ -247,15 +248,14 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         return attributes
 
     def _warn(self, method: Method, result: FitResult, facts: Any) -> None:
-        """Warn of a map that came to nothing, and of a run that did not arrive."""
+        """Warn if the map has collapsed, rows are out of range, or the run did not converge."""
         if result.complaint is not None:
             warn(result.complaint)
         alone = facts.get("out_of_range", 0.0)
         if alone > _MANY_ALONE and not method.kernel.background:
             warn(
                 f"{100 * alone:.3g} % of the rows have no other row in range of the compact "
-                "kernel and are not learnt from: give the kernel a background, or 'init' a "
-                "smaller scale."
+                "kernel and do not contribute: give the kernel a background, or scale 'init' down."
             )
         collapsed = method.collapse_warning(self._model.Z, result.problem)
         if collapsed is not None:
@@ -268,7 +268,7 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
             )
 
     def estimate_cost(self, X: Any) -> Cost:
-        """Memory and time that a fit to X will take, without starting it.
+        """Estimate the memory and time of a fit to X without starting it.
 
         Parameters
         ----------
@@ -277,8 +277,8 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         Returns
         -------
         cost : Cost
-            ``memory_bytes`` beyond the input, and, roughly, ``seconds_per_evaluation``; a fit
-            takes one to two evaluations an iteration.
+            ``memory_bytes`` beyond the input and approximate ``seconds_per_evaluation``; a fit
+            needs one to two evaluations per iteration.
         """
         data = Data(X if hasattr(X, "shape") else np.asarray(X))
         method = self._method(data)
@@ -295,7 +295,7 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
 
 
 def size_of(data: Data, method: Method, searches: bool = False) -> Size:
-    """What the cost of a fit depends on; ``searches`` says that ranks below d are tried."""
+    """The size that determines the cost; ``searches`` means that ranks below d are tried."""
     annealing = getattr(method.start, "annealing", None)
     widest = method.n_components
     if annealing is not None:
@@ -309,11 +309,11 @@ def size_of(data: Data, method: Method, searches: bool = False) -> Size:
 def make_problem(
     method: Method, config: Config, data: Data, plan: Plan, rng: np.random.RandomState
 ) -> Problem:
-    """The loss that is to be made small."""
+    """The problem to minimise, over the training rows."""
     train, held_out = None, None
     if config.early_stopping:
         fraction = config.validation_fraction
-        if not plan.exact:  # scored often, against all rows, beside cheaper steps
+        if not plan.exact:  # scores against all rows would dominate the cheaper steps
             fraction = min(fraction, _MOST_HELD_OUT / len(data.target))
         train, held_out = hold_out(data.target.strata, fraction, rng)
     features = method.features(data.X, data.target, train)
@@ -337,7 +337,7 @@ def make_problem(
 
 
 def _present_state(state: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of an estimator that vicinal 0.1 has pickled, under their present names."""
+    """The attributes of an estimator pickled by vicinal 0.1, under their present names."""
     if "_rules" not in state:
         return state
     state = dict(state)

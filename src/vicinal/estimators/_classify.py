@@ -10,24 +10,24 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option
+from vicinal.core.method import Model
 from vicinal.core.types import Array
-from vicinal.models.votes import NeighbourModel
 
 __all__ = ["NeighbourClassifierMixin"]
 
 
 class NeighbourClassifierMixin(ClassifierMixin):
-    """Classify by a rule over the stored projections of the training rows."""
+    """Classification from the stored projections of the training rows."""
 
     rule: str
     n_neighbors: Any
-    #: what ``rule`` may be: the model of the method, where it has one, or votes
+    #: allowed values of ``rule``: the posterior of the method, if it has one, or votes
     _rule_names: ClassVar[tuple[str, ...]] = ("posterior", "knn")
-    #: what ``n_neighbors`` may be beside a number
+    #: allowed values of ``n_neighbors`` besides numbers
     _voters: ClassVar[tuple[Any, ...]] = ("auto",)
     classes_: Array
     _map: Any
-    _model: NeighbourModel
+    _model: Model
 
     def _check_rows(self, X: Any) -> Any:
         check_is_fitted(self, "n_components_")
@@ -42,12 +42,12 @@ class NeighbourClassifierMixin(ClassifierMixin):
         return self._model.n_neighbors
 
     def _set_voters(self) -> None:
-        """Let ``set_params(n_neighbors=...)`` count after a fit too, like ``rule``."""
+        """Apply ``n_neighbors``, which like ``rule`` may be changed after a fit."""
         check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)
         self._model.set_voters(self.n_neighbors)
 
     def predict_proba(self, X: Any) -> Array:
-        """Class probabilities by the ``rule``: posterior of the model, or shares of the votes.
+        """Class probabilities under the ``rule``: posterior of the model, or shares of the votes.
 
         Parameters
         ----------

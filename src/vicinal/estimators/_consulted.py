@@ -1,4 +1,4 @@
-"""How many training rows a row consults, for estimators whose neighbours are stochastic."""
+"""Effective numbers of neighbours, for estimators with stochastic neighbours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ConsultedMixin"]
 
 
 class ConsultedMixin:
-    """How many training rows a row consults, for the estimators with NCA's rules."""
+    """Effective numbers of neighbours, for estimators with the model of NCA."""
 
     _on_demand: ClassVar[tuple[str, ...]] = ("effective_n_neighbors_",)
     _model: Any
@@ -23,17 +23,17 @@ class ConsultedMixin:
     _map: Any
 
     def local_n_neighbors(self, X: Any) -> Array:
-        """How many training rows vote on each row of X under ``n_neighbors="local"``.
+        """Number of training rows that vote on each row of X under ``n_neighbors="local"``.
 
         The effective number of neighbours at test time ([Goldberger2005]_ section 6): exp of the
-        entropy of the row's choice among all training rows, rounded, and 1 at least.  It tells
-        how local the decision is under any rule: few where some training rows are much nearer
-        than the rest, many where none stands out.
+        entropy of the row's choice among all training rows, rounded, at least 1.  It shows how
+        local the decision is under any rule: small if some training rows are much nearer than the
+        rest, large if none stands out.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows.  All are taken as new: a training row may choose itself, as in ``predict``.
+            Rows.  All are treated as new: a training row may choose itself, as in ``predict``.
 
         Returns
         -------
@@ -46,7 +46,7 @@ class ConsultedMixin:
 
     @cached_property
     def effective_n_neighbors_(self) -> Array:
-        """How many neighbours each training row consults, [Goldberger2005] section 2."""
+        """Effective number of neighbours of each training row, [Goldberger2005] section 2."""
         check_is_fitted(self, "n_components_")
         return self._model.effective_n_neighbors
 

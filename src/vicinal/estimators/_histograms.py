@@ -1,4 +1,4 @@
-"""Histograms: what rows must be, and the learnt χ² distance of two of them."""
+"""Validation of histograms, and the learnt χ² distance."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from vicinal.estimators._metric import check_pairs
 
 __all__ = ["HistogramMixin", "chi2", "histograms"]
 
-_OFF = 1e-4  # of a sum that should be one: what rounding and a few printed digits leave
+_OFF = 1e-4  # allowed error of a sum that should be one: rounding, or few printed digits
 
 
 def histograms(X: Any, normalize: bool) -> Any:
-    """Rows as histograms: none negative, each summing to one.
+    """Rows as histograms: no negative entries, each row summing to one.
 
-    With ``normalize`` rows are divided by their sums, and one without any mass becomes uniform;
-    else a row that does not sum to one is refused.  A sparse X stays sparse.
+    With ``normalize`` rows are divided by their sums, and a row of zeros becomes uniform;
+    otherwise a row that does not sum to one is refused.  A sparse X stays sparse.
     """
     sparse = sp.issparse(X)
     if X.min() < 0:
@@ -36,7 +36,7 @@ def histograms(X: Any, normalize: bool) -> Any:
     if not normalize:
         _check_sums(_sums(X))
         return X
-    # by the largest entry first: a sum could leave the range of floats
+    # divide by the largest entry first: a sum could overflow
     top = np.asarray(X.max(axis=1).todense() if sparse else X.max(axis=1)).ravel()
     empty = top == 0
     if empty.any():
@@ -54,13 +54,13 @@ def _check_sums(total: Array) -> None:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(
-            "Each row of X must sum to one where normalize=False, as a histogram does. "
+            "Each row of X must sum to one if normalize=False, as a histogram does. "
             f"Row {row} sums to {total[row]:g}."
         )
 
 
 def _divided(X: Any, by: Array) -> Any:
-    """Each row over a number of its own, in the dtype of X."""
+    """Each row divided by its own number, in the dtype of X."""
     if sp.issparse(X):
         X = X.copy()
         X.data = (X.data / np.repeat(by, np.diff(X.indptr))).astype(X.dtype, copy=False)
@@ -106,7 +106,7 @@ class HistogramMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms; H are these, divided by their sums where ``normalize``.
+            Histograms; H is X, with rows divided by their sums if ``normalize``.
 
         Returns
         -------
@@ -122,9 +122,9 @@ class HistogramMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         metric : callable
-            ``metric(u, v, squared=False)``: the square root of χ² of the two after the map, which
-            satisfies the triangle inequality, or χ² itself.  It holds a copy of the map and does
-            not change with later fits.
+            ``metric(u, v, squared=False)``: the square root of χ² after the map, which satisfies
+            the triangle inequality, or χ² itself.  It holds a copy of the map and does not change
+            with later fits.
         """
         check_is_fitted(self, "components_")
         A, normalize = self.components_.copy(), bool(self.normalize)
@@ -166,6 +166,6 @@ class HistogramMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
 
 def chi2(u: Array, v: Array) -> Array:
-    """The χ² distance of each row of u to that of v."""
+    """The χ² distances of corresponding rows of u and v."""
     total = u + v
     return 0.5 * np.sum((u - v) ** 2 / np.where(total > 0, total, 1.0), axis=-1)

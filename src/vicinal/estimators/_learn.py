@@ -1,4 +1,4 @@
-"""From a method and a plan to a learnt map: starts, stages, and the repair of the scale."""
+"""From a method and a plan to a learnt map: starts, stages, and the correction of the scale."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from vicinal.estimators._telling import Reports
 
 __all__ = ["SINGLE_FROM", "Learning", "Resumable", "evaluation_rows"]
 
-SINGLE_FROM = 1000  # rows from which travelling in float32 pays for compiling it
-_EVALUATION_ROWS = 2000  # that tell the loss of a fit that did not look at all pairs
-_SCORES = 10  # at least, of held-out rows, in a descent on batches
-_REPAIR_PAIRS = 2e8  # as many as some dozens of steps have
-_REPAIR_QUERIES = 1000  # rows that score the scale of a map learnt from few
-_TUNING_STEPS = 100  # of the longest runs that a rate is tuned by; all make some 700
-_TUNING_SCORES = 40  # that they are compared by
-_TUNING_ROWS = 1000  # held-out rows to each
+SINGLE_FROM = 1000  # number of rows from which float32 is worth compiling
+_EVALUATION_ROWS = 2000  # sampled rows that estimate the loss of a fit without all pairs
+_SCORES = 10  # least number of scores of held-out rows in a run on batches
+_REPAIR_PAIRS = 2e8  # pairs for the correction of the scale: as many as in some dozens of steps
+_REPAIR_QUERIES = 1000  # most rows that score the scale of a map learnt from few rows
+_TUNING_STEPS = 100  # steps of the longest runs that tune a rate; all runs together: some 700
+_TUNING_SCORES = 40  # number of scores during the tuning
+_TUNING_ROWS = 1000  # held-out rows per score
 _STOPPED = ("callback", "interrupted", "time_budget")
 
 
 class Resumable(NamedTuple):
-    """What ``warm_start`` goes on from: where the last run stood, and in which space."""
+    """What ``warm_start`` continues from: the state of the last run, its map and its scaling."""
 
     plan: Plan
     mapping: Any
@@ -42,21 +42,21 @@ class Resumable(NamedTuple):
     state: FitState
 
     def fits(self, plan: Plan, mapping: Any, scale: Array) -> bool:
-        """Whether a fit goes on where this one stopped."""
-        # how long, and at which cost, does not change where
+        """Whether a fit can continue this run."""
+        # the remaining fields of a plan (length, cost) may differ
         alike = self.plan[:4] == plan[:4] and self.mapping == mapping
         return alike and np.array_equal(self.scale, scale) and self.steps_left(plan) > 0
 
     def steps_left(self, plan: Plan) -> int:
-        """Iterations to make: those asked for, or what a schedule that was cut short has left."""
+        """Iterations to run: those requested, or the rest of an interrupted schedule."""
         if plan.solver is not None:
             return plan.max_iter
-        return _length(self.state.part) - self.state.history["iteration"][-1]
+        return _schedule_length(self.state.part) - self.state.history["iteration"][-1]
 
 
 @dataclass(frozen=True)
 class Learning:
-    """One ``fit``, from its starts down.
+    """The optimisation of one ``fit``, from its starts on.
 
     Parameters
     ----------
@@ -66,9 +66,9 @@ class Learning:
     rng : RandomState
         Draws starts, batches, lists and samples.
     reports : Reports
-        Tells the user and the callbacks of each iteration.
+        Reports each iteration to the user and the callbacks.
     began : float
-        When the time budget began to run, in ``time.perf_counter``.
+        Beginning of the time budget, in ``time.perf_counter``.
     searching : bool
         Whether this is part of a search for parameters, which may take half of the time.
     """
@@ -83,16 +83,16 @@ class Learning:
 
     @property
     def deadline(self) -> float | None:
-        """When the time is up, in ``time.perf_counter``."""
+        """End of the time budget, in ``time.perf_counter``."""
         budget = self.config.time_budget
         if budget is None:
             return None
         return self.began + (0.5 if self.searching else 1.0) * budget
 
     def learn(self, problem: Problem, carried: Array | None = None) -> FitResult:
-        """Descend from each start; the best result.
+        """The best result of the training runs from all starts.
 
-        ``carried``, the map of a search, is one more start, and the first.
+        ``carried``, the map of a search, is an additional start, and comes first.
         """
         results: list[FitResult] = []
         reason = None
@@ -101,7 +101,7 @@ class Learning:
             try:
                 if theta is None:
                     theta = self.start(problem)
-                results.append(self.descend(problem, theta))
+                results.append(self.run(problem, theta))
             except KeyboardInterrupt:
                 if not results:
                     raise
@@ -116,14 +116,14 @@ class Learning:
         return best
 
     def start(self, problem: Problem) -> Array:
-        """The first theta, improved on few rows where the method asks for that."""
-        teller = self.reports.teller(self.searching)
+        """The first theta, improved on a few rows if the method has a coarse start."""
+        reporter = self.reports.start_reporter(self.searching)
         coarse = self.method.coarse(problem, self.rng)
         if coarse is None:
-            return self.method.start(problem, self.rng, teller)
+            return self.method.start(problem, self.rng, reporter)
         seconds = None if self.deadline is None else 0.3 * (self.deadline - perf_counter())
         few = coarse.problem
-        theta = self.method.start(few, self.rng, teller)
+        theta = self.method.start(few, self.rng, reporter)
         assert self.plan.solver is not None
         rules = stop_rules(
             self.plan.solver, tol=coarse.tol, units=problem.units, flat_loss=_is_flat(problem)
@@ -133,35 +133,35 @@ class Learning:
             theta,
             max_iter=coarse.max_iter,
             deadline=None if seconds is None else perf_counter() + seconds,
-            on_iteration=lambda info, at, state: teller(info, at),
+            on_iteration=lambda info, at, state: reporter(info, at),
         )
-        teller.say(f"the start was improved on {len(few.X)} rows, in {result.n_iter} iterations")
+        reporter.say(f"the start was improved on {len(few.X)} rows, in {result.n_iter} iterations")
         if result.reason == "interrupted":
             raise KeyboardInterrupt
         return coarse.finish(result.theta)
 
     def loss_of(self, result: FitResult) -> float:
-        """What results are compared by: the lower, the better."""
+        """The loss by which results are compared; lower is better."""
         problem = result.problem
         if problem.held_out is not None:
             return -problem.validation_score(result.theta)
         if self.plan.exact:
             return result.value
-        # the losses of other rows, or of other lists, cannot be compared
+        # losses of different rows, or over different lists, cannot be compared
         return problem.value(result.theta, evaluation_rows(problem, np.random.RandomState(0)))
 
-    def descend(
+    def run(
         self, problem: Problem, theta: Array | None = None, resumed: Resumable | None = None
     ) -> FitResult:
-        """One training run, from a map or on from where an earlier one stood."""
+        """One training run, from a map or from the state of an earlier run."""
         if resumed is not None:
             solver, state = resumed.state.part, resumed.state
             left = resumed.steps_left(self.plan)
         else:
             assert theta is not None
             solver, state = self._solver(problem, theta), None
-            # a schedule that was made shorter, for want of time, ends there
-            left = self.plan.max_iter if self.plan.solver is not None else _length(solver)
+            # a schedule may be shorter than `max_iter` for lack of time
+            left = self.plan.max_iter if self.plan.solver is not None else _schedule_length(solver)
         result = train(
             self._stages(problem, solver, left),
             theta,
@@ -185,7 +185,7 @@ class Learning:
         return result
 
     def _stages(self, problem: Problem, solver: Solver, left: int) -> list[Stage]:
-        """Travel in float32 where that pays; where losses can be compared, arrive in float64."""
+        """A stage in float32 for large data, then one in float64 if losses can be compared."""
         plan = self.plan
         refresh = self.method.refresh(plan, self.rng)
         single = len(problem.rows) >= SINGLE_FROM
@@ -205,25 +205,25 @@ class Learning:
             flat_loss=_is_flat(problem),
         )
         full = isinstance(plan.sampling, samplers.Full)
-        steps = left if plan.solver is not None else _length(solver)
+        steps = left if plan.solver is not None else _schedule_length(solver)
         every = self._score_every(problem, steps)
         return Stage(problem, solver, rules, None if full else plan.sampling, refresh, every)
 
     def _score_every(self, problem: Problem, steps: int) -> int:
-        """So seldom that scoring the held-out rows takes a fourth of the time, not most of it."""
+        """Iterations between scores, so that scoring takes only a quarter of the time."""
         sampling, held_out = self.plan.sampling, problem.held_out
         if sampling.fixed or held_out is None:
             return 1
         n = len(problem.X) - len(held_out)
         size = min(getattr(sampling, "size", n), n)
-        # batches of rows are among themselves, and each of their pairs serves both
+        # rows of a batch pick among themselves, and each of their pairs serves both rows
         step = size * size / 2 if sampling.thins_rows else size * n
-        # a score is a value without a gradient: less than half of the cost
+        # a score is a value without a gradient, at less than half the cost
         every = math.ceil(2 * len(held_out) * n / step)
         return max(1, min(every, steps // _SCORES))
 
     def _solver(self, problem: Problem, theta: Array) -> Solver:
-        """The solver with its rate settled by the start."""
+        """The solver, with its rate chosen at the start."""
         solver = self.plan.solver
         if solver is None:
             return adam_for(problem, theta, self._affordable(problem, theta))
@@ -236,26 +236,26 @@ class Learning:
         return max(0.0, self.deadline - perf_counter())
 
     def _affordable(self, problem: Problem, theta: Array) -> int:
-        """How many steps there is time for: a schedule that is cut short does not arrive."""
+        """Number of steps that there is time for: a schedule must be completed to converge."""
         if self.deadline is None:
             return self.plan.max_iter
         steps = self._seconds_left() / self._seconds_a_step(problem, theta)
         return int(np.clip(steps, 1, self.plan.max_iter))
 
     def _seconds_a_step(self, problem: Problem, theta: Array) -> float:
-        fun = _fast(problem)
+        fun = _in_float32(problem)
         deal = self.plan.sampling.dealer(problem.source, np.random.RandomState(0))
         batch = deal(theta, np.random.RandomState(0))[0]
-        fun(theta, batch)  # compiled, and in the cache
+        fun(theta, batch)  # compiles, and fills the cache
         began = perf_counter()
         fun(theta, batch)
         return 1.2 * (perf_counter() - began)
 
     def _tune(self, problem: Problem, theta: Array, solver: solvers.SGD) -> Solver:
-        """The thesis' search for t0, on rows held out ([Oneata2011] section 5.3.2)."""
+        """Tune t0 on held-out rows, as in the thesis ([Oneata2011] section 5.3.2)."""
         single = len(problem.rows) >= SINGLE_FROM
         if problem.held_out is None:
-            # of the rows learnt from: a search scores by the others
+            # taken from the training rows, since a search scores with the others
             rows, strata = problem.rows, problem.target.strata
             learn, score = hold_out(
                 np.zeros(len(rows), int) if strata is None else strata[rows],
@@ -266,16 +266,16 @@ class Learning:
             score = np.sort(self.rng.permutation(score)[:_TUNING_ROWS])
             problem = problem.replace(train=rows[learn], held_out=rows[score])
         fun = problem.replace(dtype=np.float32) if single else problem
-        # no longer than the run it is for: a rate that is good in the end may begin too high
+        # no longer than the run itself: a rate that is good in the end may begin too high
         n_steps = int(np.clip(self.plan.max_iter, 4, _TUNING_STEPS))
-        if self.deadline is not None:  # half of the time, for all the steps and scores
+        if self.deadline is not None:  # all steps and scores may take half of the time left
             each = self._seconds_a_step(problem, theta)
             began = perf_counter()
             fun.validation_score(theta)
             scores = _TUNING_SCORES * (perf_counter() - began)
             affordable = (0.5 * self._seconds_left() - scores) / (10 * each)
             if affordable < 4:
-                return solver  # which has a rate to begin with
+                return solver  # with its untuned rate
             n_steps = int(min(affordable, n_steps))
         tuned, _ = solvers.tune_t0(
             fun,
@@ -290,45 +290,46 @@ class Learning:
         return tuned
 
     def _repair(self, problem: Problem, theta: Array) -> float:
-        """The scale at which all rows, which lie denser, would have the map.
+        """The factor that corrects the scale of a map learnt from few rows.
 
-        [Oneata2011] section 4.1: a sub-sample is thinner than the whole.  Judged as the scale of a
-        start is: by accuracy it would go on towards a hard nearest neighbour.
+        [Oneata2011] section 4.1: a sub-sample is less dense than all rows.  The objective is that
+        of the scale of a start: accuracy would tend to a hard nearest neighbour.
         """
         problem = problem.replace(objective=self.method.scale_objective(problem.objective))
         rows = problem.rows
         queries = int(np.clip(_REPAIR_PAIRS / len(rows), 200, _REPAIR_QUERIES))
         if len(rows) > queries:
-            # a draw of its own: a fit that was cut and resumed has made other draws before
+            # a new generator, since a resumed fit has made other draws before
             rng = np.random.RandomState(0)
             rows = np.sort(rng.permutation(rows)[:queries])
         fun = problem.replace(dtype=np.float32) if len(problem.X) >= SINGLE_FROM else problem
         return starts.repair_scale(lambda s: fun.value(fun.scaled(theta, s), rows))
 
     def with_copied_rng(self) -> Learning:
-        """The same for a search: its draws do not change those of the fit."""
+        """The same for a search, with a copy of the RNG, so that it does not change the fit."""
         rng = np.random.RandomState()
         rng.set_state(self.rng.get_state())
         return replace(self, rng=rng, searching=True)
 
 
 def evaluation_rows(problem: Problem, rng: np.random.RandomState) -> Array | None:
-    """Some of the rows learnt from, whose loss stands for that of all; None for all of them."""
+    """A sample of the training rows that estimates the loss; None for all of them."""
     rows = problem.rows
     if len(rows) <= _EVALUATION_ROWS:
         return None
     return np.sort(rng.permutation(rows)[:_EVALUATION_ROWS])
 
 
-def _fast(problem: Problem) -> Problem:
+def _in_float32(problem: Problem) -> Problem:
+    """The problem in float32 if it has many rows."""
     return problem.replace(dtype=np.float32) if len(problem.rows) >= SINGLE_FROM else problem
 
 
 def _is_flat(problem: Problem) -> bool:
-    """Whether the loss is flat far from its minimum, and several steps must tell where that is."""
+    """Whether the loss is flat far from its minimum, so that one small step is not convergence."""
     return getattr(problem.mapping, "gradient_floor", 1.0) < 1.0
 
 
-def _length(solver: Any) -> int:
-    """How many steps the schedule of a planned solver has."""
+def _schedule_length(solver: Any) -> int:
+    """Number of steps in the schedule of a planned solver."""
     return int(solver.learning_rate.n_steps)

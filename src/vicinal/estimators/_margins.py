@@ -1,4 +1,4 @@
-"""What LMNN and χ²-LMNN share: target neighbours, the loss over them, votes."""
+"""What LMNN and χ²-LMNN share: target neighbours, their refreshes, coarse starts, votes."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ __all__ = [
     "warn_unusable_rows",
 ]
 
-_COARSE_FROM, _COARSE_ROWS = 4000, 2000  # rows to begin with, where there are more than the first
+_COARSE_FROM, _COARSE_ROWS = 4000, 2000  # above the first number, start on the second
 _COARSE_STEPS, _COARSE_TOL = 30, 1e-2
-START_ROWS = 300  # will do: the scale is learnt as well, and far from it every pair is an impostor
+START_ROWS = 300  # suffice: the scale is learnt too, and far from it every pair is an impostor
 
 
 class LargeMargin(MetricLearner):
-    """What the two estimators share; not public."""
+    """Base class of LMNN and χ²-LMNN; not public."""
 
     k: int
     mu: float
@@ -51,18 +51,18 @@ class LargeMargin(MetricLearner):
     refresh_targets: int | None
     _model: VotingModel
 
-    #: what ``margin`` may be beside a number
+    #: allowed values of ``margin`` besides numbers
     _margins: ClassVar[tuple[str, ...]] = ()
     _rule_names: ClassVar[tuple[str, ...]] = ("knn",)
     _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
-    # of the parameters that all share, those that have one value here
+    # shared parameters that have a single value here
     rule: ClassVar[str] = "knn"  # type: ignore[misc]
     sampling: ClassVar[str] = "full"
     pairs: ClassVar[str] = "all"
 
     @property
     def k_(self) -> int:
-        """The most target neighbours that a row has: k, or fewer where all classes are small."""
+        """Largest number of target neighbours of a row: k, or fewer if all classes are small."""
         check_is_fitted(self, "n_components_")
         return self._model.k
 
@@ -76,16 +76,16 @@ class LargeMargin(MetricLearner):
 
 @dataclass(frozen=True)
 class FindTargets:
-    """Finds the target neighbours of a problem's rows, and settles the margin.
+    """Finds the target neighbours of a problem's rows, and sets the margin.
 
     Parameters
     ----------
     k : int
-        Target neighbours of each row.
+        Number of target neighbours of each row.
     rows : callable
-        ``points = rows(features, positions)``: where rows are before learning.
+        ``points = rows(features, positions)``: rows as points in the input.
     margin : callable
-        ``margin(problem, neighbours)``, settled before learning.
+        ``margin(problem, neighbours)``, called before learning.
     finder : callable or None
         A search for neighbours; None for Euclidean distances.
     """
@@ -96,7 +96,7 @@ class FindTargets:
     finder: Any = None
 
     def __call__(self, problem: Problem, theta: Array | None = None) -> Problem:
-        """The problem with target neighbours as they are before learning, or at theta."""
+        """The problem with target neighbours found in the input, or at theta."""
         labels: Any = problem.target
         points: Any = partial(self.rows, problem.X) if theta is None else problem.embed(theta)
         k = min(self.k, int(labels.take(problem.train).counts.max()) - 1)
@@ -110,24 +110,24 @@ class FindTargets:
 
 @dataclass
 class RefreshTargets:
-    """Chooses the target neighbours anew, at the map learnt so far, every few iterations.
+    """Finds the target neighbours anew, at the current map, every few iterations.
 
-    That never raises the loss, which falls with the distance of each target neighbour: so the
-    losses of all rounds can be compared.
+    This never raises the loss, which falls with the distance of each target neighbour, so the
+    losses after all refreshes can be compared.
     """
 
     find_targets: FindTargets
     length: int
     report: dict[str, list] = field(default_factory=dict)
-    kept: Array | None = None  # the target neighbours of the last round
+    kept: Array | None = None  # the target neighbours of the last refresh
     losses: list[float] = field(default_factory=list)
     unit: float = 1.0
 
     def fix(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
-        """The problem of a round; the first of a fit has the targets from before learning."""
+        """The problem with new target neighbours; the first time, with those of the input."""
         self.unit = float(problem.objective.units.loss)
         if self.kept is not None and len(self.kept) != len(problem.X):
-            self.kept = None  # of the rows of a fit before
+            self.kept = None  # they belong to the rows of an earlier fit
         if self.kept is not None:
             problem = self.find_targets(problem, theta)
         now = problem.target.neighbours  # type: ignore[attr-defined]
@@ -138,29 +138,29 @@ class RefreshTargets:
         return problem, problem
 
     def settled(self, loss: float, tol: float) -> bool:
-        """Whether the loss, with targets just chosen, no longer falls."""
+        """Whether the loss right after each refresh no longer falls."""
         self.losses.append(loss)
         return no_longer_falls(self.losses, tol, self.unit)
 
     def complaint(self) -> str | None:
-        """There is nothing to complain of."""
+        """No warning."""
         return None
 
 
 def refresh_every(
     length: int | None, find_targets: FindTargets, plan: Plan, rng: np.random.RandomState
 ) -> RefreshTargets | None:
-    """What chooses target neighbours anew, where that is asked for."""
+    """The refresh of the target neighbours, or None if ``length`` is None."""
     return None if length is None else RefreshTargets(find_targets, int(length))
 
 
 def coarse_start(
     find_targets: FindTargets, rescale: bool, problem: Problem, rng: np.random.RandomState
 ) -> Coarse | None:
-    """A start on few rows, where there are many.
+    """A start on a few rows, if there are many.
 
-    At a start nearly all pairs may be impostors: among few rows they are soon dealt with.  With
-    ``rescale`` the map of few rows, which are farther apart, gets the best scale for all.
+    At the start nearly all pairs may be impostors; on a few rows these iterations are cheap.  With
+    ``rescale`` the map learnt on a few rows, which are farther apart, gets the best scale for all.
     """
     rows = problem.rows
     if len(rows) <= _COARSE_FROM:
@@ -184,32 +184,32 @@ def coarse_start(
 def make_model(
     model: type[VotingModel], n_neighbors: Any, k: int, Z: Array, labels: Labels, objective: Any
 ) -> VotingModel:
-    """Votes of the k nearest rows, unless told otherwise."""
-    # what votes need to know: a fitted estimator should not carry the rest about
+    """A model that votes with the k nearest rows, unless ``n_neighbors`` says otherwise."""
+    # votes need the classes only: a fitted estimator should not hold the target neighbours
     plain = Labels(labels.codes, classes=np.arange(len(labels.classes)))
     usable = max(1, min(k, int(labels.counts.max()) - 1))
     return model(Z, plain, n_neighbors, usable)
 
 
 def warn_unusable_rows(data: Data, name: str, k: int, labels: Labels, plan: Plan) -> None:
-    """Warn of classes with too few rows."""
+    """Warn about classes with too few rows."""
     counts = labels.counts
     small = (counts > 1) & (counts <= k)
     if small.any():
         warn(
             f"The 'k' parameter of {name} is {k}, but these classes have "
-            f"no more rows than that, and a row has all others of its class as targets: "
+            f"no more rows than that, so that a row has all others of its class as targets: "
             f"{data.names(small)}."
         )
     if (counts == 1).any():
         warn(
             "These classes have a single row to learn from, which has no target neighbour and "
-            f"is an impostor of others only: {data.names(counts == 1)}."
+            f"serves only as an impostor of others: {data.names(counts == 1)}."
         )
 
 
 def rows_of(X: Features, rows: Array, sparse: bool = False) -> Any:
-    """Some rows as the solver sees them; with ``sparse`` a sparse table stays so, not centred."""
+    """Some rows, scaled; with ``sparse`` a sparse table stays sparse and is not centred."""
     if sparse and sp.issparse(X.X):
         part = X.take(rows).X.astype(np.float64)
         part.data *= X.scale[part.indices]
@@ -219,13 +219,13 @@ def rows_of(X: Features, rows: Array, sparse: bool = False) -> Any:
 
 
 def kept_bytes(n: int, n_features: int, n_components: int, itemsize: int) -> float:
-    """Memory of a fit beside the points: lists while they are made, places, the search of targets.
+    """Memory of a fit besides the points: lists of candidates, copies, the search for targets.
 
-    Half as much again as the lists that are kept, up to 2 % of all pairs and to 16 million; three
-    copies of the points; and of the columns what a class of a fourth of the rows takes.
+    One and a half times the lists, which hold at most 2 % of all pairs and 16 million; three copies
+    of the points; and the columns of a class with a quarter of the rows.
     """
     lists = 6 * min(0.02 * n**2, 2**24)
     return lists + 3 * n * n_components * itemsize + n * n_features * itemsize / 4
 
 
-VotingRules = VotingModel  #: under the name that pickles of vicinal 0.1 have
+VotingRules = VotingModel  #: the name in pickles of vicinal 0.1

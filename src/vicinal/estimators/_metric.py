@@ -1,4 +1,4 @@
-"""What every learnt linear map offers: ``transform`` and the metric behind it."""
+"""``transform`` and the learnt metric, for linear and other maps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["LearntMetricMixin", "MahalanobisMixin", "check_pairs"]
 
 
 class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """Transform and distances by ``components_`` (d, D); the names are metric-learn's."""
+    """Transform and distances by ``components_`` (d, D); with the method names of metric-learn."""
 
     components_: Array
 
@@ -103,7 +103,7 @@ def check_pairs(pairs: Any, n_features: int) -> Array:
 
 
 class LearntMetricMixin(MahalanobisMixin):
-    """The same of a map that was learnt, which need not be linear."""
+    """The same for any learnt map, linear or not."""
 
     _map: Any
     n_components_: int
@@ -175,11 +175,11 @@ class LearntMetricMixin(MahalanobisMixin):
 
     @property
     def feature_importances_(self) -> Array:
-        r"""Share of each feature in the learnt metric, adding up to one.
+        r"""Share of each feature in the learnt metric; the shares add up to one.
 
-        :math:`\sum_k A_{kj}^2` over the scaled features: what the feature adds to the squared
-        distance of two rows that differ by one deviation in it.  With ``mapping="diagonal"`` this
-        selects features for a second, low-rank map ([Oneata2011]_ section 6.1), as by
+        :math:`\sum_k A_{kj}^2` in the scaled features: what the feature adds to the squared
+        distance of two rows that differ by one deviation in it.  With ``mapping="diagonal"`` it can
+        select features for a second, low-rank map ([Oneata2011]_ section 6.1), for example with
         :class:`sklearn.feature_selection.SelectFromModel`.
         """
         check_is_fitted(self, "n_components_")
@@ -191,6 +191,6 @@ class LearntMetricMixin(MahalanobisMixin):
     def _need_linear(self, name: str) -> None:
         if not hasattr(self, "components_"):
             raise AttributeError(
-                f"{name} is of linear maps only, which have components_. The map is "
+                f"{name} exists for linear maps only, which have components_. The map is "
                 f"{self._map.mapping!r}."
             )

@@ -1,4 +1,4 @@
-"""``partial_fit``: the checks of a batch, the first batch, and what is stored after each."""
+"""``partial_fit``: the checks of a batch, the first batch, and the attributes set after each."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ __all__ = ["StreamLearner"]
 class StreamLearner(MetricLearner):
     """A `MetricLearner` that can learn from a stream; not public."""
 
-    #: parameters of the method that the first batch settles, beside those that all have
+    #: parameters of the method that must not change after the first batch
     _settled: ClassVar[tuple[str, ...]] = ()
-    #: whether the objective takes weights of rows
+    #: whether the objective accepts sample weights
     _takes_weights: ClassVar[bool] = True
 
     def _needs_all_rows(self) -> list[tuple[str, bool, str]]:
-        """Parameters of the method that a stream may not be able to honour.
+        """Parameters of the method that may need all rows.
 
-        Each with whether it can, and why not.
+        Each as its name, whether a stream supports its value, and why not.
         """
         return []
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any = None) -> Any:
-        """Go on with a stream, or begin one with the first batch."""
+        """Continue a stream, or begin one with the first batch."""
         self._check_parameters()
         check_settled(self)
         first = not hasattr(self, "_stream")
         X, codes, weight = self._check_batch(X, y, classes, sample_weight, first)
         target = self._target(codes, weight if self._takes_weights else None, len(self.classes_))
         data = Data(X, target, self.classes_)
-        with nullcontext() if first else warnings.catch_warnings(action="ignore"):  # said once
+        with nullcontext() if first else warnings.catch_warnings(action="ignore"):  # warn once
             method = self._method(data)
         with single_threaded_blas():
             if first:
@@ -62,15 +62,15 @@ class StreamLearner(MetricLearner):
             for step in stream.learn(method, X, codes, weight):
                 steps.append(step)
                 if self.verbose:
-                    told = f"{step.iteration:5d} {step.loss:14.8f} {step.grad_norm:10.2e}"
-                    print(f"[{method.name}] {told} {step.seconds:9.2f}s")
+                    line = f"{step.iteration:5d} {step.loss:14.8f} {step.grad_norm:10.2e}"
+                    print(f"[{method.name}] {line} {step.seconds:9.2f}s")
             self.history_ = dict(
                 zip(StreamStep._fields, map(list, zip(*steps, strict=True)), strict=True)
             )
             self.n_iter_, self.objective_ = stream.n_steps, steps[-1].loss
             self.n_samples_seen_ += len(codes)
             self._forget()
-            # the posterior and the votes are those of the rows that are remembered
+            # posterior and votes use the rows in the reservoir
             remembered = stream.remembered(method)
             self._store(remembered.X.X, method, remembered, stream.theta)
         return self
@@ -95,13 +95,13 @@ class StreamLearner(MetricLearner):
         if len(present) < 2:
             raise ValueError(
                 f"The first batch of {method.name}.partial_fit must hold rows of at least "
-                f"2 classes, to start from. Got {self.classes_[present].tolist()!r} alone."
+                f"2 classes. Got {self.classes_[present].tolist()!r} alone."
             )
         self._forget("cv_results_", "_choice")
         problem = make_problem(method, config, data, plan, rng)
         reports = Reports(method.name, self.verbose, IterationReporter(self, max_iter=None))
         learning = Learning(method, config, plan, rng, reports, perf_counter())
-        theta = self._last_theta(problem)  # of a fit before
+        theta = self._last_theta(problem)  # of an earlier fit
         if theta is None:
             theta = learning.start(problem)
         self.rounds_, self._resumable = {}, None

@@ -1,7 +1,7 @@
-"""Which way down: what "auto" stands for in ``solver``, ``sampling`` and ``pairs``, and why.
+"""The plan of a fit: resolves "auto" in ``solver`` and ``sampling``, and estimates the cost.
 
 Without a time budget the choice depends on the size of the data alone, so that the same data give
-the same map on every machine.  A time budget brings in the machine.
+the same map on every machine.  With a time budget it also depends on the machine.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from vicinal.densities import Kernel
 
 __all__ = ["Cost", "Plan", "Size", "adam_for", "make_plan", "rate_for"]
 
-_EVALUATIONS = 60  # of the exact objective, that a fit takes
-_EXACT_SECONDS = 20.0  # of one reference core pair: from there on batches are learnt from
+_EVALUATIONS = 60  # evaluations of the exact objective in a typical fit
+_EXACT_SECONDS = 20.0  # on two reference cores: a longer fit uses batches
 _BATCH = 3000  # rows
-_ITERATIONS = 200  # of a descent on all rows
-_STEPS = 300  # of a descent on batches
-_PRODUCT = 0.15  # nanoseconds per entry of X and dimension, and thread
-_RATE = 0.05  # of Adam, in entries of a map that spreads the rows as the start does
+_ITERATIONS = 200  # of a run on all rows
+_STEPS = 300  # of a run on batches
+_PRODUCT = 0.15  # nanoseconds of one thread per entry of X and dimension
+_RATE = 0.05  # of Adam, relative to the entries of a map that spreads the rows as the start does
 
 
 class Size(NamedTuple):
-    """What the cost of a fit depends on."""
+    """The size that determines the cost of a fit."""
 
     n: int
     n_features: int
@@ -53,10 +53,10 @@ class Cost(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a fit goes about it, and why.
+    """The parts that a fit uses, its cost, and the reason for the choice.
 
-    ``solver`` is None where Adam is to get its rate from the start, ``kernel`` where the method
-    has no choice of kernels.
+    ``solver`` is None if Adam is to get its rate from the start; ``kernel`` is None if the method
+    offers no choice of kernels.
     """
 
     solver: Solver | None
@@ -69,7 +69,7 @@ class Plan(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether each loss is that of all rows and all pairs."""
+        """Whether each loss is computed from all rows and all pairs."""
         return isinstance(self.sampling, samplers.Full) and self.pairs is None
 
     @property
@@ -79,11 +79,11 @@ class Plan(NamedTuple):
 
     @property
     def noisy(self) -> bool:
-        """Whether one step's loss is that of other rows, or other pairs, than the next one's."""
+        """Whether the rows or pairs behind the loss change from step to step."""
         return not self.sampling.fixed or (self.pairs is not None and self.pairs.draws)
 
     def rows_together(self, n: int) -> int:
-        """How many of n rows pick among each other in an iteration."""
+        """How many of n rows pick among themselves in an iteration."""
         if not self.sampling.thins_rows:
             return n
         size = self.sampling.size  # type: ignore[attr-defined]
@@ -96,7 +96,7 @@ class Plan(NamedTuple):
 
 
 def make_plan(method: Method, config: Config, size: Size) -> Plan:
-    """Settle what is "auto" for data of this size, and check that the parts fit together."""
+    """Resolve "auto" for data of this size, and check that the parts are compatible."""
     solver = None if is_auto(config.solver) else solvers.resolve(config.solver, method.name)
     if is_auto(config.sampling):
         sampling, reason = _sampling(method, config, solver, size)
@@ -117,7 +117,7 @@ def make_plan(method: Method, config: Config, size: Size) -> Plan:
 def _sampling(
     method: Method, config: Config, solver: Solver | None, size: Size
 ) -> tuple[Sampler, str]:
-    """All rows as long as that is quick, and else batches of them."""
+    """All rows if that is fast enough, otherwise batches."""
     if solver is not None and solver.needs_fixed_batch:
         return samplers.Full(), f"{type(solver).__name__} needs the same rows at every step"
     if method.pairs is not None:
@@ -125,7 +125,7 @@ def _sampling(
     exact = _exact_cost(size)
     whole = _EVALUATIONS * exact.seconds_per_evaluation
     if config.time_budget is not None:
-        # Half of it: the estimate is rough, and the start takes its time too.
+        # Half of it: the estimate is rough, and the start takes time too.
         limit, what = 0.5 * config.time_budget, f"half of the {config.time_budget:g} s allowed"
     else:
         whole = _EVALUATIONS * _exact_cost(size, threads=2).seconds_per_evaluation
@@ -139,22 +139,22 @@ def _sampling(
 
 
 def _check_fit(method: Method, solver: Solver | None, sampling: Sampler) -> None:
-    """Refuse what does not go together, by name."""
+    """Refuse parts that are incompatible, by name."""
     if getattr(method.mapping, "constrained", False) and not getattr(solver, "projects", False):
         raise ValueError(
             f"The 'solver' parameter of {method.name} must be 'auto', 'projected', 'adaptive' or "
-            "'bold_driver', which keep to what the map allows. "
+            "'bold_driver', which keep to the constraint of the map. "
             f"Got {solver!r} instead."
         )
     if solver is not None and solver.needs_fixed_batch and not sampling.fixed:
         raise ValueError(
             f"The 'solver' parameter of {method.name} must be 'auto', 'sgd', 'momentum' or 'adam' "
-            f"where 'sampling' is {sampling!r}, whose batches change. Got {solver!r} instead."
+            f"if 'sampling' is {sampling!r}, whose batches change. Got {solver!r} instead."
         )
     if method.pairs is not None and method.pairs.makes_lists and sampling.thins_rows:
         others = "'auto', 'all' or 'tree'" if method.has_trees else "'auto' or 'all'"
         raise ValueError(
-            f"The 'pairs' parameter of {method.name} must be {others} where 'sampling' is "
+            f"The 'pairs' parameter of {method.name} must be {others} if 'sampling' is "
             f"{sampling!r}, whose rows pick among themselves. Got {method.pairs!r} instead."
         )
 
@@ -175,8 +175,9 @@ def rate_for(problem: Problem, theta: Array) -> float:
 
     .. math:: \eta_0 = r\,\|Z_0\|_F / (\sqrt{d}\,\|X\|_F)
 
-    The entries of a map without preferred columns that spreads the rows as the start does.  Those
-    of the start itself would not do: RCA gives columns that hardly vary enormous weights.
+    These are the entries of a map that treats all columns alike and spreads the rows as the start
+    does.  The entries of the start itself are unsuitable: RCA gives enormous weights to columns
+    that hardly vary.
     """
     rows = np.arange(0, len(problem.X), max(1, len(problem.X) // 1000))
     X = problem.X.take(rows)
@@ -188,7 +189,7 @@ def rate_for(problem: Problem, theta: Array) -> float:
 
 
 def adam_for(problem: Problem, theta: Array, n_steps: int) -> solvers.Adam:
-    """Adam whose rate falls to nothing along a cosine, from one that suits the data."""
+    """Adam with a rate that suits the data and falls to zero along a cosine."""
     return solvers.Adam(solvers.Cosine(rate_for(problem, theta), n_steps))
 
 
@@ -198,7 +199,7 @@ def _exact_cost(size: Size, threads: int | None = None) -> Cost:
 
 
 def _batch_cost(size: Size, rows: int, queries: int, threads: int | None = None) -> Cost:
-    """Cost of some rows embedded, and some of these scored against them all."""
+    """Cost of embedding ``rows`` rows, of which ``queries`` are compared with all of them."""
     pairs: float = rows * queries
     if queries == rows and size.pair.both_ways:
         pairs /= 2
@@ -207,10 +208,10 @@ def _batch_cost(size: Size, rows: int, queries: int, threads: int | None = None)
 
 
 def _lists_cost(size: Size, queries: int, length: int, threads: int | None = None) -> Cost:
-    """Cost of some rows scored against lists of so many others; the search for them is extra."""
+    """Cost of comparing rows with lists of a length; the search for the lists is extra."""
     listed = size.pair.listed[0] + size.pair.listed[1] * size.n_components
     memory, seconds = _total(size, size.n, queries * length * listed, threads)
-    # the lists of all rows, and the points that a search is made among
+    # the lists of all rows, and the points of the search
     memory += 4 * size.n * (length + 1) + 8 * size.n * size.n_components
     return Cost(memory, seconds)
 
@@ -218,7 +219,7 @@ def _lists_cost(size: Size, queries: int, length: int, threads: int | None = Non
 def _total(size: Size, rows: int, nanoseconds: float, threads: int | None) -> Cost:
     threads = n_threads() if threads is None else threads
     n, n_features, d = size.n, size.n_features, size.n_components
-    # embedded points, their sorted copy and two gradients; statistics of each row
+    # embedded points, their sorted copy and two gradients; statistics for each row
     memory = 4 * n * d * size.itemsize + 24 * n * 8
     if size.pair.more is not None:
         memory += int(size.pair.more(n, n_features, d, size.itemsize))
@@ -232,6 +233,6 @@ def _total(size: Size, rows: int, nanoseconds: float, threads: int | None) -> Co
 
 
 def _nanoseconds(size: Size) -> float:
-    """Of a thread, for a pair of rows."""
+    """Nanoseconds of one thread for a pair of rows."""
     fixed, per_dimension = size.pair.single if size.itemsize == 4 else size.pair.double
     return fixed + per_dimension * size.n_components

@@ -1,4 +1,4 @@
-"""A bounded sample of a stream: so many rows, of each class or of all, each as likely to stay."""
+"""A uniform sample of bounded size from a stream, per class or over all rows."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["Reservoir"]
 
 
 class Reservoir:
-    """Rows of a stream, a uniform sample without replacement of each class, or of all rows.
+    """A uniform sample of a stream without replacement, for each class or for all rows.
 
-    Every row draws a number when it comes; a class keeps the rows with its ``capacity`` smallest.
-    At any time these are a uniform sample of the rows of the class so far, whatever the order of
-    the stream and the sizes of its batches.
+    Every row draws a number on arrival; a class keeps the rows with the ``capacity`` smallest
+    numbers.  At any time these are a uniform sample of the rows of the class so far, whatever the
+    order of the stream and the sizes of its batches.
 
     Parameters
     ----------
     capacity : int
-        The most rows of one class, or of all.
+        Largest number of rows of one class, or of all.
     by_class : bool, default=True
         False: the classes share one capacity, in the proportions of the stream.
     """
@@ -43,12 +43,12 @@ class Reservoir:
         return X, np.append(self.codes, codes), np.append(self.weight, weight)
 
     def add(self, X: Any, codes: Array, weight: Array, random_state: np.random.RandomState) -> None:
-        """Let rows in, and the rows out whose place they take."""
+        """Add rows, and drop rows beyond the capacity."""
         X, codes, weight = self.with_rows(X, codes, weight)
         draws = np.append(self._draws, random_state.uniform(size=len(codes) - len(self)))
         group = codes if self.by_class else np.zeros_like(codes)
         order = np.lexsort((draws, group))
-        first = np.searchsorted(group[order], group[order])  # where each one's class begins
+        first = np.searchsorted(group[order], group[order])  # where each row's class begins
         kept = np.sort(order[np.arange(len(order)) - first < self.capacity])
         self.X, self.codes, self.weight = X[kept], codes[kept], weight[kept]
         self._draws = draws[kept]

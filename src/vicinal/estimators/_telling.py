@@ -1,4 +1,4 @@
-"""Who hears of a running fit: the user, by printed lines, and scikit-learn's callbacks."""
+"""Reports on a running fit: printed lines for the user, and scikit-learn's callbacks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from vicinal.core.loop import Iteration
 from vicinal.core.problem import Problem
 from vicinal.core.state import FitState
 
-__all__ = ["IterationReport", "Reports", "StartTeller"]
+__all__ = ["IterationReport", "Reports", "StartReporter"]
 
 
 class IterationReport(NamedTuple):
-    """What the callbacks are told of: an iteration, where it was made, how to go on from it."""
+    """What callbacks receive: an iteration, its problem, and a function that gives its state."""
 
     history: dict[str, list]
     info: Iteration
@@ -32,25 +32,25 @@ class Reports:
     Parameters
     ----------
     name : str
-        Of the estimator.
+        Name of the estimator.
     verbose : int
         Whether to print.
     report : IterationReporter
-        Tells the callbacks.
+        Calls the callbacks.
     """
 
     def __init__(self, name: str, verbose: int, report: IterationReporter) -> None:
         self.name, self.verbose, self.report = name, verbose, report
 
     def say(self, words: str) -> None:
-        """Print a line, if the user wants lines."""
+        """Print a line if ``verbose``."""
         if self.verbose:
             print(f"[{self.name}] {words}")
 
     def on_iteration(self, searching: bool = False) -> Callable[..., bool]:
-        """What `train` calls after each iteration; whether a callback asks to stop."""
+        """The function that `train` calls after each iteration; it returns whether to stop."""
 
-        def tell(info: Iteration, problem: Problem, state: Callable[[], FitState | None]) -> bool:
+        def report(info: Iteration, problem: Problem, state: Callable[[], FitState | None]) -> bool:
             history = info.history
             if searching:  # the losses of a search are not those of the fit
                 history = {**history, "loss": [math.nan]}
@@ -60,26 +60,26 @@ class Reports:
                     f"{info.iteration:5d} {info.loss:14.8f} "
                     f"{info.grad_norm:10.2e}{score} {info.seconds:9.2f}s"
                 )
-            # the start is iteration 0: callbacks count from 1
+            # the start is iteration 0, but callbacks count from 1
             if info.iteration == 0:
                 return False
             stop = self.report(IterationReport(history, info, problem, state, searching))
-            # what was asked of a search holds for the fit too
+            # a stop requested during a search also applies to the fit
             return stop or self.report.stopped
 
-        return tell
+        return report
 
-    def teller(self, searching: bool) -> StartTeller:
-        """What hears of the iterations that a start makes."""
-        return StartTeller(self, searching)
+    def start_reporter(self, searching: bool) -> StartReporter:
+        """Reports the iterations of a start."""
+        return StartReporter(self, searching)
 
 
-class StartTeller:
-    """Hears of the iterations that a start makes: like those of a search, of other losses."""
+class StartReporter:
+    """Reports the iterations of a start; as in a search, their losses are not those of the fit."""
 
     def __init__(self, reports: Reports, searching: bool) -> None:
         self.reports, self.searching = reports, searching
-        self._tell = reports.on_iteration(searching=True)
+        self._report = reports.on_iteration(searching=True)
 
     @property
     def talks(self) -> bool:
@@ -87,10 +87,10 @@ class StartTeller:
         return bool(self.reports.verbose) and not self.searching
 
     def __call__(self, info: Iteration, problem: Problem) -> bool:
-        """Report an iteration; whether a callback asks to stop."""
-        return self._tell(info, problem, lambda: None)
+        """Report an iteration; return whether a callback requests a stop."""
+        return self._report(info, problem, lambda: None)
 
     def say(self, words: str) -> None:
-        """Print a line, if the user wants lines."""
+        """Print a line if ``talks``."""
         if self.talks:
             self.reports.say(words)

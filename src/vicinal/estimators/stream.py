@@ -21,13 +21,13 @@ from vicinal.targets import Labels
 
 __all__ = ["Stream", "StreamStep", "begin_stream", "can_stream", "check_settled"]
 
-_QUERIES = 500  # rows to a step, where no sampling says otherwise
-#: parameters that the first call settles, beside those of the method
+_QUERIES = 500  # rows per step, unless ``sampling`` gives a size
+#: parameters that must not change after the first call, besides those of the method
 _SETTLED = ("n_components", "mapping", "solver", "sampling", "alpha", "scaling", "reservoir_size")
 
 
 def can_stream(estimator: Any) -> bool:
-    """True, or an error that names the parameter which a stream cannot honour."""
+    """True, or an error that names the parameter that a stream does not support."""
     name, sampling = type(estimator).__name__, estimator.sampling
     for parameter, allowed, why in (
         ("n_components", not is_auto(estimator.n_components), "a search needs all rows"),
@@ -40,13 +40,13 @@ def can_stream(estimator: Any) -> bool:
             is_auto(sampling)
             or sampling == "stochastic"
             or isinstance(sampling, samplers.StochasticQueries),
-            "new rows are the queries, against all that is remembered",
+            "the queries are the new rows, against all rows in the reservoir",
         ),
         *estimator._needs_all_rows(),
     ):
         if not allowed:
             raise ValueError(
-                f"The {parameter!r} parameter of {name} must be another for partial_fit: {why}. "
+                f"The {parameter!r} parameter of {name} must differ for partial_fit: {why}. "
                 f"Got {getattr(estimator, parameter)!r} instead."
             )
     _stream_solver(estimator)
@@ -54,7 +54,7 @@ def can_stream(estimator: Any) -> bool:
 
 
 def _stream_solver(estimator: Any) -> Solver | None:
-    """The solver of a stream; None for Adam at a rate that suits the data."""
+    """The solver of a stream; None for Adam with a rate that suits the data."""
     if is_auto(estimator.solver):
         return None
     name = type(estimator).__name__
@@ -64,14 +64,14 @@ def _stream_solver(estimator: Any) -> Solver | None:
     ):
         raise ValueError(
             f"The 'solver' parameter of {name} must be 'auto', 'momentum', 'adam' "
-            "or an SGD with a learning rate for partial_fit, whose batches change and are seen "
-            f"once. Got {estimator.solver!r} instead."
+            "or an SGD with a learning rate for partial_fit, which sees each batch once. "
+            f"Got {estimator.solver!r} instead."
         )
     return solver
 
 
 def check_settled(estimator: Any) -> None:
-    """Refuse parameters other than those that the stream began with."""
+    """Refuse parameters that have changed since the stream began."""
     name = type(estimator).__name__
     stream = getattr(estimator, "_stream", None)
     for parameter, asked in ({} if stream is None else stream.settled).items():
@@ -79,15 +79,15 @@ def check_settled(estimator: Any) -> None:
         if value is not asked and not np.array_equal(value, asked):
             raise ValueError(
                 f"The {parameter!r} parameter of {name} must stay {asked!r}, as at the first call "
-                f"of partial_fit. Got {value!r} instead; fit, or a clone, begins anew."
+                f"of partial_fit. Got {value!r} instead; use fit, or a clone, to start again."
             )
 
 
 def begin_stream(
     estimator: Any, plan: Plan, problem: Problem, theta: Array, rng: np.random.RandomState
 ) -> Stream:
-    """A stream whose scaling and map begin as those of a problem."""
-    # no schedule: a stream has no end to fall towards
+    """A stream that starts with the scaling of a problem and the map theta."""
+    # a constant rate, since a stream has no known length
     solver = _stream_solver(estimator) or solvers.Adam(rate_for(problem, theta))
     target: Any = problem.target
     n_classes = len(target.classes)
@@ -98,7 +98,7 @@ def begin_stream(
             f"Got {estimator.reservoir_size!r} instead."
         )
     size = int(estimator.reservoir_size)
-    # without weights, classes must be remembered in the proportions of the stream
+    # without weights, the reservoir must keep the class proportions of the stream
     weighs = estimator._takes_weights
     reservoir = Reservoir(size // n_classes) if weighs else Reservoir(size, by_class=False)
     sampling = samplers.StochasticQueries(getattr(estimator.sampling, "size", _QUERIES))
@@ -109,7 +109,7 @@ def begin_stream(
 
 
 class StreamStep(NamedTuple):
-    """A row of the history: what a step was made by, before it was made."""
+    """A row of the history: the loss and gradient from which a step was made."""
 
     iteration: int
     loss: float
@@ -121,26 +121,26 @@ class StreamStep(NamedTuple):
 
 
 class Stream:
-    """A map that moves with each batch, and what it needs to go on.
+    """A map that is updated with each batch, and the state needed to continue.
 
-    Every row is a query once, when it comes, against the rows of the reservoir and of its own
-    batch ([Oneata2011] section 4.3: the derivative of p_{N+1} alone).  Afterwards it may stay as
-    a reference for rows to come.
+    Every row is a query once, on arrival, against the rows of the reservoir and of its own batch
+    ([Oneata2011] section 4.3: the derivative of p_{N+1} alone).  Afterwards it may stay as a
+    reference for later rows.
 
     Parameters
     ----------
     plan : Plan
         With a solver that works with changing batches, and the kernel.
     problem : Problem
-        Of the first batch: its features hold the scaling that all later ones share.
+        The problem of the first batch; all later batches share the scaling of its features.
     theta : array
-        Where the map starts.
+        The first parameters of the map.
     n_queries : int
-        The most rows to one step.
+        Largest number of rows per step.
     reservoir : Reservoir
     random_state : RandomState
     settled : dict
-        Parameters of the estimator that later calls must not change, and what they are.
+        Names and values of the estimator's parameters that later calls must not change.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Stream:
         random_state: np.random.RandomState,
         settled: dict[str, Any],
     ) -> None:
-        # the rows of the first batch come again, with learn()
+        # without rows: learn() receives those of the first batch again
         self.problem = problem.replace(X=problem.X.take(np.empty(0, dtype=int)))
         self.plan, self.theta, self.n_queries = plan, theta, n_queries
         self.reservoir, self.random_state, self.settled = reservoir, random_state, settled
@@ -162,7 +162,7 @@ class Stream:
         self.n_seen = np.zeros(len(problem.target.classes), dtype=np.int64)  # type: ignore
 
     def learn(self, method: Method, X: Any, codes: Array, weight: Array) -> Iterator[StreamStep]:
-        """Take a step for each ``n_queries`` rows; what each was made by."""
+        """Make one step per ``n_queries`` rows, and yield its record."""
         for rows in gen_batches(len(codes), self.n_queries):
             problem = self._against(method, X[rows], codes[rows], weight[rows])
             queries = np.arange(len(self.reservoir), len(problem.X))
@@ -172,15 +172,15 @@ class Stream:
             yield step
 
     def _against(self, method: Method, X: Any, codes: Array, weight: Array) -> Problem:
-        """The problem of some rows and all that is remembered."""
+        """The problem of some rows and the rows in the reservoir."""
         n = len(self.reservoir)
         X, codes, weight = self.reservoir.with_rows(X, codes, weight)
         target: Any = self.problem.target
         if not self.reservoir.by_class:
             labels = Labels(codes, classes=target.classes)
         else:
-            # A row that stayed stands for those of its class that did not: the classes weigh as
-            # much as in the stream, though of each no more rows are remembered than of any other.
+            # Rows in the reservoir also stand for the dropped rows of their class: the classes
+            # weigh as much as in the stream, although the reservoir bounds the rows of each class.
             kept = np.bincount(codes[:n], minlength=len(self.n_seen))
             weight[:n] *= (self.n_seen / np.maximum(kept, 1))[codes[:n]]
             labels = Labels(codes, weight, target.priors, classes=target.classes)
@@ -188,12 +188,12 @@ class Stream:
         return problem.replace(objective=method.suit(method.objective, labels))
 
     def remembered(self, method: Method) -> Problem:
-        """The problem of all that is remembered."""
+        """The problem of the rows in the reservoir."""
         none = np.empty(0, dtype=int)
         return self._against(method, self.reservoir.X[:0], none, np.empty(0))
 
     def features(self, X: Any) -> Features:
-        """Rows in the scaling that was settled by the first batch."""
+        """Rows with the scaling of the first batch."""
         return Features.scaled_as(self.problem.X, X)
 
     def _step(self, problem: Problem, batch: Batch) -> StreamStep:
@@ -206,11 +206,11 @@ class Stream:
             here = refresh(solver, fun, self.theta, self.state, batch)
         if not (np.isfinite(here.value) and np.isfinite(here.grad).all()):
             raise ValueError(
-                "The loss of this batch is not finite: decrease the learning rate of 'solver' or "
-                "check that the features are on the scale of the first batch."
+                "The loss of this batch is not finite: decrease the learning rate of 'solver', or "
+                "check that the features have the scale of the first batch."
             )
-        # A step moves along the gradient it was given and evaluates where it arrives; there is no
-        # batch for that yet, so the evaluation is put off to the next call.
+        # A step moves along the given gradient and evaluates at the new point; there is no batch
+        # for that yet, so the evaluation is postponed to the next call.
         state = update(solver, lambda theta, batch: (here.value, here.grad), here)
         self.theta = state.theta
         self.state = state._replace(n_evaluations=here.n_evaluations)

@@ -17,7 +17,7 @@ from vicinal.maps import Linear
 from vicinal.solvers import LBFGS
 from vicinal.starts import resolve
 from vicinal.starts.first import FirstMap, learnt_from
-from vicinal.starts.scatter import Rows
+from vicinal.starts.scatter import ScaledRows
 from vicinal.starts.spaces import RCOND
 from vicinal.starts.starts import Given
 
@@ -124,7 +124,7 @@ class Annealing:
         self,
         A: Array,
         n_components: int,
-        X: Rows,
+        X: ScaledRows,
         descend: Descend,
         sample_weight: Array | None = None,
         on_removal: Callable[[Array], None] | None = None,
@@ -138,7 +138,7 @@ class Annealing:
             The map to begin with.
         n_components : int
             Rows d to keep.
-        X : Rows
+        X : ScaledRows
             Centred and scaled data of shape (n, D).
         descend : callable
             ``A = descend(A, schedule, n_iter)``, some iterations for each row of ``schedule``,
@@ -176,7 +176,7 @@ class Annealing:
                 )
         return A
 
-    def importance(self, A: Array, X: Rows, sample_weight: Array | None = None) -> Array:
+    def importance(self, A: Array, X: ScaledRows, sample_weight: Array | None = None) -> Array:
         """What ``select`` compares, one number for each row of A; zero for a row of zeros."""
         squares = np.einsum("ij,ij->i", A, A)
         if self.select == "norm":
@@ -254,13 +254,13 @@ def _descend(problem: Problem, teller: Any, A: Array, schedule: Array, n_iter: i
     return theta.reshape(A.shape)
 
 
-def _variances(A: Array, X: Rows, sample_weight: Array | None) -> Array:
+def _variances(A: Array, X: ScaledRows, sample_weight: Array | None) -> Array:
     Z = X.matmul(A.T)
     Z -= np.average(Z, axis=0, weights=sample_weight)
     return np.average(Z**2, axis=0, weights=sample_weight)
 
 
-def _moves_points(A: Array, row: int, X: Rows, sample_weight: Array | None) -> bool:
+def _moves_points(A: Array, row: int, X: ScaledRows, sample_weight: Array | None) -> bool:
     """Whether the distances would be others without this row: if not, it is out already."""
     variances = _variances(A, X, sample_weight)
     return bool(variances[row] > RCOND * variances.max())

@@ -1,4 +1,4 @@
-"""Maps from rows to embedded points; each returns its own pull-back.
+"""Maps from rows to embedded points, each with its pull-back.
 
 ``Z, pull = mapping.forward(theta, X)`` and ``dtheta = pull(dZ)``, with ``theta`` flat and X a
 :class:`vicinal._features.Features`.
@@ -21,12 +21,12 @@ _DEFAULT_COMPONENTS = 32
 
 
 def resolve(mapping: Any, n_components: int, owner: str = "NCA") -> Map:
-    """The map of a name ("linear", "diagonal"), or the map itself."""
+    """The map with a name ("linear", "diagonal"), or the map itself."""
     if isinstance(mapping, str) and mapping == "linear":
         return Linear(n_components)
     if isinstance(mapping, str) and mapping == "diagonal":
         return Diagonal()
-    # A class has the attributes of its instances, but is no map: call it.
+    # A class has the attributes of its instances, but is not a map.
     if isinstance(mapping, Map) and not isinstance(mapping, type):
         return mapping
     raise ValueError(
@@ -36,13 +36,13 @@ def resolve(mapping: Any, n_components: int, owner: str = "NCA") -> Map:
 
 
 def resolve_rank(estimator: Any, n_features: int, start: Any) -> tuple[Map, int]:
-    """The map of an estimator and its rank (the largest to be tried, where that is "auto")."""
+    """The map of an estimator and its rank (for "auto": the largest candidate)."""
     name, asked = type(estimator).__name__, estimator.n_components
     mapping: Any = resolve(estimator.mapping, n_features, name)
     if getattr(mapping, "weights_columns", False):
         if hasattr(start, "around"):
             raise ValueError(
-                f"The 'init' parameter of {name} must be another start where 'mapping' is "
+                f"The 'init' parameter of {name} must be another start if 'mapping' is "
                 f"{estimator.mapping!r}, which has no rows to remove. Got {estimator.init!r} "
                 "instead."
             )
@@ -59,7 +59,7 @@ def resolve_rank(estimator: Any, n_features: int, start: Any) -> tuple[Map, int]
     check_number(estimator, "n_components", 1, most, integer=True, or_else=others)
     if is_auto(asked) and hasattr(start, "array"):
         raise ValueError(
-            f"The 'n_components' parameter of {name} must be an int where 'init' is an array. "
+            f"The 'n_components' parameter of {name} must be an int if 'init' is an array. "
             "Got 'auto' instead."
         )
     if by_name:

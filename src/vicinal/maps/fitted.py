@@ -1,4 +1,4 @@
-"""What is left of a map after a fit: it embeds rows as they come, unscaled."""
+"""Fitted maps: they embed rows in the original, unscaled features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BLOCK = 1024  # rows projected at a time
 
 
 class FittedMap:
-    """Any map with its parameters, and the scaling of the columns it was learnt in.
+    """Any map with its parameters, and the scaling of the columns that it was learnt with.
 
     Parameters
     ----------
@@ -26,9 +26,9 @@ class FittedMap:
     theta : array
         Its parameters.
     features : Features
-        The rows learnt from, whose shift and scale other rows get.
+        The training rows; their shift and scale apply to other rows too.
     dtype : dtype
-        Of the embedded rows.
+        Precision of the embedded rows.
     """
 
     def __init__(self, mapping: Map, theta: Array, features: Features, dtype: Any) -> None:
@@ -47,11 +47,11 @@ class FittedMap:
         return self.mapping.forward(self.theta, rows, np.float64)[0].astype(self.dtype)
 
     def embed(self, X: Any) -> Array:
-        """Rows as a model sees them."""
+        """Embed rows for a model."""
         return self.transform(X)
 
     def arrays(self) -> dict[str, Array]:
-        """All that is learnt."""
+        """The fitted arrays."""
         return {"theta": self.theta, "shift": self.features.shift, "scale": self.features.scale}
 
 
@@ -61,9 +61,9 @@ class FittedLinear:
     Parameters
     ----------
     components : array of shape (d, D)
-        The scaling of the columns is folded in.
+        The matrix, including the scaling of the columns.
     shift, scale : arrays of shape (D,)
-        What the columns were centred by and multiplied with while the map was learnt.
+        Shift and scale of the columns during learning.
     """
 
     def __init__(self, components: Array, shift: Array, scale: Array) -> None:
@@ -79,7 +79,7 @@ class FittedLinear:
         return safe_sparse_dot(X, self.components.T, dense_output=True)
 
     def embed(self, X: Any) -> Array:
-        """``(X - shift) @ components.T``: around the origin, since an offset costs digits."""
+        """``(X - shift) @ components.T``: centred, since an offset costs digits."""
         A = self.components.astype(np.float64)
         if sp.issparse(X):
             Z = X @ A.T - self.shift @ A.T
@@ -90,16 +90,16 @@ class FittedLinear:
         return Z.astype(self.components.dtype, copy=False)
 
     def theta_for(self, mapping: Any, features: Features) -> Array:
-        """The parameters by which a map in other scaled columns is this one."""
+        """The parameters of the same map in columns with another scaling."""
         return mapping.theta(unscaled(self.components, features.scale))
 
     def arrays(self) -> dict[str, Array]:
-        """All that is learnt."""
+        """The fitted arrays."""
         return {"components": self.components, "shift": self.shift, "scale": self.scale}
 
 
 def fitted_map(mapping: Any, theta: Array, features: Features, dtype: Any) -> Any:
-    """What is left of a map: a matrix where it is linear, else the map with its parameters."""
+    """The fitted map: a matrix if it is linear, otherwise the map with its parameters."""
     if hasattr(mapping, "fitted"):
         return mapping.fitted(theta, features, dtype)
     if hasattr(mapping, "components"):

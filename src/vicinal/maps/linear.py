@@ -1,4 +1,4 @@
-"""Linear maps: a matrix of any rank, or one weight for each column."""
+"""Linear maps: a matrix of any rank, or one weight per column."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Diagonal:
-    """``Z = X * a``: one weight a column ([Goldberger2005] section 4); ``da = sum_i dZ_i * x_i``.
+    """``Z = X * a``: one weight per column ([Goldberger2005] section 4); ``da = sum_i dZ_i * x_i``.
 
     The parameters a are free; the metric is ``diag(a²)``, so their signs do not matter.
     """

@@ -14,7 +14,7 @@ from vicinal.engines import choose
 
 __all__ = ["Simplex", "project_columns"]
 
-_ON_IT = 1e-13  # a column whose sum is so near to one is on the simplex
+_ON_IT = 1e-13  # a column whose sum differs from one by no more is on the simplex
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,17 @@ class Simplex:
     Parameters
     ----------
     n_components : int
-        r, the bins of the result.
+        r, the number of bins of the result.
     constraint : {"projection", "softmax"}, default="projection"
-        "projection": theta is L itself, ``dL = dZ^T X``, and a solver that honours `project` keeps
-        it on the simplex ([OlsenPetersen] section 2.3.2).  "softmax": theta is A, free, and
-        ``L = softmax(A)`` column by column, eq. (9).
+        "projection": theta is L itself, ``dL = dZ^T X``, and a solver that uses `project` keeps
+        it on the simplex ([OlsenPetersen] section 2.3.2).  "softmax": theta is an unconstrained
+        matrix A, and ``L = softmax(A)`` column by column, eq. (9).
     """
 
     n_components: int
     constraint: str = "projection"
 
-    #: of a column's largest entry, the least that the softmax begins with
+    #: smallest entry at the start of the softmax, as a share of the largest in its column
     floor: ClassVar[float] = float(np.exp(-10.0))
 
     def __post_init__(self) -> None:
@@ -45,12 +45,12 @@ class Simplex:
 
     @property
     def constrained(self) -> bool:
-        """Whether not every theta will do: then only solvers that project can be used."""
+        """Whether theta is constrained: then the solver must project."""
         return self.constraint == "projection"
 
     @property
     def gradient_floor(self) -> float:
-        """How small gradients may get: that of the softmax is that of L times L."""
+        """How far gradients may shrink: the gradient of A is that of L times L."""
         return self.floor if self.constraint == "softmax" else 1.0
 
     def forward(
@@ -70,10 +70,10 @@ class Simplex:
     def theta(self, components: Array) -> Array:
         """The flat parameters of a matrix with columns on the simplex.
 
-        Of the softmax: the logarithms, less their mean over the column.  Entries below exp(-10) of
-        the largest in their column are raised to it, since the gradient of A is that of L times L:
-        an entry of zero would stay zero.  It is the floor that makes the identity the start of
-        [OlsenPetersen] section 3, ``softmax(10 I)``.
+        For the softmax these are the logarithms, minus their mean over the column.  Entries below
+        exp(-10) of the largest in their column are raised to it, since the gradient of A is that
+        of L times L: an entry of zero would stay zero.  With this floor the identity becomes the
+        start of [OlsenPetersen] section 3, ``softmax(10 I)``.
         """
         L = np.array(components, dtype=np.float64)
         if self.constraint == "softmax":
@@ -82,7 +82,7 @@ class Simplex:
         return L.ravel()
 
     def components(self, theta: Array) -> Array:
-        """L, (r, D): theta in its shape, or its softmax."""
+        """L, (r, D): theta reshaped, or its softmax."""
         L = theta.reshape(self.n_components, -1)
         if self.constraint == "softmax":
             L = np.exp(L - L.max(axis=0))
@@ -90,7 +90,7 @@ class Simplex:
         return L
 
     def project(self, theta: Array) -> Array:
-        """The nearest theta that the constraint allows; that of the softmax allows all."""
+        """The nearest allowed theta; the softmax allows all."""
         if not self.constrained:
             return theta
         return project_columns(theta.reshape(self.n_components, -1)).ravel()
@@ -109,8 +109,8 @@ def project_columns(L: Array) -> Array:
     Returns
     -------
     ndarray of shape (r, D), float64
-        A column on the simplex already is the same to the bit; one that is not finite becomes NaN,
-        a step too long that a solver takes back.
+        A column that is already on the simplex is returned unchanged, bit by bit; one that is not
+        finite becomes NaN, which tells a solver that its step was too long.
     """
     L = np.ascontiguousarray(L, dtype=np.float64)
     finite = np.isfinite(L).all(axis=0)

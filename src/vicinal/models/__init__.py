@@ -1,1 +1,1 @@
-"""What predicts: knows nothing of learning."""
+"""Predictors over embedded training rows, independent of how the map was learnt."""

@@ -1,4 +1,4 @@
-"""What NCA's stochastic neighbours say of a query, and a number of voters of its own for each."""
+"""Predictions by NCA's stochastic neighbours, and votes with a local k for each query."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from vicinal.targets import Labels
 __all__ = ["NCAModel"]
 
 _GAUSSIAN = Gaussian()
-_FEW = 16  # a search for more than 1/16 of the rows takes longer than a look at them all
+_FEW = 16  # a search for more than 1/16 of the rows takes longer than all distances
 
 
 class NCAModel(NeighbourModel):
-    """The rules of NCA.
+    """The model of NCA.
 
     Parameters
     ----------
     Z, labels
-        As for `NeighbourModel`.
+        As in `NeighbourModel`.
     n_neighbors : int, "auto" or "local"
         k of the vote; "auto" chooses it by leave-one-out, "local" for each query.
     kernel : Kernel, default=Gaussian()
-        Of the stochastic neighbours.
+        Kernel of the stochastic neighbours.
     background : array of shape (n_classes,) or None, default=None
         Weights of the classes' background distributions.
     """
@@ -51,18 +51,18 @@ class NCAModel(NeighbourModel):
         return nca_posterior(Z, self.Z, self.labels, kernel=self.kernel, background=self.background)
 
     def _n_voters(self, asked: Any) -> int:
-        if asked == "local":  # each query has its own: the training rows' median
+        if asked == "local":  # each query has its own k: report the median of the training rows
             return int(_whole(np.median(self.effective_n_neighbors), len(self.Z)))
         return super()._n_voters(asked)
 
     @cached_property
     def effective_n_neighbors(self) -> Array:
-        """How many others each training row consults, [Goldberger2005] section 2."""
+        """Effective number of neighbours of each training row, [Goldberger2005] section 2."""
         return nca_effective_n_neighbors(self.Z, self.labels.sample_weight, kernel=self.kernel)
 
     def local_n_neighbors(self, Z: Array) -> Array:
-        """The k of each query: how many training rows it consults, [Goldberger2005] section 6."""
-        weight = self.labels.sample_weight  # no priors: votes know none
+        """The k of each query: its effective number of neighbours, [Goldberger2005] section 6."""
+        weight = self.labels.sample_weight  # no priors: votes do not use them
         effective = self._in_chunks(
             Z,
             16 * Z.shape[1] + 200,
@@ -77,9 +77,9 @@ class NCAModel(NeighbourModel):
         if self.asked != "local":
             return super().votes(Z)
         k = self.local_n_neighbors(Z)
-        # A query's k alone decides how it is answered, so that the others' have no say in which of
-        # equally far rows votes.  Searches are for the next power of two: few in number, and no
-        # query pays for another's appetite.
+        # The search for a query depends on its own k only, so that other queries cannot change
+        # which of several equally distant rows votes.  k is rounded up to the next power of two:
+        # this needs few searches, and none is much wider than its queries need.
         width = np.exp2(np.ceil(np.log2(k))).astype(np.intp)
         width[k > len(self.Z) // _FEW] = 0  # no search
         shares = np.empty((len(Z), len(self.labels.classes)))
@@ -92,12 +92,12 @@ class NCAModel(NeighbourModel):
         return shares
 
     def _votes_of_many(self, Z: Array, k: Array) -> Array:
-        """Votes of the k nearest of each query, where that is a good part of all rows."""
+        """Votes of the k nearest rows of each query, for k that is a large share of all rows."""
         codes, weight = self.labels.codes, self.labels.sample_weight
         shares = np.empty((len(Z), len(self.labels.classes)))
-        everybody = self.Z.astype(np.float64, copy=False)
-        for i, z in enumerate(Z):  # one by one: large arrays of distances would leave the cache
-            distances = cdist(z[None], everybody, "sqeuclidean")[0]
+        references = self.Z.astype(np.float64, copy=False)
+        for i, z in enumerate(Z):  # one by one, so that the distances fit into the cache
+            distances = cdist(z[None], references, "sqeuclidean")[0]
             near = np.argpartition(distances, k[i] - 1)[: k[i]]
             ballots = None if weight is None else weight[near]
             shares[i] = np.bincount(codes[near], ballots, minlength=shares.shape[1])
@@ -105,5 +105,5 @@ class NCAModel(NeighbourModel):
 
 
 def _whole(effective: Array, n: int) -> Array:
-    """Effective numbers of neighbours as numbers of voters: whole, and between 1 and n."""
+    """Effective numbers of neighbours, rounded and clipped to [1, n]."""
     return np.clip(np.rint(effective), 1, n).astype(np.intp)

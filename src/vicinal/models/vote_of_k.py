@@ -1,4 +1,4 @@
-"""What a vote of k stochastic neighbours says of a query."""
+"""Predictions by a vote of k stochastic neighbours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["KNCAModel"]
 
 
 class KNCAModel(NeighbourModel):
-    """The model of kNCA: who wins the vote of k, and hard votes of k unless told otherwise."""
+    """The model of kNCA: the probability to win the vote of k; hard votes use k by default."""
 
     def __init__(self, Z: Array, labels: Labels, n_neighbors: Any, k: int, vote: str) -> None:
         super().__init__(Z, labels, n_neighbors)

@@ -1,4 +1,4 @@
-"""What the stored projections of the training rows say of a query: a posterior, or votes."""
+"""Predictions from the stored projections of the training rows: a posterior, or votes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from vicinal.targets import Labels
 
 __all__ = ["Chi2VotingModel", "NeighbourModel", "VotingModel"]
 
-_LARGEST_AUTO = 50  # neighbours tried by n_neighbors="auto"
+_LARGEST_AUTO = 50  # largest k tried by n_neighbors="auto"
 
 
 class NeighbourModel:
-    """Stored projections of the training rows, and what can be asked of them.
+    """Predicts from stored projections of the training rows.
 
-    A method adds its posterior, `_posterior`.
+    Subclasses define the posterior of their method, `_posterior`.
 
     Parameters
     ----------
@@ -32,23 +32,23 @@ class NeighbourModel:
     labels : Labels
         Their classes, weights and priors.
     n_neighbors : int or "auto"
-        k of the vote; "auto" chooses it by leave-one-out.  A method may know other values.
+        k of the vote; "auto" chooses it by leave-one-out.  Subclasses may accept other values.
     """
 
     def __init__(self, Z: Array, labels: Labels, n_neighbors: Any) -> None:
         self.Z, self.labels, self.asked = Z, labels, n_neighbors
 
     def _posterior(self, Z: Array) -> Array:
-        """Class probabilities of some queries by the model of the method."""
+        """Class probabilities of some queries under the model of the method."""
         raise NotImplementedError
 
     def set_voters(self, n_neighbors: Any) -> None:
-        """Vote by another k from now on."""
+        """Use another k from now on."""
         if n_neighbors != self.asked:
             self.asked = n_neighbors
             self.__dict__.pop("n_neighbors", None)
 
-    # Trees and k are for votes alone: made when first asked for.
+    # Only votes need the tree and k: they are made on first use.
     @cached_property
     def index(self) -> Any:
         """A search tree over the projections."""
@@ -56,7 +56,7 @@ class NeighbourModel:
 
     @cached_property
     def n_neighbors(self) -> int:
-        """Number of voters, no more than there are rows."""
+        """Number of voters, at most the number of rows."""
         return self._n_voters(self.asked)
 
     def _n_voters(self, asked: Any) -> int:
@@ -70,11 +70,11 @@ class NeighbourModel:
         return min(int(asked), n)
 
     def probabilities(self, Z: Array, rule: str) -> Array:
-        """Class probabilities by a rule: "posterior", or the shares of the votes for "knn"."""
+        """Class probabilities: the posterior for "posterior", shares of the votes for "knn"."""
         return self.posterior(Z) if rule == "posterior" else self.votes(Z)
 
     def posterior(self, Z: Array) -> Array:
-        """Class probabilities by the model of the method."""
+        """Class probabilities under the model of the method."""
         return self._in_chunks(Z, 24 * len(self.labels.classes), self._posterior)
 
     def votes(self, Z: Array) -> Array:
@@ -82,7 +82,7 @@ class NeighbourModel:
         return self._votes(Z, np.full(len(Z), self.n_neighbors), self.n_neighbors)
 
     def _votes(self, Z: Array, k: Array, widest: int) -> Array:
-        """Votes of the k nearest of each query, the largest k being ``widest`` at most."""
+        """Votes of the k nearest rows of each query; ``widest`` is at least the largest k."""
 
         def answer(rows: Array) -> Array:
             neighbours = self.index.kneighbors(Z[rows], widest, return_distance=False)
@@ -93,12 +93,12 @@ class NeighbourModel:
         )
 
     def _in_chunks(self, Z: Array, row_bytes: int, function: Any) -> Array:
-        """Answer for as many rows at a time as scikit-learn's ``working_memory`` allows."""
+        """Process as many rows at a time as scikit-learn's ``working_memory`` allows."""
         size = max(1, int(get_config()["working_memory"] * 2**20 // row_bytes))
         return np.concatenate([function(Z[rows]) for rows in gen_batches(len(Z), size)])
 
     def _shares(self, neighbours: Array, k: Array) -> Array:
-        """Shares of the first k of each row's neighbours, which come nearest first."""
+        """Class shares among the first k of each row's neighbours, sorted by distance."""
         codes = self.labels.codes[neighbours]
         weight = self.labels.sample_weight
         ballots = np.ones(codes.shape) if weight is None else weight[neighbours]
@@ -108,7 +108,7 @@ class NeighbourModel:
         return shares / shares.sum(axis=1, keepdims=True)
 
     def _leave_one_out(self, largest: int) -> int:
-        """The k with the best vote of each training row's other neighbours; small k wins ties."""
+        """The k with the best leave-one-out accuracy of the votes; the smallest k wins ties."""
         neighbours = self.index.kneighbors(n_neighbors=largest, return_distance=False)
         codes = self.labels.codes
         votes = np.zeros((len(codes), len(self.labels.classes)))
@@ -123,7 +123,7 @@ class NeighbourModel:
 
 
 class VotingModel(NeighbourModel):
-    """Votes of the k nearest rows, unless told otherwise."""
+    """Votes of the k nearest rows, unless ``n_neighbors`` says otherwise."""
 
     def __init__(self, Z: Array, labels: Labels, n_neighbors: Any, k: int) -> None:
         super().__init__(Z, labels, n_neighbors)
@@ -134,7 +134,7 @@ class VotingModel(NeighbourModel):
 
 
 class Chi2VotingModel(VotingModel):
-    """Votes of the nearest histograms by χ²."""
+    """Votes of the nearest histograms under χ²."""
 
     @cached_property
     def index(self) -> Any:

@@ -1,9 +1,9 @@
 """Which pairs an objective sums over: from embedded points to candidate lists.
 
-A part is a small frozen dataclass with ``pairs(Z, codes, references, random_state)`` and
-``refresh``, the number of iterations its result is good for (None: for ever).  Lists follow the
-points: what is near changes as a map is learnt, so they are made anew from time to time, and
-:func:`mass_left_out` tells what they miss.
+A neighbourhood is a small frozen dataclass with ``pairs(Z, codes, references, random_state)`` and
+``refresh``, the number of iterations for which its result is used (None: always).  Neighbours
+change as a map is learnt, so lists are refreshed from time to time; :func:`mass_left_out` measures
+what they miss.
 
 >>> import numpy as np
 >>> from vicinal.neighbourhoods import Nearest
@@ -36,10 +36,10 @@ __all__ = [
 
 @runtime_checkable
 class Neighbourhood(Protocol):
-    """From embedded points to what an objective takes as its ``pairs``.
+    """Makes the ``pairs`` of an objective from embedded points.
 
-    ``makes_lists`` says that these are lists of candidates, made anew every ``refresh`` iterations;
-    ``draws`` that the lists are random samples.
+    ``makes_lists`` means that these are lists of candidates, refreshed every ``refresh``
+    iterations; ``draws`` means that the lists are random samples.
     """
 
     makes_lists: ClassVar[bool]
@@ -59,12 +59,12 @@ _BY_NAME: dict[str, type[Any]] = {"nearest": Nearest, "random": RandomPairs, "tr
 def resolve(
     pairs: str | Neighbourhood, owner: str = "NCA", trees: bool = True
 ) -> Neighbourhood | None:
-    """Turn a name into the part with its default parameters; pass a part through.
+    """Turn a name into the neighbourhood with its default parameters; return others as they are.
 
     Parameters
     ----------
     pairs : str or Neighbourhood
-        "all", "nearest", "random", "tree", or a part such as ``Nearest(m=50)``.
+        "all", "nearest", "random", "tree", or a neighbourhood such as ``Nearest(m=50)``.
     owner : str
         The estimator named in the error message.
     trees : bool, default=True
@@ -78,16 +78,16 @@ def resolve(
     Raises
     ------
     ValueError
-        If ``pairs`` is an unknown name, or a tree where there must be none.
+        If ``pairs`` is an unknown name, or a tree although ``trees`` is False.
     TypeError
-        If ``pairs`` is neither a name nor a part (a class is not a part: call it).
+        If ``pairs`` is neither a name nor a neighbourhood (call a class to make one).
     """
     names: dict[str, Any] = {"all": lambda: None, **_BY_NAME}
     if not trees and (pairs == "tree" or isinstance(pairs, Tree)):
         raise ValueError(
             f"The 'pairs' parameter of {owner} must be 'auto', 'all', 'nearest' or 'random', or a "
-            "part with lists: trees sum what falls off with the distance, and its objective is no "
-            f"such sum. Got {pairs!r} instead."
+            "neighbourhood that makes lists: trees need an objective that sums a function of the "
+            f"distance. Got {pairs!r} instead."
         )
     if not trees:
         del names["tree"]

@@ -1,4 +1,4 @@
-"""What lists leave out of what a row may pick: of single rows, or of sets of k of them."""
+"""The share of probability mass that lists leave out, for picks of one row or of k rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOG2_E = math.log2(math.e)
 
 
 class LeftOut(NamedTuple):
-    """Share of the row sums that lists leave out: the mean and the largest over some queries."""
+    """Share of the row sums that lists leave out: mean and maximum over some queries."""
 
     mean: float
     largest: float
@@ -37,23 +37,23 @@ def mass_left_out(
     random_state: Any = None,
     mass: Array | None = None,
 ) -> LeftOut:
-    r"""What lists leave out of :math:`\sum_{j \ne i} v_j \kappa(\|z_i - z_j\|)`, for some rows.
+    r"""The share of :math:`\sum_{j \ne i} v_j \kappa(\|z_i - z_j\|)` that lists leave out.
 
-    Exact for the rows of the sample: each is compared with all references.  A row with nothing in
-    reach of its kernel at all has nothing left out.
+    Exact for the sampled rows: each is compared with all references.  For a row without any
+    reference within reach of the kernel the share is zero.
 
     Parameters
     ----------
     Z, codes, pairs, references
-        As given to the neighbourhood, and what it made of them.
+        The arguments of the neighbourhood's ``pairs``, and its result.
     kernel : Kernel, default=None
         None for the Gaussian one.
     n_queries : int, default=256
-        Rows to compare; all of them if there are no more.
+        Number of sampled rows; all rows if there are no more.
     random_state : int, RandomState or None, default=None
-        Which rows.
+        Draws the sample.
     mass : array of shape (n,), default=None
-        v, what each row weighs as a reference, 1 at most; None for equal masses.
+        v, the weight of each row as a reference, at most 1; None for equal masses.
 
     Returns
     -------
@@ -82,25 +82,25 @@ def sets_left_out(
     n_queries: int = 256,
     random_state: Any = None,
 ) -> LeftOut:
-    r"""What lists leave out where k references are picked at once ([Tarlow2013] section 4).
+    r"""The share of sets of k references that lists leave out ([Tarlow2013] section 4).
 
-    The share of the sets that are not wholly in the list, by their weights
+    The share of the sets that are not entirely in the list, weighted by
     :math:`\prod_{j \in s} e^{-\|z_i - z_j\|^2}`: one minus the ratio of the elementary symmetric
-    polynomials :math:`e_k` over the list and over all references.  The second, third, ... pick of a
-    set goes to rows farther away than the first, so this is more than :func:`mass_left_out`
-    tells, which it is for k = 1.
+    polynomials :math:`e_k` over the list and over all references.  For k = 1 it equals
+    :func:`mass_left_out`; for larger k it is larger, since the further members of a set are farther
+    away than the first.
 
     Parameters
     ----------
     Z, pairs, references, n_queries, random_state
         As for :func:`mass_left_out`.
     k : int
-        How many are picked; no more than there are other references.
+        Number of references in a set, at most the number of other references.
 
     Returns
     -------
     LeftOut
-        1 for a row whose list is shorter than k.
+        The share is 1 for a row whose list is shorter than k.
     """
     references = reference_rows(references, len(Z)).astype(np.int32)
     k = max(1, min(int(k), len(references) - 1))
@@ -117,7 +117,7 @@ def sets_left_out(
 def _log2_sets(
     points: Array, indices: Array, first: Array, last: Array, rows: Array, allowed: Array, k: int
 ) -> Array:
-    """log2 of the weight of all sets of k, for lists given by their ends."""
+    """log2 of the total weight of all sets of k, for lists from ``first`` to ``last``."""
     out = np.empty(len(rows))
     threads = n_threads()
     longest = int((last - first).max(initial=0))
@@ -140,7 +140,7 @@ def _sample(n: int, n_queries: int, random_state: Any) -> Array:
 
 
 def _shares(listed: Array, full: Array) -> LeftOut:
-    with np.errstate(invalid="ignore"):  # nothing in reach, of nothing
+    with np.errstate(invalid="ignore"):  # -inf minus -inf, if nothing is in reach
         share = 1.0 - np.exp2(np.where(np.isneginf(full), 0.0, listed - full))
     share = np.clip(share, 0.0, 1.0)
     return LeftOut(float(share.mean()), float(share.max(initial=0.0)), len(share))
@@ -149,7 +149,7 @@ def _shares(listed: Array, full: Array) -> LeftOut:
 def _log2_row_sums(
     P: Array, d: int, indices: Array, first: Array, last: Array, rows: Array, kernel: Kernel
 ) -> Array:
-    """log2 of the kernel's sum over both kinds of classes, for lists given by their ends."""
+    """log2 of the kernel sums over own and other classes, for lists from ``first`` to ``last``."""
     near, sums = np.empty((2, len(rows)), P.dtype), np.empty((2, len(rows)), P.dtype)
     longest = int((last - first).max(initial=0))
     threads = n_threads()

@@ -1,4 +1,4 @@
-"""Lists of the nearest references, of random ones, or all pairs by trees."""
+"""Lists of the nearest references or of random ones, or all pairs summed by trees."""
 
 from __future__ import annotations
 
@@ -24,34 +24,33 @@ _CHUNK = 16_384  # rows searched at a time: 26 MB of distances and indices for m
 class Nearest:
     """The m nearest references of each row, none beyond a radius ([Oneata2011] sections 4.4, 5.4).
 
-    A row whose list has too few other members of its own class gets the nearest of them in
-    addition, however far they are: otherwise :math:`-\\log p_i` of such a row would be infinite by
-    truncation alone.
+    If the list of a row has too few other members of its own class, the nearest of them are added,
+    however far they are: otherwise the truncation could make :math:`-\\log p_i` infinite.
 
     Parameters
     ----------
     m : int, default=100
-        Length of the lists.  The thesis finds that few neighbours carry the mass once a map is
-        half-way learnt; :func:`mass_left_out` tells.
+        Length of the lists.  According to the thesis, few neighbours carry the mass once a map is
+        half learnt; :func:`mass_left_out` measures it.
     radius : float, default=None
-        Distance in the embedded space beyond which nothing is listed.  At ``sqrt(30)`` the
-        Gaussian kernel is ``exp(-30)`` (the thesis drops rows of less than that *probability*).
-        With the compact kernel there is nothing beyond 1.
+        Distance in the embedded space beyond which no row is listed.  At ``sqrt(30)`` the Gaussian
+        kernel is ``exp(-30)`` (the thesis drops rows of less than that *probability*).  The compact
+        kernel is zero beyond 1.
     search : {"auto", "tree", "brute", "faiss"}, default="auto"
         "tree": a k-d tree, exact, for few dimensions.  "brute": all distances, exact.  "faiss": an
         inverted file, approximate above 10,000 references, for the largest data; needs
-        ``pip install vicinal[ann]``.  "auto": a tree up to five dimensions; beyond, faiss where
-        it is installed and there are more than 50,000 references; else a tree up to eight
-        dimensions and brute force from there.
+        ``pip install vicinal[ann]``.  "auto": a tree up to five dimensions; above, faiss if it is
+        installed and there are more than 50,000 references; otherwise a tree up to eight
+        dimensions and brute force above.
     refresh : int, default=10
-        Iterations after which the lists are made anew.
+        Number of iterations between refreshes of the lists.
     own : int, default=1
-        How many other members of its own class a list holds at least, where there are so many.
+        Least number of other members of its own class in a list, if the class has that many.
 
     Notes
     -----
     Memory is 4 (m + own) bytes a row for the lists, a copy of the references for the search, and
-    some 30 MB.  The same lists come out for any number of threads.
+    some 30 MB.  The lists do not depend on the number of threads.
     """
 
     m: int = 100
@@ -83,7 +82,7 @@ class Nearest:
         references : int array, default=None
             Rows that may be listed; None for all.
         random_state : ignored
-            There is no chance in it; other neighbourhoods use it.
+            Nothing is drawn; other neighbourhoods use it.
 
         Returns
         -------
@@ -106,13 +105,13 @@ class Nearest:
             )
         if self.radius is not None and not counts.any():
             warn(
-                f"No two rows are within the radius of {type(self).__name__}: only the nearest "
-                f"row of the own class is left to each. Raise radius={self.radius!r}."
+                f"No two rows are within the radius of {type(self).__name__}: each list holds only "
+                f"the nearest row of the same class. Raise radius={self.radius!r}."
             )
         _append_own(Z, codes, references, int(self.own), n_own, lists, counts)
         indptr = np.concatenate([[0], np.cumsum(counts)])
         neighbours.close_gaps(flat, width, counts)
-        del lists  # the only other view: what is left over goes back without a copy
+        del lists  # without this view, resize can free the rest of the memory in place
         flat.resize(indptr[-1], refcheck=False)
         return Pairs(indptr, flat)
 
@@ -120,7 +119,7 @@ class Nearest:
 def _append_own(
     Z: Array, codes: Array, references: Array, own: int, n_own: Array, lists: Array, counts: Array
 ) -> None:
-    """Append the nearest members of the own class to the lists that have fewer than ``own``."""
+    """Append the nearest rows of the same class to lists that hold fewer than ``own`` of them."""
     rows = np.flatnonzero(n_own < own)
     by_class = rows[np.argsort(codes[rows], kind="stable")]
     starts = np.flatnonzero(np.diff(codes[by_class], prepend=-1))
@@ -132,7 +131,7 @@ def _append_own(
         for start in range(0, len(part), _CHUNK):
             chunk = part[start : start + _CHUNK]
             near = found(Z[chunk], min(own + 1, len(members)))[0]
-            near = np.where(near < 0, chunk[:, None], members[near])  # nothing: the row itself
+            near = np.where(near < 0, chunk[:, None], members[near])  # nothing found: itself
             neighbours.append_missing(chunk, near, own, n_own, lists, counts)
 
 
@@ -140,27 +139,27 @@ def _append_own(
 class RandomPairs:
     r"""m random references for each row, half of them of its own class ([Tarlow2013] section 8).
 
-    Two simple random samples without replacement, of the own class and of all others; a class too
-    small for its half is taken whole, and the other half is the longer for it.  The two rates come
-    with the lists, and the objective divides its sums by them: the sum over the own class, and
-    that over the others, are then unbiased estimates of the full sums, whatever the sizes of the
-    classes, the weights and the priors.  (Halves, because the variances of the two logarithms add
-    up in that of the odds; samples of equal rates would leave a row of a small class without
-    company.)  The loss is a curved function of the two sums, so it keeps a bias of order 1 / m,
-    small only where many references share the mass: at 20,000 points in 5 dimensions, where the
-    nearest 100 carry 80 % of it, 100 random ones gave a mean loss of 3.15 in place of 2.50 (and
-    the nearest 100 one of 2.53).
+    Two simple random samples are drawn without replacement, from the own class and from all others;
+    a class too small for its half is taken whole, and the other half is then longer.  The sampling
+    rates come with the lists, and the objective divides its sums by them: the sum over the own
+    class and the sum over the others are then unbiased estimates of the full sums, whatever the
+    sizes of the classes, the weights and the priors.  (Halves, because the variances of the two
+    logarithms add up in the variance of the odds; samples of equal rates would leave a row of a
+    small class without a neighbour of its class.)  The loss is a curved function of the two sums,
+    so it keeps a bias of order 1 / m, which is small only if many references share the mass: at
+    20,000 points in 5 dimensions, where the nearest 100 carry 80 % of it, 100 random ones gave a
+    mean loss of 3.15 instead of 2.50 (and the nearest 100 gave 2.53).
 
     Parameters
     ----------
     m : int, default=100
-        Length of the lists, 2 at least.
+        Length of the lists, at least 2.
     refresh : int, default=1
-        Iterations after which the lists are drawn anew.
+        Number of iterations between draws of the lists.
 
     Notes
     -----
-    Memory is 4 m bytes a row.  The same lists come out of one seed for any number of threads.
+    Memory is 4 m bytes a row.  The lists depend on the seed, not on the number of threads.
     """
 
     m: int = 100
@@ -178,7 +177,7 @@ class RandomPairs:
     ) -> Pairs:
         """Lists for all rows of Z; the arguments are those of :meth:`Nearest.pairs`.
 
-        Of Z only the number of rows matters.  ``random_state`` is an int, a
+        Only the number of rows of Z matters.  ``random_state`` is an int, a
         :class:`numpy.random.RandomState` or None.
         """
         n = len(Z)
@@ -201,7 +200,7 @@ class RandomPairs:
 
         def task(block: int, thread: int) -> None:
             i0, i1 = edges[block], edges[block + 1]
-            # a stream for each block: which thread draws it makes no difference
+            # each block has its own generator, so the thread makes no difference
             uniform = np.random.default_rng([seed, block]).random(indptr[i1] - indptr[i0])
             neighbours.fill_random(
                 i0, i1, indptr, n_own, first, last, position, references, uniform, seen[thread],
@@ -215,7 +214,7 @@ class RandomPairs:
 
 @dataclass(frozen=True)
 class Tree:
-    """All pairs, far groups of them at once, within a relative tolerance ([Oneata2011] alg. 4.6).
+    """All pairs, with distant groups summed at once within a tolerance ([Oneata2011] alg. 4.6).
 
     Parameters
     ----------
@@ -223,21 +222,20 @@ class Tree:
         Largest relative error of the density of each class at a row.  The odds of its class are
         then within ``(1 + tolerance) / (1 - tolerance)``.
     each_class : bool, default=True
-        False lets all other classes of a row share one tolerance: their sum, on which alone the
-        odds depend, is within it, but not each of them.  Late in learning far classes are then
-        done with at once, in less than half the time.
+        False applies the tolerance to the sum over all other classes of a row, on which alone the
+        odds depend, but not to each of them.  Late in learning, distant classes are then summed at
+        once, in less than half the time.
     always : bool, default=False
-        False sums all pairs, exactly, wherever a look at a few rows tells that trees would take
-        longer.
+        False sums all pairs exactly if a few sampled rows show that trees would take longer.
 
     Notes
     -----
-    The tree takes less time than all pairs where it visits less than about half of them one by one
+    The tree is faster than all pairs if it visits less than about half of them one by one
     (``history_["share_of_pairs"]``).  Measured by benchmarks/nca_trees.py with
-    ``each_class=False``, it was the faster one at 46 % and the slower one at 71 % for 20,000 rows
-    in two dimensions (24 and 66 % for 60,000), and at 45 and 56 % in five (36 and 96 % for
-    60,000): 1.3 to 2.2 times as fast late in learning, when few neighbours count, half as fast
-    early on.  All pairs are faster late in learning too: they leave out what changes no bit.
+    ``each_class=False``, it was faster at 46 % and slower at 71 % for 20,000 rows in two dimensions
+    (24 and 66 % for 60,000), and at 45 and 56 % in five (36 and 96 % for 60,000): 1.3 to 2.2 times
+    as fast late in learning, when few neighbours count, half as fast early on.  All pairs become
+    faster late in learning too: pairs that change no bit are skipped.
     """
 
     tolerance: float = 0.01
@@ -255,7 +253,7 @@ class Tree:
     def pairs(
         self, Z: Array, codes: Array, references: Array | None = None, random_state: Any = None
     ) -> Any:
-        """What to sum by trees; all arguments are ignored, since no lists are made."""
+        """Settings for the sums by trees; all arguments are ignored, since no lists are made."""
         bounded = load("vicinal.extras.trees:Bounded")
         return bounded(float(self.tolerance), bool(self.always), bool(self.each_class))
 
@@ -268,7 +266,7 @@ def reference_rows(references: Array | None, n: int) -> Array:
 
 
 def _length(part: Nearest | RandomPairs, references: Array) -> int:
-    """The length of lists: no more than there are references."""
+    """The length of the lists, at most the number of references."""
     if part.m > len(references):
         warn(
             f"The 'm' parameter of {type(part).__name__} is {part.m}, but there are only "

@@ -1,4 +1,4 @@
-"""Lists of pairs that are fixed while a solver works and made anew every few iterations."""
+"""Lists of pairs that are refreshed every few iterations."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from vicinal.neighbourhoods.left_out import LeftOut
 
 __all__ = ["RefreshLists", "no_longer_falls"]
 
-_PATIENCE = 3  # rounds that may lead nowhere
-_MUCH = 0.01  # of the mass of a row, to be left out
-_TRUST = 0.25  # of the reach of a list: rows may move so far before they must be searched for anew
+_PATIENCE = 3  # refreshes without a lower loss before training stops
+_MUCH = 0.01  # Warn if lists leave out more than this share of a row's mass.
+_TRUST = 0.25  # Rows may move by this share of a list's reach before the next refresh.
 
 
 @dataclass
 class RefreshLists:
-    """Makes the lists of pairs anew every few iterations.
+    """Refreshes the lists of pairs every few iterations.
 
     Attributes
     ----------
@@ -29,13 +29,13 @@ class RefreshLists:
         Makes the lists.
     left_out : callable
         ``left_out(Z, target, pairs, references)``: the shares that lists leave out, as
-        :func:`vicinal.neighbourhoods.mass_left_out` has them.
+        from :func:`vicinal.neighbourhoods.mass_left_out`.
     rng : RandomState
         Draws random lists.
     searches_lines : bool
-        Whether the solver searches along lines: then rows may move a part of a list's reach only.
+        Whether the solver has a line search: then rows may move by a share of a list's reach only.
     report : dict of lists
-        For each time: the number of pairs, the mean and the largest share of a row's mass that
+        For each refresh: the number of pairs, and the mean and largest share of a row's mass that
         the lists leave out (on a sample of rows).
     """
 
@@ -49,11 +49,11 @@ class RefreshLists:
 
     @property
     def length(self) -> int:
-        """Iterations from one time to the next."""
+        """Number of iterations between refreshes."""
         return self.neighbourhood.refresh
 
     def fix(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
-        """The problem over lists made at theta, and the same over all pairs, to score by."""
+        """The problem over lists made at theta, and the problem over all pairs for scoring."""
         Z = problem.embed(theta)
         target: Any = problem.target
         pairs = self.neighbourhood.pairs(Z, target.codes, problem.train, self.rng)
@@ -67,14 +67,14 @@ class RefreshLists:
             self.report.setdefault(name, []).append(value)
         here = problem.replace(pairs=pairs)
         if self.searches_lines and not self.neighbourhood.draws:
-            # A line search would soon find that rows outside of the lists do not push back.
+            # A line search would exploit that rows outside the lists do not push back.
             here = here.replace(trust=(Z, _TRUST * _typical_reach(Z, pairs)))
         return here, problem
 
     def settled(self, loss: float, tol: float) -> bool:
-        """Whether the loss, over lists just made, no longer falls.
+        """Whether the loss right after each refresh no longer falls.
 
-        Losses over random lists cannot tell: each is that of another draw.
+        Losses over random lists cannot show this: each comes from another draw.
         """
         if self.neighbourhood.draws:
             return False
@@ -82,18 +82,18 @@ class RefreshLists:
         return no_longer_falls(self.losses, tol)
 
     def complaint(self) -> str | None:
-        """What the user should know of the lists in the end."""
+        """A warning if the last lists leave out much, or None."""
         left_out = self.report.get("mean_left_out", [0.0])[-1]
         if left_out <= _MUCH or self.neighbourhood.draws:
             return None
         return (
-            f"The lists of {self.neighbourhood!r} leave out {100 * left_out:.3g} % of the weight "
-            "of all that a row may pick: increase 'm', or 'radius' where there is one."
+            f"The lists of {self.neighbourhood!r} leave out {100 * left_out:.3g} % of the "
+            "probability of the neighbours: increase 'm', or 'radius' if it is set."
         )
 
 
 def no_longer_falls(losses: list[float], tol: float, unit: float = 1.0) -> bool:
-    """Whether the last few rounds have led nowhere."""
+    """Whether the last few refreshes have not lowered the loss."""
     if len(losses) <= _PATIENCE:
         return False
     best, before = min(losses), min(losses[:-_PATIENCE])
@@ -101,7 +101,7 @@ def no_longer_falls(losses: list[float], tol: float, unit: float = 1.0) -> bool:
 
 
 def _typical_reach(Z: Array, pairs: Pairs) -> float:
-    """How far the farthest row of a list is: the median over some of the lists."""
+    """The distance to the farthest row of a list: the median over some of the lists."""
     rows = np.arange(0, len(Z), max(1, len(Z) // 256))
     ends = pairs.indptr[rows + 1]
     rows, ends = rows[ends > pairs.indptr[rows]], ends[ends > pairs.indptr[rows]]

@@ -1,4 +1,4 @@
-"""Target neighbours: the rows of its own class that each row is to have near."""
+"""Target neighbours: the rows of its own class that each row should have nearby."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def target_neighbours(
     Parameters
     ----------
     points : array of shape (n, d), or callable
-        Where the rows are; a callable gives the points of some rows, so that they need not all be
-        there at once.
+        Positions of the rows in space; a callable returns those of some rows, so that not all need
+        be in memory at once.
     codes : int array of shape (n,)
         Class of each row.
     k : int
-        How many neighbours.
+        Number of neighbours.
     references : int array, default=None
         Rows that may be neighbours; None for all.
     finder : callable, default=None
@@ -70,11 +70,11 @@ def target_neighbours(
 
 
 def _euclidean(points: Array) -> _search.Find:
-    return _search.finder("exact", points)  # targets must not depend on what is installed
+    return _search.finder("exact", points)  # must not depend on installed packages
 
 
 def _without_self(found: Array, rows: Array, k: int) -> Array:
-    """The first k that are not the row itself, which among equal rows need not come first."""
+    """The first k except the row itself, which among equal rows need not come first."""
     found = np.where(found == rows[:, None], -1, found)
     order = np.argsort(found < 0, axis=1, kind="stable")[:, :k]
     found = np.take_along_axis(found, order, axis=1)

@@ -1,4 +1,4 @@
-"""Every formula in plain NumPy, beside its equation number: the tests' oracle.
+"""Every formula in plain NumPy, with its equation number: the oracle of the tests.
 
 Float64, whole N x N arrays, no tricks beyond log-sum-exp.  Read these files to learn what is
 computed, and `kernels` to learn how it is computed fast.  Only tests import them.

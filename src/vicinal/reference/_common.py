@@ -1,4 +1,4 @@
-"""What the plain formulas have in common: distances, kernels, masses, and pulls."""
+"""What the plain formulas share: distances, kernels, masses, and pulls."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def squared_distances(Z: ArrayLike, W: ArrayLike | None = None) -> Array:
 
 
 def log_kernel(d2: Array, kernel: str, d: int) -> tuple[Array, Array]:
-    """Logarithm of kappa at squared distances, and -kappa'/kappa, kappa' by the squared distance.
+    """log kappa at squared distances, and -kappa'/kappa (derivative by the squared distance).
 
     "gaussian" is exp(-d2), "student" (1 + d2)^-(d + 1)/2 in d dimensions ([Oneata2011] section 6)
-    and "compact" (1 - d2)^2 up to 1, eq. (4.16), 0 beyond.
+    and "compact" (1 - d2)^2 up to 1, eq. (4.16), and 0 beyond.
     """
     if kernel == "gaussian":
         return -d2, np.ones_like(d2)
@@ -82,10 +82,10 @@ def weights(sample_weight: ArrayLike | None, n: int) -> Array:
 
 
 def log_masses(mass: Array, code: Index, n_classes: int, priors: ArrayLike | str | None) -> Array:
-    """Logarithm of what multiplies the kernel of reference j for query i.
+    """Logarithm of the factor of the kernel of reference j for query i.
 
-    `mass` holds v_j, and 0 where j is not a reference of i (in particular j = i).  With given
-    priors it becomes ``p(c) v_j / sum_{k in c} v_k``: a density a class, then Bayes' rule.
+    `mass` holds v_j, and 0 if j is not a reference of i (in particular j = i).  With given
+    priors it becomes ``p(c) v_j / sum_{k in c} v_k``: one density per class, then Bayes' rule.
     """
     if priors is not None:
         prior = np.full(n_classes, 1 / n_classes) if isinstance(priors, str) else priors
@@ -96,14 +96,14 @@ def log_masses(mass: Array, code: Index, n_classes: int, priors: ArrayLike | str
             raise ValueError(f"priors must be {n_classes} numbers >= 0. Got {priors!r} instead.")
         in_class = code[:, None] == np.arange(n_classes)
         class_mass = (mass @ in_class)[:, code]  # sum over the class of j, without the query
-        # [Oneata2011] eq. (3.9) and (3.11), the query left out of its own class
+        # [Oneata2011] eq. (3.9) and (3.11), without the query in its own class
         mass = prior[code] * np.divide(mass, class_mass, np.zeros_like(mass), where=mass > 0)
     with np.errstate(divide="ignore"):
         return np.log(mass)
 
 
 def pull_to_points(G: Array, Z: Array, q: Index, r: Index) -> Array:
-    """Turn G_ij = dloss/d|z_i - z_j|^2 into dZ: a pair pulls its two points oppositely."""
+    """Turn G_ij = dloss/d|z_i - z_j|^2 into dZ: a pair moves its two points oppositely."""
     dZ = np.zeros_like(Z)
     for c in range(Z.shape[1]):
         F = 2 * G * (Z[q, c][:, None] - Z[r, c][None, :])  # d|z_i - z_j|^2 / dz_i = 2 (z_i - z_j)
@@ -118,7 +118,7 @@ def finite_difference(fun: Callable[[Array], float], Z: ArrayLike, eps: float = 
     Parameters
     ----------
     fun : callable
-        Array of `Z`'s shape to float.
+        From an array of `Z`'s shape to a float.
     Z : array
     eps : float, default=1e-6
 
@@ -132,6 +132,6 @@ def finite_difference(fun: Callable[[Array], float], Z: ArrayLike, eps: float = 
         up, down = Z.copy(), Z.copy()
         up[index] += eps
         down[index] -= eps
-        # the step as stored, not as asked for: they differ when |z| is large
+        # the step after rounding, which differs from 2 eps when |z| is large
         gradient[index] = (fun(up) - fun(down)) / (up[index] - down[index])
     return gradient

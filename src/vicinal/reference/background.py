@@ -16,7 +16,7 @@ __all__ = ["class_normal", "kernel_density", "mixture_densities", "nca_backgroun
 
 
 def kernel_density(kernel: str, d2: ArrayLike, d: int) -> tuple[Array, Array]:
-    """A kernel over its integral in d dimensions, and its derivative by the squared distance."""
+    """A kernel divided by its integral in d dimensions, and its derivative by |.|^2."""
     log_kappa, fall = log_kernel(np.asarray(d2, dtype=np.float64), kernel, d)
     integral = {
         "gaussian": pi ** (d / 2),
@@ -29,10 +29,10 @@ def kernel_density(kernel: str, d2: ArrayLike, d: int) -> tuple[Array, Array]:
 
 
 def class_normal(Z: ArrayLike, v: ArrayLike) -> tuple[Array, Array, float]:
-    """Mean and shrunk covariance of a class, and how much it was shrunk.
+    """Mean and shrunk covariance of a class, and the shrinkage rho.
 
-    ``Sigma = (1 - rho) S + (rho tr(S) / d + 1e-6) I`` with S around the mean, over the total
-    weight; ``rho = d / (n + d)`` when n <= d, else 1e-6.
+    ``Sigma = (1 - rho) S + (rho tr(S) / d + 1e-6) I``, where S is the covariance around the mean,
+    divided by the total weight; ``rho = d / (n + d)`` if n <= d, otherwise 1e-6.
     """
     Z, v = np.asarray(Z, dtype=np.float64), np.asarray(v, dtype=np.float64)
     n, d = Z.shape
@@ -47,7 +47,7 @@ def mixture_densities(
 ) -> tuple[float, float]:
     """``N(z | mu_c, Sigma_c)`` and ``p_kappa(z | c)`` for a class of rows Z, [Oneata2011] (4.22).
 
-    The row ``left_out`` has no part in the second; both are 0 for a class of no other rows.
+    The row ``left_out`` is excluded from the second; both are 0 for a class without other rows.
     """
     z, Z, v = (np.asarray(part, dtype=np.float64) for part in (z, Z, v))
     mu, Sigma, _ = class_normal(Z, v)
@@ -77,7 +77,7 @@ def nca_background(
     and p_i is the posterior of the own class by Bayes' rule, eq. (3.11).  The query is left out of
     p_kappa and of empirical priors.  No log-sum-exp: for points that are not far from all others.
 
-    Parameters and results as those of `nca`; `priors` are numbers or None, and `beta` is an array
+    Parameters and results are those of `nca`; `priors` are numbers or None, and `beta` is an array
     of shape (n_classes,).
     """
     Z, beta = np.asarray(Z, dtype=np.float64), np.asarray(beta, dtype=np.float64)
@@ -98,7 +98,7 @@ def nca_background(
             mass = v[rows[rows != i]].sum()
             prior[c] = mass if priors is None else np.asarray(priors)[c] * (mass > 0)
         joint = prior * (beta * normal + (1 - beta) * kernels)
-        if not joint[code[i]] > 0:  # nobody else of its class: as in `nca`
+        if not joint[code[i]] > 0:  # no other row of its class: as in `nca`
             weight[a] *= objective == "accuracy"
             continue
         p = joint[code[i]] / joint.sum()
@@ -123,7 +123,7 @@ def nca_background(
 
 
 def _add_normal(dZ: Array, Z: Array, i: int, rows: Index, v: Array, w: float) -> None:
-    """Add w times the gradient of log N(z_i | mu, Sigma): through z_i, mu and Sigma."""
+    """Add w times the gradient of log N(z_i | mu, Sigma), through z_i, mu and Sigma."""
     mu, Sigma, rho = class_normal(Z[rows], v[rows])
     u = np.linalg.solve(Sigma, Z[i] - mu)
     dS = 0.5 * (np.outer(u, u) - np.linalg.inv(Sigma))

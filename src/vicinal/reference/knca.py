@@ -1,8 +1,8 @@
 """The expected vote of k neighbours, [Tarlow2013] sections 4 and 5, in two plain ways.
 
-`knca_by_subsets` lists all sets of k neighbours, for a dozen points.  `knca` is the dynamic
+`knca_by_subsets` enumerates all sets of k neighbours, for a dozen points.  `knca` is the dynamic
 programme over the members of each class and over the classes, in the log domain throughout and
-one query after another, for a hundred.  The derivations are in ``docs/theory/knca.md``.
+one query at a time, for a hundred points.  The derivations are in ``docs/theory/knca.md``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from vicinal.reference._common import Array, Index, pull_to_points, squared_dist
 
 __all__ = ["knca", "knca_by_subsets", "knca_posterior"]
 
-# log_odds, gap = score(log_w, code, own, k, vote) for one query: the logarithm of win : lose, and
-# minus the derivatives of -log p by the logarithms of the weights, which are those by d².
+# log_odds, gap = score(log_w, code, own, k, vote) for one query: the log odds of winning, and the
+# derivatives of -log p by d², which are minus those by the logarithms of the weights.
 Score = Callable[[Array, Index, int, int, str], tuple[float, Array]]
 
 
@@ -32,7 +32,7 @@ def knca_by_subsets(
     references: ArrayLike | None = None,
     mass: ArrayLike | None = None,
 ) -> tuple[float, Array]:
-    """kNCA by a list of all sets of k neighbours: mean loss over the queries, and its gradient.
+    """kNCA by enumerating all sets of k neighbours: mean loss over the queries, and its gradient.
 
     With w_ij = mass_j exp(-|z_i - z_j|^2)::
 
@@ -47,22 +47,22 @@ def knca_by_subsets(
     y : array of shape (n,)
         Labels.
     k : int, default=5
-        Size of the sets.  More than the least number that a query can pick is that number.
+        Size of the sets, reduced to the smallest number of references that a query has.
     vote : {"majority", "all"}, default="majority"
-        A set votes for a class that has more members in it than any other class (a tie is for
-        nobody), or for the class that all its members are of.
+        "majority": a set votes for the class with more members in it than any other class (a tie
+        is a vote for nobody).  "all": for the class of all its members.
     objective : {"log", "accuracy"}, default="log"
         Loss of a query: ``-log p_i`` or ``-p_i``.
     queries, references : int arrays, default=None
         Positions in `Z`; None stands for all rows.  A row is never its own reference.
     mass : array of shape (n,), default=None
-        What multiplies the weight of each row as a reference, > 0; None for ones.
+        Factor of the weight of each row as a reference, > 0; None for ones.
 
     Returns
     -------
     value : float
-        A query that no set votes right for has p_i = 0.  For "accuracy" it counts with value 0;
-        for "log" it is left out of sum and divisor.  0.0 when no query counts.
+        A query for which no set votes correctly has p_i = 0.  For "accuracy" it counts with value
+        0; for "log" it is left out of sum and divisor.  0.0 if no query counts.
     dZ : ndarray of shape (n, d)
 
     References
@@ -84,9 +84,9 @@ def knca(
 ) -> tuple[float, Array]:
     """kNCA by the dynamic programme of [Tarlow2013] section 5, in the log domain.
 
-    Parameters and results as those of `knca_by_subsets`.  Nothing is subtracted on the way to the
-    weights of the sets that win and of those that do not, so that either may be as small as it
-    likes; and products without a reference are formed anew for each of them.
+    Parameters and results are those of `knca_by_subsets`.  The weights of the sets that win, and of
+    those that lose, are computed without subtractions, so that either may be arbitrarily small;
+    products that leave a reference out are computed anew for each reference.
     """
     return _mean(_score_by_chains, Z, y, k, vote, objective, queries, references, mass)
 
@@ -98,10 +98,10 @@ def knca_posterior(
     k: int = 5,
     vote: str = "majority",
 ) -> Array:
-    """Probability that the vote of new points is for each class, by a list of all sets.
+    """Probability that the vote of new points is for each class, by enumerating all sets.
 
-    ``P(c | z) = sum_s p(s) [s votes for c] / sum_s p(s) [s votes for anyone]``: ties are nobody's.
-    Queries are never references here.  k larger than the number of references is that number.
+    ``P(c | z) = sum_s p(s) [s votes for c] / sum_s p(s) [s votes for anyone]``: a tie is a vote for
+    nobody.  Queries are never references here.  k is at most the number of references.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def knca_posterior(
     Returns
     -------
     P : ndarray of shape (n_query, n_classes)
-        In the order of ``np.unique(y_reference)``.  Equal shares where no set votes for anyone.
+        In the order of ``np.unique(y_reference)``.  Equal shares if no set votes for anyone.
     """
     log_w = -squared_distances(Z_query, Z_reference)
     classes, code = np.unique(np.asarray(y_reference), return_inverse=True)
@@ -140,7 +140,7 @@ def _mean(
     references: ArrayLike | None,
     mass: ArrayLike | None,
 ) -> tuple[float, Array]:
-    """Mean loss over the queries and its gradient, given how to score one."""
+    """Mean loss over the queries and its gradient, given a function that scores one query."""
     if vote not in ("majority", "all"):
         raise ValueError(f"vote must be 'majority' or 'all'. Got {vote!r} instead.")
     if objective not in ("accuracy", "log"):
@@ -171,11 +171,11 @@ def _mean(
     return float(weight @ loss), pull_to_points(weight[:, None] * G, Z, q, r)
 
 
-# By a list of all sets.
+# By enumerating all sets.
 
 
 def _subsets(log_w: Array, k: int) -> tuple[Index, Array]:
-    """All sets of k references, a row each, and the logarithms of their probabilities."""
+    """All sets of k references, one per row, and the logarithms of their probabilities."""
     sets = np.array(list(combinations(range(len(log_w)), k)), dtype=np.intp)
     log_weight = log_w[sets].sum(axis=1)
     return sets, log_weight - np.logaddexp.reduce(log_weight)  # p_i(s | k; A)
@@ -208,7 +208,7 @@ def _score_by_subsets(
     return float(log_win - log_lose), P_win - P_all
 
 
-# By chains: logarithms of polynomials, x counting the members of a set.
+# By chains: logarithms of polynomial coefficients; the power of x counts the members of a set.
 
 
 def _chain(log_w: Array, k: int) -> Array:
@@ -230,7 +230,7 @@ def _times(F: Array, G: Array) -> Array:
 
 
 def _others(F: list[Array], least: int, k: int) -> tuple[Array, Array]:
-    """Sets from other classes in which all have fewer than `least` votes, and the rest of them."""
+    """Sets from other classes: those in which all have fewer than `least` votes, and the others."""
     fewer, reached = np.full((2, k + 1), -np.inf)
     fewer[0] = 0.0
     for F_c in F:
@@ -242,16 +242,16 @@ def _others(F: list[Array], least: int, k: int) -> tuple[Array, Array]:
 
 
 def _least(k: int, vote: str) -> list[int]:
-    """With how many votes another class spoils it, for each number 0..k of votes of the own."""
-    # eq. (7): as many as the own class has.  All k: fewer than k own votes are spoilt by any
+    """How many votes of another class prevent a win, for each number 0..k of own votes."""
+    # eq. (7): as many as the own class has.  "all": with fewer than k own votes there is no win
     return [m if vote == "majority" or m == k else 0 for m in range(k + 1)]
 
 
 def _score_by_chains(log_w: Array, code: Index, own: int, k: int, vote: str) -> tuple[float, Array]:
-    log_w = log_w - log_w.max(initial=-np.inf)  # all sets have k members: nothing changes
+    log_w = log_w - log_w.max(initial=-np.inf)  # changes nothing, since all sets have k members
     F = {c: _chain(log_w[code == c], k) for c in np.unique([own, *code])}
-    # rest[c][0][m]: weight of the other classes' part of a set with m votes for c that wins, or [1]
-    # does not; here for the own class
+    # rest[c][0][m]: weight of the other classes' part of a winning set with m votes for c; [1]: of
+    # a losing set.  Here for the own class.
     rest = {own: np.full((2, k + 1), -np.inf)}
     names = [c for c in F if c != own]
     for m, least in enumerate(_least(k, vote)):
@@ -276,7 +276,7 @@ def _score_by_chains(log_w: Array, code: Index, own: int, k: int, vote: str) -> 
 
 
 def _rest(F_own: Array, F_others: list[Array], k: int, vote: str) -> Array:
-    """Of the sets in which a class, not the own, has m votes: all but that class's part."""
+    """For sets in which some other class has m votes: the weight of all but that class's part."""
     rest = np.full((2, k + 1), -np.inf)
     for votes, least in enumerate(_least(k, vote)):
         fewer, reached = _others(F_others, least, k)

@@ -1,4 +1,4 @@
-"""Large margins, [OlsenPetersen] section 2, pair by pair and triple by triple in plain loops."""
+"""Large margins, [OlsenPetersen] section 2, as plain loops over pairs and triples."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["chi2", "lmnn", "simplex_projection"]
 
 
 def chi2(u: ArrayLike, v: ArrayLike) -> tuple[float, Array, Array]:
-    """Chi-squared distance of two histograms, and its derivatives by either.
+    """Chi-squared distance of two histograms, and its derivatives by both.
 
-    With ``t = (u - v) / (u + v)``, which is 0 where both are::
+    With ``t = (u - v) / (u + v)``, and t = 0 where both are 0::
 
         chi2(u, v) = 1/2 sum_f (u_f - v_f)^2 / (u_f + v_f)
         dchi2 / du = t - t^2 / 2,   dchi2 / dv = -t - t^2 / 2
@@ -29,7 +29,7 @@ def chi2(u: ArrayLike, v: ArrayLike) -> tuple[float, Array, Array]:
 
     References
     ----------
-    [OlsenPetersen] eq. (14), through the points; its x_jp is x_jq.
+    [OlsenPetersen] eq. (14), in terms of the points; its x_jp stands for x_jq.
     """
     a: Array = np.asarray(u, dtype=np.float64)
     b: Array = np.asarray(v, dtype=np.float64)
@@ -51,14 +51,14 @@ def lmnn(
     queries: ArrayLike | None = None,
     references: ArrayLike | None = None,
 ) -> tuple[float, Array]:
-    """Pull of the target neighbours and push of the impostors: mean loss and its gradient.
+    """Target neighbours pull, impostors push: mean loss and its gradient.
 
     With j over the target neighbours of i and l over the rows of other classes::
 
         loss_i = sum_j D(i, j) + mu sum_j sum_l [margin + D(i, j) - D(i, l)]_+
 
-    The gradient of a bracket is that of what it holds where this is positive, and else 0
-    (the brackets of [OlsenPetersen] eqs (10) and (13) stand around the gradients).
+    The gradient of a bracket is that of its content if this is positive, otherwise 0
+    (in [OlsenPetersen] eqs (10) and (13) the brackets stand around the gradients).
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def lmnn(
         Embedded points.
     labels : array of shape (n,)
     neighbours : int array of shape (n, k)
-        Rows of the target neighbours; negative for none.
+        Positions of the target neighbours; negative for none.
     mu : float, default=1.0
         Weight of the push.
     margin : float, default=1.0
@@ -79,7 +79,7 @@ def lmnn(
     Returns
     -------
     value : float
-        Mean over the queries with a target neighbour; 0.0 when there is none.
+        Mean over the queries with a target neighbour; 0.0 if there are none.
     dZ : ndarray of shape (n, d)
 
     References
@@ -91,12 +91,12 @@ def lmnn(
     D = _squared if distance == "squared" else chi2
     Z = np.asarray(Z, dtype=np.float64)
     y = np.asarray(labels)
-    targets = np.asarray(neighbours)
+    J = np.asarray(neighbours)
     q = range(len(Z)) if queries is None else np.asarray(queries)
     r = range(len(Z)) if references is None else np.asarray(references)
     value, dZ, count = 0.0, np.zeros_like(Z), 0
     for i in q:
-        near = [j for j in targets[i] if j >= 0 and j != i and j in r]
+        near = [j for j in J[i] if j >= 0 and j != i and j in r]
         count += len(near) > 0
         for j in near:
             d_ij, du_ij, dv_ij = D(Z[i], Z[j])
@@ -114,10 +114,10 @@ def lmnn(
 
 
 def simplex_projection(y: ArrayLike) -> Array:
-    """The point of the simplex nearest to y, by taking away what becomes negative.
+    """The point of the simplex nearest to y, by dropping entries that become negative.
 
-    ``x = max(y - tau, 0)`` with sum 1: tau is that of the entries that stay, and what it makes
-    negative does not stay [Michelot1986].
+    ``x = max(y - tau, 0)`` with sum 1: tau is computed from the entries that stay, and entries that
+    it makes negative are dropped [Michelot1986].
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def simplex_projection(y: ArrayLike) -> Array:
     -------
     x : ndarray of shape (r,)
     """
-    moved: Array = np.asarray(y, dtype=np.float64) - np.max(y)  # which moves tau alone
+    moved: Array = np.asarray(y, dtype=np.float64) - np.max(y)  # this changes tau only
     stays = np.full(len(moved), True)
     while True:
         tau = (moved[stays].sum() - 1) / stays.sum()

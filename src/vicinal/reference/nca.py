@@ -60,8 +60,8 @@ def nca(
     Returns
     -------
     value : float
-        A query with no mass in its own class, or none in range, has p_i = 0.  For "accuracy" it
-        counts with value 0; for "log" it is left out of sum and divisor.  0.0 when no query counts.
+        A query with no mass of its own class in range has p_i = 0.  For "accuracy" it counts with
+        value 0; for "log" it is left out of sum and divisor.  0.0 if no query counts.
     dZ : ndarray of shape (n, d)
 
     References
@@ -100,7 +100,7 @@ def nca(
         return 0.0, np.zeros_like(Z)
     weight = weight / weight.sum()
 
-    # -W of docs/theory/nca.md: dloss / d|z_i - z_j|^2, what is left of eq. (5) and (7) without x
+    # -W of docs/theory/nca.md: dloss / d|z_i - z_j|^2, the factors of eq. (5) and (7) without x
     G = (weight * slope)[:, None] * (P_own - P_other) * fall  # d log kappa = -fall d|z_i - z_j|^2
     G[~counts] = 0.0
     return float(weight @ loss), pull_to_points(G, Z, q, r)
@@ -109,8 +109,8 @@ def nca(
 def nca_gradient_printed(A: ArrayLike, X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
     """Gradients of f and g with respect to A exactly as printed, at a cost of N^2 D^2.
 
-    Sums over the points, to be maximised: `nca`'s loss is minus their mean.  For checking
-    ``dA = dZ.T @ X``; the printed form divides by p_i, so keep the own class in reach.
+    f and g are sums over the points, to be maximised: the loss of `nca` is minus their mean.  For
+    checking ``dA = dZ.T @ X``; the printed form divides by p_i, so p_i must not vanish.
 
     Parameters
     ----------

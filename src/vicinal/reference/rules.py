@@ -1,4 +1,4 @@
-"""What stochastic neighbours say of points: class probabilities, and how many are asked."""
+"""Class probabilities from stochastic neighbours, and effective numbers of neighbours."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def posterior(
     """Class probabilities of new points: Bayes' rule over the class-conditional densities.
 
     ``p(c | z) = sum_{j in c} m_j kappa(|z - z_j|) / sum_j m_j kappa(|z - z_j|)`` with m_j = v_j,
-    or ``p(c) v_j / sum_{k in c} v_k`` for given priors.  Queries are never references here.  With
-    no reference in range, ``p(c | z) = sum_{j in c} m_j / sum_j m_j``.
+    or ``p(c) v_j / sum_{k in c} v_k`` for given priors.  Queries are never references here.  If no
+    reference is in range, ``p(c | z) = sum_{j in c} m_j / sum_j m_j``.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def posterior(
     priors : None, "uniform" or array of shape (n_classes,), default=None
         In the order of ``np.unique(y_reference)``.
     sample_weight : array of shape (n_reference,), default=None
-        At least one reference must keep a positive mass.
+        At least one reference must have a positive mass.
     kernel : {"gaussian", "student", "compact"}, default="gaussian"
 
     Returns
@@ -66,8 +66,8 @@ def effective_n_neighbors(
 ) -> Array:
     """Perplexity of each point's neighbour distribution, ``exp(-sum_j p_ij log p_ij)``.
 
-    [Goldberger2005] section 2.  Between 1 and n - 1; 0 for a point with no neighbour at all.
-    Of new points it is the local K of section 6, between 1 and n.
+    [Goldberger2005] section 2.  Between 1 and n - 1; 0 for a point without any neighbour.
+    For new points it is the local K of section 6, between 1 and n.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Which rows each evaluation sees: samplers deal out :class:`~vicinal.core.types.Batch`, in passes.
+"""Samplers choose the rows of each evaluation: passes of :class:`~vicinal.core.types.Batch`.
 
-A sampler is a small frozen dataclass with a flag ``fixed`` (all its batches are the same one) and
-``dealer(source, random_state)``, called once a run, which gives ``deal(theta, random_state)``: the
-batches of one pass that begins at ``theta``.  Solvers with a line search accept fixed samplers
+A sampler is a small frozen dataclass with a flag ``fixed`` (all its batches are the same) and
+``dealer(source, random_state)``, called once a run, which returns ``deal(theta, random_state)``:
+the batches of one pass that begins at ``theta``.  Solvers with a line search accept fixed samplers
 only.
 
 >>> import numpy as np
@@ -32,7 +32,7 @@ _BY_NAME: dict[str, type[Any]] = {
 
 
 def resolve(sampling: str | Sampler, owner: str = "NCA") -> Sampler:
-    """Turn a sampler's name into the part with its default parameters; pass a part through.
+    """Turn a name into the sampler with its default parameters; return a sampler as it is.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def resolve(sampling: str | Sampler, owner: str = "NCA") -> Sampler:
     ValueError
         If ``sampling`` is an unknown name.
     TypeError
-        If ``sampling`` is neither a name nor a part (a class is not a part: call it).
+        If ``sampling`` is neither a name nor a sampler (call a class to make one).
     """
     example = "sampler such as StochasticQueries(size=500)"
     return part_of(sampling, _BY_NAME, Sampler, "sampling", owner, example)

@@ -22,13 +22,13 @@ __all__ = ["Full", "MiniBatches", "StochasticQueries", "Subsample"]
 
 @dataclass(frozen=True)
 class Full:
-    """Every row is embedded and every row is a query, at every step: the exact objective."""
+    """Every step embeds all rows, and all rows are queries: the exact objective."""
 
     fixed: ClassVar[bool] = True
     thins_rows: ClassVar[bool] = False
 
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
-        """Deal ``Batch()`` for ever; nothing is drawn."""
+        """Every pass is one ``Batch()``; nothing is drawn."""
         return lambda theta, random_state: [Batch()]
 
 
@@ -36,15 +36,15 @@ class Full:
 class Subsample:
     """One random subset of the rows, against itself, for the whole run ([Oneata2011] §4.1).
 
-    The rows are drawn class by class in proportion, at least two of every class that has two, so
-    that no class is left without a pair.  A subset is thinner than the whole: the map learnt from
-    it has too small a scale for all rows, and wants it searched again afterwards.
+    The rows are drawn in proportion to the classes, at least two of every class that has two, so
+    that no class is left without a pair.  A subset is less dense than all rows: the map learnt from
+    it has too small a scale for all rows, which must be corrected afterwards.
 
     Parameters
     ----------
     size : int or float
-        Rows in the subset; a float in (0, 1] is a share of all rows.  More rows than there are:
-        all of them, with a warning.  Fewer than two for each class: an error.
+        Rows in the subset; a float in (0, 1] is a share of all rows.  If it exceeds the number of
+        rows, all of them are used, with a warning.  Fewer than two for each class: an error.
     """
 
     size: int | float = 3000
@@ -65,7 +65,7 @@ class Subsample:
             )
 
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
-        """Draw the subset; every pass is that one batch."""
+        """Draw the subset; every pass consists of this batch."""
         if source.codes is None:
             raise ValueError("The sampler Subsample needs the class codes of the rows. Got None.")
         size = self.size
@@ -78,7 +78,7 @@ class Subsample:
                 f"{n_classes} classes, {2 * n_classes} in all. Got {self.size!r}, {size} rows, "
                 "instead."
             )
-        if not _is_part(self, int(size), source.n_rows):
+        if not _leaves_rows_out(self, int(size), source.n_rows):
             return lambda theta, random_state: [Batch()]
         rows = _stratified(source.codes, int(size), random_state)
         return lambda theta, random_state: [Batch(rows=rows)]
@@ -88,18 +88,18 @@ class Subsample:
 class MiniBatches:
     """Batches of rows against themselves, each row in one batch a pass ([Oneata2011] alg. 4.1).
 
-    A step costs the square of ``size`` pairs.  Random batches are thinner than the whole and
-    learn too small a scale; clusters keep the density of the data.
+    A step costs ``size``² pairs.  Random batches are less dense than all rows and lead to too
+    small a scale; clusters keep the density of the data.
 
     Parameters
     ----------
     size : int
-        The most rows in a batch.  More than there are: all rows at every step, with a warning.
-        Fewer than there are classes: an error.
+        Largest number of rows in a batch.  If it exceeds the number of rows, every step sees all
+        rows, with a warning.  Fewer than the number of classes: an error.
     clusters : {"rpc", "fpc", "random"}
-        How a pass is dealt out:
+        How the rows of a pass are divided:
 
-        - "rpc": recursive projection clusters, alg. 4.3: halves at the median along the line
+        - "rpc": recursive projection clusters, alg. 4.3: split at the median along the line
           through two random rows, until none has more than ``size`` rows;
         - "fpc": farthest point clusters, alg. 4.2 ([Gonzalez1985]), with ``ceil(n / size)``
           centres.  A cluster of fewer than ``size / 10`` rows, or without two rows of one class,
@@ -109,14 +109,14 @@ class MiniBatches:
 
         The batches of a pass come in random order.
     space : {"embedded", "input"}
-        Where the clusters are: in the projections, anew at the beginning of every pass, or in the
-        scaled input, once.  Without effect on random batches.
+        Where to cluster: the projections, anew at the beginning of every pass, or the scaled
+        input, once.  No effect on random batches.
 
     Notes
     -----
-    A row may be in a batch without another member of its class.  As a query it is then left out
-    of the log objective and counts as wrong in the accuracy objective; it is a reference of the
-    other rows all the same.
+    A row may have no other member of its class in its batch.  As a query it is then left out of
+    the log objective and counts as wrong in the accuracy objective; it is still a reference for
+    the other rows.
     """
 
     size: int = 2000
@@ -132,23 +132,24 @@ class MiniBatches:
         check_option(self, "space", ("embedded", "input"))
 
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
-        """Check the size, and cluster now if that is done once."""
+        """Check the size; cluster now if that is done once only."""
         n_classes = 0 if source.codes is None else len(np.unique(source.codes))
         if self.size < n_classes:
             raise ValueError(
                 "The 'size' parameter of MiniBatches must be at least the number of classes, "
                 f"{n_classes}. Got {self.size} instead."
             )
-        if not _is_part(self, self.size, source.n_rows):
+        if not _leaves_rows_out(self, self.size, source.n_rows):
             return lambda theta, random_state: [Batch()]
         if self.clusters == "random":
             return lambda theta, rng: [
                 Batch(rows=rows) for rows in _groups(source.n_rows, self.size, rng)
             ]
         if self.space == "input":
-            cloud = load("vicinal.extras.clusters:Rows")(source.n_rows, self._needed(source.points))
-            return _shuffled(self._split(cloud, source, random_state))
-        embed = self._needed(source.embed)
+            rows = load("vicinal.extras.clusters:Rows")
+            points = rows(source.n_rows, self._required(source.points))
+            return _shuffled(self._split(points, source, random_state))
+        embed = self._required(source.embed)
 
         def deal(theta: Array, rng: np.random.RandomState) -> list[Batch]:
             groups = self._split(load("vicinal.extras.clusters:Points")(embed(theta)), source, rng)
@@ -156,7 +157,7 @@ class MiniBatches:
 
         return deal
 
-    def _needed(self, points: Callable[[Array], Any] | None) -> Callable[[Array], Any]:
+    def _required(self, points: Callable[[Array], Any] | None) -> Callable[[Array], Any]:
         if points is None:
             raise ValueError(
                 f"The sampler MiniBatches with space={self.space!r} needs the points to cluster. "
@@ -164,27 +165,27 @@ class MiniBatches:
             )
         return points
 
-    def _split(self, cloud: Any, source: Source, rng: np.random.RandomState) -> list[Array]:
+    def _split(self, points: Any, source: Source, rng: np.random.RandomState) -> list[Array]:
         if self.clusters == "fpc":
             farthest_point = load("vicinal.extras.clusters:farthest_point")
-            return farthest_point(cloud, self.size, rng, source.codes)
+            return farthest_point(points, self.size, rng, source.codes)
         recursive_projection = load("vicinal.extras.clusters:recursive_projection")
-        return recursive_projection(cloud, np.arange(len(cloud)), self.size, rng)
+        return recursive_projection(points, np.arange(len(points)), self.size, rng)
 
 
 @dataclass(frozen=True)
 class StochasticQueries:
     """A few rows as queries against all rows, each row a query once a pass ([Oneata2011] §4.3).
 
-    A pass shuffles the rows and deals them out in groups (alg. 4.4) whose sizes differ by one at
-    most.  The gradient of a group is an unbiased estimate of that of all rows, eq. (4.4): the mean
+    A pass shuffles the rows and divides them into groups (alg. 4.4) whose sizes differ by at most
+    one.  The gradient of a group is an unbiased estimate of that of all rows, eq. (4.4): the mean
     over a pass, weighted by the sizes of its groups, is the gradient of all rows.
 
     Parameters
     ----------
     size : int
-        The most queries in a batch.  More than there are rows: all rows at every step, with a
-        warning.
+        Largest number of queries in a batch.  If it exceeds the number of rows, every step sees
+        all rows, with a warning.
     """
 
     size: int = 500
@@ -197,25 +198,25 @@ class StochasticQueries:
 
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
         """Check the size; every pass is shuffled anew."""
-        if not _is_part(self, self.size, source.n_rows):
+        if not _leaves_rows_out(self, self.size, source.n_rows):
             return lambda theta, random_state: [Batch()]
         return lambda theta, rng: [
             Batch(queries=rows) for rows in _groups(source.n_rows, self.size, rng)
         ]
 
 
-def _is_part(sampler: Any, size: int, n_rows: int) -> bool:
-    """Whether a batch leaves rows out; warn where it should be larger than the whole."""
+def _leaves_rows_out(sampler: Any, size: int, n_rows: int) -> bool:
+    """Whether a batch leaves rows out; warn if ``size`` exceeds the number of rows."""
     if size > n_rows:
         warn(
             f"The 'size' parameter of {type(sampler).__name__} is {size}, but there are {n_rows} "
-            "rows to learn from: every batch is all of them."
+            "rows to learn from: every batch holds all of them."
         )
     return size < n_rows
 
 
 def _groups(n_rows: int, size: int, rng: np.random.RandomState) -> list[Array]:
-    """All rows in random groups of nearly equal size, at most ``size``; each in rising order."""
+    """All rows in random groups of nearly equal size, at most ``size``; each group sorted."""
     groups = np.array_split(rng.permutation(n_rows), -(-n_rows // size))
     return [np.sort(group) for group in groups]
 
@@ -225,14 +226,14 @@ def _shuffled(groups: list[Array]) -> Dealer:
 
 
 def _stratified(codes: Array, size: int, rng: np.random.RandomState) -> Array:
-    """Rows drawn without replacement, class by class in proportion, in rising order."""
+    """Rows drawn without replacement in proportion to the classes, sorted."""
     _, codes, counts = np.unique(codes, return_inverse=True, return_counts=True)
     share = counts * (size / len(codes))
     least = np.minimum(counts, 2)
     quota = np.maximum(np.floor(share).astype(int), least)
     while quota.sum() < size:  # the largest remainders first
         quota[np.argmax(np.where(quota < counts, share - quota, -np.inf))] += 1
-    while quota.sum() > size:  # what small classes were given in excess, from those above share
+    while quota.sum() > size:  # take the excess of small classes from classes above their share
         quota[np.argmax(np.where(quota > least, quota - share, -np.inf))] -= 1
     members = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
     chosen = [rng.permutation(rows)[:n] for rows, n in zip(members, quota, strict=True)]

@@ -1,6 +1,6 @@
-"""Minimisers in single steps, and the one loop that drives all of them.
+"""Solvers, which minimise step by step, and the loop that drives all of them.
 
-Every solver is a frozen dataclass: its fields are its parameters, and all of its memory is in the
+Every solver is a frozen dataclass: its fields are its parameters, and all its memory is in the
 named tuple that ``init`` returns and ``step`` replaces.
 
 >>> import numpy as np
@@ -60,7 +60,7 @@ _BY_NAME: dict[str, Callable[[], Any]] = {
 
 
 def resolve(solver: str | Solver, owner: str = "NCA") -> Solver:
-    """Turn a solver's name into the part with its default parameters; pass a part through.
+    """Turn a name into the solver with its default parameters; return a solver as it is.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def resolve(solver: str | Solver, owner: str = "NCA") -> Solver:
     ValueError
         If ``solver`` is an unknown name.
     TypeError
-        If ``solver`` is neither a name nor a part (a class is not a part: call it).
+        If ``solver`` is neither a name nor a solver (call a class to make one).
     """
     example = "solver such as LBFGS(memory=20)"
     return part_of(solver, _BY_NAME, Solver, "solver", owner, example)

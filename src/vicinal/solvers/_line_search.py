@@ -1,4 +1,4 @@
-"""What the solvers share: one evaluation, the length of a first step, one line search.
+"""What the solvers share: norms, the length of a first step, and a line search.
 
 References
 ----------
@@ -25,14 +25,13 @@ __all__ = [
 
 
 def first_rate(theta: Array, grad: Array, fraction: float) -> float:
-    r"""Return the rate :math:`\eta` whose first move is a set fraction of the parameters' size.
+    r"""Return the rate :math:`\eta` whose first move is a given fraction of the norm of theta.
 
     .. math:: \eta = \text{fraction} \cdot \|\theta\| / \|\nabla f\|
 
-    The move :math:`\eta \nabla f` does not change when the loss is multiplied by a constant, and
-    follows the parameters when those are.  Where theta is zero its norm is taken to be one.
+    The move :math:`\eta \nabla f` does not change if the loss is multiplied by a constant, and
+    scales with the parameters.  If theta is zero, its norm is taken to be one.
     """
-    # Norms through the largest entry: squares of 1e-200 or 1e200 would under- or overflow.
     size, slope = norm(theta), norm(grad)
     if slope == 0.0:
         return 0.0
@@ -40,7 +39,8 @@ def first_rate(theta: Array, grad: Array, fraction: float) -> float:
 
 
 def norm(x: Array) -> float:
-    """The Euclidean norm, of entries of any size."""
+    """The Euclidean norm, for entries of any size."""
+    # Divide by the largest entry: squares of 1e-200 or 1e200 would under- or overflow.
     largest = float(np.max(np.abs(x), initial=0.0))
     if largest == 0.0 or not math.isfinite(largest):
         return largest
@@ -48,14 +48,14 @@ def norm(x: Array) -> float:
 
 
 def dot(a: Array, b: Array) -> float:
-    """Return the inner product; one too large for a float is infinite, without a warning."""
-    # einsum and not BLAS, whose sum depends on the number of threads once a is long.
+    """Return the inner product; it overflows to infinity without a warning."""
+    # einsum, not BLAS, whose sum depends on the number of threads for long vectors.
     with np.errstate(over="ignore", invalid="ignore"):
         return float(np.einsum("i,i->", a, b))
 
 
 class Trial(NamedTuple):
-    """A point on the line: how far along, the loss and slope there, the parameters, gradient."""
+    """A point on the line: the step to it, its loss, slope, parameters and gradient."""
 
     step: float
     value: float
@@ -91,11 +91,11 @@ def _cubic(a: Trial, b: Trial) -> float:
 
 
 def _extrapolate(before: Trial, last: Trial) -> float:
-    """Next step past ``last``, 1.1 to 4 times further on than ``last`` was past ``before``."""
+    """Next step past ``last``, by 1.1 to 4 times the distance from ``before`` to ``last``."""
     width = last.step - before.step
     step = _cubic(before, last)
     longest = last.step + 4.0 * width
-    if not step > last.step:  # also nan: the cubic falls for ever
+    if not step > last.step:  # also NaN: the cubic has no minimum
         return longest
     return min(max(step, last.step + 1.1 * width), longest)
 
@@ -104,7 +104,7 @@ def _interpolate(low: Trial, high: Trial, bisect: bool) -> float:
     """Next step inside the bracket, away from its ends."""
     width = high.step - low.step
     if not high.usable:
-        # Nothing is known of the far end but that it is too far, perhaps by orders of magnitude.
+        # The far end is too far, perhaps by orders of magnitude.
         return low.step + 0.1 * width
     share = 0.5 if bisect else (_cubic(low, high) - low.step) / width
     return low.step + (min(max(share, 0.1), 0.9) if math.isfinite(share) else 0.5) * width
@@ -128,8 +128,8 @@ def wolfe_search(
     .. math:: \phi(t) \le \phi(0) + c_1 t \phi'(0), \qquad |\phi'(t)| \le c_2 |\phi'(0)|
 
     Algorithms 3.5 (bracket) and 3.6 (zoom) in one loop: ``low`` is the lowest point seen that
-    satisfies the first condition, ``high`` the other end of an interval with a Wolfe point in it.
-    A trial whose loss or gradient is not finite counts as infinitely high.
+    satisfies the first condition, ``high`` the other end of an interval that contains a Wolfe
+    point.  A trial whose loss or gradient is not finite counts as infinitely high.
 
     Parameters
     ----------
@@ -138,23 +138,23 @@ def wolfe_search(
     start : Trial
         The point at step 0, its slope :math:`\phi'(0)` negative.
     direction : ndarray of shape (n,)
-        The direction of descent d.
+        The descent direction d.
     step : float
         The first step to try.
     batch : Batch or None
-        Handed to ``fun``.
+        Passed to ``fun``.
     c_1, c_2 : float
         The constants of the conditions, 0 < c_1 < c_2 < 1.
     max_evaluations : int
-        The most trials.
+        Largest number of trials.
 
     Returns
     -------
     trial : Trial or None
-        The Wolfe point; failing that (rounding, noise) the lowest trial below the start; None
-        where no trial is below it.
+        The Wolfe point; if none is found (rounding, noise), the lowest trial below the start; None
+        if no trial is below it.
     n_evaluations : int
-        How many trials were made.
+        Number of trials.
     """
     low, high, best = start, None, start
     widths = (math.inf, math.inf)
@@ -171,14 +171,14 @@ def wolfe_search(
             step, low = _extrapolate(low, trial), trial
             continue
         else:
-            # Past a minimum as seen from low: it lies between the two.
+            # The trial is past a minimum as seen from low: it lies between the two.
             if high is None or trial.slope * (high.step - low.step) >= 0.0:
                 high = low
             low = trial
         width = abs(high.step - low.step)
         if width * abs(low.slope) <= np.finfo(np.float64).eps * abs(low.value):
-            break  # what is left to gain is below the rounding of the loss
-        # A bracket that shrinks slowly is one where the cubic misleads ([MoreThuente1994] §4).
+            break  # any further gain is below the rounding of the loss
+        # If the bracket shrinks slowly, the cubic misleads: bisect ([MoreThuente1994] §4).
         step = _interpolate(low, high, bisect=width > 0.66 * widths[0])
         widths = (widths[1], width)
     return (best if best is not start else None), n

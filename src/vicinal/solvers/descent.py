@@ -3,8 +3,7 @@
 References
 ----------
 [Vogl1988], [Oneata2011] §3.3.1 and [OlsenPetersen] section 3 (bold driver), [Oneata2011] §5.3.2
-(rates of stochastic descent),
-[Jacobs1988] (delta-bar-delta), [KingmaBa2015] (Adam).
+(rates of stochastic gradient descent), [Jacobs1988] (delta-bar-delta), [KingmaBa2015] (Adam).
 """
 
 from __future__ import annotations
@@ -15,7 +14,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from vicinal._validation import check_part
-from vicinal.core.evaluation import allowed, at_rest, evaluate, is_finite, projected_gradient
+from vicinal.core.evaluation import (
+    evaluate,
+    is_finite,
+    is_stationary,
+    projected,
+    projected_gradient,
+)
 from vicinal.core.types import Array, Batch, Fun
 from vicinal.solvers._line_search import first_rate
 from vicinal.solvers.schedules import InverseTime, Schedule, check_rate, rate_at
@@ -31,11 +36,11 @@ __all__ = [
     "SGDState",
 ]
 
-_T0 = 100.0  # of a rate that nobody has tuned: the first move is 1 % of theta
+_T0 = 100.0  # of an untuned rate: the first move is 1 % of the norm of theta
 
 
 class BoldDriverState(NamedTuple):
-    """Memory of :class:`BoldDriver`: where it is, and the rate to try next."""
+    """State of :class:`BoldDriver`: the current point, and the rate to try next."""
 
     theta: Array
     value: float
@@ -43,7 +48,7 @@ class BoldDriverState(NamedTuple):
     n_evaluations: int
     stalled: bool
     rate: float
-    residual: Array | None = None  # the projected gradient, where the parameters are not free
+    residual: Array | None = None  # the projected gradient, if the parameters are constrained
 
 
 @dataclass(frozen=True)
@@ -52,24 +57,24 @@ class BoldDriver:
 
     .. math:: \theta_{t+1} = P(\theta_t - \eta_t \nabla f(\theta_t))
 
-    P is the projection onto the parameters that ``fun.project`` allows, if there is one; a start
-    that is not allowed is projected too.  :math:`\eta` is multiplied by 1.1 after a step that
-    lowers the loss; otherwise it is halved and the step tried again from the old place
-    ([Oneata2011] §3.3.1, after [Vogl1988]).  One ``step`` ends with the first success, so the loss
-    falls at each.  The solver "adaptive" is this one with ``increase=1.01, max_failures=20``, the
-    step of [OlsenPetersen] section 3.
+    P is the projection ``fun.project`` onto the allowed parameters, if there is one; the start is
+    projected too.  :math:`\eta` is multiplied by 1.1 after a step that lowers the loss; otherwise
+    it is halved and the step is tried again from the old point ([Oneata2011] §3.3.1, after
+    [Vogl1988]).  One ``step`` ends with the first success, so each step lowers the loss.  The
+    solver "adaptive" is this one with ``increase=1.01, max_failures=20``, the step of
+    [OlsenPetersen] section 3.
 
     Parameters
     ----------
     learning_rate : float or None
-        The first :math:`\eta`.  None: the one whose move is a tenth of the norm of theta,
-        :math:`0.1\,\|\theta\| / \|\nabla f\|` (with :math:`\|\theta\| = 1` where theta is zero),
+        The first :math:`\eta`.  None: the rate whose move is a tenth of the norm of theta,
+        :math:`0.1\,\|\theta\| / \|\nabla f\|` (with :math:`\|\theta\| = 1` if theta is zero),
         whatever the scale of the loss; too long a first step only costs halvings.
     increase, decrease : float
         Factors on success (> 1) and on failure (< 1).
     max_failures : int
-        After so many failures in a row the solver has stalled; the rate is then left as it was
-        before them, for the case that the function changes.
+        After this many failures in a row the solver has stalled; the rate keeps its value from
+        before them, in case the function changes.
     """
 
     learning_rate: float | None = None
@@ -92,25 +97,25 @@ class BoldDriver:
 
     def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> BoldDriverState:
         """Evaluate once at ``theta`` and choose the first rate."""
-        theta = allowed(fun, np.array(theta, dtype=np.float64))
+        theta = projected(fun, np.array(theta, dtype=np.float64))
         value, grad = evaluate(fun, theta, batch)
         rate = self.learning_rate
         if rate is None:
             rate = first_rate(theta, grad, 0.1)
         residual = projected_gradient(fun, theta, grad)
-        stalled = at_rest(grad, residual)
+        stalled = is_stationary(grad, residual)
         return BoldDriverState(theta, value, grad, 1, stalled, float(rate), residual)
 
     def step(
         self, fun: Fun, theta: Array, state: BoldDriverState, batch: Batch | None = None
     ) -> tuple[Array, BoldDriverState]:
-        """Descend by the longest rate, of those halved in turn, that lowers the loss."""
+        """Halve the rate until a step lowers the loss."""
         n_evaluations = state.n_evaluations
-        # A state begun at a zero gradient and refreshed since has no rate yet.
+        # A state that began at a zero gradient and was refreshed has no rate yet.
         rate = state.rate if state.rate > 0.0 else first_rate(theta, state.grad, 0.1)
         for _ in range(self.max_failures):
             with np.errstate(over="ignore", invalid="ignore"):
-                new = allowed(fun, theta - rate * state.grad)
+                new = projected(fun, theta - rate * state.grad)
             if np.array_equal(new, theta):
                 break
             if np.isfinite(new).all():
@@ -119,14 +124,15 @@ class BoldDriver:
                 if value < state.value and is_finite(value, grad):
                     rate *= self.increase
                     residual = projected_gradient(fun, new, grad)
-                    row = (new, value, grad, n_evaluations, at_rest(grad, residual), rate)
-                    return new, BoldDriverState(*row, residual)
+                    stalled = is_stationary(grad, residual)
+                    fields = (new, value, grad, n_evaluations, stalled, rate, residual)
+                    return new, BoldDriverState(*fields)
             rate *= self.decrease
         return theta, state._replace(n_evaluations=n_evaluations, stalled=True)
 
 
 class SGDState(NamedTuple):
-    """Memory of :class:`SGD`: where it is, its velocity, and what its rate depends on."""
+    """State of :class:`SGD`: the current point, the velocity, and what the rate depends on."""
 
     theta: Array
     value: float
@@ -135,12 +141,12 @@ class SGDState(NamedTuple):
     stalled: bool
     velocity: Array
     t: int
-    eta0: float  # in use where the learning rate is None
+    eta0: float  # used if the learning rate is None
 
 
 @dataclass(frozen=True)
 class SGD:
-    r"""Gradient descent by a schedule, with or without momentum (heavy ball).
+    r"""Gradient descent with a schedule, with or without momentum (heavy ball).
 
     .. math::
         v_{t+1} = \mu v_t - \eta_t \nabla f(\theta_t), \qquad
@@ -152,7 +158,7 @@ class SGD:
     ----------
     learning_rate : float, schedule or None
         :math:`\eta_t`, a number or a callable of t.  None: :math:`\eta_0 / (t + 100)` with
-        :math:`\eta_0 = \|\theta\| / \|\nabla f\|` at the start (with :math:`\|\theta\| = 1` where
+        :math:`\eta_0 = \|\theta\| / \|\nabla f\|` at the start (with :math:`\|\theta\| = 1` if
         theta is zero), the ``InverseTime`` that :func:`~vicinal.solvers.tune_t0` tunes.
     momentum : float
         :math:`\mu`, in [0, 1).
@@ -171,7 +177,7 @@ class SGD:
         check_part(self, "momentum", high=1.0, closed=True)
 
     def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> SGDState:
-        """Evaluate once at ``theta``, at rest."""
+        """Evaluate once at ``theta``; the velocity is zero."""
         theta = np.array(theta, dtype=np.float64)
         value, grad = evaluate(fun, theta, batch)
         eta0 = first_rate(theta, grad, 1.0)
@@ -181,13 +187,13 @@ class SGD:
         self, fun: Fun, theta: Array, state: SGDState, batch: Batch | None = None
     ) -> tuple[Array, SGDState]:
         """Move by the gradient in ``state``, then evaluate at the new place."""
-        # A state begun at a zero gradient, of a batch without a pair, has no rate yet.
+        # A state that began at a zero gradient, of a batch without a pair, has no rate yet.
         eta0 = state.eta0 if state.eta0 > 0.0 else first_rate(theta, state.grad, 1.0)
         if self.learning_rate is not None:
             rate = rate_at(self.learning_rate, state.t)
         else:
             rate = InverseTime(eta0, _T0)(state.t) if eta0 > 0.0 else 0.0
-        with np.errstate(over="ignore", invalid="ignore"):  # the loop stops a run that diverges
+        with np.errstate(over="ignore", invalid="ignore"):  # the loop stops diverging runs
             velocity = self.momentum * state.velocity - rate * state.grad
             new = theta + velocity
         value, grad = evaluate(fun, new, batch)
@@ -196,7 +202,7 @@ class SGD:
 
 
 class MomentumState(NamedTuple):
-    """Memory of :class:`Momentum`: where it is, its rate, velocity and gains."""
+    """State of :class:`Momentum`: the current point, rate, velocity and gains."""
 
     theta: Array
     value: float
@@ -216,15 +222,15 @@ class Momentum:
         v_{t+1} = \mu v_t - \eta\, \gamma_t \odot \nabla f(\theta_t), \qquad
         \theta_{t+1} = \theta_t + v_{t+1}
 
-    The gain :math:`\gamma` of a parameter, 1 at first, grows by 0.2 while its velocity goes
-    downhill and is multiplied by 0.8 when it goes uphill, never below 0.01 ([Jacobs1988]; the
-    same as t-SNE's gains).  The loss need not fall at each step.
+    The gain :math:`\gamma` of a parameter is 1 at first.  It grows by 0.2 while the velocity goes
+    downhill and is multiplied by 0.8 when it goes uphill, but stays above 0.01 ([Jacobs1988]; as
+    in t-SNE).  The loss need not fall at each step.
 
     Parameters
     ----------
     learning_rate : float or None
         :math:`\eta`.  None: :math:`0.01\,\|\theta\| / \|\nabla f\|` at the start (with
-        :math:`\|\theta\| = 1` where theta is zero), kept from then on.
+        :math:`\|\theta\| = 1` if theta is zero), constant from then on.
     momentum : float
         :math:`\mu`, in [0, 1).
     """
@@ -242,7 +248,7 @@ class Momentum:
         check_part(self, "momentum", high=1.0, closed=True)
 
     def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> MomentumState:
-        """Evaluate once at ``theta``, at rest, and choose the rate."""
+        """Evaluate once at ``theta`` and choose the rate; the velocity is zero."""
         theta = np.array(theta, dtype=np.float64)
         value, grad = evaluate(fun, theta, batch)
         rate = self.learning_rate
@@ -256,11 +262,11 @@ class Momentum:
     ) -> tuple[Array, MomentumState]:
         """Move by the gradient in ``state``, then evaluate at the new place."""
         rate = state.rate if state.rate > 0.0 else first_rate(theta, state.grad, 0.01)
-        # Signs, not products, which underflow; at rest (0) the gain stays.
+        # Signs, since products underflow; where the product is zero the gain stays.
         uphill = np.sign(state.grad) * np.sign(state.velocity)
         gains = np.where(uphill < 0, state.gains + 0.2, state.gains)
         gains = np.maximum(np.where(uphill > 0, 0.8 * gains, gains), 0.01)
-        with np.errstate(over="ignore", invalid="ignore"):  # the loop stops a run that diverges
+        with np.errstate(over="ignore", invalid="ignore"):  # the loop stops diverging runs
             velocity = self.momentum * state.velocity - rate * gains * state.grad
             new = theta + velocity
         value, grad = evaluate(fun, new, batch)
@@ -269,7 +275,7 @@ class Momentum:
 
 
 class AdamState(NamedTuple):
-    """Memory of :class:`Adam`: where it is, the two moments, and the number of steps taken."""
+    """State of :class:`Adam`: the current point, the two moments, and the number of steps."""
 
     theta: Array
     value: float
@@ -291,13 +297,13 @@ class Adam:
         \theta_t = \theta_{t-1} - \eta \frac{m_t / (1 - \beta_1^t)}
                                            {\sqrt{v_t / (1 - \beta_2^t)} + \epsilon}
 
-    Each parameter moves by about :math:`\eta` a step, whatever the scale of the loss (above
+    Each parameter moves by about :math:`\eta` per step, whatever the scale of the loss (above
     :math:`\epsilon`).  The loss need not fall at each step.
 
     Parameters
     ----------
     learning_rate : float or schedule
-        :math:`\eta`, or a callable of the steps taken, such as ``Cosine(0.02, 400)``.
+        :math:`\eta`, or a callable of the number of steps, such as ``Cosine(0.02, 400)``.
     beta_1, beta_2 : float
         Decay of the moments, in [0, 1).
     epsilon : float
@@ -332,7 +338,7 @@ class Adam:
         """Move by the gradient in ``state``, then evaluate at the new place."""
         t = state.t + 1
         m = self.beta_1 * state.m + (1.0 - self.beta_1) * state.grad
-        with np.errstate(over="ignore"):  # an infinite v stops that parameter, no more
+        with np.errstate(over="ignore"):  # an infinite v only stops that parameter
             v = self.beta_2 * state.v + (1.0 - self.beta_2) * state.grad**2
         root = np.sqrt(v / (1.0 - self.beta_2**t))
         rate = rate_at(self.learning_rate, state.t)

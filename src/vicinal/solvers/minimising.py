@@ -1,4 +1,4 @@
-"""Minimise any function by a solver: the loop of a fit, for a function of one's own."""
+"""Minimise any function with a solver, by the same loop as in a fit."""
 
 from __future__ import annotations
 
@@ -41,82 +41,84 @@ def minimise(
     Parameters
     ----------
     fun : callable
-        ``value, grad = fun(theta, batch)``.  Where not every theta is allowed it has an attribute
-        ``project``, the nearest one that is; only solvers whose ``projects`` is True keep to it.
+        ``value, grad = fun(theta, batch)``.  If theta is constrained, ``fun.project(theta)`` is
+        the nearest allowed theta; only solvers whose ``projects`` is True respect it.
     theta : ndarray of shape (n,) or None
-        The start.  With ``state``, which knows where it stands, theta is not a start: None, or the
-        ``Result.theta`` of the run taken up, which then stays the best until it is beaten (this
-        needs its ``history`` too).
+        The start.  With a ``state``, which holds its own theta: None, or the ``Result.theta`` of
+        the resumed run, which then stays the best until a better one is found (this needs its
+        ``history`` too).
     solver : Solver
         A part with ``init`` and ``step``.
     sampler : Sampler or None
-        Source of the batches.  None: all rows, always.
+        Source of the batches.  None: every step sees all rows.
     source : Source or None
-        The rows learnt from, which a sampler needs: how many, of which classes, and where.
+        The training rows; a sampler needs them.
     max_iter : int
-        The most iterations of this call.
+        Largest number of iterations of this call.
     tol : float
         Tolerance of the tests "gradient" and "loss" below.
     unit : float
-        What counts as a loss of size one in these tests, u below.
+        The unit of the loss in these tests, u below.
     slope_unit : float or None
-        The same for entries of the gradient; None: that of the loss.
+        The unit of the entries of the gradient; None: that of the loss.
     state : NamedTuple or None
-        ``Result.state`` of a run to take up.
+        ``Result.state`` of a run to resume.
     history : dict of lists or None
-        ``Result.history`` to continue (a copy is): its iteration numbers, seconds and evaluations.
+        ``Result.history`` to continue; it is copied.  Iteration numbers, seconds and evaluations
+        go on from it.
     sampling : Sampling or None
-        ``Result.sampling`` of a run to take up, with the same sampler: its place among the
-        batches.  None: a new draw.
+        ``Result.sampling`` of a run to resume with the same sampler: its position in the sequence
+        of batches.  None: a new draw.
     monitor : callable or None
-        ``score = monitor(theta)``, higher is better, on rows held out.
+        ``score = monitor(theta)`` on held-out rows; higher is better.
     monitor_every : int
-        Ask the monitor at the start and every so many iterations, and once more where the run
-        ends; the scores of the others are NaN.
+        Call the monitor at the start, every ``monitor_every`` iterations, and at the end; the
+        other scores are NaN.
     n_iter_no_change : int
         Patience: scores without a better one, or iterations without a lower loss.
     patient : bool
-        Judge the loss over ``n_iter_no_change`` steps, whatever the solver: for functions that are
-        flat far from their minimum.
+        Always compare losses over ``n_iter_no_change`` steps, whatever the solver: for functions
+        that are flat far from their minimum.
     max_seconds : float or None
-        Time for this call: no step is begun that would, if it took as long as the mean of those
-        before it, end later.
+        Time limit for this call: no step begins that would end later if it took the mean time of
+        the earlier steps.
     on_iteration : callable or None
-        Called with an :class:`Iteration` after each row of the history (the start, iteration 0,
-        among them); a true answer stops the run.
+        Called with an :class:`Iteration` after each row of the history, including the start
+        (iteration 0); if it returns a true value, the run stops.
     random_state : int, RandomState or None
         For the sampler.
 
     Returns
     -------
     Result
-        ``theta`` and ``value`` are those of the best score with a monitor, and else of the lowest
-        loss (with changing batches, whose losses cannot be compared: the last).  ``state`` is the
-        last one.  ``n_iter`` counts this call alone.  ``history`` has a row for the start, unless
-        a state or history was given, and one for each iteration.  ``reason`` is one of
+        ``theta`` and ``value`` are those of the best score if there is a monitor, otherwise of the
+        lowest loss (with changing batches, whose losses cannot be compared: the last).  ``state``
+        is the last one.  ``n_iter`` counts this call alone.  ``history`` has a row for the start,
+        unless a state or history was given, and one for each iteration.  ``reason`` is one of
 
-        - "gradient": :math:`\max|\nabla f| \le` tol · slope_unit, or, where ``fun`` projects,
+        - "gradient": :math:`\max|\nabla f| \le` tol · slope_unit, or, if ``fun`` has ``project``,
           :math:`\max|P(\theta - \nabla f) - \theta| \le` tol · slope_unit (also in the history);
         - "loss": :math:`f_{old} - f_{new} \le \text{tol}\cdot\max(|f_{old}|, |f_{new}|, u)`, over
-          one step of a solver with a line search; for the others, or if ``patient``, over the
+          one step of a solver with a line search; for other solvers, or if ``patient``, over the
           lowest losses of ``n_iter_no_change`` steps, none of which ends more than
           :math:`\sqrt{\text{tol}}\cdot\max(\ldots)` above the lowest;
-        - "stalled": the solver finds no lower point; counts as converged only where the same is
-          at most :math:`\sqrt{\text{tol}}` · slope_unit;
+        - "stalled": the solver finds no lower point; counts as converged only if the left-hand
+          side of "gradient" is at most :math:`\sqrt{\text{tol}}` · slope_unit;
         - "early_stopping": the last ``n_iter_no_change`` scores were no better than the best;
-        - "callback", "interrupted" (Ctrl-C), "max_iter", "time_budget", "non_finite" (a step came
-          to a loss or gradient that is not finite, and is left out): not converged.
+        - "callback", "interrupted" (Ctrl-C), "max_iter", "time_budget", "non_finite" (the loss or
+          gradient after a step was not finite; that step is discarded): not converged.
 
-        The first three apply to a fixed batch only.  ``sampling`` is the place among the batches.
+        The first three apply to a fixed batch only.  ``sampling`` is the position in the sequence
+        of batches.
 
     Raises
     ------
     ValueError
-        If the loss or its gradient is not finite at the start, if the solver cannot work with
-        changing batches and the sampler changes them or not keep to the set that ``fun`` projects
-        onto, or if theta or source is missing.
+        If the loss or its gradient is not finite at the start, if the solver needs a fixed batch
+        but the sampler changes it, if the solver ignores the constraint of ``fun``, or if theta or
+        source is missing.
     KeyboardInterrupt
-        Only in the very first evaluation, when there is nothing to keep yet.
+        Only during the very first evaluation, when there is no result to keep yet.
     """
     units = Units(unit, relative_to_map=slope_unit is not None)
     rules = stop_rules(solver, tol=tol, units=units, patience=n_iter_no_change, flat_loss=patient)

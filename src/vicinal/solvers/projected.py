@@ -1,4 +1,4 @@
-"""Spectral projected gradients, for parameters that must stay in a convex set.
+"""Spectral projected gradients, for parameters in a convex set.
 
 References
 ----------
@@ -14,20 +14,26 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from vicinal._validation import check_part
-from vicinal.core.evaluation import allowed, at_rest, evaluate, is_finite, projected_gradient
+from vicinal.core.evaluation import (
+    evaluate,
+    is_finite,
+    is_stationary,
+    projected,
+    projected_gradient,
+)
 from vicinal.core.types import Array, Batch, Fun
 from vicinal.solvers._line_search import dot, first_rate, norm
 
 __all__ = ["ProjectedGradient", "ProjectedGradientState"]
 
 _FIRST_MOVE = 0.1  # along the gradient, as a share of the norm of theta
-_FIRST_LEAP = 10.0  # the same where theta cannot leave a set: it ends on the other side
+_FIRST_CONSTRAINED_MOVE = 10.0  # the same under a constraint, which bounds the move
 _RANGE = 1e10  # how many times longer or shorter than the first a step may become
-_SHORTEST, _LONGEST = 0.1, 0.5  # of a share that failed: the next one
+_SHORTEST, _LONGEST = 0.1, 0.5  # range of the factor for the next share after one that failed
 
 
 class ProjectedGradientState(NamedTuple):
-    """Memory of :class:`ProjectedGradient`: where it is, its step, and the last losses."""
+    """State of :class:`ProjectedGradient`: the current point, its rate, and the last losses."""
 
     theta: Array
     value: float
@@ -37,10 +43,10 @@ class ProjectedGradientState(NamedTuple):
     rate: float
     scale: float  # the first rate
     values: Array  # oldest first; the last is ``value`` unless the function has changed since
-    residual: Array | None = None  # the projected gradient, where the parameters are not free
+    residual: Array | None = None  # the projected gradient, if the parameters are constrained
 
 
-class _Found(NamedTuple):
+class _Point(NamedTuple):
     theta: Array
     value: float
     grad: Array
@@ -48,7 +54,7 @@ class _Found(NamedTuple):
 
 @dataclass(frozen=True)
 class ProjectedGradient:
-    r"""Gradient steps of the length that the last step suggests, back onto the allowed set.
+    r"""Projected gradient steps whose length comes from the last step.
 
     .. math::
         d_k = P(\theta_k - \eta_k \nabla f(\theta_k)) - \theta_k, \qquad
@@ -57,24 +63,24 @@ class ProjectedGradient:
 
     with :math:`s = \theta_{k+1} - \theta_k,\ y = \nabla f_{k+1} - \nabla f_k`
     [BarzilaiBorwein1988].  P is ``fun.project``, the projection onto a convex set, so that the
-    line from :math:`\theta_k` along :math:`d_k` stays in it up to :math:`\lambda = 1`; where
-    ``fun`` has none, P is the identity.  A start that is not allowed is projected.
+    line from :math:`\theta_k` along :math:`d_k` stays in it up to :math:`\lambda = 1`; if ``fun``
+    has no ``project``, P is the identity.  The start is projected.
 
-    :math:`\lambda` is 1, or less until the loss is below the highest of the last ``memory`` losses
-    by ``c_1`` of what the slope promises ([Birgin2000] algorithm SPG2): steps that raise the loss
-    are what makes these lengths fast.  The first move is a tenth of the norm of theta, and ten
-    times that norm where there is a P, whatever the scale of the loss; no later :math:`\eta` is
-    more than 1e10 times longer or shorter.  Where the curvature :math:`s^\top y` is not positive,
-    :math:`\eta = \|s\| / \|y\|`.
+    :math:`\lambda` begins at 1 and shrinks until the loss is below the highest of the last
+    ``memory`` losses by ``c_1`` times the decrease that the slope promises ([Birgin2000] algorithm
+    SPG2): these step lengths are fast because some steps may raise the loss.  The first move is a
+    tenth of the norm of theta, or ten times that norm if there is a P, whatever the scale of the
+    loss; no later :math:`\eta` is more than 1e10 times longer or shorter.  If the curvature
+    :math:`s^\top y` is not positive, :math:`\eta = \|s\| / \|y\|`.
 
     Parameters
     ----------
     memory : int
-        Losses that a step is compared with; with 1 the loss falls at each step.
+        Number of losses that a step is compared with; with 1 the loss falls at each step.
     c_1 : float
-        Share of the decrease promised by the slope that is asked for.
+        Required share of the decrease that the slope promises.
     max_line_search : int
-        The most evaluations on one line.
+        Largest number of evaluations on one line.
     """
 
     memory: int = 10
@@ -93,31 +99,31 @@ class ProjectedGradient:
 
     def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> ProjectedGradientState:
         """Evaluate once at ``theta`` and choose the first rate."""
-        theta = allowed(fun, np.array(theta, dtype=np.float64))
+        theta = projected(fun, np.array(theta, dtype=np.float64))
         value, grad = evaluate(fun, theta, batch)
-        rate = _first(fun, theta, grad)
+        rate = _initial_rate(fun, theta, grad)
         residual = projected_gradient(fun, theta, grad)
-        row = (theta, value, grad, 1, at_rest(grad, residual), rate, rate, np.array([value]))
-        return ProjectedGradientState(*row, residual)
+        fields = (theta, value, grad, 1, is_stationary(grad, residual), rate, rate)
+        return ProjectedGradientState(*fields, np.array([value]), residual)
 
     def step(
         self, fun: Fun, theta: Array, state: ProjectedGradientState, batch: Batch | None = None
     ) -> tuple[Array, ProjectedGradientState]:
-        """Go to a point that is low enough on the line of the projected step, or stay."""
-        # A state begun at a zero gradient and refreshed since has no rate yet.
-        scale = state.scale if state.scale > 0.0 else _first(fun, theta, state.grad)
+        """Move to a point that is low enough on the line of the projected step, or stay."""
+        # A state that began at a zero gradient and was refreshed has no rate yet.
+        scale = state.scale if state.scale > 0.0 else _initial_rate(fun, theta, state.grad)
         rate = state.rate if state.rate > 0.0 else scale
-        # Losses of another function, before a refresh, say nothing of this one.
+        # Losses from before a refresh belong to another function.
         values = state.values if state.values[-1] == state.value else np.array([state.value])
         found, n = None, 0
-        # a step that leaves the range of floats is cut to the length of a first one
+        # A step that overflows is replaced by one of the length of a first step.
         for length in (rate, first_rate(theta, state.grad, _FIRST_MOVE)):
             with np.errstate(over="ignore", invalid="ignore"):
-                end = allowed(fun, theta - length * state.grad)
+                end = projected(fun, theta - length * state.grad)
                 direction = end - theta
             if np.isfinite(direction).all():
                 rate, highest = length, float(values.max())
-                found, n = self._search(fun, theta, state, end, direction, highest, batch)
+                found, n = self._line_search(fun, theta, state, end, direction, highest, batch)
                 break
         n += state.n_evaluations
         if found is None:
@@ -128,10 +134,10 @@ class ProjectedGradient:
         rate = min(max(rate, scale / _RANGE), scale * _RANGE)
         values = np.append(values, found.value)[-self.memory :]
         residual = projected_gradient(fun, found.theta, found.grad)
-        row = (*found, n, at_rest(found.grad, residual), rate, scale, values)
-        return found.theta, ProjectedGradientState(*row, residual)
+        fields = (*found, n, is_stationary(found.grad, residual), rate, scale, values)
+        return found.theta, ProjectedGradientState(*fields, residual)
 
-    def _search(
+    def _line_search(
         self,
         fun: Fun,
         theta: Array,
@@ -140,15 +146,15 @@ class ProjectedGradient:
         direction: Array,
         highest: float,
         batch: Batch | None,
-    ) -> tuple[_Found | None, int]:
+    ) -> tuple[_Point | None, int]:
         """The first point from ``end`` backwards that is low enough, and the number of trials.
 
-        Failing that (rounding, noise) the lowest trial below the start, or None.
+        If there is none (rounding, noise): the lowest trial below the start, or None.
         """
         slope, share = dot(state.grad, direction), 1.0
-        best: _Found | None = None
+        best: _Point | None = None
         for n in range(self.max_line_search):
-            # the projection itself: theta + (end - theta) is off by rounding
+            # theta + (end - theta) would differ from end by rounding
             new = end if share == 1.0 else theta + share * direction
             gain = -share * slope
             rounding = np.finfo(np.float64).eps * abs(state.value)
@@ -157,28 +163,27 @@ class ProjectedGradient:
             value, grad = evaluate(fun, new, batch)
             usable = is_finite(value, grad)
             if usable and value <= highest - self.c_1 * gain:
-                return _Found(new, value, grad), n + 1
+                return _Point(new, value, grad), n + 1
             if usable and value < (state if best is None else best).value:
-                best = _Found(new, value, grad)
+                best = _Point(new, value, grad)
             # the minimum of the parabola through the loss and slope at the start and this loss
             lower = 0.5 * gain / (value - state.value + gain) if usable else 0.0
             share *= min(max(lower, _SHORTEST), _LONGEST) if math.isfinite(lower) else _LONGEST
         return best, self.max_line_search
 
 
-def _first(fun: Fun, theta: Array, grad: Array) -> float:
-    """The first rate."""
+def _initial_rate(fun: Fun, theta: Array, grad: Array) -> float:
     free = getattr(fun, "project", None) is None
-    return first_rate(theta, grad, _FIRST_MOVE if free else _FIRST_LEAP)
+    return first_rate(theta, grad, _FIRST_MOVE if free else _FIRST_CONSTRAINED_MOVE)
 
 
 def _spectral(s: Array, y: Array, rate: float) -> float:
-    """The step whose multiple of the identity fits the last curvature best."""
+    """The rate for which a multiple of the identity fits the last curvature best."""
     size, change = norm(s), norm(y)
-    if change == 0.0:  # a straight slope
+    if change == 0.0:  # no curvature
         return 10.0 * rate
     if not math.isfinite(change):
         return rate
-    # through unit vectors: squares of 1e-200 or 1e200 would under- or overflow
+    # unit vectors, since squares of 1e-200 or 1e200 would under- or overflow
     cosine = dot(s / size, y / change)
     return size / change / cosine if cosine > 0.0 else size / change

@@ -1,4 +1,4 @@
-"""L-BFGS and conjugate gradients, for a fixed batch, over one line search.
+"""L-BFGS and conjugate gradients for a fixed batch, with a common line search.
 
 References
 ----------
@@ -19,7 +19,7 @@ from vicinal.solvers._line_search import Trial, dot, first_rate, wolfe_search
 
 __all__ = ["LBFGS", "CGState", "ConjugateGradient", "LBFGSState"]
 
-#: First move along the steepest descent, as a share of the norm of theta.
+#: First move along the negative gradient, as a share of the norm of theta.
 _FIRST_MOVE = 0.1
 
 
@@ -29,7 +29,7 @@ def _check_search(solver: LBFGS | ConjugateGradient) -> None:
     check_part(solver, "max_line_search", low=1, kind=int, closed=True)
 
 
-def _search(
+def _line_search(
     solver: LBFGS | ConjugateGradient,
     fun: Fun,
     theta: Array,
@@ -38,10 +38,10 @@ def _search(
     step: float,
     batch: Batch | None,
 ) -> tuple[Trial | None, int, Array]:
-    """Search along ``direction``; where that fails, or is None, along the steepest descent.
+    """Search along ``direction``; if that fails, or is None, along the negative gradient.
 
     Returns the trial (None: no lower point on either line), the number of evaluations and the
-    direction it was found in.
+    direction in which it was found.
     """
     options: dict[str, Any] = {
         "c_1": solver.c_1,
@@ -51,7 +51,7 @@ def _search(
     n_evaluations = 0
     if direction is not None:
         slope = dot(state.grad, direction)
-        # A direction that rises is left over from rounding or from a function that has changed.
+        # An ascent direction comes from rounding, or from a function that has changed.
         if slope < 0.0 and np.isfinite(direction).all():
             start = Trial(0.0, state.value, slope, theta, state.grad)
             trial, n_evaluations = wolfe_search(fun, start, direction, step, batch, **options)
@@ -65,7 +65,7 @@ def _search(
 
 
 class LBFGSState(NamedTuple):
-    """Memory of :class:`LBFGS`: where it is, and its last pairs, oldest first."""
+    """State of :class:`LBFGS`: the current point, and the last curvature pairs, oldest first."""
 
     theta: Array
     value: float
@@ -84,9 +84,9 @@ class LBFGS:
 
     :math:`H_k` is the inverse Hessian built from the last ``memory`` pairs
     :math:`s = \theta_{k+1} - \theta_k,\ y = \nabla f_{k+1} - \nabla f_k` by the two-loop recursion
-    [NocedalWright2006] alg. 7.4, started from :math:`\gamma_k I`, eq. (7.20).  The first move, and
-    one after the pairs have led nowhere, is tried at a tenth of the norm of theta, so the path
-    does not depend on the scale of the loss.
+    [NocedalWright2006] alg. 7.4, started from :math:`\gamma_k I`, eq. (7.20).  The first step to
+    try, at the start and after a quasi-Newton direction has failed, is a tenth of the norm of
+    theta, so the path does not depend on the scale of the loss.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class LBFGS:
     c_1, c_2 : float
         Constants of the Wolfe conditions.
     max_line_search : int
-        The most evaluations on one line.
+        Largest number of evaluations on one line.
     """
 
     memory: int = 10
@@ -121,14 +121,14 @@ class LBFGS:
     def step(
         self, fun: Fun, theta: Array, state: LBFGSState, batch: Batch | None = None
     ) -> tuple[Array, LBFGSState]:
-        """Go to a lower point on the quasi-Newton line, or stay and say ``stalled``."""
+        """Move to a lower point on the quasi-Newton line, or stay and set ``stalled``."""
         if not state.grad.any():
             return theta, state._replace(stalled=True)
         direction = self._direction(state) if len(state.s) else None
-        trial, n, taken = _search(self, fun, theta, state, direction, 1.0, batch)
+        trial, n, taken = _line_search(self, fun, theta, state, direction, 1.0, batch)
         n_evaluations = state.n_evaluations + n
         if trial is None:
-            # The pairs stay: after a change of precision they are worth as much as before.
+            # Keep the pairs: they stay valid after a change of precision.
             return theta, state._replace(stalled=True, n_evaluations=n_evaluations)
         s, y = self._remember(trial, theta, state, forget=taken is not direction)
         stalled = not trial.grad.any()
@@ -153,7 +153,7 @@ class LBFGS:
     def _remember(
         self, trial: Trial, theta: Array, state: LBFGSState, forget: bool
     ) -> tuple[Array, Array]:
-        """Return the pairs with the newest added, if its curvature is positive, at the end."""
+        """Return the pairs, with the newest appended if its curvature is positive."""
         s, y = trial.theta - theta, trial.grad - state.grad
         old_s, old_y = (state.s[:0], state.y[:0]) if forget else (state.s, state.y)
         # Zero or negative curvature (a step without the second Wolfe condition) would make H
@@ -165,7 +165,7 @@ class LBFGS:
 
 
 class CGState(NamedTuple):
-    """Memory of :class:`ConjugateGradient`: where it is, and the line it came along."""
+    """State of :class:`ConjugateGradient`: the current point, and the line that led to it."""
 
     theta: Array
     value: float
@@ -185,18 +185,17 @@ class ConjugateGradient:
         d_k = -g_k + \beta_k d_{k-1}, \qquad
         \beta_k = \max\Bigl(0, \frac{g_k^\top (g_k - g_{k-1})}{\|g_{k-1}\|^2}\Bigr)
 
-    [NocedalWright2006] eq. (5.44), (5.45).  It restarts along the steepest descent where
-    :math:`\beta_k` is cut off at zero, where the direction descends less than a hundredth as fast
-    as the gradient allows, and where a line shows no lower point.  The first move is tried at
-    a tenth of the norm of theta, later ones at the step that would repeat the last decrease,
-    eq. (3.60).
+    [NocedalWright2006] eq. (5.44), (5.45).  It restarts along the negative gradient if
+    :math:`\beta_k` is cut off at zero, if the direction descends less than a hundredth as fast
+    as the negative gradient, or if a line has no lower point.  The first step to try is a tenth of
+    the norm of theta; later ones would repeat the last decrease, eq. (3.60).
 
     Parameters
     ----------
     c_1, c_2 : float
         Constants of the Wolfe conditions.
     max_line_search : int
-        The most evaluations on one line.
+        Largest number of evaluations on one line.
     """
 
     c_1: float = 1e-4
@@ -220,11 +219,11 @@ class ConjugateGradient:
     def step(
         self, fun: Fun, theta: Array, state: CGState, batch: Batch | None = None
     ) -> tuple[Array, CGState]:
-        """Go to a lower point on the conjugate line, or stay and say ``stalled``."""
+        """Move to a lower point on the conjugate line, or stay and set ``stalled``."""
         if not state.grad.any():
             return theta, state._replace(stalled=True)
         direction, step = self._direction(theta, state)
-        trial, n, direction = _search(self, fun, theta, state, direction, step, batch)
+        trial, n, direction = _line_search(self, fun, theta, state, direction, step, batch)
         n_evaluations = state.n_evaluations + n
         if trial is None:
             return theta, state._replace(stalled=True, n_evaluations=n_evaluations)
@@ -241,13 +240,13 @@ class ConjugateGradient:
         return trial.theta, new
 
     def _direction(self, theta: Array, state: CGState) -> tuple[Array | None, float]:
-        """Return the conjugate direction and the step to try (None: begin anew)."""
+        """Return the conjugate direction (None: restart) and the step to try."""
         grad, last = state.grad, state.last_grad
         last_square = dot(last, last)
         if last_square == 0.0:  # the start, or a gradient so small that its square is zero
             return None, 0.0
-        # beta is computed here and not at the end of the last step, so that a refreshed gradient
-        # (another precision, other rows) is the one that counts.
+        # beta is computed here, not at the end of the last step, so that it uses a refreshed
+        # gradient (another precision, other rows).
         beta = max(0.0, dot(grad, grad - last) / last_square)  # eq. (5.44), (5.45)
         direction = beta * state.direction - grad
         slope, steepest = dot(grad, direction), -dot(grad, grad)

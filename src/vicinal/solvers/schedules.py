@@ -1,7 +1,7 @@
-"""Learning rates that change with the steps: ``rate = schedule(t)``, t = 0 at the first step.
+"""Learning rates that depend on the step: ``rate = schedule(t)``, t = 0 at the first step.
 
-A solver takes any such callable; these are frozen dataclasses, so that solvers that hold them
-compare, print and pickle.
+A solver accepts any such callable; these are frozen dataclasses, so that solvers that hold them
+can be compared, printed and pickled.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ class InverseTime:
 
     .. math:: \eta_t = \frac{\eta_0}{t + t_0}
 
-    Its sum is infinite and the sum of its squares is not, as stochastic approximation asks.
-    Larger :math:`t_0` begin lower and fall later; :func:`~vicinal.solvers.tune_t0` searches one.
+    Its sum is infinite and the sum of its squares is finite, as stochastic approximation requires.
+    With larger :math:`t_0` the rate begins lower and falls later; :func:`~vicinal.solvers.tune_t0`
+    searches for a good one.
 
     Parameters
     ----------
@@ -71,11 +72,11 @@ class Cosine:
     Parameters
     ----------
     rate : float
-        At the first step.
+        Rate of the first step.
     n_steps : int
-        n: from then on the rate stays at its floor.
+        n; from step n on the rate stays at ``floor``.
     floor : float
-        At most ``rate``.
+        Lowest rate, at most ``rate``.
     """
 
     rate: float

@@ -1,4 +1,4 @@
-r"""The search for :math:`t_0` of a falling rate, judged on held-out rows ([Oneata2011] §5.3.2)."""
+r"""The search for :math:`t_0` of a falling rate, scored on held-out rows ([Oneata2011] §5.3.2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["tune_t0"]
 _SCALE = np.logspace(-1.0, 3.0, 9)  # [Oneata2011] §5.3.2: "from 0.1 to 1000"
 _MAX_RAISES = 3  # of eta0, tenfold each
 _FINER = 4  # candidates of the second search, on a linear scale
-_RUNGS = (0.25, 0.5, 1.0)  # of the steps, after which the worse half of the candidates is dropped
+_RUNGS = (0.25, 0.5, 1.0)  # shares of the steps after which half of the candidates is dropped
 
 
 @dataclass
@@ -46,15 +46,15 @@ def tune_t0(
 ) -> tuple[Any, dict[str, list]]:
     r"""Search :math:`t_0` of the rate :math:`\eta_0 / (t + t_0)` by short runs.
 
-    Nine candidates from 0.1 to 1000 on an exponential scale, then four on a linear scale around
-    the best.  Each begins at ``theta`` and sees the same batches; after a quarter and after half
-    of the steps the worse half of them is given up (the runs of the others go on), so that all
-    together make about ``7 * n_steps`` steps.  A candidate that comes to something not finite, or
-    to a score below that of the start, loses.
+    Nine candidates from 0.1 to 1000 on an exponential scale are tried, then four on a linear scale
+    around the best.  Each begins at ``theta`` and sees the same batches; after a quarter and after
+    half of the steps the worse half of them is dropped (the runs of the others continue), so that
+    all together make about ``7 * n_steps`` steps.  A candidate loses if it becomes not finite, or
+    scores below the start.
 
     However small :math:`t_0`, the moves sum to no more than about :math:`\eta_0 \log t` gradients.
-    So where the lowest :math:`t_0` wins and :math:`\eta_0` was not given, that is too small (the
-    start was): the search is made again with ten times as much, three times at most.
+    So if the lowest :math:`t_0` wins and :math:`\eta_0` was not given, :math:`\eta_0` is too small
+    (because theta was): the search is repeated with ten times as much, at most three times.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ def tune_t0(
     solver : Solver
         A dataclass with a ``learning_rate``: an ``InverseTime``, whose ``eta0`` is kept, or None,
         for :math:`\eta_0 = \|\theta\| / \|\nabla f\|` on the first batch (with
-        :math:`\|\theta\| = 1` where theta is zero).
+        :math:`\|\theta\| = 1` if theta is zero).
     monitor : callable
-        ``score = monitor(theta)``, higher is better, on rows held out.
+        ``score = monitor(theta)`` on held-out rows; higher is better.
     sampler, source : as in :func:`~vicinal.solvers.minimise`
     n_steps : int
         Steps of the longest runs, at least 4.
@@ -77,7 +77,7 @@ def tune_t0(
     Returns
     -------
     solver : Solver
-        With the ``InverseTime`` found.
+        The solver with the best ``InverseTime``.
     tried : dict of lists
         One entry for each candidate after each part of its run, in the order tried: "stage"
         ("start", "exponential", "linear"), "eta0", "t0", "n_steps" and "score".
@@ -85,7 +85,7 @@ def tune_t0(
     Raises
     ------
     KeyboardInterrupt
-        If interrupted: nothing is kept.
+        If interrupted; there is no partial result.
     """
     _check(solver, n_steps)
     data: dict[str, Any] = {"sampler": sampler, "source": source}
@@ -95,7 +95,7 @@ def tune_t0(
     _note(tried, "start", math.nan, math.nan, 0, start)
 
     def race(stage: str, eta0: float, values: Any) -> _Candidate:
-        """The best of some candidates, dropped by halves; a score below the start's: all lost."""
+        """The best of some candidates by successive halving; below the start's score all lose."""
         field = everyone = [
             _Candidate(eta0, t0, replace(solver, learning_rate=InverseTime(eta0, t0)), first)
             for t0 in map(float, values)
@@ -127,7 +127,7 @@ def tune_t0(
 
 
 def _rank(candidate: _Candidate) -> tuple[float, float]:
-    """By the score; of equals the one with the lower rates."""
+    """By score; among equals, the candidate with the lower rates wins."""
     return candidate.score, candidate.t0
 
 
@@ -138,7 +138,7 @@ def _advance(
     monitor: Callable[[Array], float],
     data: dict[str, Any],
 ) -> None:
-    """Take up the run of a candidate, to its step number ``n_steps``, and score where it stands."""
+    """Continue the run of a candidate up to step ``n_steps``, and score it there."""
     last = candidate.run
     result = minimise(
         fun,
@@ -158,7 +158,7 @@ def _advance(
 
 
 def _score(monitor: Callable[[Array], float], result: Result) -> float:
-    """The score of the last parameters, not of the best on the way: a run must end well."""
+    """The score of the last parameters, not of the best so far: a run must end well."""
     score = float(monitor(result.state.theta))
     return -math.inf if math.isnan(score) else score
 
@@ -169,7 +169,7 @@ def _eta0(solver: Any, first: Result) -> float:
     eta0 = first_rate(first.state.theta, first.state.grad, 1.0)
     if eta0 == 0.0:
         raise ValueError(
-            "The gradient of the first batch is zero: there is no scale for eta0. Give the solver "
+            "The gradient of the first batch is zero, so eta0 cannot be chosen. Give the solver "
             "a learning_rate=InverseTime(eta0, t0)."
         )
     return eta0

@@ -1,4 +1,4 @@
-"""Starts for the optimisation: first maps from the data, and their scale."""
+"""Starting points of the optimisation: first maps from the data, and their scale."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def resolve(init: Any, owner: str = "NCA") -> Any:
     Returns
     -------
     Start
-        Or a part with a method ``around(first)``, which makes the first map by more than a call.
+        Or an object with a method ``around(first)``, which wraps a `FirstMap`.
     """
     if hasattr(init, "around") and not isinstance(init, type):
         return init
@@ -97,7 +97,7 @@ def resolve(init: Any, owner: str = "NCA") -> Any:
 
 
 def first_map(start: Any, *args: Any, **kwargs: Any) -> Any:
-    """What makes the first parameters of a map with this start: see `FirstMap`."""
+    """The function that makes the first parameters of a map from this start: see `FirstMap`."""
     first = FirstMap(start, *args, **kwargs)
     return start.around(first) if hasattr(start, "around") else first
 
@@ -122,7 +122,7 @@ def resolve_bins(init: Any, owner: str = "Chi2LMNN") -> BinStart:
 def _start_of(
     init: Any, owner: str, names: dict[str, type], given: Callable[..., Any], example: str
 ) -> Any:
-    """The start of a name, the start itself, or an array as a start."""
+    """The start for a name, a start or an array."""
     if isinstance(init, str) and init in names:
         made = names[init]()
         return made() if isinstance(made, type) else made

@@ -1,8 +1,8 @@
 """Starts for histograms: each gives L of shape (r, D), every column on the probability simplex.
 
-A column says how the mass of a bin is shared out over the r new ones.  For r < D the report of
-Olsen & Petersen names no start; what is here was compared on the webcam histograms, where groups of
-bins were ahead of the others by up to two points after learning
+A column distributes the mass of a bin over the r new bins.  For r < D the report of Olsen &
+Petersen names no start; the starts here were compared on the webcam histograms, where groups of
+bins were better than the others by up to two points after learning
 (docs/results/olsen-petersen-starts.md).
 """
 
@@ -16,13 +16,13 @@ from scipy.special import softmax
 
 from vicinal._validation import check_number
 from vicinal.core.types import Array
-from vicinal.starts.scatter import Rows
+from vicinal.starts.scatter import ScaledRows
 
 __all__ = ["AutoBins", "BinGroups", "BinIdentity", "BinStart", "GivenBins", "RandomBins"]
 
-_SEEDINGS = 4  # of the groups, of which the best is kept
+_SEEDINGS = 4  # k-means runs for the groups; the best is kept
 _SWEEPS = 50
-_ADDED = 1.0  # times the mean mass of a bin, spread over the classes: rare bins say little
+_ADDED = 1.0  # times the mean mass of a bin, added to all classes: smooths rare bins
 
 
 @runtime_checkable
@@ -30,7 +30,7 @@ class BinStart(Protocol):
     """A first map of labelled histograms: ``L = start(X, codes, n_components, rng)``."""
 
     def __call__(
-        self, X: Rows, codes: Array, n_components: int, rng: np.random.RandomState
+        self, X: ScaledRows, codes: Array, n_components: int, rng: np.random.RandomState
     ) -> Array: ...
 
 
@@ -38,18 +38,18 @@ class BinStart(Protocol):
 class BinIdentity:
     """``softmax(10 I + 0.01)``, the start of [OlsenPetersen] section 3.
 
-    For r < D the first r bins stay what they are, and all others are spread evenly.
+    For r < D the first r bins stay as they are, and all others are spread evenly.
     """
 
     def __call__(
-        self, X: Rows, codes: Array, n_components: int, rng: np.random.RandomState
+        self, X: ScaledRows, codes: Array, n_components: int, rng: np.random.RandomState
     ) -> Array:
         return softmax(10.0 * np.eye(n_components, X.shape[1]) + 0.01, axis=0)
 
 
 @dataclass(frozen=True)
 class RandomBins:
-    """Columns drawn evenly from the simplex."""
+    """Columns drawn uniformly from the simplex."""
 
     n_init: int = 1
 
@@ -57,23 +57,24 @@ class RandomBins:
         check_number(self, "n_init", 1, integer=True)
 
     def __call__(
-        self, X: Rows, codes: Array, n_components: int, rng: np.random.RandomState
+        self, X: ScaledRows, codes: Array, n_components: int, rng: np.random.RandomState
     ) -> Array:
         return rng.dirichlet(np.ones(n_components), X.shape[1]).T
 
 
 @dataclass(frozen=True)
 class BinGroups:
-    """Bins that are of the same classes go together ([Dhillon2003], divisive clustering).
+    """Groups bins with similar class shares ([Dhillon2003], divisive clustering).
 
-    A bin is described by the share of each class in its mass, classes counting alike.  Groups are
-    found by k-means with the Kullback-Leibler divergence, which loses least of what the bins tell
-    of the class; a bin is then shared out over the groups by ``exp(-sharpness · divergence)``.
+    A bin is described by the share of each class in its mass, with equal weight for all classes.
+    Groups are found by k-means with the Kullback-Leibler divergence, which keeps as much of the
+    information about the class as possible; a bin is then distributed over the groups in proportion
+    to ``exp(-sharpness · divergence)``.
 
     Parameters
     ----------
     sharpness : float, default=5.0
-        From 0, all bins spread evenly, to hard groups.
+        At 0 all bins are spread evenly; large values give hard groups.
     """
 
     sharpness: float = 5.0
@@ -82,7 +83,7 @@ class BinGroups:
         check_number(self, "sharpness", 0.0)
 
     def __call__(
-        self, X: Rows, codes: Array, n_components: int, rng: np.random.RandomState
+        self, X: ScaledRows, codes: Array, n_components: int, rng: np.random.RandomState
     ) -> Array:
         share, mass = _class_shares(X, codes)
         divergence = _grouped(share, mass, n_components, rng)
@@ -91,17 +92,17 @@ class BinGroups:
 
 @dataclass(frozen=True)
 class AutoBins:
-    """The identity where no bin need go, and else `BinGroups`."""
+    """`BinIdentity` for r = D, otherwise `BinGroups`."""
 
     def __call__(
-        self, X: Rows, codes: Array, n_components: int, rng: np.random.RandomState
+        self, X: ScaledRows, codes: Array, n_components: int, rng: np.random.RandomState
     ) -> Array:
         start: BinStart = BinIdentity() if n_components == X.shape[1] else BinGroups()
         return start(X, codes, n_components, rng)
 
 
 class GivenBins:
-    """A map that the user gave."""
+    """A user's own map."""
 
     def __init__(self, L: Any, owner: str) -> None:
         self.owner = owner
@@ -113,7 +114,7 @@ class GivenBins:
             ) from error
 
     def __call__(
-        self, X: Rows, codes: Array, n_components: int, rng: np.random.RandomState
+        self, X: ScaledRows, codes: Array, n_components: int, rng: np.random.RandomState
     ) -> Array:
         must = f"The 'init' parameter of {self.owner} must"
         shape = (n_components, X.shape[1])
@@ -128,7 +129,7 @@ class GivenBins:
         return self.L
 
 
-def _class_shares(X: Rows, codes: Array) -> tuple[Array, Array]:
+def _class_shares(X: ScaledRows, codes: Array) -> tuple[Array, Array]:
     """The share of each class in each bin, (D, C), and the mass of the bins."""
     n_classes = int(codes.max()) + 1
     size = np.maximum(np.bincount(codes, minlength=n_classes), 1)
@@ -142,8 +143,8 @@ def _class_shares(X: Rows, codes: Array) -> tuple[Array, Array]:
 
 
 def _grouped(share: Array, mass: Array, r: int, rng: np.random.RandomState) -> Array:
-    """Divergence of each bin from the centres of r groups, (D, r): the best of some seedings."""
-    mass = mass + 1e-9 * mass.max()  # a bin without mass still has a place
+    """Divergence of each bin from the centres of r groups, (D, r): the best of several seedings."""
+    mass = mass + 1e-9 * mass.max()  # bins without mass take part too
     own = np.sum(share * np.log(share), axis=1)
     best, least = None, np.inf
     for _ in range(_SEEDINGS):
@@ -163,7 +164,7 @@ def _grouped(share: Array, mass: Array, r: int, rng: np.random.RandomState) -> A
 
 
 def _seeds(share: Array, own: Array, mass: Array, r: int, rng: np.random.RandomState) -> Array:
-    """Centres far from each other: k-means++ with the divergence in place of squares."""
+    """Centres far from each other: k-means++ with the divergence instead of squared distances."""
     far = np.ones(len(share))
     chosen: list[int] = []
     for _ in range(r):
@@ -176,7 +177,7 @@ def _seeds(share: Array, own: Array, mass: Array, r: int, rng: np.random.RandomS
 
 
 def _centres(share: Array, mass: Array, group: Array, divergence: Array, r: int) -> Array:
-    """Mean of each group; one that has lost its bins gets the bin that is served worst."""
+    """Mean of each group; an empty group gets the bin with the largest weighted divergence."""
     total = np.bincount(group, mass, minlength=r)
     sums = np.zeros((r, share.shape[1]))
     np.add.at(sums, group, mass[:, None] * share)

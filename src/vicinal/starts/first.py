@@ -1,6 +1,6 @@
 """The first parameters of a map: a start, at a scale that suits the objective.
 
-NCA's kernel has a width, so a start needs a size as well.
+NCA's kernel has a width, so a start needs a scale as well.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class FirstMap:
     Parameters
     ----------
     start : Start
-        Gives a matrix, whose scale is not its business.
+        Gives a matrix of any scale.
     n_components : int
     owner : str
         The estimator to name in an error.
     scale_objective : callable
-        ``objective = scale_objective(objective)``: what judges the scale.
+        ``objective = scale_objective(objective)``: the objective that chooses the scale.
     suit : callable
-        ``objective = suit(objective, target)``: settles what depends on the rows.
+        ``objective = suit(objective, target)``: adapts the objective to the rows.
     n_rows : int
-        Rows that choose the scale.
+        Number of rows in the sample that chooses the scale.
     """
 
     start: Any
@@ -52,13 +52,13 @@ class FirstMap:
     suit: Callable[[Any, Any], Any]
     n_rows: int = 1000
 
-    def __call__(self, problem: Problem, rng: np.random.RandomState, teller: Any = None) -> Array:
-        """The first theta; a map given by the user is taken as it is."""
+    def __call__(self, problem: Problem, rng: np.random.RandomState, reporter: Any = None) -> Array:
+        """The first theta; a map given by the user is not rescaled."""
         X, target, mapping, start = problem.X, problem.target, problem.mapping, self.start
-        if not hasattr(mapping, "theta"):  # no matrix can be its start: it knows a better one
+        if not hasattr(mapping, "theta"):  # it cannot start from a matrix
             return self._scaled(problem, mapping.start(X, rng), rng)  # type: ignore[attr-defined]
         if isinstance(start, Auto) and getattr(mapping, "weights_columns", False):
-            start = Identity()  # weights of columns have nothing to rotate
+            start = Identity()  # column weights cannot rotate
         A = start(X, target.strata, self.rank(problem), rng, learnt_from(problem))
         if isinstance(start, Given):
             theta = mapping.theta(self._check_given(unscaled(A, X.scale), mapping))
@@ -67,16 +67,16 @@ class FirstMap:
         return self._scaled(problem, mapping.theta(A), rng)
 
     def rank(self, problem: Problem) -> int:
-        """The rank of the problem's map, where a search tries several."""
+        """The rank of the problem's map, since a search may try several."""
         return int(getattr(problem.mapping, "n_components", self.n_components))
 
     def _scaled(self, problem: Problem, theta: Array, rng: np.random.RandomState) -> Array:
-        """Theta times the best of some scales."""
+        """Theta at the best of several scales."""
         rows = problem.rows
         if len(rows) > self.n_rows:
             rows = np.sort(rng.permutation(rows)[: self.n_rows])
         objective = self.scale_objective(problem.objective)
-        if getattr(problem.target, "refers_to_rows", False):  # few rows alone would have others
+        if getattr(problem.target, "refers_to_rows", False):  # a sample would have other targets
             whole = problem.replace(objective=objective)
             reach = float(np.sqrt(problem.objective.units.loss))
             base = base_scale(whole.embed(theta)[rows], rng) * reach
@@ -104,7 +104,7 @@ class FirstMap:
         return A
 
     def _warn_out_of_range(self, problem: Problem, theta: Array) -> None:
-        """Warn of a given map with nothing to learn from; other starts have their scale chosen."""
+        """Warn if a given map has no gradient; the scale of other starts is chosen."""
         kernel: Any = getattr(problem.objective, "kernel", None)
         reaches = kernel is None or kernel.reaches_everywhere or kernel.background
         if not reaches and problem.replace(alpha=0.0).value(theta) == 0.0:
@@ -116,7 +116,7 @@ class FirstMap:
 
 
 def learnt_from(problem: Problem) -> Array | None:
-    """The weights of the rows, zero for those held out: what scores a map must not start it."""
+    """The weights of the rows, zero for held-out rows, which must not influence the start."""
     weight = getattr(problem.target, "sample_weight", None)
     if problem.train is None:
         return weight
@@ -126,7 +126,7 @@ def learnt_from(problem: Problem) -> Array | None:
 
 
 def base_scale(Z: Array, rng: np.random.RandomState) -> float:
-    r"""Scale at which the nearest of some hundred rows is at distance about one.
+    r"""Scale at which nearest neighbours in a sample are at a distance of about one.
 
     .. math:: s = \bigl(\mathrm{median}_{i}\ \min_{j \ne i} \|z_i - z_j\|^2\bigr)^{-1/2}
 
@@ -143,7 +143,7 @@ def base_scale(Z: Array, rng: np.random.RandomState) -> float:
     Returns
     -------
     float
-        Positive and finite; 1.0 when all rows are the same.
+        Positive and finite; 1.0 if all rows are equal.
     """
     Z = np.asarray(Z, dtype=np.float64)
     if len(Z) > _SAMPLE:
@@ -152,8 +152,8 @@ def base_scale(Z: Array, rng: np.random.RandomState) -> float:
     largest = np.abs(Z).max(initial=0.0)
     if not (np.isfinite(largest) and largest > np.finfo(float).tiny):
         return 1.0
-    # Divided by the largest coordinate the squares can neither overflow nor all vanish; cdist
-    # subtracts before it squares, which dot products would not, beside a far outlier.
+    # After division by the largest coordinate the squares neither overflow nor all vanish; cdist
+    # subtracts before it squares, so a far outlier costs no digits, as with dot products.
     Z = Z / largest
     d2 = cdist(Z, Z, "sqeuclidean")
     d2[d2 <= _DUPLICATE**2] = np.inf
@@ -162,19 +162,19 @@ def base_scale(Z: Array, rng: np.random.RandomState) -> float:
 
 
 def scale_start(
-    A: Array,
-    loss: Callable[[Array], float],
+    A: Any,
+    loss: Callable[[Any], float],
     base: float = 1.0,
     *,
     ratio: float = 2.0,
     n_steps: int = 3,
 ) -> float:
-    """Choose s so that ``loss(s A)`` is least on a geometric grid.
+    """Choose s so that ``loss(s A)`` is lowest on a geometric grid.
 
     ``s = base * ratio^k`` for k = -n_steps, ..., n_steps.  The grid is bounded on purpose: the
-    accuracy objective may go on improving towards a hard nearest neighbour, where its gradient
-    is gone.  A loss that is not finite never wins, and of equal losses the one nearest to
-    ``base`` does.
+    accuracy objective may keep improving towards a hard nearest neighbour, where its gradient
+    vanishes.  A loss that is not finite never wins; among equal losses the s nearest to ``base``
+    wins.
 
     Parameters
     ----------
@@ -185,14 +185,14 @@ def scale_start(
     base : float, default=1.0
         Middle of the grid, from `base_scale` of the rows embedded by A.
     ratio : float, default=2.0
-        Factor between neighbours on the grid.
+        Ratio of adjacent grid points.
     n_steps : int, default=3
         Steps on either side; the loss is evaluated ``2 n_steps + 1`` times.
 
     Returns
     -------
     float
-        The best s, to be multiplied with A.
+        The best s.
     """
     steps = sorted(range(-n_steps, n_steps + 1), key=lambda k: (abs(k), k))
     best, least = base, np.inf
@@ -205,24 +205,24 @@ def scale_start(
 
 
 def repair_scale(loss: Callable[[float], float], *, most: float = 4.0, tol: float = 0.01) -> float:
-    """The factor, within ``most`` of 1 either way, that a finished map is best multiplied by.
+    """The best factor for a learnt map, between ``1 / most`` and ``most``.
 
-    For a map learnt from few of the rows, among which distances are larger than among all of them
-    ([Oneata2011] section 4.1).  By Brent's method over the logarithm of the factor.
+    For a map learnt from some of the rows, among which distances are larger than among all rows
+    ([Oneata2011] section 4.1).  Uses Brent's method on the logarithm of the factor.
 
     Parameters
     ----------
     loss : callable
         ``loss(s)`` of the map times s, on all rows or on some queries against all rows.
     most : float, default=4.0
-        The largest factor; its inverse is the least.
+        The largest factor; its inverse is the smallest.
     tol : float, default=0.01
         Relative precision of the factor.
 
     Returns
     -------
     float
-        1.0 where nothing is better than the map as it is.
+        1.0 if no other factor is better.
     """
     bounds = (-np.log(most), np.log(most))
     found = minimize_scalar(

@@ -10,11 +10,11 @@ from scipy import sparse
 
 from vicinal.core.types import Array
 
-__all__ = ["Rows", "Scatter", "scatter"]
+__all__ = ["RowBlocks", "ScaledRows", "Scatter", "scatter"]
 
 
-class Blocks(Protocol):
-    """Rows that can be gone through once, a dense block at a time."""
+class RowBlocks(Protocol):
+    """Rows that can be read one dense block at a time."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
@@ -22,8 +22,8 @@ class Blocks(Protocol):
     def blocks(self) -> Iterator[tuple[slice, Array]]: ...
 
 
-class Rows(Blocks, Protocol):
-    """What a start asks of the data: centred and scaled rows, never all of them dense at once."""
+class ScaledRows(RowBlocks, Protocol):
+    """The data as a start needs them: centred and scaled rows, never all dense at once."""
 
     def matmul(self, B: Array) -> Array: ...
 
@@ -56,13 +56,15 @@ class Scatter(NamedTuple):
 
         ``M_c = sqrt(N_c / N) (mu_c - mu)``.  [Oneata2011] eq. (3.16) weights every class by 1/C
         instead; the two agree for classes of equal size, but only with N_c/N do the scatters add
-        up, and one row of a tiny class does not count as much as a whole large one.
+        up, and one row of a tiny class does not count as much as a whole large class.
         """
         share = self.counts / max(self.counts.sum(), np.finfo(float).tiny)
         return np.sqrt(share)[:, None] * (self.means - share @ self.means)
 
 
-def scatter(X: Blocks, codes: Array, n_classes: int, sample_weight: Array | None = None) -> Scatter:
+def scatter(
+    X: RowBlocks, codes: Array, n_classes: int, sample_weight: Array | None = None
+) -> Scatter:
     r"""Compute the scatter matrices in one pass over the blocks of X.
 
     .. math::
@@ -71,12 +73,12 @@ def scatter(X: Blocks, codes: Array, n_classes: int, sample_weight: Array | None
 
     Parameters
     ----------
-    X : Rows
+    X : RowBlocks
         Centred and scaled data of shape (n, D).
     codes : ndarray of shape (n,)
         Class codes 0..C-1.
     n_classes : int
-        C; a code that no row carries gets weight zero.
+        C; a class without rows gets weight zero.
     sample_weight : ndarray of shape (n,), optional
         Importance ``v_i`` of each row; one each when None.
 
@@ -94,8 +96,8 @@ def scatter(X: Blocks, codes: Array, n_classes: int, sample_weight: Array | None
     within = np.zeros((D, D))
     for rows, block in X.blocks():
         c, w = codes[rows], v[rows]
-        # Rows are measured from the first row of their class: classes far apart then cost no
-        # digits of S_W, and duplicates give exactly zero.
+        # Subtract the first row of each class: then distant classes cost S_W no digits, and
+        # duplicates give exactly zero.
         weighted = np.flatnonzero(w > 0)
         first, at = np.unique(c[weighted], return_index=True)
         new = ~seen[first]
@@ -111,7 +113,7 @@ def scatter(X: Blocks, codes: Array, n_classes: int, sample_weight: Array | None
     offsets = sums / np.where(counts > 0, counts, 1.0)[:, None]
     lever = np.sqrt(counts / weight)[:, None] * offsets
     within = within / weight - lever.T @ lever  # [Oneata2011] eq. (3.17), about the means
-    # A column that never varies inside a class may come out of the difference as -1e-17.
+    # A column that is constant within the classes may come out of the difference as -1e-17.
     flat = np.diag(within) <= 0
     within[flat] = within[:, flat] = 0.0
     partial = Scatter(within, within, shifts + offsets, counts)

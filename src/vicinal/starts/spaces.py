@@ -1,4 +1,4 @@
-"""The coordinates a start is computed in: the columns themselves, or a PCA basis when wide."""
+"""The coordinates in which a start is computed: the columns, or a PCA basis for wide data."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from scipy.linalg import eigh
 
 from vicinal.core.types import Array
-from vicinal.starts.scatter import Blocks, Rows, scatter
+from vicinal.starts.scatter import RowBlocks, ScaledRows, scatter
 
 __all__ = ["RCOND", "WIDE", "Space", "active_columns", "basis_size", "eigen", "make_space"]
 
-#: more columns than this, and no D x D matrix is formed
+#: with more columns than this, no D x D matrix is formed
 WIDE = 2000
-#: a direction whose variance is below this share of the largest has no spread to learn from
+#: a direction whose variance is below this share of the largest counts as constant
 #: (float32 columns that are exact multiples of each other differ by 1e-14 of the variance)
 RCOND = 1e-10
 
@@ -26,7 +26,7 @@ _BLOCK_ROWS = 4096
 
 @dataclass(frozen=True)
 class Space:
-    """Scatter matrices in k coordinates, and the way back to the D columns.
+    """Scatter matrices in k coordinates, and the mapping back to the D columns.
 
     Attributes
     ----------
@@ -37,11 +37,11 @@ class Space:
     scale : ndarray of shape (k,)
         Factors that bring the coordinates to comparable size.
     basis : ndarray of shape (D, k) or None
-        Orthonormal directions behind the coordinates; None when they are columns of X.
+        Orthonormal directions of the coordinates; None if they are columns of X.
     keep : ndarray of shape (D,)
         Columns that are not identically zero.
     size : int
-        Their number, or k where the basis leaves out directions that have spread.
+        Their number, or k if the basis leaves out directions that vary.
     n_rows, n_classes : float, int
         Effective number of rows ``(sum v)^2 / sum v^2`` and number of classes with weight.
     """
@@ -80,43 +80,43 @@ class _Dense:
 
 def eigen(S: Array) -> tuple[Array, Array]:
     """Eigenvalues in ascending order and eigenvectors of a symmetric matrix."""
-    # SciPy 1.12 asks for too little work space for "evd" of a single number.
+    # SciPy 1.12 allocates too little work space for "evd" of a 1 x 1 matrix.
     return eigh(S, driver="evd" if len(S) > 1 else "ev")
 
 
 def basis_size(n: int, D: int, n_components: int) -> int:
-    """Count the principal directions that stand for the columns of wide data."""
+    """Number of principal directions that represent the columns of wide data."""
     return max(1, min(n - 1, D, max(4 * n_components, 256)))
 
 
-def active_columns(X: Rows, rng: np.random.RandomState) -> Array:
-    """Say which columns are not identically zero, in one pass.
+def active_columns(X: ScaledRows, rng: np.random.RandomState) -> Array:
+    """Which columns are not identically zero, in one pass.
 
-    A random combination of the rows is exactly zero in a column of zeros, and in no other.
+    A random combination of the rows is exactly zero in columns of zeros, and only there.
     """
     return X.rmatmul(rng.normal(size=(X.shape[0], 1)))[:, 0] != 0
 
 
 def make_space(
-    X: Rows,
+    X: ScaledRows,
     codes: Array | None,
     n_components: int,
     rng: np.random.RandomState,
     sample_weight: Array | None = None,
 ) -> Space:
-    """Compute the scatter matrices in the columns of X, or in a PCA basis past ``WIDE``.
+    """Compute the scatter matrices in the columns of X, or in a PCA basis above ``WIDE`` columns.
 
-    Learning in the leading principal directions first is what [Belhumeur1997] does for LDA of
-    images ("Fisherfaces"); with all n - 1 directions it loses nothing.
+    [Belhumeur1997] uses the leading principal directions in the same way for LDA of images
+    ("Fisherfaces"); with all n - 1 directions nothing is lost.
 
     Parameters
     ----------
-    X : Rows
+    X : ScaledRows
         Centred and scaled data of shape (n, D).
     codes : ndarray of shape (n,) or None
         Class codes; None puts every row into one class.
     n_components : int
-        Number of directions that will be asked for.
+        Number of directions that will be needed.
     rng : RandomState
         For the randomised basis of wide data.
     sample_weight : ndarray of shape (n,), optional
@@ -129,7 +129,7 @@ def make_space(
     n, D = X.shape
     codes = np.zeros(n, dtype=np.intp) if codes is None else np.asarray(codes)
     basis = None
-    rows: Blocks = X
+    rows: RowBlocks = X
     if D > WIDE:
         keep = active_columns(X, rng)
         q = basis_size(n, D, n_components)
@@ -140,14 +140,14 @@ def make_space(
     live = diagonal > np.finfo(float).tiny
     if basis is None:
         keep = live
-    # A basis cut short is a space of its own; a whole one stands for all the columns.
+    # A truncated basis is a space of its own; a complete one represents all columns.
     cut = basis is not None and basis.shape[1] == q < min(n - 1, keep.sum())
     v = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     return Space(
         total=moments.total[np.ix_(live, live)],
         within=moments.within[np.ix_(live, live)],
         deviations=moments.deviations[:, live],
-        # Principal directions are comparable as they are: their spread is their importance.
+        # Principal directions need no scaling: their spread is their importance.
         scale=1.0 / np.sqrt(diagonal[live]) if basis is None else np.ones(live.sum()),
         basis=None if basis is None else basis[:, live],
         keep=keep,
@@ -157,11 +157,11 @@ def make_space(
     )
 
 
-def _principal_basis(X: Rows, q: int, active: Array, rng: np.random.RandomState) -> Array:
+def _principal_basis(X: ScaledRows, q: int, active: Array, rng: np.random.RandomState) -> Array:
     """Leading q principal directions (D x q) by subspace iteration, [Halko2011] alg. 4.4.
 
     Only products with X are used.  ``sklearn.utils.extmath.randomized_svd`` does the same but
-    takes no operator, and ``scipy.sparse.linalg.svds`` multiplies one vector at a time.
+    does not accept an operator, and ``scipy.sparse.linalg.svds`` multiplies one vector at a time.
     """
     D = X.shape[1]
     if not active.any():
@@ -180,8 +180,8 @@ def _principal_basis(X: Rows, q: int, active: Array, rng: np.random.RandomState)
 def _orthonormal(Y: Array) -> Array:
     """Orthonormal basis of the column space, without directions below ``RCOND``.
 
-    Two rounds through the Gram matrix are products of matrices, ten times faster than QR on
-    tall arrays; the second round brings back the digits that squaring cost the first.
+    Two rounds through the Gram matrix need matrix products only, ten times faster than QR on tall
+    arrays; the second round restores the digits that squaring cost the first.
     """
     for _ in range(2):
         size, U = eigen(Y.T @ Y)

@@ -45,10 +45,10 @@ def oas_shrinkage(S: Array, size: int, n_rows: float) -> float:
 
 
 def orient(A: Array) -> Array:
-    """Give every row the sign that makes its largest entry positive.
+    """Flip the sign of rows whose largest entry is negative.
 
-    Of entries that are equally large up to rounding the first one decides, so that the sign does
-    not hang on the last bit.
+    Among entries that are equally large up to rounding the first one decides, so that the sign
+    does not depend on the last bit.
     """
     size = np.abs(A)
     first = np.argmax(size >= (1 - 1e-6) * size.max(axis=1, keepdims=True), axis=1)
@@ -77,7 +77,7 @@ def principal_rows(
     -------
     rows : ndarray of shape (<= d, D)
     complaint : str
-        What was wrong with S and what was done, or an empty string.
+        What was wrong with S and how it was handled, or an empty string.
     """
     k = len(space.total)
     d = min(n_components, k)
@@ -89,13 +89,13 @@ def principal_rows(
     short = live.sum() < min(n_components, space.size)
     rho = shrinkage if isinstance(shrinkage, float) else 0.0
     if whiten and (shrinkage == "oas" or (short and shrinkage is None)):
-        # With fewer rows than columns plain whitening makes all rows equally far apart.
+        # With fewer rows than columns, plain whitening makes all rows equidistant.
         rho = oas_shrinkage(space.total, space.size, space.n_rows - 1)
     rows = V[:, live].T
     if whiten:
         target = np.trace(space.total) / space.size
         rows = rows / np.sqrt((1 - rho) * variance[live] + rho * target)[:, None]
-    # Lifted from both sides the symmetric root is symmetric over the columns as well.
+    # Lifted from both sides, the symmetric root is symmetric over the columns as well.
     rows = space.lift(space.lift(V[:, live] @ rows).T) if symmetric else orient(space.lift(rows))
     if not short or isinstance(shrinkage, float):
         return rows, ""
@@ -107,10 +107,10 @@ def discriminant_rows(
 ) -> tuple[Array, str]:
     """Generalised eigenvectors V of (S, S_W) or (S_B, S_W), with ``V' S_W V = I``.
 
-    Since ``S = S_W + S_B`` both pencils have the same eigenvectors: those with class means apart
-    (at most C - 1), then directions that all have eigenvalue 1 in (S, S_W).  That tie is broken
-    by the row's norm, the shortest first: for the same spread it amplifies the columns least.
-    A shrunk S_W no longer adds up with S_B to S, and the two pencils differ.
+    Since ``S = S_W + S_B`` both pencils have the same eigenvectors: first those that separate the
+    class means (at most C - 1), then directions that all have eigenvalue 1 in (S, S_W).  That tie
+    is broken by the norm of the row, the shortest first: for the same spread it amplifies the
+    columns least.  A shrunk S_W no longer adds up with S_B to S, and the two pencils differ.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def discriminant_rows(
     -------
     rows : ndarray of shape (<= d, D)
     complaint : str
-        What was wrong with S_W and what was done, or an empty string.
+        What was wrong with S_W and how it was handled, or an empty string.
     """
     if not len(space.total):
         return np.zeros((0, len(space.keep))), ""
@@ -139,7 +139,7 @@ def discriminant_rows(
     spread, T = spread[live], scale * U[:, live] / np.sqrt(spread[live])  # T' S T = I
     W = T.T @ space.within @ T
     omega, E = eigen(W)
-    # T has lost digits where S is nearly singular; omega is only good to that much.
+    # T loses digits if S is nearly singular, which limits the accuracy of omega.
     noise = RCOND + 4 * len(omega) * np.finfo(float).eps * spread[-1] / spread[0]
     rank = int((omega > noise).sum())
     rho = 0.0
@@ -164,7 +164,7 @@ def _shrink_within(
     whole = (np.diag(space.total) * space.scale**2).sum()
     target = np.trace(within)
     if target <= RCOND * whole:
-        # Every class is one point: S_W says nothing, and (S, I) is PCA.
+        # Every class is a single point: S_W is useless, and (S, I) is PCA.
         rho, target = 1.0, whole
     elif isinstance(shrinkage, float):
         rho = shrinkage
@@ -177,7 +177,7 @@ def _shrink_within(
 def _means_first(M: Array, G: Array, T: Array | None) -> Array:
     """Rotate G so that the directions of the class means M come first.
 
-    The others follow by norm of ``T G`` when T is given, else by their share of S.
+    The others follow by the norm of ``T G`` if T is given, otherwise by their share of S.
     """
     MG = M @ G
     beta, F = eigen(MG.T @ MG)
@@ -199,6 +199,6 @@ def _complaint(which: str, rank: int, size: int, rho: float) -> str:
 
 
 def warn_singular(complaint: str, start: str) -> None:
-    """Pass a complaint on, with the parameter to change."""
+    """Warn of a complaint, and name the parameter to change."""
     if complaint:
         warn(f"{complaint}. Set the 'shrinkage' parameter of {start} to choose the amount.")

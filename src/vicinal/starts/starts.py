@@ -1,7 +1,7 @@
 """The starts: each gives ``A = start(X, codes, n_components, rng)`` of shape (d, D), float64.
 
-Every start gives zero weight to columns that are identically zero, and rows of zeros where more
-components are asked for than the data have directions.  The overall scale is not their business:
+Every start gives zero weight to columns that are identically zero, and adds rows of zeros if more
+components are requested than the data have directions.  The overall scale is chosen afterwards:
 see ``scale_start``.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from vicinal.core.types import Array
 from vicinal.starts import spaces
-from vicinal.starts.scatter import Rows
+from vicinal.starts.scatter import ScaledRows
 from vicinal.starts.spectral import discriminant_rows, principal_rows, warn_singular
 
 __all__ = ["LDA", "PCA", "RCA", "Auto", "Given", "Identity", "Random", "Start", "Whiten"]
@@ -29,12 +29,12 @@ class Start(Protocol):
 
     Parameters
     ----------
-    X : Rows
+    X : ScaledRows
         Centred and scaled data of shape (n, D).
     codes : ndarray of shape (n,) or None
-        Class codes 0..C-1; starts that look at no labels take None.
+        Class codes 0..C-1; starts that use no labels accept None.
     n_components : int
-        Rows d of the map.
+        Number of rows d of the map.
     rng : RandomState
         Source of randomness.
     sample_weight : ndarray of shape (n,), optional
@@ -47,7 +47,7 @@ class Start(Protocol):
 
     def __call__(
         self,
-        X: Rows,
+        X: ScaledRows,
         codes: Array | None,
         n_components: int,
         rng: RandomState,
@@ -78,13 +78,13 @@ class Identity:
 
     def __call__(
         self,
-        X: Rows,
+        X: ScaledRows,
         codes: Array | None,
         n_components: int,
         rng: RandomState,
         sample_weight: Array | None = None,
     ) -> Array:
-        # A row on a column of zeros would have no gradient, ever.
+        # A component on a column of zeros would never have a gradient.
         columns = np.flatnonzero(spaces.active_columns(X, rng))
         A = np.zeros((n_components, X.shape[1]))
         if n_components == X.shape[1]:
@@ -102,7 +102,7 @@ class Random:
     Parameters
     ----------
     n_init : int, default=1
-        How many such starts the estimator runs; it keeps the best result.
+        Number of random starts that the estimator tries; it keeps the best result.
     """
 
     n_init: int = 1
@@ -117,7 +117,7 @@ class Random:
 
     def __call__(
         self,
-        X: Rows,
+        X: ScaledRows,
         codes: Array | None,
         n_components: int,
         rng: RandomState,
@@ -137,8 +137,8 @@ class PCA:
     whiten : bool, default=True
         Scale each to unit variance, ``lambda_k^(-1/2) v_k``, as [Oneata2011] does.
     shrinkage : float in (0, 1], "oas" or None, default=None
-        Weight of the identity in S.  "oas" computes it as in [Chen2010]; None does so only where
-        fewer than ``n_components`` directions have any spread.  Either warns in that case.
+        Weight of the identity in S.  "oas" computes it as in [Chen2010]; None does so only if
+        fewer than ``n_components`` directions vary.  Both warn in that case.
     """
 
     whiten: bool = True
@@ -146,7 +146,7 @@ class PCA:
 
     def __call__(
         self,
-        X: Rows,
+        X: ScaledRows,
         codes: Array | None,
         n_components: int,
         rng: RandomState,
@@ -175,7 +175,7 @@ class Whiten:
 
     def __call__(
         self,
-        X: Rows,
+        X: ScaledRows,
         codes: Array | None,
         n_components: int,
         rng: RandomState,
@@ -205,15 +205,15 @@ class LDA:
     Parameters
     ----------
     shrinkage : float in (0, 1], "oas" or None, default=None
-        Weight of the identity in S_W.  "oas" computes it as in [Chen2010]; None does so only
-        where S_W is singular.  Either warns in that case.
+        Weight of the identity in S_W.  "oas" computes it as in [Chen2010]; None does so only if
+        S_W is singular.  Both warn in that case.
     """
 
     shrinkage: float | str | None = None
 
     def __call__(
         self,
-        X: Rows,
+        X: ScaledRows,
         codes: Array | None,
         n_components: int,
         rng: RandomState,
@@ -230,9 +230,9 @@ class LDA:
 class RCA:
     """Generalised eigenvectors V of (S, S_W) with ``V' S_W V = I``, the top d.
 
-    [Oneata2011] has ``S_W^(-1/2)``, which this is for d = D up to a rotation; its own top d
-    would pick the directions of least within-class variance.  Because ``S = S_W + S_B``, this is
-    `LDA` as long as S_W needs no shrinkage.
+    For d = D this is the ``S_W^(-1/2)`` of [Oneata2011] up to a rotation; the top d eigenvectors of
+    that matrix would be the directions of least within-class variance.  Because
+    ``S = S_W + S_B``, this equals `LDA` as long as S_W needs no shrinkage.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ class RCA:
 
     def __call__(
         self,
-        X: Rows,
+        X: ScaledRows,
         codes: Array | None,
         n_components: int,
         rng: RandomState,
@@ -259,21 +259,21 @@ class RCA:
 
 @dataclass(frozen=True)
 class Auto:
-    """`RCA` with "oas" shrinkage; plain `PCA` where no class has two rows, or there is only one.
+    """`RCA` with "oas" shrinkage; plain `PCA` if no class has two rows, or there is one class only.
 
-    Shrunk by [Chen2010], S_W is of use however few the rows: just past n = D it is barely regular,
-    and unshrunk it would overrate the directions that happen to vary least, with no warning.
-    Classes of one or two rows do no harm, since all classes share one S_W.
+    With the shrinkage of [Chen2010], S_W is useful however few the rows: just above n = D it is
+    barely regular, and without shrinkage it would overrate the directions that happen to vary
+    least, with no warning.  Classes of one or two rows do no harm, since all classes share one S_W.
     """
 
-    def choose(self, X: Rows, codes: Array | None, n_components: int) -> RCA | PCA:
-        """Say which start it is for these data."""
+    def choose(self, X: ScaledRows, codes: Array | None, n_components: int) -> RCA | PCA:
+        """The start for these data."""
         n_classes = 1 if codes is None else len(np.unique(codes))
         return RCA("oas") if 1 < n_classes < X.shape[0] else PCA(whiten=False)
 
     def __call__(
         self,
-        X: Rows,
+        X: ScaledRows,
         codes: Array | None,
         n_components: int,
         rng: RandomState,
@@ -300,7 +300,7 @@ class Given:
 
     def __call__(
         self,
-        X: Rows,
+        X: ScaledRows,
         codes: Array | None,
         n_components: int,
         rng: RandomState,

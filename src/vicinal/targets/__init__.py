@@ -1,4 +1,4 @@
-"""What an objective is told to reach: class labels with masses and priors, target neighbours."""
+"""Targets of an objective: class labels with weights and priors, target neighbours."""
 
 from vicinal.targets.labels import Labels
 from vicinal.targets.neighbours import TargetNeighbours

@@ -1,4 +1,4 @@
-"""Class labels with the masses and priors of their rows."""
+"""Class labels with sample weights and class priors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Labels"]
 
 
 class Labels:
-    """Class labels of the rows, with what a neighbour of each class weighs.
+    """Class labels of the rows, with sample weights and class priors.
 
     Parameters
     ----------
@@ -24,10 +24,10 @@ class Labels:
         Class priors p(c) of the density view, in the order of ``classes`` (None: empirical, which
         is plain NCA).
     classes : array-like, default=None
-        The sorted classes, when the rows at hand need not show them all.
+        The sorted classes, if not all of them need occur in ``y``.
     """
 
-    #: whether the targets of a row are other rows, which must then be there too
+    #: whether the targets of a row are other rows, which must then be present too
     refers_to_rows: ClassVar[bool] = False
 
     def __init__(
@@ -99,7 +99,7 @@ def check_priors(priors: Any, n_classes: int) -> Array | None:
         return np.full(n_classes, 1.0 / n_classes)
     try:
         p = np.asarray(priors, dtype=np.float64)
-    except (TypeError, ValueError):  # no numbers, or rows of several lengths
+    except (TypeError, ValueError):  # not numbers, or a ragged array
         p = np.empty(0)
     if p.shape != (n_classes,) or not np.isfinite(p).all() or (p < 0).any() or p.sum() <= 0:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What each reference weighs, and each class: sample weights, priors, shares of the background."""
+"""Masses of references and classes: sample weights, priors, shares of the background."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = [
     "weights",
 ]
 
-_LIGHTEST = 1e-60  # of the heaviest: sums span that much, beside the spread of the shifts
+_LIGHTEST = 1e-60  # smallest mass relative to the largest; sums cover that range besides the shifts
 
 
 def weights(labels: Labels) -> Array:
-    """The weights of the rows, the largest being 1, so that no sum overflows."""
+    """The weights of the rows, scaled to a maximum of 1, so that no sum overflows."""
     if labels.sample_weight is None:
         return np.ones(len(labels))
     return labels.sample_weight / (labels.sample_weight.max(initial=0.0) or 1.0)
@@ -30,9 +30,9 @@ def weights(labels: Labels) -> Array:
 def reference_mass(
     labels: Labels, weight: Array, rows: Array, beta: Array | None = None
 ) -> tuple[Array, Array, float]:
-    """Mass of each row as a reference, the largest being 1; also the weights of the classes.
+    """Mass of each row as a reference, with maximum 1; weight of each class; log2 of the scaling.
 
-    Last comes log2 of what the masses were divided by, with a minus.
+    The last is minus log2 of the number by which the masses were divided.
     """
     class_mass = class_sums(labels, weight, rows)
     mass = weight
@@ -47,7 +47,7 @@ def reference_mass(
     largest = mass[rows].max(initial=0.0)
     if largest > 0:
         mass = mass / largest
-    # what would be lost in the sums must not set their shift
+    # masses that would vanish in the sums must not determine their shift
     mass = np.where(mass > _LIGHTEST, mass, 0.0)
     return mass, class_mass, -float(np.log2(largest or 1.0))
 
@@ -55,10 +55,11 @@ def reference_mass(
 def background_mass(
     labels: Labels, beta: Array, class_mass: Array, codes: Array, others: Array, unit: float
 ) -> tuple[Array, Array]:
-    """log2 of what multiplies the normal densities: of each class, and of each query's own.
+    """log2 of the factors of the normal densities: for each class, and for each query's own class.
 
-    Share times prior, in the unit of the engine's sums.  Empirical priors are masses, that of the
-    own class without the query; given ones stay, but of a class with nobody else in it nothing is.
+    The factor is share times prior, in the unit of the engine's sums.  Empirical priors are masses,
+    that of the own class without the query; given priors are constant, but zero for a class without
+    other rows.
     """
     if labels.priors is None:
         prior, own = class_mass, others
@@ -72,17 +73,17 @@ def background_mass(
 def class_sums(labels: Labels, weight: Array, rows: Array) -> Array:
     """Sum of a weight over some rows of each class."""
     sums = np.bincount(labels.codes[rows], weight[rows], minlength=len(labels.classes))
-    return sums.astype(np.float64)  # of no rows at all they are integers
+    return sums.astype(np.float64)  # bincount of no rows returns integers
 
 
 def others_of_class(
     labels: Labels, weight: Array, query_rows: Array, reference_rows: Array, class_mass: Array
 ) -> Array:
-    """Weight of the own class of each query, the query left out where it is a reference."""
+    """Weight of the own class of each query, without the query if it is a reference."""
     left_out = np.zeros(len(labels))
     left_out[reference_rows] = weight[reference_rows]
     others = class_mass[labels.codes] - left_out
-    # the heaviest of a class may be nearly all of it: the rest is summed, not left by subtraction
+    # The heaviest row may be nearly all of its class: sum the rest instead of subtracting it.
     ascending = reference_rows[np.argsort(weight[reference_rows], kind="stable")]
     heaviest = np.full(len(labels.classes), -1)
     heaviest[labels.codes[ascending]] = ascending
@@ -94,12 +95,12 @@ def others_of_class(
 
 
 def leave_one_out(total: Array, others: Array) -> Array:
-    """log2 of the factor that makes the own class' density one over the *other* members."""
+    """log2 of the factor that turns the own class's density into one over the *other* members."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(others > 0, np.log2(total / others), 0.0)
 
 
 def reference_masses(labels: Labels, references: Array | None) -> Array:
-    """Mass of each row as a reference, the largest being 1."""
+    """Mass of each row as a reference, with maximum 1."""
     rows = np.arange(len(labels)) if references is None else references
     return reference_mass(labels, weights(labels), rows)[0]

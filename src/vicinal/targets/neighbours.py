@@ -1,4 +1,4 @@
-"""Target neighbours: the rows of its class that each row is to have near."""
+"""Target neighbours: the rows of its class that each row should have nearby."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["TargetNeighbours"]
 
 
 class TargetNeighbours(Labels):
-    """Class labels of the rows, and the rows of its class that each is to have near.
+    """Class labels of the rows, and the rows of its class that each should have nearby.
 
     Parameters
     ----------
     y : array-like of shape (n,)
         Labels of any type that can be sorted.
     neighbours : array-like of int, shape (n, k)
-        Positions of the target neighbours of each row, all of its own class; -1 for none, where a
+        Positions of the target neighbours of each row, all of its own class; filled with -1 if a
         row has fewer than k.
     classes : array-like, default=None
-        The sorted classes, when the rows at hand need not show them all.
+        The sorted classes, if not all of them need occur in ``y``.
     """
 
     refers_to_rows: ClassVar[bool] = True
@@ -38,16 +38,16 @@ class TargetNeighbours(Labels):
         if rows is None:
             return self
         part: Any = super().take(rows)
-        position = np.full(len(self) + 1, -1, np.int32)  # the last for -1
+        position = np.full(len(self) + 1, -1, np.int32)  # index -1 gives -1
         position[np.arange(len(self))[rows]] = np.arange(len(part), dtype=np.int32)
         part.neighbours = position[self.neighbours[rows]]
         return part
 
     @cached_property
     def inverse(self) -> tuple[Array, Array]:
-        """Where each row is a target neighbour: ``first``, ``sources`` in compressed rows.
+        """Where each row is a target neighbour: ``first`` and ``sources``, in compressed rows.
 
-        ``sources[first[q]:first[q + 1]]`` are the places of q in the flat ``neighbours``.
+        ``sources[first[q]:first[q + 1]]`` are the positions of q in the flattened ``neighbours``.
         """
         flat = self.neighbours.ravel()
         order = np.argsort(flat, kind="stable")
@@ -73,7 +73,7 @@ def check_neighbours(neighbours: Any, codes: Array) -> Array:
         i, j = np.argwhere(wrong)[0]
         what = "itself" if J[i, j] == i else "of another class"
         raise ValueError(
-            f"The target neighbours must be other rows of the own class. Got {J[i, j]} for row "
+            f"The target neighbours must be other rows of the same class. Got {J[i, j]} for row "
             f"{i}, which is {what}."
         )
     return J.astype(np.int32)
