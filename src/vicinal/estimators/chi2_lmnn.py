@@ -271,7 +271,8 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
 def _first_theta(start: Any, r: int, problem: Problem, rng: Any, teller: Any = None) -> Array:
     rows = problem.rows
     codes = problem.target.strata[rows]  # type: ignore[index]
-    return problem.mapping.theta(start(problem.X.take(rows), codes, r, rng))
+    mapping: Any = problem.mapping
+    return mapping.theta(start(problem.X.take(rows), codes, r, rng))
 
 
 def _no_coarse(problem: Problem, rng: Any) -> None:

@@ -413,7 +413,7 @@ def _suit(objective: NCALoss, labels: Labels) -> NCALoss:
     return replace(objective, background=shares(labels.counts, kernel.beta))
 
 
-def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: NCALoss) -> NCAModel:
+def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: Any) -> NCAModel:
     return NCAModel(Z, labels, n_neighbors, objective.kernel, objective.background)
 
 
