@@ -11,7 +11,7 @@ from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import KNCA
-from vicinal.estimators.knca import _can_win, _usable
+from vicinal.objectives._votes import can_win, usable_votes
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
 
 VOTES = ["majority", "all"]
@@ -45,16 +45,16 @@ def wins(counts, own, k, vote):
 
 @pytest.mark.nojit
 @pytest.mark.parametrize("vote", VOTES)
-def test_who_can_win(vote):
+def test_whocan_win(vote):
     for counts in ([2, 1], [3, 3], [1, 4], [2, 2, 1], [1, 2, 4], [2, 2, 2, 1]):
         counts = np.array(counts)
         able = {}
         for k in range(1, counts.sum()):
             able[k] = [wins(counts, own, k, vote) for own in range(len(counts))]
-            np.testing.assert_array_equal(_can_win(counts, k, vote), able[k])
+            np.testing.assert_array_equal(can_win(counts, k, vote), able[k])
         for k in range(1, 9):
             largest = max(few for few in able if few <= k and any(able[few]))
-            assert _usable(counts, k, vote) == largest
+            assert usable_votes(counts, k, vote) == largest
 
 
 @pytest.mark.parametrize(

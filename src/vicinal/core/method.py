@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol
 
-from vicinal.core.problem import Problem
+from vicinal.core.problem import Problem, suited
 from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, Map, Objective, PairCost, Solver
 
@@ -98,10 +98,6 @@ class Coarse(NamedTuple):
 _COST = PairCost()
 
 
-def _same(objective: Any, *_: Any) -> Any:
-    return objective
-
-
 def _nothing(*_: Any) -> None:
     return None
 
@@ -128,10 +124,6 @@ class Method:
         ``model = make_model(Z, target, objective)``: the predictor, from embedded rows.
     solver : Solver
         The meaning of "auto" if every step sees all rows.
-    scale_objective : callable
-        ``objective = scale_objective(objective)``: the objective that chooses the scale of a map.
-    suit : callable
-        ``objective = suit(objective, target)``: adapts the objective to the training rows.
     find_targets : callable or None
         ``problem = find_targets(problem, theta=None)``: for targets that are rows themselves;
         finds them in the input, or at theta.
@@ -165,8 +157,6 @@ class Method:
     features: Callable[[Any, Any, Any], Any]
     make_model: Callable[[Array, Any, Any], Model]
     solver: Solver
-    scale_objective: Callable[[Any], Any] = _same
-    suit: Callable[[Any, Any], Any] = _same
     find_targets: Callable[..., Problem] | None = None
     refresh: Callable[[Any, Any], Refresh | None] = _nothing
     coarse: Callable[[Problem, Any], Coarse | None] = _nothing
@@ -180,7 +170,7 @@ class Method:
     collapse_warning: Callable[[Array, Problem], str | None] = _nothing
 
     def suited(self, problem: Problem) -> Problem:
-        """The problem with its objective and targets adapted to its training rows."""
-        objective = self.suit(problem.objective, problem.target.take(problem.train))
-        problem = problem.replace(objective=objective)
+        """The problem with its objective and its targets adapted to the training rows."""
+        target = problem.target.take(problem.train)
+        problem = problem.replace(objective=suited(problem.objective, target))
         return problem if self.find_targets is None else self.find_targets(problem)

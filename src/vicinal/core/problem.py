@@ -23,7 +23,7 @@ from vicinal.core.types import (
     Units,
 )
 
-__all__ = ["Problem", "Tracked"]
+__all__ = ["Problem", "Tracked", "for_scaling", "suited"]
 
 _FAR = 1e100  # limit on coordinates: beyond it, squared distances would overflow
 
@@ -201,3 +201,13 @@ class Tracked:
 
 def _in_range(Z: Array) -> bool:
     return max(float(Z.max(initial=0.0)), -float(Z.min(initial=0.0))) < _FAR  # False for NaN
+
+
+def suited(objective: Any, target: Any) -> Any:
+    """The objective adapted to the training rows, if it depends on them."""
+    return objective.suited_to(target) if hasattr(objective, "suited_to") else objective
+
+
+def for_scaling(objective: Any) -> Any:
+    """The objective that chooses the scale of a map: its own choice, or the objective itself."""
+    return objective.for_scaling() if hasattr(objective, "for_scaling") else objective

@@ -101,7 +101,11 @@ class Target(Protocol):
 
 @runtime_checkable
 class Objective(Protocol):
-    """The mean loss of the queries, as a function of the embedded points."""
+    """A mean loss over the queries, to be minimised, as a function of the embedded points.
+
+    An objective may also have ``suited_to(target)``, itself adapted to the training rows, and
+    ``for_scaling()``, the objective that chooses the scale of a map.
+    """
 
     @property
     def units(self) -> Units: ...

@@ -11,7 +11,7 @@ import numpy as np
 
 from vicinal import samplers, solvers, starts
 from vicinal.core.method import Config, Method
-from vicinal.core.problem import Problem
+from vicinal.core.problem import Problem, for_scaling
 from vicinal.core.stages import FitResult, Refresh, Stage, train
 from vicinal.core.state import FitState
 from vicinal.core.stopping import stop_rules
@@ -295,7 +295,7 @@ class Learning:
         [Oneata2011] section 4.1: a sub-sample is less dense than all rows.  The objective is that
         of the scale of a start: accuracy would tend to a hard nearest neighbour.
         """
-        problem = problem.replace(objective=self.method.scale_objective(problem.objective))
+        problem = problem.replace(objective=for_scaling(problem.objective))
         rows = problem.rows
         queries = int(np.clip(_REPAIR_PAIRS / len(rows), 200, _REPAIR_QUERIES))
         if len(rows) > queries:

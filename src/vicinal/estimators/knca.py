@@ -15,7 +15,6 @@ from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
 from vicinal._validation import check_number, check_option, warn
 from vicinal.core.method import Data, Method
-from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, PairCost, Pairs, is_auto
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators._partial_fit import StreamLearner
@@ -25,9 +24,9 @@ from vicinal.estimators.search import ALPHAS
 from vicinal.estimators.stream import can_stream
 from vicinal.models.vote_of_k import KNCAModel
 from vicinal.neighbourhoods import LeftOut, Nearest, sets_left_out
-from vicinal.neighbourhoods.refresh import RefreshLists
+from vicinal.neighbourhoods.refresh import refresh_lists
 from vicinal.objectives import KNCALoss
-from vicinal.objectives._votes import SAFE_K, large_k
+from vicinal.objectives._votes import SAFE_K, can_win, large_k, usable_votes
 from vicinal.targets import Labels
 
 __all__ = ["KNCA"]
@@ -288,13 +287,11 @@ class KNCA(LearntMetricMixin, StreamLearner):
             objective=KNCALoss(k, self.vote, self.objective),
             mapping=mapping,
             n_components=d,
-            start=starts.first_map(start, d, name, _scale_objective, _suit),
+            start=starts.first_map(start, d, name),
             features=lambda X, labels, train: Features(X, self.scaling),
             make_model=partial(_make_model, self.n_neighbors),
             solver=solvers.LBFGS(),
-            scale_objective=_scale_objective,
-            suit=_suit,
-            refresh=partial(_refresh, k),
+            refresh=partial(refresh_lists, partial(_left_out, k)),
             pairs=_neighbourhood(name, self.pairs, k),
             cost=_cost(k),
             n_starts=int(getattr(start, "n_init", 1)),
@@ -302,15 +299,6 @@ class KNCA(LearntMetricMixin, StreamLearner):
             warn_unusable_rows=partial(_warn_unusable_rows, data, name, k, self.vote),
             collapse_warning=collapse_warning,
         )
-
-
-def _scale_objective(objective: KNCALoss) -> KNCALoss:
-    return replace(objective, kind="log")
-
-
-def _suit(objective: KNCALoss, labels: Labels) -> KNCALoss:
-    """The objective at the largest k with which any of these rows can win."""
-    return replace(objective, k=_usable(labels.counts, objective.k, objective.vote))
 
 
 def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: KNCALoss) -> KNCAModel:
@@ -336,13 +324,6 @@ def _neighbourhood(name: str, pairs: Any, k: int) -> Any:
     return replace(part, own=max(part.own, k)) if isinstance(part, Nearest) else part
 
 
-def _refresh(k: int, plan: Plan, rng: np.random.RandomState) -> Refresh | None:
-    if not plan.has_lists:
-        return None
-    searches = plan.solver is not None and plan.solver.needs_fixed_batch
-    return RefreshLists(plan.pairs, partial(_left_out, k), rng, searches)
-
-
 def _left_out(k: int, Z: Array, labels: Labels, pairs: Pairs, references: Array | None) -> LeftOut:
     return sets_left_out(Z, pairs, k, references, random_state=np.random.RandomState(0))
 
@@ -358,7 +339,7 @@ def _warn_unusable_rows(
     data: Data, name: str, asked: int, vote: str, labels: Labels, plan: Plan
 ) -> None:
     counts = labels.counts
-    k = _usable(counts, asked, vote)
+    k = usable_votes(counts, asked, vote)
     if k < asked:
         others = len(labels) - 1
         why = "no row could win a vote of that many"
@@ -367,7 +348,7 @@ def _warn_unusable_rows(
         warn(f"The 'k' parameter of {name} is {asked}, but {why}: k={k} is used.")
     if k > SAFE_K:
         warn(large_k(k))
-    able = _can_win(counts, k, vote)
+    able = can_win(counts, k, vote)
     if not able.all():
         warn(
             f"Rows of these classes have too few others of their class to win any vote of "
@@ -375,7 +356,7 @@ def _warn_unusable_rows(
             "to the objective."
         )
     rows = plan.rows_together(len(labels))
-    thin = able & ~_can_win(counts * rows // len(labels), k, vote)
+    thin = able & ~can_win(counts * rows // len(labels), k, vote)
     if thin.any():
         warn(
             f"Of {rows} rows at a time, as drawn by {plan.sampling!r}, these classes usually have "
@@ -383,29 +364,6 @@ def _warn_unusable_rows(
             f"{data.names(thin)}. Use larger batches, or sampling='stochastic', in which all rows "
             "may be picked."
         )
-
-
-def _usable(counts: Array, k: int, vote: str) -> int:
-    """The largest number of voters, up to k, with which a row of some class can win."""
-    for fewer in range(min(k, int(counts.sum()) - 1), 1, -1):
-        if _can_win(counts, fewer, vote).any():
-            return fewer
-    return 1
-
-
-def _can_win(counts: Array, k: int, vote: str) -> Array:
-    """For each class, whether its rows have k other rows among which the class wins.
-
-    More own votes leave fewer to the other classes and let each of these have more.  So it is best
-    to use all own votes that there are, up to k.
-    """
-    own = np.minimum(counts - 1, k)
-    if vote == "all":
-        return own == k
-    values, at = np.unique(own, return_inverse=True)
-    room = np.array([np.minimum(counts, votes - 1).sum() for votes in values])[at]
-    room -= np.minimum(counts, own - 1)
-    return (own >= 1) & (room >= k - own)
 
 
 KNCARules = KNCAModel  #: the name in pickles of vicinal 0.1

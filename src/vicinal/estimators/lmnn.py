@@ -243,7 +243,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
             objective=LMNNLoss(float(self.mu), float(self.margin)),
             mapping=mapping,
             n_components=d,
-            start=starts.first_map(start, d, name, _same, _same, START_ROWS),
+            start=starts.first_map(start, d, name, START_ROWS),
             features=self._scaled,
             make_model=partial(make_model, VotingModel, self.n_neighbors, k),
             solver=solvers.LBFGS(),
@@ -284,10 +284,6 @@ class LMNN(LearntMetricMixin, LargeMargin):
     def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
         super()._store(X, method, problem, theta)
         self.scaling_ = problem.X.scaling
-
-
-def _same(objective: Any, *_: Any) -> Any:
-    return objective
 
 
 def _no_coarse(problem: Problem, rng: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -27,7 +26,7 @@ from vicinal.estimators.search import ALPHAS, is_collapsed
 from vicinal.estimators.stream import can_stream
 from vicinal.models.posterior import NCAModel
 from vicinal.neighbourhoods import mass_left_out
-from vicinal.neighbourhoods.refresh import RefreshLists
+from vicinal.neighbourhoods.refresh import refresh_lists
 from vicinal.objectives import NCALoss
 from vicinal.targets import Labels
 from vicinal.targets.masses import reference_masses
@@ -374,12 +373,10 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
             objective=NCALoss(self.objective, kernel),
             mapping=mapping,
             n_components=d,
-            start=starts.first_map(start, d, name, _scale_objective, _suit),
+            start=starts.first_map(start, d, name),
             features=partial(_features, self.scaling),
             make_model=partial(_make_model, self.n_neighbors),
             solver=solvers.LBFGS(),
-            scale_objective=_scale_objective,
-            suit=_suit,
             refresh=partial(_refresh, kernel),
             pairs=pairs,
             has_trees=True,
@@ -395,31 +392,8 @@ def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) 
     return Features(X, scaling, labels.sample_weight)
 
 
-def _scale_objective(objective: NCALoss) -> NCALoss:
-    """The objective by which the scale of a start is chosen: "log" where possible.
-
-    The accuracy of a start is best at a hard nearest neighbour, where its gradient vanishes; but a
-    kernel that does not reach everywhere has no other objective.
-    """
-    return replace(objective, kind="log" if _reaches(objective.kernel) else "accuracy")
-
-
-def _suit(objective: NCALoss, labels: Labels) -> NCALoss:
-    """The objective with the background shares for these rows."""
-    kernel = objective.kernel
-    if not kernel.background:
-        return objective
-    shares = load("vicinal.extras.background:background_weights")
-    return replace(objective, background=shares(labels.counts, kernel.beta))
-
-
 def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: Any) -> NCAModel:
     return NCAModel(Z, labels, n_neighbors, objective.kernel, objective.background)
-
-
-def _reaches(kernel: Kernel) -> bool:
-    """Whether the density is positive at any distance."""
-    return kernel.reaches_everywhere or kernel.background
 
 
 def _learns_beta(kernel: Kernel) -> bool:
@@ -429,10 +403,7 @@ def _learns_beta(kernel: Kernel) -> bool:
 
 def _refresh(kernel: Kernel, plan: Plan, rng: np.random.RandomState) -> Refresh | None:
     """What is refreshed every few iterations: lists of pairs, background shares."""
-    lists = None
-    if plan.has_lists:
-        searches = plan.solver is not None and plan.solver.needs_fixed_batch
-        lists = RefreshLists(plan.pairs, partial(_left_out, kernel), rng, searches)
+    lists = refresh_lists(partial(_left_out, kernel), plan, rng)
     if not _learns_beta(kernel):
         return lists
     return load("vicinal.extras.em_refresh:RefreshBackground")(lists, plan.noisy)
@@ -476,7 +447,7 @@ def _check_kernel(name: str, kernel: Kernel, pairs: Any, objective: str) -> None
             f"The 'pairs' parameter of {name} must be 'auto', 'all', 'nearest' or 'random' where "
             f"'kernel' is {kernel!r}, which is zero beyond distance one. Got {pairs!r} instead."
         )
-    if not _reaches(kernel) and objective == "log":
+    if not (kernel.reaches_everywhere or kernel.background) and objective == "log":
         raise ValueError(
             f"The 'kernel' parameter of {name} must reach everywhere, or have a background, where "
             "'objective' is 'log': a row with nothing in range has probability 0, which has no "

@@ -13,7 +13,7 @@ from vicinal import samplers, solvers
 from vicinal._features import Features
 from vicinal.core.loop import refresh, update
 from vicinal.core.method import Method
-from vicinal.core.problem import Problem, Tracked
+from vicinal.core.problem import Problem, Tracked, suited
 from vicinal.core.types import Array, Batch, Solver, is_auto
 from vicinal.estimators._plan import Plan, rate_for
 from vicinal.estimators._reservoir import Reservoir
@@ -185,7 +185,7 @@ class Stream:
             weight[:n] *= (self.n_seen / np.maximum(kept, 1))[codes[:n]]
             labels = Labels(codes, weight, target.priors, classes=target.classes)
         problem = self.problem.replace(X=self.features(X), target=labels)
-        return problem.replace(objective=method.suit(method.objective, labels))
+        return problem.replace(objective=suited(method.objective, labels))
 
     def remembered(self, method: Method) -> Problem:
         """The problem of the rows in the reservoir."""

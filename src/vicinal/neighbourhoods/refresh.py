@@ -12,7 +12,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array, Pairs
 from vicinal.neighbourhoods.left_out import LeftOut
 
-__all__ = ["RefreshLists", "no_longer_falls"]
+__all__ = ["RefreshLists", "no_longer_falls", "refresh_lists"]
 
 _PATIENCE = 3  # refreshes without a lower loss before training stops
 _MUCH = 0.01  # Warn if lists leave out more than this share of a row's mass.
@@ -110,3 +110,13 @@ def _typical_reach(Z: Array, pairs: Pairs) -> float:
         for i, end in zip(rows, ends, strict=True)
     ]
     return float(np.sqrt(np.median(reach))) if reach else np.inf
+
+
+def refresh_lists(
+    left_out: Callable[..., LeftOut], plan: Any, rng: np.random.RandomState
+) -> RefreshLists | None:
+    """What refreshes the lists of a plan; None for a plan without lists."""
+    if not plan.has_lists:
+        return None
+    searches = plan.solver is not None and plan.solver.needs_fixed_batch
+    return RefreshLists(plan.pairs, left_out, rng, searches)

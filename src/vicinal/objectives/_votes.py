@@ -13,12 +13,14 @@ from vicinal.targets import Labels
 
 __all__ = [
     "SAFE_K",
+    "can_win",
     "check_k",
     "check_labels",
     "check_vote",
     "large_k",
     "precision",
     "usable_k",
+    "usable_votes",
 ]
 
 #: k up to which no gradient loses all its digits, by the same bound, and a little beyond
@@ -80,3 +82,26 @@ def large_k(k: int) -> str:
 def precision(Z: Array, k: int) -> Array:
     """Z, in float64 where float32 lacks the digits for sets of k."""
     return Z.astype(np.float64, copy=False) if k > _SINGLE_UP_TO else Z
+
+
+def usable_votes(counts: Array, k: int, vote: str) -> int:
+    """The largest number of voters, up to k, with which a row of some class can win."""
+    for fewer in range(min(k, int(counts.sum()) - 1), 1, -1):
+        if can_win(counts, fewer, vote).any():
+            return fewer
+    return 1
+
+
+def can_win(counts: Array, k: int, vote: str) -> Array:
+    """For each class, whether its rows have k other rows among which the class wins.
+
+    More own votes leave fewer to the other classes and let each of these have more.  So it is best
+    to use all own votes that there are, up to k.
+    """
+    own = np.minimum(counts - 1, k)
+    if vote == "all":
+        return own == k
+    values, at = np.unique(own, return_inverse=True)
+    room = np.array([np.minimum(counts, votes - 1).sum() for votes in values])[at]
+    room -= np.minimum(counts, own - 1)
+    return (own >= 1) & (room >= k - own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,7 +19,9 @@ from vicinal.objectives._votes import (
     check_vote,
     precision,
     usable_k,
+    usable_votes,
 )
+from vicinal.targets import Labels
 
 __all__ = ["KNCALoss", "knca"]
 
@@ -74,6 +76,14 @@ class KNCALoss:
     ) -> Evaluation:
         """The mean loss of the queries and its gradient by the points."""
         return self.evaluate(Z, target, queries, references, pairs, gradient)[0]
+
+    def suited_to(self, labels: Labels) -> KNCALoss:
+        """The loss at the largest k with which any of these training rows can win."""
+        return replace(self, k=usable_votes(labels.counts, self.k, self.vote))
+
+    def for_scaling(self) -> KNCALoss:
+        """The loss that chooses the scale of a map."""
+        return replace(self, kind="log")
 
     def evaluate(
         self,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from vicinal._plugins import load
 from vicinal.core.types import Array, Evaluation, Pairs, Units
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
@@ -76,6 +77,22 @@ class NCALoss:
     ) -> Evaluation:
         """The mean loss of the queries and its gradient by the points."""
         return self.evaluate(Z, target, queries, references, pairs, gradient)[0]
+
+    def suited_to(self, labels: Labels) -> NCALoss:
+        """The loss with the background shares for these training rows."""
+        kernel = self.kernel
+        if not kernel.background:
+            return self
+        shares = load("vicinal.extras.background:background_weights")
+        return replace(self, background=shares(labels.counts, kernel.beta))
+
+    def for_scaling(self) -> NCALoss:
+        """The loss that chooses the scale of a map: "log" where it is defined.
+
+        The accuracy of a start is best at a hard nearest neighbour, where its gradient vanishes.
+        """
+        everywhere = self.kernel.reaches_everywhere or self.kernel.background
+        return replace(self, kind="log" if everywhere else "accuracy")
 
     def evaluate(
         self,

@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 
 from vicinal._features import unscaled
 from vicinal._validation import warn
-from vicinal.core.problem import Problem
+from vicinal.core.problem import Problem, for_scaling, suited
 from vicinal.core.types import Array
 from vicinal.starts.starts import Auto, Given, Identity
 
@@ -37,10 +37,6 @@ class FirstMap:
     n_components : int
     owner : str
         The estimator to name in an error.
-    scale_objective : callable
-        ``objective = scale_objective(objective)``: the objective that chooses the scale.
-    suit : callable
-        ``objective = suit(objective, target)``: adapts the objective to the rows.
     n_rows : int
         Number of rows in the sample that chooses the scale.
     """
@@ -48,8 +44,6 @@ class FirstMap:
     start: Any
     n_components: int
     owner: str
-    scale_objective: Callable[[Any], Any]
-    suit: Callable[[Any, Any], Any]
     n_rows: int = 1000
 
     def __call__(self, problem: Problem, rng: np.random.RandomState, reporter: Any = None) -> Array:
@@ -75,7 +69,7 @@ class FirstMap:
         rows = problem.rows
         if len(rows) > self.n_rows:
             rows = np.sort(rng.permutation(rows)[: self.n_rows])
-        objective = self.scale_objective(problem.objective)
+        objective = for_scaling(problem.objective)
         if getattr(problem.target, "refers_to_rows", False):  # a sample would have other targets
             whole = problem.replace(objective=objective)
             reach = float(np.sqrt(problem.objective.units.loss))
@@ -87,7 +81,7 @@ class FirstMap:
             X=problem.X.take(rows),
             target=target,
             train=None,
-            objective=self.suit(objective, target),
+            objective=suited(objective, target),
             pairs=None,
         )
         base = base_scale(sample.embed(theta), rng)
