@@ -71,7 +71,7 @@ def filled(experiment, jobs, results):
     return pages.fill(template, parts)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", experiments())
 def test_the_smallest_job_runs(name, toy_data, tmp_path):
     from reproduce.framework.experiment import Done
