@@ -210,7 +210,7 @@ def test_interrupt_outside_of_a_descent(monkeypatch):
         model = NCA(alpha="auto", cv=2, random_state=0, max_iter=20, tol=1e-3).fit(X, y)
     assert len(model.cv_results_["param_alpha"]) == 5
     # the default was among them, so that the best of the five is taken
-    assert f"had come to alpha={model.alpha_:g};" in str(told[0].message)
+    assert f"had found alpha={model.alpha_:g};" in str(told[0].message)
     assert model.alpha_ in model.cv_results_["param_alpha"]
 
 

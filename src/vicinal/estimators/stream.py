@@ -40,7 +40,7 @@ def can_stream(estimator: Any) -> bool:
             is_auto(sampling)
             or sampling == "stochastic"
             or isinstance(sampling, samplers.StochasticQueries),
-            "the queries are the new rows, against all rows in the reservoir",
+            "new rows are the queries, against the rows in the reservoir",
         ),
         *estimator._needs_all_rows(),
     ):
