@@ -79,7 +79,7 @@ class Case:
 
     def few(self, n, n_classes=3):
         """All rows, or so many that the plain formula can be waited for."""
-        wanted = 12 if n_classes <= 10 else 3
+        wanted = 4 if n_classes <= 10 else 2
         return {"queries": np.arange(0, n, -(-n // wanted))} if self.slow and n > 30 else {}
 
 
@@ -269,6 +269,8 @@ SHAPES += [(900, 3, 260), (900, 13, 5), (900, 60, 7), (1700, 2, 3), (1700, 5, 60
 @each_case
 @pytest.mark.parametrize(("n", "d", "n_classes"), SHAPES)
 def test_matches_reference(rng, case, n, d, n_classes):
+    if case.slow and n_classes > 100 and case.name != "knca 5 majority log":
+        pytest.skip("the plain formula takes seconds; one vote of many classes will do")
     Z, target = case.data(rng, n, d, n_classes, 1 / np.sqrt(d))
     if n == 5:
         target = case.target(np.array([0, 1, 0, 1, 0]))
@@ -356,11 +358,11 @@ def test_queries_and_references(rng, case, monkeypatch, n, d):
         set_block_size(monkeypatch, 60, 1)
     Z, target = case.data(rng, n, d, 4, 1.5 / np.sqrt(d))
     order = rng.permutation(n)
-    m = 12 if case.slow else n // 3
+    m = 4 if case.slow else n // 3
     for q, r in [
         (order[:m], order[m:]),
-        (order[: m + 9], order[m // 2 :]),
-        (order[:m], None),
+        (order[: m + (2 if case.slow else 9)], order[m // 2 :]),
+        *([] if case.slow and n > 100 else [(order[:m], None)]),
         (order[5:6], order[: n // 3]),
         (np.sort(order[:m]), order[: max(m, 20)]),
         *([] if case.slow else [(order, order[100:]), (None, order[:70])]),
