@@ -24,7 +24,7 @@ import numpy as np
 from vicinal._validation import check_bool, check_number, part_of
 from vicinal.core.types import Array
 
-__all__ = ["Compact", "Gaussian", "Kernel", "Student", "resolve"]
+__all__ = ["Compact", "Gaussian", "Kernel", "Student", "check_use", "resolve"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,3 +186,18 @@ def resolve(kernel: Any, owner: str = "NCA") -> Kernel:
     """
     kinds = Gaussian | Student | Compact
     return part_of(kernel, _BY_NAME, kinds, "kernel", owner, "kernel such as Compact(beta=0.1)")
+
+
+def check_use(kernel: Kernel, pairs: Any, objective: str, name: str) -> None:
+    """Reject a compact kernel with trees, and one without a background with the log objective."""
+    if not kernel.reaches_everywhere and pairs is not None and not pairs.makes_lists:
+        raise ValueError(
+            f"The 'pairs' parameter of {name} must be 'auto', 'all', 'nearest' or 'random' where "
+            f"'kernel' is {kernel!r}, which is zero beyond distance one. Got {pairs!r} instead."
+        )
+    if not (kernel.reaches_everywhere or kernel.background) and objective == "log":
+        raise ValueError(
+            f"The 'kernel' parameter of {name} must reach everywhere, or have a background, where "
+            "'objective' is 'log': a row with nothing in range has probability 0, which has no "
+            f"logarithm. Got {kernel!r} instead. Or use objective='accuracy'."
+        )

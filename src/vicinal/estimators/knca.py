@@ -13,20 +13,18 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal import maps, neighbourhoods, solvers, starts
 from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
-from vicinal._validation import check_number, check_option, warn
+from vicinal._validation import check_number, check_option
 from vicinal.core.method import Data, Method
 from vicinal.core.types import Array, PairCost, Pairs, is_auto
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators._partial_fit import StreamLearner
-from vicinal.estimators._plan import Plan
-from vicinal.estimators.nca import collapse_warning
+from vicinal.estimators._warnings import collapse_warning, warn_no_voters
 from vicinal.estimators.search import ALPHAS
 from vicinal.estimators.stream import can_stream
 from vicinal.models.vote_of_k import KNCAModel
 from vicinal.neighbourhoods import LeftOut, Nearest, sets_left_out
 from vicinal.neighbourhoods.refresh import refresh_lists
 from vicinal.objectives import KNCALoss
-from vicinal.objectives._votes import SAFE_K, can_win, large_k, usable_votes
 from vicinal.targets import Labels
 
 __all__ = ["KNCA"]
@@ -296,7 +294,7 @@ class KNCA(LearntMetricMixin, StreamLearner):
             cost=_cost(k),
             n_starts=int(getattr(start, "n_init", 1)),
             alphas=ALPHAS,
-            warn_unusable_rows=partial(_warn_unusable_rows, data, name, k, self.vote),
+            warn_unusable_rows=partial(warn_no_voters, data, name, k, self.vote),
             collapse_warning=collapse_warning,
         )
 
@@ -333,37 +331,6 @@ def _cost(k: int) -> PairCost:
     # back, and the votes of ten classes.  A pair serves one row only.
     single, double = (1.5 + 0.3 * k, 0.27), (3.2 + 0.95 * k, 0.65)
     return PairCost(single, double, (45.0 + 8.0 * k, 5.0), both_ways=False)
-
-
-def _warn_unusable_rows(
-    data: Data, name: str, asked: int, vote: str, labels: Labels, plan: Plan
-) -> None:
-    counts = labels.counts
-    k = usable_votes(counts, asked, vote)
-    if k < asked:
-        others = len(labels) - 1
-        why = "no row could win a vote of that many"
-        if others < asked:
-            why = f"a row has only {others} others to pick"
-        warn(f"The 'k' parameter of {name} is {asked}, but {why}: k={k} is used.")
-    if k > SAFE_K:
-        warn(large_k(k))
-    able = can_win(counts, k, vote)
-    if not able.all():
-        warn(
-            f"Rows of these classes have too few others of their class to win any vote of "
-            f"k={k} by vote={vote!r}: {data.names(~able)}. As queries they add nothing "
-            "to the objective."
-        )
-    rows = plan.rows_together(len(labels))
-    thin = able & ~can_win(counts * rows // len(labels), k, vote)
-    if thin.any():
-        warn(
-            f"Of {rows} rows at a time, as drawn by {plan.sampling!r}, these classes usually have "
-            f"too few rows to win a vote of k={k}, so that little is learnt about them: "
-            f"{data.names(thin)}. Use larger batches, or sampling='stochastic', in which all rows "
-            "may be picked."
-        )
 
 
 KNCARules = KNCAModel  #: the name in pickles of vicinal 0.1

@@ -13,7 +13,7 @@ from vicinal import densities, maps, neighbourhoods, solvers, starts
 from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
 from vicinal._plugins import load
-from vicinal._validation import check_number, check_option, warn
+from vicinal._validation import check_number, check_option
 from vicinal.core.method import Data, Method
 from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, is_auto
@@ -22,7 +22,8 @@ from vicinal.estimators._consulted import ConsultedMixin
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators._partial_fit import StreamLearner
 from vicinal.estimators._plan import Plan
-from vicinal.estimators.search import ALPHAS, is_collapsed
+from vicinal.estimators._warnings import collapse_warning, warn_single_rows
+from vicinal.estimators.search import ALPHAS
 from vicinal.estimators.stream import can_stream
 from vicinal.models.posterior import NCAModel
 from vicinal.neighbourhoods import mass_left_out
@@ -367,14 +368,14 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         start = starts.resolve(self.init, name)
         mapping, d = maps.resolve_rank(self, data.n_features, start)
         pairs = None if is_auto(self.pairs) else neighbourhoods.resolve(self.pairs, name)
-        _check_kernel(name, kernel, pairs, self.objective)
+        densities.check_use(kernel, pairs, self.objective, name)
         return Method(
             name=name,
             objective=NCALoss(self.objective, kernel),
             mapping=mapping,
             n_components=d,
             start=starts.first_map(start, d, name),
-            features=partial(_features, self.scaling),
+            features=lambda X, labels, train: Features(X, self.scaling, labels.sample_weight),
             make_model=partial(_make_model, self.n_neighbors),
             solver=solvers.LBFGS(),
             refresh=partial(_refresh, kernel),
@@ -383,13 +384,9 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
             kernel=kernel,
             n_starts=int(getattr(start, "n_init", 1)),
             alphas=ALPHAS,
-            warn_unusable_rows=partial(_warn_unusable_rows, data),
+            warn_unusable_rows=partial(warn_single_rows, data),
             collapse_warning=collapse_warning,
         )
-
-
-def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Features:
-    return Features(X, scaling, labels.sample_weight)
 
 
 def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: Any) -> NCAModel:
@@ -416,40 +413,3 @@ def _left_out(
     mass = reference_masses(labels, references)
     rng = np.random.RandomState(0)
     return mass_left_out(Z, labels.codes, pairs, references, kernel, mass=mass, random_state=rng)
-
-
-def _warn_unusable_rows(data: Data, labels: Labels, plan: Plan) -> None:
-    lonely = np.bincount(labels.codes) < 2
-    if labels.priors is not None:
-        lonely |= labels.priors == 0.0
-    if lonely.any():
-        warn(
-            "Rows of these classes have no other row of their class to pick, because they are the "
-            f"only one or their prior is zero: {data.names(lonely)}. As queries they add nothing "
-            "to the objective."
-        )
-
-
-def collapse_warning(Z: Array, problem: Any) -> str | None:
-    """The warning for a map that the penalty has shrunk to zero, or None."""
-    if not is_collapsed(Z):
-        return None
-    return (
-        f"The map has collapsed under the penalty alpha={float(np.min(problem.alpha)):g}: all rows "
-        "are mapped to nearly the same point. Decrease 'alpha'."
-    )
-
-
-def _check_kernel(name: str, kernel: Kernel, pairs: Any, objective: str) -> None:
-    """Reject a compact kernel with trees, and one without a background with the log objective."""
-    if not kernel.reaches_everywhere and pairs is not None and not pairs.makes_lists:
-        raise ValueError(
-            f"The 'pairs' parameter of {name} must be 'auto', 'all', 'nearest' or 'random' where "
-            f"'kernel' is {kernel!r}, which is zero beyond distance one. Got {pairs!r} instead."
-        )
-    if not (kernel.reaches_everywhere or kernel.background) and objective == "log":
-        raise ValueError(
-            f"The 'kernel' parameter of {name} must reach everywhere, or have a background, where "
-            "'objective' is 'log': a row with nothing in range has probability 0, which has no "
-            f"logarithm. Got {kernel!r} instead. Or use objective='accuracy'."
-        )

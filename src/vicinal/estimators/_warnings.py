@@ -1,0 +1,72 @@
+"""Warnings about training rows that nothing is learnt from, and about collapsed maps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vicinal._validation import warn
+from vicinal.core.method import Data
+from vicinal.core.types import Array
+from vicinal.estimators._plan import Plan
+from vicinal.estimators.search import is_collapsed
+from vicinal.objectives._votes import SAFE_K, can_win, large_k, usable_votes
+from vicinal.targets import Labels
+
+__all__ = ["collapse_warning", "warn_no_voters", "warn_single_rows"]
+
+
+def collapse_warning(Z: Array, problem: Any) -> str | None:
+    """The warning for a map that the penalty has shrunk to zero, or None."""
+    if not is_collapsed(Z):
+        return None
+    return (
+        f"The map has collapsed under the penalty alpha={float(np.min(problem.alpha)):g}: all rows "
+        "are mapped to nearly the same point. Decrease 'alpha'."
+    )
+
+
+def warn_single_rows(data: Data, labels: Labels, plan: Plan) -> None:
+    """Warn of classes whose rows have no other row of their class to pick."""
+    lonely = np.bincount(labels.codes) < 2
+    if labels.priors is not None:
+        lonely |= labels.priors == 0.0
+    if lonely.any():
+        warn(
+            "Rows of these classes have no other row of their class to pick, because they are the "
+            f"only one or their prior is zero: {data.names(lonely)}. As queries they add nothing "
+            "to the objective."
+        )
+
+
+def warn_no_voters(
+    data: Data, name: str, asked: int, vote: str, labels: Labels, plan: Plan
+) -> None:
+    """Warn of classes whose rows cannot win a vote of k."""
+    counts = labels.counts
+    k = usable_votes(counts, asked, vote)
+    if k < asked:
+        others = len(labels) - 1
+        why = "no row could win a vote of that many"
+        if others < asked:
+            why = f"a row has only {others} others to pick"
+        warn(f"The 'k' parameter of {name} is {asked}, but {why}: k={k} is used.")
+    if k > SAFE_K:
+        warn(large_k(k))
+    able = can_win(counts, k, vote)
+    if not able.all():
+        warn(
+            f"Rows of these classes have too few others of their class to win any vote of "
+            f"k={k} by vote={vote!r}: {data.names(~able)}. As queries they add nothing "
+            "to the objective."
+        )
+    rows = plan.rows_together(len(labels))
+    thin = able & ~can_win(counts * rows // len(labels), k, vote)
+    if thin.any():
+        warn(
+            f"Of {rows} rows at a time, as drawn by {plan.sampling!r}, these classes usually have "
+            f"too few rows to win a vote of k={k}, so that little is learnt about them: "
+            f"{data.names(thin)}. Use larger batches, or sampling='stochastic', in which all rows "
+            "may be picked."
+        )
