@@ -673,7 +673,7 @@ def test_wrong_input_is_named(rng, case):
         (
             (Z, target.take(slice(11))),
             {},
-            "Z has 12 rows,? but there are (11 labels|targets of 11)",
+            "Z has 12 rows,? but there are (11 labels|targets for 11)",
         ),
         ((Z, target), {"queries": [0, 12]}, r"'queries' parameter of \w+ must lie in \[0, 11\]"),
         ((Z, target), {"references": [-1, 2]}, r"'references' parameter .* Got -1\.\.2 instead"),

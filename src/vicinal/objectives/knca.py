@@ -25,7 +25,7 @@ __all__ = ["KNCALoss", "knca"]
 
 
 class _Told(NamedTuple):
-    """What there is to warn of: rows left out, the k in use, and how many could be picked."""
+    """Facts for warnings: rows left out, the k in use, and how many rows a query could pick."""
 
     lonely: Array
     k: int
@@ -39,7 +39,7 @@ class KNCALoss:
     Parameters
     ----------
     k : int, default=5
-        Size of the neighbourhoods; where a query can pick fewer references, their number is used.
+        Number of neighbours that vote; reduced where a query has fewer references to pick from.
     vote : {"majority", "all"}, default="majority"
         How a class wins.
     kind : {"log", "accuracy"}, default="log"
@@ -47,7 +47,7 @@ class KNCALoss:
 
     Notes
     -----
-    It never warns.  The facts of an evaluation are "share_of_pairs", "log_domain" (the number of
+    It never warns.  An evaluation reports the facts "share_of_pairs", "log_domain" (the number of
     queries whose votes were counted in logarithms), "engine" and "left_out" (the number of queries
     that "log" leaves out).
     """
@@ -84,7 +84,7 @@ class KNCALoss:
         pairs: Pairs | None,
         gradient: bool,
     ) -> tuple[Evaluation, _Told]:
-        """The evaluation, and what there is to warn of."""
+        """The evaluation, and the facts for warnings."""
         Z = check_points(Z)
         labels = check_labels(target, len(Z), "knca")
         choose.check_lists(pairs, "knca")
@@ -110,7 +110,7 @@ class KNCALoss:
             "left_out": len(lonely),
         }
         dZ = None
-        if gradient:  # all queries that count have the same weight; the others have no slope
+        if gradient:  # queries that count all have the same weight; the others have slope 0
             dZ = engine.pull(float(counts.max(initial=0.0))).astype(Z.dtype)
         return Evaluation(value, dZ, facts), _Told(lonely, k, available)
 
@@ -142,13 +142,14 @@ def knca(
     Parameters
     ----------
     Z : array of shape (n, d)
-        Embedded points.  float32 is computed in float32 (for k up to 15, and not for small data),
-        all else in float64.
+        Embedded points.  float32 input is computed in float32 (for k up to 15, and not for
+        small data), everything else in float64.
     y : array-like of shape (n,) or Labels
         Class labels, without weights or priors.
     k : int, default=5
-        Size of the neighbourhoods.  Where a query can pick fewer references, their number is used
-        for all queries, with a warning.  Beyond 40 gradients may lose their digits: a warning too.
+        Number of neighbours that vote.  If a query has fewer references to pick from, that number
+        is used for all queries, with a warning.  A k above 40, at which gradients may lose their
+        digits, also warns.
     vote : {"majority", "all"}, default="majority"
         How a class wins: more votes than any other class (a tie is not a win), or all k votes.
     objective : {"log", "accuracy"}, default="log"
@@ -157,17 +158,17 @@ def knca(
         Positions in Z of the rows that are scored and of the rows they may pick; None for all.
         A row is never its own reference.
     pairs : Pairs, default=None
-        Lists of the rows that each row of Z may pick, as the parts of
-        :mod:`vicinal.neighbourhoods` make them; None for all.  Only what is also among the
-        references counts.  Where the lists are samples, weights are divided by their rates.
+        Lists of the rows that each row of Z may pick, as made by the parts of
+        :mod:`vicinal.neighbourhoods`; None for all.  Listed rows that are not references are
+        ignored.  Where the lists are samples, weights are divided by the sampling rates.
     gradient : bool, default=True
         False leaves ``dZ`` at zero, and takes half the time.
     warn : bool, default=True
-        Whether to warn of a k that is too large, and of queries that "log" leaves out.
+        Whether to warn about a k that is too large and about queries that "log" leaves out.
     report : dict, default=None
-        Is given "share_of_pairs", the share of the pairs of a query and a reference that were
-        computed, and "log_domain", the number of queries whose votes were counted in logarithms
-        because they leave the range of float64.
+        Receives "share_of_pairs", the share of all (query, reference) pairs that were computed,
+        and "log_domain", the number of queries whose votes were counted in logarithms because
+        they leave the range of float64.
 
     Returns
     -------
@@ -180,11 +181,10 @@ def knca(
 
     Notes
     -----
-    Up to 500 rows whole arrays of pairs are computed in NumPy, and nothing is compiled.  Beyond,
-    time is O(k) for each pair of a query and a reference, for all votes at once, and O(C k²) to
-    O(C k³) for each query and C classes; memory is O(n d) and that of some tiles of queries.
-    docs/theory/knca.md derives the scheme and bounds its errors.  The same bits come out for any
-    number of threads.
+    Up to 500 rows, NumPy computes whole arrays of pairs and nothing is compiled.  Beyond that, time
+    is O(k) for each pair of a query and a reference, plus O(C k²) to O(C k³) for each query with C
+    classes; memory is O(n d) plus a few tiles of queries.  docs/theory/knca.md derives the scheme
+    and bounds its errors.  The result is the same, to the bit, for any number of threads.
     """
     check_kind(objective, "objective", "knca")
     check_vote(vote, "knca")
