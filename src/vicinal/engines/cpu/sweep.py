@@ -1,4 +1,4 @@
-"""Compiled votes behind the protocol of engines, one batch of tiles of queries after another."""
+"""Compiled engine for votes (`base.Votes`): one batch of tiles of queries after another."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["Sweep", "win_shares"]
 
 
 class Sweep:
-    """Votes of k of all references, or of those in lists; see `base.Votes`.
+    """Votes of k neighbours among all references, or among listed ones; see `base.Votes`.
 
-    Batches of tiles are looked at twice: for the odds and, where a slope is given, for the pull of
-    their pairs, which is added up.
+    Each batch of tiles is processed twice: for the odds and, if a slope is given, for the pull of
+    its pairs, which is summed over the batches.
     """
 
     def __init__(self, data: Data, k: int, unanimous: bool, pairs: Pairs | None = None) -> None:
@@ -33,7 +33,7 @@ class Sweep:
 
     @property
     def share(self) -> float:
-        """Of the pairs of a query and a reference, those that were looked at."""
+        """The share of all (query, reference) pairs that were computed."""
         return self.engine.share
 
     def sums(self, slope: Callable[[Array], Array] | None = None) -> Array:
@@ -59,11 +59,11 @@ class Sweep:
             known = Known(
                 *(x.astype(np.float64, copy=False) for x in (room.T[t], E, room.theta[t]))
             )
-            told = Slopes.room(E.shape) if slope else None
+            slopes = Slopes.room(E.shape) if slope else None
             live = len(engine.rows) - tile * lanes
-            odds[tile] = counters[thread].odds(known, engine.own[tile], live, told)
-            if told is not None:
-                room.values[t], room.powers[t] = told
+            odds[tile] = counters[thread].odds(known, engine.own[tile], live, slopes)
+            if slopes is not None:
+                room.values[t], room.powers[t] = slopes
 
         for start in range(0, n_tiles, batch):
             tiles = range(start, min(start + batch, n_tiles))
@@ -83,7 +83,7 @@ class Sweep:
 def win_shares(
     Z: Array, Z_reference: Array, codes: Array, n_classes: int, k: int, unanimous: bool
 ) -> Array:
-    """Chance of each class to win the vote of k references, ties left out: (n, n_classes)."""
+    """Chance that each class wins the vote of k references, given no tie: (n, n_classes)."""
     n = len(Z_reference)
     probabilities = np.zeros((len(Z), n_classes))
     points = np.concatenate([Z_reference, Z.astype(Z_reference.dtype, copy=False)])

@@ -1,7 +1,7 @@
 """All pairs in tiles: the engine of the exact objective, on all threads, in one fixed order.
 
-An *engine* is built from queries, references and a kernel, and gives what an objective of
-neighbours needs: ``sums()`` of the kernel over either kind of class, and ``pull(...)``.
+An *engine* is built from queries, references and a kernel, and provides ``sums()`` of the kernel
+over the own class and over the others, and their gradient ``pull(...)``.
 """
 
 from __future__ import annotations
@@ -43,20 +43,21 @@ from vicinal.kernels._blocks import (
 
 __all__ = ["Side", "Tiles", "coordinate_scale", "power_of", "side", "worth_ordering"]
 
-#: dimensions from which matrix products find distances and gradients faster than the kernels do
+#: dimensions from which matrix products are faster than the kernels
 BLAS_FROM = 48
 
-#: rows from which the order of a k-d tree costs less than the first tiles that it saves
+#: rows from which sorting along a k-d tree costs less than it saves
 ORDER_FROM = 4000
-#: dimensions up to which boxes are of use
+#: dimensions up to which bounding boxes are useful
 ORDER_UP_TO = 32
-WORTH = 0.5  # of the pairs out of reach of single points: boxes find fewer, at 0.4 it was even
-#: whether to leave out what changes no bit; a test computes it, last, and finds the same bits
+# Least share of pairs out of reach of single points (boxes find fewer); 0.4 was break-even.
+WORTH = 0.5
+#: Test hook: False also computes skipped tiles; the result must be identical.
 LEAVE_OUT = True
 
 
 class Side(NamedTuple):
-    """Points sorted by class as the kernels want them: ``Z`` is (d made even, n)."""
+    """Points in kernel layout, sorted by class: ``Z`` is (d rounded up to even, n)."""
 
     Z: Array
     mass: Array
@@ -70,14 +71,14 @@ class Side(NamedTuple):
 
 
 def coordinate_scale(kernel: Kernel) -> float:
-    """What embedded points are multiplied by before they go to the compiled loops."""
+    """The factor of embedded points in the compiled loops."""
     return kernel.coordinate_scale
 
 
 def worth_ordering(Zq: Array, yq: Array, Zr: Array, yr: Array, mass: Array, kernel: Kernel) -> bool:
-    """Whether `side` should put near points together, so that tiles of far ones can be left out.
+    """Whether `side` should put near points together, so that far tiles can be left out.
 
-    Early in learning all pairs count: a look at a few rows saves the price of ordering them all.
+    Early in training all pairs count; checking a few rows avoids sorting all of them in vain.
     ``mass`` is that of the references.
     """
     if min(len(Zq), len(Zr)) < ORDER_FROM or Zr.shape[1] > ORDER_UP_TO:
@@ -94,9 +95,9 @@ def power_of(kernel: Kernel, d: int) -> float:
 def side(
     Z: Array, codes: Array, mass: Array, centre: Array, scale: float, ordered: bool = False
 ) -> tuple[Side, Array]:
-    """Sort the rows of Z by class; return them in kernel layout, and their order.
+    """Sort the rows of Z by class; return them in kernel layout, and the sorting order.
 
-    Within a class they keep their order, or follow a k-d tree if ``ordered``.
+    Within a class rows keep their order, or follow a k-d tree if ``ordered``.
     """
     order = np.argsort(codes, kind="stable")
     d = Z.shape[1]
@@ -110,11 +111,11 @@ def side(
 
 
 class _Products:
-    """Distances of whole blocks, and their gradients, by BLAS; idle below ``BLAS_FROM``.
+    """Distances of whole blocks, and their gradients, by BLAS; inactive below ``BLAS_FROM``.
 
-    ``|a|² + |b|² - 2 a.b`` loses digits that differences keep, about ``eps |z|²``: in float32 that
-    is fine to travel with, and the arrival is in float64.  Idle too when points are so far out
-    that the loss is one of ``30 sqrt(eps)`` or more (0.01 in float32, 4e-7 in float64).
+    ``|a|² + |b|² - 2 a.b`` has an error of about ``eps |z|²`` that differences do not have: fine
+    for the float32 stage, as the final stage is float64.  Also inactive when points are so far out
+    that the error would be ``30 sqrt(eps)`` or more (0.01 in float32, 4e-7 in float64).
     """
 
     def __init__(
@@ -131,11 +132,11 @@ class _Products:
         self.buffers = [np.empty(size, queries.Z.dtype) for _ in range(threads)]
 
     def blas(self) -> Any:
-        """One BLAS thread for each of ours, while products are in use."""
+        """One BLAS thread for each of our threads, while products are used."""
         return single_threaded_blas() if self.active else nullcontext()
 
     def distances(self, thread: int, i: slice, j: slice) -> Array:
-        """Squared distances of a block, or (0, 0) to let the kernel find them."""
+        """Squared distances of a block, or a (0, 0) array to let the kernel compute them."""
         if not self.active:
             return self.buffers[thread].reshape(0, 0)
         shape = (i.stop - i.start, j.stop - j.start)
@@ -208,7 +209,7 @@ class Tiles:
     def _tiles(
         self, own: Array, i: slice, j: slice, mode: int, width: int, triangle: bool, thread: int
     ) -> Iterator[tuple[Array, int]]:
-        """Tables with the tiles of a block, and how many; as a rule one table has room for all."""
+        """Tables with the tiles of a block, and their number; usually one table is enough."""
         work, table = self.scratch[thread]
         first = i.start
         while first < i.stop:
@@ -222,7 +223,7 @@ class Tiles:
             yield table, count
 
     def _make_plan(self, own: Array) -> Plan | None:
-        """What may be left out, or None if all counts anyway."""
+        """Find what may be left out; None if all pairs count anyway."""
         Q, R = self.queries, self.references
         if not (Q.ordered and R.ordered) or self.products.active:
             return None
@@ -240,7 +241,7 @@ class Tiles:
     ) -> None:
         """Run ``task([(p, q, mode), ...], thread)`` over the near or the other pairs of blocks.
 
-        ``columns_too`` says that tasks write to the columns too, so that rounds are needed.
+        ``columns_too`` says that tasks also write to the columns, so that rounds are needed.
         """
         blocks, columns = len(self.rows) - 1, len(self.columns) - 1
         plans: Iterable[list]
@@ -265,11 +266,11 @@ class Tiles:
     def sums(self, own: Array | None = None) -> tuple[Array, Array]:
         """log2 of ``sum_j mass_j 2**(m_i - e_ij)``, other classes [0] and own class [1].
 
-        With the energy ``e_ij = -log2 kappa(d_ij)``.  The minima m_i of the energies come beside
-        it, not in it: where they are large, their sum would lose the digits of the logarithm.
-        (The compact kernel needs no shift: its m_i are 0.)  Without a reference of the kind, or
-        none in range, -inf and inf.  ``own`` overrides the range of references that counts as the
-        query's own class.
+        Here ``e_ij = -log2 kappa(d_ij)`` is the energy.  The minima m_i of the energies are
+        returned separately: where they are large, adding them would lose the digits of the
+        logarithm.  (The compact kernel needs no shift: its m_i are 0.)  A sum without any reference
+        (in range) gives -inf and inf.  ``own`` overrides the range of references that counts as
+        the query's own class.
         """
         queries, references, mirror = self.queries, self.references, self.mirror
         dtype, n = queries.Z.dtype, queries.n
@@ -313,11 +314,11 @@ class Tiles:
             return np.log2(sums, dtype=np.float64), minima
 
     def pull(self, shift: Array, factor: Array, d: int) -> tuple[Array, Array]:
-        """Sum of ``-factor_i mass_j 2**shift_i kappa'(d²_ij) (z_i - z_j)``, both sides.
+        """Sum of ``-factor_i mass_j 2**shift_i kappa'(d²_ij) (z_i - z_j)``, for both points.
 
-        kappa' is the derivative by d².  Both sides in kernel layout (d, n); one array for both
-        when ``queries is references``.  The compact kernel has no shift: it must be 0.  What the
-        sums have left out is left out.
+        kappa' is the derivative by d².  Queries and references in kernel layout (d, n); one array
+        for both when ``queries is references``.  The compact kernel has no shift: it must be 0.
+        Tiles left out of the sums are left out here too.
         """
         queries, references, mirror = self.queries, self.references, self.mirror
         dtype = queries.Z.dtype
@@ -352,7 +353,7 @@ class Tiles:
         return Gq, Gr
 
     def energy(self, shift: Array) -> Array:
-        """Sum over the references of ``mass_j 2**(shift_i - e_ij) (e_ij - shift_i)``, a query.
+        """Sum over the references of ``mass_j 2**(shift_i - e_ij) (e_ij - shift_i)``, per query.
 
         References out of range of the compact kernel, whose shift is 0, add nothing.
         """

@@ -1,6 +1,6 @@
-"""The votes of k neighbours: from what lanes know of each class to odds and slopes.
+"""The votes of k neighbours: from class summaries of lanes to odds and slopes.
 
-In plain float64 as a rule; lanes whose weights leave its range are done again in the log domain.
+Usually in plain float64; lanes whose weights leave its range are repeated in the log domain.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from vicinal.kernels import subsets, votes
 
 __all__ = ["Counter", "Known", "Slopes"]
 
-# Weight of won or lost sets up to which no sum has overflowed.  Where one has, the weight may be
-# NaN, infinity times a class without members: what is within the limits is asked for, not what is
-# beyond.
+# Largest weight of won or lost sets at which no sum has overflowed.  After an overflow the weight
+# may be NaN (infinity times a class without members): tests are written so that NaN fails them.
 _MOST = 2.0**1000
-_SPARE_BITS = 70  # by which what is lost must be lighter than what is kept
+_SPARE_BITS = 70  # lost terms must be lighter than kept ones by this many bits
 
 
 class Known(NamedTuple):
-    """What lanes know of the classes, see :mod:`vicinal.kernels.knca`.
+    """Summaries of the classes for some lanes, see :mod:`vicinal.kernels.knca`.
 
     ``T`` and ``E`` are (C, k, W), ``theta`` is (C, W); all float64.
     """
@@ -32,15 +31,15 @@ class Known(NamedTuple):
     theta: Array
 
     def take(self, lanes: Array) -> Known:
-        """That of some lanes."""
+        """The summaries of some lanes."""
         return Known(*(np.ascontiguousarray(x[..., lanes]) for x in self))
 
 
 class Slopes(NamedTuple):
     """Derivatives of log(won : lost) by the log-weights of the members of each class.
 
-    P(j chosen | win) - P(j chosen | lose), for the members of T as ``values``, and for all others
-    by the coefficients ``powers`` of a polynomial, see `class_slopes`; both (C, k, W), float64.
+    P(j chosen | win) - P(j chosen | lose): for the members of T as ``values``, for all others as the
+    coefficients ``powers`` of a polynomial, see `class_slopes`; both (C, k, W), float64.
     """
 
     values: Array
@@ -48,30 +47,30 @@ class Slopes(NamedTuple):
 
     @classmethod
     def room(cls, shape: tuple[int, ...]) -> Slopes:
-        """Room for some."""
+        """Allocate zeros."""
         return cls(np.zeros(shape), np.zeros(shape))
 
 
 class Counter:
-    """Counts the votes of one tile of lanes at a time; each thread has its own.
+    """Counts the votes of one tile of lanes at a time; one counter per thread.
 
     Parameters
     ----------
     n_classes, k, lanes : int
-        Sizes of the arrays to come.
+        Sizes of the arrays.
     unanimous : bool
-        Which vote.
+        Whether all k votes are needed to win.
     far : float
         Energy of an absent member.
     n : int
-        References in all: the more, the larger a sum may be.
+        Number of references: bounds the size of the sums.
     log : int or None, default=None
-        None for plain numbers; lanes that leave their range are then given to another counter.
+        None for plain numbers; lanes that leave their range go to another counter.
 
     Attributes
     ----------
     in_log_domain : int
-        Lanes that plain numbers did not do for, so far.
+        Number of lanes so far that needed logarithms.
     """
 
     def __init__(
@@ -85,8 +84,8 @@ class Counter:
         log: int | None = None,
     ) -> None:
         self.k, self.unanimous, self.far, self.n, self.log = k, unanimous, far, n, log
-        # All sets that hold a member too light for plain numbers weigh less than binom(n, k) times
-        # the limit: beside this, nothing.
+        # Sets with a member too light for plain numbers weigh less than binom(n, k) times that
+        # limit in all: negligible beside ``least``.
         lost = subsets.LOWEST + k * np.log2(max(2.0, np.e * n / k))
         self.least = 2.0 ** min(max(lost + _SPARE_BITS, -880.0), 1000.0)
         self.F = np.empty((n_classes, k + 1, lanes))
@@ -98,8 +97,8 @@ class Counter:
     def odds(self, known: Known, own: Array, live: int, slopes: Slopes | None = None) -> Array:
         """log2 of lost : won sets of each lane, inf where none can be won.
 
-        ``own`` (W,) is the class that is to win; the first ``live`` lanes are queries, the others
-        copies to fill the tile.  ``slopes``, where given, are filled.
+        ``own`` (W,) is the class that should win; the first ``live`` lanes are queries, the others
+        padding.  ``slopes``, if given, are filled in.
         """
         near = self._polynomials(known)
         win, lose = self._votes(own)
@@ -115,11 +114,11 @@ class Counter:
         return odds
 
     def wins(self, known: Known) -> Array:
-        """Chance of each class to win, ties left out: (C, W), adding up to one."""
+        """Chance that each class wins, given no tie: (C, W), summing to one."""
         self._polynomials(known)
         wins = np.empty((self.F.shape[0], self.F.shape[2]))
         votes.win_lanes(self.F, self.k, self.unanimous, wins, self.vote_room, self.log)
-        if self.log is not None:  # where nobody can win all are the same
+        if self.log is not None:  # if no class can win, all are equal
             wins = np.exp2(wins - wins.max(axis=0))
             return wins / wins.sum(axis=0)
         best = wins.max(axis=0)
@@ -147,7 +146,7 @@ class Counter:
         for result in slopes:
             result.fill(0.0)
         win, lose = self.vote_room.P
-        # logarithms have no sign: they take one turn for each
+        # logarithms have no sign: won and lost are separate
         parts = [(win - lose, 1.0)] if self.log is None else [(win, 1.0), (lose, -1.0)]
         for part, sign in parts:
             subsets.class_slopes(*known, near, self.far, part, sign, *slopes, self.room, self.log)
@@ -166,7 +165,7 @@ class Counter:
         odds: Array,
         slopes: Slopes | None,
     ) -> None:
-        """Some lanes in the log domain, but those in which one side has no sets at all."""
+        """Repeat some lanes in logarithms, except those that can only win or only lose."""
         for result in slopes or ():
             result[..., lanes] = 0.0
         can_win, can_lose = (possible[lanes] for possible in self._possible(known.T, own))
@@ -180,7 +179,7 @@ class Counter:
             result[..., lanes] = part
 
     def _possible(self, T: Array, own: Array) -> tuple[Array, Array]:
-        """Whether there are sets that are won, and sets that are lost: all weights being one."""
+        """Whether any set is won, and whether any is lost: a count with all weights 1."""
         self.F[:, 0] = 1.0
         self.F[:, 1:] = T < 0.5 * self.far
         win, lose = self._votes(own)
