@@ -166,13 +166,13 @@ def _own_ranges(queries: Side, references: Side) -> Array:
 class Tiles:
     """Sums over all pairs, and their gradient.
 
-    Between sides that are ordered, tiles too far apart to change any sum in its last bit are left
-    out; ``share`` is the share of the pairs that the last sums have computed.
+    If both are ordered, tiles too far apart to change the last bit of any sum are left out;
+    ``share`` is the share of the pairs that the last call of `sums` computed.
 
     Parameters
     ----------
     queries, references : Side
-        ``queries is references`` computes each pair once.
+        If they are the same object, each pair is computed once.
     self_pos : int array
         Position of each query among the references, or -1.
     kernel : Kernel

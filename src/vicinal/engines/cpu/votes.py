@@ -38,7 +38,7 @@ class Known(NamedTuple):
 class Slopes(NamedTuple):
     """Derivatives of log(won : lost) by the log-weights of the members of each class.
 
-    P(j chosen | win) - P(j chosen | lose): for the members of T as ``values``, for all others as the
+    P(j chosen | win) - P(j chosen | lose): for the members of T as ``values``, for all others as
     coefficients ``powers`` of a polynomial, see `class_slopes`; both (C, k, W), float64.
     """
 
