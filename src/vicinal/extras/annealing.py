@@ -25,8 +25,8 @@ __all__ = ["AnnealedMap", "Annealing"]
 
 _MOST_COMPONENTS = 64
 
-#: ``A = descend(A, schedule, n_iter)``: run ``n_iter`` iterations for each row of ``schedule``, which
-#: holds the penalties ``lambda_i`` of the squared norms of the rows of A.
+#: ``A = descend(A, schedule, n_iter)``: run ``n_iter`` iterations for each row of ``schedule``,
+#: which holds the penalties ``lambda_i`` of the squared norms of the rows of A.
 Descend = Callable[[Array, Array, int], Array]
 
 
