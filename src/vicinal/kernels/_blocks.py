@@ -65,9 +65,9 @@ class Points(NamedTuple):
     """Queries and references of the tiles: points, masses, distances if known, positions.
 
     ``Zq`` and ``Zr`` are (d, n), d even; ``D`` (queries, references) are the squared distances of
-    the block, or a (0, 0) array to compute them from the points; ``vq`` and ``vr`` (n,) are masses as
-    references, at most 1; ``self_pos`` (n_queries,) is the position of each query among the
-    references, or -1.
+    the block, or a (0, 0) array to compute them from the points; ``vq`` and ``vr`` (n,) are the
+    masses as references, at most 1; ``self_pos`` (n_queries,) is the position of each query among
+    the references, or -1.
     """
 
     Zq: NDArray

@@ -40,8 +40,8 @@ kernel = njit(cache=True, **_OPTIONS)
 _INNER = {**_OPTIONS, "no_cpython_wrapper": True}
 #: for functions called only by kernels, compiled into them
 helper = njit(**_INNER)
-#: the same for long functions: otherwise LLVM may call one of several copies, which sum in different
-#: orders, and which copy is called differs between fresh code and code from the cache
+#: the same for long functions: otherwise LLVM may call one of several copies, which sum in
+#: different orders, and which copy is called differs between fresh code and code from the cache
 inlined = njit(forceinline=True, **_INNER)
 
 # Coefficients of 2**r on [-1/2, 1/2] for the smallest relative error; tests/test_kernels.py

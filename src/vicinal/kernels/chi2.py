@@ -1,6 +1,6 @@
 """Chi-squared distances between rows: all pairs, or the nearest rows.
 
-Four references at a time, so that short rows also fill the pipeline (20 bins of float32: 0.26 ns per
+Four references at a time, so that short rows also fill the pipeline (20 bins of float32: 0.26 ns a
 bin, one at a time 0.42).  Every pair takes the same path through the same code, whatever its
 position: equal rows are at equal distances, to the bit.
 """
@@ -18,7 +18,7 @@ __all__ = ["chi2_nearest", "chi2_rows"]
 def _to_four(u, Y, j, tiny):
     """``1/2 sum (u - v)² / (u + v)`` for v = rows j, ..., j + 3 of Y.
 
-    Past the end, the last row is repeated.  ``tiny`` turns 0 / 0 into 0 and is negligible elsewhere.
+    Past the end, the last row is repeated.  ``tiny`` makes 0 / 0 zero and is negligible elsewhere.
     """
     end = len(Y) - 1
     a, b, c, e = Y[j], Y[min(j + 1, end)], Y[min(j + 2, end)], Y[min(j + 3, end)]

@@ -25,7 +25,7 @@ def distance(u, v, chi2):
             r = u[f] - v[f]
             total += r * r
         return total
-    tiny = u.dtype.type(1e-35 if u.itemsize == 4 else 1e-300)  # makes 0 / 0 zero; negligible elsewhere
+    tiny = u.dtype.type(1e-35 if u.itemsize == 4 else 1e-300)  # for 0 / 0; negligible elsewhere
     for f in range(d):
         r = u[f] - v[f]
         total += r * r / (u[f] + v[f] + tiny)

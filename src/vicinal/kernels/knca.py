@@ -13,8 +13,8 @@ A lane's summary of a class is (docs/theory/knca.md derives all of it)
   members, relative to ``2**-theta``: ``theta`` is at most the k-th smallest energy, so that no
   weight exceeds 1, and lower if there are many, so that their sum stays about k.
 
-In that form nothing overflows, and terms that underflow are negligible beside the k members in T.  A
-chunk whose box is ``reach`` beyond the k-th smallest energy of every lane changes no bit, and is
+In that form nothing overflows, and terms that underflow are negligible beside the k members in T.
+A chunk whose box is ``reach`` beyond the k-th smallest energy of every lane changes no bit, and is
 left out.
 """
 

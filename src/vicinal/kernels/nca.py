@@ -208,7 +208,7 @@ def nca_grad_block(points, running, Gq, Gr, table, count, i0, j0, mirror, power,
                 if wide:
                     for j in range(n):
                         back[j] = row[j]
-                for turn in range(2 if wide else 1):  # wide tile: the columns' weights, then the rows'
+                for turn in range(2 if wide else 1):  # wide tile: columns' weights, rows'
                     columns = wide and turn == 0
                     shift = zero if columns else (high if shared else mq[q])
                     weight = zero if columns or i >= b else wq[q] * exp2(mq[q] - shift)

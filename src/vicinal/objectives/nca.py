@@ -140,7 +140,7 @@ class NCALoss:
     def _density_sums(
         self, engine: ClassSums, sums: RowSums, rows: _Rows, background: Background | None
     ) -> tuple[Array, Array, Mixture | None]:
-        """log2 of prior times density, as ``rest + base``, for the other classes and the own one."""
+        """log2 of prior times density as ``rest + base``, for the other classes and the own."""
         data, labels, weight, class_mass, unit = rows
         rest, base = sums.log2, -sums.shift
         if labels.priors is None and background is None:
