@@ -199,7 +199,7 @@ def least_energies(
 ):  # fmt: skip
     """A lower bound of each query's sums: the largest term over one chunk of each kind.
 
-    ``energies`` (2, n) receives the least ``e_ij - log2 mass_j`` over the chunk of other classes [0]
+    ``energies`` (2, n) gets the least ``e_ij - log2 mass_j`` over the chunk of other classes [0]
     and of the own class [1] whose box is nearest to that of the query's tile.  ``chunks`` holds
     the first chunk of each block of columns.
     """

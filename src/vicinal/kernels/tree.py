@@ -3,7 +3,7 @@
 A node is a range of points in the order of the tree.  Nodes are numbered parents first: the left
 child of a node is the next one, and every child has a larger number than its parent.  All leaves
 have ``LEAF`` points except the last of a class, which is padded with points without mass: loops
-over a leaf have a constant length, and the compiler unrolls them.
+over a leaf have a constant length, and the compiler vectorises them without a remainder.
 """
 
 from __future__ import annotations

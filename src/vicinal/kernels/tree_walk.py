@@ -256,8 +256,8 @@ def walk(
     ``where`` holds the positions of the queries in the trees, ``own_tree`` the tree of the class of
     each packet.  ``out`` receives the nodes: ``-1 - node`` for one replaced by its mean, else a
     leaf.  ``ends[p]`` receives, for packet ``first + p``, the ends of its two lists: over the other
-    classes and over its own.  The sum over each class is within the tolerance, or, if ``together``, the
-    sum over each list.
+    classes and over its own.  The sum over each class is within the tolerance or, if ``together``,
+    the sum over each list.
     """
     x, middle, w, own, stack = scratch
     size = seen = 0

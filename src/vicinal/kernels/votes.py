@@ -13,7 +13,7 @@ each of them the other classes are cut off at degree v - 1.  With two classes no
 
 P(c has m votes | win) is F_c[m] d(win)/dF_c[m] / win.  Derivatives come from products of the
 classes before c, updated along the way, and of the classes after c, stored: every sum has positive
-terms only, and neither the lost sets nor the sets without c are computed by subtraction or division.
+terms only; neither the lost sets nor the sets without c are computed by subtraction or division.
 The products of the classes after c are
 
 - ``suffix``: all their sets,
@@ -163,7 +163,7 @@ class _Steps:
             undecided = single[_UNDECIDED + c % 2]
             following = single[_UNDECIDED + 1 - c % 2]
             top = min(n, c * (v - 1))  # the most votes that the classes before c can have
-            # If class c has j votes, the classes before and after it have t = n - j.  For j < v those
+            # If class c has j votes, the others have n - j = t.  For j < v they
             # decide; for j >= v the set is lost, and joins the other lost sets.
             win, lose, G = at.P_win[c], at.P_lose[c], at.others[c]
             self.products(win, n, -1, n - v + 1, n, undecided, 0, top, at.below[c + 1], 0)
@@ -348,9 +348,9 @@ def _shares(own, others, votes, total, P, rows, log):
 def vote_lanes(F, own, k, unanimous, weights, work, log):
     """Weights of the k-subsets in which the own class wins or does not, and the votes in them.
 
-    Time O(C k²) per lane, plus O(C k²) for each contested v.  Plain numbers suffice for a lane whose
-    weights are finite and each either at least ``_arithmetic.LEAST`` or 0 for lack of members;
-    other lanes need the log domain, at about ten times the cost.
+    Time O(C k²) per lane, plus O(C k²) for each contested v.  Plain numbers suffice for a lane
+    whose weights are finite and each either at least ``_arithmetic.LEAST`` or 0 for lack of
+    members; other lanes need the log domain, at about ten times the cost.
 
     Parameters
     ----------
