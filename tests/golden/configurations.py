@@ -129,7 +129,7 @@ def fixed_array(shape, scale=1.0, seed=0):
 # The arrays that are compared
 
 
-def told(model, new):
+def results_of(model, new):
     """All public arrays of a fitted estimator, and its predictions for new rows."""
     out = {"components_": model.components_, "transform": model.transform(new)}
     if not hasattr(model, "predict"):
@@ -171,7 +171,7 @@ def tried(search):
 def fitted(model, data, **kwargs):
     """Fit, and return the results."""
     X, y, new = data
-    return told(model.fit(X, y, **kwargs), new)
+    return results_of(model.fit(X, y, **kwargs), new)
 
 
 # NCA on more than 600 rows
@@ -443,9 +443,9 @@ def nca_stream():
     model = NCA(3, sampling=samplers.StochasticQueries(700), reservoir_size=900, random_state=13)
     for first in (0, 700):
         model.partial_fit(X[first : first + 700], y[first : first + 700], classes=range(10))
-    middle = {f"middle.{name}": value for name, value in told(model, new).items()}
+    middle = {f"middle.{name}": value for name, value in results_of(model, new).items()}
     model.partial_fit(X[1400:], y[1400:], sample_weight=np.linspace(0.5, 1.5, 100))
-    return {**middle, **told(model, new)}
+    return {**middle, **results_of(model, new)}
 
 
 @large
@@ -518,7 +518,7 @@ def knca_stream():
                  random_state=4)  # fmt: skip
     for first in (0, 700):
         model.partial_fit(X[first : first + 700], y[first : first + 700], classes=range(4))
-    return told(model, new)
+    return results_of(model, new)
 
 
 # LMNN on more than 600 rows
@@ -629,7 +629,7 @@ def margin_search_lmnn():
     X, y, new = blobs(1400)
     model = LMNN(2, k=2, max_iter=5, random_state=0)
     search = model_selection.margin_search(model, X, y, mu=[0.3, 3.0], cv=2)
-    return {**told(search.best_estimator_, new), **tried(search)}
+    return {**results_of(search.best_estimator_, new), **tried(search)}
 
 
 @large
@@ -637,7 +637,7 @@ def margin_search_chi2():
     X, y, new = histograms(1400)
     model = Chi2LMNN(4, max_iter=4, random_state=0)
     search = model_selection.margin_search(model, X, y, mu=[1.0], cv=2)
-    return {**told(search.best_estimator_, new), **tried(search)}
+    return {**results_of(search.best_estimator_, new), **tried(search)}
 
 
 @large
@@ -647,7 +647,7 @@ def rca_classes_and_chunks():
     out.update(fitted(RCA(9, shrinkage="oas"), (X, y, new)))
     chunks = np.where(np.arange(900) % 3 == 0, -1, y)
     model = RCA(4, shrinkage=0.2, scaling="global").fit(X, chunks=chunks)
-    out.update({f"chunks.{name}": value for name, value in told(model, new).items()})
+    out.update({f"chunks.{name}": value for name, value in results_of(model, new).items()})
     return out
 
 
@@ -909,7 +909,7 @@ def _write_checkpoint(path):
 def _resume_checkpoint(path):
     X, y, new = digits(1200)
     model = Checkpoint.load(path)
-    loaded = {f"loaded.{name}": value for name, value in told(model, new).items()}
+    loaded = {f"loaded.{name}": value for name, value in results_of(model, new).items()}
     return {**loaded, **fitted(model.set_params(max_iter=6), (X, y, new))}
 
 
@@ -942,7 +942,7 @@ def _resume_finished(path):
     models, out = joblib.load(path), {}
     for label, (_, data) in _finished().items():
         model = models[label]
-        found = {f"loaded.{name}": value for name, value in told(model, data[2]).items()}
+        found = {f"loaded.{name}": value for name, value in results_of(model, data[2]).items()}
         found.update(fitted(model, data))
         out.update({f"{label}.{name}": value for name, value in found.items()})
     return out

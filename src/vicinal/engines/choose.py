@@ -84,9 +84,9 @@ def votes(data: Data, k: int, unanimous: bool, pairs: Pairs | None = None) -> Vo
     """The engine that counts the votes of k neighbours, for kNCA."""
     if pairs is None and is_small(len(data.Z)):
         return dense_votes.DenseVotes(data, k, unanimous)
-    from vicinal.engines.cpu.sweep import Sweep
+    from vicinal.engines.cpu.sweep import CompiledVotes
 
-    return Sweep(data, k, unanimous, pairs)
+    return CompiledVotes(data, k, unanimous, pairs)
 
 
 def margins(triples: Triples, candidates: Any = None) -> Margins:

@@ -17,7 +17,7 @@ from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data, RowSums
 
-__all__ = ["MANY_DIMENSIONS", "DenseSums", "Points", "class_sums", "entropies", "pull_pairs"]
+__all__ = ["MANY_DIMENSIONS", "DenseSums", "SortedPoints", "class_sums", "entropies", "pull_pairs"]
 
 _LOG2_E = math.log2(math.e)
 # Distances from inner products have an error of a few eps |z|², but are several times faster than
@@ -28,7 +28,7 @@ MANY_DIMENSIONS, _MANY_PRODUCTS_TO = 48, 30.0 / math.sqrt(np.finfo(np.float64).e
 _BLOCK = 2**18  # pairs in a block of queries: 2 MB
 
 
-class Points:
+class SortedPoints:
     """Queries and references in float64, both sorted by class, and where each class begins.
 
     Attributes
@@ -91,7 +91,7 @@ def _by_class(rows: Array, codes: Array) -> Array:
     return rows[np.argsort(codes[rows], kind="stable")]
 
 
-def pull_pairs(points: Points, W: Array) -> Array:
+def pull_pairs(points: SortedPoints, W: Array) -> Array:
     """Derivative by the points of ``sum_ij w_ij d²_ij`` for given w, (n, d)."""
     dZ = np.zeros((points.n, points.d))
     with single_threaded_blas():
@@ -113,7 +113,7 @@ class DenseSums:
     name, share = "dense", 1.0
 
     def __init__(self, data: Data, kernel: Kernel) -> None:
-        self.points = Points(data)
+        self.points = SortedPoints(data)
         self.query_rows = self.points.queries
         mass = data.mass[self.points.references]
         self.mass = None if (mass == 1.0).all() else mass

@@ -21,7 +21,7 @@ from scipy.spatial.distance import cdist
 
 from vicinal.core.types import Array
 from vicinal.engines.base import Data
-from vicinal.engines.dense import Points, pull_pairs
+from vicinal.engines.dense import SortedPoints, pull_pairs
 
 __all__ = ["DenseVotes", "win_shares"]
 
@@ -278,7 +278,7 @@ class DenseVotes:
     name, share = "dense", 1.0
 
     def __init__(self, data: Data, k: int, unanimous: bool) -> None:
-        self.points, self.k, self.unanimous = Points(data), k, unanimous
+        self.points, self.k, self.unanimous = SortedPoints(data), k, unanimous
         self.query_rows, self.log_domain = self.points.queries, 0
         energy = np.ascontiguousarray(self.points.squared_distances().T)
         query, reference = self.points.self_pairs()
@@ -300,11 +300,11 @@ class DenseVotes:
         with np.errstate(divide="ignore", invalid="ignore"):
             odds = np.log2(weights[1]) - np.log2(weights[0])
         if not within.all():
-            odds = self._again(np.flatnonzero(~within), odds, gradient)
+            odds = self._redo_in_logarithms(np.flatnonzero(~within), odds, gradient)
         self.slopes = None if slope is None else slope(odds)
         return odds
 
-    def _again(self, rows: Array, odds: Array, gradient: bool) -> Array:
+    def _redo_in_logarithms(self, rows: Array, odds: Array, gradient: bool) -> Array:
         """Repeat some queries in logarithms, except those that can only win or only lose."""
         self.gaps[:, rows] = 0.0
         can_win, can_lose = self._possible(rows)

@@ -194,8 +194,8 @@ class AnnealedMap:
     annealing: Annealing
     first: FirstMap
 
-    def __call__(self, problem: Problem, rng: np.random.RandomState, teller: Any) -> Array:
-        """The first theta; ``teller`` is called at each iteration made for it."""
+    def __call__(self, problem: Problem, rng: np.random.RandomState, reporter: Any) -> Array:
+        """The first theta; ``reporter`` is called at each iteration made for it."""
         annealing, first = self.annealing, self.first
         if not isinstance(problem.mapping, Linear):
             raise ValueError(
@@ -205,28 +205,28 @@ class AnnealedMap:
         d = first.rank(problem)
         k = annealing.n_rows(d, problem.X.shape[1])
         wide = replace(first, start=resolve(annealing.init, "Annealing"), n_components=k)
-        theta = wide(problem.replace(mapping=Linear(k)), rng, teller)
+        theta = wide(problem.replace(mapping=Linear(k)), rng, reporter)
 
         def removed(A: Array) -> None:
             loss = problem.replace(mapping=Linear(len(A))).value(A.ravel())
-            teller.say(f"annealing {len(A):5d} rows left {loss:14.8f}")
+            reporter.say(f"annealing {len(A):5d} rows left {loss:14.8f}")
 
         A = annealing.reduce(
             theta.reshape(k, -1),
             d,
             problem.X,
-            lambda A, schedule, n_iter: _descend(problem, teller, A, schedule, n_iter),
+            lambda A, schedule, n_iter: _descend(problem, reporter, A, schedule, n_iter),
             learnt_from(problem),
-            removed if teller.talks else None,
-            resume=not teller.searching,
+            removed if reporter.talks else None,
+            resume=not reporter.searching,
         )
         return problem.mapping.theta(A)
 
 
-def _descend(problem: Problem, teller: Any, A: Array, schedule: Array, n_iter: int) -> Array:
+def _descend(problem: Problem, reporter: Any, A: Array, schedule: Array, n_iter: int) -> Array:
     """Run ``n_iter`` iterations for each row of ``schedule``, the penalties of the rows of A.
 
-    Raises KeyboardInterrupt after an interrupt or when ``teller``, which is called at each
+    Raises KeyboardInterrupt after an interrupt or when ``reporter``, which is called at each
     iteration, asks to stop: the few iterations since the last removal are not worth keeping.
     """
     # Always L-BFGS, whatever the solver of the fit: with so few iterations, each must count.
@@ -242,11 +242,11 @@ def _descend(problem: Problem, teller: Any, A: Array, schedule: Array, n_iter: i
         else:  # keep the L-BFGS pairs: the penalty changed by one step only
             state = refresh(solver, fun, theta, state)
 
-        def tell(info: Iteration, at: Problem = fun) -> bool:
-            return teller(info, at)
+        def report(info: Iteration, at: Problem = fun) -> bool:
+            return reporter(info, at)
 
         recipe = limited(Recipe(fun, solver, stop_rules(solver, tol=0.0)), n_iter)
-        result = run_stage(recipe, LoopStart(state=state), on_iteration=tell)
+        result = run_stage(recipe, LoopStart(state=state), on_iteration=report)
         if result.reason in ("interrupted", "callback"):
             raise KeyboardInterrupt(result.reason)
         theta, state = result.theta, result.state

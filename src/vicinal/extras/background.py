@@ -23,8 +23,8 @@ from vicinal.targets import Labels
 from vicinal.targets.masses import background_mass
 
 __all__ = [
-    "Background",
     "NormalBackground",
+    "NormalTerms",
     "Normals",
     "background_weights",
     "check_background",
@@ -169,7 +169,7 @@ class Normals:
         return dZ
 
 
-class Background:
+class NormalTerms:
     """The normals of the classes as terms added to an engine's sums, for some queries.
 
     Parameters
@@ -289,7 +289,7 @@ class NormalBackground:
         class_mass: Array,
         others: Array,
         unit: float,
-    ) -> Background:
+    ) -> NormalTerms:
         """The normal densities at the queries, as terms added to the sums of an engine."""
         Z, codes, _, query_rows, reference_rows = data
         beta = self.shares(len(labels.classes))
@@ -297,7 +297,7 @@ class NormalBackground:
         normals = Normals(Z[rows], codes[rows], weight[rows], len(beta))
         codes_q = codes[query_rows]
         log2_mass = background_mass(labels, beta, class_mass, codes_q, others, unit)
-        return Background(
+        return NormalTerms(
             normals, Z[query_rows], codes_q, *log2_mass, places=(query_rows, rows, len(Z))
         )
 

@@ -15,14 +15,14 @@ import numpy as np
 from vicinal._features import Features
 from vicinal.core.types import Array
 
-__all__ = ["Points", "Rows", "farthest_point", "recursive_projection"]
+__all__ = ["EmbeddedPoints", "InputRows", "farthest_point", "recursive_projection"]
 
 _BLOCK = 8192  # rows of the input copied at a time
 _DRAWS = 8  # attempts to draw two rows at different points
 _SMALL = 0.1  # share of the batch size; clusters with fewer rows join another cluster
 
 
-class Cloud(Protocol):
+class PointSet(Protocol):
     """Points to cluster."""
 
     def __len__(self) -> int: ...
@@ -37,7 +37,7 @@ class Cloud(Protocol):
         """Squared distances from all points to one."""
 
 
-class Points:
+class EmbeddedPoints:
     """An array of points."""
 
     def __init__(self, Z: Array) -> None:
@@ -58,7 +58,7 @@ class Points:
         return np.einsum("ij,ij->i", away, away)
 
 
-class Rows:
+class InputRows:
     """Rows of the scaled input, copied at most one block at a time."""
 
     def __init__(self, n_rows: int, take: Callable[[Any], Any]) -> None:
@@ -96,7 +96,7 @@ def _product(part: Features, direction: Array) -> Array:
 
 @np.errstate(over="ignore", invalid="ignore")  # points near the largest float still get a cluster
 def recursive_projection(
-    cloud: Cloud, rows: Array, size: int, rng: np.random.RandomState
+    cloud: PointSet, rows: Array, size: int, rng: np.random.RandomState
 ) -> list[Array]:
     """Halve ``rows`` until no part has more than ``size`` rows ([Oneata2011] alg. 4.3).
 
@@ -117,7 +117,7 @@ def recursive_projection(
     return done
 
 
-def _random_direction(cloud: Cloud, rows: Array, rng: np.random.RandomState) -> Array:
+def _random_direction(cloud: PointSet, rows: Array, rng: np.random.RandomState) -> Array:
     """From one random row to another, different one; zero if none is found."""
     for _ in range(_DRAWS):
         first, second = rng.randint(len(rows)), rng.randint(len(rows) - 1)
@@ -130,7 +130,7 @@ def _random_direction(cloud: Cloud, rows: Array, rng: np.random.RandomState) -> 
 
 @np.errstate(over="ignore", invalid="ignore")
 def farthest_point(
-    cloud: Cloud, size: int, rng: np.random.RandomState, codes: Array | None = None
+    cloud: PointSet, size: int, rng: np.random.RandomState, codes: Array | None = None
 ) -> list[Array]:
     """Clusters of at most ``size`` rows around centres far from each other.
 

@@ -11,8 +11,8 @@ from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import ClassSums, Data
-from vicinal.engines.cpu.class_sums import CompiledSums, sides
-from vicinal.engines.cpu.tiles import ORDER_FROM, ORDER_UP_TO, WORTH, Side
+from vicinal.engines.cpu.class_sums import CompiledSums, prepare
+from vicinal.engines.cpu.tiles import ORDER_FROM, ORDER_UP_TO, WORTH, KernelPoints
 from vicinal.kernels import tree, tree_sums, tree_walk
 
 __all__ = ["SMALL", "Bounded", "Trees", "check_bounded"]
@@ -34,7 +34,7 @@ _FAR_PAIR = 1.4  # slow-down of tiles, per pair, where neighbours are few and fa
 _ONE_WAY = 1.7  # slow-down of tiles, per pair, where queries are not the references
 
 #: nodes, and the ends of the two lists of each packet (see `tree_walk.walk`)
-Lists = tuple[Array, Array]
+WalkLists = tuple[Array, Array]
 
 
 class _Work(NamedTuple):
@@ -80,7 +80,7 @@ class Bounded(NamedTuple):
         check_bounded(self.tolerance, kernel)
         if not self.always and len(data.query_rows) * len(data.reference_rows) < SMALL:
             return choose.all_pairs(data, kernel)
-        Q, R, places, *rows = sides(data, kernel, may_order=False)
+        Q, R, places, *rows = prepare(data, kernel, may_order=False)
         trees = Trees(Q, R, places, kernel, self, data.Z.shape[1])
         if self.always or trees.pays():
             return CompiledSums(trees, "tree", data.Z, (rows[0], rows[1]), kernel)
@@ -98,14 +98,14 @@ class Trees:
 
     Parameters
     ----------
-    queries, references : Side
+    queries, references : KernelPoints
     self_pos : int array
         Position of each query among the references, or -1.
     kernel : Gaussian or Student
     bounded : Bounded
         The largest relative error; 0 sums every pair, except groups of duplicates.
     d : int
-        Dimensions of the embedded space (a Side may have one more).
+        Dimensions of the embedded space (`KernelPoints` may have one more).
 
     Attributes
     ----------
@@ -120,8 +120,8 @@ class Trees:
 
     def __init__(
         self,
-        queries: Side,
-        references: Side,
+        queries: KernelPoints,
+        references: KernelPoints,
         self_pos: Array,
         kernel: Kernel,
         bounded: Bounded,
@@ -149,9 +149,9 @@ class Trees:
         self.share = 1.0
         self.seen = 0
         self.edges = block_edges(len(self.own), _BLOCK)
-        self.lists: list[Lists | None] = [None] * (len(self.edges) - 1)
+        self.lists: list[WalkLists | None] = [None] * (len(self.edges) - 1)
 
-    def _walk(self, block: int, work: _Work) -> tuple[Lists, int]:
+    def _walk(self, block: int, work: _Work) -> tuple[WalkLists, int]:
         first, last = self.edges[block], self.edges[block + 1]
         ends = np.empty((last - first, 2), np.int64)
         seen = tree_walk.walk(
@@ -160,7 +160,7 @@ class Trees:
         )  # fmt: skip
         return (work.nodes[: ends[-1, 1]], ends), seen
 
-    def _look(self, tolerance: Array) -> tuple[float, float, float]:
+    def _sample_packets(self, tolerance: Array) -> tuple[float, float, float]:
         """Means over a few packets: pairs and list entries per query, nodes visited per packet."""
         work, ends = self._scratch(1)[0], np.empty((1, 2), np.int64)
         sizes = self.forest.nodes[:, 1] - self.forest.nodes[:, 0]
@@ -182,11 +182,11 @@ class Trees:
         A walk with almost no tolerance finds the pairs that matter to the last bit; tiles compute
         all of those and more, since their boxes are larger.
         """
-        _, terms, seen = self._look(self.tolerance)
+        _, terms, seen = self._sample_packets(self.tolerance)
         exact, dtype = 1.0, self.queries.Z.dtype
         may_order = min(self.queries.n, self.references.n) >= ORDER_FROM and self.d <= ORDER_UP_TO
         if may_order:
-            pairs, _, _ = self._look(dtype.type(np.finfo(dtype).eps / 8))
+            pairs, _, _ = self._sample_packets(dtype.type(np.finfo(dtype).eps / 8))
             exact = min(1.0, _TILE_SHARE * pairs / self.references.n)
         pair = _PAIR[0] + _PAIR[1] * self.d
         pair *= 1.0 if exact > 1.0 - WORTH else _FAR_PAIR

@@ -9,7 +9,7 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.targets import Labels
 
-__all__ = ["check_kind", "mean_loss", "slopes", "warn_lonely"]
+__all__ = ["check_kind", "mean_loss", "slopes", "warn_left_out"]
 
 
 def check_kind(kind: str, name: str, owner: str) -> None:
@@ -50,7 +50,7 @@ def mean_loss(odds: Array, weight: Array, objective: str) -> tuple[float, Array]
     return float(np.sum(counts * minus_log_p) / total), counts / total
 
 
-def warn_lonely(labels: Labels, rows: Array, why: str = "no other member of their class") -> None:
+def warn_left_out(labels: Labels, rows: Array, why: str = "no other member of their class") -> None:
     """Warn about the rows that the log objective leaves out."""
     if len(rows):
         names = labels.classes[np.unique(labels.codes[rows])].tolist()

@@ -12,7 +12,7 @@ from vicinal.core.types import Array, Evaluation, Pairs, Units
 from vicinal.engines import choose
 from vicinal.engines.base import Data
 from vicinal.engines.points import check_points, check_rows, with_range
-from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_lonely
+from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_left_out
 from vicinal.objectives._votes import (
     check_k,
     check_labels,
@@ -24,10 +24,10 @@ from vicinal.objectives._votes import (
 __all__ = ["KNCALoss", "knca"]
 
 
-class _Told(NamedTuple):
+class _WarningFacts(NamedTuple):
     """Facts for warnings: rows left out, the k in use, and how many rows a query could pick."""
 
-    lonely: Array
+    left_out: Array
     k: int
     available: int
 
@@ -83,7 +83,7 @@ class KNCALoss:
         references: Array | None,
         pairs: Pairs | None,
         gradient: bool,
-    ) -> tuple[Evaluation, _Told]:
+    ) -> tuple[Evaluation, _WarningFacts]:
         """The evaluation, and the facts for warnings."""
         Z = check_points(Z)
         labels = check_labels(target, len(Z), "knca")
@@ -95,24 +95,24 @@ class KNCALoss:
         facts: dict[str, Any] = {"share_of_pairs": 0.0, "log_domain": 0}
         if not len(query_rows) or available < 1:
             dZ = np.zeros_like(Z) if gradient else None
-            return Evaluation(0.0, dZ, facts), _Told(query_rows[:0], self.k, self.k)
+            return Evaluation(0.0, dZ, facts), _WarningFacts(query_rows[:0], self.k, self.k)
         k = min(int(self.k), available)
         points = precision(with_range(Z, np.ones(1)), k)
         data = Data(points, labels.codes, np.ones(len(Z)), query_rows, reference_rows)
         engine = choose.votes(data, k, self.vote == "all", pairs)
         odds = engine.sums(partial(slopes, objective=self.kind) if gradient else None)
         value, counts = mean_loss(odds, np.ones(len(odds)), self.kind)
-        lonely = engine.query_rows[odds == np.inf] if self.kind == "log" else query_rows[:0]
+        left_out = engine.query_rows[odds == np.inf] if self.kind == "log" else query_rows[:0]
         facts = {
             "share_of_pairs": engine.share,
             "log_domain": engine.log_domain,
             "engine": engine.name,
-            "left_out": len(lonely),
+            "left_out": len(left_out),
         }
         dZ = None
         if gradient:  # queries that count all have the same weight; the others have slope 0
             dZ = engine.pull(float(counts.max(initial=0.0))).astype(Z.dtype)
-        return Evaluation(value, dZ, facts), _Told(lonely, k, available)
+        return Evaluation(value, dZ, facts), _WarningFacts(left_out, k, available)
 
 
 def knca(
@@ -191,10 +191,14 @@ def knca(
     check_k(k, "knca")
     labels = check_labels(y, len(check_points(Z)), "knca")
     loss = KNCALoss(k, vote, objective)
-    (value, dZ, facts), told = loss.evaluate(Z, labels, queries, references, pairs, gradient)
+    (value, dZ, facts), warning_facts = loss.evaluate(
+        Z, labels, queries, references, pairs, gradient
+    )
     if report is not None:
         report.update((name, facts[name]) for name in ("share_of_pairs", "log_domain"))
     if warn:
-        usable_k(k, told.available, True, gradient)
-        warn_lonely(labels, told.lonely, f"too few of their class, for k={told.k},")
+        usable_k(k, warning_facts.available, True, gradient)
+        warn_left_out(
+            labels, warning_facts.left_out, f"too few of their class, for k={warning_facts.k},"
+        )
     return value, np.zeros_like(check_points(Z)) if dZ is None else dZ

@@ -13,7 +13,7 @@ from vicinal.engines import choose
 from vicinal.engines.base import ClassSums, Data, PairSource, RowSums
 from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.objectives._mixture import Background, Mixture, as_background
-from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_lonely
+from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_left_out
 from vicinal.targets import Labels
 from vicinal.targets.masses import leave_one_out, others_of_class, reference_mass, weights
 
@@ -22,7 +22,7 @@ __all__ = ["NCALoss", "nca"]
 _GAUSSIAN = Gaussian()
 
 
-class _Rows(NamedTuple):
+class _Prepared(NamedTuple):
     """The rows that count, with their masses and labels.
 
     ``weight`` is the weight of each row as a query, ``class_mass`` its sum over the references of
@@ -89,7 +89,7 @@ class NCALoss:
         """The evaluation, and the rows that the loss leaves out."""
         Z = check_points(Z)
         background = as_background(self.background)
-        rows = self._rows(Z, target, queries, references, background)
+        rows = self._prepare(Z, target, queries, references, background)
         if not len(rows.data.query_rows) or not len(rows.data.reference_rows):
             return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {}), np.arange(0)
         engine = choose.class_sums(rows.data, self.kernel, pairs)
@@ -97,11 +97,11 @@ class NCALoss:
         rest, base, mixture = self._density_sums(engine, sums, rows, background)
         with np.errstate(invalid="ignore"):  # inf - inf, where there is no own class
             odds = np.subtract(*rest) + np.subtract(*base)
-        lonely = np.isneginf(rest[1])
-        odds = np.where(lonely, np.inf, odds)
+        left_out = np.isneginf(rest[1])
+        odds = np.where(left_out, np.inf, odds)
         value, counts = mean_loss(odds, rows.weight[engine.query_rows], self.kind)
         facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
-        facts["left_out"] = int(lonely.sum()) if self.kind == "log" else 0
+        facts["left_out"] = int(left_out.sum()) if self.kind == "log" else 0
         if not self.kernel.reaches_everywhere:
             facts["out_of_range"] = float(np.isneginf(sums.log2).all(axis=0).mean())
         dZ = None
@@ -109,16 +109,16 @@ class NCALoss:
             # odds = sum over the other classes / sum over the own class
             slope = counts * slopes(odds, self.kind)
             dZ = _pull(engine, sums, mixture, np.stack([slope, -slope])).astype(Z.dtype)
-        return Evaluation(value, dZ, facts), engine.query_rows[lonely]
+        return Evaluation(value, dZ, facts), engine.query_rows[left_out]
 
-    def _rows(
+    def _prepare(
         self,
         Z: Array,
         target: Any,
         queries: Array | None,
         references: Array | None,
         background: Background | None,
-    ) -> _Rows:
+    ) -> _Prepared:
         """Masses of the references, and the rows with a positive mass or weight."""
         labels = target if isinstance(target, Labels) else Labels(target)
         if len(labels) != len(Z):
@@ -135,10 +135,10 @@ class NCALoss:
         if len(reference_rows):
             Z = with_range(Z, mass[reference_rows])
         data = Data(Z, labels.codes, mass, query_rows, reference_rows)
-        return _Rows(data, labels, weight, class_mass, unit)
+        return _Prepared(data, labels, weight, class_mass, unit)
 
     def _density_sums(
-        self, engine: ClassSums, sums: RowSums, rows: _Rows, background: Background | None
+        self, engine: ClassSums, sums: RowSums, rows: _Prepared, background: Background | None
     ) -> tuple[Array, Array, Mixture | None]:
         """log2 of prior times density as ``rest + base``, for the other classes and the own."""
         data, labels, weight, class_mass, unit = rows
@@ -264,11 +264,11 @@ def nca(
     check_kind(objective, "objective", "nca")
     labels = y if isinstance(y, Labels) else Labels(y)
     loss = NCALoss(objective, kernel, background)
-    (value, dZ, facts), lonely = loss.evaluate(Z, labels, queries, references, pairs, gradient)
+    (value, dZ, facts), left_out = loss.evaluate(Z, labels, queries, references, pairs, gradient)
     if report is not None:
         names = ["share_of_pairs", "out_of_range"]
         names += ["engine"] if hasattr(pairs, "engine") else []
         report.update((name, facts[name]) for name in names if name in facts)
     if objective == "log" and warn:
-        warn_lonely(labels, lonely)
+        warn_left_out(labels, left_out)
     return value, np.zeros_like(check_points(Z)) if dZ is None else dZ

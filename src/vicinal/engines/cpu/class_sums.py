@@ -10,27 +10,35 @@ from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data, RowSums
 from vicinal.engines.cpu.lists import Lists
-from vicinal.engines.cpu.tiles import Side, Tiles, side, worth_ordering
+from vicinal.engines.cpu.tiles import KernelPoints, Tiles, kernel_points, worth_ordering
 from vicinal.engines.points import centre_of
 
-__all__ = ["CompiledSums", "ListSums", "Sides", "TileSums", "entropies", "sides", "sums_by_class"]
+__all__ = [
+    "CompiledSums",
+    "ListSums",
+    "PreparedData",
+    "TileSums",
+    "entropies",
+    "prepare",
+    "sums_by_class",
+]
 
 
-class Sides(NamedTuple):
+class PreparedData(NamedTuple):
     """Queries and references in kernel layout, and the rows of Z they come from.
 
     ``places`` is the position of each query among the references, or -1.
     """
 
-    queries: Side
-    references: Side
+    queries: KernelPoints
+    references: KernelPoints
     places: Array
     query_rows: Array
     reference_rows: Array
 
 
-def sides(data: Data, kernel: Kernel, may_order: bool = True) -> Sides:
-    """Sort queries and references by class; one `Side` serves both if the rows are the same."""
+def prepare(data: Data, kernel: Kernel, may_order: bool = True) -> PreparedData:
+    """Sort queries and references by class; the same object for both if the rows are the same."""
     Z, codes, mass, query_rows, reference_rows = data
     centre, scale = centre_of(Z[reference_rows]), kernel.coordinate_scale
     ordered = may_order and worth_ordering(
@@ -41,7 +49,7 @@ def sides(data: Data, kernel: Kernel, may_order: bool = True) -> Sides:
         mass[reference_rows],
         kernel,
     )
-    R, order = side(
+    R, order = kernel_points(
         Z[reference_rows], codes[reference_rows], mass[reference_rows], centre, scale, ordered
     )
     reference_rows = reference_rows[order]
@@ -51,9 +59,11 @@ def sides(data: Data, kernel: Kernel, may_order: bool = True) -> Sides:
     if everything or np.array_equal(np.sort(query_rows), np.sort(reference_rows)):
         Q, query_rows = R, reference_rows
     else:
-        Q, order = side(Z[query_rows], codes[query_rows], mass[query_rows], centre, scale, ordered)
+        Q, order = kernel_points(
+            Z[query_rows], codes[query_rows], mass[query_rows], centre, scale, ordered
+        )
         query_rows = query_rows[order]
-    return Sides(Q, R, position[query_rows], query_rows, reference_rows)
+    return PreparedData(Q, R, position[query_rows], query_rows, reference_rows)
 
 
 class CompiledSums:
@@ -120,7 +130,7 @@ class TileSums(CompiledSums):
     """All pairs, in tiles."""
 
     def __init__(self, data: Data, kernel: Kernel) -> None:
-        Q, R, places, query_rows, reference_rows = sides(data, kernel)
+        Q, R, places, query_rows, reference_rows = prepare(data, kernel)
         engine = Tiles(Q, R, places, kernel)
         super().__init__(engine, "tiles", data.Z, (query_rows, reference_rows), kernel)
 
@@ -149,14 +159,16 @@ def sums_by_class(
     ordered = places is None and worth_ordering(
         Z, nothing, data.Z[rows], 0 * rows, data.mass[rows], kernel
     )
-    R, inner = side(data.Z[rows], data.codes[rows], data.mass[rows], centre, scale, ordered)
+    R, inner = kernel_points(
+        data.Z[rows], data.codes[rows], data.mass[rows], centre, scale, ordered
+    )
     rows = rows[inner]
-    Q, order = side(Z, nothing, np.ones(len(Z)), centre, scale, ordered)
+    Q, order = kernel_points(Z, nothing, np.ones(len(Z)), centre, scale, ordered)
     log2, shift = np.full((len(Z), n_classes), -np.inf), np.full((len(Z), n_classes), np.inf)
     for c in np.unique(R.codes):
         first, last = np.searchsorted(R.codes, [c, c + 1])
         points = np.ascontiguousarray(R.Z[:, first:last])
-        members = Side(points, R.mass[first:last], R.codes[first:last], R.d, ordered)
+        members = KernelPoints(points, R.mass[first:last], R.codes[first:last], R.d, ordered)
         itself = np.full(len(Z), -1)
         if places is not None:
             position = np.full(len(data.Z) + 1, -1)  # the last entry: points that are not rows
@@ -172,10 +184,10 @@ def entropies(Z: Array, places: Array, Z_reference: Array, mass: Array, kernel: 
     """exp of the entropy of each point's choice among the references, 0 if there are none."""
     centre, scale = centre_of(Z_reference), kernel.coordinate_scale
     # one class: the rows keep their order
-    R, _ = side(Z_reference, np.zeros(len(mass), dtype=int), mass, centre, scale)
+    R, _ = kernel_points(Z_reference, np.zeros(len(mass), dtype=int), mass, centre, scale)
     Q = R
     if Z is not Z_reference:
-        Q, _ = side(Z, np.zeros(len(Z), dtype=int), np.ones(len(Z)), centre, scale)
+        Q, _ = kernel_points(Z, np.zeros(len(Z), dtype=int), np.ones(len(Z)), centre, scale)
     engine = Tiles(Q, R, places, kernel)
     log_s, minima = (part[1] for part in engine.sums())
     alone = np.isneginf(log_s)

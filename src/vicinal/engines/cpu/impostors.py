@@ -28,7 +28,7 @@ from vicinal.core.types import Array
 from vicinal.engines.points import centre_of, extent
 from vicinal.kernels import lmnn as kernels
 
-__all__ = ["Candidates", "Rows", "visit"]
+__all__ = ["Candidates", "SearchRows", "visit"]
 
 _ROWS, _COLUMNS = 64, 2048  # size of a tile of inner products: 512 KB, fits a second-level cache
 _KEPT = 2**24  # most pairs kept: 64 MB
@@ -40,7 +40,7 @@ _FAR = 1e18  # cap on scaled distances: float32 can hold its square
 _LOST = 1e-36  # most that a square can lose to underflow in float32
 
 
-class Rows(NamedTuple):
+class SearchRows(NamedTuple):
     """The rows that need a list, the rows that may be listed, and the class of every row."""
 
     needing: Array
@@ -52,11 +52,11 @@ class Rows(NamedTuple):
         """Whether the rows that need a list are the rows that may be listed."""
         return self.needing is self.listed
 
-    def same_as(self, other: Rows) -> bool:
+    def same_as(self, other: SearchRows) -> bool:
         return all(a is b or np.array_equal(a, b) for a, b in zip(self, other, strict=True))
 
 
-class Lists(NamedTuple):
+class ImpostorLists(NamedTuple):
     """Candidate impostors of some rows in CSR form; ``indptr`` has one entry per row plus one."""
 
     rows: Array
@@ -83,7 +83,7 @@ class _Search:
     ``root`` holds √R of each row, 0 for rows that have no impostors.
     """
 
-    def __init__(self, Z: Array, rows: Rows, root: Array, chi2: bool) -> None:
+    def __init__(self, Z: Array, rows: SearchRows, root: Array, chi2: bool) -> None:
         self.Z, self.rows, self.root, self.chi2 = Z, rows, root.astype(np.float64), chi2
         points = np.sqrt(0.5 * Z) if chi2 else Z - centre_of(Z)
         # float32 cannot hold squares of 1e20, nor float64 those of 1e-200
@@ -170,7 +170,7 @@ class _Search:
         with single_threaded_blas():
             run(task, range(len(self.starts)), self.threads)
 
-    def lists(self, most: int) -> Lists | None:
+    def lists(self, most: int) -> ImpostorLists | None:
         """The lists of all rows, or None if they would hold more than ``most`` pairs."""
         both_ways = self.rows.both_ways
         parts: list[list[Any]] = [[] for _ in self.starts]
@@ -195,7 +195,7 @@ class _Search:
         indices, at = np.empty(indptr[-1], np.int32), indptr[:-1].copy()
         for tile in tiles:
             kernels.fill(*tile, position, both_ways, at, indices)
-        return Lists(needing, indptr, indices)
+        return ImpostorLists(needing, indptr, indices)
 
 
 class Candidates:
@@ -219,7 +219,7 @@ class Candidates:
     def __init__(self, most: int = _KEPT) -> None:
         self.most = most
         self.n_searches = self.n_evaluations = 0
-        self._lists: Lists | None = None
+        self._lists: ImpostorLists | None = None
         self._made: Any = None  # where the lists were made
         self._slack = 0.0
         self._last: Any = None  # where the last evaluation was
@@ -231,10 +231,10 @@ class Candidates:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
-    def lists(self, Z: Array, rows: Rows, root: Array, chi2: bool) -> Lists | None:
+    def lists(self, Z: Array, rows: SearchRows, root: Array, chi2: bool) -> ImpostorLists | None:
         """The kept lists, if they still hold every pair that counts at these points; else None."""
         self.n_evaluations += 1
-        last, self._last = self._last, _Place(Z.copy(), rows, root, chi2)
+        last, self._last = self._last, _Snapshot(Z.copy(), rows, root, chi2)
         self.movement = 0.0 if last is None else self._last.moved_from(last)
         if self._lists is not None and self._last.moved_from(self._made) <= 0.999 * self._slack:
             return self._lists
@@ -242,20 +242,20 @@ class Candidates:
         self._lists = None
         return None
 
-    def keep(self, lists: Lists, slack: float) -> None:
+    def keep(self, lists: ImpostorLists, slack: float) -> None:
         """Keep lists made with some slack at the points of the last evaluation."""
         self._lists, self._made, self._slack = lists, self._last, slack
 
 
-class _Place(NamedTuple):
+class _Snapshot(NamedTuple):
     """The rows at an evaluation: points, and roots of their reach."""
 
     Z: Array
-    rows: Rows
+    rows: SearchRows
     root: Array
     chi2: bool
 
-    def moved_from(self, other: _Place) -> float:
+    def moved_from(self, other: _Snapshot) -> float:
         """The largest movement of any row; inf if the two cannot be compared."""
         alike = self.Z.shape == other.Z.shape and self.Z.dtype == other.Z.dtype
         if not (alike and self.chi2 == other.chi2 and self.rows.same_as(other.rows)):
@@ -265,7 +265,7 @@ class _Place(NamedTuple):
 
 def visit(
     Z: Array,
-    rows: Rows,
+    rows: SearchRows,
     furthest: Array,
     chi2: bool,
     candidates: Candidates | None,
@@ -286,14 +286,14 @@ def visit(
         if share * len(rows.needing) * len(rows.listed) <= most:
             lists = search.lists(most)
         if lists is None:
-            return _in_passing(search, visitor)
+            return _visit_without_lists(search, visitor)
         if candidates is not None and search.slack > 0:
             candidates.keep(lists, search.slack)
     lists.visit(visitor)
     return len(lists.indices)
 
 
-def _in_passing(search: _Search, visitor: Visitor) -> int:
+def _visit_without_lists(search: _Search, visitor: Visitor) -> int:
     """Call the visitor with lists as they are found, and keep none."""
     search.slack = 0.0
     sizes = [0] * len(search.starts)

@@ -11,14 +11,14 @@ from vicinal._threads import run
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian
 from vicinal.engines.cpu.near import order_within_classes
-from vicinal.engines.cpu.tiles import coordinate_scale, side
+from vicinal.engines.cpu.tiles import coordinate_scale, kernel_points
 from vicinal.engines.points import centre_of
 from vicinal.kernels import _chunks as kernels
 from vicinal.kernels.knca import knca_collect
 from vicinal.kernels.knca_pull import knca_pull
 from vicinal.kernels.order import chunk_boxes
 
-__all__ = ["AllPairs", "State", "Tiling", "far_energy"]
+__all__ = ["AllPairs", "BatchState", "Tiling", "far_energy"]
 
 _LANES = {4: 256, 8: 128}  # per tile: some of its rows, and one class summary, stay in cache
 _FEWEST_LANES = 32
@@ -64,8 +64,8 @@ def far_energy(dtype: np.dtype) -> float:
     return float(dtype.type(kernels.FAR[dtype.itemsize // 8]))
 
 
-class State(NamedTuple):
-    """State of a batch of tiles, kept between the two passes.
+class BatchState(NamedTuple):
+    """Arrays of a batch of tiles, kept between the two passes.
 
     ``T``, ``values`` and ``powers`` are (tiles, C, k, W), ``theta`` is (tiles, C, W).
     """
@@ -76,15 +76,15 @@ class State(NamedTuple):
     powers: Array
 
     @classmethod
-    def room(cls, n_tiles: int, n_classes: int, k: int, lanes: int, dtype: np.dtype) -> State:
+    def room(cls, n_tiles: int, n_classes: int, k: int, lanes: int, dtype: np.dtype) -> BatchState:
         """Allocate the state of some tiles."""
         shape = n_tiles, n_classes, k, lanes
         T, values, powers = (np.empty(shape, dtype) for _ in range(3))
         return cls(T, np.empty((n_tiles, n_classes, lanes), dtype), values, powers)
 
-    def first(self, n_tiles: int) -> State:
+    def first(self, n_tiles: int) -> BatchState:
         """The state of the first tiles."""
-        return State(*(x[:n_tiles] for x in self))
+        return BatchState(*(x[:n_tiles] for x in self))
 
 
 class AllPairs:
@@ -119,7 +119,9 @@ class AllPairs:
         centre, scale = centre_of(Z[reference_rows]), coordinate_scale(Gaussian())
         ones = np.ones(len(reference_rows))
         ordered = len(query_rows) >= _ORDER_FROM
-        R, order = side(Z[reference_rows], codes[reference_rows], ones, centre, scale, ordered)
+        R, order = kernel_points(
+            Z[reference_rows], codes[reference_rows], ones, centre, scale, ordered
+        )
         self.pulled_rows, self.Z = reference_rows[order], R.Z
         present = np.unique(R.codes)
         known = np.isin(codes[query_rows], present)
@@ -185,7 +187,9 @@ class AllPairs:
         most = min(_BLOCKS, max(_FEWEST_BLOCKS, _PULL_BYTES // each))
         return min(most, len(self.chunks.edges) - 1)
 
-    def pull(self, tiles: range, state: State, factor: Array, rooms: list[kernels.Room]) -> None:
+    def pull(
+        self, tiles: range, state: BatchState, factor: Array, rooms: list[kernels.Room]
+    ) -> None:
         """Add to ``G`` the pull between all references and the lanes of some tiles.
 
         ``factor`` (tiles, W) multiplies each lane's derivatives.

@@ -7,7 +7,7 @@ import numpy as np
 from vicinal._threads import block_edges, n_threads, run
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Gaussian
-from vicinal.engines.cpu.lanes import State, Tiling
+from vicinal.engines.cpu.lanes import BatchState, Tiling
 from vicinal.engines.cpu.lists import LANE_BYTES, check_pairs
 from vicinal.engines.cpu.tiles import coordinate_scale
 from vicinal.engines.points import centre_of
@@ -108,7 +108,7 @@ class ListedPairs:
         kernels.knca_lists_collect(*self._lists(), T, E, theta, *self._queries(tile), room)
 
     def pull(
-        self, tiles: range, state: State, factor: Array, rooms: list[kernels.ListRoom]
+        self, tiles: range, state: BatchState, factor: Array, rooms: list[kernels.ListRoom]
     ) -> None:
         """Add the pull of the pairs of some tiles to the sums."""
 

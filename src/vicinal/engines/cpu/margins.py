@@ -7,7 +7,7 @@ import numpy as np
 from vicinal._threads import block_edges, n_threads, run
 from vicinal.core.types import Array
 from vicinal.engines.base import Hinges, Triples
-from vicinal.engines.cpu.impostors import Candidates, Rows, visit
+from vicinal.engines.cpu.impostors import Candidates, SearchRows, visit
 from vicinal.kernels import lmnn as kernels
 
 __all__ = ["ListedMargins"]
@@ -75,10 +75,10 @@ class ListedMargins:
         run(task, range(len(edges) - 1), n_threads())
         return D, reach, furthest
 
-    def _rows(self, gradient: bool) -> Rows:
+    def _rows(self, gradient: bool) -> SearchRows:
         """Rows that need lists; for a gradient, impostors need lists of their victims too."""
         t, codes = self.triples, self.triples.targets.codes
         if not gradient:
-            return Rows(np.flatnonzero(t.is_query), np.flatnonzero(t.is_reference), codes)
+            return SearchRows(np.flatnonzero(t.is_query), np.flatnonzero(t.is_reference), codes)
         everyone = np.flatnonzero(t.is_query | t.is_reference)
-        return Rows(everyone, everyone, codes)
+        return SearchRows(everyone, everyone, codes)

@@ -20,11 +20,11 @@ from vicinal.kernels import order as kernels
 from vicinal.kernels._blocks import ALL, CHUNK, FAR, NEAR, Reach, Scratch
 
 __all__ = [
-    "Plan",
-    "nothing_left_out",
+    "NearBlocks",
     "order_within_classes",
     "rounds",
     "share_out_of_reach",
+    "unused_reach",
 ]
 
 #: what is left out is below 2**-bits of a sum: half a unit in the last place is at least 2**-25
@@ -86,13 +86,13 @@ def _chunk_edges(blocks: list[int], codes: Array) -> Array:
     return np.concatenate([*pieces, cuts[-1:]])
 
 
-def nothing_left_out(dtype: np.dtype) -> Reach:
+def unused_reach(dtype: np.dtype) -> Reach:
     """A placeholder for tiles that do not use the reach."""
     nothing = np.zeros((2, 0), dtype)
     return Reach(np.zeros(0, np.int64), nothing.reshape(2, 0, 0), nothing, nothing)
 
 
-class Plan:
+class NearBlocks:
     """Bounding boxes of blocks and chunks, and which of them are near each other.
 
     Parameters
@@ -128,7 +128,7 @@ class Plan:
         self.boxes = _boxes(Zr, self.edges)
         self.column_boxes = _boxes(Zr, self.columns)
         self.row_boxes = self.column_boxes if self.mirror else _boxes(Zq, self.rows)
-        self.reach = nothing_left_out(Zq.dtype)
+        self.reach = unused_reach(Zq.dtype)
         self.status = np.full((len(rows) - 1, len(columns) - 1), 2, np.int8)
 
     @property
@@ -145,7 +145,7 @@ class Plan:
         with np.errstate(over="ignore"):
             return np.exp2(energy / float(self.power)) - 1.0
 
-    def look(self, mass: Array, self_pos: Array, scratch: Sequence[Scratch]) -> None:
+    def find_reach(self, mass: Array, self_pos: Array, scratch: Sequence[Scratch]) -> None:
         """Set the reach from the largest terms nearby; ``mass`` is that of the columns."""
         chunks = np.searchsorted(self.edges, self.columns)
         energies = np.full((2, self.Zq.shape[1]), np.inf, self.Zq.dtype)
@@ -161,9 +161,9 @@ class Plan:
 
         run(task, range(len(self.rows) - 1), len(scratch))
         beyond = np.log2(mass.sum(dtype=np.float64)) + self.bits
-        self.look_as_far_as(self._squared_distance(energies.astype(np.float64) + beyond))
+        self.find_near(self._squared_distance(energies.astype(np.float64) + beyond))
 
-    def look_as_far_as(self, reach: Array) -> None:
+    def find_near(self, reach: Array) -> None:
         """Find near blocks, given each row's reach (2, n) as squared distances."""
         dtype = self.boxes.dtype
         with np.errstate(over="ignore"):

@@ -23,11 +23,11 @@ from vicinal._threads import (
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.cpu.near import (
-    Plan,
-    nothing_left_out,
+    NearBlocks,
     order_within_classes,
     rounds,
     share_out_of_reach,
+    unused_reach,
 )
 from vicinal.kernels import compact, nca
 from vicinal.kernels._blocks import (
@@ -41,7 +41,14 @@ from vicinal.kernels._blocks import (
     workspace,
 )
 
-__all__ = ["Side", "Tiles", "coordinate_scale", "power_of", "side", "worth_ordering"]
+__all__ = [
+    "KernelPoints",
+    "Tiles",
+    "coordinate_scale",
+    "kernel_points",
+    "power_of",
+    "worth_ordering",
+]
 
 #: dimensions from which matrix products are faster than the kernels
 BLAS_FROM = 48
@@ -56,7 +63,7 @@ WORTH = 0.5
 LEAVE_OUT = True
 
 
-class Side(NamedTuple):
+class KernelPoints(NamedTuple):
     """Points in kernel layout, sorted by class: ``Z`` is (d rounded up to even, n)."""
 
     Z: Array
@@ -76,7 +83,7 @@ def coordinate_scale(kernel: Kernel) -> float:
 
 
 def worth_ordering(Zq: Array, yq: Array, Zr: Array, yr: Array, mass: Array, kernel: Kernel) -> bool:
-    """Whether `side` should put near points together, so that far tiles can be left out.
+    """Whether `kernel_points` should put near points together, so that far tiles can be left out.
 
     Early in training all pairs count; checking a few rows avoids sorting all of them in vain.
     ``mass`` is that of the references.
@@ -92,9 +99,9 @@ def power_of(kernel: Kernel, d: int) -> float:
     return kernel.power(d)
 
 
-def side(
+def kernel_points(
     Z: Array, codes: Array, mass: Array, centre: Array, scale: float, ordered: bool = False
-) -> tuple[Side, Array]:
+) -> tuple[KernelPoints, Array]:
     """Sort the rows of Z by class; return them in kernel layout, and the sorting order.
 
     Within a class rows keep their order, or follow a k-d tree if ``ordered``.
@@ -107,7 +114,7 @@ def side(
     if ordered:
         inner = order_within_classes(points[:d], codes[order], block_edges(len(Z)))
         points, order = np.take(points, inner, axis=1), order[inner]  # rows stay contiguous
-    return Side(points, mass[order].astype(Z.dtype), codes[order], d, ordered), order
+    return KernelPoints(points, mass[order].astype(Z.dtype), codes[order], d, ordered), order
 
 
 class _Products:
@@ -119,7 +126,12 @@ class _Products:
     """
 
     def __init__(
-        self, queries: Side, references: Side, rows: list[int], columns: list[int], threads: int
+        self,
+        queries: KernelPoints,
+        references: KernelPoints,
+        rows: list[int],
+        columns: list[int],
+        threads: int,
     ) -> None:
         self.Zq, self.Zr = queries.Z, references.Z
         self.active = queries.Z.shape[0] >= BLAS_FROM
@@ -157,7 +169,7 @@ class _Products:
             Gr[:, j] += self.Zr[:d, j] * W.sum(axis=0) - self.Zq[:d, i] @ W
 
 
-def _own_ranges(queries: Side, references: Side) -> Array:
+def _own_ranges(queries: KernelPoints, references: KernelPoints) -> Array:
     left = np.searchsorted(references.codes, queries.codes, side="left")
     right = np.searchsorted(references.codes, queries.codes, side="right")
     return np.stack([left, right])
@@ -171,7 +183,7 @@ class Tiles:
 
     Parameters
     ----------
-    queries, references : Side
+    queries, references : KernelPoints
         If they are the same object, each pair is computed once.
     self_pos : int array
         Position of each query among the references, or -1.
@@ -180,7 +192,9 @@ class Tiles:
 
     share = 1.0
 
-    def __init__(self, queries: Side, references: Side, self_pos: Array, kernel: Kernel) -> None:
+    def __init__(
+        self, queries: KernelPoints, references: KernelPoints, self_pos: Array, kernel: Kernel
+    ) -> None:
         self.queries, self.references, self.self_pos = queries, references, self_pos
         self.compact = not kernel.reaches_everywhere
         dtype = queries.Z.dtype
@@ -193,8 +207,8 @@ class Tiles:
         widest = max(np.diff(self.columns))
         self.scratch = [workspace(queries.Z.shape[0], dtype, widest) for _ in range(self.threads)]
         self.products = _Products(queries, references, self.rows, self.columns, self.threads)
-        self.plan: Plan | None = None
-        self.reach = nothing_left_out(dtype)
+        self.near_blocks: NearBlocks | None = None
+        self.reach = unused_reach(dtype)
 
     def _slices(self, p: int, q: int) -> tuple[slice, slice]:
         return (
@@ -222,19 +236,21 @@ class Tiles:
                 )
             yield table, count
 
-    def _make_plan(self, own: Array) -> Plan | None:
+    def _find_near_blocks(self, own: Array) -> NearBlocks | None:
         """Find what may be left out; None if all pairs count anyway."""
         Q, R = self.queries, self.references
         if not (Q.ordered and R.ordered) or self.products.active:
             return None
-        plan = Plan(Q.Z, R.Z, R.codes, self.rows, self.columns, own, float(self.power or 0.0))
+        near_blocks = NearBlocks(
+            Q.Z, R.Z, R.codes, self.rows, self.columns, own, float(self.power or 0.0)
+        )
         if self.compact:
-            plan.look_as_far_as(np.ones((2, Q.n)))
-        elif not plan.useful:
+            near_blocks.find_near(np.ones((2, Q.n)))
+        elif not near_blocks.useful:
             return None
         else:
-            plan.look(R.mass, self.self_pos, self.scratch)
-        return plan
+            near_blocks.find_reach(R.mass, self.self_pos, self.scratch)
+        return near_blocks
 
     def _sweep(
         self, task: Callable[[Any, int], None], columns_too: bool, near: bool = True
@@ -245,14 +261,14 @@ class Tiles:
         """
         blocks, columns = len(self.rows) - 1, len(self.columns) - 1
         plans: Iterable[list]
-        if self.plan is None:
+        if self.near_blocks is None:
             if not columns_too:
                 plans = [[[(p, q, ALL) for q in range(columns)] for p in range(blocks)]]
             else:
                 every = round_robin(blocks) if self.mirror else rectangle(blocks, columns)
                 plans = ([[(p, q, ALL)] for p, q in pairs] for pairs in every)
         else:
-            p, q, mode = self.plan.pairs(near)
+            p, q, mode = self.near_blocks.pairs(near)
             if not columns_too:
                 triples = np.stack([p, q, mode], axis=1)
                 ends = np.cumsum(np.bincount(p, minlength=blocks))[:-1]
@@ -300,13 +316,13 @@ class Tiles:
                             points, running, *block, self.power, work
                         )
 
-        self.plan = self._make_plan(own)
-        if self.plan is not None:
-            self.reach = self.plan.reach
+        self.near_blocks = self._find_near_blocks(own)
+        if self.near_blocks is not None:
+            self.reach = self.near_blocks.reach
         with self.products.blas():
             self._sweep(task, mirror)
             self.share = sum(computed) / (n * references.n)
-            if self.plan is not None and not LEAVE_OUT:
+            if self.near_blocks is not None and not LEAVE_OUT:
                 self._sweep(task, mirror, near=False)
         if self.compact:
             minima[sums > 0] = 0.0
@@ -348,7 +364,7 @@ class Tiles:
 
         with self.products.blas():
             self._sweep(task, True)
-            if self.plan is not None and not LEAVE_OUT:
+            if self.near_blocks is not None and not LEAVE_OUT:
                 self._sweep(task, True, near=False)
         return Gq, Gr
 

@@ -12,7 +12,7 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.kernels import subsets, votes
 
-__all__ = ["Counter", "Known", "Slopes"]
+__all__ = ["ClassSummary", "Slopes", "VoteCounter"]
 
 # Largest weight of won or lost sets at which no sum has overflowed.  After an overflow the weight
 # may be NaN (infinity times a class without members): tests are written so that NaN fails them.
@@ -20,7 +20,7 @@ _MOST = 2.0**1000
 _SPARE_BITS = 70  # lost terms must be lighter than kept ones by this many bits
 
 
-class Known(NamedTuple):
+class ClassSummary(NamedTuple):
     """Summaries of the classes for some lanes, see :mod:`vicinal.kernels.knca`.
 
     ``T`` and ``E`` are (C, k, W), ``theta`` is (C, W); all float64.
@@ -30,9 +30,9 @@ class Known(NamedTuple):
     E: Array
     theta: Array
 
-    def take(self, lanes: Array) -> Known:
+    def take(self, lanes: Array) -> ClassSummary:
         """The summaries of some lanes."""
-        return Known(*(np.ascontiguousarray(x[..., lanes]) for x in self))
+        return ClassSummary(*(np.ascontiguousarray(x[..., lanes]) for x in self))
 
 
 class Slopes(NamedTuple):
@@ -51,7 +51,7 @@ class Slopes(NamedTuple):
         return cls(np.zeros(shape), np.zeros(shape))
 
 
-class Counter:
+class VoteCounter:
     """Counts the votes of one tile of lanes at a time; one counter per thread.
 
     Parameters
@@ -94,28 +94,30 @@ class Counter:
         self.room = subsets.slopes_room(k, lanes)
         self.in_log_domain = 0
 
-    def odds(self, known: Known, own: Array, live: int, slopes: Slopes | None = None) -> Array:
+    def odds(
+        self, summary: ClassSummary, own: Array, live: int, slopes: Slopes | None = None
+    ) -> Array:
         """log2 of lost : won sets of each lane, inf where none can be won.
 
         ``own`` (W,) is the class that should win; the first ``live`` lanes are queries, the others
         padding.  ``slopes``, if given, are filled in.
         """
-        near = self._polynomials(known)
+        near = self._polynomials(summary)
         win, lose = self._votes(own)
         if slopes is not None:
-            self._fill(slopes, known, near)
+            self._fill(slopes, summary, near)
         if self.log is not None:
             return lose - win
         with np.errstate(divide="ignore", invalid="ignore"):
             odds = np.log2(lose) - np.log2(win)
         within = (np.minimum(win, lose) >= self.least) & (np.maximum(win, lose) <= _MOST)
         if not within.all():
-            self._again(np.flatnonzero(~within), known, own, live, odds, slopes)
+            self._redo_in_logarithms(np.flatnonzero(~within), summary, own, live, odds, slopes)
         return odds
 
-    def wins(self, known: Known) -> Array:
+    def wins(self, summary: ClassSummary) -> Array:
         """Chance that each class wins, given no tie: (C, W), summing to one."""
-        self._polynomials(known)
+        self._polynomials(summary)
         wins = np.empty((self.F.shape[0], self.F.shape[2]))
         votes.win_lanes(self.F, self.k, self.unanimous, wins, self.vote_room, self.log)
         if self.log is not None:  # if no class can win, all are equal
@@ -127,13 +129,13 @@ class Counter:
             wins /= wins.sum(axis=0)
         if not within.all():
             lanes = np.flatnonzero(~within)
-            wins[:, lanes] = self._in_logarithms(lanes).wins(known.take(lanes))
+            wins[:, lanes] = self._in_logarithms(lanes).wins(summary.take(lanes))
         return wins
 
-    def _polynomials(self, known: Known) -> Array:
-        near = known.T[:, 0].min(axis=0)
+    def _polynomials(self, summary: ClassSummary) -> Array:
+        near = summary.T[:, 0].min(axis=0)
         near = np.where(near < 0.5 * self.far, near, 0.0)
-        subsets.class_polynomials(*known, near, self.far, self.F, self.room, self.log)
+        subsets.class_polynomials(*summary, near, self.far, self.F, self.room, self.log)
         return near
 
     def _votes(self, own: Array) -> Array:
@@ -142,24 +144,24 @@ class Counter:
         )
         return self.weights
 
-    def _fill(self, slopes: Slopes, known: Known, near: Array) -> None:
+    def _fill(self, slopes: Slopes, summary: ClassSummary, near: Array) -> None:
         for result in slopes:
             result.fill(0.0)
         win, lose = self.vote_room.P
         # logarithms have no sign: won and lost are separate
         parts = [(win - lose, 1.0)] if self.log is None else [(win, 1.0), (lose, -1.0)]
         for part, sign in parts:
-            subsets.class_slopes(*known, near, self.far, part, sign, *slopes, self.room, self.log)
+            subsets.class_slopes(*summary, near, self.far, part, sign, *slopes, self.room, self.log)
 
-    def _in_logarithms(self, lanes: Array) -> Counter:
+    def _in_logarithms(self, lanes: Array) -> VoteCounter:
         self.in_log_domain += len(lanes)
         size = len(self.F), self.k, len(lanes)
-        return Counter(*size, self.unanimous, self.far, self.n, log=1)
+        return VoteCounter(*size, self.unanimous, self.far, self.n, log=1)
 
-    def _again(
+    def _redo_in_logarithms(
         self,
         lanes: Array,
-        known: Known,
+        summary: ClassSummary,
         own: Array,
         live: int,
         odds: Array,
@@ -168,13 +170,13 @@ class Counter:
         """Repeat some lanes in logarithms, except those that can only win or only lose."""
         for result in slopes or ():
             result[..., lanes] = 0.0
-        can_win, can_lose = (possible[lanes] for possible in self._possible(known.T, own))
+        can_win, can_lose = (possible[lanes] for possible in self._possible(summary.T, own))
         odds[lanes] = np.where(can_win, -np.inf, np.inf)
         lanes = lanes[can_win & can_lose & (lanes < live)]
         if not len(lanes):
             return
         some = None if slopes is None else Slopes.room((len(self.F), self.k, len(lanes)))
-        odds[lanes] = self._in_logarithms(lanes).odds(known.take(lanes), own[lanes], live, some)
+        odds[lanes] = self._in_logarithms(lanes).odds(summary.take(lanes), own[lanes], live, some)
         for result, part in zip(slopes or (), some or (), strict=True):
             result[..., lanes] = part
 

@@ -1,6 +1,6 @@
 """Trace a fit until the first kernel runs: which files it enters, and how deep the stack gets.
 
-``python tools/way_of_a_fit.py`` traces four fits on digits and prints what docs/architecture.md
+``python tools/trace_fit.py`` traces four fits on digits and prints what docs/architecture.md
 lists: the files in the order they are first entered, the deepest stack of the package's own frames,
 and how often other code calls back into a method of the estimator.
 """
@@ -24,7 +24,7 @@ class FirstKernel(Exception):
     """Ends the trace at the first kernel."""
 
 
-def way_of(fit: Any, estimator: Any) -> tuple[list[str], int, list[str]]:
+def trace(fit: Any, estimator: Any) -> tuple[list[str], int, list[str]]:
     """Files entered, deepest stack, and methods of the estimator called from other code."""
     files: dict[str, None] = {}
     deepest, back = 0, []
@@ -78,7 +78,7 @@ def main() -> None:
     }
     for title, model in cases.items():
         rows = slice(None, 700) if model is half else slice(None)
-        files, deepest, back = way_of(lambda m=model, r=rows: m.fit(X[r], y[r]), model)
+        files, deepest, back = trace(lambda m=model, r=rows: m.fit(X[r], y[r]), model)
         print(f"{title}: {len(files)} files, {deepest} frames, back into the estimator {len(back)}")
         print("  " + " -> ".join(files))
         print("  back: " + ", ".join(back))
