@@ -1,8 +1,8 @@
 """Print the polynomials for 2**r on [-1/2, 1/2] that ``vicinal/kernels/_jit.py`` holds.
 
-Least squares in the relative error on Chebyshev nodes, reweighted a few times (Lawson's iteration)
-towards the smallest largest error.  The constant is held at 1: sums are multiplied by 2**0 once a
-tile, and an error there would compound.
+Least squares of the relative error on Chebyshev nodes, reweighted a few times (Lawson's iteration)
+to minimise the largest error.  The constant is fixed at 1: sums are multiplied by 2**0 once per
+tile, and an error there would accumulate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 
 def exp2_exact(x: float) -> Fraction:
-    """2**x for |x| <= 1/2 from its series, to far beyond float64."""
+    """2**x for |x| <= 1/2 from its series, far more precise than float64."""
     ln2 = Fraction(693147180559945309417232121458176568, 10**36)
     term, total = Fraction(1), Fraction(1)
     for k in range(1, 40):
@@ -26,7 +26,7 @@ def exp2_exact(x: float) -> Fraction:
 def coefficients(degree: int, n_nodes: int = 400, rounds: int = 60) -> np.ndarray:
     """Coefficients, lowest first, that nearly minimise the largest relative error."""
     nodes = np.array([0.5 * cos(pi * (i + 0.5) / n_nodes) for i in range(n_nodes)])
-    # fit the small remainder after the Taylor polynomial, whose rounding then does not matter
+    # fit the small remainder after the Taylor polynomial, so that rounding does not matter
     taylor = [float(Fraction(1))]
     ln2 = Fraction(693147180559945309417232121458176568, 10**36)
     value = Fraction(1)

@@ -17,7 +17,7 @@ LARGEST = ((sqrt(2.0) - 1.0) / (sqrt(2.0) + 1.0)) ** 2
 
 
 def series(t: Fraction) -> Fraction:
-    """P(t) to far beyond float64."""
+    """P(t), far more precise than float64."""
     return 2 / _LN2 * sum(t**k / (2 * k + 1) for k in range(25))
 
 

@@ -1,8 +1,8 @@
-"""Mistakes that the tests must find: each is made in a copy of src, and the tests are run on it.
+"""Mutation tests: make a mistake in a copy of src, and check that a test fails.
 
-Run by name: ``python tools/mutants.py`` tries all, ``python tools/mutants.py weight resume`` those
-whose names contain a word, ``--list`` names them.  A mutant that no test kills is a gap in the
-tests; a stale one, whose text is no longer there, needs a new text.  ``make test-long`` runs all.
+``python tools/mutants.py`` tries all mutants, ``python tools/mutants.py weight resume`` those whose
+names contain one of the words, ``--list`` lists them.  A mutant that survives shows a gap in the
+tests; a stale mutant, whose text is no longer in src, needs updating.  ``make test-long`` runs all.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class Mutant(NamedTuple):
-    """``old`` becomes ``new`` in a file of ``src/vicinal``, and one of the tests must fail."""
+    """Replaces ``old`` by ``new`` in a file of ``src/vicinal``; one of the tests must fail."""
 
     name: str
     file: str
     old: str
     new: str
-    tests: str  # of tests/contracts, with an expression for -k after a colon
+    tests: str  # files, relative to tests/contracts; after a colon, an expression for -k
 
 
 MUTANTS = [
@@ -47,32 +47,32 @@ MUTANTS = [
            "../neighbourhoods/test_neighbourhoods.py ../engines/test_lists.py: bias or rates"),
     Mutant("log: the loss in bits", "objectives/_odds.py",
            "odds, 0.0)) * np.log(2.0)", "odds, 0.0))", "test_objectives.py: few_rows"),
-    Mutant("accuracy: lonely rows are left out", "objectives/_odds.py",
+    Mutant("accuracy: rows without a neighbour of their class are left out", "objectives/_odds.py",
            'counts = weight if objective == "accuracy" else weight * (odds < np.inf)',
            "counts = weight * (odds < np.inf)", "test_objectives.py: classes_of_one"),
-    Mutant("nca: masses of columns in the place of rows", "kernels/nca.py",
+    Mutant("nca: masses of columns instead of rows", "kernels/nca.py",
            "column_sum[j] += mass_i * e", "column_sum[j] += mass[j] * e",
            "test_objectives.py: matches_reference and weights"),
     Mutant("lmnn: mean over all rows", "objectives/lmnn.py",
            "n_scored = int(np.count_nonzero(known.any(axis=1)))", "n_scored = len(query_rows)",
            "test_objectives.py: few_rows and lmnn"),
-    Mutant("lmnn: references are not asked for", "objectives/lmnn.py",
+    Mutant("lmnn: references are ignored", "objectives/lmnn.py",
            "& is_query[:, None] & is_reference[neighbours]", "& is_query[:, None]",
            "test_objectives.py: few_rows and lmnn"),
     Mutant("lmnn: mu is left out of the pull", "objectives/lmnn.py",
            "np.where(known, 1.0 + mu * active, 0.0)", "np.where(known, 1.0 + active, 0.0)",
            "test_objectives.py: finite_differences and lmnn"),
-    Mutant("targets: positions are not moved along", "targets/neighbours.py",
+    Mutant("targets: positions are not mapped", "targets/neighbours.py",
            "part.neighbours = position[self.neighbours[rows]]",
            "part.neighbours = self.neighbours[rows]", "test_targets.py"),
-    Mutant("labels: weights stay behind", "targets/labels.py",
+    Mutant("labels: weights are dropped", "targets/labels.py",
            "None if self.sample_weight is None else self.sample_weight[rows]", "None",
            "test_targets.py"),
     Mutant("maps: pull of the diagonal", "maps/linear.py",
            "lambda dZ: X.column_dots(dZ)", "lambda dZ: 0.5 * X.column_dots(dZ)", "test_maps.py"),
     Mutant("maps: softmax without its mean", "maps/simplex.py",
            "dL = L * (dL - np.sum(L * dL, axis=0))", "dL = L * dL", "test_maps.py"),
-    Mutant("lbfgs: memory is one pair short", "solvers/quasi_newton.py",
+    Mutant("lbfgs: memory holds one pair too few", "solvers/quasi_newton.py",
            "first = max(0, len(old_s) + 1 - self.memory)",
            "first = max(0, len(old_s) + 2 - self.memory)",
            "../solvers/test_solvers.py: lbfgs"),
@@ -85,14 +85,14 @@ MUTANTS = [
     Mutant("momentum: the velocity is forgotten", "solvers/descent.py",
            "not grad.any(), rate, velocity, gains)",
            "not grad.any(), rate, 0 * velocity, gains)", "../solvers/test_solvers.py: momentum"),
-    Mutant("resume: the pass is dealt anew", "core/batches.py",
+    Mutant("resume: the pass is drawn again", "core/batches.py",
            "if at.theta is not None:  # in mid-pass", "if False:", "test_samplers.py: resume"),
     Mutant("samplers: queries with replacement", "samplers/parts.py",
            "array_split(rng.permutation(n_rows)", "array_split(rng.randint(n_rows, size=n_rows)",
            "test_samplers.py: turn"),
     Mutant("samplers: a subset with replacement", "samplers/parts.py",
            "rng.permutation(rows)[:n]", "rng.choice(rows, n)", "test_samplers.py: turn"),
-    Mutant("lists: one too few", "neighbourhoods/parts.py",
+    Mutant("lists: one entry too few", "neighbourhoods/parts.py",
            "found(Z[rows], min(m + 1, len(references)))", "found(Z[rows], min(m, len(references)))",
            "test_neighbourhoods.py: lists_hold"),
     Mutant("threads: draws by thread", "neighbourhoods/parts.py",
@@ -105,7 +105,7 @@ MUTANTS = [
 
 
 def run(mutant: Mutant, folder: Path) -> str:
-    """Make the mistake in a copy, run the tests on it: killed, survived or stale."""
+    """Apply the mutant to a copy and run the tests: "killed", "survived" or "stale"."""
     shutil.copytree(ROOT / "src", folder / "src", dirs_exist_ok=True)
     path = folder / "src" / "vicinal" / mutant.file
     text = path.read_text() if path.exists() else ""
@@ -117,17 +117,17 @@ def run(mutant: Mutant, folder: Path) -> str:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *places]
     command += ["-k", expression.strip()] if expression.strip() else []
     environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
-    environment["NUMBA_CACHE_DIR"] = str(folder / "numba")  # kernels may be the mutants
+    environment["NUMBA_CACHE_DIR"] = str(folder / "numba")  # the mutant may be a kernel
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
-    if done.returncode not in (0, 1):  # nothing was run
+    if done.returncode not in (0, 1):  # no tests were run
         raise RuntimeError(done.stdout[-2000:] + done.stderr[-2000:])
     return "killed" if done.returncode else "survived"
 
 
 def main(words: list[str]) -> int:
-    """Try those whose names contain one of the words, all without any; the number not killed."""
+    """Try the mutants named by the words (none: all); return the number not killed."""
     chosen = [m for m in MUTANTS if not words or any(word in m.name for word in words)]
     if words == ["--list"]:
         print("\n".join(mutant.name for mutant in MUTANTS))

@@ -1,4 +1,4 @@
-"""Comparisons, and what tests may change inside the library: threads and sizes of blocks."""
+"""Comparisons, and settings inside the library that tests change: threads and block sizes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ needs_callbacks = pytest.mark.skipif(not _has_callbacks(), reason="needs scikit-
 
 
 def assert_close(got, expected, rtol, atol=0.0):
-    """Values relative to themselves, gradients to the largest entry."""
+    """Compare values by relative error, gradients relative to the largest entry."""
     (value, dZ), (value_expected, dZ_expected) = got, expected
     assert value == pytest.approx(value_expected, rel=rtol, abs=max(1e-14 * rtol, atol))
     size = np.abs(dZ_expected).max(initial=0.0)
@@ -41,18 +41,18 @@ def assert_close(got, expected, rtol, atol=0.0):
 
 
 def assert_same_bits(got, expected):
-    """One value and one array, or any number of arrays."""
+    """Compare a value and an array, or any number of arrays, bit by bit."""
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def set_threads(monkeypatch, threads):
-    """That many threads, more than there are cores too, for every module that asks."""
+    """Use that many threads in every module, even more than there are cores."""
     _replace(monkeypatch, "n_threads", lambda: threads)
 
 
 def set_block_size(monkeypatch, size, multiple):
-    """Blocks of that many rows, for every module that cuts rows into blocks."""
+    """Use blocks of that many rows in every module that cuts rows into blocks."""
     from vicinal._threads import block_edges
 
     _replace(monkeypatch, "block_edges", lambda n, *_: block_edges(n, size, multiple))

@@ -16,25 +16,25 @@ DISTANCES = ["squared", "chi2"]
 each_vote = pytest.mark.parametrize("vote", VOTES)
 each_objective = pytest.mark.parametrize("objective", OBJECTIVES)
 each_distance = pytest.mark.parametrize("distance", DISTANCES)
-#: of LMNN: unequal to one another and to what is the default
+#: parameters of LMNN, different from each other and from the defaults
 WEIGHTS = {"mu": 0.3, "margin": 2.5}
 
 
 def points(rng, n, d, n_classes, scale=1.0):
-    """Overlapping classes whose members are spread over the rows."""
+    """Overlapping classes, rows in random order."""
     y = np.arange(n) % n_classes
     rng.shuffle(y)
     return scale * (rng.standard_normal((n, d)) + 0.5 * rng.standard_normal((n_classes, d))[y]), y
 
 
 def histograms(rng, n, d, n_classes, scale=1.0):
-    """None negative, a fifth of the entries zero; classes overlap."""
+    """Non-negative rows of overlapping classes; a fifth of the entries are zero."""
     Z, y = points(rng, n, d, n_classes)
     return scale * np.exp(0.5 * Z) * (rng.uniform(size=Z.shape) > 0.2), y
 
 
 def separate(rng, n, n_classes, gap):
-    """Classes on a line, `gap` apart, each within about one unit: a map late in learning."""
+    """Classes on a line, `gap` apart, each about one unit wide: a map late in training."""
     y = np.arange(n) % n_classes
     Z = 0.4 * rng.standard_normal((n, 2))
     Z[:, 0] += gap * y
@@ -42,7 +42,7 @@ def separate(rng, n, n_classes, gap):
 
 
 def lattice(rng, scale, n_classes=3):
-    """Near-ties at any scale, so that the gradient never vanishes."""
+    """Points with near-ties at any scale, so that the gradient never vanishes."""
     grid = np.array([[i, j] for i in range(4) for j in range(4)], dtype=float)
     y = {
         2: np.array([0, 1, 1, 0, 0, 0, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0]),
@@ -55,7 +55,7 @@ def lattice(rng, scale, n_classes=3):
 
 
 def some_targets(rng, y, k, missing=0.1):
-    """Any other members of the class, near or not: impostors at every scale; some are missing."""
+    """Random members of the class, so that impostors exist at every scale; some are missing."""
     J = np.full((len(y), k), -1)
     for i in range(len(y)):
         others = np.setdiff1d(np.flatnonzero(y == y[i]), [i])
@@ -66,14 +66,14 @@ def some_targets(rng, y, k, missing=0.1):
 
 
 def cloud(rng, n, d, n_classes, distance, k=3, scale=1.0, dtype=np.float64):
-    """Points and their targets."""
+    """Points and their target neighbours."""
     make = points if distance == "squared" else histograms
     Z, y = make(rng, n, d, n_classes, scale)
     return Z.astype(dtype), TargetNeighbours(y, some_targets(rng, y, k))
 
 
 def distances(Z, distance):
-    """All pairs."""
+    """Distances of all pairs."""
     Z = np.asarray(Z, dtype=np.float64)
     difference = Z[:, None] - Z
     if distance == "squared":
@@ -83,7 +83,7 @@ def distances(Z, distance):
 
 
 def brackets(Z, targets, margin, distance):
-    """``margin + D(i, j) - D(i, l)`` of every triple that there is."""
+    """``margin + D(i, j) - D(i, l)`` of every triple."""
     D, y = distances(Z, distance), targets.codes
     triples = []
     for i, row in enumerate(targets.neighbours):
@@ -93,7 +93,7 @@ def brackets(Z, targets, margin, distance):
 
 
 def away_from_kinks(rng, distance, scale):
-    """Points none of whose brackets, some of them positive, is about to change its sign."""
+    """Points with some positive brackets, and with no bracket close to zero."""
     for _ in range(200):
         Z, targets = cloud(rng, 12, 3, 3, distance, k=2, scale=scale)
         if distance == "chi2":
@@ -106,12 +106,12 @@ def away_from_kinks(rng, distance, scale):
 
 
 def evaluate(Z, targets, distance="squared", **settings):
-    """LMNN at mu and margin that differ from each other, unless told otherwise."""
+    """LMNN with the parameters ``WEIGHTS``, unless given."""
     return lmnn(Z, targets, distance=distance, **{**WEIGHTS, **settings})
 
 
 def plain(Z, targets, distance="squared", **settings):
-    """The same by loops."""
+    """The same by the loops of `vicinal.reference`."""
     settings = {**WEIGHTS, **settings}
     return reference.lmnn(Z, targets.codes, targets.neighbours, distance=distance, **settings)
 
@@ -120,29 +120,29 @@ def plain(Z, targets, distance="squared", **settings):
 
 
 def lists_of(rows, log2_rates=None):
-    """`Pairs` of one list for each row of Z."""
+    """`Pairs` from one list for each row of Z."""
     indptr = np.cumsum([0, *map(len, rows)])
     return Pairs(indptr, np.concatenate(rows).astype(np.int32), log2_rates)
 
 
 def all_rows(n):
-    """Every row in every list, itself too."""
+    """Every row in every list, including the row itself."""
     return lists_of([np.arange(n)] * n)
 
 
 def some_lists(rng, n, shortest, longest):
-    """Lists of several lengths, one of them empty, the row itself among some."""
+    """Lists of several lengths, one of them empty, some with the row itself."""
     rows = [rng.permutation(n)[: rng.integers(shortest, longest + 1)] for _ in range(n)]
     rows[3] = rows[3][:0]
     return lists_of(rows)
 
 
 def over_lists(loss, pairs, n, queries=None, references=None, weight=None, *, log, least=1):
-    """A mean loss query by query, each with its own list as references.
+    """A mean loss computed query by query, each with its own list as references.
 
-    ``loss(i, rows)`` gives value and gradient of one query, None where it cannot be right: such a
-    query counts as zero, or not at all where the loss is a logarithm.  So does one with fewer than
-    `least` rows to pick from.
+    ``loss(i, rows)`` returns value and gradient of one query, None if it cannot be right: such a
+    query counts as zero, or is left out if the loss is a logarithm.  The same holds for a query
+    with fewer than `least` rows to pick from.
     """
     queries = np.arange(n) if queries is None else queries
     references = np.arange(n) if references is None else references
@@ -159,7 +159,7 @@ def over_lists(loss, pairs, n, queries=None, references=None, weight=None, *, lo
 
 
 def plain_lists(Z, y, k, vote, objective, pairs, queries=None, references=None):
-    """kNCA by the plain formula, each query with its own list as references."""
+    """kNCA by the reference formula, each query with its own list as references."""
     n = len(Z)
     queries = np.arange(n) if queries is None else queries
     references = np.arange(n) if references is None else references

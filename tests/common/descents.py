@@ -1,4 +1,4 @@
-"""A function over matrices whose columns are on the simplex, and steps on any function."""
+"""A function of matrices with columns on the simplex, and solver steps on any function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ R, D = 4, 3
 
 
 class OnSimplex:
-    """``(x - c)^T Q (x - c) / 2``, times a factor."""
+    """The function ``(x - c)^T Q (x - c) / 2``, times a factor."""
 
     project = staticmethod(Simplex(R).project)
 
@@ -28,8 +28,8 @@ class OnSimplex:
         return self.factor * 0.5 * float((theta - self.centre) @ away), self.factor * away
 
     def minimum(self):
-        """By SciPy, with the sums as constraints."""
-        sums, unit = np.tile(np.eye(D), R), self(self.start)[0]  # SLSQP minds the scale
+        """The minimum by SciPy, with the column sums as constraints."""
+        sums, unit = np.tile(np.eye(D), R), self(self.start)[0]  # SLSQP depends on the scale
         solved = minimize(
             lambda x: tuple(part / unit for part in self(x)), self.start, jac=True,
             method="SLSQP", bounds=[(0, None)] * (R * D),
@@ -41,14 +41,14 @@ class OnSimplex:
 
 
 def assert_allowed(theta, r=R):
-    """Columns of r entries, on the simplex."""
+    """Check that all columns, of r entries, are on the simplex."""
     L = theta.reshape(r, -1)
     assert (L >= 0).all()
     np.testing.assert_allclose(L.sum(axis=0), 1.0, rtol=0, atol=1e-12)
 
 
 def walk(solver, fun, theta, n_steps):
-    """The states of so many steps."""
+    """The states after each of n_steps steps."""
     states = [solver.init(fun, theta)]
     for _ in range(n_steps):
         theta, state = solver.step(fun, states[-1].theta, states[-1])

@@ -1,4 +1,4 @@
-"""Histograms of three classes, and checks of what maps them, for the tests of Chi2LMNN."""
+"""Histograms of three classes, and checks of their maps, for the tests of Chi2LMNN."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ each_constraint = pytest.mark.parametrize("constraint", CONSTRAINTS)
 
 
 def counts(rng, n=60, D=8, contrast=2.0):
-    """Rows of three classes with more in bins of their own, which overlap; zeros, but no ties."""
+    """Rows of three overlapping classes, each with higher counts in its own bins; no ties."""
     y = np.arange(n) % 3
     X = rng.poisson(1 + contrast * (np.arange(D) % 3 == y[:, None]))
     return X * rng.uniform(0.9, 1.1, X.shape), y

@@ -1,4 +1,4 @@
-"""Look at, or interrupt, the evaluations that a fit makes."""
+"""Inspect or interrupt the evaluations of a fit."""
 
 from dataclasses import replace
 from functools import cache

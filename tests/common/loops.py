@@ -1,4 +1,4 @@
-"""A function to descend on, and a score that peaks on the way down."""
+"""A function to minimise, and a score that peaks during the minimisation."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ START = np.linspace(2.0, 4.0, 8)
 
 
 def fun(theta, batch=None):
-    """A quadratic with a quartic on top, minimum 0.25 at (1, ..., 1)."""
+    """A quadratic plus a quartic, minimum 0.25 at (1, ..., 1)."""
     away = theta - 1.0
     value = 0.25 + 0.5 * CURVATURES @ away**2 + 0.1 * np.sum(away**4)
     return float(value), CURVATURES * away + 0.4 * away**3

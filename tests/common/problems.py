@@ -1,4 +1,4 @@
-"""A problem to learn from, and passes over its rows, for samplers and solvers."""
+"""A learning problem and passes over its rows, for tests of samplers and solvers."""
 
 from __future__ import annotations
 

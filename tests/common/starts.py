@@ -1,4 +1,4 @@
-"""What both test files of the starts share: a stand-in for the data, and plain formulas."""
+"""Common code of both test files of the starts: a stand-in for the data, and plain formulas."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ PARTS = [Identity(), Random(), *SPECTRAL]
 
 
 class Rows:
-    """The least a start needs to know of the data: centred and scaled rows in blocks."""
+    """The minimal interface of the data for a start: centred and scaled rows in blocks."""
 
     def __init__(self, X, block_size=64, scaling=True):
         X = np.asarray(X, dtype=np.float64)
@@ -34,10 +34,10 @@ class Rows:
         return self.X.T @ V
 
 
-# Under other names than the tests ask by: an import of that name would be shadowed in each of them.
+# The functions have other names than the fixtures, or test arguments would shadow the imports.
 @pytest.fixture(name="rng")
 def random_state():
-    """What starts draw from, in place of the generator of the other tests."""
+    """The random state of starts, instead of the generator of the other tests."""
     return np.random.RandomState(0)
 
 

@@ -524,7 +524,7 @@ def test_wrong_lists_are_named(rng, case):
         (good._replace(indptr=good.indptr.astype(float)), r"dtype float64 instead"),
         (good._replace(indices=good.indices.astype(int)), r"vector of int32 .* dtype int64"),
         (good._replace(indptr=good.indptr + 1), r"ends within its 36 indices"),
-        (good._replace(indptr=good.indptr[::-1]), r"never falls"),
+        (good._replace(indptr=good.indptr[::-1]), r"never decreases"),
         (good._replace(indices=good.indices + np.int32(1)), r"in \[0, 5\]\. Got 1\.\.6 instead"),
         (good._replace(indices=good.indices - np.int32(1)), r"in \[0, 5\]\. Got -1\.\.4 instead"),
         (good._replace(log2_rates=np.zeros((2, 3))), r"shape \(2, 6\) .* Got shape \(2, 3\)"),
@@ -675,7 +675,7 @@ def test_wrong_input_is_named(rng, case):
         (
             (Z, target.take(slice(11))),
             {},
-            "Z has 12 rows,? but there are (11 labels|targets of 11)",
+            "Z has 12 rows,? but there are (11 labels|targets for 11)",
         ),
         ((Z, target), {"queries": [0, 12]}, r"'queries' parameter of \w+ must lie in \[0, 11\]"),
         ((Z, target), {"references": [-1, 2]}, r"'references' parameter .* Got -1\.\.2 instead"),

@@ -212,7 +212,7 @@ def test_wrong_lists(rng):
         (good._replace(indptr=good.indptr.astype(float)), r"dtype float64 instead"),
         (good._replace(indices=good.indices.astype(int)), r"vector of int32 .* dtype int64"),
         (good._replace(indptr=good.indptr + 1), r"ends within its 36 indices"),
-        (good._replace(indptr=good.indptr[::-1]), r"never falls"),
+        (good._replace(indptr=good.indptr[::-1]), r"never decreases"),
         (good._replace(indices=good.indices + np.int32(1)), r"in \[0, 5\]\. Got 1\.\.6 instead"),
         (good._replace(indices=good.indices - np.int32(1)), r"in \[0, 5\]\. Got -1\.\.4 instead"),
     ]:

@@ -68,7 +68,7 @@ def test_leaving_out_changes_no_bit_of_the_value(rng, monkeypatch, dtype, d):
 def test_row_sums_keep_all_their_bits(rng, monkeypatch, dtype):
     n = 3000
     Z, y = clusters(rng, n, 3, 8, dtype=dtype)
-    Q, _ = _tiles.side(Z, y, np.ones(n), np.zeros(3, dtype), 1.2, ordered=True)
+    Q, _ = _tiles.kernel_points(Z, y, np.ones(n), np.zeros(3, dtype), 1.2, ordered=True)
     for kernel in [GAUSSIAN, COMPACT]:
         sums, minima = _tiles.Tiles(Q, Q, np.arange(n), kernel).sums()
         with monkeypatch.context() as patch:

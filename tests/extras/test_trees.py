@@ -12,7 +12,7 @@ from vicinal import NCA, reference
 from vicinal.core.method import Config, Data
 from vicinal.densities import Compact, Gaussian, Student
 from vicinal.engines import choose
-from vicinal.engines.cpu.tiles import coordinate_scale, side
+from vicinal.engines.cpu.tiles import coordinate_scale, kernel_points
 from vicinal.estimators._base import make_problem
 from vicinal.extras import trees as _trees
 from vicinal.extras.trees import Bounded, Trees
@@ -56,9 +56,9 @@ def exact_density(Z, y, mass, c, kernel):
 def tree_density(Z, y, mass, c, kernel, tolerance):
     """The same by trees: the sum over the own class of queries that all have class c."""
     scale, centre = coordinate_scale(kernel), np.zeros(Z.shape[1])
-    R, order = side(Z, y, mass, centre, scale)
+    R, order = kernel_points(Z, y, mass, centre, scale)
     everyone = np.full(len(Z), c)
-    Q, _ = side(Z, everyone, mass, centre, scale)
+    Q, _ = kernel_points(Z, everyone, mass, centre, scale)
     place = np.empty(len(Z), dtype=int)
     place[order] = np.arange(len(Z))
     engine = Trees(Q, R, place, kernel, Bounded(tolerance), Z.shape[1])
@@ -107,7 +107,7 @@ def test_the_sum_over_other_classes_is_within_the_tolerance(rng, kind):
         Z, y, mass = data(rng, kind, n, d, scale)
         Z += 3.0 * rng.standard_normal((4, d))[y]
         exact = exact_others(Z, y, mass)
-        S, order = side(Z, y, mass, np.zeros(d), coordinate_scale(Gaussian()))
+        S, order = kernel_points(Z, y, mass, np.zeros(d), coordinate_scale(Gaussian()))
         for tolerance in (1e-1, 1e-2):
             bounded = Bounded(tolerance, each_class=False)
             engine = Trees(S, S, np.arange(n), Gaussian(), bounded, d)

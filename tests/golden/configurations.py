@@ -1,16 +1,16 @@
-"""What the golden results are results of: named configurations, each a function without arguments.
+"""The configurations of the golden results, each a named function without arguments.
 
 Together they use every estimator, objective, kernel, start, solver, sampler, choice of pairs, map,
-stopping rule and search.  Only public names are used, so that this file outlives a rebuilding of
-what is behind them.  Nothing here depends on time, on the number of threads or on chance.
+stopping rule and search.  Only public names are used, so that this file survives a rewrite of the
+internals.  Nothing here depends on time, on the number of threads or on chance.
 
 - ``LARGE``: fits whose every evaluation sees more than 600 rows.  They are compared bit by bit.
-- ``SMALL``: fits of fewer than 400 rows, compared by their last objective and the training rows
-  that they get wrong, and losses with their gradients at fixed points, compared to 1e-12.
-- ``FILES``: fitted estimators in a file, and what they come to when they learn on.
+- ``SMALL``: fits of fewer than 400 rows, compared by their last objective and the number of
+  training errors, and losses with their gradients at fixed points, compared to 1e-12.
+- ``FILES``: fitted estimators in a file, and the results when their fits are resumed.
 
-A configuration gives a dict of arrays.  The name of an array tells how it is compared where bits
-are not: see ``close`` in ``make_golden.py``.
+A configuration returns a dict of arrays.  The name of an array determines how it is compared if not
+bit by bit: see ``close`` in ``make_golden.py``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def small(function):
 
 
 def _quiet(function):
-    """The same without warnings: few of these fits converge."""
+    """Suppress warnings: few of these fits converge."""
 
     def quiet(*args):
         with warnings.catch_warnings():
@@ -97,7 +97,7 @@ def digits(n):
 
 
 def blobs(n, n_features=5, n_classes=4, seed=0, spread=2.0):
-    """Overlapping normal classes whose columns have several scales, and 50 rows more."""
+    """Overlapping normal classes whose columns have several scales, and 50 new rows."""
     rng = np.random.RandomState(seed)
     centres = spread * rng.standard_normal((n_classes, n_features))
     y = np.arange(n + 50) % n_classes
@@ -106,14 +106,14 @@ def blobs(n, n_features=5, n_classes=4, seed=0, spread=2.0):
 
 
 def two_groups(n, seed=0):
-    """Three classes, each of them in two places that are far from each other in all columns."""
+    """Three classes, each with two groups that are far apart in all columns."""
     X, y, new = blobs(n, 4, 3, seed)
     far = 100.0 * 2.0 ** np.arange(4)
     return X + (np.arange(n) % 2)[:, None] * far, y, new + (np.arange(50) % 2)[:, None] * far
 
 
 def histograms(n, n_bins=12, seed=0):
-    """Counts of three classes with more in bins of their own, and 50 rows more."""
+    """Histograms of three classes, each with higher counts in its own bins, and 50 new rows."""
     rng = np.random.RandomState(seed)
     y = np.arange(n + 50) % 3
     X = rng.poisson(2.0 + 2.0 * (np.arange(n_bins) % 3 == y[:, None]))
@@ -122,15 +122,15 @@ def histograms(n, n_bins=12, seed=0):
 
 
 def fixed_array(shape, scale=1.0, seed=0):
-    """Some numbers."""
+    """Fixed random numbers."""
     return scale * np.random.RandomState(seed).standard_normal(shape)
 
 
-# What is kept
+# The arrays that are compared
 
 
-def told(model, new):
-    """All public arrays of a fitted estimator, and what it says of new rows."""
+def results_of(model, new):
+    """All public arrays of a fitted estimator, and its predictions for new rows."""
     out = {"components_": model.components_, "transform": model.transform(new)}
     if not hasattr(model, "predict"):
         return out
@@ -153,7 +153,7 @@ def told(model, new):
 
 
 def tried(search):
-    """The scores and the parameters in ``cv_results_``, where there are any."""
+    """The scores and the parameters in ``cv_results_``, if there are any."""
     results = getattr(search, "cv_results_", None)
     if results is None:
         return {}
@@ -169,9 +169,9 @@ def tried(search):
 
 
 def fitted(model, data, **kwargs):
-    """Fit, and what came of it."""
+    """Fit, and return the results."""
     X, y, new = data
-    return told(model.fit(X, y, **kwargs), new)
+    return results_of(model.fit(X, y, **kwargs), new)
 
 
 # NCA on more than 600 rows
@@ -184,7 +184,7 @@ def nca_default():
 
 @large
 def nca_single_then_double():
-    """More than 1,000 rows, down to a tolerance: float32 first, then float64."""
+    """More than 1,000 rows with a tolerance: float32 first, then float64."""
     model = NCA(2, tol=3e-3, max_iter=100, random_state=0)
     return fitted(model, digits(1300))
 
@@ -336,7 +336,7 @@ def nca_sgd_tuned():
 
 @large
 def nca_sgd_falling_momentum():
-    """A rate that is given, on all rows."""
+    """A given learning rate, on all rows."""
     solver = solvers.SGD(solvers.InverseTime(1.0, 10.0), momentum=0.5)
     return fitted(NCA(2, solver=solver, max_iter=12, random_state=7), blobs(800))
 
@@ -375,7 +375,7 @@ def nca_tree_shared_student():
 
 @large
 def nca_alpha_auto():
-    """Two folds of 700 rows to learn from."""
+    """Two folds, each with 700 training rows."""
     return fitted(NCA(2, alpha="auto", cv=2, max_iter=8, random_state=9), blobs(1400))
 
 
@@ -438,14 +438,14 @@ def nca_early_stopping_votes():
 
 @large
 def nca_stream():
-    """Every step has 700 new rows, later ones the remembered rows too."""
+    """Every step has 700 new rows; later steps also have the remembered rows."""
     X, y, new = digits(1500)
     model = NCA(3, sampling=samplers.StochasticQueries(700), reservoir_size=900, random_state=13)
     for first in (0, 700):
         model.partial_fit(X[first : first + 700], y[first : first + 700], classes=range(10))
-    middle = {f"middle.{name}": value for name, value in told(model, new).items()}
+    middle = {f"middle.{name}": value for name, value in results_of(model, new).items()}
     model.partial_fit(X[1400:], y[1400:], sample_weight=np.linspace(0.5, 1.5, 100))
-    return {**middle, **told(model, new)}
+    return {**middle, **results_of(model, new)}
 
 
 @large
@@ -518,7 +518,7 @@ def knca_stream():
                  random_state=4)  # fmt: skip
     for first in (0, 700):
         model.partial_fit(X[first : first + 700], y[first : first + 700], classes=range(4))
-    return told(model, new)
+    return results_of(model, new)
 
 
 # LMNN on more than 600 rows
@@ -536,7 +536,7 @@ def lmnn_single_then_double():
 
 @large
 def lmnn_coarse_start():
-    """More than 4,000 rows: 2,000 of them are learnt from first."""
+    """More than 4,000 rows: the first stage uses 2,000 of them."""
     model = LMNN(3, k=3, n_neighbors="auto", max_iter=10, random_state=1)
     return fitted(model, blobs(4400, 6))
 
@@ -629,7 +629,7 @@ def margin_search_lmnn():
     X, y, new = blobs(1400)
     model = LMNN(2, k=2, max_iter=5, random_state=0)
     search = model_selection.margin_search(model, X, y, mu=[0.3, 3.0], cv=2)
-    return {**told(search.best_estimator_, new), **tried(search)}
+    return {**results_of(search.best_estimator_, new), **tried(search)}
 
 
 @large
@@ -637,7 +637,7 @@ def margin_search_chi2():
     X, y, new = histograms(1400)
     model = Chi2LMNN(4, max_iter=4, random_state=0)
     search = model_selection.margin_search(model, X, y, mu=[1.0], cv=2)
-    return {**told(search.best_estimator_, new), **tried(search)}
+    return {**results_of(search.best_estimator_, new), **tried(search)}
 
 
 @large
@@ -647,7 +647,7 @@ def rca_classes_and_chunks():
     out.update(fitted(RCA(9, shrinkage="oas"), (X, y, new)))
     chunks = np.where(np.arange(900) % 3 == 0, -1, y)
     model = RCA(4, shrinkage=0.2, scaling="global").fit(X, chunks=chunks)
-    out.update({f"chunks.{name}": value for name, value in told(model, new).items()})
+    out.update({f"chunks.{name}": value for name, value in results_of(model, new).items()})
     return out
 
 
@@ -721,7 +721,7 @@ def knca_values(n):
 
 
 def lmnn_values(n):
-    """The loss with large margins, and its gradient, of squares and of χ²."""
+    """The large-margin loss and its gradient, with squared distances and with χ²."""
     X, y, _ = blobs(n, 3, 4, seed=5, spread=1.0)
     rng = np.random.RandomState(6)
     some, others = np.sort(rng.permutation(n)[: n // 3]), np.sort(rng.permutation(n)[: n // 2])
@@ -750,7 +750,7 @@ def lmnn_values(n):
 
 
 def values(function, Z, y, cases):
-    """Value and gradient of each case; of float32 points for the first."""
+    """Value and gradient of each case; for the first case also with float32 points."""
     out = {}
     for number, (name, options) in enumerate(cases.items()):
         kwargs = {"y": y, **options}
@@ -799,7 +799,7 @@ def values_lmnn_small():
 
 
 def summary(model, X, y):
-    """The last objective, and how many training rows are wrong."""
+    """The last objective, and the number of training errors."""
     wrong = np.count_nonzero(model.predict(X) != y)
     return {"objective_": np.asarray(model.objective_), "n_wrong": np.asarray(wrong)}
 
@@ -870,7 +870,7 @@ def chi2_small():
     return many(models, X, y)
 
 
-# Files that learn on
+# Files of fits to resume
 
 
 class PowerCut(Exception):
@@ -909,12 +909,12 @@ def _write_checkpoint(path):
 def _resume_checkpoint(path):
     X, y, new = digits(1200)
     model = Checkpoint.load(path)
-    loaded = {f"loaded.{name}": value for name, value in told(model, new).items()}
+    loaded = {f"loaded.{name}": value for name, value in results_of(model, new).items()}
     return {**loaded, **fitted(model.set_params(max_iter=6), (X, y, new))}
 
 
 def whole_fit():
-    """What the cut fit would have come to."""
+    """The fit without the interruption."""
     return fitted(clone(_checkpointed()), digits(1200))
 
 
@@ -931,7 +931,7 @@ def _finished():
 
 
 def _write_finished(path):
-    """Fits that came to their end, of three estimators."""
+    """Completed fits of three estimators."""
     models = {}
     for name, (model, (X, y, _)) in _finished().items():
         models[name] = model.fit(X, y)
@@ -942,13 +942,13 @@ def _resume_finished(path):
     models, out = joblib.load(path), {}
     for label, (_, data) in _finished().items():
         model = models[label]
-        found = {f"loaded.{name}": value for name, value in told(model, data[2]).items()}
+        found = {f"loaded.{name}": value for name, value in results_of(model, data[2]).items()}
         found.update(fitted(model, data))
         out.update({f"{label}.{name}": value for name, value in found.items()})
     return out
 
 
-#: for each file: what writes it, and what loads it, predicts and learns on
+#: for each file: the function that writes it, and the one that loads it, predicts and resumes
 FILES["checkpoint.joblib"] = _quiet(_write_checkpoint), _quiet(_resume_checkpoint)
 FILES["finished.joblib"] = _quiet(_write_finished), _quiet(_resume_finished)
 LARGE["whole_fit"] = _quiet(whole_fit)

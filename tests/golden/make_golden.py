@@ -1,10 +1,10 @@
 """Write the golden results, or compare with them.
 
 ``python tests/golden/make_golden.py`` writes ``golden.npz`` and the files with fitted estimators
-beside it.  ``--check`` computes all of it anew and prints, for each configuration, whether the bits
-are the same, and else the largest relative difference and whether so much is allowed.  Names of
-configurations after it: only these.  Either takes 25 seconds, and two minutes more where the
-kernels have to be compiled.
+beside it.  ``--check`` recomputes everything and prints, for each configuration, whether the bits
+are the same, and if not the largest relative difference and whether it is allowed.  Names after
+``--check`` select configurations.  Either takes 25 seconds, plus two minutes if the kernels have to
+be compiled.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from threadpoolctl import threadpool_info
 
 HERE = Path(__file__).resolve().parent
 GOLDEN = HERE / "golden.npz"
-#: relative, after some iterations: 4.7e-6 in the norm of a gradient, 1e-12 in a map, were seen
+#: relative, after some iterations; 4.7e-6 in a gradient norm and 1e-12 in a map were seen
 ROUNDING = 1e-5
 
 
 def versions():
-    """The releases that the bits depend on."""
+    """The versions of the packages that the bits depend on."""
     packages = {"numpy": np, "scipy": scipy, "sklearn": sklearn, "numba": numba}
     return {name: package.__version__ for name, package in packages.items()}
 
 
 def processor():
-    """What the machine is, as far as the bits depend on it: its vectors, above all."""
+    """The properties of the machine that the bits depend on, above all its vector width."""
     features = llvmlite.binding.get_host_cpu_features()
     wide = {name: bool(features.get(name)) for name in ("avx2", "fma", "avx512f", "avx512vl")}
     bits = 512 if wide["avx512f"] else 256 if wide["avx2"] else 128
@@ -54,7 +54,7 @@ def processor():
 
 
 def head():
-    """What the results were computed by."""
+    """The environment of the results."""
     git = ["git", "-C", str(HERE), "rev-parse", "HEAD"]
     found = subprocess.run(git, capture_output=True, text=True)
     return {
@@ -66,12 +66,12 @@ def head():
 
 
 def resume(name):
-    """What the estimators of a file come to."""
+    """The results of the estimators of a file after resuming their fits."""
     return configurations.FILES[name][1](HERE / name)
 
 
 def everything():
-    """All configurations: pairs of a name and a function that gives its arrays."""
+    """All configurations: pairs of a name and a function that returns its arrays."""
     yield from configurations.LARGE.items()
     yield from configurations.SMALL.items()
     for name in configurations.FILES:
@@ -79,7 +79,7 @@ def everything():
 
 
 def load():
-    """The head, and for each configuration its arrays."""
+    """The head, and the arrays of each configuration."""
     found = {}
     with np.load(GOLDEN, allow_pickle=False) as file:
         for key in file.files:
@@ -92,7 +92,7 @@ def load():
 
 
 def same_bits(a, b):
-    """Whether two arrays are the same, NaN where the other is NaN."""
+    """Whether two arrays are identical; NaN equals NaN."""
     a, b = np.asarray(a), np.asarray(b)
     return (
         a.dtype == b.dtype
@@ -102,7 +102,7 @@ def same_bits(a, b):
 
 
 def difference(a, b):
-    """The largest difference, relative to the largest entry; inf where none can be told."""
+    """The largest difference, relative to the largest entry; inf if not comparable."""
     a, b = np.asarray(a), np.asarray(b)
     if a.shape != b.shape or a.dtype.kind not in "iuf" or b.dtype.kind not in "iuf":
         return 0.0 if same_bits(a, b) else np.inf
@@ -123,16 +123,16 @@ def compare(expected, found):
 
 
 def close(name, expected, found):
-    """Whether arrays that need not have the same bits are near enough, by the name of the array.
+    """Whether arrays that need not have the same bits are close enough, by the array's name.
 
     - ``value``, ``gradient``: of a loss at fixed points, 1e-12 of the largest entry; 1e-5 of it
       for ``single_value`` and ``single_gradient``, which are computed in float32;
-    - ``n_wrong``, training rows that a small fit gets wrong: one more or less;
-    - ``objective_`` of a small fit (its name goes on): a relative 1e-6;
+    - ``n_wrong``, training errors of a small fit: one more or less;
+    - ``objective_`` of a small fit (the name continues after it): a relative 1e-6;
     - ``objective_`` of a large fit, on another machine: a relative 1e-2, since another order of
-      summation leads a descent astray in the end, all the more in float32 and after a search;
-    - ``predict`` of these: nine of ten rows;
-    - all else of these: anything.
+      summation makes a run diverge in the end, all the more in float32 and after a search;
+    - ``predict`` of large fits: nine of ten rows;
+    - everything else of large fits: not compared.
     """
     parts = name.split(".")
     if parts[0] in ("value", "gradient"):
@@ -153,8 +153,8 @@ def close(name, expected, found):
 def disagreements(configuration, top, expected, found):
     """The names of the arrays that differ by more than is allowed.
 
-    Fits of more than 600 rows must have the same bits where the processor and the releases are
-    those of the head, ``top``; those of ``ROUNDED_ANEW`` may differ by `ROUNDING`.
+    Fits of more than 600 rows must have the same bits if the processor and the package versions are
+    those of the head, ``top``; configurations in ``ROUNDED_ANEW`` may differ by `ROUNDING`.
     """
     wrong = compare(expected, found)
     here = top["processor"] == processor() and top["versions"] == versions()
@@ -181,7 +181,7 @@ def make():
 
 
 def check(names):
-    """Compute everything anew and print a table; how many configurations differ too much."""
+    """Recompute everything and print a table; return how many configurations differ too much."""
     top, golden = load()
     here = head()
     for part in ("processor", "versions"):

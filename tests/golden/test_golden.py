@@ -1,9 +1,9 @@
-"""Every configuration gives what it gave when the golden results were written.
+"""Every configuration gives the same results as when the golden results were written.
 
-On the processor and with the releases named in the head of ``golden.npz``, fits of more than 600
-rows must come to the same bits.  Elsewhere, and for small fits everywhere, ``make_golden.close``
-says how near is near enough.  When results are meant to change, run ``make_golden.py`` and say in
-the changelog why.
+On the processor and with the package versions named in the head of ``golden.npz``, fits of more
+than 600 rows must give the same bits.  Elsewhere, and for small fits everywhere,
+``make_golden.close`` defines the tolerances.  When results change on purpose, run
+``make_golden.py`` and give the reason in the changelog.
 """
 
 import configurations
@@ -41,6 +41,6 @@ def test_a_file_predicts_and_learns_on(name):
 def test_a_checkpoint_ends_where_the_whole_fit_does():
     whole, resumed = GOLDEN["whole_fit"], GOLDEN["checkpoint.joblib"]
     wrong = make_golden.compare(whole, {key: resumed[key] for key in whole})
-    # iterations are those of the last fit alone, and it evaluates once more where it takes up
+    # iterations count the last fit alone, and it evaluates once more when it resumes
     assert wrong.keys() == {"n_iter_", "history_.n_evaluations"}
     assert resumed["loaded.n_iter_"] + resumed["n_iter_"] == whole["n_iter_"]

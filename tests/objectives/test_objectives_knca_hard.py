@@ -23,7 +23,7 @@ from common.engines import compiled_only
 
 from vicinal import reference
 from vicinal.engines.cpu.lanes import AllPairs
-from vicinal.engines.cpu.votes import Counter, Known, Slopes
+from vicinal.engines.cpu.votes import ClassSummary, Slopes, VoteCounter
 from vicinal.extras.trees import Bounded
 from vicinal.objectives import knca, nca
 from vicinal.targets import Labels
@@ -150,18 +150,18 @@ def test_lanes_whose_sums_overflow(unanimous):
     T[0], T[1, :1], T[2, :2] = 0.0, 1.0, 2.0
     E, theta = np.zeros((3, k, 2)), np.full((3, 2), far)
     E[0], theta[0] = np.array([1e308, 1.7e308, 1.7e308, 1.7e308])[:, None], 0.0
-    known, own = Known(T, E, theta), np.array([1, 2])
+    summary, own = ClassSummary(T, E, theta), np.array([1, 2])
     size = 3, k, 2, unanimous, far, 100
-    counters = Counter(*size), Counter(*size, log=1)
+    counters = VoteCounter(*size), VoteCounter(*size, log=1)
     told = [Slopes.room(T.shape) for _ in counters]
-    odds = [c.odds(known, own, 2, s) for c, s in zip(counters, told, strict=True)]
+    odds = [c.odds(summary, own, 2, s) for c, s in zip(counters, told, strict=True)]
     assert odds[0][0] == np.inf  # one member does not win a vote of four
     if unanimous:
         assert odds[0][1] == np.inf
     else:
         assert odds[0][1] == pytest.approx(odds[1][1], rel=1e-12)
     assert all(np.isfinite(x).all() for x in told[0])
-    np.testing.assert_allclose(*(c.wins(known) for c in counters), rtol=1e-12)
+    np.testing.assert_allclose(*(c.wins(summary) for c in counters), rtol=1e-12)
 
 
 @compiled_only

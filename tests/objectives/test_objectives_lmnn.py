@@ -173,7 +173,7 @@ def test_wrong_points_and_targets_are_named(rng):
     Z, targets = cloud(rng, 12, 2, 2, "squared")
     with pytest.raises(TypeError, match="'targets' parameter of lmnn must be TargetNeighbours"):
         lmnn(Z, Labels(targets.codes))
-    with pytest.raises(ValueError, match="Z has 11 rows, but there are targets of 12"):
+    with pytest.raises(ValueError, match="Z has 11 rows, but there are targets for 12"):
         lmnn(Z[:11], targets)
     with pytest.raises(ValueError, match=r"Z must have shape \(n, d\)"):
         lmnn(Z[:, 0], targets)

@@ -59,7 +59,9 @@ def test_farthest_points_by_hand():
     Z = np.repeat([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]], 4, axis=0)
     Z += np.linspace(0.0, 0.1, 24).reshape(12, 2)
     for seed in range(5):
-        groups = _clusters.farthest_point(_clusters.Points(Z), 4, np.random.RandomState(seed))
+        groups = _clusters.farthest_point(
+            _clusters.EmbeddedPoints(Z), 4, np.random.RandomState(seed)
+        )
         assert sorted(map(tuple, groups)) == [(0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11)]
 
 
@@ -68,7 +70,9 @@ def test_farthest_point_clusters_neither_large_nor_small(rng):
     Z = rng.standard_normal((206, 2))
     Z[200:] = 1000.0 * np.arange(1, 7)[:, None]
     codes = np.arange(206) % 2
-    groups = _clusters.farthest_point(_clusters.Points(Z), 30, np.random.RandomState(0), codes)
+    groups = _clusters.farthest_point(
+        _clusters.EmbeddedPoints(Z), 30, np.random.RandomState(0), codes
+    )
     sizes = [len(group) for group in groups]
     assert max(sizes) <= 30
     assert min(sizes) >= 3
@@ -79,7 +83,9 @@ def test_farthest_point_clusters_have_a_pair():
     # Rows far from the others, all of different classes: no cluster to learn from.
     Z = np.concatenate([np.zeros((10, 1)), 50.0 + np.zeros((5, 1)), 80.0 + np.zeros((10, 1))])
     codes = np.concatenate([np.zeros(10, int), np.arange(5), np.ones(10, int)])
-    groups = _clusters.farthest_point(_clusters.Points(Z), 15, np.random.RandomState(0), codes)
+    groups = _clusters.farthest_point(
+        _clusters.EmbeddedPoints(Z), 15, np.random.RandomState(0), codes
+    )
     assert sorted(len(group) for group in groups) == [10, 15]  # 50 is nearer to 80
     assert all(len(np.unique(codes[group])) < len(group) for group in groups)
 
@@ -109,14 +115,16 @@ def test_clusters_of_degenerate_points_end_and_are_not_empty(Z, clusters):
 def test_recursive_projection_sizes(n):
     Z = np.random.RandomState(0).standard_normal((n, 2))
     rows = np.arange(n)
-    groups = _clusters.recursive_projection(_clusters.Points(Z), rows, 20, np.random.RandomState(0))
+    groups = _clusters.recursive_projection(
+        _clusters.EmbeddedPoints(Z), rows, 20, np.random.RandomState(0)
+    )
     sizes = [len(group) for group in groups]
     assert 10 <= min(sizes) <= max(sizes) <= 20
 
 
 def test_recursive_projection_keeps_neighbours_together():
     Z = np.random.RandomState(0).permutation(64)[:, None].astype(float)
-    cloud = _clusters.Points(Z)
+    cloud = _clusters.EmbeddedPoints(Z)
     groups = _clusters.recursive_projection(cloud, np.arange(64), 8, np.random.RandomState(0))
     for group in groups:  # on a line the halves are intervals
         np.testing.assert_array_equal(np.diff(np.sort(Z[group, 0])), 1.0)

@@ -1,8 +1,8 @@
-"""What an engine is: sums over pairs of rows first, their derivative second.
+"""The protocols of engines: first sums over pairs of rows, then their derivative.
 
-The two steps are separate on purpose.  Between them several devices or machines, each with some of
-the references, can exchange what they found for the queries (`merge`); each then computes its part
-of the gradient from the joint sums, and the parts add up.
+The two steps are separate on purpose.  Between them, several devices or machines, each with part of
+the references, can exchange their sums for the queries (`merge`); each then computes its part of
+the gradient from the joint sums, and the parts add up.
 
 There are three families.  `ClassSums` serves NCA, `Votes` kNCA and `Margins` LMNN.
 :mod:`vicinal.engines.choose` is the only place that decides which engine is used.
@@ -35,7 +35,7 @@ __all__ = [
 class Data(NamedTuple):
     """Embedded points, and which of them are queries and references.
 
-    ``Z`` is (n, d); ``codes`` and ``mass`` are (n,), the class of each row and what it weighs as a
+    ``Z`` is (n, d); ``codes`` and ``mass`` are (n,), the class of each row and its weight as a
     reference; ``query_rows`` and ``reference_rows`` are positions in Z.  A row is never its own
     reference.
     """
@@ -51,9 +51,9 @@ class RowSums(NamedTuple):
     r"""Kernel sums of each query over the other classes [0] and over its own class [1].
 
     The sum is :math:`\sum_j v_j \kappa(d_{ij}) = 2^{\mathrm{log2} - \mathrm{shift}}`; both arrays
-    are (2, n_queries).  They stay apart because far from all references ``shift`` is huge and
-    would swallow the digits of the logarithm.  An empty sum has ``log2`` = -inf and ``shift`` =
-    inf.
+    are (2, n_queries).  They are kept separate because far from all references ``shift`` is huge,
+    and adding it would lose the digits of ``log2``.  An empty sum has ``log2`` = -inf and
+    ``shift`` = inf.
     """
 
     log2: Array
@@ -61,7 +61,7 @@ class RowSums(NamedTuple):
 
 
 def merge(a: RowSums, b: RowSums) -> RowSums:
-    """The sums over two sets of references together."""
+    """The sums over the union of two disjoint sets of references."""
     shift = np.minimum(a.shift, b.shift)
     base = np.where(np.isinf(shift), 0.0, shift)
     with np.errstate(divide="ignore"):
@@ -75,9 +75,9 @@ def merge(a: RowSums, b: RowSums) -> RowSums:
 class ClassSums(Protocol):
     """Sums of a kernel over the classes, for NCA.
 
-    ``query_rows`` are the rows of Z that the columns of the sums stand for, in that order.
-    ``share`` is the share of the pairs that the last sums computed one by one, and ``name`` says
-    which engine it is.
+    ``query_rows`` are the rows of Z that the columns of the sums belong to, in that order.
+    ``share`` is the share of the pairs that the last call of `sums` computed one by one, ``name``
+    is the name of the engine.
     """
 
     name: str
@@ -93,29 +93,30 @@ class ClassSums(Protocol):
     def pull(self, sums: RowSums, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * ln(sums))`` by the points, (n, d).
 
-        ``slopes`` is (2, n_queries).  ``sums`` are those of `sums`, or those merged with the sums
-        over other references: then this is the part of the engine's own references.
+        ``slopes`` is (2, n_queries).  ``sums`` is the result of `sums`, or that result merged with
+        the sums over other references: then only the part of the engine's own references is
+        returned.
         """
         ...
 
 
 class PairSource(Protocol):
-    """What ``pairs=`` may be beside lists: an object that brings an engine of its own."""
+    """Alternative to lists for ``pairs=``: an object with an engine of its own."""
 
     def engine(self, data: Data, kernel: Kernel) -> ClassSums:
-        """What sums over the pairs."""
+        """The engine that sums over the pairs."""
         ...
 
 
 class Votes(Protocol):
     """Votes of k stochastic neighbours, for kNCA.
 
-    What a query knows of its references, k numbers a class, is too much to keep for all queries of
-    a large problem.  So `sums` is given the slope as a function of the odds, and an engine may
-    finish a batch of queries before it begins the next.
+    The class summaries of a query, k numbers for each class, need too much memory to keep for all
+    queries of a large problem.  So `sums` takes the slope as a function of the odds, and an engine
+    may finish one batch of queries before it begins the next.
 
-    ``query_rows`` is as in `ClassSums`, ``log_domain`` the number of queries that had to be counted
-    in logarithms.
+    ``query_rows`` is as in `ClassSums`; ``log_domain`` is the number of queries whose votes were
+    counted in logarithms.
     """
 
     name: str
@@ -130,8 +131,8 @@ class Votes(Protocol):
     def sums(self, slope: Callable[[Array], Array] | None = None) -> Array:
         """log2 of lost : won sets of each query, inf where none can be won.
 
-        ``slope`` is the derivative of a query's loss by the natural logarithm of its odds, None
-        where no gradient is wanted.
+        ``slope`` is the derivative of a query's loss by the natural logarithm of its odds; None if
+        no gradient is needed.
         """
         ...
 
@@ -141,11 +142,11 @@ class Votes(Protocol):
 
 
 class Triples(NamedTuple):
-    """What a margin loss is about: points, target neighbours, and who may be an impostor.
+    """The input of a margin loss: points, target neighbours and possible impostors.
 
-    ``Z`` is (n, d) and contiguous.  ``neighbours`` (n, k) are those target neighbours that count,
-    of queries, among the references; -1 for none.  ``targets`` are all of them.  ``is_query`` and
-    ``is_reference`` are masks over the rows.
+    ``Z`` is (n, d) and contiguous.  ``neighbours`` (n, k) are the target neighbours that count:
+    those of queries, among the references; -1 for none.  ``targets`` are all target neighbours.
+    ``is_query`` and ``is_reference`` are masks over the rows.
     """
 
     Z: Array
@@ -159,7 +160,7 @@ class Triples(NamedTuple):
 
 
 class Hinges(NamedTuple):
-    """Distances to the target neighbours, hinges, and active triples (i, j, l): sums over all."""
+    """Sums over all queries: distances to target neighbours, hinges, active triples (i, j, l)."""
 
     distances: float
     hinges: float
@@ -175,7 +176,7 @@ class Margins(Protocol):
     def share(self) -> float: ...
 
     def sums(self, gradient: bool) -> Hinges:
-        """The sums over all queries; a `pull` can follow only if ``gradient``."""
+        """The sums over all queries; `pull` may be called only after ``gradient=True``."""
         ...
 
     def pull(self, weight: float) -> Array:

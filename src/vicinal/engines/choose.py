@@ -1,13 +1,13 @@
-"""Which engine computes: the only place where that is decided, for learning and for prediction.
+"""The choice of the engine, for learning and for prediction; no other module makes it.
 
-Up to ``DENSE_UP_TO`` rows whole arrays in NumPy do, and nothing is compiled; beyond, compiled
-loops over tiles of pairs.  The choice depends on the size of the problem alone, never on what is
-cached or installed, so that the same input gives the same bits everywhere.  For learning the size
-is the number of embedded rows, for prediction the number of references: no row's answer depends on
-how many others are asked for.  Candidate lists are always computed by compiled loops; a pair object
-with a method ``engine`` (`base.PairSource`) chooses for itself.
+Up to ``DENSE_UP_TO`` rows, NumPy computes whole arrays and nothing is compiled; beyond that,
+compiled loops run over tiles of pairs.  The choice depends only on the size of the problem, never
+on what is cached or installed, so the same input gives the same bits everywhere.  The size is the
+number of embedded rows for learning, and the number of references for prediction, so that the
+prediction for a row does not depend on how many rows are predicted.  Candidate lists always use the
+compiled loops; a pair object with a method ``engine`` (`base.PairSource`) chooses its own engine.
 
-A test that is about the compiled loops on tiny data sets ``DENSE_UP_TO`` to 0.
+Tests of the compiled loops on tiny data set ``DENSE_UP_TO`` to 0.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ __all__ = [
     "win_shares",
 ]
 
-#: rows up to which NumPy computes, see benchmarks/results/small_fits.md
+#: largest number of rows left to NumPy, see benchmarks/results/small_fits.md
 DENSE_UP_TO = 500
-_CHI2_TERMS = 8  # bins, with that many rows; more with fewer
+_CHI2_TERMS = 8  # most bins at DENSE_UP_TO rows; more bins with fewer rows
 
 
 def is_small(n_rows: int) -> bool:
-    """Whether so many rows are left to NumPy."""
+    """Whether NumPy handles that many rows."""
     return n_rows <= DENSE_UP_TO
 
 
-# The compiled engines are imported when they are needed: small data do without numba.
+# Compiled engines are imported only when needed: small data do not load numba.
 
 
 def class_sums(data: Data, kernel: Kernel, pairs: Pairs | PairSource | None = None) -> ClassSums:
-    """What sums a kernel over the classes: for NCA."""
+    """The engine that sums a kernel over the classes, for NCA."""
     if pairs is None:
         return all_pairs(data, kernel)
     if isinstance(pairs, Pairs):
@@ -64,7 +64,7 @@ def class_sums(data: Data, kernel: Kernel, pairs: Pairs | PairSource | None = No
 
 
 def all_pairs(data: Data, kernel: Kernel) -> ClassSums:
-    """What sums over all pairs."""
+    """The engine that sums over all pairs."""
     if is_small(len(data.Z)):
         return dense.DenseSums(data, kernel)
     from vicinal.engines.cpu.class_sums import TileSums
@@ -73,7 +73,7 @@ def all_pairs(data: Data, kernel: Kernel) -> ClassSums:
 
 
 def check_lists(pairs: Any, owner: str) -> None:
-    """Refuse what is neither candidate lists nor None."""
+    """Raise unless ``pairs`` is candidate lists or None."""
     if pairs is not None and not isinstance(pairs, Pairs):
         raise TypeError(
             f"The 'pairs' parameter of {owner} must be Pairs or None. Got {pairs!r} instead."
@@ -81,17 +81,17 @@ def check_lists(pairs: Any, owner: str) -> None:
 
 
 def votes(data: Data, k: int, unanimous: bool, pairs: Pairs | None = None) -> Votes:
-    """What counts the votes of k neighbours: for kNCA."""
+    """The engine that counts the votes of k neighbours, for kNCA."""
     if pairs is None and is_small(len(data.Z)):
         return dense_votes.DenseVotes(data, k, unanimous)
-    from vicinal.engines.cpu.sweep import Sweep
+    from vicinal.engines.cpu.sweep import CompiledVotes
 
-    return Sweep(data, k, unanimous, pairs)
+    return CompiledVotes(data, k, unanimous, pairs)
 
 
 def margins(triples: Triples, candidates: Any = None) -> Margins:
-    """What finds the hinges of target neighbours and impostors: for LMNN."""
-    # every term of χ² has a division: in many bins compiling is soon the quicker way
+    """The engine that finds the hinges of target neighbours and impostors, for LMNN."""
+    # every term of χ² has a division: with many bins compiled code soon pays off
     terms = triples.Z.size * len(triples.Z) if triples.chi2 else 0
     if is_small(len(triples.Z)) and terms <= _CHI2_TERMS * DENSE_UP_TO**2:
         return dense_margins.DenseMargins(triples)
@@ -103,10 +103,10 @@ def margins(triples: Triples, candidates: Any = None) -> Margins:
 def sums_by_class(
     Z: Array, data: Data, kernel: Kernel, n_classes: int, places: Array | None = None
 ) -> tuple[Array, Array]:
-    """log2 of the kernel's sums of points over each class, and their shifts: (n, n_classes).
+    """log2 of the kernel sums of points over each class, and their shifts: (n, n_classes).
 
-    As in `base.RowSums`.  Only the references of ``data`` are used; ``places`` are the rows of
-    ``data.Z`` that the points are, and so never pick (-1, or None: none).
+    As in `base.RowSums`.  Only the references of ``data`` are used.  ``places`` gives, for a point
+    that is a row of ``data.Z``, that row, which the point never picks (-1, or None: no row).
     """
     if is_small(len(data.reference_rows)):
         return dense.class_sums(Z, data, kernel, n_classes, places)
@@ -116,10 +116,10 @@ def sums_by_class(
 
 
 def entropies(Z: Array, places: Array, Z_reference: Array, mass: Array, kernel: Kernel) -> Array:
-    """exp of the entropy of each point's choice among the references, 0 where it has none.
+    """exp of the entropy of each point's choice among the references, 0 if there are none.
 
-    ``places`` are the positions of the points among the references, -1 for none; the masses are in
-    (0, 1].
+    ``places`` are the positions of the points among the references, -1 for other points; masses
+    are in (0, 1].
     """
     arguments = Z, places, Z_reference, mass, kernel
     if is_small(len(Z_reference)):
@@ -132,7 +132,7 @@ def entropies(Z: Array, places: Array, Z_reference: Array, mass: Array, kernel: 
 def win_shares(
     Z: Array, Z_reference: Array, codes: Array, n_classes: int, k: int, unanimous: bool
 ) -> Array:
-    """Chance of each class to win the vote of k references, ties left out: (n, n_classes)."""
+    """Chance that each class wins the vote of k references, given no tie: (n, n_classes)."""
     arguments = Z, Z_reference, codes, n_classes, k, unanimous
     if is_small(len(Z_reference)):
         return dense_votes.win_shares(*arguments)
@@ -142,7 +142,7 @@ def win_shares(
 
 
 def chi2_rows(X: Array, Y: Array, same: bool) -> Array:
-    """Chi-squared distances of all pairs of rows, in the dtype of X and Y."""
+    """Chi-squared distances between all rows of X and Y, in their dtype."""
     if is_small(len(Y)):
         return dense_margins.chi2_rows(X, Y).astype(X.dtype, copy=False)
     from vicinal.engines.cpu.histograms import chi2_rows
@@ -161,8 +161,8 @@ def nearest_histograms(X: Array, Y: Array, k: int, same: bool) -> tuple[Array, A
 
 
 def simplex_columns(L: Array, slack: float) -> Array:
-    """The nearest matrix to L, (r, D), with columns on the probability simplex."""
-    if L.size <= DENSE_UP_TO**2:  # as many entries as small data have pairs
+    """The matrix nearest to L, (r, D), whose columns are on the probability simplex."""
+    if L.size <= DENSE_UP_TO**2:  # as many entries as the largest small data have pairs
         return dense_margins.simplex_columns(L, slack)
     from vicinal.engines.cpu.columns import simplex_columns
 

@@ -1,6 +1,6 @@
 """Whole arrays of pairs in plain NumPy: the engine for small data, which compiles nothing.
 
-All of it is float64.  BLAS runs on one thread, so that the bits do not depend on the cores.
+Everything is float64.  BLAS runs on one thread, so that the bits do not depend on the cores.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data, RowSums
 
-__all__ = ["MANY_DIMENSIONS", "DenseSums", "Points", "class_sums", "entropies", "pull_pairs"]
+__all__ = ["MANY_DIMENSIONS", "DenseSums", "SortedPoints", "class_sums", "entropies", "pull_pairs"]
 
 _LOG2_E = math.log2(math.e)
-# Distances from inner products are wrong by a few eps |z|²: fine up to this |z|², where weights
-# are wrong by 1e-13, and several times faster than differences.  In many dimensions they are so
-# much faster that they are used, as by the compiled loops, until weights are wrong by 4e-7.
+# Distances from inner products have an error of a few eps |z|², but are several times faster than
+# differences.  They are used up to this |z|², where the error of weights is 1e-13.  In many
+# dimensions the gain is so large that, as in the compiled loops, an error of 4e-7 is accepted.
 _PRODUCTS_TO = 100.0
 MANY_DIMENSIONS, _MANY_PRODUCTS_TO = 48, 30.0 / math.sqrt(np.finfo(np.float64).eps)
-_BLOCK = 2**18  # pairs at a time, where queries are cut into blocks: 2 MB
+_BLOCK = 2**18  # pairs in a block of queries: 2 MB
 
 
-class Points:
+class SortedPoints:
     """Queries and references in float64, both sorted by class, and where each class begins.
 
     Attributes
     ----------
     queries, references : int arrays
-        Rows of Z, in order of the sides ``Zq`` and ``Zr``.
+        Rows of Z, in the order of ``Zq`` and ``Zr``.
     own : list of (slice, slice)
-        For each class: its queries, and its references.
+        For each class with queries: its queries, its references.
     """
 
     def __init__(self, data: Data) -> None:
@@ -47,7 +47,7 @@ class Points:
         )
         self.queries = self.references if self.same else _by_class(data.query_rows, data.codes)
         Zr = data.Z[self.references].astype(np.float64)
-        # a point amid the rows, whatever the outliers; np.median takes several times as long
+        # a robust centre; np.median takes several times as long
         centre = np.partition(Zr, len(Zr) // 2, axis=0)[len(Zr) // 2]
         self.Zr = Zr - centre
         self.Zq = self.Zr if self.same else data.Z[self.queries] - centre
@@ -62,7 +62,7 @@ class Points:
         ]
 
     def self_pairs(self) -> tuple[Array, Array]:
-        """Places at which a query meets itself."""
+        """Positions of the pairs of a query with itself."""
         if self.same:
             both = np.arange(len(self.queries))
             return both, both
@@ -91,7 +91,7 @@ def _by_class(rows: Array, codes: Array) -> Array:
     return rows[np.argsort(codes[rows], kind="stable")]
 
 
-def pull_pairs(points: Points, W: Array) -> Array:
+def pull_pairs(points: SortedPoints, W: Array) -> Array:
     """Derivative by the points of ``sum_ij w_ij d²_ij`` for given w, (n, d)."""
     dZ = np.zeros((points.n, points.d))
     with single_threaded_blas():
@@ -107,13 +107,13 @@ def pull_pairs(points: Points, W: Array) -> Array:
 class DenseSums:
     """Sums of a kernel over the other classes and the own one; see `base.ClassSums`.
 
-    The rows are sorted by class, so that the pairs of one class are a block.
+    Rows are sorted by class, so that the pairs within a class form a block.
     """
 
     name, share = "dense", 1.0
 
     def __init__(self, data: Data, kernel: Kernel) -> None:
-        self.points = Points(data)
+        self.points = SortedPoints(data)
         self.query_rows = self.points.queries
         mass = data.mass[self.points.references]
         self.mass = None if (mass == 1.0).all() else mass
@@ -127,7 +127,7 @@ class DenseSums:
 
     def sums(self) -> RowSums:
         """The sums of each query, each shifted by its own least energy."""
-        if self._sums is None:  # the energies become the terms of the sums, in place
+        if self._sums is None:  # replaces the energies by the terms of the sums
             self._sums = self._make_sums()
         return self._sums
 
@@ -143,7 +143,7 @@ class DenseSums:
 
     def pull(self, sums: RowSums, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * ln(sums))`` by the points, (n, d)."""
-        # the arrays hold v_j kappa(d_ij) 2**shift, with the shift of these references alone
+        # the arrays hold v_j kappa(d_ij) 2**shift, with the shift of the engine's own references
         shift = self.sums().shift
         here = np.isfinite(shift) & np.isfinite(sums.log2)
         behind = np.where(here, np.where(here, sums.shift, 0.0) - np.where(here, shift, 0.0), 0.0)
@@ -158,7 +158,7 @@ class DenseSums:
 
 
 def _sum(energy: Array, mass: Array | None) -> tuple[Array, Array]:
-    """Sum and shift of each row; the energies become the terms of the sums."""
+    """Sum and shift of each row; overwrites the energies with the terms of the sums."""
     shift = energy.min(axis=1, initial=np.inf)
     np.subtract(np.where(np.isinf(shift), 0.0, shift)[:, None], energy, out=energy)
     np.exp(energy, out=energy)
@@ -178,7 +178,7 @@ def class_sums(
 ) -> tuple[Array, Array]:
     """log2 of the sums of new points over each class, and their shifts, both (n, n_classes).
 
-    As `RowSums`.  Each row is computed by itself: no row's bits depend on the others.
+    As in `RowSums`.  No row's bits depend on the other rows.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def class_sums(
     data : Data
         Only its references are used.
     places : int array of shape (n,), default=None
-        Row of ``data.Z`` that a point is, and so never picks; -1 for none.
+        For a point that is a row of ``data.Z``: that row, which it never picks; else -1.
     """
     rows = _by_class(data.reference_rows, data.codes)
     Zr, mass = data.Z[rows].astype(np.float64), data.mass[rows]
@@ -208,10 +208,10 @@ def class_sums(
 
 
 def entropies(Z: Array, places: Array, Z_reference: Array, mass: Array, kernel: Kernel) -> Array:
-    """exp of the entropy of each point's choice among the references, 0 where it has none.
+    """exp of the entropy of each point's choice among the references, 0 if there are none.
 
-    ``places`` are the positions of the points among the references, -1 for none; all masses are
-    positive and at most 1.
+    ``places`` are the positions of the points among the references, -1 for other points; masses
+    are in (0, 1].
     """
     Z, Z_reference = Z.astype(np.float64), Z_reference.astype(np.float64)
     out = np.zeros(len(Z))

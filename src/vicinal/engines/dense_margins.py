@@ -15,7 +15,7 @@ from vicinal.engines.points import centre_of
 __all__ = ["DenseMargins", "chi2_rows", "nearest_histograms", "simplex_columns"]
 
 _BLOCK = 2**18  # entries at a time: 2 MB
-_ROUNDING = 1e-9  # of the bound from below, many times over
+_ROUNDING = 1e-9  # relative, far above the rounding error of the lower bounds
 
 
 class DenseMargins:
@@ -34,7 +34,7 @@ class DenseMargins:
         j = t.neighbours[i, place]
         D: Array = np.zeros(t.neighbours.shape)
         D[i, place] = self._distances(i, j)
-        # without a target neighbour nothing is in reach
+        # a row without a target neighbour has no impostors
         reach = np.where(t.neighbours >= 0, D + t.margin, -1.0)
         p, q, to_impostor = self._impostors(reach.max(axis=1, initial=-1.0))
         inside = reach[p] - to_impostor[:, None]
@@ -61,7 +61,7 @@ class DenseMargins:
         return out
 
     def _impostors(self, furthest: Array) -> tuple[Array, Array, Array]:
-        """Pairs of a query and a reference of another class within its reach, and how far."""
+        """Pairs of a query and a nearer reference of another class, and their distances."""
         t, codes = self.triples, self.triples.targets.codes
         rows = np.flatnonzero(t.is_query & (furthest > 0))
         columns = np.flatnonzero(t.is_reference)
@@ -79,9 +79,9 @@ class DenseMargins:
         return p[inside], q[inside], exact[inside]
 
     def _bounds_from_below(self, rows: Array, columns: Array) -> tuple[Array, float]:
-        """What distances cannot be below, from inner products, and the rounding of these.
+        """Lower bounds of distances, from inner products, and their rounding error.
 
-        χ²(u, v) >= 1/2 |√u - √v|²; of the squared distance it is the distance itself.
+        χ²(u, v) >= 1/2 |√u - √v|²; for squared distances the bound is the distance itself.
         """
         points = np.sqrt(0.5 * self.Z) if self.triples.chi2 else self.Z - centre_of(self.Z)
         norms = np.einsum("ij,ij->i", points, points)
@@ -104,7 +104,7 @@ class DenseMargins:
         W = sp.coo_array((w, (rows, columns)), shape=(n, n)).toarray()
         W = W + W.T
         with single_threaded_blas():
-            Z = self.Z - centre_of(self.Z)  # a mean would follow outliers, and the digits be lost
+            Z = self.Z - centre_of(self.Z)  # robust: a mean would follow outliers and lose digits
             return 2.0 * (W.sum(axis=1)[:, None] * Z - W @ Z)
 
     def _pull_chi2(self, rows: Array, columns: Array, w: Array) -> Array:
@@ -134,7 +134,7 @@ def _chi2(u: Array, v: Array) -> Array:
 
 
 def chi2_rows(X: Array, Y: Array) -> Array:
-    """Chi-squared distances of all pairs of rows, float64; each pair by itself."""
+    """Chi-squared distances between all rows of X and Y, float64, pair by pair."""
     X, Y = X.astype(np.float64), Y.astype(np.float64)
     out = np.empty((len(X), len(Y)))
     step = max(1, _BLOCK // max(1, Y.size))
@@ -144,7 +144,7 @@ def chi2_rows(X: Array, Y: Array) -> Array:
 
 
 def nearest_histograms(X: Array, Y: Array, k: int, same: bool) -> tuple[Array, Array]:
-    """The k nearest rows of Y of each row of X, nearest first, the first of equals first.
+    """The k rows of Y nearest to each row of X, nearest first, ties by position.
 
     ``same``: X is Y, and no row is its own neighbour.
     """
@@ -162,17 +162,17 @@ def nearest_histograms(X: Array, Y: Array, k: int, same: bool) -> tuple[Array, A
 
 
 def simplex_columns(L: Array, slack: float) -> Array:
-    """The nearest matrix with columns on the probability simplex; those on it stay to the bit.
+    """Project the columns onto the probability simplex; columns on it keep their exact bits.
 
-    With the entries of a column in falling order, u_1 >= u_2 >= ..., the threshold is that of the
-    last m for which u_m is above ``tau_m = (u_1 + ... + u_m - 1) / m`` ([Wang2013]).
+    With the entries of a column in decreasing order, u_1 >= u_2 >= ..., the threshold is tau_m for
+    the last m for which u_m is above ``tau_m = (u_1 + ... + u_m - 1) / m`` ([Wang2013]).
     """
     r = len(L)
     on_it = (L.min(axis=0) >= 0) & (np.abs(np.minimum(L, 2.0).sum(axis=0) - 1.0) <= slack)
-    # the largest entry becomes 0, so that tau, in [-1, 0), is not lost in what is large
+    # shift the largest entry to 0, so that tau, in [-1, 0), keeps its digits
     shifted = np.maximum(L - L.max(axis=0), -1.0)
     falling = -np.sort(-shifted, axis=0)
     tau = (np.cumsum(falling, axis=0) - 1.0) / np.arange(1, r + 1)[:, None]
     last = r - 1 - np.argmax((falling > tau)[::-1], axis=0)
     out = np.maximum(shifted - tau[last, np.arange(L.shape[1])], 0.0)
-    return np.where(on_it, L, out / out.sum(axis=0))  # off by rounding alone
+    return np.where(on_it, L, out / out.sum(axis=0))  # removes rounding errors

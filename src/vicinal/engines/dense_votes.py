@@ -1,13 +1,13 @@
 """Votes of k stochastic neighbours in plain NumPy, for small data.
 
 A class c has the polynomial F_c whose coefficient F_c[m] = e_m(w_j : j in c) is the weight of the
-sets of m of its members ([Tarlow2013] section 5).  It is the product of the ``1 + w_j x``, made
-pairwise along a binary tree, for all queries at once.  Its derivatives go back down the same tree:
-"all without j" is a product of siblings and never a quotient, so every sum is one of positive
-terms.  The votes of the classes are products of the F_c, as in :mod:`vicinal.kernels.votes`.
+sets of m of its members ([Tarlow2013] section 5).  It is the product of the ``1 + w_j x``, computed
+along a binary tree, for all queries at once.  Derivatives go back down the same tree: "all without
+j" is a product of siblings and never a quotient, so every sum has positive terms only.  The votes
+of the classes are products of the F_c, as in :mod:`vicinal.kernels.votes`.
 
 The same code runs on plain numbers and on logarithms (`_Ring`).  Plain numbers are scaled by each
-query's k-th nearest reference; queries that still leave their range are done again in logarithms.
+query's k-th nearest reference; queries that still leave their range are repeated in logarithms.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from scipy.spatial.distance import cdist
 
 from vicinal.core.types import Array
 from vicinal.engines.base import Data
-from vicinal.engines.dense import Points, pull_pairs
+from vicinal.engines.dense import SortedPoints, pull_pairs
 
 __all__ = ["DenseVotes", "win_shares"]
 
-# Where plain numbers lose nothing.  The members nearer than the k-th nearest multiply a set by
-# exp(200) = 7e86 at most, and there are up to binom(500, 40) = 1e58 sets: no sum overflows.  What
-# underflows is below 1e-308, times such a sum still far below 1e-16 of the least weight.
+# The range in which plain numbers are accurate.  Members nearer than the k-th nearest multiply the
+# weight of a set by at most exp(200) = 7e86, and there are up to binom(500, 40) = 1e58 sets: no sum
+# overflows.  Terms that underflow are below 1e-308, and even times such a sum far below 1e-16 of
+# the least weight.
 _STEEPEST, _LEAST = 200.0, 1e-100
 _BLOCK = 512  # new points at a time
 
@@ -46,7 +47,7 @@ _PLAIN = _Ring(np.multiply, np.add, 0.0, 1.0, False)
 _LOG = _Ring(np.add, np.logaddexp, -np.inf, 0.0, True)
 
 
-# Polynomials of a tree have no coefficient 0, which is one: coefficient m stands at [m - 1].
+# Polynomials of a tree omit coefficient 0, which is 1: coefficient m is at [m - 1].
 
 
 def _product(ring: _Ring, a: Array, b: Array, top: int) -> Array:
@@ -62,7 +63,7 @@ def _product(ring: _Ring, a: Array, b: Array, top: int) -> Array:
 
 
 def _product_back(ring: _Ring, b: Array, slope: Array) -> Array:
-    """Derivatives by the coefficients of the other factor, given those by the product's."""
+    """Derivatives by the other factor's coefficients, from those by the product's."""
     n = len(b)
     out = slope[:n].copy()
     for u in range(1, n + 1):  # a_m meets b_u in coefficient m + u
@@ -73,7 +74,7 @@ def _product_back(ring: _Ring, b: Array, slope: Array) -> Array:
 
 
 def _tree(ring: _Ring, w: Array, k: int) -> list[Array]:
-    """The polynomials of ever larger groups of members, the last one that of the class.
+    """Polynomials of larger and larger groups of members; the last is that of the class.
 
     ``w`` is (members, queries); each level is (coefficients, groups, queries).
     """
@@ -126,7 +127,7 @@ def _times_back(ring: _Ring, a: Array, slope: Array) -> Array:
 
 
 def _limits(n_classes: int, k: int, unanimous: bool) -> tuple[int, int]:
-    """Own votes that always win (from the first on), and that always lose (up to the second)."""
+    """Fewest own votes that always win, and most own votes that always lose."""
     if unanimous:
         return k, k - 1
     # (C - 1) (v - 1) < k - v: the other classes cannot all have fewer than v
@@ -136,7 +137,7 @@ def _limits(n_classes: int, k: int, unanimous: bool) -> tuple[int, int]:
 class _Count(NamedTuple):
     """Weights of the sets won [0] and lost [1], (2, n), and their derivatives.
 
-    ``by_class`` is (C, k + 1, 2, n): by each coefficient of each class.
+    ``by_class`` (C, k + 1, 2, n): derivatives by each coefficient of each class.
     """
 
     weights: Array
@@ -144,10 +145,10 @@ class _Count(NamedTuple):
 
 
 def _count(ring: _Ring, F: Array, own: Array, k: int, unanimous: bool, gradient: bool) -> _Count:
-    """Count the votes: F is (C, k + 1, n), own (n,) the class that is to win, -1 for none.
+    """Count the votes: F is (C, k + 1, n), own (n,) the class that should win, -1 for none.
 
-    Sets with v own votes: from ``first`` on they win, to ``last`` they lose; between, they win as
-    long as every other class has fewer than v ([Tarlow2013] eqs (7) and (8)).
+    Sets with v own votes win if v >= ``first`` and lose if v <= ``last``; in between, they win if
+    every other class has fewer than v votes ([Tarlow2013] eqs (7) and (8)).
     """
     C, _, n = F.shape
     mine = own == np.arange(C)[:, None]  # (C, n)
@@ -187,7 +188,7 @@ def _contested(
     out: tuple[Array, Array, Array],
     gradient: bool,
 ) -> None:
-    """Add the sets with v own votes: won while every other class is below v, lost otherwise."""
+    """Add the sets with v own votes: won if every other class has fewer than v, else lost."""
     weights, by_votes, by_class = out
     C, length, n = others.shape
     degree = length - 1 - v  # votes of all the others
@@ -206,7 +207,7 @@ def _contested(
         weights[side] = ring.plus(weights[side], ring.times(votes, sets))
     if not gradient:
         return
-    # of the sets won [0] by `below`, and of those lost [1] by `reached` and, before, `below`
+    # derivatives of sets won [0] by `below`, of sets lost [1] by `reached` and earlier `below`
     by_below, by_reached = (np.full((length, 2, n), ring.zero) for _ in range(2))
     by_below[degree, 0], by_reached[degree, 1] = votes, votes
     for c in reversed(range(C)):
@@ -232,7 +233,7 @@ def _wins(ring: _Ring, F: Array, k: int, unanimous: bool) -> Array:
     wins = np.full((C, n), ring.zero)
     nothing = np.full((k + 1, n), ring.zero)
     nothing[0] = ring.one
-    # the own votes that always win with no bound on the others; contested ones each with its own
+    # (own votes, cap on the others): no cap for votes that always win, v - 1 for contested v
     rounds = [(range(first, k + 1), k)] + [(range(v, v + 1), v - 1) for v in range(last + 1, first)]
     for own_votes, cap in rounds:
         G = F.copy()
@@ -258,13 +259,13 @@ def _with_constant(ring: _Ring, level: Array, k: int) -> Array:
 
 
 def _scale(energy: Array, k: int) -> Array:
-    """Energies, (members, queries), less that of each query's k-th nearest; inf stays inf."""
+    """Subtract the energy of each query's k-th nearest, (members, queries); inf stays inf."""
     kth = np.partition(energy.T, k - 1, axis=1)[:, k - 1]
     return energy - np.where(np.isinf(kth), 0.0, kth)
 
 
 def _weights(ring: _Ring, energy: Array) -> Array:
-    """Weights of the members; plain ones are all 0 for queries whose sums might overflow."""
+    """Weights of the members; plain weights are 0 for queries whose sums might overflow."""
     if ring.log:
         return -energy
     steep = np.minimum(energy, 0.0).sum(axis=0) < -_STEEPEST
@@ -272,12 +273,12 @@ def _weights(ring: _Ring, energy: Array) -> Array:
 
 
 class DenseVotes:
-    """Votes of k of all references; see `base.Votes`."""
+    """Votes of k neighbours among all references; see `base.Votes`."""
 
     name, share = "dense", 1.0
 
     def __init__(self, data: Data, k: int, unanimous: bool) -> None:
-        self.points, self.k, self.unanimous = Points(data), k, unanimous
+        self.points, self.k, self.unanimous = SortedPoints(data), k, unanimous
         self.query_rows, self.log_domain = self.points.queries, 0
         energy = np.ascontiguousarray(self.points.squared_distances().T)
         query, reference = self.points.self_pairs()
@@ -299,12 +300,12 @@ class DenseVotes:
         with np.errstate(divide="ignore", invalid="ignore"):
             odds = np.log2(weights[1]) - np.log2(weights[0])
         if not within.all():
-            odds = self._again(np.flatnonzero(~within), odds, gradient)
+            odds = self._redo_in_logarithms(np.flatnonzero(~within), odds, gradient)
         self.slopes = None if slope is None else slope(odds)
         return odds
 
-    def _again(self, rows: Array, odds: Array, gradient: bool) -> Array:
-        """Some queries in logarithms, but those that can only win, or only lose."""
+    def _redo_in_logarithms(self, rows: Array, odds: Array, gradient: bool) -> Array:
+        """Repeat some queries in logarithms, except those that can only win or only lose."""
         self.gaps[:, rows] = 0.0
         can_win, can_lose = self._possible(rows)
         odds[rows] = np.where(can_win, -np.inf, np.inf)
@@ -316,7 +317,7 @@ class DenseVotes:
         return odds
 
     def _possible(self, rows: Array) -> Array:
-        """Whether there are sets that are won, and sets that are lost: all weights being one."""
+        """Whether any set is won, and whether any is lost: a count with all weights 1."""
         F = np.zeros((len(self.classes), self.k + 1, len(rows)))
         degrees = np.arange(self.k + 1)[:, None]
         for c, members in enumerate(self.classes):
@@ -324,7 +325,7 @@ class DenseVotes:
         return _count(_PLAIN, F, self.own[rows], self.k, self.unanimous, False).weights > 0
 
     def _count(self, ring: _Ring, rows: Array, gradient: bool) -> Array:
-        """Weights won and lost of some queries, whose gaps are filled in."""
+        """Weights won and lost of some queries; fills in their ``gaps``."""
         everyone = len(rows) == len(self.own)
         energy = self.energy if everyone else self.energy[:, rows]
         w = _weights(ring, energy)
@@ -348,11 +349,11 @@ class DenseVotes:
 
 def _gaps(ring: _Ring, tree: list[Array], w: Array, slope: Array, weights: Array) -> Array:
     """P(j chosen | won) - P(j chosen | lost), (members, queries)."""
-    if ring.log:  # logarithms have no sign: they take one turn for each
+    if ring.log:  # logarithms have no sign: won and lost are separate
         won, lost = (_tree_back(ring, tree, slope[:, side] - weights[side]) for side in (0, 1))
-        # no probability is above 1, but far out rounding moves logarithms by more than that
+        # probabilities are at most 1, but far out rounding could give more
         return np.exp(np.minimum(won + w, 0.0)) - np.exp(np.minimum(lost + w, 0.0))
-    # queries out of range are done again: here they must only not be NaN
+    # queries out of range are repeated later: here they only must not give NaN
     scale = 1.0 / np.where(weights >= _LEAST, weights, np.inf)
     return _tree_back(ring, tree, slope[:, 0] * scale[0] - slope[:, 1] * scale[1]) * w
 
@@ -360,9 +361,9 @@ def _gaps(ring: _Ring, tree: list[Array], w: Array, slope: Array, weights: Array
 def win_shares(
     Z: Array, Z_reference: Array, codes: Array, n_classes: int, k: int, unanimous: bool
 ) -> Array:
-    """Chance of each class to win the vote at new points, ties left out: (n, n_classes).
+    """Chance that each class wins the vote at new points, given no tie: (n, n_classes).
 
-    Each row adds up to one.  Where nobody can win, all classes that have references share alike.
+    Rows sum to one.  If no class can win, all classes with references are equally likely.
     """
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)

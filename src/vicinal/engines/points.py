@@ -1,4 +1,4 @@
-"""Checks of embedded points and of row numbers, and the precision that points ask for."""
+"""Checks of embedded points and row positions, and the precision that the points require."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from vicinal.core.types import Array
 
 __all__ = ["centre_of", "check_points", "check_rows", "with_range"]
 
-_LARGEST = 1e100  # of a coordinate: its square times what exp2 puts for a vanishing power is 0
-_LARGEST_32, _LIGHTEST_32 = 1e9, 1e-6  # beyond, float32 lacks the range: float64 does the work
+_LARGEST = 1e100  # of a coordinate: its square times the least value of exp2 is negligible
+_LARGEST_32, _LIGHTEST_32 = 1e9, 1e-6  # beyond these, float32 lacks the range: use float64
 
 
 def check_points(Z: Any, name: str = "Z") -> Array:
@@ -32,14 +32,14 @@ def extent(Z: Array) -> float:
 
 
 def with_range(Z: Array, mass: Array, also: Array | None = None) -> Array:
-    """Z, in float64 where its distances or the masses are beyond what float32 can span."""
+    """Z, converted to float64 if float32 lacks the range for its distances or the masses."""
     largest = max(extent(Z), 0.0 if also is None else extent(also))
     beyond = largest > _LARGEST_32 or mass.min() < _LIGHTEST_32
     return Z.astype(np.float64) if beyond else Z
 
 
 def centre_of(Z: Array) -> Array:
-    """A point amid the rows: a mean would follow far outliers, and float32 lose the others."""
+    """A robust centre: a mean would follow outliers, and float32 would lose the other rows."""
     return np.median(Z[:: 1 + len(Z) // 256], axis=0)
 
 

@@ -268,7 +268,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         self.margin_ = float(problem.objective.margin)  # type: ignore[attr-defined]
 
 
-def _first_theta(start: Any, r: int, problem: Problem, rng: Any, teller: Any = None) -> Array:
+def _first_theta(start: Any, r: int, problem: Problem, rng: Any, reporter: Any = None) -> Array:
     rows = problem.rows
     codes = problem.target.strata[rows]  # type: ignore[index]
     mapping: Any = problem.mapping

@@ -1,1 +1,1 @@
-"""Parts that no default picks; they plug in through the protocols of `vicinal.core.types`."""
+"""Parts that no default uses; they plug in through the protocols of `vicinal.core.types`."""

@@ -1,4 +1,4 @@
-"""Dimensionality annealing: fade the rows of a map one by one, [Oneata2011] section 3.3.6."""
+"""Dimensionality annealing: fade out the rows of a map one by one, [Oneata2011] section 3.3.6."""
 
 from __future__ import annotations
 
@@ -25,49 +25,49 @@ __all__ = ["AnnealedMap", "Annealing"]
 
 _MOST_COMPONENTS = 64
 
-#: ``A = descend(A, schedule, n_iter)``: for each row of ``schedule``, the weights ``lambda_i`` of
-#: the squared norms of the rows of A, make ``n_iter`` iterations on the loss with that penalty.
+#: ``A = descend(A, schedule, n_iter)``: run ``n_iter`` iterations for each row of ``schedule``,
+#: which holds the penalties ``lambda_i`` of the squared norms of the rows of A.
 Descend = Callable[[Array, Array, int], Array]
 
 
-@dataclass(frozen=True, eq=False)  # arrays have no single truth value to compare by
+@dataclass(frozen=True, eq=False)  # comparing arrays gives no single truth value
 class Annealing:
-    r"""A low-rank start from a map of more rows, whose least row is faded out again and again.
+    r"""A low-rank start from a map with more rows, faded out one at a time, least important first.
 
     [Oneata2011] algorithm 3.2: while there are more than d rows, one is selected, its penalty
     :math:`\lambda_i \|a_i\|^2` (eq. (3.26)) is raised in ``n_steps`` equal steps, each followed by
     ``n_iter`` iterations of L-BFGS over the whole map, and the row, now almost zero, is removed.
-    The others thus take over from it bit by bit, where cutting it off would end in the nearest
-    local optimum.  What is left is a start like any other: the estimator descends from it to
-    convergence, and ``max_iter`` counts that descent alone.
+    The other rows thus take over gradually, whereas cutting the row off at once would end in the
+    nearest local optimum.  The result is a start like any other: the estimator optimises from it to
+    convergence, and ``max_iter`` counts only that optimisation.
 
-    A round takes at least ``n_steps * n_iter`` evaluations of the loss, and there are
-    ``from_components`` - d rounds, so the start costs far more than the descent; with
+    Removing a row takes at least ``n_steps * n_iter`` evaluations of the loss, and there are
+    ``from_components`` - d rows to remove, so the start costs far more than the fit after it; with
     ``n_components = from_components`` there is nothing to remove, and the start is ``init``.
-    Ctrl-C or a callback ends the annealing with a warning: rows are then cut off by the same rule,
-    and the descent goes on from there.  A diagonal map has no rows to remove, and is refused.
+    Ctrl-C or a callback ends the annealing with a warning: the remaining extra rows are then cut
+    off by the same rule, and the fit continues.  A diagonal map has no rows to remove: an error.
 
     Parameters
     ----------
     select : {"projected", "data", "norm"}, default="projected"
         The row to fade is the one with the least variance of the embedded data,
-        :math:`\mathrm{var}(a_i^\top x)`; of the data along the direction of the row,
-        :math:`\mathrm{var}(a_i^\top x) / \|a_i\|^2` (of a column, for an identity); or the least
+        :math:`\mathrm{var}(a_i^\top x)`; the least variance of the data in its direction,
+        :math:`\mathrm{var}(a_i^\top x) / \|a_i\|^2` (for an identity, of a column); or the least
         norm :math:`\|a_i\|`.
     init : str, start or array of shape (from_components, D), default="auto"
-        The map of more rows, in any form that an estimator's ``init`` takes, and scaled as there.
-        ``Random(n_init=10)`` anneals ten times.
+        The map with more rows, in any form that an estimator's ``init`` takes, and scaled the same
+        way.  ``Random(n_init=10)`` anneals ten times.
     n_steps : int, default=5
         How often the penalty of a row is raised.
     step : float, default=1.0
-        By how much, in units of the mean loss: what the row would cost at its first norm, so
+        Size of a raise, in units of the mean loss: the penalty of the row at its initial norm, so
         :math:`\lambda_i` grows by step / :math:`\|a_i\|^2`.
     n_iter : int, default=3
         Iterations after each raise.
     from_components : int, default=None
-        Number of rows to begin with, from d to D.  None: as many as ``init`` has where it is an
-        array, and else D up to 64; of more features the first 64 rows of ``init`` (or d, if that
-        is more), its best.  All rows of wide data would take a round each, at full rank.
+        Number of rows to begin with, from d to D.  None: the rows of ``init`` if it is an array,
+        else D, but at most 64 (or d, if that is more): the first rows of ``init`` are its best,
+        and removing every row of wide data one by one would take too long.
     """
 
     select: str = "projected"
@@ -93,15 +93,15 @@ class Annealing:
 
     @property
     def n_init(self) -> int:
-        """How many starts the estimator runs; it keeps the best result."""
+        """Number of starts that the estimator runs; it keeps the best result."""
         return int(getattr(self.init, "n_init", 1))
 
     def around(self, first: FirstMap) -> AnnealedMap:
-        """What makes the first parameters of a map with this start."""
+        """Wrap the maker of first parameters so that it uses this start."""
         return AnnealedMap(self, first)
 
     def n_rows(self, n_components: int, n_features: int) -> int:
-        """Count the rows to begin with."""
+        """Number of rows to begin with."""
         if self.from_components is None:
             array = self.init.array if isinstance(self.init, Given) else self.init
             if isinstance(array, (list, tuple)) or getattr(array, "ndim", 0) > 0:
@@ -141,14 +141,14 @@ class Annealing:
         X : ScaledRows
             Centred and scaled data of shape (n, D).
         descend : callable
-            ``A = descend(A, schedule, n_iter)``, some iterations for each row of ``schedule``,
-            which holds the k weights of the squared norms of the rows.
+            ``A = descend(A, schedule, n_iter)``: some iterations for each row of ``schedule``,
+            which holds the k penalties of the squared norms of the rows.
         sample_weight : ndarray of shape (n,), optional
-            Importance of each row of X in the variances.
+            Weight of each row of X in the variances.
         on_removal : callable, optional
-            Told the map after each removal.
+            Called with the map after each removal.
         resume : bool, default=True
-            Whether an interrupt cuts off the rows that are too many, or goes on to the caller.
+            Whether an interrupt cuts off the extra rows, or is raised to the caller.
 
         Returns
         -------
@@ -172,12 +172,12 @@ class Annealing:
                 interrupted = True
                 warn(
                     f"Annealing was stopped at {len(A)} rows: all but {n_components} are cut off, "
-                    "and the descent begins. Another interrupt ends that."
+                    "and the fit begins. Another interrupt stops the fit."
                 )
         return A
 
     def importance(self, A: Array, X: ScaledRows, sample_weight: Array | None = None) -> Array:
-        """What ``select`` compares, one number for each row of A; zero for a row of zeros."""
+        """The criterion of ``select``, one number for each row of A; zero for a row of zeros."""
         squares = np.einsum("ij,ij->i", A, A)
         if self.select == "norm":
             return squares
@@ -189,13 +189,13 @@ class Annealing:
 
 @dataclass(frozen=True)
 class AnnealedMap:
-    """Makes the first parameters of a map from one with more rows, whose least are faded out."""
+    """Makes the first parameters of a map by annealing a map with more rows."""
 
     annealing: Annealing
     first: FirstMap
 
-    def __call__(self, problem: Problem, rng: np.random.RandomState, teller: Any) -> Array:
-        """The first theta; ``teller`` hears of the iterations that are made for it."""
+    def __call__(self, problem: Problem, rng: np.random.RandomState, reporter: Any) -> Array:
+        """The first theta; ``reporter`` is called at each iteration made for it."""
         annealing, first = self.annealing, self.first
         if not isinstance(problem.mapping, Linear):
             raise ValueError(
@@ -205,32 +205,31 @@ class AnnealedMap:
         d = first.rank(problem)
         k = annealing.n_rows(d, problem.X.shape[1])
         wide = replace(first, start=resolve(annealing.init, "Annealing"), n_components=k)
-        theta = wide(problem.replace(mapping=Linear(k)), rng, teller)
+        theta = wide(problem.replace(mapping=Linear(k)), rng, reporter)
 
         def removed(A: Array) -> None:
             loss = problem.replace(mapping=Linear(len(A))).value(A.ravel())
-            teller.say(f"annealing {len(A):5d} rows left {loss:14.8f}")
+            reporter.say(f"annealing {len(A):5d} rows left {loss:14.8f}")
 
         A = annealing.reduce(
             theta.reshape(k, -1),
             d,
             problem.X,
-            lambda A, schedule, n_iter: _descend(problem, teller, A, schedule, n_iter),
+            lambda A, schedule, n_iter: _descend(problem, reporter, A, schedule, n_iter),
             learnt_from(problem),
-            removed if teller.talks else None,
-            resume=not teller.searching,
+            removed if reporter.talks else None,
+            resume=not reporter.searching,
         )
         return problem.mapping.theta(A)
 
 
-def _descend(problem: Problem, teller: Any, A: Array, schedule: Array, n_iter: int) -> Array:
-    """Make ``n_iter`` iterations with each row of ``schedule`` as the weights of the rows of A.
+def _descend(problem: Problem, reporter: Any, A: Array, schedule: Array, n_iter: int) -> Array:
+    """Run ``n_iter`` iterations for each row of ``schedule``, the penalties of the rows of A.
 
-    Raises KeyboardInterrupt even where the loop would have kept what it had, or where ``teller``,
-    which hears of each iteration, wants it to stop: the few iterations since the last removal are
-    nothing to keep.
+    Raises KeyboardInterrupt after an interrupt or when ``reporter``, which is called at each
+    iteration, asks to stop: the few iterations since the last removal are not worth keeping.
     """
-    # L-BFGS whatever the solver of the fit: of so few iterations, each must count.
+    # Always L-BFGS, whatever the solver of the fit: with so few iterations, each must count.
     solver, state, theta = LBFGS(), None, A.ravel()
     for row_weights in schedule:
         fun = problem.replace(
@@ -240,14 +239,14 @@ def _descend(problem: Problem, teller: Any, A: Array, schedule: Array, n_iter: i
         )
         if state is None:
             state = solver.init(fun, theta)
-        else:  # the pairs stay: the penalty they are of differs by one step
+        else:  # keep the L-BFGS pairs: the penalty changed by one step only
             state = refresh(solver, fun, theta, state)
 
-        def tell(info: Iteration, at: Problem = fun) -> bool:
-            return teller(info, at)
+        def report(info: Iteration, at: Problem = fun) -> bool:
+            return reporter(info, at)
 
         recipe = limited(Recipe(fun, solver, stop_rules(solver, tol=0.0)), n_iter)
-        result = run_stage(recipe, LoopStart(state=state), on_iteration=tell)
+        result = run_stage(recipe, LoopStart(state=state), on_iteration=report)
         if result.reason in ("interrupted", "callback"):
             raise KeyboardInterrupt(result.reason)
         theta, state = result.theta, result.state
@@ -261,6 +260,6 @@ def _variances(A: Array, X: ScaledRows, sample_weight: Array | None) -> Array:
 
 
 def _moves_points(A: Array, row: int, X: ScaledRows, sample_weight: Array | None) -> bool:
-    """Whether the distances would be others without this row: if not, it is out already."""
+    """Whether removing this row would change the distances; if not, there is nothing to fade."""
     variances = _variances(A, X, sample_weight)
     return bool(variances[row] > RCOND * variances.max())

@@ -1,8 +1,9 @@
-"""Normal distributions of the embedded classes, and their part in sums over classes.
+"""Normal distributions of the embedded classes, and their terms in the sums over classes.
 
 With a background a class is ``p(z|c) = beta_c N(z|mu_c, Sigma_c) + (1 - beta_c) p_kappa(z|c)``
-([Oneata2011] eq. (4.22)).  An engine knows the second term; here is the first, in float64, with
-its gradient through the point, the mean and the covariance: docs/theory/nca.md, section 10.
+([Oneata2011] eq. (4.22)).  An engine computes the second term; this module computes the first, in
+float64, with its gradient through the point, the mean and the covariance: docs/theory/nca.md,
+section 10.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from vicinal.targets import Labels
 from vicinal.targets.masses import background_mass
 
 __all__ = [
-    "Background",
     "NormalBackground",
+    "NormalTerms",
     "Normals",
     "background_weights",
     "check_background",
     "join",
 ]
 
-_RIDGE = 1e-6  # of the mean variance and of the kernel's width squared: no direction is flat
+_RIDGE = 1e-6  # relative to the mean variance and to the kernel's squared width
 _CHUNK = 1024  # queries at a time, each against all classes
-_GROUPS = 8  # of queries; a fixed number: the sums over them must not depend on the threads
+_GROUPS = 8  # groups of queries; fixed, so that sums do not depend on the number of threads
 
 
 def background_weights(counts: Array, beta: float | str = "count") -> Array:
@@ -43,7 +44,7 @@ def background_weights(counts: Array, beta: float | str = "count") -> Array:
     counts : array of shape (n_classes,)
         Number of rows of each class.
     beta : float in (0, 1), "count" or "em", default="count"
-        One share for all; or ``1 / (N_c + 1)``, as much as each row of the class has
+        One share for all; or ``1 / (N_c + 1)``, the same as each row of the class
         ([Oneata2011]_ section 4.6), which is also where "em" begins.
 
     Returns
@@ -62,7 +63,7 @@ def background_weights(counts: Array, beta: float | str = "count") -> Array:
 
 
 def check_background(background: Any, n_classes: int, owner: str = "nca") -> Array:
-    """The shares as float64, one for each class; 0 is a class without a background."""
+    """The shares as float64, one for each class; 0 means no background."""
     try:
         beta = np.asarray(background, dtype=np.float64)
     except (TypeError, ValueError):
@@ -81,8 +82,8 @@ class Normals:
     :math:`\mu_c = \sum_j v_j z_j / V_c` and, with S_c the covariance around it (over V_c),
     :math:`\Sigma_c = (1 - \rho_c) S_c + (\rho_c \mathrm{tr}(S_c) / d + 10^{-6}) I`.  For classes
     of N_c <= d rows, whose S_c is singular, :math:`\rho_c = d / (N_c + d)`; for others
-    :math:`10^{-6}`, for the sake of duplicates and of maps of low rank.  The last term, in units
-    of the kernel's squared width, gives classes without extent one.
+    :math:`10^{-6}`, because of duplicates and maps of low rank.  The last term, in units of the
+    kernel's squared width, keeps classes of identical points from being singular.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ class Normals:
     def _estimate(self, c: int, weight: Array) -> None:
         rows, d = self.members[c], self.shape[1]
         Z = self.Z[rows].astype(np.float64)
-        heaviest = weight[rows].max()  # weights of 1e-300 are weights
+        heaviest = weight[rows].max()  # weights may be as small as 1e-300
         share = weight[rows] / heaviest
         share /= share.sum()
         mean = np.sum(share[:, None] * Z, axis=0)
@@ -127,7 +128,7 @@ class Normals:
         self.log2_peak[c] = -np.log2(np.diag(root)).sum() - 0.5 * d * math.log2(2.0 * math.pi)
 
     def whitened(self, Z: Array, c: int) -> tuple[Array, Array]:
-        """``y = W (z - mu)`` of some points, whose squared length is Mahalanobis', and log2 N."""
+        """``y = W (z - mu)``, whose squared length is the squared Mahalanobis distance; log2 N."""
         Y = (Z.astype(np.float64, copy=False) - self.mean[c]) @ self.whitener[c].T
         return Y, self.log2_peak[c] - (0.5 * math.log2(math.e)) * np.sum(Y * Y, axis=1)
 
@@ -148,8 +149,8 @@ class Normals:
     def pull(self, total: Array, first: Array, second: Array) -> Array:
         """Gradient with respect to the references, through the means and the covariances.
 
-        From the sums over the queries of ``w``, ``w y`` and ``w y y'``, one of each for every
-        class, with w the derivative by log N and y the whitened query.
+        Takes the sums over the queries of ``w``, ``w y`` and ``w y y'`` for every class, with w the
+        derivative by log N and y the whitened query.
         """
         d = self.shape[1]
         dZ = np.zeros(self.Z.shape)
@@ -168,8 +169,8 @@ class Normals:
         return dZ
 
 
-class Background:
-    """The normals of the classes as terms beside an engine's sums, for some queries.
+class NormalTerms:
+    """The normals of the classes as terms added to an engine's sums, for some queries.
 
     Parameters
     ----------
@@ -179,11 +180,11 @@ class Background:
     codes : int array of shape (n,)
         Their classes.
     log2_other : array of shape (n_classes,)
-        log2 of what multiplies the density of a class, in the unit of the engine's sums.
+        log2 of the factor of each class density, in the unit of the engine's sums.
     log2_own : array of shape (n,)
         The same for the query's own class.
     places : (array, array, int)
-        Rows that the queries and the references of the normals are, and how many there are.
+        Rows of the queries, rows of the references, and the number of all rows.
     """
 
     def __init__(
@@ -222,20 +223,19 @@ class Background:
         return sums
 
     def join(self, rest: Array, base: Array) -> tuple[Array, Array]:
-        """log2 of the engine's sums ``2**(rest + base)``, (2, n), with the terms added: alike."""
+        """Add the terms to the engine's sums ``2**(rest + base)``, (2, n); same form returned."""
         rest, base, (self.kernel_share, self.share) = join(rest, base, self.terms)
         return rest, base
 
     def pull(self, slope: Array) -> Array:
         """Gradient by all points, through the queries and through the normals' references.
 
-        ``slope`` (2, n) are the derivatives of a function of the joint sums by their natural
-        logarithms.
+        ``slope`` (2, n) holds the derivatives by the natural logarithms of the joint sums.
         """
         Z, codes, normals, log2_other = self.Z, self.codes, self.normals, self.log2_other
         n_classes, d = normals.shape
         slope = slope * self.share
-        # of each group of queries and each class: the sums over its queries of w, w y and w y y'
+        # for each group of queries and each class: sums over the queries of w, w y and w y y'
         total = np.zeros((_GROUPS, n_classes))
         first = np.zeros((_GROUPS, n_classes, d))
         second = np.zeros((_GROUPS, n_classes, d, d))
@@ -246,7 +246,7 @@ class Background:
             edges = (len(Z) * group // _GROUPS, len(Z) * (group + 1) // _GROUPS)
             for rows, c in itertools.product(_chunks(*edges), normals.present):
                 Y, log2_density = normals.whitened(Z[rows], c)
-                # the share of class c in its sum: all of it, if it is the query's own
+                # the share of class c in its sum: 1 for the query's own class
                 weight = np.exp2(np.minimum(log2_density + log2_other[c] - top[rows], 0.0))
                 weight = np.where(codes[rows] == c, slope[1, rows], slope[0, rows] * weight)
                 WY = weight[:, None] * Y
@@ -267,7 +267,7 @@ class Background:
 
 @dataclass(frozen=True, eq=False)
 class NormalBackground:
-    """A normal distribution of each class beside the kernels of its rows, for `NCALoss`.
+    """A normal distribution for each class, mixed with the kernel density, for `NCALoss`.
 
     Parameters
     ----------
@@ -289,15 +289,15 @@ class NormalBackground:
         class_mass: Array,
         others: Array,
         unit: float,
-    ) -> Background:
-        """The normal densities at the queries, as terms beside the sums of an engine."""
+    ) -> NormalTerms:
+        """The normal densities at the queries, as terms added to the sums of an engine."""
         Z, codes, _, query_rows, reference_rows = data
         beta = self.shares(len(labels.classes))
         rows = reference_rows[np.argsort(codes[reference_rows], kind="stable")]
         normals = Normals(Z[rows], codes[rows], weight[rows], len(beta))
         codes_q = codes[query_rows]
         log2_mass = background_mass(labels, beta, class_mass, codes_q, others, unit)
-        return Background(
+        return NormalTerms(
             normals, Z[query_rows], codes_q, *log2_mass, places=(query_rows, rows, len(Z))
         )
 
@@ -307,17 +307,17 @@ def _chunks(start: int, stop: int) -> list[slice]:
 
 
 def join(rest: Array, base: Array, terms: Array) -> tuple[Array, Array, Array]:
-    """log2 of sums and terms together, and how they are shared.
+    """log2 of sums plus terms, and the shares of both.
 
-    The sums come as ``2**(rest + base)`` and so does the result: far out ``base`` is huge, and
-    must not swallow the digits of the rest.  Also returns the shares of the sums and of the
-    terms, (2, ...).
+    Sums and result have the form ``2**(rest + base)``: far out ``base`` is huge, and adding it
+    would lose the digits of ``rest``.  The shares of the sums [0] and of the terms [1] are
+    (2, ...).
     """
     empty = np.isneginf(rest)
     sums = np.where(empty, -np.inf, rest + np.where(empty, 0.0, base))
     with np.errstate(invalid="ignore", over="ignore"):
         ahead = sums - terms
-        ahead[np.isnan(ahead)] = 0.0  # neither is there: nothing is shared
+        ahead[np.isnan(ahead)] = 0.0  # both are empty
         shares = np.stack([1.0 / (1.0 + np.exp2(-ahead)), 1.0 / (1.0 + np.exp2(ahead))])
         gain = np.logaddexp2(0.0, -np.abs(ahead))
     larger = ahead > 0
@@ -328,20 +328,20 @@ def join(rest: Array, base: Array, terms: Array) -> tuple[Array, Array, Array]:
 def with_background(
     log_sums: Array, minima: Array, Z: Array, data: Data, weight: Array, log2_mass: Array
 ) -> tuple[Array, Array]:
-    """Sums of the kernels over each class, (n, n_classes), with the normal densities added.
+    """Add the normal densities to the kernel sums over each class, (n, n_classes).
 
     Parameters
     ----------
     log_sums, minima : arrays of shape (n, n_classes)
         ``log2`` of the sums, shifted by the minima of their energies.
     Z : array of shape (n, d)
-        The points they are of.
+        The points of the sums.
     data : Data
         The references.
     weight : array
-        Of all rows.
+        Weights of all rows.
     log2_mass : array of shape (n_classes,)
-        What the normal density of each class is multiplied by.
+        log2 of the factor of each normal density.
     """
     rows = data.reference_rows
     rows = rows[np.argsort(data.codes[rows], kind="stable")]

@@ -1,4 +1,4 @@
-"""Two cheap clusterings that deal rows out in groups of bounded size.
+"""Two cheap clusterings into groups of bounded size.
 
 References
 ----------
@@ -15,14 +15,14 @@ import numpy as np
 from vicinal._features import Features
 from vicinal.core.types import Array
 
-__all__ = ["Points", "Rows", "farthest_point", "recursive_projection"]
+__all__ = ["EmbeddedPoints", "InputRows", "farthest_point", "recursive_projection"]
 
-_BLOCK = 8192  # rows of the input that are copied at once
-_DRAWS = 8  # attempts at two rows in different places
-_SMALL = 0.1  # of the size of a batch: fewer rows join another cluster
+_BLOCK = 8192  # rows of the input copied at a time
+_DRAWS = 8  # attempts to draw two rows at different points
+_SMALL = 0.1  # share of the batch size; clusters with fewer rows join another cluster
 
 
-class Cloud(Protocol):
+class PointSet(Protocol):
     """Points to cluster."""
 
     def __len__(self) -> int: ...
@@ -31,13 +31,13 @@ class Cloud(Protocol):
         """One point."""
 
     def onto(self, rows: Array, direction: Array) -> Array:
-        """The inner products of some points with a direction."""
+        """Inner products of some points with a direction."""
 
     def squared_distances(self, point: Array) -> Array:
-        """From all points to one."""
+        """Squared distances from all points to one."""
 
 
-class Points:
+class EmbeddedPoints:
     """An array of points."""
 
     def __init__(self, Z: Array) -> None:
@@ -58,8 +58,8 @@ class Points:
         return np.einsum("ij,ij->i", away, away)
 
 
-class Rows:
-    """Rows of the scaled input, of which no more than a block is ever copied."""
+class InputRows:
+    """Rows of the scaled input, copied at most one block at a time."""
 
     def __init__(self, n_rows: int, take: Callable[[Any], Any]) -> None:
         self.n_rows, self.take = n_rows, take
@@ -90,19 +90,19 @@ def _dense(part: Features) -> Array:
 
 
 def _product(part: Features, direction: Array) -> Array:
-    # in the precision of the table, which is then not converted: for clusters it is enough
+    # in the precision of the input, without conversion: precise enough for clusters
     return part.matmul(direction[:, None], part.X.dtype)[:, 0].astype(np.float64)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # points near the largest float still get a cluster
 def recursive_projection(
-    cloud: Cloud, rows: Array, size: int, rng: np.random.RandomState
+    cloud: PointSet, rows: Array, size: int, rng: np.random.RandomState
 ) -> list[Array]:
-    """Halve ``rows`` until no part has more than ``size`` of them ([Oneata2011] alg. 4.3).
+    """Halve ``rows`` until no part has more than ``size`` rows ([Oneata2011] alg. 4.3).
 
-    Each cut is at the median along the line through two random rows.  It is made by rank, so that
-    rows in one place are halved too; every cluster has at least half of ``size`` rows, rounded
-    down, unless there were fewer to begin with.
+    Each cut is at the median along the line through two random rows.  Cuts are made by rank, so
+    that duplicates are halved too; every cluster has at least half of ``size`` rows, rounded down,
+    unless there were fewer to begin with.
     """
     done, waiting = [], [rows]
     while waiting:
@@ -117,8 +117,8 @@ def recursive_projection(
     return done
 
 
-def _random_direction(cloud: Cloud, rows: Array, rng: np.random.RandomState) -> Array:
-    """From one random row to another in another place; zero where none is found."""
+def _random_direction(cloud: PointSet, rows: Array, rng: np.random.RandomState) -> Array:
+    """From one random row to another, different one; zero if none is found."""
     for _ in range(_DRAWS):
         first, second = rng.randint(len(rows)), rng.randint(len(rows) - 1)
         second += second >= first  # two distinct rows
@@ -130,13 +130,13 @@ def _random_direction(cloud: Cloud, rows: Array, rng: np.random.RandomState) -> 
 
 @np.errstate(over="ignore", invalid="ignore")
 def farthest_point(
-    cloud: Cloud, size: int, rng: np.random.RandomState, codes: Array | None = None
+    cloud: PointSet, size: int, rng: np.random.RandomState, codes: Array | None = None
 ) -> list[Array]:
     """Clusters of at most ``size`` rows around centres far from each other.
 
-    [Oneata2011] alg. 4.2 with ceil(n / size) centres, in O(n) for each.  Its clusters may be very
-    uneven: small ones, and those without two rows of one class, join the cluster of the nearest
-    centre; large ones are halved by :func:`recursive_projection`.
+    [Oneata2011] alg. 4.2 with ceil(n / size) centres, in O(n) for each.  The clusters may be
+    very uneven: small ones, and those without two rows of one class, join the cluster of the
+    nearest centre; large ones are halved by :func:`recursive_projection`.
     """
     n = len(cloud)
     centre = rng.randint(n)
@@ -146,7 +146,7 @@ def farthest_point(
     for k in range(1, -(-n // size)):
         centre = int(np.argmax(nearest))
         if nearest[centre] == 0.0:
-            break  # fewer places than clusters
+            break  # fewer distinct points than clusters
         centres.append(cloud.row(centre))
         distance = cloud.squared_distances(centres[-1])
         distance[centre] = 0.0
@@ -159,7 +159,7 @@ def farthest_point(
 
 
 def _join_small(groups: list[Array], centres: Array, size: int, codes: Array | None) -> list[Array]:
-    """Give the rows of clusters too small to learn from to that of the nearest centre."""
+    """Merge clusters too small to learn from into the cluster of the nearest centre."""
     clusters = dict(enumerate(groups))
     small = {k for k, rows in clusters.items() if _is_small(rows, size, codes)}
     while small and len(clusters) > 1:

@@ -1,4 +1,4 @@
-"""How much of each class is background: steps of EM between rounds of the solver."""
+"""EM for the share of the background in each class."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def em_background(
     kernel: Kernel = _GAUSSIAN,
     steps: int = 1,
 ) -> Array:
-    r"""Raise the leave-one-out likelihood of the rows within their classes by steps of EM.
+    r"""Increase the leave-one-out likelihood of the rows within their classes by steps of EM.
 
     .. math:: \beta_c \leftarrow \frac{1}{V_c} \sum_{i \in c} v_i \frac{\beta_c N(z_i | \mu_c,
         \Sigma_c)}{\beta_c N(z_i | \mu_c, \Sigma_c) + (1 - \beta_c) p_{\kappa,-i}(z_i | c)}
 
-    with :math:`p_{\kappa,-i}` the density over the *other* rows of the class: over all of them the
-    kernel at the row itself would win.  No step lowers
+    with :math:`p_{\kappa,-i}` the density over the *other* rows of the class: otherwise the kernel
+    at the row itself would dominate.  No step lowers
     :math:`\sum_i v_i \log(\beta_c N_i + (1 - \beta_c) p_{\kappa,-i})`.
 
     Parameters
@@ -46,25 +46,25 @@ def em_background(
     Z : array of shape (n, d)
         Embedded points.
     y : array-like of shape (n,) or Labels
-        Priors have no part in it.
+        Priors are ignored.
     background : array of shape (n_classes,)
         The shares to begin with, in [0, 1).
     queries, references : int arrays, default=None
-        Positions of the rows whose likelihood counts and of those that the densities are made
-        of; None for all.
+        Positions of the rows whose likelihood counts, and of the rows that make up the densities;
+        None for all.
     kernel : Kernel, default=Gaussian()
     steps : int, default=1
-        The densities are found once: further steps cost next to nothing.
+        The densities are computed once: further steps cost next to nothing.
 
     Returns
     -------
     background : array of shape (n_classes,)
-        New shares in [1e-6, 1 - 1e-6].  A class without a query that has others of its class to
-        refer to keeps its share.
+        New shares in [1e-6, 1 - 1e-6].  A class keeps its share if none of its queries has other
+        references of the class.
 
     References
     ----------
-    [Oneata2011]_ section 4.6 has beta as a parameter to be fitted.
+    [Oneata2011]_ section 4.6 treats beta as a parameter to fit.
     """
     Z = check_points(Z)
     labels = y if isinstance(y, Labels) else Labels(y)

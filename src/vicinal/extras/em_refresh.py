@@ -1,4 +1,4 @@
-"""The shares of the backgrounds, learnt by steps of EM every few iterations of the solver."""
+"""Learn the shares of the backgrounds by EM, every few iterations of the solver."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _STEPS = 10
 
 @dataclass
 class RefreshBackground:
-    """Makes steps of EM on the shares of the backgrounds, and refreshes lists, if there are any.
+    """Runs EM steps on the shares of the backgrounds, and refreshes lists, if there are any.
 
     Attributes
     ----------
     lists : RefreshLists or None
-        Lists of pairs, made anew as often.
+        Lists of pairs, rebuilt at the same times.
     noisy : bool
         Whether losses cannot be compared with each other.
     report : dict of lists
-        For each time ``beta``, the shares, and what the lists report.
+        For each refresh: ``beta``, the shares, and what the lists report.
     kept : array or None
         The shares.
     """
@@ -44,11 +44,11 @@ class RefreshBackground:
 
     @property
     def length(self) -> int:
-        """Iterations from one time to the next."""
+        """Iterations between refreshes."""
         return _LENGTH if self.lists is None else min(_LENGTH, self.lists.length)
 
     def fix(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
-        """The problem with new shares, and lists."""
+        """The problem with new shares and lists."""
         objective: Any = problem.objective
         before = objective.background if self.kept is None else self.kept
         self.kept = em_background(
@@ -65,12 +65,12 @@ class RefreshBackground:
         return (problem, problem) if self.lists is None else self.lists.fix(problem, theta)
 
     def settled(self, loss: float, tol: float) -> bool:
-        """Whether the loss, with all just refreshed, no longer falls."""
+        """Whether the loss after a refresh has stopped falling."""
         if self.noisy:
             return False
         self.losses.append(loss)
         return no_longer_falls(self.losses, tol)
 
     def complaint(self) -> str | None:
-        """What the user should know of the lists."""
+        """A warning about the lists, or None."""
         return None if self.lists is None else self.lists.complaint()

@@ -1,4 +1,4 @@
-"""Sums by trees: the engine whose sums are within a relative error."""
+"""Sums by trees: an engine with a bound on the relative error of its sums."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import ClassSums, Data
-from vicinal.engines.cpu.class_sums import CompiledSums, sides
-from vicinal.engines.cpu.tiles import ORDER_FROM, ORDER_UP_TO, WORTH, Side
+from vicinal.engines.cpu.class_sums import CompiledSums, prepare
+from vicinal.engines.cpu.tiles import ORDER_FROM, ORDER_UP_TO, WORTH, KernelPoints
 from vicinal.kernels import tree, tree_sums, tree_walk
 
 __all__ = ["SMALL", "Bounded", "Trees", "check_bounded"]
 
 _LANES = 8
-_LANE_BYTES = 1 << 28  # of all lanes' gradients together, where two of them fit
-_LIST_BYTES = 1 << 28  # of lists kept from the sums for the gradient; others are made again
-_BLOCK = 16  # packets to a task
+_LANE_BYTES = 1 << 28  # limit for all lanes' gradients together, down to two lanes
+_LIST_BYTES = 1 << 28  # limit for lists kept for the gradient; other lists are made twice
+_BLOCK = 16  # packets per task
 
-#: pairs below which tiles take a few milliseconds at most: no tree is built to see if it pays
+#: number of pairs below which tiles take a few milliseconds at most: no tree is tried
 SMALL = 1_000_000
-_FEW = 12  # packets, evenly spaced, that a guess of the cost looks at
-# What the guess knows, measured at N = 20,000 in two and five dimensions.  Nanoseconds on one core
-# (AVX2, float32), as a constant and a part for each dimension, in sums and gradient together: a
-# query and a point or node of its list; a packet and a node it looks at; a pair of the tiles.
+_FEW = 12  # packets, evenly spaced, from which the cost is estimated
+# The cost model, measured at N = 20,000 in two and five dimensions: nanoseconds on one core (AVX2,
+# float32) as a constant plus a part per dimension, for sums and gradient together, of: a query and
+# a point or node of its list; a packet and a node it visits; a pair of the tiles.
 _TERM, _NODE, _PAIR = (0.87, 0.27), (120.0, 2.0), (0.78, 0.095)
-_TILE_SHARE = 1.6  # pairs that tiles compute, for each one that a packet cannot do without
-_FAR_PAIR = 1.4  # how much longer tiles take over a pair, where neighbours are few and far between
-_ONE_WAY = 1.7  # and where queries are not the references
+_TILE_SHARE = 1.6  # pairs computed by tiles for each pair that a packet needs
+_FAR_PAIR = 1.4  # slow-down of tiles, per pair, where neighbours are few and far apart
+_ONE_WAY = 1.7  # slow-down of tiles, per pair, where queries are not the references
 
 #: nodes, and the ends of the two lists of each packet (see `tree_walk.walk`)
-Lists = tuple[Array, Array]
+WalkLists = tuple[Array, Array]
 
 
 class _Work(NamedTuple):
-    """What one thread works in."""
+    """Scratch of one thread."""
 
     walk: tuple[Array, ...]
     nodes: Array
@@ -46,12 +46,12 @@ class _Work(NamedTuple):
 
 
 def _lanes(n: int, d: int, itemsize: int) -> int:
-    """How many partial gradients are kept: a function of the size alone, not of the threads."""
+    """Number of partial gradients: depends on the size only, not on the threads."""
     return int(np.clip(_LANE_BYTES // (n * d * itemsize), 2, _LANES))
 
 
 def check_bounded(tolerance: float, kernel: Kernel) -> None:
-    """Refuse what trees cannot do."""
+    """Raise for settings that trees do not support."""
     if not kernel.reaches_everywhere:
         raise ValueError(
             "The 'pairs' parameter of nca must not be Bounded with the kernel Compact(), whose "
@@ -64,11 +64,11 @@ def check_bounded(tolerance: float, kernel: Kernel) -> None:
 
 
 class Bounded(NamedTuple):
-    """All pairs, but far groups of them summed at once, where that takes less time.
+    """All pairs, with far groups summed at once where that takes less time.
 
-    ``tolerance`` is the largest relative error of the density of each class at a query; or, unless
-    ``each_class``, of its sum over its own class and of that over all others, which is all that
-    the loss depends on.  Where groups would not pay, every pair is summed, unless ``always``.
+    ``tolerance`` is the largest relative error of the density of each class at a query; without
+    ``each_class``, of its sum over its own class and of its sum over all others, which are all that
+    the loss depends on.  If groups would not save time, every pair is summed, unless ``always``.
     """
 
     tolerance: float
@@ -76,11 +76,11 @@ class Bounded(NamedTuple):
     each_class: bool = True
 
     def engine(self, data: Data, kernel: Kernel) -> ClassSums:
-        """Trees, or what sums over all pairs where trees would take longer."""
+        """Trees, or the engine for all pairs if trees would take longer."""
         check_bounded(self.tolerance, kernel)
         if not self.always and len(data.query_rows) * len(data.reference_rows) < SMALL:
             return choose.all_pairs(data, kernel)
-        Q, R, places, *rows = sides(data, kernel, may_order=False)
+        Q, R, places, *rows = prepare(data, kernel, may_order=False)
         trees = Trees(Q, R, places, kernel, self, data.Z.shape[1])
         if self.always or trees.pays():
             return CompiledSums(trees, "tree", data.Z, (rows[0], rows[1]), kernel)
@@ -91,38 +91,37 @@ class Trees:
     """Sums over all references within a relative tolerance, and their gradient.
 
     One tree for each class of the references ([Oneata2011] alg. 4.6).  The density of every class
-    is within the tolerance; or, unless ``each_class``, the sum over a query's own class and that
-    over all other classes are.  Either way the odds of the own class are wrong by a factor of
-    ``(1 + tolerance) / (1 - tolerance)`` at most.  The gradient is that of the sums as they are
-    computed, far nodes by their mass at their mean; its own error has no bound.
+    is within the tolerance; without ``each_class``, the sum over a query's own class and the sum
+    over all other classes are.  Either way the odds of the own class are wrong by a factor of at
+    most ``(1 + tolerance) / (1 - tolerance)``.  The gradient is that of the computed sums, in which
+    a far node is its mass at its mean; the error of the gradient itself has no bound.
 
     Parameters
     ----------
-    queries, references : Side
+    queries, references : KernelPoints
     self_pos : int array
         Position of each query among the references, or -1.
     kernel : Gaussian or Student
     bounded : Bounded
-        The largest relative error; 0 sums every pair, but twins at once.
+        The largest relative error; 0 sums every pair, except groups of duplicates.
     d : int
-        Dimensions of the embedded space (a Side may have one more).
+        Dimensions of the embedded space (`KernelPoints` may have one more).
 
     Attributes
     ----------
     share : float
-        After ``sums``: the share of all pairs that were summed one by one ([Oneata2011]
-        table 5.8).
+        After ``sums``: the share of all pairs summed one by one ([Oneata2011] table 5.8).
 
     Notes
     -----
-    Memory for the gradient: as many copies of the references as there are lanes, 8 or what fits
-    into 256 MB, at least 2; and the lists of the walks, up to 256 MB.
+    The gradient needs one copy of the references per lane (8 lanes or as many as fit into 256 MB,
+    at least 2) and up to 256 MB for the lists of the walks.
     """
 
     def __init__(
         self,
-        queries: Side,
-        references: Side,
+        queries: KernelPoints,
+        references: KernelPoints,
         self_pos: Array,
         kernel: Kernel,
         bounded: Bounded,
@@ -140,7 +139,7 @@ class Trees:
                 queries.Z[:d], np.ones_like(queries.mass), [*first, queries.n], tree_walk.WIDTH
             )
         places = np.flatnonzero(self.forest.index >= 0)
-        where = np.full(references.n + 1, -1)  # the last one for queries that are no reference
+        where = np.full(references.n + 1, -1)  # the last entry: queries that are not references
         where[self.forest.index[places]] = places
         self.where = where[self_pos]
         heads = self.packets.index[:: tree_walk.WIDTH]
@@ -150,9 +149,9 @@ class Trees:
         self.share = 1.0
         self.seen = 0
         self.edges = block_edges(len(self.own), _BLOCK)
-        self.lists: list[Lists | None] = [None] * (len(self.edges) - 1)
+        self.lists: list[WalkLists | None] = [None] * (len(self.edges) - 1)
 
-    def _walk(self, block: int, work: _Work) -> tuple[Lists, int]:
+    def _walk(self, block: int, work: _Work) -> tuple[WalkLists, int]:
         first, last = self.edges[block], self.edges[block + 1]
         ends = np.empty((last - first, 2), np.int64)
         seen = tree_walk.walk(
@@ -161,8 +160,8 @@ class Trees:
         )  # fmt: skip
         return (work.nodes[: ends[-1, 1]], ends), seen
 
-    def _look(self, tolerance: Array) -> tuple[float, float, float]:
-        """From a few packets: pairs of a query, its points and nodes, nodes that a packet sees."""
+    def _sample_packets(self, tolerance: Array) -> tuple[float, float, float]:
+        """Means over a few packets: pairs and list entries per query, nodes visited per packet."""
         work, ends = self._scratch(1)[0], np.empty((1, 2), np.int64)
         sizes = self.forest.nodes[:, 1] - self.forest.nodes[:, 0]
         few = np.unique(np.linspace(0, len(self.own) - 1, _FEW, dtype=np.int64))
@@ -178,16 +177,16 @@ class Trees:
         return pairs / len(few), (pairs + means) / len(few), seen / len(few)
 
     def pays(self) -> bool:
-        """Whether the sums and their gradient take less time than by tiles, from a few packets.
+        """Whether sums and gradient take less time than tiles, estimated from a few packets.
 
-        A walk without tolerance finds the pairs that count to the last bit: tiles compute all of
-        them, and more, since theirs are larger boxes.
+        A walk with almost no tolerance finds the pairs that matter to the last bit; tiles compute
+        all of those and more, since their boxes are larger.
         """
-        _, terms, seen = self._look(self.tolerance)
+        _, terms, seen = self._sample_packets(self.tolerance)
         exact, dtype = 1.0, self.queries.Z.dtype
         may_order = min(self.queries.n, self.references.n) >= ORDER_FROM and self.d <= ORDER_UP_TO
         if may_order:
-            pairs, _, _ = self._look(dtype.type(np.finfo(dtype).eps / 8))
+            pairs, _, _ = self._sample_packets(dtype.type(np.finfo(dtype).eps / 8))
             exact = min(1.0, _TILE_SHARE * pairs / self.references.n)
         pair = _PAIR[0] + _PAIR[1] * self.d
         pair *= 1.0 if exact > 1.0 - WORTH else _FAR_PAIR
@@ -200,7 +199,7 @@ class Trees:
     def sums(self) -> tuple[Array, Array]:
         """log2 of ``sum_j mass_j 2**(m_i - e_ij)``, other classes [0] and own class [1]; m_i.
 
-        As :meth:`Tiles.sums`, but m_i need not be the least energy; it is close to it.
+        As :meth:`Tiles.sums`, but m_i is only close to the least energy.
         """
         n, dtype = self.queries.n, self.queries.Z.dtype
         sums, minima = np.zeros((2, n)), np.full((2, n), np.inf, dtype)
@@ -226,7 +225,7 @@ class Trees:
             return np.log2(sums), minima
 
     def pull(self, shift: Array, factor: Array, d: int) -> tuple[Array, Array]:
-        """Sum of ``-factor_i mass_j 2**shift_i kappa'(d²_ij) (z_i - z_j)``, as Tiles.gradient."""
+        """Sum of ``-factor_i mass_j 2**shift_i kappa'(d²_ij) (z_i - z_j)``, as `Tiles.pull`."""
         dtype = self.queries.Z.dtype
         shift, factor = shift.astype(dtype), factor.astype(dtype)
         n_nodes, leaves, blocks = len(self.forest.nodes), len(self.forest.mass), len(self.lists)

@@ -1,9 +1,9 @@
-"""Sums and products of positive weights, as they are or as their logarithms.
+"""Sums and products of non-negative weights, as plain numbers or as logarithms.
 
-Kernels of k-subsets only ever add and multiply weights that are not negative.  They are written
-once, and the argument ``log`` chooses the arithmetic: None for plain numbers, any int for base-2
-logarithms, which no product of weights can drive out of range.  Numba compiles one version for
-each, since the types differ.
+Kernels of k-subsets only add and multiply non-negative weights.  They are written once, and the
+argument ``log`` selects the arithmetic: None for plain numbers, any int for base-2 logarithms,
+which no product of weights can drive out of range.  Numba compiles one version for each, since the
+types differ.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ __all__ = [
     "LEAST", "NOTHING", "add", "nothing", "one", "share", "times",
 ]  # fmt: skip
 
-# log2(0).  Finite, as the compiler may assume that no NaN occurs: -inf - (-inf) would be one.  No
-# logarithm that is meant comes near it, and adding one to it does not change it.
+# log2(0).  Finite, since the compiler assumes that no NaN occurs, and -inf - (-inf) would be one.
+# No real logarithm comes near it, and adding one to it does not change it.
 NOTHING = -1e300
-# Plain weights below this count as 0 where shares are taken: their parts may have been lost below
+# Plain weights below this count as 0 when computing shares: their parts may have underflowed below
 # the least normal number, 2**-1022.
 LEAST = 2.0**-900
-# Where exp2 stops falling.
+# exp2 is constant below this.
 _FLOOR = -700.0
 
 
@@ -50,7 +50,7 @@ def add(a, b, log):
 
 @helper
 def times(a, b, log):
-    """a b, or the sum of the logarithms, which stops at NOTHING."""
+    """a b, or the sum of the logarithms, at least NOTHING."""
     if log is None:
         return a * b
     return maximum(a + b, NOTHING)
@@ -60,10 +60,10 @@ def times(a, b, log):
 def share(part, whole, log):
     """part / whole as a plain number in [0, 1]; 0 if whole is nothing (plain: below ``LEAST``).
 
-    In the log domain what is below 2**-700 is 0.
+    In the log domain, shares below 2**-700 are 0.
     """
     if log is None:
-        # a division, not a product with the inverse: all of a whole is exactly 1
+        # a division, not a product with the inverse: whole / whole must be exactly 1
         return minimum(part / whole, 1.0) if whole >= LEAST else 0.0
     difference = minimum(part - whole, 0.0)
     there = whole > 0.5 * NOTHING and difference > _FLOOR

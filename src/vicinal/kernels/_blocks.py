@@ -1,6 +1,6 @@
-"""What all kernels over pairs in tiles share: distances, the cut into tiles, and the pull.
+"""Common code of all kernels over pairs in tiles: distances, the cut into tiles, and the pull.
 
-Points come transposed (``(d, n)``, one row per dimension, d even) and sorted by class, so that a
+Points are transposed (``(d, n)``, one row per dimension, d even) and sorted by class, so that a
 query's own class is one range of the references and no mask is needed.  A tile has up to ROWS
 queries of one class, and references that are all of that class (kind 1) or all of others (0).
 """
@@ -35,23 +35,24 @@ __all__ = [
     "workspace",
 ]
 
-ROWS = 32  # queries to a tile (a multiple of 4: gradients are summed four queries at a time)
-# References to a tile.  Short loops are mostly overhead; in the second pass four rows of weights
-# and a row each of points and gradient should stay in the first-level cache as well.
+ROWS = 32  # queries per tile (a multiple of 4: gradients are summed four queries at a time)
+# References per tile.  Short loops are mostly overhead; in the second pass four rows of weights
+# and one row each of points and gradient should also stay in the first-level cache.
 WIDTH = 768
 GRAD_WIDTH = 384
-CHUNK = 64  # references, at most, that share a bounding box
-_TABLE = 1024  # tiles, about, that are dealt out at a time
-#: which tiles of a block: all, those that can count, or those that cannot
+CHUNK = 64  # most references that share a bounding box
+_TABLE = 1024  # about how many tiles are listed at a time
+#: which tiles of a block: all, those within reach, or those beyond
 ALL, NEAR, FAR = 0, 1, 2
 
 
 class Reach(NamedTuple):
-    """How far each point looks: pairs beyond the reach of both their points are left out.
+    """The reach of each point: pairs beyond the reach of both their points are left out.
 
-    ``edges`` cuts the references into chunks, no chunk being part of two blocks; ``boxes`` is
-    (2, d, n_chunks), their lowest and highest coordinates; ``rows`` (2, n_queries) and ``chunks``
-    (2, n_chunks) are squared distances, over the other classes [0] and over the own class [1].
+    ``edges`` cuts the references into chunks, none of which spans two blocks; ``boxes``
+    (2, d, n_chunks) holds their lowest and highest coordinates; ``rows`` (2, n_queries) and
+    ``chunks`` (2, n_chunks) are the reaches as squared distances, over the other classes [0] and
+    over the own class [1].
     """
 
     edges: NDArray
@@ -61,12 +62,12 @@ class Reach(NamedTuple):
 
 
 class Points(NamedTuple):
-    """The two sides of a block: points, masses, and what is known of them.
+    """Queries and references of the tiles: points, masses, distances if known, positions.
 
     ``Zq`` and ``Zr`` are (d, n), d even; ``D`` (queries, references) are the squared distances of
-    the block, or (0, 0) to compute them from the points; ``vq`` and ``vr`` (n,) are masses as
-    references, at most 1; ``self_pos`` (n_queries,) is the position of each query among the
-    references, or -1.
+    the block, or a (0, 0) array to compute them from the points; ``vq`` and ``vr`` (n,) are the
+    masses as references, at most 1; ``self_pos`` (n_queries,) is the position of each query among
+    the references, or -1.
     """
 
     Zq: NDArray
@@ -78,7 +79,7 @@ class Points(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one thread: rows of a tile and vectors beside them, and the list of tiles."""
+    """Scratch for one thread: rows of a tile, some vectors, and the list of tiles."""
 
     work: NDArray
     table: NDArray
@@ -87,7 +88,7 @@ class Scratch(NamedTuple):
 def workspace(d, dtype, columns):
     """Scratch for one thread and blocks of up to ``columns`` references.
 
-    ``work`` has the rows of a tile, four vectors, and a gradient to throw away.
+    ``work`` has the rows of a tile, four vectors, and a gradient that is discarded.
     """
     table = np.empty((columns + 4 + _TABLE, 6), np.int64)
     return Scratch(np.zeros((ROWS + 4 + d, WIDTH), dtype), table)
@@ -95,15 +96,15 @@ def workspace(d, dtype, columns):
 
 @helper
 def distances(Zq, Zr, D, i, i0, j0, c, e, out):
-    """Squared distances from query i to references c:e, four dimensions to a sweep.
+    """Squared distances from query i to references c:e, four dimensions per sweep.
 
-    For many dimensions a matrix product has left them in D, whose corner is (i0, j0).
+    In many dimensions a matrix product has already put them in D, whose corner is (i0, j0).
     """
     n = e - c
     if D.shape[0] > 0:
         x = D[i - i0, c - j0 : e - j0]
         for j in range(n):
-            out[j] = maximum(x[j], x.dtype.type(0))  # rounding may leave it below
+            out[j] = maximum(x[j], x.dtype.type(0))  # rounding may give less
         return
     a, b = Zq[0, i], Zq[1, i]
     x, y = Zr[0, c:e], Zr[1, c:e]
@@ -135,9 +136,9 @@ def student_energies(row, n, power):
 
 @helper
 def group_end(own, a, i1):
-    """Queries of one class share their column ranges: up to ROWS of them make a tile."""
+    """End of the tile that starts at query a: up to ROWS queries of one class."""
     b = a + 1
-    # both ends: the range of a class without references begins where the next class does
+    # compare both ends: an empty range starts where the next class starts
     while b < i1 and b < a + ROWS and own[0, b] == own[0, a] and own[1, b] == own[1, a]:
         b += 1
     return b
@@ -183,8 +184,8 @@ def _is_far(low, high, boxes, chunk, reach, d):
     return gap > reach
 
 
-# Tiles are dealt out by kernels of their own: part of those that sum and pull, for either
-# precision and width, they would be compiled four times.
+# Tiles are listed by kernels of their own: inside the kernels that sum and pull, for both
+# precisions and widths, this code would be compiled four times.
 
 
 @kernel
@@ -194,15 +195,15 @@ def all_tiles(own, a, i1, j0, j1, width, triangle, table):
     Parameters
     ----------
     own : (2, n_queries) range of each query's class among the references
-    triangle : the references are the queries, of which the upper triangle is wanted: the tile on
-        the diagonal is a square of its own
-    table : results, a row for each tile: its first and last query, first and last reference, kind,
-        and whether it is a square
+    triangle : whether the references are the queries and only the upper triangle is needed: the
+        tile on the diagonal is then a separate square
+    table : out, one row per tile: its first and last query, first and last reference, kind, and
+        whether it is a square
 
     Returns
     -------
-    count : rows of the table that were filled
-    a : the first query that there was no room for
+    count : number of rows filled
+    a : the first query that did not fit
     """
     count, room = 0, len(table) - (j1 - j0) - 4
     while a < i1 and count <= room:
@@ -220,7 +221,7 @@ def all_tiles(own, a, i1, j0, j1, width, triangle, table):
 
 @kernel
 def some_tiles(Zq, own, a, i1, j0, j1, width, triangle, reach, far, box, table):
-    """The same, without the chunks beyond all reach, or with ``far`` these alone.
+    """As `all_tiles`, but without the chunks beyond all reach; with ``far`` only those.
 
     ``reach`` is a Reach; ``box`` is scratch of two rows.
     """
@@ -244,7 +245,7 @@ def some_tiles(Zq, own, a, i1, j0, j1, width, triangle, reach, far, box, table):
             farthest = low.dtype.type(0)
             for i in range(a, b):
                 farthest = maximum(farthest, reach.rows[kind, i])
-            begin = c  # of a run of chunks that are wanted
+            begin = c  # start of a run of chunks to include
             while c < stop:
                 while reach.edges[chunk + 1] <= c:
                     chunk += 1
@@ -264,7 +265,7 @@ def pull_four(work, Zq, Zr, Gq, G_columns, g_first, a, b, c, e):
     """Gradient of queries a:a+4: G_i += w (z_i - z_j), G_j -= w (z_i - z_j)."""
     n = e - c
     w0, w1, w2, w3 = work[0], work[1], work[2], work[3]
-    # past the last query the weights are zero; any point will do
+    # past the last query the weights are zero, so any point will do
     i1, i2, i3 = min(a + 1, b - 1), min(a + 2, b - 1), min(a + 3, b - 1)
     for k in range(Gq.shape[0]):
         z0, z1, z2, z3 = Zq[k, a], Zq[k, i1], Zq[k, i2], Zq[k, i3]

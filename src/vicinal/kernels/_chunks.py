@@ -1,4 +1,4 @@
-"""References in chunks with a box each, and what kernels over them and tiles of lanes share."""
+"""References in chunks with bounding boxes: common code of kernels over tiles of lanes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from vicinal.kernels._jit import helper, maximum, minimum
 
 __all__ = ["FAR", "Chunks", "Room", "energies", "height", "in_reach", "room"]
 
-#: energy of an absent member, for float32 and float64: beyond that of any pair, and finite
+#: energy of an absent member, for float32 and float64: finite, above that of any pair
 FAR = (1e30, 1e300)
 _EPS = tuple(float(np.finfo(dtype).eps) for dtype in (np.float32, np.float64))
-_BYTES = 2**14  # of the energies of a tile: half of a first-level cache
+_BYTES = 2**14  # size of the energies of a tile: half of a first-level cache
 
 
 class Chunks(NamedTuple):
-    """References in chunks, see above; ``boxes`` is (2, d, n_chunks), ``reach`` an energy."""
+    """References in chunks.
+
+    Chunk q is ``edges[q]:edges[q + 1]``; the chunks of class c are ``classes[c]:classes[c + 1]``;
+    ``boxes`` is (2, d, n_chunks); ``reach`` is an energy.
+    """
 
     edges: NDArray
     classes: NDArray
@@ -30,8 +34,8 @@ class Chunks(NamedTuple):
 class Room(NamedTuple):
     """Scratch for one thread: energies of some references (rows), and the chain of one class.
 
-    ``part`` is that of the last few hundred by themselves: float32 would lose digits to the sum of
-    many references one by one.
+    The chain is the class polynomial so far; ``part`` is the polynomial of the last few hundred
+    references alone: adding many references one by one would lose digits in float32.
     """
 
     rows: NDArray
@@ -42,12 +46,12 @@ class Room(NamedTuple):
 
 
 def height(lanes, dtype):
-    """How many references a chunk may have."""
+    """Largest number of references in a chunk."""
     return max(8, _BYTES // (lanes * np.dtype(dtype).itemsize) // 4 * 4)
 
 
 def room(k, lanes, d, dtype):
-    """Room for one thread and tiles of so many lanes, in d (even) dimensions."""
+    """Scratch for one thread and tiles of that many lanes, in d (even) dimensions."""
     return Room(
         np.zeros((height(lanes, dtype) + 4, lanes), dtype),
         np.zeros((k + 1, lanes), dtype),
@@ -59,9 +63,9 @@ def room(k, lanes, d, dtype):
 
 @helper
 def in_reach(Zq, boxes, q, last, reach, spare):
-    """Whether any lane is no farther than ``last + reach`` from the box of chunk q.
+    """Whether any lane is within ``last + reach`` of the box of chunk q.
 
-    Both distances are rounded, by more than ``reach`` where they are large: without ``slack`` the
+    Both distances are rounded; if they are large, by more than ``reach``: without ``slack`` the
     chunk of a member of T itself might be left out.
     """
     zero = last.dtype.type(0)
@@ -81,7 +85,7 @@ def in_reach(Zq, boxes, q, last, reach, spare):
 
 @helper
 def energies(Zq, Zr, self_pos, j0, j1, far, rows):
-    """Energies of references j0:j1 to all lanes; a query is no reference of itself."""
+    """Energies between references j0:j1 and all lanes; ``far`` for a query and itself."""
     for j in range(j0, j1):
         distances(Zr, Zq, rows[:0], j, 0, 0, 0, Zq.shape[1], rows[j - j0])
     for i in range(Zq.shape[1]):

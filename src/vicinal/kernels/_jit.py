@@ -1,4 +1,4 @@
-"""The two decorators of all kernels, and the operations LLVM must see whole.
+"""The decorators of all kernels, and the operations that LLVM must be able to vectorise.
 
 Kernels are plain functions: numbers in, numbers out, no checks, no printing, no Python objects.
 They run without the GIL, so :mod:`vicinal._threads` can call them from several threads; they
@@ -24,8 +24,8 @@ __all__ = ["exp2", "helper", "inlined", "kernel", "log2", "maximum", "minimum", 
 # excluded by construction; without it a minimum is not vectorised.
 _FASTMATH = {"reassoc", "contract", "nsz", "nnan"}
 
-# No counting of references: kernels make no arrays and keep none, and half of what LLVM is given
-# would be counts, to be taken out again.
+# No reference counting: kernels allocate no arrays, and half of the code given to LLVM would be
+# counting that it removes again.
 _OPTIONS = {
     "nogil": True,
     "fastmath": _FASTMATH,
@@ -33,15 +33,15 @@ _OPTIONS = {
     "no_cfunc_wrapper": True,
     "_nrt": False,
 }
-#: for what Python calls: compiled once per machine, then loaded from the cache
+#: for functions called from Python: compiled once per machine, then loaded from the cache
 kernel = njit(cache=True, **_OPTIONS)
-# What only kernels call has no use for a way in from Python, which takes long to compile.  Python
-# must not call it: there is no check, and it crashes.
+# Functions called only by kernels need no Python wrapper, which takes long to compile.  Python must
+# not call them: nothing checks that, and it crashes.
 _INNER = {**_OPTIONS, "no_cpython_wrapper": True}
-#: for what only kernels call: its code is part of theirs
+#: for functions called only by kernels, compiled into them
 helper = njit(**_INNER)
-#: the same for what is long: left to itself LLVM may call it, and which of its copies is called,
-#: each with sums in an order of its own, differs between fresh code and code from the cache
+#: the same for long functions: otherwise LLVM may call one of several copies, which sum in
+#: different orders, and which copy is called differs between fresh code and code from the cache
 inlined = njit(forceinline=True, **_INNER)
 
 # Coefficients of 2**r on [-1/2, 1/2] for the smallest relative error; tests/test_kernels.py
@@ -65,11 +65,11 @@ _LOG2_64 = (
 
 
 def _exp2_ir(builder: Any, x: Any, single: bool) -> Any:
-    """2**x without a branch, in operations that the loop vectoriser takes as they are.
+    """2**x without a branch, in operations that the loop vectoriser can handle.
 
     x = n + r with n the nearest integer; 2**r by a polynomial; n is added to the exponent bits.
-    Below 2**-80 (float32) or 2**-700 the result stays there rather than fall to 0: products with
-    it are then still normal numbers, and denormal ones are several times slower.
+    The result is never below 2**-80 (float32) or 2**-700: products with it then stay normal
+    numbers, and denormal numbers are several times slower.
     """
     real = x.type
     integer = ir.IntType(32 if single else 64)
@@ -96,7 +96,7 @@ def _exp2_ir(builder: Any, x: Any, single: bool) -> Any:
 
 
 def _log2_ir(builder: Any, x: Any, single: bool) -> Any:
-    """log2(x) for x >= sqrt(1/2), in operations that the loop vectoriser takes as they are.
+    """log2(x) for x >= sqrt(1/2), in operations that the loop vectoriser can handle.
 
     x = 2**k m with m in [sqrt(1/2), sqrt(2)); infinity gives the exponent after the largest.
     """
@@ -114,8 +114,8 @@ def _log2_ir(builder: Any, x: Any, single: bool) -> Any:
     p = ir.Constant(real, coefficients[-1])
     for c in coefficients[-2::-1]:
         p = builder.fma(p, t, ir.Constant(real, c))
-    # by way of 32 bits: AVX2 cannot convert from int64, and a large constant added and taken away
-    # again in floating point may be moved by "reassoc"
+    # via 32 bits: AVX2 cannot convert from int64, and adding and subtracting a large constant in
+    # floating point may be undone by "reassoc"
     exponent = builder.sitofp(k if single else builder.trunc(k, i32), real)
     return builder.fma(s, p, exponent)
 

@@ -1,8 +1,8 @@
-"""Chi-squared distances of rows: all pairs, or the nearest of each row.
+"""Chi-squared distances between rows: all pairs, or the nearest rows.
 
-Four references to a query, so that short rows fill the pipeline too (20 bins of float32: 0.26 ns a
-bin, one after another 0.42).  Every pair goes the same way through the same code, wherever it
-stands: equal rows are at equal distances, to the bit.
+Four references at a time, so that short rows also fill the pipeline (20 bins of float32: 0.26 ns a
+bin, one at a time 0.42).  Every pair takes the same path through the same code, whatever its
+position: equal rows are at equal distances, to the bit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["chi2_nearest", "chi2_rows"]
 def _to_four(u, Y, j, tiny):
     """``1/2 sum (u - v)² / (u + v)`` for v = rows j, ..., j + 3 of Y.
 
-    The last row stands for those beyond it.  ``tiny`` makes 0 of 0 / 0, and is lost anywhere else.
+    Past the end, the last row is repeated.  ``tiny`` makes 0 / 0 zero and is negligible elsewhere.
     """
     end = len(Y) - 1
     a, b, c, e = Y[j], Y[min(j + 1, end)], Y[min(j + 2, end)], Y[min(j + 3, end)]
@@ -43,11 +43,11 @@ def chi2_rows(X, first, last, Y, same, tiny, tile, out):
 
     Parameters
     ----------
-    X, Y : (n, d), (m, d) arrays, none negative
-    same : whether Y is X: pairs of a row and a later one are computed, and written twice
+    X, Y : (n, d), (m, d) arrays, non-negative
+    same : whether Y is X: each pair is computed once and written twice
     tiny : the smallest normal number
-    tile : rows of Y that fit into the cache, for all queries to go by
-    out : (n, m) array; out, of which no other call with other rows writes the same entries
+    tile : number of rows of Y that fit into the cache
+    out : (n, m) array; out; calls with other rows write other entries
     """
     m = len(Y)
     for start in range(0, m, tile):
@@ -65,12 +65,12 @@ def chi2_rows(X, first, last, Y, same, tiny, tile, out):
 
 @kernel
 def chi2_nearest(X, first, last, Y, same, tiny, tile, near, distances):
-    """The nearest rows of Y of rows first, ..., last - 1 of X, nearest first, ties by position.
+    """The rows of Y nearest to rows first, ..., last - 1 of X, nearest first, ties by position.
 
     Parameters
     ----------
     X, Y, tiny, tile : as those of `chi2_rows`
-    same : whether Y is X, and no row a neighbour of itself
+    same : whether Y is X; then no row is its own neighbour
     near : (n, k) integer array; out
     distances : (n, k) array, full of infinity; in-out
     """

@@ -1,7 +1,7 @@
-"""NCA in tiles with the kernel ``(1 - d²)²`` up to d = 1 and nothing beyond: plain sums.
+"""NCA in tiles with the kernel ``(1 - d²)²`` for d < 1 and 0 beyond: plain sums.
 
-The layout, the schedule and the arguments are those of :mod:`vicinal.kernels.nca`, as far as this
-kernel needs them: its values lie in [0, 1], so nothing is shifted and no minima are kept.
+The layout, the schedule and the arguments are those of :mod:`vicinal.kernels.nca` as far as this
+kernel needs them: its values are in [0, 1], so nothing is shifted and no minima are kept.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def _sums(row, mass, column_sum, n, mass_i):
 
 @kernel
 def compact_stats_block(points, sq, sr, table, count, i0, j0, mirror, work):
-    """Add the kernels of some tiles to the sums of their queries (and back, if mirror).
+    """Add the kernels of some tiles to the sums of their queries (if mirror, also references).
 
-    ``sq`` and ``sr`` are (2, n), [0] other classes, [1] own class.  Returns how many pairs were
-    computed, in either direction.
+    ``sq`` and ``sr`` are (2, n), [0] other classes, [1] own class.  Returns the number of pairs
+    computed, counting each direction.
     """
     Zq, self_pos = points.Zq, points.self_pos
     zero, one = Zq.dtype.type(0), Zq.dtype.type(1)
@@ -73,14 +73,14 @@ def compact_grad_block(points, wq, wr, Gq, Gr, table, count, i0, j0, mirror, wor
     """Add the pull of the pairs of some tiles to the gradients Gq and Gr, both (d, n).
 
     The weight of a pair is ``2 (1 - d²) (wq_i v_j [+ wr_j v_i if mirror])`` within d = 1.  Where
-    ``points.D`` holds the squared distances, all of them give way to the weights.
+    ``points.D`` holds the squared distances, the weights replace them.
     """
     Zq, Zr, D, self_pos = points.Zq, points.Zr, points.D, points.self_pos
     zero, one = Zq.dtype.type(0), Zq.dtype.type(1)
     for t in range(count):
         a, b, c, e, kind = table[t, 0], table[t, 1], table[t, 2], table[t, 3], table[t, 4]
         n = e - c
-        # a square holds both directions of its pairs: its column side goes to waste
+        # a square holds both directions of its pairs: its column gradient is discarded
         target, g_first = (work[ROWS + 4 :], 0) if table[t, 5] == 1 else (Gr, c)
         for first in range(a, b, 4):
             for i in range(first, first + 4):
@@ -105,7 +105,7 @@ def compact_grad_block(points, wq, wr, Gq, Gr, table, count, i0, j0, mirror, wor
 @helper
 def _energy(row, mass, n):
     total, one, zero = row.dtype.type(0), row.dtype.type(1), row.dtype.type(0)
-    least = row.dtype.type(1e-35)  # below the square of a rounding error
+    least = row.dtype.type(1e-35)  # less than the square of a rounding error
     for j in range(n):
         t = maximum(one - row[j], zero)
         total += mass[j] * (t * t) * log2(one / maximum(t * t, least))

@@ -1,21 +1,21 @@
-"""kNCA over all pairs: what a query needs of each class, and the pull of every pair.
+"""kNCA over all pairs: the class summaries of each query.
 
 Layout.  Queries are lanes: a tile is ``(d, W)``, one row per dimension, and every loop over lanes
-is a vector loop.  References come as :mod:`vicinal.kernels._blocks` has them, ``(d, n)`` and sorted
-by class, in chunks with a bounding box each: chunk q is ``edges[q]:edges[q + 1]``, and those of
-class c are ``classes[c]:classes[c + 1]``.
+is a vector loop.  References have the layout of :mod:`vicinal.kernels._blocks`, ``(d, n)`` and
+sorted by class, in chunks with a bounding box each: chunk q is ``edges[q]:edges[q + 1]``, and the
+chunks of class c are ``classes[c]:classes[c + 1]``.
 
-Of each class a lane keeps (docs/theory/knca.md derives all of it)
+A lane's summary of a class is (docs/theory/knca.md derives all of it)
 
 - ``T`` (k, W): the k smallest energies ``e = d²`` (the points being scaled by ``sqrt(log2 e)``,
   weights are ``2**-e``), in order; ``FAR`` stands for absent ones;
 - ``E`` (k, W): the elementary symmetric polynomials e_1 .. e_k of the weights of all its other
   members, relative to ``2**-theta``: ``theta`` is at most the k-th smallest energy, so that no
-  weight exceeds 1, and lower where they are many, so that their sum stays about k.
+  weight exceeds 1, and lower if there are many, so that their sum stays about k.
 
-In that form nothing overflows; and what underflows is nothing beside the k members in T.  A chunk
-whose box is ``reach`` beyond the k-th smallest energy of every lane changes no bit, and is left
-out.
+In that form nothing overflows, and terms that underflow are negligible beside the k members in T.
+A chunk whose box is ``reach`` beyond the k-th smallest energy of every lane changes no bit, and is
+left out.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from vicinal.kernels._jit import exp2, helper, kernel, log2, maximum, minimum
 
 __all__ = ["knca_collect"]
 
-_PART = 256  # references, about, whose chain is their own
+_PART = 256  # about how many references go into a part before it joins the chain
 
 
 @helper
 def _rescale(last, theta, chain, part, factor, power, shift, far):
-    """Bring the chain to the scale of the smallest energies so far; the scale to use in shift."""
+    """Rescale the chain to the smallest energies so far; ``shift`` gets the new scale."""
     k, n = chain.shape[0] - 1, chain.shape[1]
     zero, one, half = far * 0, far * 0 + 1, far / 2
     first, more = chain[1], part[1]
@@ -57,7 +57,7 @@ def _rescale(last, theta, chain, part, factor, power, shift, far):
 
 @helper
 def _join(chain, part):
-    """Multiply the chain by the polynomial of a part, which becomes 1."""
+    """Multiply the chain by the polynomial of a part, and reset the part to 1."""
     for u in range(chain.shape[0] - 1, 0, -1):  # highest degrees first, in place
         y = chain[u]
         for v in range(1, u + 1):
@@ -77,13 +77,13 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
     Zq : (d, W) tile of queries; Zr : (d, n) references; d even
     chunks : Chunks
     self_pos : (W,) position of each query among the references, or -1
-    T, E : (C, k, W) and theta : (C, W), results
+    T, E : (C, k, W) and theta : (C, W), out
 
     Returns
     -------
-    count : references that were looked at
+    count : number of references visited
     """
-    # One long function, as in vicinal.kernels.nca: what is called is compiled once more.
+    # One long function, as in vicinal.kernels.nca: called functions are compiled again.
     rows, chain, part = room.rows, room.chain, room.part
     shift, factor, power = room.vectors[0], room.vectors[1], room.vectors[2]
     k, n = T.shape[1], T.shape[2]
@@ -102,7 +102,7 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
         last = T[c, k - 1]
         in_part = 0
         begin, end = chunks.classes[c], chunks.classes[c + 1]
-        nearest, least = begin, inf  # the chunk that is nearest to the queries
+        nearest, least = begin, inf  # the chunk nearest to the queries
         for q in range(begin, end):
             gap = zero
             for f in range(Zq.shape[0]):
@@ -114,7 +114,7 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
         # more than k members: not all are in T
         more = chunks.edges[end] - chunks.edges[begin] > k
         for turn in range(begin - 1 if begin < end else end, end):
-            q = nearest if turn < begin else turn  # the nearest first: fewer come and go in T
+            q = nearest if turn < begin else turn  # the nearest first: T changes less often
             if turn == nearest:
                 continue
             if turn >= begin and not in_reach(Zq, chunks.boxes, q, last, chunks.reach, factor):
@@ -123,7 +123,7 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
             count += j1 - j0
             energies(Zq, Zr, self_pos, j0, j1, far, rows)
             for r in range(j1 - j0):
-                # put each energy in its place among the smallest; what is pushed out is left
+                # insert each energy among the smallest; the row keeps the energies pushed out
                 row, gap = rows[r], zero
                 for i in range(n):
                     gap = minimum(gap, row[i] - last[i])
@@ -137,7 +137,7 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
                         t[i] = smaller
             if not more:
                 continue
-            # whether the chain still is in scale: the k-th smallest has not fallen, E[1] is low
+            # rescale unless the k-th smallest energy is unchanged and E[1] is small
             scale, first, rest = theta[c], chain[1], part[1]
             gap = most = zero
             for i in range(n):
@@ -153,7 +153,7 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
                             row[i] = exp2(minimum(shift[i] - row[i], zero))
                     else:
                         row[:] = 0
-                # elementary polynomials of four weights, in their place
+                # elementary symmetric polynomials of four weights, in place
                 a, b, x, y = rows[r], rows[r + 1], rows[r + 2], rows[r + 3]
                 for i in range(n):
                     s1, p1, s2, p2 = a[i] + b[i], a[i] * b[i], x[i] + y[i], x[i] * y[i]
@@ -161,8 +161,8 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
                     b[i] = p1 + p2 + s1 * s2
                     x[i] = p1 * s2 + p2 * s1
                     y[i] = p1 * p2
-                # multiply the chain by it: highest degrees first, in place; two products at a time,
-                # with more arrays LLVM gives up to check that none overlap
+                # multiply the part by them: highest degrees first, in place; two products at a
+                # time: with more arrays LLVM gives up checking that none overlap
                 for u in range(k, 0, -1):
                     out = part[u]
                     for s in range(0, min(u, 4), 2):
@@ -180,7 +180,7 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
                 in_part = 0
         if in_part > 0:
             _join(chain, part)
-        for i in range(n):  # where no chain was needed: rounding may put the k-th beyond T
+        for i in range(n):  # if no chain was needed; rounding may put the k-th beyond T
             theta[c, i] = minimum(theta[c, i], last[i])
         for u in range(k):
             for i in range(n):

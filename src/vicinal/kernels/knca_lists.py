@@ -1,9 +1,10 @@
-"""kNCA over candidate lists: what a query needs of each class of its list, and the pull of pairs.
+"""kNCA over candidate lists: summaries of the classes in each list, and the pull of the pairs.
 
 Points and lists are those of :mod:`vicinal.kernels.nca_lists`; T, E and theta those of
-:mod:`vicinal.kernels.knca`, here with ``theta`` the k-th smallest energy, and in float64: a query
-at a time there are no vectors to save.  Of the classes of a list, the query's own is number 0 and
-the others follow in the order in which they appear, so that few arrays do for many classes.
+:mod:`vicinal.kernels.knca`, here with ``theta`` the k-th smallest energy.  They are float64: with
+one query at a time float32 would save no vector work.  Of the classes in a list, the query's own is
+number 0 and the others are numbered in order of appearance, so that small arrays suffice for many
+classes.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ __all__ = [
 ]
 
 FAR = 1e300  # energy of an absent member
-_NEGLIGIBLE = 2.0**-80  # beside the k-th nearest: nothing, even of a long list
+_NEGLIGIBLE = 2.0**-80  # weight relative to the k-th nearest; negligible even in long lists
 
 
 class ListRoom(NamedTuple):
     """Scratch for one thread and one list."""
 
-    rows: NDArray  # of the dtype: distances, masses of others and own class, weights
+    rows: NDArray  # in the dtype of the points: distances, masses (others, own class), weights
     energies: NDArray
     weights: NDArray
-    number: NDArray  # of each member's class in the list, -1 for what does not count
-    seen: NDArray  # (classes, 2): the query that has seen a class, and as which number
+    number: NDArray  # number of each member's class in the list, -1 if it does not count
+    seen: NDArray  # (classes, 2): the last query that met a class, and its number there
     T: NDArray
     chain: NDArray
     values: NDArray
@@ -45,7 +46,7 @@ class ListRoom(NamedTuple):
 
 
 def list_room(longest, n_codes, n_classes, k, dtype):
-    """Room for lists up to ``longest``; ``n_codes`` classes in all, ``n_classes`` in one list."""
+    """Scratch for lists up to ``longest``; ``n_codes`` classes in all, ``n_classes`` in a list."""
     return ListRoom(
         np.empty((4, longest), dtype),
         np.empty(longest),
@@ -61,7 +62,7 @@ def list_room(longest, n_codes, n_classes, k, dtype):
 
 @kernel
 def most_classes(codes, indices, first, last, rows, seen):
-    """The largest number of classes other than the own one in a list; -1 if out of bounds."""
+    """The largest number of other classes in a list; -1 if a listed row does not exist."""
     most = 0
     seen[:] = -1
     for q in range(len(rows)):
@@ -80,7 +81,7 @@ def most_classes(codes, indices, first, last, rows, seen):
 
 @helper
 def _members(P, d, codes, J, q, i, rates, room):
-    """Energies of the members of a list and the numbers of their classes; how many classes."""
+    """Set energies and class numbers of the members of a list; return the number of classes."""
     n = len(J)
     D, others, own = room.rows[0], room.rows[1], room.rows[2]
     gather(P, d, J, i, D, others, own)
@@ -103,7 +104,7 @@ def _members(P, d, codes, J, q, i, rates, room):
 
 @helper
 def insert(T, e):
-    """Put an energy in its place among the smallest; what is pushed out comes back."""
+    """Insert an energy among the smallest; return the energy pushed out."""
     k = len(T)
     if e >= T[k - 1]:
         return e
@@ -118,9 +119,9 @@ def insert(T, e):
 
 @helper
 def _weights(T, n, room):
-    """Weights of the members relative to the k-th nearest of their class, 1 at most.
+    """Weights of the members relative to the k-th nearest of their class, at most 1.
 
-    In a loop of their own, which takes several at a time.
+    In a separate loop, which can be vectorised.
     """
     weights, k = room.weights, T.shape[1]
     for t in range(n):
@@ -134,7 +135,7 @@ def _weights(T, n, room):
 def knca_lists_collect(
     P, d, codes, indices, first, last, rows, rates, T, E, theta, q0, q1, room
 ):  # fmt: skip
-    """T, E (C, k, W) and theta (C, W) of queries q0:q1, one to a lane.
+    """T, E (C, k, W) and theta (C, W) of queries q0:q1, one query per lane.
 
     ``P`` are packed points of d dimensions, ``codes`` their classes; ``rates`` (2, n) is added to
     the energies of each row's others [0] and own class [1].
@@ -169,7 +170,7 @@ def knca_lists_collect(
 
 @helper
 def _place(T, e):
-    """Which member of T has this energy; it may have been rounded differently the first time."""
+    """The member of T with this energy, which may have been rounded differently before."""
     m = 0
     while m < len(T) - 1 and T[m] < e:
         m += 1
@@ -180,7 +181,7 @@ def _place(T, e):
 
 @helper
 def _column(source, lane, target):
-    """What one lane knows, put together: lanes of one class lie far apart in memory."""
+    """Copy the entries of one lane, which are far apart in memory, into a compact array."""
     for c in range(target.shape[0]):
         for m in range(target.shape[1]):
             target[c, m] = source[c, m, lane]
@@ -193,9 +194,9 @@ def knca_lists_pull(
 ):  # fmt: skip
     """Add the pull of the pairs of queries q0:q1 to Gq, (n_queries, d'), and to Gr, (n, d').
 
-    d' is d made a multiple of four.  ``T`` is that of `knca_lists_collect`; ``powers`` and
-    ``values`` (C, k, W) are as in `knca_pull`, the query's ``factor`` (W,) still to be multiplied
-    by.
+    d' is d rounded up to a multiple of four.  ``T`` is that of `knca_lists_collect`; ``powers`` and
+    ``values`` (C, k, W) are as in `knca_pull`, but not yet multiplied by the query's ``factor``
+    (W,).
     """
     k = T.shape[1]
     room.seen[:] = -1

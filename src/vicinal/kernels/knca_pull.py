@@ -1,4 +1,4 @@
-"""kNCA over all pairs, backwards: from what is known of each class to the pull of every pair.
+"""kNCA over all pairs, backward pass: from the slopes of each class to the pull of every pair.
 
 Layout and names are those of :mod:`vicinal.kernels.knca`.
 """
@@ -14,11 +14,11 @@ __all__ = ["knca_pull"]
 
 @helper
 def _weigh(row, T, theta, powers, values, w, out):
-    """From a row of energies to the derivatives of the loss by them.
+    """Derivatives of the loss by a row of energies.
 
-    ``w (b_0 - b_1 w + b_2 w² - ...)`` of every lane, with w its weight and the coefficients b the
-    powers.  Polynomials two degrees at a time, each loop with so few arrays that LLVM still checks
-    them for overlap, and vectorises.
+    ``w (b_0 - b_1 w + b_2 w² - ...)`` for every lane, with w its weight and the coefficients b in
+    ``powers``.  Two degrees at a time, with so few arrays per loop that LLVM still checks them for
+    overlap, and vectorises.
     """
     k, n = T.shape
     last, zero = T[k - 1], row.dtype.type(0)
@@ -52,13 +52,13 @@ def _weigh(row, T, theta, powers, values, w, out):
             out[i] *= w[i]
     if gap > 0:
         return
-    # members of T, and those as far as its last, have the values that are kept for them
+    # members of T, and members as far away as its last, take their values from `values`
     for i in range(n):
         if row[i] <= last[i]:
             m = 0
             while m < k - 1 and T[m, i] < row[i]:
                 m += 1
-            # the energies may have been rounded differently the first time: the nearer of two
+            # energies may have been rounded differently before: take the nearer of two
             if m > 0 and row[i] - T[m - 1, i] < T[m, i] - row[i]:
                 m -= 1
             out[i] = values[m, i]
@@ -66,16 +66,16 @@ def _weigh(row, T, theta, powers, values, w, out):
 
 @kernel
 def knca_pull(Zq, Zr, chunks, self_pos, T, theta, powers, values, Gq, Gr, first, last, room):
-    """Add the pull of chunks first:last on tiles of queries to Gq, and back to Gr (d, n).
+    """Add the pull between chunks first:last and tiles of queries to Gq and Gr (d, n).
 
     Parameters
     ----------
     Zq : (tiles, d, W) and self_pos : (tiles, W), the queries
     Zr, chunks : as in `knca_collect`
     T : (tiles, C, k, W) and theta : (tiles, C, W), results of `knca_collect`
-    powers : (tiles, C, k, W) coefficients b_v of the polynomial in the weight w, relative to theta,
-        whose w-fold is the derivative of the loss by the energy of a member that is not in T
-    values : (tiles, C, k, W) that derivative for the members in T
+    powers : (tiles, C, k, W) coefficients b_v of a polynomial in the weight w relative to theta; w
+        times it is the derivative of the loss by the energy of a member that is not in T
+    values : (tiles, C, k, W) the derivatives for the members in T
     Gq : (tiles, d, W)
     """
     rows, spare = room.rows, room.vectors[0]

@@ -1,11 +1,11 @@
-"""Large margins: targets are pulled, impostors pushed, row by row.
+"""Large margins: pull target neighbours, push impostors, row by row.
 
-A pair of rows p and q of different classes may count twice: q as an impostor of p, and p as one of
-q.  Each row looks at both, so that it alone writes its own gradient: the order of its sums is that
-of its list, whatever the number of threads, and nothing of the size of all pairs is kept.
+A pair of rows p and q of different classes may count twice: q as an impostor of p, and p as an
+impostor of q.  Each row handles both cases, so that only it writes its own gradient: the order of
+its sums is that of its list for any number of threads, and no array of all pairs is needed.
 
-``reach[p, j]`` is the margin plus the distance of p to its j-th target neighbour, -1 where there
-is none; ``furthest[p]`` is the largest of them: what is not nearer is no impostor of p.
+``reach[p, j]`` is the margin plus the distance of p to its j-th target neighbour, -1 if there is
+none; ``furthest[p]`` is the largest of them: only nearer rows are impostors of p.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = [
     "within",
 ]
 
-_CHUNK = 32  # columns looked at together: hits are rare
+_CHUNK = 32  # columns tested together: hits are rare
 
 
 @kernel
 def targets(Z, neighbours, margin, chi2, i0, i1, D, reach, furthest):
-    """Distances to the target neighbours of the rows i0 to i1, and how far impostors reach."""
+    """Distances to the target neighbours of rows i0:i1, and the bounds for their impostors."""
     for p in range(i0, i1):
         furthest[p] = -1
         for j in range(neighbours.shape[1]):
@@ -49,14 +49,14 @@ def push(
 ):
     """Hinges of some rows against their lists, which hold rows of other classes.
 
-    Adds to ``hinge[p]``; counts in ``active[p, j]`` the impostors that are nearer than target j and
-    the margin; adds the pull of the impostors to the gradient.
+    Adds to ``hinge[p]``; counts in ``active[p, j]`` the impostors nearer than target j plus the
+    margin; adds the push of the impostors to the gradient.
     """
     k, zero = np.uint32(reach.shape[1]), Z.dtype.type(0)
     for a in range(len(rows)):
         p = rows[a]
         u, own, counts, slope = Z[p], reach[p], active[p], dZ[p] if gradient else Z[p]
-        total = hinge[p]  # not from zero: the sum must not depend on where a list was cut
+        total = hinge[p]  # not from zero: the bits must not depend on where a list was cut
         for t in range(indptr[a], indptr[a + 1]):
             q = np.uint32(indices[t])
             bound = furthest[p] if is_reference[q] else zero
@@ -68,7 +68,7 @@ def push(
                 continue
             n = 0
             if is_reference[q]:
-                for j in range(k):  # without a branch, which would be guessed wrong half the time
+                for j in range(k):  # no branch: it would be mispredicted half the time
                     h = own[j] - D
                     near = h > zero
                     total += h if near else zero
@@ -84,9 +84,9 @@ def push(
 
 @kernel
 def pull(Z, neighbours, weight, first, sources, i0, i1, chi2, dZ):
-    """Add the pull of target neighbours to the gradient, each pair by its weight.
+    """Add the pull of target neighbours to the gradient, each pair times its weight.
 
-    ``sources[first[q]:first[q + 1]]`` are the places in ``neighbours`` at which q stands.
+    ``sources[first[q]:first[q + 1]]`` are the positions of q in the flattened ``neighbours``.
     """
     k = neighbours.shape[1]
     for p in range(i0, i1):
@@ -103,9 +103,8 @@ def pull(Z, neighbours, weight, first, sources, i0, i1, chi2, dZ):
 def near_pairs(G, rows, columns, codes, row_norm, row_bound, norm, bound, later, indptr, indices):
     """Pairs of different classes whose squared distance is below the larger of their bounds.
 
-    ``G`` are the inner products of the rows with the columns, and is used up.  ``later`` keeps, of
-    two rows that are both, only the pair whose column is the later one.  Returns how many pairs
-    there are.
+    ``G`` holds the inner products of the rows with the columns, and is overwritten.  ``later``
+    keeps only pairs whose column is the later row.  Returns the number of pairs.
     """
     zero, two = G.dtype.type(0), G.dtype.type(2)
     n_columns, width = np.uint32(len(columns)), np.uint32(_CHUNK)
@@ -136,7 +135,7 @@ def near_pairs(G, rows, columns, codes, row_norm, row_bound, norm, bound, later,
 
 @kernel
 def count(indptr, indices, rows, position, both_ways, counts):
-    """Count each pair of some lists at its row, or at both of its rows."""
+    """Count each listed pair at its row, or at both rows."""
     for a in range(len(rows)):
         counts[position[rows[a]]] += indptr[a + 1] - indptr[a]
         if both_ways:
@@ -146,10 +145,10 @@ def count(indptr, indices, rows, position, both_ways, counts):
 
 @kernel
 def fill(indptr, indices, rows, position, both_ways, at, out):
-    """Enter each pair of some lists at its row, or at both; ``at`` is where each row goes on.
+    """Enter each listed pair at its row, or at both; ``at`` is the next free entry of each row.
 
-    Taken in order of their rows, and tile by tile, lists come out in order: first come the pairs
-    of a row with earlier ones, which were entered at those.
+    If called in order of the rows, tile by tile, the lists come out sorted: the pairs of a row with
+    earlier rows were entered when those were processed.
     """
     for a in range(len(rows)):
         p = rows[a]
@@ -166,9 +165,9 @@ def fill(indptr, indices, rows, position, both_ways, at, out):
 
 @kernel
 def within(Z, rows, indptr, indices, root_bound, chi2):
-    """Keep of lists the pairs whose distance is below the square of the larger of their bounds.
+    """Keep the listed pairs whose distance is below the square of the larger of their bounds.
 
-    In place; returns how many are left.
+    In place; returns the number of pairs kept.
     """
     at, start = 0, 0
     for a in range(len(rows)):
@@ -186,9 +185,9 @@ def within(Z, rows, indptr, indices, root_bound, chi2):
 
 @kernel
 def moved(Z, before, root, root_before, chi2):
-    """How far the least settled row has come: by itself, and with its reach growing beside.
+    """The largest movement of any row, plus the growth of its reach if positive.
 
-    Infinitely far, where a row has now a reach that had none: it has no list.
+    Infinite if a row has a reach now but had none before: it has no list.
     """
     most = 0.0
     for p in range(len(Z)):

@@ -1,17 +1,17 @@
 """NCA in tiles: row statistics first, then each pair's weight and its pull on both points.
 
-Layout.  Points come as :mod:`vicinal.kernels._blocks` has it.  A kernel of the points is
-``2**-e`` with an energy e.  The Gaussian's (``power`` None) is d², the points being scaled by
-``sqrt(log2 e)``; Student's is ``power log2(1 + d²)``.  Two log-sum-exps are kept per query, over
-the other classes (index 0) and over its own (index 1), each shifted by its own exact minimum.
+Layout.  Points are laid out as in :mod:`vicinal.kernels._blocks`.  A kernel value is ``2**-e`` with
+an energy e: d² for the Gaussian (``power`` None), whose points are scaled by ``sqrt(log2 e)``, and
+``power log2(1 + d²)`` for Student's kernel.  Two log-sum-exps are kept per query, over the other
+classes (index 0) and over its own (index 1), each shifted by its own exact minimum.
 
 Symmetric use (``mirror``): queries and references are the same points, and every unordered pair is
-computed once and serves both its rows.  One exponential does for both directions as long as the
-shifts in a tile lie within ``_SPREAD``; a wider tile takes one for each.
+computed once for both its rows.  One exponential serves both directions as long as the shifts in a
+tile are within ``_SPREAD``; a wider tile needs one for each.
 
-A block writes to the rows ``i0:i1`` and ``j0:j1`` alone: the schedule in
-:mod:`vicinal._threads` never runs two blocks that share rows at once and fixes their order, so
-the bits do not depend on the number of threads.
+A block writes only to the rows ``i0:i1`` and ``j0:j1``: the schedule in :mod:`vicinal._threads`
+never runs two blocks that share rows at the same time and fixes their order, so the bits do not
+depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from vicinal.kernels._jit import exp2, helper, kernel, log2, maximum, minimum
 
 __all__ = ["Running", "nca_energy_block", "nca_grad_block", "nca_stats_block"]
 
-# Powers of two, for float32 and float64: shifts in a tile may spread by _SPREAD, and the common
-# shift is at most _ROOM above the smallest of them.  A term is then below 2**_ROOM, what exp2 puts
-# in place of a vanishing one is less than 2**(_SPREAD - _ROOM - 80) of any sum, and its product
-# with a row's factor of 2**-_ROOM or more is no denormal number, which would be slow.
+# Powers of two, for float32 and float64: shifts in a tile may differ by _SPREAD, and the common
+# shift is at most _ROOM above the smallest of them.  A term is then below 2**_ROOM; the floor of
+# exp2 is less than 2**(_SPREAD - _ROOM - 80) of any sum; and its product with a row's factor of
+# 2**-_ROOM or more is not a denormal number, which would be slow.
 _SPREAD = (60, 600)
 _ROOM = (20, 200)
 
@@ -52,13 +52,13 @@ class Running(NamedTuple):
     sr: NDArray
 
 
-# Each kernel is one long function: LLVM optimises what is called first by itself and then once
-# more in every caller, and so for each level of calls.
+# Each kernel is one long function: LLVM optimises a called function on its own and then once more
+# in every caller, at each level of calls.
 
 
 @kernel
 def nca_stats_block(points, running, table, count, i0, j0, mirror, power, work):
-    """Fold tiles into the minima and shifted sums of their queries (and back, if mirror).
+    """Add tiles to the minima and shifted sums of their queries (if mirror, also references).
 
     Parameters
     ----------
@@ -66,14 +66,14 @@ def nca_stats_block(points, running, table, count, i0, j0, mirror, power, work):
     running : Running, minima and sums; in-out
     table, count : tiles, of `all_tiles` or `some_tiles`
     i0, j0 : first query and reference of the block, the corner of ``points.D``
-    mirror : the references are the queries
+    mirror : whether the references are the queries
     power : None for the Gaussian, (d + 1) / 2 for Student's kernel; compiled once for each, so that
-        the one does not slow down the other
+        neither slows down the other
     work : of ``Scratch``
 
     Returns
     -------
-    pairs : how many were computed, in either direction
+    pairs : number of pairs computed, counting each direction
     """
     Zq, Zr, D, self_pos = points.Zq, points.Zr, points.D, points.self_pos
     zero, inf = Zq.dtype.type(0), Zq.dtype.type(np.inf)
@@ -114,7 +114,7 @@ def nca_stats_block(points, running, table, count, i0, j0, mirror, power, work):
             wide = high - low > spread
             high = minimum(high, low + most)
         shared = both and not wide
-        for turn in range(2 if wide else 1):  # a wide tile: first the rows' sums, then the columns'
+        for turn in range(2 if wide else 1):  # wide tile: first the rows' sums, then the columns'
             if turn == 1:
                 for j in range(n):
                     column_shift[j] = column_min[j]
@@ -144,8 +144,8 @@ def nca_stats_block(points, running, table, count, i0, j0, mirror, power, work):
 def _weights(row, column_shift, mass, column_weight, n, shift, weight_i, mass_i, power):
     """Turn squared distances into the weights of the pairs, in place.
 
-    In place, and one array: two that overlap would fail LLVM's alias check and run unvectorised.
-    Of Student's kernel -kappa'(d²) is kappa times power / (1 + d²).
+    In place, in one array: two overlapping arrays would fail LLVM's alias check and prevent
+    vectorisation.  For Student's kernel -kappa'(d²) is kappa times power / (1 + d²).
     """
     one = row.dtype.type(1)
     for j in range(n):
@@ -161,12 +161,12 @@ def _weights(row, column_shift, mass, column_weight, n, shift, weight_i, mass_i,
 def nca_grad_block(points, running, Gq, Gr, table, count, i0, j0, mirror, power, work):
     """Add the pull of the pairs of some tiles to the gradients Gq and Gr, both (d, n).
 
-    Where ``points.D`` holds the squared distances, it leaves the weights there instead, and the
-    gradient is two matrix products away; the tiles are then all of a block.
+    Where ``points.D`` holds the squared distances, the weights replace them, and the caller gets
+    the gradient by two matrix products; all tiles of the block must then be given.
 
     The weight of a pair is ``wq_i v_j k(mq_i) [+ wr_j v_i k(mr_j) if mirror]``, with m the minima
-    and w the row factors of either kind (0 other, 1 own class; in ``running`` as its sums), and
-    ``k(m) = 2**(m - e)``, for Student's kernel times ``power / (1 + d²)``.
+    and w the row factors of each kind (0 other, 1 own class; in ``running`` in place of the sums),
+    and ``k(m) = 2**(m - e)``, for Student's kernel times ``power / (1 + d²)``.
     """
     Zq, Zr, D, self_pos = points.Zq, points.Zr, points.D, points.self_pos
     zero, inf = Zq.dtype.type(0), Zq.dtype.type(np.inf)
@@ -194,21 +194,21 @@ def nca_grad_block(points, running, Gq, Gr, table, count, i0, j0, mirror, power,
                 column_weight[j] = wr[j] * exp2((mr[j] if not wide else high) - high)
                 column_shift[j] = mr[j] if wide else zero
         shared = mirror and not wide
-        # a square holds both directions of its pairs: its column side goes to waste
+        # a square holds both directions of its pairs: its column gradient is discarded
         target, g_first = (work[ROWS + 4 :], 0) if table[t, 5] == 1 else (Gr, c)
         for first in range(a, b, 4):
             for i in range(first, first + 4):
                 if i >= b and products:
-                    break  # row b - 1 of D holds its weights by now, and nothing is summed here
+                    break  # row b - 1 of D already holds its weights, and nothing is summed here
                 row = work[i - first]
-                q = min(i, b - 1)  # past the last query: any point will do, its weights are zero
+                q = min(i, b - 1)  # past the last query the weights are zero: any point will do
                 distances(Zq, Zr, D, q, i0, j0, c, e, row)
                 if c <= self_pos[q] < e:
                     row[self_pos[q] - c] = inf
                 if wide:
                     for j in range(n):
                         back[j] = row[j]
-                for turn in range(2 if wide else 1):  # a wide tile: the columns' weights, the rows'
+                for turn in range(2 if wide else 1):  # wide tile: columns' weights, rows'
                     columns = wide and turn == 0
                     shift = zero if columns else (high if shared else mq[q])
                     weight = zero if columns or i >= b else wq[q] * exp2(mq[q] - shift)

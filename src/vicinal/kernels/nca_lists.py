@@ -1,14 +1,14 @@
-"""NCA over candidate lists: each query visits the rows of its own list and no others.
+"""NCA over candidate lists: each query visits only the rows of its own list.
 
 Layout.  One packed row for each point, ``(n, width)``: its d coordinates (scaled as for the
-tiles), its mass as a reference (0: not one) and the code of its class; the width is a multiple of
-four.  The rows of a list lie anywhere in memory, so all that a pair needs should come with one
-line of the cache.
+tiles), its mass as a reference (0: not a reference) and its class code; the width is a multiple of
+four.  The rows of a list are scattered in memory, so that all data of a pair should be in one cache
+line.
 
 A list is first gathered into scratch: its distances, and its masses as members of the other
-classes (index 0) and of the own class (index 1), of which one is 0.  Then all arithmetic runs over
-contiguous arrays without a branch.  ``near`` is what the kernel's family takes a row's shift from:
-the smallest squared distance (Gaussian), 1 plus that (Student), 1 minus that (Compact).
+classes (index 0) and of the own class (index 1), one of which is 0.  Then all arithmetic runs over
+contiguous arrays without a branch.  ``near`` defines a row's shift in each family of kernels: the
+smallest squared distance (Gaussian), 1 plus that (Student), 1 minus that (Compact).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ GAUSSIAN, STUDENT, COMPACT = 0, 1, 2
 
 
 def scratch(length, dtype):
-    """Room for one thread: distances, masses of either kind, powers and weights of one list."""
+    """Scratch for one thread: distances, masses of both kinds, powers and weights of a list."""
     return np.empty((6, length), dtype)
 
 
 def pack(Z, codes, mass, centre, scale):
-    """Points as the kernels here want them."""
+    """Points in the packed layout of these kernels."""
     n, d = Z.shape
-    # a multiple of four numbers: few rows then lie across two lines of the cache
+    # a multiple of four numbers: few rows then cross a cache line
     points = np.zeros((n, -(-(d + 2) // 4) * 4), Z.dtype)
     np.subtract(Z, centre, out=points[:, :d])
     points[:, :d] *= Z.dtype.type(scale)
@@ -60,7 +60,7 @@ def energies(near, d, family):
 
 
 def nearest(energy, d, family):
-    """What :func:`energies` was given, in the dtype of ``energy``."""
+    """The inverse of :func:`energies`, in the dtype of ``energy``."""
     if family == GAUSSIAN:
         return energy
     exponent = 2.0 / (d + 1) if family == STUDENT else -0.5
@@ -69,7 +69,7 @@ def nearest(energy, d, family):
 
 @helper
 def within(J, n_rows):
-    """Whether a list names rows that exist."""
+    """Whether all rows of a list exist."""
     low, high = np.int32(0), np.int32(0)
     for t in range(len(J)):
         low, high = min(low, J[t]), max(high, J[t])
@@ -78,12 +78,12 @@ def within(J, n_rows):
 
 @helper
 def gather(P, d, J, i, D, others, own):
-    """Squared distances from row i to the rows J, and their masses; that of i itself is 0."""
+    """Squared distances from row i to rows J, and the masses of these; 0 for row i itself."""
     n = len(J)
     zero, code = P.dtype.type(0), P[i, d + 1]
     whole = d - d % 4
     for t in range(n):
-        j = np.uint32(J[t])  # an index that cannot be negative is not wrapped around
+        j = np.uint32(J[t])  # unsigned: numba then omits the check for negative indices
         mass = P[j, d] if J[t] != i else zero
         same = P[j, d + 1] == code
         own[t] = mass if same else zero
@@ -104,7 +104,7 @@ def gather(P, d, J, i, D, others, own):
 
 @helper
 def _near(D, M, n, family):
-    """What the sum over the members with a mass is relative to; 0 if there are none."""
+    """``near`` of the members with a mass; 0 if there are none."""
     inf = D.dtype.type(np.inf)
     low = inf
     for t in range(n):
@@ -119,7 +119,7 @@ def _near(D, M, n, family):
 
 @helper
 def _raise(R, W, n, d):
-    """W *= R**((d + 1) / 2), by squaring; R is used up."""
+    """W *= R**((d + 1) / 2), by squaring; overwrites R."""
     if d % 2 == 0:
         for t in range(n):
             W[t] *= np.sqrt(R[t])
@@ -138,8 +138,8 @@ def _raise(R, W, n, d):
 def _terms(D, M, R, W, n, d, family, near):
     """W = mass * kappa / kappa at the nearest.
 
-    A row without mass may be nearer than the nearest with one: it counts as being there, for a
-    power of it might be infinite.
+    A row without mass may be nearer than the nearest row with mass; its ratio is capped at 1,
+    since its power might be infinite.
     """
     one, zero = D.dtype.type(1), D.dtype.type(0)
     if family == GAUSSIAN:
@@ -180,14 +180,14 @@ def _add_slopes(D, M, R, V, W, n, d, family, near, factor):
 
 @kernel
 def nca_lists_sums(P, d, indices, first, last, rows, near, sums, q0, q1, family, work):
-    """Nearest point and sum of kappa relative to it, of queries q0:q1; False if out of bounds.
+    """``near`` and the sums relative to it, of queries q0:q1; False if a row does not exist.
 
     Parameters
     ----------
     P : (n, width) packed points, see the top of this file; d their dimensions
     indices : the lists, one after the other; that of query q is ``first[q]:last[q]``
     rows : (n_queries,) row of each query in P
-    near, sums : (2, n_queries) results, [0] other classes, [1] own class
+    near, sums : (2, n_queries), out, [0] other classes, [1] own class
     work : of :func:`scratch`, for the longest list
     """
     D, R, W = work[0], work[3], work[4]
@@ -210,7 +210,7 @@ def nca_lists_sums(P, d, indices, first, last, rows, near, sums, q0, q1, family,
 
 @helper
 def pull(P, W, J, i, Gq, Gr):
-    """Gq += w (z_i - z_j) and Gr_j -= w (z_i - z_j) over one list, four dimensions to a sweep."""
+    """Gq += w (z_i - z_j) and Gr_j -= w (z_i - z_j) over one list, four dimensions per sweep."""
     for k in range(np.uint32(0), np.uint32(Gq.shape[0]), np.uint32(4)):
         z0, z1, z2, z3 = P[i, k], P[i, k + 1], P[i, k + 2], P[i, k + 3]
         g0 = g1 = g2 = g3 = P.dtype.type(0)
@@ -231,7 +231,7 @@ def pull(P, W, J, i, Gq, Gr):
 def nca_lists_grad(P, d, indices, first, last, rows, near, factor, Gq, Gr, q0, q1, family, work):
     """Add the pull of the pairs of queries q0:q1 to Gq, (n_queries, d'), and to Gr, (n, d').
 
-    d' is d made a multiple of four; what lies beyond d is of no meaning.
+    d' is d rounded up to a multiple of four; entries beyond d have no meaning.
     """
     D, R, W = work[0], work[3], work[4]
     for q in range(q0, q1):

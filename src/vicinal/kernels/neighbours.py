@@ -1,4 +1,4 @@
-"""Building candidate lists: what a search has found, cleaned; random samples; a visiting order."""
+"""Building candidate lists: from search results or random samples; a visiting order."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["append_missing", "close_gaps", "fill_nearest", "fill_random", "visit
 
 
 def visiting_order(Z):
-    """Rows along a Z-curve through a coarse grid: near queries share rows that are in the cache.
+    """Rows along a Z-curve through a coarse grid: near queries then share rows in the cache.
 
-    At 60,000 rows a quarter is gained in the gradient of lists, half in a search by trees.
+    At 60,000 rows this saves a quarter of the gradient of lists, half of a search by trees.
     """
     dims = min(3, Z.shape[1])
     bits = 15 // dims
-    code = np.zeros(len(Z), np.uint16)  # which NumPy sorts in linear time
+    code = np.zeros(len(Z), np.uint16)  # uint16, which NumPy sorts in linear time
     cells = np.empty((dims, len(Z)), np.uint16)
     spread = Z.std(axis=0, dtype=np.float64) if len(Z) else np.zeros(Z.shape[1])
     for k, column in enumerate(np.argsort(-spread, kind="stable")[:dims]):
@@ -31,9 +31,9 @@ def visiting_order(Z):
 
 @kernel
 def fill_nearest(rows, near, d2, references, codes, m, reach, lists, counts, n_own):
-    """Keep of what was found the first m that are within reach and not the row itself.
+    """List the first m rows found that are within reach and are not the row itself.
 
-    ``near`` are positions among the references, nearest first, -1 for nothing.
+    ``near`` holds positions among the references, nearest first, -1 for none.
     """
     for q in range(len(rows)):
         i = rows[q]
@@ -52,10 +52,10 @@ def fill_nearest(rows, near, d2, references, codes, m, reach, lists, counts, n_o
 
 @kernel
 def append_missing(rows, near, own, n_own, lists, counts):
-    """Append, nearest first, what is not listed yet, until ``own`` of the own class are.
+    """Append unlisted rows of the own class, nearest first, until ``own`` of them are listed.
 
-    ``near`` are rows of the own class; a row itself is passed over.  By looking, not by counting:
-    of rows equally far away two searches may list different ones.
+    ``near`` holds rows of the own class; the row itself is skipped.  Each row is looked up in the
+    list: of rows at equal distances, two searches may find different ones.
     """
     for q in range(len(rows)):
         i = rows[q]
@@ -75,7 +75,7 @@ def append_missing(rows, near, own, n_own, lists, counts):
 
 @kernel
 def close_gaps(flat, width, counts):
-    """Move lists of a fixed width together, in place; return how long they are."""
+    """Move lists of a fixed width together, in place; return their total length."""
     end = 0
     for i in range(len(counts)):
         for t in range(counts[i]):
@@ -89,8 +89,8 @@ def fill_random(i0, i1, indptr, n_own, first, last, position, references, unifor
     """Samples without replacement of the own class and of the others, by Floyd's algorithm.
 
     ``references`` are sorted by class, ``first:last`` is the range of each row's class among
-    them, ``position`` each row's own place among them or -1.  The first ``n_own`` of a list are of
-    its own class.  ``uniform`` has one number for each entry; ``seen`` is scratch.
+    them, ``position`` is each row's own position among them or -1.  The first ``n_own`` entries of
+    a list are of the own class.  ``uniform`` has one number per entry; ``seen`` is scratch.
     """
     for i in range(i0, i1):
         size = last[i] - first[i]

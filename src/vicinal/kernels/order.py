@@ -1,6 +1,6 @@
-"""Rows in an order that keeps near ones together, and which blocks of them are near each other.
+"""An order of rows that keeps near rows together, and which blocks are near each other.
 
-Everything here plans: what is planned badly costs time, never digits.
+This is only planning: a bad plan costs time, but no digits.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ __all__ = [
 
 @helper
 def select(key, order, first, last, middle):
-    """Bring the smallest keys of first:last to first:middle, and ``order`` with them."""
+    """Move the smallest keys of first:last to first:middle, and ``order`` with them."""
     low, high = first, last - 1
     while low < high:
-        # the middle one of three: orders that are nearly sorted already must not be slow
+        # median of three: nearly sorted input must not be slow
         x, y, z = key[low], key[(low + high) // 2], key[high]
         pivot = max(min(x, y), min(max(x, y), z))
         i, j = low, high
@@ -70,10 +70,10 @@ def _widest(Z, order, first, last):
 
 @helper
 def _cut(edges, first, last):
-    """Where to split: at the edge of a block, else of a chunk, else of a tile, near the middle."""
+    """Where to split, near the middle: at the edge of a block, else a chunk, else a tile."""
     middle = (first + last) // 2
     at, end = 0, len(edges)
-    while at < end:  # the first edge that is not before the middle
+    while at < end:  # the first edge not before the middle
         half = (at + end) // 2
         if edges[half] < middle:
             at = half + 1
@@ -91,8 +91,8 @@ def _cut(edges, first, last):
 def kd_order(Z, edges, first, last, order, key):
     """Sort ``order[first:last]``, positions in Z of shape (d, n), along a k-d tree.
 
-    Median splits across the widest dimension, cut where the blocks (``edges``), chunks and tiles
-    will be, so that each of those is one cell of the tree.  ``key`` is scratch of length n.
+    Median splits across the widest dimension, moved to the edges of blocks (``edges``), chunks and
+    tiles, so that each of those is one cell of the tree.  ``key`` is scratch of length n.
     """
     _kd_order(Z, edges, first, last, order, key, np.empty((64, 2), np.int64))
 
@@ -113,7 +113,7 @@ def _kd_order(Z, edges, first, last, order, key, stack):
         for i in range(first, last):
             key[i] = Z[k, order[i]]
         select(key, order, first, last, middle)
-        # the smaller part on top: the stack stays as deep as the logarithm of the length
+        # the smaller part on top: the depth of the stack is at most log2 of the length
         smaller = middle - first < last - middle
         a, b = (middle, last) if smaller else (first, middle)
         stack[depth, 0], stack[depth, 1] = a, b
@@ -124,7 +124,7 @@ def _kd_order(Z, edges, first, last, order, key, stack):
 
 @kernel
 def chunk_boxes(Z, edges, boxes):
-    """Lowest and highest coordinates, ``boxes`` (2, d, len(edges) - 1), between the edges."""
+    """Lowest and highest coordinates between the edges; ``boxes`` (2, d, len(edges) - 1), out."""
     for k in range(Z.shape[0]):
         for c in range(len(edges) - 1):
             low = high = Z[k, edges[c]]
@@ -146,7 +146,7 @@ def spread_reach(reach, edges, least, most):
 
 @helper
 def _is_candidate(first, last, own_first, own_last, kind):
-    """Whether columns first:last have one of the own class (kind 1), or of the others (0)."""
+    """Whether columns first:last include one of the own class (kind 1), or of others (0)."""
     if kind == 1:
         return max(first, own_first) < min(last, own_last)
     return first < own_first or last > own_last
@@ -154,7 +154,7 @@ def _is_candidate(first, last, own_first, own_last, kind):
 
 @helper
 def _to_box(centre, boxes, q, d):
-    """Squared distance of a point to a box, and to its centre."""
+    """Squared distances of a point to a box and to its centre."""
     zero, half = centre.dtype.type(0), centre.dtype.type(0.5)
     gap = to_centre = zero
     for k in range(d):
@@ -168,7 +168,7 @@ def _to_box(centre, boxes, q, d):
 
 @helper
 def _nearest_chunk(centre, d, own_first, own_last, kind, columns, chunks, edges, blocks, boxes):
-    """The chunk, of those with columns of the kind, whose box has its centre nearest; or -1."""
+    """The chunk with columns of the kind whose box centre is nearest; -1 if there is none."""
     start, nearest = -1, np.inf
     for q in range(len(columns) - 1):
         if _is_candidate(columns[q], columns[q + 1], own_first, own_last, kind):
@@ -176,7 +176,7 @@ def _nearest_chunk(centre, d, own_first, own_last, kind, columns, chunks, edges,
             if gap < nearest:
                 start, nearest = q, gap
     best, nearest = -1, np.inf
-    for turn in range(len(columns)):  # the most promising block first, and the others after it
+    for turn in range(len(columns)):  # the most promising block first, then the others
         q = start if turn == 0 else turn - 1
         if q < 0 or (turn > 0 and q == start):
             continue
@@ -197,11 +197,11 @@ def least_energies(
     Zq, Zr, log2_mass, own, self_pos, power, i0, i1, columns, chunks, edges, blocks, boxes, work,
     energies,
 ):  # fmt: skip
-    """A bound of each query's sums from below: the largest term over one chunk of either kind.
+    """A lower bound of each query's sums: the largest term over one chunk of each kind.
 
-    ``energies`` (2, n) takes the least ``e_ij - log2 mass_j`` over the chunk of other classes [0]
-    and of the own class [1] whose box is nearest to that of the query's tile.  ``chunks`` has the
-    first chunk of each block of columns.
+    ``energies`` (2, n) gets the least ``e_ij - log2 mass_j`` over the chunk of other classes [0]
+    and of the own class [1] whose box is nearest to that of the query's tile.  ``chunks`` holds
+    the first chunk of each block of columns.
     """
     d, inf = Zq.shape[0], Zq.dtype.type(np.inf)
     low, high, row = work[ROWS], work[ROWS + 1], work[0]
@@ -219,7 +219,7 @@ def least_energies(
             c, e = edges[q], edges[q + 1]
             if kind == 1:
                 c, e = max(c, first), min(e, last)
-            elif min(e, last) > max(c, first):  # of two classes: the longer end
+            elif min(e, last) > max(c, first):  # two classes: the longer end
                 if first - c > e - last:
                     e = first
                 else:
@@ -239,7 +239,7 @@ def least_energies(
 
 @helper
 def _gaps(p_boxes, q_boxes, p, q):
-    """Smallest and largest squared distance of two points of the two boxes."""
+    """Smallest and largest squared distance between points of the two boxes."""
     near = far = zero = p_boxes.dtype.type(0)
     for k in range(p_boxes.shape[1]):
         s = q_boxes[0, k, q] - p_boxes[1, k, p]
@@ -255,7 +255,7 @@ def near_blocks(
     rows, columns, own, row_boxes, column_boxes, row_least, row_most, column_most, p0, p1, triangle,
     status,
 ):  # fmt: skip
-    """Which blocks of rows p0:p1 reach which columns: 0 none of it, 1 maybe some, 2 surely all."""
+    """Which blocks of rows p0:p1 reach which columns: 0 none, 1 maybe some, 2 surely all."""
     for p in range(p0, p1):
         i, j = rows[p], rows[p + 1] - 1
         first, last = own[0, i], own[1, i]
@@ -276,7 +276,7 @@ def near_blocks(
 
 @kernel
 def levels(p, q, shared, last_p, last_q, level):
-    """Number the pairs of blocks so that no number holds a block twice, in the order given.
+    """Number the pairs of blocks, in the given order, so that no number uses a block twice.
 
     ``shared`` says that rows and columns are the same blocks.
     """

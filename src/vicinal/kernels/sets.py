@@ -1,4 +1,4 @@
-"""The weight of all sets of k rows, of lists: elementary symmetric polynomials of any scale."""
+"""The total weight of all sets of k rows of a list: elementary symmetric polynomials."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["log2_elementary", "scratch"]
 
 
 def scratch(length, k):
-    """Room for one thread: energies beyond the k nearest; those; polynomials of either."""
+    """Scratch for one thread: energies beyond the k nearest, the k nearest, polynomials of both."""
     return np.empty(length), np.empty(k), np.empty(k + 1), np.empty(k + 1)
 
 
@@ -22,9 +22,9 @@ def log2_elementary(
 ):
     """log2 of e_k(2**-d²) of each list; -inf for lists of fewer than k.
 
-    The k nearest are multiplied out by logarithms.  The others have weights of at most 1 beside
-    the last of these, and are divided by their number, so that no sum of theirs overflows; what
-    underflows is nothing beside the product of the k nearest.
+    The polynomial of the k nearest is computed in logarithms.  The others have weights of at most 1
+    relative to the last of these, and are divided by their number, so that no sum overflows; terms
+    that underflow are negligible beside the product of the k nearest.
     """
     d = points.shape[1]
     for q in range(q0, q1):

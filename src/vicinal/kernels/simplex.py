@@ -8,18 +8,18 @@ from vicinal.kernels._jit import helper, kernel, maximum, minimum
 
 __all__ = ["simplex_columns"]
 
-_LANES = 8  # columns copied at a time: a cache line of each row
+_LANES = 8  # columns copied at a time: one cache line of each row
 
 
 @helper
 def _threshold(column, work):
-    """tau of ``x = max(y - tau, 0)`` that sums to one, for entries of which the largest is 0.
+    """The tau for which ``x = max(y - tau, 0)`` sums to one; the largest entry y is 0.
 
-    The threshold of entries among which some are not above it is too low: those are dropped, and
-    it rises [Michelot1986].  The next to be dropped lie between the two thresholds.  Where d of m
-    entries are dropped from at most e below the first, the second is d e / (m - d) above it at
-    most: a sweep either drops a third of the entries or halves e, and a float has 53 halves.  So
-    this is faster than to sort the entries, O(r log r) [Wang2013]; three sweeps are usual.
+    While some entries are not above the threshold, it is too low: those are dropped, and it rises
+    [Michelot1986].  The next entries to be dropped are between the two thresholds.  If d of m
+    entries are dropped, all at most e below the first threshold, the second is at most
+    d e / (m - d) above it: a sweep either drops a third of the entries or halves e, and a float has
+    53 halvings.  So this is faster than sorting, O(r log r) [Wang2013]; three sweeps are typical.
     """
     size, total = 0, 0.0
     for p in range(len(column)):
@@ -43,15 +43,15 @@ def _threshold(column, work):
 
 @helper
 def _project(column, work, slack):
-    """Project in place; what is on the simplex already stays as it is, to the bit."""
+    """Project in place; a column already on the simplex keeps its exact bits."""
     lowest, top, total = column[0], column[0], 0.0
     for p in range(len(column)):
         lowest, top = minimum(lowest, column[p]), maximum(top, column[p])
-        total += minimum(column[p], 2.0)  # more than one is all there is to know
+        total += minimum(column[p], 2.0)  # any sum above one will do
     if lowest >= 0.0 and abs(total - 1.0) <= slack:
         return
-    # The largest entry becomes 0, so that tau, in [-1, 0), is not lost in what is large; and in a
-    # sweep of its own, or the compiler adds the two up first.  No difference leaves the range.
+    # Shift the largest entry to 0, so that tau, in [-1, 0), keeps its digits; in a separate sweep,
+    # or the compiler would combine the two subtractions.  No difference overflows.
     for p in range(len(column)):
         column[p] = column[p] - top if column[p] >= top - 1.0 else -1.0
     tau = _threshold(column, work)
@@ -60,7 +60,7 @@ def _project(column, work, slack):
         column[p] = maximum(column[p] - tau, 0.0)
         total += column[p]
     for p in range(len(column)):
-        column[p] /= total  # off by rounding alone
+        column[p] /= total  # removes rounding errors
 
 
 def simplex_columns(L, first, last, slack, out):
@@ -69,7 +69,7 @@ def simplex_columns(L, first, last, slack, out):
     Parameters
     ----------
     L : (r, D) float64, row-major and finite
-    slack : how far from one the sum of a column may be that is left as it is
+    slack : largest deviation from one of the sum of a column that is left unchanged
     out : (r, D) array; out
     """
     r = L.shape[0]

@@ -1,10 +1,10 @@
-"""From the members of a class to its polynomial, and from the votes of a class to its members.
+"""Class polynomials from class summaries, and slopes of class members from slopes of the votes.
 
-All arrays have lanes (queries) last.  What a lane knows of a class is ``T``, ``E`` and ``theta`` of
-:mod:`vicinal.kernels.knca`; what comes out for the votes is ``F`` (C, k + 1, W), the elementary
+Lanes (queries) are the last axis of all arrays.  A lane's summary of a class is ``T``, ``E`` and
+``theta`` of :mod:`vicinal.kernels.knca`.  The votes need ``F`` (C, k + 1, W), the elementary
 symmetric polynomials F_c[m] = e_m of the weights of class c, relative to ``2**-nearest``, in the
-arithmetic that ``log`` chooses (:mod:`vicinal.kernels._arithmetic`).  Everything here is O(C k²)
-a query, in float64.
+arithmetic selected by ``log`` (:mod:`vicinal.kernels._arithmetic`).  Everything here is O(C k²) per
+query, in float64.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from vicinal.kernels._jit import exp2, helper, kernel, minimum
 
 __all__ = ["LOWEST", "class_polynomials", "class_slopes", "slopes_room"]
 
-#: exponent below which plain weights count as 0: nothing above is lost to denormal numbers
+#: exponent below which plain weights count as 0; above it, none becomes denormal
 LOWEST = -1000.0
-_HIGHEST = 1000.0  # beyond, sums overflow, by which a lane is known
+_HIGHEST = 1000.0  # above it sums overflow, which marks the lane for logarithms
 
 
 def slopes_room(k, lanes):
-    """Room for one thread: polynomials after each member of T, weights, and adjoints."""
+    """Scratch for one thread: polynomials after each member of T, weights, and adjoints."""
     return np.zeros((k + 4, k + 1, lanes))
 
 
 @helper
 def _power(x):
-    """2**x within the range of plain numbers; exp2 itself stops at 2**-700."""
+    """2**x over the whole range of plain numbers; exp2 itself stops at 2**-700."""
     half = exp2(0.5 * minimum(x, _HIGHEST))
     return half * half if x > LOWEST else 0.0
 
@@ -66,7 +66,7 @@ def _join(before, w, out, log):
     """Multiply a polynomial by 1 + w x."""
     for i in range(before.shape[1]):
         out[0, i] = one(log)
-    for m in range(out.shape[0] - 1, 0, -1):  # highest degrees first: out may be before
+    for m in range(out.shape[0] - 1, 0, -1):  # highest degrees first: ``out`` may be ``before``
         x, y, z = before[m], before[m - 1], out[m]
         for i in range(len(w)):
             z[i] = add(x[i], times(w[i], y[i], log), log)
@@ -81,7 +81,7 @@ def class_polynomials(T, E, theta, nearest, far, F, room, log):
     T, E : (C, k, W) and theta : (C, W), of `knca_collect`
     nearest : (W,) smallest energy of all classes; 0 where there is no reference
     far : energy of absent members
-    F : (C, k + 1, W), result
+    F : (C, k + 1, W), out
     room : of `slopes_room`
     """
     k = T.shape[1]
@@ -102,13 +102,13 @@ def _plain(x, log):
 
 @kernel
 def class_slopes(T, E, theta, nearest, far, P, factor, values, slopes, room, log):
-    """Add what the votes say of a class to what is said of its members.
+    """Add to the slopes of the members of each class, from the slopes of the votes.
 
     Parameters
     ----------
     T, E, theta, nearest, far : as in `class_polynomials`
     P : (C, k + 1, W) derivative of the loss by log F_c[m]; not negative in the log domain
-    factor : what to multiply the results by
+    factor : multiplies the results
     values : (C, k, W) derivative by the log-weight of each member of T; in-out
     slopes : (C, k, W) coefficients b_v: that of any other member, whose weight relative to theta
         is w, is ``w sum_v b_v (-w)**v``; in-out
@@ -146,7 +146,7 @@ def class_slopes(T, E, theta, nearest, far, P, factor, values, slopes, room, log
                 for i in range(n):
                     a[i] = add(a[i], times(w[i], b[i], log), log)
             for i in range(n):
-                # a probability: rounding may leave the logarithms of huge energies above
+                # a probability: with huge energies, rounding of logarithms may give more than 1
                 x = total[i] if log is None else _plain(minimum(total[i], 0.0), log)
                 values[c, s, i] += factor * x
         # A is now the derivative by the polynomial of the rest, relative to nearest
@@ -158,7 +158,7 @@ def class_slopes(T, E, theta, nearest, far, P, factor, values, slopes, room, log
                 if log is None:
                     x = a[i] * _power(shift)
                 else:
-                    # at most the number of ways to choose u of k, so much for rounding again
+                    # at most binom(k, u) < 2**k; again because of rounding
                     x = _plain(minimum(times(a[i], shift, log), float(k)), log)
                 a[i] = factor * x if there else 0.0
         for v in range(k):

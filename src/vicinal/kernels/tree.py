@@ -2,8 +2,8 @@
 
 A node is a range of points in the order of the tree.  Nodes are numbered parents first: the left
 child of a node is the next one, and every child has a larger number than its parent.  All leaves
-hold ``LEAF`` points but the last of a class, whose missing points have no mass: loops over a leaf
-have a constant length, and the compiler takes them whole.
+have ``LEAF`` points except the last of a class, which is padded with points without mass: loops
+over a leaf have a constant length, and the compiler vectorises them without a remainder.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ LEAF = 32
 
 
 class Forest(NamedTuple):
-    """Trees over points; arrays over the points in their order, over the nodes, over the classes.
+    """Trees over points: arrays over the points in tree order, over the nodes, over the classes.
 
-    ``index`` says where each point was before, -1 for one that fills up a leaf; the right child
-    of a leaf is -1; the moment is the sum of ``mass_j |z_j - mean|²``.
+    ``index`` is the original position of each point, -1 for padding; the right child of a leaf is
+    -1; the moment is the sum of ``mass_j |z_j - mean|²``.
     """
 
     points: np.ndarray  # (leaves, d, points of a leaf)
@@ -47,7 +47,7 @@ def build(Z, mass, edges, leaf=LEAF):
     edges : int array of shape (n_classes + 1,)
         No range may be empty.
     leaf : int
-        The most points of a leaf.
+        Largest number of points in a leaf.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def build(Z, mass, edges, leaf=LEAF):
 
 @helper
 def _box(Z, order, first, last, low, high):
-    """The bounding box of the points; return its widest dimension ([Oneata2011] eq. (4.5))."""
+    """Set the bounding box of the points; return its widest dimension ([Oneata2011] eq. (4.5))."""
     d = Z.shape[1]
     for k in range(d):
         low[k] = high[k] = Z[order[first], k]
@@ -144,7 +144,7 @@ def _build(Z, mass, edges, leaf, points, masses, order, nodes, boxes, weights, r
             widest = _box(Z, order, first, last, boxes[node, 0], boxes[node, 1])
             if last - first <= leaf:
                 continue
-            # the median, moved so that all leaves before the last one are full
+            # the median, moved so that all leaves except the last are full
             cut = first + leaf * ((-(-(last - first) // leaf) + 1) // 2)
             for p in range(first, last):
                 keys[p] = Z[order[p], widest]

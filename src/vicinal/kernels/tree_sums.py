@@ -1,8 +1,8 @@
 """Sums of a kernel over the lists of a walk, and their gradient.
 
-A list names nodes, which count as one point each, of all their mass at their mean, and leaves,
-whose points count one by one (:mod:`vicinal.kernels.tree_walk`).  All of these are gathered into a
-buffer, ``CHUNK`` points at a time, and each query of the packet takes long loops over it.
+A list holds nodes, which count as one point each, with all their mass at their mean, and leaves,
+whose points count one by one (:mod:`vicinal.kernels.tree_walk`).  These points are gathered into a
+buffer, ``CHUNK`` at a time, so that each query of the packet runs long loops over it.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from vicinal.kernels.tree_walk import WIDTH
 
 __all__ = ["CHUNK", "Buffer", "buffer", "gradients", "push_down", "sums"]
 
-#: points in the buffer: its rows should stay in the first cache
+#: points in the buffer: its rows should stay in the first-level cache
 CHUNK = 1024
 
 
 class Buffer(NamedTuple):
-    """What was gathered, and what one thread does with it."""
+    """The gathered points, and scratch of one thread."""
 
-    points: np.ndarray  # (d made even, CHUNK)
+    points: np.ndarray  # (d rounded up to even, CHUNK)
     pull: np.ndarray  # (d, CHUNK), on these points
     mass: np.ndarray
-    rows: np.ndarray  # (4, CHUNK): from distances to weights
+    rows: np.ndarray  # (4, CHUNK): distances, then weights
     pull_queries: np.ndarray  # (d, WIDTH)
-    own: np.ndarray  # where each query of the packet is in the trees, or -1
-    me: np.ndarray  # and in the buffer
+    own: np.ndarray  # position of each query of the packet in the trees, or -1
+    me: np.ndarray  # its position in the buffer, or -1
 
 
 def buffer(d, dtype):
@@ -62,7 +62,7 @@ def _add(source, target, n):
 
 @helper
 def _take(packets, where, number, own):
-    """Find the queries of a packet in the trees; return how many there are."""
+    """Find the queries of a packet in the trees; return their number."""
     queries = 0
     for i in range(WIDTH):
         query = packets.index[WIDTH * number + i]
@@ -75,7 +75,7 @@ def _take(packets, where, number, own):
 def _gather(forest, nodes, at, end, w):
     """Fill the buffer from the list ``nodes[at:end]``.
 
-    Return where the list goes on, the number of points, and how many of them are nodes.
+    Return the next position in the list, the number of points, and how many of them are nodes.
     """
     leaf, d = forest.mass.shape[1], forest.points.shape[1]
     n = means = 0
@@ -118,11 +118,11 @@ def _add_squares(row, y, z, n, a, b):
 
 @helper
 def _distances(packets, number, i, w, n, row):
-    """Squared distances of a query to what is in the buffer, infinite to itself."""
+    """Squared distances of a query to the points in the buffer, infinite to itself."""
     d = packets.shape[1]
     for k in range(0, d, 2):
         a = packets[number, k, i]
-        b = packets[number, k + 1, i] if k + 1 < d else a - a  # there, the buffer has zeros
+        b = packets[number, k + 1, i] if k + 1 < d else a - a  # the buffer has zeros there
         if k == 0:
             _squares(row, w.points[k], w.points[k + 1], n, a, b)
         else:
@@ -158,7 +158,7 @@ def sums(forest, packets, where, first, last, power, nodes, ends, w, out, minima
     """Sums of packets first:last over the other classes [0] and the own one [1].
 
     ``nodes`` and ``ends`` are the lists.  The sums are in units of the kernel at the energies
-    ``minima``; 0 and inf, where there is no reference.  Return the number of pairs computed.
+    ``minima``; 0 and inf if there is no reference.  Return the number of pairs computed.
     """
     pairs = at = 0
     row = w.rows[0]
@@ -186,7 +186,7 @@ def sums(forest, packets, where, first, last, power, nodes, ends, w, out, minima
 
 @helper
 def _weigh(row, mass, n, factor, shift, power):
-    """Distances to minus the derivative of the kernel by the squared distance, times masses."""
+    """Turn d² into minus the derivative of the kernel by d², times masses and ``factor``."""
     if power > 0:
         for j in range(n):
             t = row.dtype.type(1) + row[j]
@@ -198,7 +198,7 @@ def _weigh(row, mass, n, factor, shift, power):
 
 @helper
 def _scatter(forest, nodes, began, at, pull, pull_nodes, pull_points):
-    """Hand the pull in the buffer to the nodes and the points that it was gathered from."""
+    """Add the pull in the buffer to the nodes and points it was gathered from."""
     d, leaf, n = forest.points.shape[1], forest.mass.shape[1], 0
     for entry in range(began, at):
         node = nodes[entry]
@@ -250,9 +250,9 @@ def gradients(
 
 @kernel
 def push_down(forest, pull_nodes, pull_points, out):
-    """Hand the pull of nodes down to their points; out is (d, n), in the order before the tree.
+    """Pass the pull of nodes down to their points; out is (d, n), in the original order.
 
-    A mean moves by ``mass_j / M`` with point j: each has its part of what pulls the mean.
+    A mean moves by ``mass_j / M`` with point j, so each point gets that share of its pull.
     """
     leaf, d = forest.mass.shape[1], forest.points.shape[1]
     for node in range(len(forest.nodes)):

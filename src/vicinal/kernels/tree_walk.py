@@ -1,12 +1,12 @@
-"""Which nodes of a tree stand for their points: walks that keep within a relative error.
+"""Which tree nodes replace their points: tree walks with a bound on the relative error.
 
-Queries come in packets of neighbours that walk together.  A walk leaves a list: nodes taken at
-their mean and leaves whose points count one by one.  :mod:`vicinal.kernels.tree_sums` sums over
-it, and takes the gradient of that sum.  For each query of a packet (a *lane*) a walk keeps
+Queries walk together in packets of near queries.  A walk makes a list of nodes replaced by their
+mean and leaves whose points count one by one.  :mod:`vicinal.kernels.tree_sums` sums over the list
+and computes the gradient of that sum.  For each query of a packet (a *lane*) a walk keeps
 
-- ``spent``, the most by which the sum over the list so far may be wrong,
+- ``spent``, a bound of the error of the sum over the list so far,
 - ``found``, with ``found - spent`` a lower bound of the true sum over the same part,
-- ``unit``, an energy: both are in units of the kernel there, that of a point nearby.
+- ``unit``, the energy of a nearby point: both are in units of the kernel there.
 
 A node G of mass M, mean z_G and second moment V may be replaced by ``M kappa(|z - z_G|)`` with an
 error of at most
@@ -14,13 +14,13 @@ error of at most
 - ``M max(kappa_max - kappa_G, kappa_G)``, from the nearest point of its box, and
 - ``V/2 sup |Hessian|`` over the box: the first-order term vanishes at the mean.
 
-It is, when ``spent + error <= tolerance (found - spent + M kappa_G - error)`` in every lane: what
-has been found pays for what may be wrong.  At the end the error of each sum is thus within the
-tolerance, relative to it.  Where all classes but the queries' own are one sum, the nearest of them
-comes first, and the far ones, which add next to nothing, are done with at their roots.  That took
-0.21 s of a core in place of 0.50 s, with every class within the tolerance by itself, for 20,000
+It is replaced if ``spent + error <= tolerance (found - spent + M kappa_G - error)`` in every lane:
+the part already summed sets the error allowed so far.  At the end the relative error of each sum is
+thus within the tolerance.  If all classes other than the queries' own form one sum, the nearest of
+them comes first, and the far ones, which add next to nothing, are replaced at their roots.  That
+took 0.21 s on one core instead of 0.50 s with the tolerance applied to every class, for 20,000
 points of ten classes far apart in five dimensions.  (The cut-off of [Oneata2011] eq. (4.11)
-compares each error alone: every node may spend the whole tolerance.)
+compares each error alone: every node may use the whole tolerance.)
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ __all__ = ["WIDTH", "walk", "walk_scratch"]
 #: queries that walk together
 WIDTH = 32
 _LN2 = 0.6931471805599453
-_CEILING = 100.0  # of log2 of a kernel value in its unit: in float32 none may overflow
-_DEPTH = 64  # of a tree: no deeper than log2 n
+_CEILING = 100.0  # largest log2 of a kernel value in its unit: none overflows in float32
+_DEPTH = 64  # depth of a tree, which is at most log2 n
 
-# Rows of WIDTH lanes in one flat array: the compiler then sees that they do not overlap.
+# Rows of WIDTH lanes in one flat array: the compiler can then see that they do not overlap.
 _NEAR, _MEAN, _UNIT, _FOUND, _SPENT, _ERROR, _VALUE = (WIDTH * row for row in range(7))
 
 
 def walk_scratch(d, n_classes, dtype):
-    """The lanes' points, their mean, rows over the lanes, their positions in the trees, a stack."""
+    """Scratch: points of the lanes, their mean, rows over lanes, positions in the trees, stack."""
     return (
         np.zeros((d, WIDTH), dtype), np.zeros(d, dtype), np.zeros(7 * WIDTH, dtype),
         np.zeros(WIDTH, np.int64), np.zeros(n_classes + _DEPTH, np.int64),
@@ -51,7 +51,7 @@ def walk_scratch(d, n_classes, dtype):
 
 @helper
 def _load(packets, index, where, number, x, middle, own):
-    """Take a packet of queries and the middle of them; what is missing repeats its last one."""
+    """Load a packet of queries and their mean; the last query is repeated to fill the packet."""
     d, last = packets.shape[1], 0
     for i in range(WIDTH):
         if index[WIDTH * number + i] >= 0:
@@ -66,7 +66,7 @@ def _load(packets, index, where, number, x, middle, own):
 
 @helper
 def _apart(boxes, node, middle):
-    """Squared distance of the mean of a node and the middle of the packet."""
+    """Squared distance between the mean of a node and the mean of the packet."""
     total = middle[0] - middle[0]
     for k in range(len(middle)):
         t = middle[k] - boxes[node, 2, k]
@@ -91,7 +91,7 @@ def _distances(boxes, node, x, w):
 
 @helper
 def _worst(w, mass, moment, tolerance, power):
-    """Values and errors of a node at its mean; the most by which a lane overspends on it."""
+    """Set values and errors of a node at its mean; return the largest excess over the bound."""
     real = w.dtype.type
     ln2, half, one, two, four = real(_LN2), real(0.5), real(1), real(2), real(4)
     slope, offset, ceiling = real(2.0718), real(0.8926), real(_CEILING)
@@ -112,7 +112,7 @@ def _worst(w, mass, moment, tolerance, power):
         error = minimum(maximum(mass * most - value, value), curve * moment * most)
         over = w[_SPENT + i] + error
         over += tolerance * (over - w[_FOUND + i] - value)
-        over = maximum(over, one if unit - near > ceiling else -one)  # then nothing is certain
+        over = maximum(over, one if unit - near > ceiling else -one)  # no bound is known then
         w[_VALUE + i], w[_ERROR + i] = value, error
         worst = maximum(worst, over)
     return worst
@@ -129,7 +129,7 @@ def _within(own, first, last):
 
 @helper
 def _look(points, mass, block, first, n, own, x, w, power):
-    """Least energies of a leaf's points, as units of the lanes, and their exact sums."""
+    """Set units (least energies of a leaf's points) and exact sums; False if a lane has none."""
     real = w.dtype.type
     for i in range(WIDTH):
         w[_UNIT + i] = real(np.inf)
@@ -171,7 +171,7 @@ def _nearest_leaf(nodes, boxes, node, middle):
 
 @helper
 def _start(forest, root, own, x, middle, w, power):
-    """Units of the lanes from a leaf near them; return its first point."""
+    """Set the units of the lanes from a nearby leaf; return its first point."""
     nodes, leaf = forest.nodes, forest.mass.shape[1]
     floor, node = nodes[root, 0], _nearest_leaf(nodes, forest.boxes, root, middle)
     first, n = nodes[node, 0], nodes[node, 1] - nodes[node, 0]
@@ -180,7 +180,7 @@ def _start(forest, root, own, x, middle, w, power):
             for i in range(WIDTH):
                 w[_UNIT + i] = w[_FOUND + i] = 0
             break
-        # it is alone in the leaf, which is the last of its tree: the others are full
+        # the lane is alone in the leaf, which is the last of its tree; the other leaves are full
         first, n = first - leaf, leaf
     return first
 
@@ -189,7 +189,7 @@ def _start(forest, root, own, x, middle, w, power):
 def _descend(
     forest, depth, start, low, high, own, x, middle, w, stack, tolerance, power, out, size
 ):
-    """Walk down from the nodes on the stack; return the size of the list and the nodes seen."""
+    """Walk down from the nodes on the stack; return the list's size and the nodes visited."""
     nodes, boxes, weights = forest.nodes, forest.boxes, forest.weights
     seen = 0
     zero = w.dtype.type(0)
@@ -197,7 +197,7 @@ def _descend(
         depth -= 1
         node = stack[depth]
         first, last, right = nodes[node, 0], nodes[node, 1], nodes[node, 2]
-        # a query in the node must be left out of it, and what began the sum is already in it
+        # open a node that holds a query, or the leaf whose sum is already counted
         whole = first <= start < last or (
             first <= high and low < last and _within(own, first, last)
         )
@@ -228,9 +228,9 @@ def _descend(
 
 @helper
 def _push_roots(forest, own_tree, kind, c, together, middle, stack):
-    """Put the next root of the other classes (or the own one), or all, on the stack.
+    """Push the next root of the kind (own class or others), or all if ``together``.
 
-    The nearest goes on top.  Return how many there are, and the class to go on from.
+    The nearest goes on top.  Return their number, and the class to continue from.
     """
     depth, nearest, least = 0, 0, np.inf
     while c < len(forest.roots) and (together or depth == 0):
@@ -251,13 +251,13 @@ def _push_roots(forest, own_tree, kind, c, together, middle, stack):
 def walk(
     forest, packets, where, own_tree, first, last, tolerance, power, together, scratch, out, ends
 ):
-    """Lists for packets first:last; return how many nodes were looked at.
+    """Make the lists of packets first:last; return the number of nodes visited.
 
-    ``where`` are the positions of the queries in the trees, ``own_tree`` is the tree of the class
-    of each packet.  ``out`` gets the nodes: ``-1 - node`` for one taken at its mean, else a leaf.
-    ``ends[p]`` gets, for packet ``first + p``, the ends of its two lists: over the other classes
-    and over its own.  The sum over each class is within the tolerance, or, if ``together``, the
-    sum over each list.
+    ``where`` holds the positions of the queries in the trees, ``own_tree`` the tree of the class of
+    each packet.  ``out`` receives the nodes: ``-1 - node`` for one replaced by its mean, else a
+    leaf.  ``ends[p]`` receives, for packet ``first + p``, the ends of its two lists: over the other
+    classes and over its own.  The sum over each class is within the tolerance or, if ``together``,
+    the sum over each list.
     """
     x, middle, w, own, stack = scratch
     size = seen = 0

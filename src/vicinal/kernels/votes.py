@@ -1,34 +1,34 @@
-"""The vote of k neighbours: weights of the sets in which a class wins, and who voted in them.
+"""The vote of k neighbours: weights of the sets in which a class wins, and the votes in them.
 
 A class c has the polynomial F_c, whose coefficient F_c[m] is the weight of the sets of m of its
-members, e_m(w_j : j in c).  A product of such polynomials has as its coefficient m the weight of
-the sets of m members of those classes.  The own class o wins a set of k if it has v votes and
+members, e_m(w_j : j in c).  Coefficient m of a product of such polynomials is the weight of the
+sets of m members of those classes.  The own class o wins a set of k if it has v votes and
 
 - ``unanimous``: v = k;
 - majority: every other class has fewer than v ([Tarlow2013] eq. (7)-(8)); a tie is not a win.
 
 In a majority vote v > k/2 always wins, and v <= (k - 1) / C, rounded up, always loses: C - 1
-classes of fewer than v votes do not make up k - v.  What lies between is *contested*: there the
-other classes are cut at degree v - 1, once for each v.  None is contested for two classes.
+classes with fewer than v votes each cannot add up to k - v.  The v in between are *contested*: for
+each of them the other classes are cut off at degree v - 1.  With two classes no v is contested.
 
 P(c has m votes | win) is F_c[m] d(win)/dF_c[m] / win.  Derivatives come from products of the
-classes before c, carried along, and of those after c, stored: every sum is one of positive terms,
-and neither the sets that lose nor those without c are got by subtraction or division.  The classes
-after c that matter are
+classes before c, updated along the way, and of the classes after c, stored: every sum has positive
+terms only; neither the lost sets nor the sets without c are computed by subtraction or division.
+The products of the classes after c are
 
 - ``suffix``: all their sets,
-- ``below``: their sets in which each has fewer than v votes,
-- ``reached``: their sets in which somebody has v or more,
+- ``below``: their sets in which each class has fewer than v votes,
+- ``reached``: their sets in which some class has v or more.
 
-and a set that somebody has lost for the own class goes over to one common prefix of lost sets,
-whatever v was: only ``below`` and ``reached`` are made anew for each v.
+A set that is lost because another class has reached v moves to one common prefix of lost sets,
+whatever v was: only ``below`` and ``reached`` are computed again for each v.
 
-Which rows are multiplied and added, in which order, follows from the number of classes and k alone:
-it is written down once, as steps, and the kernels do one step after another.  So LLVM is given the
-loops over lanes once, not for each of the products above.
+Which rows are multiplied and added, and in which order, depends only on the number of classes and
+k: it is written once, as a list of steps, which the kernels execute one by one.  So LLVM compiles
+the loops over lanes once, not for each of the products above.
 
-Queries are the lanes, on the last axis.  Weights are plain numbers or logarithms, as
-:mod:`vicinal.kernels._arithmetic` has it.
+Queries are lanes, on the last axis.  Weights are plain numbers or logarithms, see
+:mod:`vicinal.kernels._arithmetic`.
 """
 
 from __future__ import annotations
@@ -46,27 +46,28 @@ __all__ = ["VoteRoom", "vote_lanes", "vote_room", "win_lanes"]
 
 
 class VoteRoom(NamedTuple):
-    """Room for one thread: all rows that steps work on, and among them ``P`` (2, C, k + 1, W).
+    """Scratch for one thread: all rows used by the steps; ``P`` (2, C, k + 1, W) is a view of some.
 
-    ``P`` are the probabilities that class c has m votes in a set that is won [0], or not [1].
+    ``P`` holds the probabilities that class c has m votes in a set that is won [0], or not [1].
     """
 
     rows: NDArray
     P: NDArray
 
 
-# What single polynomials are for.  Prefixes have two each, as no class may read what it writes:
+# Numbers of the single polynomials.  Prefixes have two each, since no step may read what it writes:
 # vectorised loops need arrays that do not overlap.
 _OWN, _OWN_WIN, _OWN_LOSE, _WINNING, _LOSING, _UNDECIDED, _REST, _ONE = 0, 1, 2, 3, 5, 7, 9, 10
 _SINGLE = 11
 
 
 class _Places:
-    """Where polynomials begin among the rows.
+    """The first row of each polynomial.
 
-    ``others`` are the class polynomials with the own class of each lane replaced by 1; ``suffix``,
-    ``below`` and ``reached`` as above, of the classes c, c + 1, ... at [c]; ``lost`` the sets that
-    class c turns from undecided to lost; ``P_win`` and ``P_lose`` derivatives, then probabilities.
+    ``others``: class polynomials with the own class of each lane replaced by 1; ``suffix``,
+    ``below`` and ``reached``: as above, of the classes c, c + 1, ... at [c]; ``lost``: the sets
+    that class c turns from undecided to lost; ``P_win`` and ``P_lose``: derivatives, then
+    probabilities.
     """
 
     def __init__(self, C: int, k: int) -> None:
@@ -82,7 +83,7 @@ class _Places:
 
 
 def vote_room(C: int, k: int, W: int) -> VoteRoom:
-    """Room for C classes, sets of k and up to W lanes: O(C k W), 7 C + 14 rows of (k + 1) W."""
+    """Scratch for C classes, sets of k and up to W lanes: O(C k W), 7 C + 14 rows of (k + 1) W."""
     places = _Places(C, k)
     rows = np.empty((places.n_rows, W))
     return VoteRoom(rows, rows[places.P_win[0] :].reshape(2, C, k + 1, W))
@@ -92,7 +93,7 @@ _NOTHING, _UNIT, _COPY, _PRODUCTS = 0, 1, 2, 3
 
 
 class _Steps:
-    """Steps being written down, as rows of ten integers that `_do` reads."""
+    """Builds the list of steps, as rows of ten integers that `_do` reads."""
 
     def __init__(self, C: int, k: int) -> None:
         self.C, self.k, self.at = C, k, _Places(C, k)
@@ -102,11 +103,11 @@ class _Steps:
         return np.array(self.steps, np.int64).reshape(-1, 10)
 
     def nothing(self, out: int, first: int, last: int) -> None:
-        """Degrees first to last become the weight 0."""
+        """Set degrees first to last to the weight 0."""
         self.steps.append((_NOTHING, out, 1, first, last, 0, 0, 0, 0, 0))
 
     def one(self, out: int) -> None:
-        """Degree 0 becomes the weight 1."""
+        """Set degree 0 to the weight 1."""
         self.steps.append((_UNIT, out, 1, 0, 0, 0, 0, 0, 0, 0))
 
     def copy(self, x: int, first: int, last: int, out: int) -> None:
@@ -120,8 +121,8 @@ class _Steps:
 
             out[origin + sign t] += sum_{m=a}^{min(b, t - low)} X[m] Y[t - m],  t = first, ..., last
 
-        ``a`` to ``b`` are degrees of X that count, ``low`` is the lowest degree of Y that does.
-        ``out`` overlaps neither.
+        ``a`` to ``b`` are the degrees of X that count, ``low`` is the lowest degree of Y that
+        counts.  ``out`` overlaps neither.
         """
         self.steps.append((_PRODUCTS, out + origin, sign, first, last, x, a, b, y, low))
 
@@ -130,7 +131,7 @@ class _Steps:
         self.products(out, 0, 1, 0, 0, x, 0, 0, y, 0)
 
     def suffixes(self, top: int, cap: int, out: list[int]) -> None:
-        """Products of the classes from each c on, to degree top, no class having more than cap."""
+        """Products of the classes from each c on, up to degree top, each class up to degree cap."""
         C = self.C
         self.nothing(out[C], 0, top)
         self.one(out[C])
@@ -139,7 +140,7 @@ class _Steps:
             self.products(out[c], 0, 1, 1, top, self.at.others[c], 1, cap, out[c + 1], 0)
 
     def reached(self, top: int, v: int) -> None:
-        """Sets of the classes from each c on in which somebody has v votes or more: v to top."""
+        """Sets of the classes from each c on in which some class has v or more votes: v to top."""
         C, at = self.C, self.at
         out = at.reached
         self.nothing(out[C], v, top)
@@ -149,8 +150,8 @@ class _Steps:
             self.products(out[c], 0, 1, v, top, at.others[c], v, top, at.suffix[c + 1], 0)
 
     def contested(self, v: int) -> None:
-        """Add the sets with v own votes, which win as long as no other class has reached v."""
-        at, single, n = self.at, self.at.single, self.k - v  # the others have n votes between them
+        """Add the sets with v own votes, which win if no other class has reached v."""
+        at, single, n = self.at, self.at.single, self.k - v  # the others have n votes in all
         self.suffixes(n, v - 1, at.below)
         self.reached(n, v)
         mine = single[_OWN] + v
@@ -162,8 +163,8 @@ class _Steps:
             undecided = single[_UNDECIDED + c % 2]
             following = single[_UNDECIDED + 1 - c % 2]
             top = min(n, c * (v - 1))  # the most votes that the classes before c can have
-            # With j votes of class c the classes before and after it have t = n - j.  For j < v it
-            # is they who decide; for j >= v the set is lost, and joins the other lost ones.
+            # If class c has j votes, the others have n - j = t.  For j < v they
+            # decide; for j >= v the set is lost, and joins the other lost sets.
             win, lose, G = at.P_win[c], at.P_lose[c], at.others[c]
             self.products(win, n, -1, n - v + 1, n, undecided, 0, top, at.below[c + 1], 0)
             self.products(lose, n, -1, n - v + 1, n, undecided, 0, top, at.reached[c + 1], v)
@@ -173,7 +174,7 @@ class _Steps:
             self.products(following, 0, 1, 1, min(n, top + v - 1), G, 1, v - 1, undecided, 0)
 
     def settled(self, first_win: int, last_lose: int) -> None:
-        """Add the sets that the own votes decide, and go on with those that a class has lost."""
+        """Add the sets decided by the own votes alone, and the sets collected in ``lost``."""
         at, single, k = self.at, self.at.single, self.k
         self.copy(single[_OWN], first_win, k, single[_WINNING])
         self.copy(single[_OWN], 0, last_lose, single[_LOSING])
@@ -199,7 +200,7 @@ class _Steps:
                     self.product(next_losing + m, at.lost[c] + m, single[_ONE])
 
     def wins(self, first: int, last: int, cap: int) -> None:
-        """Add the sets in which a class has first to last votes and no other more than cap."""
+        """Add the sets in which a class has first to last votes and no other has more than cap."""
         at, single, k = self.at, self.at.single, self.k
         top, rest = k - first, single[_REST]
         self.suffixes(top, cap, at.suffix)
@@ -217,7 +218,7 @@ class _Steps:
 
 
 def _limits(C: int, k: int, unanimous: bool) -> tuple[int, int]:
-    """Own votes that always win (from the first on), and that always lose (up to the second)."""
+    """Fewest own votes that always win, and most own votes that always lose."""
     if unanimous:
         return k, k - 1
     # (C - 1) (v - 1) < k - v: the other classes cannot all have fewer than v
@@ -226,7 +227,7 @@ def _limits(C: int, k: int, unanimous: bool) -> tuple[int, int]:
 
 @lru_cache(maxsize=8)
 def _vote_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, tuple[int, ...]]:
-    """Steps for `vote_lanes`; where the others and the own class are, and own votes that count."""
+    """Steps for `vote_lanes`, and the first rows of the others, the own class and own votes."""
     first_win, last_lose = _limits(C, k, unanimous)
     steps = _Steps(C, k)
     at, single = steps.at, steps.at.single
@@ -248,7 +249,7 @@ def _vote_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, tuple[int, ..
 
 @lru_cache(maxsize=8)
 def _win_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, int, int]:
-    """Steps for `win_lanes`, and where the classes and the results are."""
+    """Steps for `win_lanes`, and the first rows of the classes and of the results."""
     first_win, last_lose = _limits(C, k, unanimous)
     steps = _Steps(C, k)
     for c in range(C):
@@ -261,7 +262,7 @@ def _win_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, int, int]:
 
 @kernel
 def _do(steps, out, X, Y, W, log):
-    """Do all steps.  ``out``, ``X`` and ``Y`` are the same rows; in no step do they overlap."""
+    """Execute all steps.  ``out``, ``X`` and ``Y`` are the same array; no step overlaps itself."""
     for step in range(steps.shape[0]):
         kind, r, sign, first = steps[step, 0], steps[step, 1], steps[step, 2], steps[step, 3]
         last, x = steps[step, 4], steps[step, 5]
@@ -277,7 +278,7 @@ def _do(steps, out, X, Y, W, log):
                 for i in range(W):
                     row[i] = X[x + t, i]
                 continue
-            # Four terms to a sweep over the lanes, to read and write the row a quarter as often.
+            # Four terms per sweep over the lanes, to read and write the row a quarter as often.
             m, end = x + a, x + min(b, t - low) + 1
             n = y + t - a
             while m + 4 <= end:
@@ -287,8 +288,8 @@ def _do(steps, out, X, Y, W, log):
                         times(X[m + 2, i], Y[n - 2, i], log),
                         times(X[m + 3, i], Y[n - 3, i], log),
                     )
-                    # not in a function of its own: LLVM finds it too long to inline, and a loop
-                    # with a call is not vectorised
+                    # not in a function: LLVM finds it too long to inline, and a loop with a call is
+                    # not vectorised
                     if log is None:
                         row[i] = (row[i] + p) + (q + u) + w
                     else:
@@ -309,7 +310,7 @@ def _do(steps, out, X, Y, W, log):
 
 @kernel
 def _separate(F, own, others, mine, rows, log):
-    """Part the own class of each lane from the others, among which it is the polynomial 1."""
+    """Split off the own class of each lane; among the others it becomes the polynomial 1."""
     C, degrees, W = F.shape
     for m in range(degrees):
         z, absent = rows[mine + m], nothing(log) if m > 0 else one(log)
@@ -325,9 +326,9 @@ def _separate(F, own, others, mine, rows, log):
 
 @kernel
 def _shares(own, others, votes, total, P, rows, log):
-    """Weight of the sets with any number of own votes, and from derivatives to probabilities.
+    """Total weight over all numbers of own votes; turn derivatives into probabilities.
 
-    The probability of m votes is the derivative times the polynomial, by the total.
+    The probability of m votes is the derivative times the polynomial, divided by the total.
     """
     C, degrees, W = P.shape[0], P.shape[1], len(total)
     for i in range(W):
@@ -347,9 +348,9 @@ def _shares(own, others, votes, total, P, rows, log):
 def vote_lanes(F, own, k, unanimous, weights, work, log):
     """Weights of the k-subsets in which the own class wins or does not, and the votes in them.
 
-    Time O(C k²) a lane, and O(C k²) more for each contested v.  Plain numbers will do for a lane
-    whose weights are finite and each either at least ``_arithmetic.LEAST`` or 0 for want of
-    members; others are to be done in the log domain, at some ten times the cost.
+    Time O(C k²) per lane, plus O(C k²) for each contested v.  Plain numbers suffice for a lane
+    whose weights are finite and each either at least ``_arithmetic.LEAST`` or 0 for lack of
+    members; other lanes need the log domain, at about ten times the cost.
 
     Parameters
     ----------
@@ -357,8 +358,8 @@ def vote_lanes(F, own, k, unanimous, weights, work, log):
     own : (W,) intp, class of each lane
     unanimous : whether all k votes are needed, or a majority
     weights : (2, W) of sets that are won [0], or not [1]; in the arithmetic; out
-    work : what ``vote_room`` gives for at least W lanes; in the first W of ``work.P`` are then the
-        plain probabilities, 0 in lanes that have no such set (plain: of weight ``LEAST`` or more)
+    work : from ``vote_room`` for at least W lanes; the first W of ``work.P`` receive the plain
+        probabilities, 0 in lanes without such a set (plain: of weight ``LEAST`` or more)
     log : None for plain numbers, any int for base-2 logarithms
     """
     steps, (others, mine, *votes) = _vote_steps(len(F), k, bool(unanimous))
@@ -372,7 +373,7 @@ def vote_lanes(F, own, k, unanimous, weights, work, log):
 def win_lanes(F, k, unanimous, wins, work, log):
     """Weights of the k-subsets in which each of the classes wins.
 
-    Time O(C k²) a lane, and O(C v (k - v)) more for each contested v, for all classes together.
+    Time O(C k²) per lane, plus O(C v (k - v)) for each contested v, for all classes together.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ __all__ = [
     "nca_posterior",
 ]
 
-#: public here, and loaded when first asked for
+#: public here, loaded on first use
 _EXTRAS = {
     "background_weights": "vicinal.extras.background:background_weights",
     "em_background": "vicinal.extras.em:em_background",

@@ -1,4 +1,4 @@
-"""How another distribution of each class plugs into NCA, beside the kernels of its rows."""
+"""How NCA mixes the kernel density of each class with another distribution (a background)."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ __all__ = ["Background", "Mixture", "as_background"]
 
 
 class Mixture(Protocol):
-    """Terms beside an engine's sums over the other classes [0] and the own class [1]."""
+    """Terms added to an engine's sums over the other classes [0] and over the own class [1]."""
 
-    #: after `join`: share of the kernels in each sum, (2, n_queries)
+    #: set by `join`: the kernels' share of each sum, (2, n_queries)
     kernel_share: Array
 
     def join(self, rest: Array, base: Array) -> tuple[Array, Array]:
-        """log2 of the sums ``2**(rest + base)``, (2, n_queries), with the terms added: alike."""
+        """Add the terms to the sums ``2**(rest + base)``, (2, n_queries); same form returned."""
         ...
 
     def pull(self, slopes: Array) -> Array:
-        """Gradient (n, d) through the terms, of slopes by the logarithms of the joint sums."""
+        """Gradient (n, d) through the terms, from the derivatives by the log of the joint sums."""
         ...
 
 
 class Background(Protocol):
-    """A distribution of each class beside the kernels of its rows."""
+    """A distribution for each class, mixed with the kernel density of its rows."""
 
     def shares(self, n_classes: int, owner: str) -> Array:
-        """Its share in each class, in [0, 1); the kernels have the rest."""
+        """Its mixing weight in each class, in [0, 1); the kernels have the rest."""
         ...
 
     def mixture(
@@ -43,16 +43,16 @@ class Background(Protocol):
         others: Array,
         unit: float,
     ) -> Mixture:
-        """Its terms at the queries of some points.
+        """Its terms at the queries of ``data``.
 
-        ``class_mass`` is the weight of the references of each class, ``others`` that of each
-        query's own class without the query; terms are to be multiplied by ``2**unit``.
+        ``class_mass`` is the weight of the references of each class, ``others`` the weight of each
+        query's own class without the query; terms must be multiplied by ``2**unit``.
         """
         ...
 
 
 def as_background(background: Any) -> Background | None:
-    """An object with a mixture as it is; shares are those of normal distributions."""
+    """Return an object that has ``mixture`` unchanged; take an array as shares of normals."""
     if background is None or hasattr(background, "mixture"):
         return background
     return load("vicinal.extras.background:NormalBackground")(background)

@@ -1,4 +1,4 @@
-"""Checks of what votes of k neighbours are told, and the k and precision that can be used."""
+"""Parameter checks for votes of k neighbours, and the k and precision that can be used."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = [
     "usable_votes",
 ]
 
-#: k up to which no gradient loses all its digits, by the same bound, and a little beyond
+#: largest k (with a small margin) at which no gradient loses all its digits, by the same bound
 SAFE_K = 40
-_SINGLE_UP_TO = 15  # k up to which float32 keeps enough digits, see docs/theory/knca.md (i)
+_SINGLE_UP_TO = 15  # largest k at which float32 keeps enough digits, docs/theory/knca.md (i)
 
 
 def check_vote(vote: str, owner: str) -> bool:
-    """Whether the vote has to be unanimous."""
+    """Whether the vote must be unanimous."""
     if vote not in ("majority", "all"):
         raise ValueError(
             f"The 'vote' parameter of {owner} must be 'majority' or 'all'. Got {vote!r} instead."
@@ -38,7 +38,7 @@ def check_vote(vote: str, owner: str) -> bool:
 
 
 def check_k(k: Any, owner: str) -> None:
-    """Refuse anything but a positive whole number."""
+    """Raise unless k is a positive integer."""
     if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
         raise ValueError(
             f"The 'k' parameter of {owner} must be an int in [1, inf). Got {k!r} instead."
@@ -46,18 +46,20 @@ def check_k(k: Any, owner: str) -> None:
 
 
 def check_labels(y: Any, n: int, owner: str, points: str = "Z") -> Labels:
-    """Labels as such, without weights and priors: a weighted vote of k is another model."""
+    """Labels without weights or priors: a weighted vote of k neighbours is a different model."""
     labels = y if isinstance(y, Labels) else Labels(y)
     if len(labels) != n:
         raise ValueError(f"{points} has {n} rows but there are {len(labels)} labels.")
     for name in ("sample_weight", "priors"):
         if getattr(labels, name) is not None:
-            raise ValueError(f"The labels of {owner} must not have {name}: its votes count alike.")
+            raise ValueError(
+                f"The labels of {owner} must not have {name}: all votes count equally."
+            )
     return labels
 
 
 def usable_k(k: int, available: int, warn: bool = True, gradient: bool = True) -> int:
-    """k, or what there is to pick from, with a warning."""
+    """k, or with a warning the number of rows available if that is smaller."""
     if k > available and warn:
         warnings.warn(
             f"k={k} is more than the {available} rows that a query can pick; k={available} is "
@@ -72,15 +74,15 @@ def usable_k(k: int, available: int, warn: bool = True, gradient: bool = True) -
 
 
 def large_k(k: int) -> str:
-    """What to say of a k beyond ``SAFE_K``."""
+    """The warning for a k above ``SAFE_K``."""
     return (
-        f"k={k} is more than {SAFE_K}: gradients lose digits, and beyond some 60 all of them, in "
-        "classes that have little more than k members near each other."
+        f"k={k} is more than {SAFE_K}: gradients lose digits, and above about 60 all of them, in "
+        "classes with few more than k members close together."
     )
 
 
 def precision(Z: Array, k: int) -> Array:
-    """Z, in float64 where float32 lacks the digits for sets of k."""
+    """Z, converted to float64 if float32 has too few digits for sets of k."""
     return Z.astype(np.float64, copy=False) if k > _SINGLE_UP_TO else Z
 
 

@@ -12,7 +12,7 @@ from vicinal.core.types import Array, Evaluation, Pairs, Units
 from vicinal.engines import choose
 from vicinal.engines.base import Data
 from vicinal.engines.points import check_points, check_rows, with_range
-from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_lonely
+from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_left_out
 from vicinal.objectives._votes import (
     check_k,
     check_labels,
@@ -26,10 +26,10 @@ from vicinal.targets import Labels
 __all__ = ["KNCALoss", "knca"]
 
 
-class _Told(NamedTuple):
-    """What there is to warn of: rows left out, the k in use, and how many could be picked."""
+class _WarningFacts(NamedTuple):
+    """Facts for warnings: rows left out, the k in use, and how many rows a query could pick."""
 
-    lonely: Array
+    left_out: Array
     k: int
     available: int
 
@@ -41,7 +41,7 @@ class KNCALoss:
     Parameters
     ----------
     k : int, default=5
-        Size of the neighbourhoods; where a query can pick fewer references, their number is used.
+        Number of neighbours that vote; reduced where a query has fewer references to pick from.
     vote : {"majority", "all"}, default="majority"
         How a class wins.
     kind : {"log", "accuracy"}, default="log"
@@ -49,7 +49,7 @@ class KNCALoss:
 
     Notes
     -----
-    It never warns.  The facts of an evaluation are "share_of_pairs", "log_domain" (the number of
+    It never warns.  An evaluation reports the facts "share_of_pairs", "log_domain" (the number of
     queries whose votes were counted in logarithms), "engine" and "left_out" (the number of queries
     that "log" leaves out).
     """
@@ -93,8 +93,8 @@ class KNCALoss:
         references: Array | None,
         pairs: Pairs | None,
         gradient: bool,
-    ) -> tuple[Evaluation, _Told]:
-        """The evaluation, and what there is to warn of."""
+    ) -> tuple[Evaluation, _WarningFacts]:
+        """The evaluation, and the facts for warnings."""
         Z = check_points(Z)
         labels = check_labels(target, len(Z), "knca")
         choose.check_lists(pairs, "knca")
@@ -105,24 +105,24 @@ class KNCALoss:
         facts: dict[str, Any] = {"share_of_pairs": 0.0, "log_domain": 0}
         if not len(query_rows) or available < 1:
             dZ = np.zeros_like(Z) if gradient else None
-            return Evaluation(0.0, dZ, facts), _Told(query_rows[:0], self.k, self.k)
+            return Evaluation(0.0, dZ, facts), _WarningFacts(query_rows[:0], self.k, self.k)
         k = min(int(self.k), available)
         points = precision(with_range(Z, np.ones(1)), k)
         data = Data(points, labels.codes, np.ones(len(Z)), query_rows, reference_rows)
         engine = choose.votes(data, k, self.vote == "all", pairs)
         odds = engine.sums(partial(slopes, objective=self.kind) if gradient else None)
         value, counts = mean_loss(odds, np.ones(len(odds)), self.kind)
-        lonely = engine.query_rows[odds == np.inf] if self.kind == "log" else query_rows[:0]
+        left_out = engine.query_rows[odds == np.inf] if self.kind == "log" else query_rows[:0]
         facts = {
             "share_of_pairs": engine.share,
             "log_domain": engine.log_domain,
             "engine": engine.name,
-            "left_out": len(lonely),
+            "left_out": len(left_out),
         }
         dZ = None
-        if gradient:  # all queries that count have the same weight; the others have no slope
+        if gradient:  # queries that count all have the same weight; the others have slope 0
             dZ = engine.pull(float(counts.max(initial=0.0))).astype(Z.dtype)
-        return Evaluation(value, dZ, facts), _Told(lonely, k, available)
+        return Evaluation(value, dZ, facts), _WarningFacts(left_out, k, available)
 
 
 def knca(
@@ -152,13 +152,14 @@ def knca(
     Parameters
     ----------
     Z : array of shape (n, d)
-        Embedded points.  float32 is computed in float32 (for k up to 15, and not for small data),
-        all else in float64.
+        Embedded points.  float32 input is computed in float32 (for k up to 15, and not for
+        small data), everything else in float64.
     y : array-like of shape (n,) or Labels
         Class labels, without weights or priors.
     k : int, default=5
-        Size of the neighbourhoods.  Where a query can pick fewer references, their number is used
-        for all queries, with a warning.  Beyond 40 gradients may lose their digits: a warning too.
+        Number of neighbours that vote.  If a query has fewer references to pick from, that number
+        is used for all queries, with a warning.  A k above 40, at which gradients may lose their
+        digits, also warns.
     vote : {"majority", "all"}, default="majority"
         How a class wins: more votes than any other class (a tie is not a win), or all k votes.
     objective : {"log", "accuracy"}, default="log"
@@ -167,17 +168,17 @@ def knca(
         Positions in Z of the rows that are scored and of the rows they may pick; None for all.
         A row is never its own reference.
     pairs : Pairs, default=None
-        Lists of the rows that each row of Z may pick, as the parts of
-        :mod:`vicinal.neighbourhoods` make them; None for all.  Only what is also among the
-        references counts.  Where the lists are samples, weights are divided by their rates.
+        Lists of the rows that each row of Z may pick, as made by the parts of
+        :mod:`vicinal.neighbourhoods`; None for all.  Listed rows that are not references are
+        ignored.  Where the lists are samples, weights are divided by the sampling rates.
     gradient : bool, default=True
         False leaves ``dZ`` at zero, and takes half the time.
     warn : bool, default=True
-        Whether to warn of a k that is too large, and of queries that "log" leaves out.
+        Whether to warn about a k that is too large and about queries that "log" leaves out.
     report : dict, default=None
-        Is given "share_of_pairs", the share of the pairs of a query and a reference that were
-        computed, and "log_domain", the number of queries whose votes were counted in logarithms
-        because they leave the range of float64.
+        Receives "share_of_pairs", the share of all (query, reference) pairs that were computed,
+        and "log_domain", the number of queries whose votes were counted in logarithms because
+        they leave the range of float64.
 
     Returns
     -------
@@ -190,21 +191,24 @@ def knca(
 
     Notes
     -----
-    Up to 500 rows whole arrays of pairs are computed in NumPy, and nothing is compiled.  Beyond,
-    time is O(k) for each pair of a query and a reference, for all votes at once, and O(C k²) to
-    O(C k³) for each query and C classes; memory is O(n d) and that of some tiles of queries.
-    docs/theory/knca.md derives the scheme and bounds its errors.  The same bits come out for any
-    number of threads.
+    Up to 500 rows, NumPy computes whole arrays of pairs and nothing is compiled.  Beyond that, time
+    is O(k) for each pair of a query and a reference, plus O(C k²) to O(C k³) for each query with C
+    classes; memory is O(n d) plus a few tiles of queries.  docs/theory/knca.md derives the scheme
+    and bounds its errors.  The result is the same, to the bit, for any number of threads.
     """
     check_kind(objective, "objective", "knca")
     check_vote(vote, "knca")
     check_k(k, "knca")
     labels = check_labels(y, len(check_points(Z)), "knca")
     loss = KNCALoss(k, vote, objective)
-    (value, dZ, facts), told = loss.evaluate(Z, labels, queries, references, pairs, gradient)
+    (value, dZ, facts), warning_facts = loss.evaluate(
+        Z, labels, queries, references, pairs, gradient
+    )
     if report is not None:
         report.update((name, facts[name]) for name in ("share_of_pairs", "log_domain"))
     if warn:
-        usable_k(k, told.available, True, gradient)
-        warn_lonely(labels, told.lonely, f"too few of their class, for k={told.k},")
+        usable_k(k, warning_facts.available, True, gradient)
+        warn_left_out(
+            labels, warning_facts.left_out, f"too few of their class, for k={warning_facts.k},"
+        )
     return value, np.zeros_like(check_points(Z)) if dZ is None else dZ

@@ -1,4 +1,4 @@
-"""What a vote of k stochastic neighbours says of new points: the chance of each class to win."""
+"""Class probabilities of new points: the chance that each class wins the vote of k neighbours."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def knca_posterior(
     Returns
     -------
     probabilities : array of shape (n, n_classes), float64
-        Exact win probabilities, divided by their sum over the classes since ties are nobody's.
-        Where no set of k references has a winner, all classes that have references share alike.
+        Exact win probabilities, normalised over the classes since ties have no winner.
+        If no set of k references has a winner, all classes with references are equally likely.
     """
     Z, Z_reference = check_points(Z), check_points(Z_reference, "Z_reference")
     labels = check_labels(y_reference, len(Z_reference), "knca_posterior", "Z_reference")

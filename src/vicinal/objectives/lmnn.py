@@ -1,4 +1,4 @@
-"""LMNN: target neighbours are pulled, impostors pushed out of a margin."""
+"""LMNN: pull target neighbours closer, push impostors out of the margin."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ class LMNNLoss:
     Parameters
     ----------
     mu : float, default=1.0
-        Weight of the hinges beside the pull.
+        Weight of the hinges relative to the pull.
     margin : float, default=1.0
-        By how much impostors should be further off than target neighbours, in units of D.
+        By how much impostors should be further away than target neighbours, in units of D.
     distance : {"squared", "chi2"}, default="squared"
         D.
     candidates : Candidates, default=None
-        Lists kept from one gradient to the next, for large data; they change how long it takes and
-        nothing else.
+        Lists kept from one gradient to the next, for large data; they affect only the time taken.
 
     Notes
     -----
-    It never warns.  The facts of an evaluation are "share_of_pairs", "n_impostors" and "engine".
+    It never warns.  An evaluation reports the facts "share_of_pairs", "n_impostors" and "engine".
     """
 
     mu: float = 1.0
@@ -123,42 +122,42 @@ def lmnn(
     Parameters
     ----------
     Z : array of shape (n, d)
-        Embedded points, none negative for "chi2".  float32 is computed in float32 (small data: in
-        float64), all else in float64.
+        Embedded points, non-negative for "chi2".  float32 input is computed in float32 (small
+        data: in float64), everything else in float64.
     targets : TargetNeighbours
         Classes and target neighbours of the rows.
     queries, references : int arrays, default=None
         Positions in Z of the rows that are scored, and of those that may be target neighbours or
         impostors; None for all.
     mu : float, default=1.0
-        Weight of the hinges beside the pull.
+        Weight of the hinges relative to the pull.
     margin : float, default=1.0
-        By how much impostors should be further off than target neighbours, in units of D.
+        By how much impostors should be further away than target neighbours, in units of D.
     distance : {"squared", "chi2"}, default="squared"
         D.
     candidates : Candidates, default=None
-        Lists kept from one gradient to the next; they change how long it takes and nothing else.
+        Lists kept from one gradient to the next; they affect only the time taken.
     gradient : bool, default=True
         False leaves ``dZ`` at zero.
     report : dict, default=None
-        Is given "share_of_pairs", the share of all pairs whose distance was computed, and
+        Receives "share_of_pairs", the share of all pairs whose distance was computed, and
         "n_impostors", the number of active triples (i, j, l).
 
     Returns
     -------
     value : float
-        The mean over the queries that have a target neighbour; 0 where none has.
+        The mean over the queries that have a target neighbour; 0 if none has.
     dZ : array of shape (n, d)
         Gradient, float32 if Z is, else float64.
 
     Notes
     -----
-    Up to 500 rows whole arrays of pairs are computed in NumPy, and nothing is compiled.  Beyond,
-    time is that of the search for impostors (an inner product in float32 for each pair of rows;
-    none, where the lists of ``candidates`` still hold) and O(d) for each pair that is found.
-    Memory is O(n (d + k)) and at most some 100 MB for lists of pairs, however many impostors there
-    are: more than 16 million pairs are looked at tile by tile and not listed.  The same bits come
-    out for any number of threads.
+    Up to 500 rows, NumPy computes whole arrays of pairs and nothing is compiled.  Beyond that, time
+    is that of the search for impostors (a float32 inner product for each pair of rows; no search
+    while the lists of ``candidates`` are still valid) plus O(d) for each pair found.  Memory is
+    O(n (d + k)) plus at most about 100 MB for lists of pairs, however many impostors there are:
+    more than 16 million pairs are processed tile by tile instead of listed.  The result is the
+    same, to the bit, for any number of threads.
     """
     _check_parameters(mu, margin, distance, "lmnn")
     loss = LMNNLoss(mu, margin, distance, candidates)
@@ -189,7 +188,7 @@ def _check_points_and_targets(Z: Array, targets: Any, chi2: bool) -> None:
             f"The 'targets' parameter of lmnn must be TargetNeighbours. Got {targets!r} instead."
         )
     if len(targets) != len(Z):
-        raise ValueError(f"Z has {len(Z)} rows, but there are targets of {len(targets)}.")
+        raise ValueError(f"Z has {len(Z)} rows, but there are targets for {len(targets)}.")
     if chi2 and Z.min(initial=0.0) < 0:
         row = int(np.flatnonzero((Z < 0).any(axis=1))[0])
         raise ValueError(f"Z must not be negative for distance='chi2'. Row {row} is.")

@@ -14,7 +14,7 @@ from vicinal.engines import choose
 from vicinal.engines.base import ClassSums, Data, PairSource, RowSums
 from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.objectives._mixture import Background, Mixture, as_background
-from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_lonely
+from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_left_out
 from vicinal.targets import Labels
 from vicinal.targets.masses import leave_one_out, others_of_class, reference_mass, weights
 
@@ -23,11 +23,11 @@ __all__ = ["NCALoss", "nca"]
 _GAUSSIAN = Gaussian()
 
 
-class _Rows(NamedTuple):
-    """Who counts: the points and masses, and what the labels say of them.
+class _Prepared(NamedTuple):
+    """The rows that count, with their masses and labels.
 
-    ``weight`` is that of each row as a query, ``class_mass`` the sum of it over the references of
-    each class, ``unit`` minus log2 of what the masses were divided by.
+    ``weight`` is the weight of each row as a query, ``class_mass`` its sum over the references of
+    each class, ``unit`` minus log2 of the divisor of the masses.
     """
 
     data: Data
@@ -46,14 +46,14 @@ class NCALoss:
     kind : {"log", "accuracy"}, default="log"
         ``-log p_i`` or ``-p_i``.
     kernel : Kernel, default=Gaussian()
-        What takes the place of :math:`e^{-u^2}`.
+        Replaces :math:`e^{-u^2}`.
     background : array of shape (n_classes,), Background or None, default=None
-        Share of a normal distribution in each class, or what brings another distribution; see
+        Share of a normal distribution in each class, or an object with another distribution; see
         :mod:`vicinal.extras.background`.
 
     Notes
     -----
-    It never warns.  The facts of an evaluation are "share_of_pairs", "engine", "left_out" (the
+    It never warns.  An evaluation reports the facts "share_of_pairs", "engine", "left_out" (the
     number of queries that "log" leaves out) and, for a kernel of finite range, "out_of_range".
     """
 
@@ -106,7 +106,7 @@ class NCALoss:
         """The evaluation, and the rows that the loss leaves out."""
         Z = check_points(Z)
         background = as_background(self.background)
-        rows = self._rows(Z, target, queries, references, background)
+        rows = self._prepare(Z, target, queries, references, background)
         if not len(rows.data.query_rows) or not len(rows.data.reference_rows):
             return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {}), np.arange(0)
         engine = choose.class_sums(rows.data, self.kernel, pairs)
@@ -114,29 +114,29 @@ class NCALoss:
         rest, base, mixture = self._density_sums(engine, sums, rows, background)
         with np.errstate(invalid="ignore"):  # inf - inf, where there is no own class
             odds = np.subtract(*rest) + np.subtract(*base)
-        lonely = np.isneginf(rest[1])
-        odds = np.where(lonely, np.inf, odds)
+        left_out = np.isneginf(rest[1])
+        odds = np.where(left_out, np.inf, odds)
         value, counts = mean_loss(odds, rows.weight[engine.query_rows], self.kind)
         facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
-        facts["left_out"] = int(lonely.sum()) if self.kind == "log" else 0
+        facts["left_out"] = int(left_out.sum()) if self.kind == "log" else 0
         if not self.kernel.reaches_everywhere:
             facts["out_of_range"] = float(np.isneginf(sums.log2).all(axis=0).mean())
         dZ = None
         if gradient:
-            # odds are the sum over the others by that over the own class
+            # odds = sum over the other classes / sum over the own class
             slope = counts * slopes(odds, self.kind)
             dZ = _pull(engine, sums, mixture, np.stack([slope, -slope])).astype(Z.dtype)
-        return Evaluation(value, dZ, facts), engine.query_rows[lonely]
+        return Evaluation(value, dZ, facts), engine.query_rows[left_out]
 
-    def _rows(
+    def _prepare(
         self,
         Z: Array,
         target: Any,
         queries: Array | None,
         references: Array | None,
         background: Background | None,
-    ) -> _Rows:
-        """Masses of the references, and the rows that have any."""
+    ) -> _Prepared:
+        """Masses of the references, and the rows with a positive mass or weight."""
         labels = target if isinstance(target, Labels) else Labels(target)
         if len(labels) != len(Z):
             raise ValueError(f"Z has {len(Z)} rows but there are {len(labels)} labels.")
@@ -152,12 +152,12 @@ class NCALoss:
         if len(reference_rows):
             Z = with_range(Z, mass[reference_rows])
         data = Data(Z, labels.codes, mass, query_rows, reference_rows)
-        return _Rows(data, labels, weight, class_mass, unit)
+        return _Prepared(data, labels, weight, class_mass, unit)
 
     def _density_sums(
-        self, engine: ClassSums, sums: RowSums, rows: _Rows, background: Background | None
+        self, engine: ClassSums, sums: RowSums, rows: _Prepared, background: Background | None
     ) -> tuple[Array, Array, Mixture | None]:
-        """log2 of priors times densities as ``rest + base``: of the other classes and the own."""
+        """log2 of prior times density as ``rest + base``, for the other classes and the own."""
         data, labels, weight, class_mass, unit = rows
         rest, base = sums.log2, -sums.shift
         if labels.priors is None and background is None:
@@ -177,7 +177,7 @@ class NCALoss:
 
 
 def _pull(engine: ClassSums, sums: RowSums, mixture: Mixture | None, by_sums: Array) -> Array:
-    """Gradient by the points from the derivatives by the logarithms of the two sums.
+    """Gradient by the points, from the derivatives by the logarithms of the two sums.
 
     With p~ and q~ the softmax over the own and over the other classes, dL/dd² is +slope p~_ij in
     the own class and -slope q~_ij in the others: docs/theory/nca.md shows this to be
@@ -221,7 +221,7 @@ def nca(
     Parameters
     ----------
     Z : array of shape (n, d)
-        Embedded points.  float32 is computed in float32 (small data: in float64), everything
+        Embedded points.  float32 input is computed in float32 (small data: in float64), everything
         else in float64.
     y : array-like of shape (n,) or Labels
         Class labels; :class:`vicinal.targets.Labels` adds sample weights and class priors.
@@ -231,62 +231,61 @@ def nca(
         Positions in Z of the rows that are scored and of the rows they may pick; None for all.
         A row is never its own reference.
     kernel : Kernel, default=Gaussian()
-        What takes the place of :math:`e^{-u^2}`; see :mod:`vicinal.densities`.  What it says of
-        a background is for estimators: here ``background`` alone decides.
+        Replaces :math:`e^{-u^2}`; see :mod:`vicinal.densities`.  Its own background setting is for
+        estimators: here only ``background`` counts.
     pairs : Pairs or Bounded, default=None
-        Lists of the rows that each row of Z may pick, as the parts of
-        :mod:`vicinal.neighbourhoods` make them; None for all.  Only what is also among the
-        references counts.  Which pairs there are is taken as given: the gradient is that of the
-        sums over the lists.  ``Bounded(tolerance)`` sums far groups of references at once, by
-        trees, so that every class density at a query (unless ``each_class``: its sum over its own
-        class and that over all others) is within the relative tolerance ([Oneata2011]_ section
-        4.4.3); the gradient is that of the sums so computed.  Where a look at a few queries tells
-        that trees would take longer than all pairs, all pairs are summed, unless ``always``.
+        Lists of the rows that each row of Z may pick, as made by the parts of
+        :mod:`vicinal.neighbourhoods`; None for all.  Listed rows that are not references are
+        ignored.  The lists are held fixed: the gradient is that of the sums over them.
+        ``Bounded(tolerance)`` sums far groups of references at once, by trees, so that every class
+        density at a query (without ``each_class``: its sum over its own class and its sum over all
+        others) is within the relative tolerance ([Oneata2011]_ section 4.4.3); the gradient is
+        that of the sums so computed.  If a sample of queries shows that trees would take longer
+        than all pairs, all pairs are summed, unless ``always``.
     background : array of shape (n_classes,), default=None
         Share :math:`\beta_c` in [0, 1) of a normal distribution in the density of each class,
         :math:`p(z|c) = \beta_c N(z|\mu_c, \Sigma_c) + (1 - \beta_c) p_\kappa(z|c)`
         [Oneata2011]_ eq. (4.22), with the mean and covariance of the embedded references, the
-        query included.  p_i is then the posterior of the own class, the query left out of
-        :math:`p_\kappa` and of the prior.  None: no class has one.
+        query included.  p_i is then the posterior of the own class, with the query left out of
+        :math:`p_\kappa` and of the prior.  None: no background.
     gradient : bool, default=True
         False leaves ``dZ`` at zero, and takes less than half the time.
     warn : bool, default=True
-        Whether to warn of queries that "log" leaves out.
+        Whether to warn about queries that "log" leaves out.
     report : dict, default=None
-        Is given "share_of_pairs", the share of the pairs of a query and a reference that had to be
-        computed one by one: the others are too far apart to change any sum in its last bit, in a
-        group summed at once, or in no list.  With ``Bounded``, "engine" too: "tree", "tiles" or
-        "dense".
-        With a compact kernel "out_of_range", the share of the queries without any reference in
-        range.
+        Receives "share_of_pairs", the share of all (query, reference) pairs that were computed one
+        by one: the others are too far apart to change the last bit of any sum, belong to a group
+        summed at once, or are not listed.  With ``Bounded`` also "engine": "tree", "tiles" or
+        "dense".  With a compact kernel also "out_of_range", the share of the queries without any
+        reference in range.
 
     Returns
     -------
     value : float
         The mean loss.  A query whose class has no other member among the references (or in its
         list) has p_i = 0: it counts as such for "accuracy", and is left out, with a warning, for
-        "log".  So it is, for "accuracy", with a query that has none of its class in range of a
-        compact kernel; "log" is refused for that kernel, unless there is a background.
+        "log".  A query with none of its class in range of a compact kernel also has p_i = 0; "log"
+        is refused for that kernel, unless there is a background.
     dZ : array of shape (n, d)
         Gradient, float32 if Z is, else float64.
 
     Notes
     -----
-    Up to 500 rows whole arrays of pairs are computed in NumPy, and nothing is compiled.  Beyond,
-    memory is O(n d); the pairs are visited twice, in tiles or list by list.  Of 4,000 rows or more
-    in up to 32 dimensions, tiles too far apart to change any sum in its last bit are left out.
-    The same bits come out for any number of threads.  References lighter than 1e-60 of the
-    heaviest count as absent.  Points beyond 1e9, or masses that span more than a factor of 1e6,
-    are computed in float64.
+    Up to 500 rows, NumPy computes whole arrays of pairs and nothing is compiled.  Beyond that,
+    memory is O(n d); the pairs are visited twice, in tiles or list by list.  From 4,000 rows on, in
+    up to 32 dimensions, tiles too far apart to change the last bit of any sum are left out.  The
+    result is the same, to the bit, for any number of threads.  References lighter than 1e-60 of the
+    heaviest are ignored.  Points beyond 1e9, or masses that span more than a factor of 1e6, are
+    computed in float64.
     """
     check_kind(objective, "objective", "nca")
     labels = y if isinstance(y, Labels) else Labels(y)
     loss = NCALoss(objective, kernel, background)
-    (value, dZ, facts), lonely = loss.evaluate(Z, labels, queries, references, pairs, gradient)
+    (value, dZ, facts), left_out = loss.evaluate(Z, labels, queries, references, pairs, gradient)
     if report is not None:
-        told = ["share_of_pairs", "out_of_range"]
-        told += ["engine"] if hasattr(pairs, "engine") else []
-        report.update((name, facts[name]) for name in told if name in facts)
+        names = ["share_of_pairs", "out_of_range"]
+        names += ["engine"] if hasattr(pairs, "engine") else []
+        report.update((name, facts[name]) for name in names if name in facts)
     if objective == "log" and warn:
-        warn_lonely(labels, lonely)
+        warn_left_out(labels, left_out)
     return value, np.zeros_like(check_points(Z)) if dZ is None else dZ

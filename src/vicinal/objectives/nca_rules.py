@@ -1,4 +1,4 @@
-"""What NCA's stochastic neighbours say of points: class probabilities, and how many are asked."""
+"""Class probabilities by NCA's stochastic neighbours, and their effective number."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def nca_posterior(
 
     ``Z`` is (n, d); the result is (n, n_classes), in float64, rows summing to one.  With the
     shares ``background`` of :func:`nca` it is Bayes' rule over the densities of eq. (4.22).
-    Without, a row with no reference in range of a compact kernel gets the priors of the classes
-    (their shares of the references' weight, where ``y_reference`` has none), with one warning for
-    all such rows.
+    Without a background, a row with no reference in range of a compact kernel gets the class
+    priors (if ``y_reference`` has none: the shares of the references' weight), with one warning
+    for all such rows.
     """
     Z, Z_reference = check_points(Z), check_points(Z_reference, "Z_reference")
     labels = y_reference if isinstance(y_reference, Labels) else Labels(y_reference)
@@ -71,7 +71,7 @@ def nca_posterior(
             logits[alone] = np.log2(class_sums(labels, mass, rows))
         warnings.warn(
             f"{alone.sum()} of {len(Z)} rows have no reference in range of the compact kernel: "
-            "their probabilities are those of the classes.",
+            "they are given the class priors.",
             UserWarning,
             stacklevel=2,
         )
@@ -88,11 +88,11 @@ def nca_effective_n_neighbors(
     r"""exp of the entropy of each point's choice among the others ([Goldberger2005]_ section 2).
 
     :math:`H_i = -\sum_j p_{ij}\log p_{ij}`: between 1, a hard nearest neighbour, and n - 1, no
-    preference at all; 0 for a point that has no other, or none in range of a compact kernel.
-    With weights, :math:`p_{ij} \propto v_j \kappa(d_{ij})`.  The rows of ``Z_query``, where given,
+    preference at all; 0 for a point without any other point (in range of a compact kernel).
+    With weights, :math:`p_{ij} \propto v_j \kappa(d_{ij})`.  If ``Z_query`` is given, its rows
     choose among all n rows of Z instead: section 6's local K, between 1 and n.
     """
-    # float64: asked for once, not at every step
+    # float64: called once, not at every step
     Z = check_points(Z).astype(np.float64, copy=False)
     new = None if Z_query is None else check_points(Z_query, "Z_query").astype(np.float64)
     if new is not None and new.shape[1] != Z.shape[1]:

@@ -146,13 +146,15 @@ class MiniBatches:
                 Batch(rows=rows) for rows in _groups(source.n_rows, self.size, rng)
             ]
         if self.space == "input":
-            rows = load("vicinal.extras.clusters:Rows")
+            rows = load("vicinal.extras.clusters:InputRows")
             points = rows(source.n_rows, self._required(source.points))
             return _shuffled(self._split(points, source, random_state))
         embed = self._required(source.embed)
 
         def deal(theta: Array, rng: np.random.RandomState) -> list[Batch]:
-            groups = self._split(load("vicinal.extras.clusters:Points")(embed(theta)), source, rng)
+            groups = self._split(
+                load("vicinal.extras.clusters:EmbeddedPoints")(embed(theta)), source, rng
+            )
             return _shuffled(groups)(theta, rng)
 
         return deal

@@ -1,4 +1,4 @@
-"""Compiled class sums behind the protocol of engines: all pairs in tiles, or candidate lists."""
+"""Compiled engines for class sums (`base.ClassSums`): all pairs in tiles, or candidate lists."""
 
 from __future__ import annotations
 
@@ -10,24 +10,35 @@ from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data, RowSums
 from vicinal.engines.cpu.lists import Lists
-from vicinal.engines.cpu.tiles import Side, Tiles, side, worth_ordering
+from vicinal.engines.cpu.tiles import KernelPoints, Tiles, kernel_points, worth_ordering
 from vicinal.engines.points import centre_of
 
-__all__ = ["CompiledSums", "ListSums", "Sides", "TileSums", "entropies", "sides", "sums_by_class"]
+__all__ = [
+    "CompiledSums",
+    "ListSums",
+    "PreparedData",
+    "TileSums",
+    "entropies",
+    "prepare",
+    "sums_by_class",
+]
 
 
-class Sides(NamedTuple):
-    """Queries and references as the tiles want them, and the rows of Z that they stand for."""
+class PreparedData(NamedTuple):
+    """Queries and references in kernel layout, and the rows of Z they come from.
 
-    queries: Side
-    references: Side
+    ``places`` is the position of each query among the references, or -1.
+    """
+
+    queries: KernelPoints
+    references: KernelPoints
     places: Array
     query_rows: Array
     reference_rows: Array
 
 
-def sides(data: Data, kernel: Kernel, may_order: bool = True) -> Sides:
-    """Sort queries and references by class; one `Side` for both where they are the same rows."""
+def prepare(data: Data, kernel: Kernel, may_order: bool = True) -> PreparedData:
+    """Sort queries and references by class; the same object for both if the rows are the same."""
     Z, codes, mass, query_rows, reference_rows = data
     centre, scale = centre_of(Z[reference_rows]), kernel.coordinate_scale
     ordered = may_order and worth_ordering(
@@ -38,7 +49,7 @@ def sides(data: Data, kernel: Kernel, may_order: bool = True) -> Sides:
         mass[reference_rows],
         kernel,
     )
-    R, order = side(
+    R, order = kernel_points(
         Z[reference_rows], codes[reference_rows], mass[reference_rows], centre, scale, ordered
     )
     reference_rows = reference_rows[order]
@@ -48,13 +59,15 @@ def sides(data: Data, kernel: Kernel, may_order: bool = True) -> Sides:
     if everything or np.array_equal(np.sort(query_rows), np.sort(reference_rows)):
         Q, query_rows = R, reference_rows
     else:
-        Q, order = side(Z[query_rows], codes[query_rows], mass[query_rows], centre, scale, ordered)
+        Q, order = kernel_points(
+            Z[query_rows], codes[query_rows], mass[query_rows], centre, scale, ordered
+        )
         query_rows = query_rows[order]
-    return Sides(Q, R, position[query_rows], query_rows, reference_rows)
+    return PreparedData(Q, R, position[query_rows], query_rows, reference_rows)
 
 
 class CompiledSums:
-    """Any of the compiled engines, in the coordinates of Z; see `base.ClassSums`.
+    """Wraps a compiled engine, in the coordinates of Z; see `base.ClassSums`.
 
     Parameters
     ----------
@@ -63,10 +76,10 @@ class CompiledSums:
     name : str
     Z : array of shape (n, d)
     rows : (array, array)
-        The rows of Z that the queries and the references of the engine stand for.
+        The rows of Z that are the queries and the references of the engine.
     kernel : Kernel
     log2_rates : array of shape (2, n_queries) or float, default=0.0
-        log2 of what the sums are to be divided by.
+        log2 of the sampling rates, by which the sums are divided.
     """
 
     def __init__(
@@ -86,12 +99,12 @@ class CompiledSums:
 
     @property
     def share(self) -> float:
-        """Of all pairs, those that the last sums computed one by one."""
+        """The share of all pairs that the last call of `sums` computed one by one."""
         return self.engine.share
 
     def sums(self) -> RowSums:
         """The sums of each query."""
-        # the sums over samples are needed again, with all of their digits
+        # `pull` needs the sums over samples again, with all their digits
         self.sampled, shift = self.engine.sums()
         return RowSums(self.sampled - self.log2_rates, shift.astype(np.float64))
 
@@ -101,10 +114,10 @@ class CompiledSums:
         dZ = np.zeros_like(Z)
         empty = np.isneginf(sums.log2)
         shift = np.where(empty, 0.0, sums.shift).astype(Z.dtype)
-        # d ln S / d d² = sum of kappa' / S, and the engine gives minus that
+        # d ln S / d d² = sum of kappa' / S; the engine returns minus that
         log2 = np.where(empty, 0.0, sums.log2 if self.whole else self.sampled)
         factor = -slopes * np.exp2(-log2)
-        largest = np.abs(factor).max(initial=0.0) or 1.0  # late in learning all slopes are tiny
+        largest = np.abs(factor).max(initial=0.0) or 1.0  # late in training all slopes are tiny
         Gq, Gr = self.engine.pull(shift, factor / largest, Z.shape[1])
         largest = Z.dtype.type(2.0 / self.kernel.coordinate_scale * largest)
         dZ[self.query_rows] = Gq.T * largest
@@ -117,13 +130,13 @@ class TileSums(CompiledSums):
     """All pairs, in tiles."""
 
     def __init__(self, data: Data, kernel: Kernel) -> None:
-        Q, R, places, query_rows, reference_rows = sides(data, kernel)
+        Q, R, places, query_rows, reference_rows = prepare(data, kernel)
         engine = Tiles(Q, R, places, kernel)
         super().__init__(engine, "tiles", data.Z, (query_rows, reference_rows), kernel)
 
 
 class ListSums(CompiledSums):
-    """The pairs of candidate lists; where the lists are samples, sums are divided by the rates."""
+    """The pairs in candidate lists; if the lists are samples, sums are divided by the rates."""
 
     def __init__(self, data: Data, kernel: Kernel, pairs: Pairs) -> None:
         Z = data.Z
@@ -139,24 +152,26 @@ class ListSums(CompiledSums):
 def sums_by_class(
     Z: Array, data: Data, kernel: Kernel, n_classes: int, places: Array | None = None
 ) -> tuple[Array, Array]:
-    """log2 of the kernel's sums of points over each class, and their shifts: (n, n_classes)."""
+    """log2 of the kernel sums of points over each class, and their shifts: (n, n_classes)."""
     rows = data.reference_rows
     centre, scale = centre_of(data.Z[rows]), kernel.coordinate_scale
     nothing = np.zeros(len(Z), dtype=int)
     ordered = places is None and worth_ordering(
         Z, nothing, data.Z[rows], 0 * rows, data.mass[rows], kernel
     )
-    R, inner = side(data.Z[rows], data.codes[rows], data.mass[rows], centre, scale, ordered)
+    R, inner = kernel_points(
+        data.Z[rows], data.codes[rows], data.mass[rows], centre, scale, ordered
+    )
     rows = rows[inner]
-    Q, order = side(Z, nothing, np.ones(len(Z)), centre, scale, ordered)
+    Q, order = kernel_points(Z, nothing, np.ones(len(Z)), centre, scale, ordered)
     log2, shift = np.full((len(Z), n_classes), -np.inf), np.full((len(Z), n_classes), np.inf)
     for c in np.unique(R.codes):
         first, last = np.searchsorted(R.codes, [c, c + 1])
         points = np.ascontiguousarray(R.Z[:, first:last])
-        members = Side(points, R.mass[first:last], R.codes[first:last], R.d, ordered)
+        members = KernelPoints(points, R.mass[first:last], R.codes[first:last], R.d, ordered)
         itself = np.full(len(Z), -1)
         if places is not None:
-            position = np.full(len(data.Z) + 1, -1)  # the last for points that are no row
+            position = np.full(len(data.Z) + 1, -1)  # the last entry: points that are not rows
             position[rows[first:last]] = np.arange(last - first)
             itself = position[places[order]]
         everything = np.stack([nothing, np.full(len(Z), last - first)])
@@ -166,13 +181,13 @@ def sums_by_class(
 
 
 def entropies(Z: Array, places: Array, Z_reference: Array, mass: Array, kernel: Kernel) -> Array:
-    """exp of the entropy of each point's choice among the references, 0 where it has none."""
+    """exp of the entropy of each point's choice among the references, 0 if there are none."""
     centre, scale = centre_of(Z_reference), kernel.coordinate_scale
     # one class: the rows keep their order
-    R, _ = side(Z_reference, np.zeros(len(mass), dtype=int), mass, centre, scale)
+    R, _ = kernel_points(Z_reference, np.zeros(len(mass), dtype=int), mass, centre, scale)
     Q = R
     if Z is not Z_reference:
-        Q, _ = side(Z, np.zeros(len(Z), dtype=int), np.ones(len(Z)), centre, scale)
+        Q, _ = kernel_points(Z, np.zeros(len(Z), dtype=int), np.ones(len(Z)), centre, scale)
     engine = Tiles(Q, R, places, kernel)
     log_s, minima = (part[1] for part in engine.sums())
     alone = np.isneginf(log_s)
@@ -180,7 +195,7 @@ def entropies(Z: Array, places: Array, Z_reference: Array, mass: Array, kernel: 
     log_s = np.where(alone, 0.0, log_s)
     # H = log S + mean of e, both from the shifted sum s: log2 s + (sum of 2**(m - e)(e - m)) / s
     entropy = log_s + engine.energy(shift) / np.exp2(log_s)
-    if (mass < 1.0).any():  # - mean of log v: no mass is above 1, all terms are >= 0
+    if (mass < 1.0).any():  # - mean of log v: masses are at most 1, so all terms are >= 0
         surprise = R._replace(mass=-R.mass * np.log2(R.mass))
         Q = surprise if Q is R else Q
         entropy += np.exp2(Tiles(Q, surprise, places, kernel).sums()[0][1] - log_s)

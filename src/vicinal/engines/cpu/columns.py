@@ -14,7 +14,7 @@ __all__ = ["simplex_columns"]
 def simplex_columns(L: Array, slack: float) -> Array:
     """Project the columns of a finite matrix, (r, D), on all threads."""
     out = np.empty_like(L)
-    # whole cache lines of columns, 2**17 entries to a task
+    # whole cache lines of columns, about 2**17 entries per task
     size = max(8, 2**17 // max(1, len(L)) // 8 * 8)
 
     def task(first: int, thread: int) -> None:

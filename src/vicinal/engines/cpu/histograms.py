@@ -1,4 +1,4 @@
-"""Compiled chi-squared distances: all pairs, and the nearest of each row."""
+"""Compiled chi-squared distances: all pairs, and the nearest rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from vicinal.kernels import chi2 as kernels
 
 __all__ = ["chi2_rows", "nearest_histograms"]
 
-_ROWS = 64  # queries to a task
-_TILE = 2**18  # bytes of references that all of them go by: half of a second-level cache
+_ROWS = 64  # queries per task
+_TILE = 2**18  # bytes of references in a tile: half of a second-level cache
 
 
 def chi2_rows(X: Array, Y: Array, same: bool) -> Array:
-    """Chi-squared distances of all pairs of rows."""
+    """Chi-squared distances between all rows of X and Y."""
     out = np.empty((len(X), len(Y)), X.dtype)
 
     def task(first: int, thread: int) -> None:

@@ -1,18 +1,18 @@
-"""Which pairs of rows may be impostors: a search in blocks, and lists kept from call to call.
+"""Candidate impostors: a search in blocks, and lists kept from one evaluation to the next.
 
-The search compares squared distances, from inner products in float32, with the larger of the two
-rows' bounds.  It may take a pair too many, never one too few: the rounding of the products is
-taken off the distances.  For chi-squared it looks at the square roots of the histograms, since
+The search compares squared distances, from float32 inner products, with the larger of the two rows'
+bounds.  It may return too many pairs but never misses one: the rounding error of the products is
+subtracted from the distances.  For chi-squared it uses the square roots of the histograms, since
 
     1/2 |√u - √v|² <= χ²(u, v) <= |√u - √v|²
 
-(each term of χ² is that of the left times (√u + √v)² / (u + v), which is between 1 and 2).
+(each term of χ² is that on the left times (√u + √v)² / (u + v), which is between 1 and 2).
 
-Lists can outlive the points they were made at.  The square root of either distance is a metric.
-Let a list hold all pairs with √D < max(√R_p, √R_q) + 2 s, where R is a row's reach.  While no row
-has moved by more than s, and none by more than s less the growth of its √R, a pair that is not
-listed has, by the triangle inequality, still √D >= max(√R_p, √R_q): it does not count.  So lists
-are kept until that fails, and whether they are kept changes no bit of the loss.
+Lists stay valid while the points move little.  The square root of either distance is a metric.  Let
+a list hold all pairs with √D < max(√R_p, √R_q) + 2 s, where R is a row's reach: the distance below
+which it has impostors.  As long as no row has moved by more than s, nor by more than s minus the
+growth of its √R, an unlisted pair still has √D >= max(√R_p, √R_q), by the triangle inequality, and
+does not count.  Lists are kept until that fails; keeping them changes no bit of the loss.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from vicinal.core.types import Array
 from vicinal.engines.points import centre_of, extent
 from vicinal.kernels import lmnn as kernels
 
-__all__ = ["Candidates", "Rows", "visit"]
+__all__ = ["Candidates", "SearchRows", "visit"]
 
-_ROWS, _COLUMNS = 64, 2048  # of a tile of inner products: 512 KB, within a second-level cache
-_KEPT = 2**24  # pairs that are kept at most: 64 MB
-# A pair in a list costs some five times what it costs the search: lists of this share of all pairs
-# take a tenth of the time of a search, and rows may then move as far as lists so long allow.
+_ROWS, _COLUMNS = 64, 2048  # size of a tile of inner products: 512 KB, fits a second-level cache
+_KEPT = 2**24  # most pairs kept: 64 MB
+# A listed pair costs about five times as much as a pair in the search: lists of this share of all
+# pairs take a tenth of the time of a search.  The slack s is chosen to give lists of that size.
 _SHARE = 0.02
-_SAMPLE = 16  # rows that tell how far that is
-_FAR = 1e18  # of a distance whose square float32 has room for, where no point is beyond 1
-_LOST = 1e-36  # of a square, at most, for want of small numbers in float32
+_SAMPLE = 16  # rows from which the slack is estimated
+_FAR = 1e18  # cap on scaled distances: float32 can hold its square
+_LOST = 1e-36  # most that a square can lose to underflow in float32
 
 
-class Rows(NamedTuple):
-    """The rows that need a list, and those that may stand in one, with the class of each."""
+class SearchRows(NamedTuple):
+    """The rows that need a list, the rows that may be listed, and the class of every row."""
 
     needing: Array
     listed: Array
@@ -49,22 +49,22 @@ class Rows(NamedTuple):
 
     @property
     def both_ways(self) -> bool:
-        """Whether those that need a list are those that stand in one."""
+        """Whether the rows that need a list are the rows that may be listed."""
         return self.needing is self.listed
 
-    def same_as(self, other: Rows) -> bool:
+    def same_as(self, other: SearchRows) -> bool:
         return all(a is b or np.array_equal(a, b) for a, b in zip(self, other, strict=True))
 
 
-class Lists(NamedTuple):
-    """What may count of some rows, in compressed rows: ``indptr`` has an entry for each."""
+class ImpostorLists(NamedTuple):
+    """Candidate impostors of some rows in CSR form; ``indptr`` has one entry per row plus one."""
 
     rows: Array
     indptr: Array
     indices: Array
 
     def visit(self, visitor: Visitor) -> None:
-        """Show the visitor all lists, some rows at a time."""
+        """Call the visitor with all lists, a few rows at a time."""
 
         def task(i: int, thread: int) -> None:
             rows = self.rows[i : i + _ROWS]
@@ -73,24 +73,24 @@ class Lists(NamedTuple):
         run(task, range(0, len(self.rows), _ROWS), n_threads())
 
 
-#: is shown some rows and their lists, by several threads
+#: called from several threads with some rows and their lists (indptr, indices)
 Visitor = Callable[[Array, Array, Array], None]
 
 
 class _Search:
-    """Finds the pairs of some points that may be nearer than their bounds.
+    """Finds the pairs of points that may be nearer than their bounds.
 
-    ``root`` are the rows' √R, 0 for those that have no impostors.
+    ``root`` holds √R of each row, 0 for rows that have no impostors.
     """
 
-    def __init__(self, Z: Array, rows: Rows, root: Array, chi2: bool) -> None:
+    def __init__(self, Z: Array, rows: SearchRows, root: Array, chi2: bool) -> None:
         self.Z, self.rows, self.root, self.chi2 = Z, rows, root.astype(np.float64), chi2
         points = np.sqrt(0.5 * Z) if chi2 else Z - centre_of(Z)
-        # float32 has no room for squares of 1e20; nor has float64 for those of 1e-200
+        # float32 cannot hold squares of 1e20, nor float64 those of 1e-200
         self.scale = 1.0 / max(extent(points), float(np.finfo(Z.dtype).tiny), 1e-150)
         points *= Z.dtype.type(self.scale)
         self.points = points.astype(np.float32, copy=False)
-        # of the products' rounding, and of the points' own
+        # rounding errors of the products and of the points
         error = (Z.shape[1] + 8) * np.finfo(np.float32).eps
         square = np.einsum("ij,ij->i", self.points, self.points, dtype=np.float64)
         self.norm = (square * (1.0 - error)).astype(np.float32)
@@ -111,9 +111,9 @@ class _Search:
         return self._listed(self.points)
 
     def allow(self, most: int, movement: float) -> float:
-        """Choose s, how far rows may move, so that lists hold few pairs; their share of all.
+        """Choose the slack s so that lists hold few pairs; return their estimated share of all.
 
-        Where rows have just moved by half as much, lists would not live to be used again: s is 0.
+        If rows have just moved by more than s / 2, lists would not be used again: s is set to 0.
         """
         needing, listed, codes = self.rows
         sample = needing[:: 1 + len(needing) // _SAMPLE]
@@ -134,13 +134,16 @@ class _Search:
         return float(np.mean(other & (D <= 2.0 * self.slack * self.scale)))
 
     def _bounds(self) -> tuple[Array, Array]:
-        # a root squared, and a distance summed in another order, differ in the last digits
+        # the last digits may differ: a squared root, and distances summed in another order
         root_bound = np.where(self.root > 0, (self.root + 2.0 * self.slack) * (1.0 + 1e-5), 0.0)
         bound = np.minimum(root_bound * self.scale, _FAR) ** 2 + self.Z.shape[1] * _LOST
         return root_bound, np.where(self.root > 0, bound, -np.inf).astype(np.float32)
 
     def __call__(self, found: Callable[[int, Array, Array, Array], None], later: bool) -> None:
-        """Tell of the lists of each block of rows, tile by tile; with ``later`` each pair once."""
+        """Call ``found`` with the lists of each block of rows, tile by tile.
+
+        ``later``: list each pair once, at its earlier row.
+        """
         needing, listed, codes = self.rows
         root_bound, bound = self._bounds()
         norms, bounds = self._listed(self.norm), self._listed(bound)
@@ -159,7 +162,7 @@ class _Search:
                     products, block, listed[tile], codes, norm, row_bound, norms[tile],
                     bounds[tile], later, indptr, indices,
                 )  # fmt: skip
-                if self.chi2:  # the bound from below is off by up to a factor of two
+                if self.chi2:  # the lower bound is off by up to a factor of two
                     n = kernels.within(self.Z, block, indptr, indices, root_bound, True)
                 if n:
                     found(b, block, indptr, indices[:n])
@@ -167,8 +170,8 @@ class _Search:
         with single_threaded_blas():
             run(task, range(len(self.starts)), self.threads)
 
-    def lists(self, most: int) -> Lists | None:
-        """The lists of all rows, or None where they would hold more pairs than ``most``."""
+    def lists(self, most: int) -> ImpostorLists | None:
+        """The lists of all rows, or None if they would hold more than ``most`` pairs."""
         both_ways = self.rows.both_ways
         parts: list[list[Any]] = [[] for _ in self.starts]
         sizes = [0] * len(self.starts)
@@ -192,46 +195,46 @@ class _Search:
         indices, at = np.empty(indptr[-1], np.int32), indptr[:-1].copy()
         for tile in tiles:
             kernels.fill(*tile, position, both_ways, at, indices)
-        return Lists(needing, indptr, indices)
+        return ImpostorLists(needing, indptr, indices)
 
 
 class Candidates:
-    """Lists of the pairs that may count, kept from one evaluation to the next.
+    """Lists of candidate impostors, kept from one evaluation to the next.
 
-    Handed to :func:`vicinal.objectives.lmnn` again and again it saves most of the searching; what
-    is returned does not depend on it.  Not for several threads at once.
+    Passing the same object to every call of :func:`vicinal.objectives.lmnn` saves most of the
+    searching; results do not depend on it.  Not thread-safe.
 
     Parameters
     ----------
     most : int, default=2**24
-        Pairs that are kept at most, 4 bytes each.  Where there are more, every evaluation
-        searches, block by block, and keeps nothing.
+        Most pairs kept, 4 bytes each.  If there are more, every evaluation searches block by
+        block and keeps nothing.
 
     Attributes
     ----------
     n_searches, n_evaluations : int
-        How often all pairs were looked at, and how often the lists were asked for.
+        How often all pairs were searched, and how often the lists were requested.
     """
 
     def __init__(self, most: int = _KEPT) -> None:
         self.most = most
         self.n_searches = self.n_evaluations = 0
-        self._lists: Lists | None = None
-        self._made: Any = None  # the place of the lists
+        self._lists: ImpostorLists | None = None
+        self._made: Any = None  # where the lists were made
         self._slack = 0.0
         self._last: Any = None  # where the last evaluation was
-        self.movement = 0.0  # since the one before
+        self.movement = 0.0  # between the last two evaluations
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"most": self.most}  # lists are soon made again
+        return {"most": self.most}  # lists are quickly rebuilt
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
-    def lists(self, Z: Array, rows: Rows, root: Array, chi2: bool) -> Lists | None:
-        """The lists, if they hold every pair that counts at these points."""
+    def lists(self, Z: Array, rows: SearchRows, root: Array, chi2: bool) -> ImpostorLists | None:
+        """The kept lists, if they still hold every pair that counts at these points; else None."""
         self.n_evaluations += 1
-        last, self._last = self._last, _Place(Z.copy(), rows, root, chi2)
+        last, self._last = self._last, _Snapshot(Z.copy(), rows, root, chi2)
         self.movement = 0.0 if last is None else self._last.moved_from(last)
         if self._lists is not None and self._last.moved_from(self._made) <= 0.999 * self._slack:
             return self._lists
@@ -239,21 +242,21 @@ class Candidates:
         self._lists = None
         return None
 
-    def keep(self, lists: Lists, slack: float) -> None:
-        """Remember lists that were made with some slack, at the last place."""
+    def keep(self, lists: ImpostorLists, slack: float) -> None:
+        """Keep lists made with some slack at the points of the last evaluation."""
         self._lists, self._made, self._slack = lists, self._last, slack
 
 
-class _Place(NamedTuple):
-    """Where the rows were at an evaluation, and how far they reached."""
+class _Snapshot(NamedTuple):
+    """The rows at an evaluation: points, and roots of their reach."""
 
     Z: Array
-    rows: Rows
+    rows: SearchRows
     root: Array
     chi2: bool
 
-    def moved_from(self, other: _Place) -> float:
-        """How far the least settled row has come; inf where the two cannot be compared."""
+    def moved_from(self, other: _Snapshot) -> float:
+        """The largest movement of any row; inf if the two cannot be compared."""
         alike = self.Z.shape == other.Z.shape and self.Z.dtype == other.Z.dtype
         if not (alike and self.chi2 == other.chi2 and self.rows.same_as(other.rows)):
             return np.inf
@@ -262,15 +265,15 @@ class _Place(NamedTuple):
 
 def visit(
     Z: Array,
-    rows: Rows,
+    rows: SearchRows,
     furthest: Array,
     chi2: bool,
     candidates: Candidates | None,
     visitor: Visitor,
 ) -> int:
-    """Show the visitor all pairs that may count, some rows at a time; return how many.
+    """Call the visitor with all pairs that may count, a few rows at a time; return their number.
 
-    What a row is shown comes in order and from one thread, if not all at once.
+    The pairs of one row come in order and from one thread, possibly in several calls.
     """
     if not len(rows.needing) or not len(rows.listed):
         return 0
@@ -283,15 +286,15 @@ def visit(
         if share * len(rows.needing) * len(rows.listed) <= most:
             lists = search.lists(most)
         if lists is None:
-            return _in_passing(search, visitor)
+            return _visit_without_lists(search, visitor)
         if candidates is not None and search.slack > 0:
             candidates.keep(lists, search.slack)
     lists.visit(visitor)
     return len(lists.indices)
 
 
-def _in_passing(search: _Search, visitor: Visitor) -> int:
-    """Show lists as they are found, and keep none of them."""
+def _visit_without_lists(search: _Search, visitor: Visitor) -> int:
+    """Call the visitor with lists as they are found, and keep none."""
     search.slack = 0.0
     sizes = [0] * len(search.starts)
 

@@ -1,4 +1,4 @@
-"""All pairs for objectives of k neighbours: queries in tiles of lanes, against all references."""
+"""All pairs for votes of k neighbours: queries in tiles of lanes, against all references."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from vicinal._threads import run
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian
 from vicinal.engines.cpu.near import order_within_classes
-from vicinal.engines.cpu.tiles import coordinate_scale, side
+from vicinal.engines.cpu.tiles import coordinate_scale, kernel_points
 from vicinal.engines.points import centre_of
 from vicinal.kernels import _chunks as kernels
 from vicinal.kernels.knca import knca_collect
 from vicinal.kernels.knca_pull import knca_pull
 from vicinal.kernels.order import chunk_boxes
 
-__all__ = ["AllPairs", "State", "Tiling", "far_energy"]
+__all__ = ["AllPairs", "BatchState", "Tiling", "far_energy"]
 
-_LANES = {4: 256, 8: 128}  # to a tile: some rows of it, and what it knows of a class, stay in cache
+_LANES = {4: 256, 8: 128}  # per tile: some of its rows, and one class summary, stay in cache
 _FEWEST_LANES = 32
-_TILES = 4  # at least, for the threads, as long as they have that many lanes
+_TILES = 4  # fewest tiles, to keep threads busy, unless they would get too few lanes
 _SPARE_BITS = 6
-_ORDER_FROM = 512  # queries: for fewer it takes longer to put near references together
-_BLOCKS = 32  # of references, each pulled by one thread at a time
+_ORDER_FROM = 512  # fewest queries for which sorting near references together pays off
+_BLOCKS = 32  # blocks of references, each handled by one thread at a time in the pull
 _FEWEST_BLOCKS = 8
-_PULL_BYTES = 2**26  # of the queries' gradients, one for each block, as long as these are 8
-_BATCH = 32  # tiles that are kept between the two passes
-_BATCH_BYTES = 2**26  # of what is kept, as long as tiles have 16 lanes
-_VOTE_BYTES = 64  # that counting takes for each lane, class and number of votes
-_THREAD_BYTES = 2**24  # of that, for a thread, as long as tiles have 16 lanes
+_PULL_BYTES = 2**26  # limit for the queries' gradients, one per block, down to 8 blocks
+_BATCH = 32  # tiles kept between the two passes
+_BATCH_BYTES = 2**26  # limit for the state of a batch, down to 16 lanes per tile
+_VOTE_BYTES = 64  # memory of a vote count for each lane, class and number of votes
+_THREAD_BYTES = 2**24  # limit for that in one thread, down to 16 lanes per tile
 
 
 class Tiling(NamedTuple):
-    """How queries are dealt out: lanes to a tile, and tiles to a batch.
+    """How queries are divided: lanes per tile, and tiles per batch.
 
-    It follows from the sizes of the problem alone, and so do the bits of the results.
+    It depends only on the size of the problem, and so do the bits of the results.
     """
 
     lanes: int
@@ -45,7 +45,7 @@ class Tiling(NamedTuple):
 
     @classmethod
     def of(cls, lanes: int, n_queries: int, n_classes: int, k: int, itemsize: int) -> Tiling:
-        """So many lanes at most; fewer for few queries or many classes."""
+        """At most ``lanes`` lanes; fewer for few queries or many classes."""
         tiles = _BATCH
         while lanes * _TILES > n_queries and lanes > _FEWEST_LANES:
             lanes //= 2
@@ -60,12 +60,12 @@ class Tiling(NamedTuple):
 
 
 def far_energy(dtype: np.dtype) -> float:
-    """Energy of an absent member, as the kernels have it."""
+    """The kernels' energy of an absent member."""
     return float(dtype.type(kernels.FAR[dtype.itemsize // 8]))
 
 
-class State(NamedTuple):
-    """What is kept of a batch of tiles between the two passes.
+class BatchState(NamedTuple):
+    """Arrays of a batch of tiles, kept between the two passes.
 
     ``T``, ``values`` and ``powers`` are (tiles, C, k, W), ``theta`` is (tiles, C, W).
     """
@@ -76,19 +76,19 @@ class State(NamedTuple):
     powers: Array
 
     @classmethod
-    def room(cls, n_tiles: int, n_classes: int, k: int, lanes: int, dtype: np.dtype) -> State:
-        """Room for some tiles."""
+    def room(cls, n_tiles: int, n_classes: int, k: int, lanes: int, dtype: np.dtype) -> BatchState:
+        """Allocate the state of some tiles."""
         shape = n_tiles, n_classes, k, lanes
         T, values, powers = (np.empty(shape, dtype) for _ in range(3))
         return cls(T, np.empty((n_tiles, n_classes, lanes), dtype), values, powers)
 
-    def first(self, n_tiles: int) -> State:
-        """That of the first tiles."""
-        return State(*(x[:n_tiles] for x in self))
+    def first(self, n_tiles: int) -> BatchState:
+        """The state of the first tiles."""
+        return BatchState(*(x[:n_tiles] for x in self))
 
 
 class AllPairs:
-    """What queries know of all references, and the pull of all pairs.
+    """Class summaries of queries over all references, and the pull of all pairs.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class AllPairs:
         Their classes, of ``n_classes``.
     query_rows, reference_rows : int arrays
     k : int
-        Size of the neighbourhoods.
+        Number of neighbours that vote.
 
     Attributes
     ----------
@@ -119,11 +119,13 @@ class AllPairs:
         centre, scale = centre_of(Z[reference_rows]), coordinate_scale(Gaussian())
         ones = np.ones(len(reference_rows))
         ordered = len(query_rows) >= _ORDER_FROM
-        R, order = side(Z[reference_rows], codes[reference_rows], ones, centre, scale, ordered)
+        R, order = kernel_points(
+            Z[reference_rows], codes[reference_rows], ones, centre, scale, ordered
+        )
         self.pulled_rows, self.Z = reference_rows[order], R.Z
         present = np.unique(R.codes)
         known = np.isin(codes[query_rows], present)
-        # a query whose class has no reference is of one more class, which has no member
+        # queries whose class has no reference go to one extra class without members
         self.n_classes = len(present) + int(not known.all())
         self.tiling = Tiling.of(_LANES[Z.itemsize], len(query_rows), self.n_classes, k, Z.itemsize)
         self.chunks = self._chunks(R.codes, present)
@@ -136,7 +138,7 @@ class AllPairs:
         self.counts = np.zeros(self.n_tiles, np.int64)
 
     def _chunks(self, codes: Array, present: Array) -> kernels.Chunks:
-        """Cuts every few references, anew from each class."""
+        """Cut each class of references into chunks."""
         n, step = len(codes), kernels.height(self.tiling.lanes, self.dtype)
         starts = np.append(np.searchsorted(codes, present), n)
         cuts = [np.arange(first, last, step) for first, last in pairwise(starts)]
@@ -145,12 +147,12 @@ class AllPairs:
         classes = np.append(classes, np.full(self.n_classes - len(present), classes[-1]))
         boxes = np.empty((2, self.Z.shape[0], len(edges) - 1), self.dtype)
         chunk_boxes(self.Z, edges, boxes)
-        # all that is left out of a class is less than a bit of its k-th nearest member
+        # the sum of all members left out is below the last bit of the k-th nearest member
         reach = _SPARE_BITS + np.finfo(self.dtype).nmant + np.log2(n * self.k)
         return kernels.Chunks(edges, classes, boxes, self.dtype.type(reach))
 
     def _deal(self, Z: Array, query_rows: Array, centre: Array, scale: float) -> Array:
-        """Cut the queries into tiles of near ones, the last tile filled up with copies."""
+        """Cut the queries into tiles of near queries; pad the last tile with copies."""
         lanes = self.tiling.lanes
         points = (Z[query_rows] - centre).T.astype(self.dtype, order="C")
         points *= self.dtype.type(scale)
@@ -165,7 +167,7 @@ class AllPairs:
 
     @property
     def share(self) -> float:
-        """Of the pairs of a query and a reference, those that were looked at."""
+        """The share of all (query, reference) pairs that were computed."""
         return float(self.counts.sum() / (self.n_tiles * len(self.pulled_rows)))
 
     def room(self) -> kernels.Room:
@@ -173,24 +175,26 @@ class AllPairs:
         return kernels.room(self.k, self.tiling.lanes, self.Z.shape[0], self.dtype)
 
     def collect(self, tile: int, T: Array, E: Array, theta: Array, room: kernels.Room) -> None:
-        """What the lanes of a tile know of each class, see `knca_collect`."""
+        """Class summaries of the lanes of a tile, see `knca_collect`."""
         self.counts[tile] = knca_collect(
             self.queries[tile], self.Z, self.chunks, self.self_pos[tile], T, E, theta, room
         )
 
     def _blocks(self) -> int:
-        """Into how many blocks the references are cut: fewer for many dimensions."""
+        """Number of blocks of references: fewer in many dimensions."""
         tiles = min(self.tiling.tiles, self.n_tiles)
         each = tiles * self.d * self.tiling.lanes * self.dtype.itemsize
         most = min(_BLOCKS, max(_FEWEST_BLOCKS, _PULL_BYTES // each))
         return min(most, len(self.chunks.edges) - 1)
 
-    def pull(self, tiles: range, state: State, factor: Array, rooms: list[kernels.Room]) -> None:
-        """Add the pull of all references on the lanes of some tiles, and back, to ``G``.
+    def pull(
+        self, tiles: range, state: BatchState, factor: Array, rooms: list[kernels.Room]
+    ) -> None:
+        """Add to ``G`` the pull between all references and the lanes of some tiles.
 
-        ``factor`` (tiles, W) is what each lane's derivatives are multiplied by.
+        ``factor`` (tiles, W) multiplies each lane's derivatives.
         """
-        largest = factor.max(initial=0.0)  # late in learning all are tiny
+        largest = factor.max(initial=0.0)  # late in training all are tiny
         if largest == 0.0:
             return
         share = (factor / largest).astype(self.dtype)[:, None, None]

@@ -1,4 +1,4 @@
-"""Candidate lists for objectives of k neighbours: the pairs in them, and no others."""
+"""Votes of k neighbours over the pairs in candidate lists only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from vicinal._threads import block_edges, n_threads, run
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Gaussian
-from vicinal.engines.cpu.lanes import State, Tiling
+from vicinal.engines.cpu.lanes import BatchState, Tiling
 from vicinal.engines.cpu.lists import LANE_BYTES, check_pairs
 from vicinal.engines.cpu.tiles import coordinate_scale
 from vicinal.engines.points import centre_of
@@ -17,17 +17,17 @@ from vicinal.kernels.neighbours import visiting_order
 
 __all__ = ["ListedPairs"]
 
-# To a tile: it is votes alone that are counted in lanes here.  No power of two: a query at a time
-# the numbers of one lane are written, which would then compete for the same lines of the cache.
+# Lanes per tile; only the votes are counted in lanes here.  Not a power of two: queries are written
+# one lane at a time, and would then compete for the same cache lines.
 _LANES = 480
-_SUMS = 16  # of the references' gradient, each by one thread at a time, added in order
+_SUMS = 16  # partial gradients of the references, one thread at a time each, added in order
 
 
 class ListedPairs:
-    """What queries know of the rows in their lists, and the pull of those pairs.
+    """Class summaries of queries over the rows in their lists, and the pull of those pairs.
 
-    The parameters and attributes are those of :class:`vicinal.engines.cpu.lanes.AllPairs`, and
-    the lists.  Everything but the distances is in float64.
+    Parameters and attributes are those of :class:`vicinal.engines.cpu.lanes.AllPairs`, plus the
+    lists.  Everything except the distances is float64.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ListedPairs:
         self.n_classes, self.n_codes = self._most_classes(n_codes) + 1, n_codes
         self.tiling = Tiling.of(_LANES, len(query_rows), self.n_classes, k, 8)
         self.n_tiles = -(-len(self.rows) // self.tiling.lanes)
-        # the own class comes first in every list
+        # the own class is number 0 in every list
         self.own = np.zeros((self.n_tiles, self.tiling.lanes), np.intp)
         width = -(-self.d // 4) * 4
         sums = max(2, LANE_BYTES // max(1, len(Z) * width * self.points.itemsize))
@@ -64,7 +64,7 @@ class ListedPairs:
         self.Gr = np.zeros((sums, len(Z), width), Z.dtype)
 
     def _most_classes(self, n_codes: int) -> int:
-        """The largest number of classes in a list, but for the own one; refuses unknown rows."""
+        """The largest number of other classes in a list; raises if a listed row does not exist."""
         edges = block_edges(len(self.rows), 4096, 1)
         most = np.zeros(len(edges) - 1, np.int64)
 
@@ -104,11 +104,11 @@ class ListedPairs:
         return first, min(first + self.tiling.lanes, len(self.rows))
 
     def collect(self, tile: int, T: Array, E: Array, theta: Array, room: kernels.ListRoom) -> None:
-        """What the lanes of a tile know of each class."""
+        """Class summaries of the lanes of a tile."""
         kernels.knca_lists_collect(*self._lists(), T, E, theta, *self._queries(tile), room)
 
     def pull(
-        self, tiles: range, state: State, factor: Array, rooms: list[kernels.ListRoom]
+        self, tiles: range, state: BatchState, factor: Array, rooms: list[kernels.ListRoom]
     ) -> None:
         """Add the pull of the pairs of some tiles to the sums."""
 

@@ -1,6 +1,6 @@
 """Pairs from candidate lists: the engine of truncated objectives ([Oneata2011] section 4.4).
 
-The cost is that of the pairs in the lists, whatever the number of rows.
+The cost is proportional to the number of listed pairs.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from vicinal.kernels.neighbours import visiting_order
 
 __all__ = ["LANE_BYTES", "Lists", "check_pairs"]
 
-_BLOCK = 256  # queries at least to a part of the work
+_BLOCK = 256  # fewest queries per lane
 # The gradient of the references is summed in lanes, each with an array of its own, and the lanes
-# are added in order: the bits follow from their number, which is one of the problem and not of the
-# threads.  (Transposed lists would need no lanes, but every distance and power a second time, and
-# as much memory as the lists.)
+# are added in order: the bits depend on the number of lanes, which follows from the problem and not
+# from the threads.  (Transposed lists would need no lanes, but would need every distance and power
+# twice, and as much memory as the lists.)
 _LANES = 16
-LANE_BYTES = 2**28  # all lanes together, as long as there are two
+LANE_BYTES = 2**28  # limit for all lanes together, down to two lanes
 
 
 class Lists:
     """Sums over the pairs of candidate lists, and their gradient.
 
     A query is scored against the rows of its list that have a mass.  It is never its own
-    reference.  Without a row of its own class in the list its sum over that class is empty.
+    reference.  If its list has no row of its own class, its sum over that class is empty.
 
     Parameters
     ----------
     Z : array of shape (n, d)
         All points.
     codes, mass : arrays of shape (n,)
-        Class of each row, and its mass as a reference; 0 where it is none.
+        Class of each row, and its mass as a reference; 0 if it is not a reference.
     query_rows : int array
         Rows of Z that are scored.
     pairs : Pairs
@@ -43,14 +43,14 @@ class Lists:
     kernel : Kernel
     centre : array of shape (d,)
     scale : float
-        Coordinates are taken from ``centre`` and multiplied by this, see ``coordinate_scale``.
+        Factor of the coordinates, relative to ``centre``; see ``coordinate_scale``.
 
     Attributes
     ----------
     rows : int array
         The queries in the order of all results.
     share : float
-        Of all pairs of queries and references, those in the lists.
+        Share of all (query, reference) pairs that are listed.
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class Lists:
     def sums(self) -> tuple[Array, Array]:
         """log2 of ``sum_j mass_j 2**(m_i - e_ij)``, other classes [0] and own class [1].
 
-        With the energy ``e_ij = -log2 kappa(d_ij)`` and beside them the minima m_i of the
-        energies; -inf and inf where the list has nothing of the kind within reach.
+        Here ``e_ij = -log2 kappa(d_ij)`` is the energy.  Also returns the minima m_i of the
+        energies.  An empty sum gives -inf and inf.
         """
         shape, dtype = (2, len(self.rows)), self.points.dtype
         near, sums = np.empty(shape, dtype), np.empty(shape, dtype)
@@ -108,10 +108,10 @@ class Lists:
         )
 
     def pull(self, shift: Array, factor: Array, d: int) -> tuple[Array, Array]:
-        """Sum of ``-factor_i mass_j 2**shift_i kappa'(d²_ij) (z_i - z_j)``, both sides.
+        """Sum of ``-factor_i mass_j 2**shift_i kappa'(d²_ij) (z_i - z_j)``, for both points.
 
-        kappa' is the derivative by d².  (d, n_queries) for the queries and (d, n) for the
-        references, in which those that no list names have 0.
+        kappa' is the derivative by d².  Returns (d, n_queries) for the queries and (d, n) for the
+        references; references in no list have 0.
         """
         dtype = self.points.dtype
         near = kernels.nearest(shift, self.d, self.kernel.family)
@@ -134,7 +134,7 @@ class Lists:
 
 
 def check_pairs(pairs: Pairs, n: int, owner: str = "nca") -> None:
-    """Refuse lists that are not n lists of int32 rows; the rows themselves are checked on use."""
+    """Raise unless there are n lists of int32 rows; the kernels check the rows themselves."""
     indptr, indices = np.asarray(pairs.indptr), np.asarray(pairs.indices)
     if indptr.shape != (n + 1,) or indptr.dtype.kind != "i":
         raise ValueError(
@@ -148,7 +148,7 @@ def check_pairs(pairs: Pairs, n: int, owner: str = "nca") -> None:
         )
     if indptr[0] < 0 or indptr[-1] > len(indices) or (np.diff(indptr) < 0).any():
         raise ValueError(
-            f"The 'pairs' parameter of {owner} must have an indptr that never falls and ends "
+            f"The 'pairs' parameter of {owner} must have an indptr that never decreases and ends "
             f"within its {len(indices)} indices."
         )
     if pairs.log2_rates is not None and np.shape(pairs.log2_rates) != (2, n):

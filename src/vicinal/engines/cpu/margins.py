@@ -1,4 +1,4 @@
-"""Compiled hinges behind the protocol of engines: impostors by search, or from kept lists."""
+"""Compiled engine for hinges (`base.Margins`): impostors by search, or from kept lists."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 from vicinal._threads import block_edges, n_threads, run
 from vicinal.core.types import Array
 from vicinal.engines.base import Hinges, Triples
-from vicinal.engines.cpu.impostors import Candidates, Rows, visit
+from vicinal.engines.cpu.impostors import Candidates, SearchRows, visit
 from vicinal.kernels import lmnn as kernels
 
 __all__ = ["ListedMargins"]
 
 
 class ListedMargins:
-    """Hinges of all impostors that a search finds; see `base.Margins`."""
+    """Hinges of all impostors found by a search; see `base.Margins`."""
 
     name, share = "lists", 0.0
 
@@ -38,7 +38,7 @@ class ListedMargins:
                 gradient, hinge, self.active, self.slope,
             )  # fmt: skip
 
-        # a value alone is of other rows, as a rule, and would put its lists in the place of theirs
+        # a value without gradient is usually of other rows: its lists would replace the kept ones
         lists = self.candidates if gradient else None
         n_pairs = visit(t.Z, rows, furthest, t.chi2, lists, push)
         self.share = n_pairs / max(1, len(rows.needing) * len(rows.listed))
@@ -58,7 +58,7 @@ class ListedMargins:
         return np.multiply(self.slope, weight, casting="same_kind")
 
     def _reach(self) -> tuple[Array, Array, Array]:
-        """Distances to the target neighbours, these with the margin, and the largest of a row."""
+        """Distances to target neighbours, the same plus the margin, and the largest of each row."""
         t = self.triples
         shape, dtype = t.neighbours.shape, t.Z.dtype
         D, reach, furthest = (
@@ -75,10 +75,10 @@ class ListedMargins:
         run(task, range(len(edges) - 1), n_threads())
         return D, reach, furthest
 
-    def _rows(self, gradient: bool) -> Rows:
-        """Who must look at whom: for a gradient impostors look at those they are impostors of."""
+    def _rows(self, gradient: bool) -> SearchRows:
+        """Rows that need lists; for a gradient, impostors need lists of their victims too."""
         t, codes = self.triples, self.triples.targets.codes
         if not gradient:
-            return Rows(np.flatnonzero(t.is_query), np.flatnonzero(t.is_reference), codes)
+            return SearchRows(np.flatnonzero(t.is_query), np.flatnonzero(t.is_reference), codes)
         everyone = np.flatnonzero(t.is_query | t.is_reference)
-        return Rows(everyone, everyone, codes)
+        return SearchRows(everyone, everyone, codes)

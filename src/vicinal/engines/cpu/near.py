@@ -1,10 +1,10 @@
-"""Which pairs of blocks, and of chunks within them, can change a sum in its last bit.
+"""Which pairs of blocks, and of chunks within them, can change the last bit of a sum.
 
-Late in learning a few neighbours carry all the mass.  Rows are put in the order of a k-d tree, so
-that blocks and chunks of them fill small boxes, and pairs of boxes too far apart are left out.  How
-far is too far: the largest term over one chunk nearby is a lower bound of a row's sum, one chunk of
-its own and one of the other classes; all that lies where the kernel times the whole mass is below
-half a unit in the last place of that changes no bit.
+Late in training a few neighbours carry all the mass.  Rows are sorted along a k-d tree, so that
+blocks and chunks fill small boxes, and pairs of boxes too far apart are left out.  How far is too
+far: for each row, the largest term over one nearby chunk of its own class, and over one of the
+other classes, is a lower bound of the sum.  Points so far away that the kernel times the whole mass
+is below half a unit in the last place of that bound change no bit.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from vicinal.kernels import order as kernels
 from vicinal.kernels._blocks import ALL, CHUNK, FAR, NEAR, Reach, Scratch
 
 __all__ = [
-    "Plan",
-    "nothing_left_out",
+    "NearBlocks",
     "order_within_classes",
     "rounds",
     "share_out_of_reach",
+    "unused_reach",
 ]
 
-#: what is left out is below 2**-bits of a sum: half a unit in the last place is 2**-25 (2**-54) of
-#: it or more, and one bit is left for rounding errors of small distances
+#: what is left out is below 2**-bits of a sum: half a unit in the last place is at least 2**-25
+#: (2**-54) of it, and one bit is left for rounding errors of small distances
 _BITS = {4: 26.0, 8: 55.0}
 
 
 def share_out_of_reach(
     Zq: Array, yq: Array, Zr: Array, yr: Array, mass: Array, scale: float, power: float
 ) -> float:
-    """Share of the pairs that a few queries could leave out, each looked at by itself.
+    """Share of the pairs that could be left out, estimated from a few single queries.
 
-    ``Zq`` and ``Zr`` are (n, d), ``scale`` as `coordinate_scale` has it, and ``power`` is infinite
-    for the compact kernel.
+    ``Zq`` and ``Zr`` are (n, d); ``scale`` is that of `coordinate_scale`; ``power`` is infinite for
+    the compact kernel.
     """
     bits, shares = _BITS[Zr.itemsize] + np.log2(mass.sum()), []
     log2_mass = np.log2(mass)
@@ -50,7 +50,7 @@ def share_out_of_reach(
             shares.append(np.mean(d2 >= 1))
             continue
         energy = power * np.log2(1.0 + d2) if power else d2
-        terms = np.where(d2 > 0, energy - log2_mass, np.inf)  # itself, or a twin, is none
+        terms = np.where(d2 > 0, energy - log2_mass, np.inf)  # not itself, nor a duplicate
         far = 0.0
         for kind in (yr == yq[i], yr != yq[i]):
             far += np.count_nonzero(energy[kind] > terms[kind].min(initial=np.inf) + bits)
@@ -59,7 +59,7 @@ def share_out_of_reach(
 
 
 def order_within_classes(points: Array, codes: Array, edges: list[int]) -> Array:
-    """Positions in the sorted ``points`` (d, n), those of each larger class along a k-d tree."""
+    """Positions in the sorted ``points`` (d, n), with each larger class along a k-d tree."""
     n = len(codes)
     order, key = np.arange(n), np.empty(n, points.dtype)
     cuts = np.asarray(edges)
@@ -68,7 +68,7 @@ def order_within_classes(points: Array, codes: Array, edges: list[int]) -> Array
     def task(stretch: tuple[int, int], thread: int) -> None:
         kernels.kd_order(points, cuts, *stretch, order, key)
 
-    # the largest first, so that the threads end together
+    # the largest first, so that the threads finish together
     run(task, sorted(ranges, key=lambda r: r[0] - r[1]), min(n_threads(), max(1, len(ranges))))
     return order
 
@@ -80,31 +80,31 @@ def _large_classes(codes: Array) -> list[tuple[int, int]]:
 
 
 def _chunk_edges(blocks: list[int], codes: Array) -> Array:
-    """Cuts every CHUNK rows, anew from each block and from each larger class."""
+    """Edges every CHUNK rows, restarting at each block and at each larger class."""
     cuts = np.unique([*blocks, *(edge for stretch in _large_classes(codes) for edge in stretch)])
     pieces = [np.arange(first, last, CHUNK) for first, last in pairwise(cuts)]
     return np.concatenate([*pieces, cuts[-1:]])
 
 
-def nothing_left_out(dtype: np.dtype) -> Reach:
-    """A reach for tiles that do not look at it."""
+def unused_reach(dtype: np.dtype) -> Reach:
+    """A placeholder for tiles that do not use the reach."""
     nothing = np.zeros((2, 0), dtype)
     return Reach(np.zeros(0, np.int64), nothing.reshape(2, 0, 0), nothing, nothing)
 
 
-class Plan:
-    """Boxes of blocks and chunks, and what is near what.
+class NearBlocks:
+    """Bounding boxes of blocks and chunks, and which of them are near each other.
 
     Parameters
     ----------
     Zq, Zr : arrays of shape (d, n)
-        The points of rows and columns; the same array for both computes each pair once.
+        The points of rows and columns; if both are the same array, each pair is computed once.
     codes : array
         Classes of the columns, sorted.
     rows, columns : lists of int
         Edges of the blocks.
     own : int array of shape (2, n)
-        The columns of the own class, a row.
+        Range of columns of each row's own class.
     power : float
         0 for the Gaussian, (d + 1) / 2 for Student's kernel.
     """
@@ -128,12 +128,12 @@ class Plan:
         self.boxes = _boxes(Zr, self.edges)
         self.column_boxes = _boxes(Zr, self.columns)
         self.row_boxes = self.column_boxes if self.mirror else _boxes(Zq, self.rows)
-        self.reach = nothing_left_out(Zq.dtype)
+        self.reach = unused_reach(Zq.dtype)
         self.status = np.full((len(rows) - 1, len(columns) - 1), 2, np.int8)
 
     @property
     def useful(self) -> bool:
-        """Whether some points are farther apart than any row must look."""
+        """Whether some points are farther apart than the largest possible reach."""
         low = np.minimum(self.row_boxes[0].min(axis=1), self.column_boxes[0].min(axis=1))
         high = np.maximum(self.row_boxes[1].max(axis=1), self.column_boxes[1].max(axis=1))
         widest = float(np.sum(np.square(high - low, dtype=np.float64)))
@@ -145,8 +145,8 @@ class Plan:
         with np.errstate(over="ignore"):
             return np.exp2(energy / float(self.power)) - 1.0
 
-    def look(self, mass: Array, self_pos: Array, scratch: Sequence[Scratch]) -> None:
-        """Find out what is near by the largest terms nearby; ``mass`` is that of the columns."""
+    def find_reach(self, mass: Array, self_pos: Array, scratch: Sequence[Scratch]) -> None:
+        """Set the reach from the largest terms nearby; ``mass`` is that of the columns."""
         chunks = np.searchsorted(self.edges, self.columns)
         energies = np.full((2, self.Zq.shape[1]), np.inf, self.Zq.dtype)
         log2_mass = np.log2(mass)
@@ -161,17 +161,17 @@ class Plan:
 
         run(task, range(len(self.rows) - 1), len(scratch))
         beyond = np.log2(mass.sum(dtype=np.float64)) + self.bits
-        self.look_as_far_as(self._squared_distance(energies.astype(np.float64) + beyond))
+        self.find_near(self._squared_distance(energies.astype(np.float64) + beyond))
 
-    def look_as_far_as(self, reach: Array) -> None:
-        """Find out what is near, given each row's reach (2, n), squared distances."""
+    def find_near(self, reach: Array) -> None:
+        """Find near blocks, given each row's reach (2, n) as squared distances."""
         dtype = self.boxes.dtype
         with np.errstate(over="ignore"):
             reach = (reach * self.slack).astype(dtype)
         row_least, row_most = _spread(reach, self.rows)
         if self.mirror:
             chunks, column_most = _spread(reach, self.edges)[1], row_most
-        else:  # the sums of the columns are not asked for
+        else:  # no sums of the columns are needed
             chunks = np.zeros((2, len(self.edges) - 1), dtype)
             column_most = np.zeros((2, len(self.columns) - 1), dtype)
         self.reach = Reach(self.edges, self.boxes, reach, chunks)
@@ -185,7 +185,7 @@ class Plan:
         run(task, range(len(self.rows) - 1), n_threads())
 
     def pairs(self, near: bool) -> tuple[Array, Array, Array]:
-        """Blocks of rows and of columns, and which of their tiles: all that is near, or is not."""
+        """Pairs of row and column blocks, and which of their tiles: the near ones, or the rest."""
         wanted = self.status > 0 if near else self.status < 2
         p, q = np.nonzero(np.triu(wanted) if self.mirror else wanted)
         whole = self.status[p, q] == (2 if near else 0)
@@ -208,10 +208,10 @@ def _spread(reach: Array, edges: Array) -> tuple[Array, Array]:
 def rounds(
     p: Array, q: Array, mode: Array, n_rows: int, n_columns: int, mirror: bool
 ) -> Iterator[list[tuple[int, int, int]]]:
-    """The pairs (p, q) with their modes in rounds that touch no block of rows or columns twice.
+    """Schedule the pairs (p, q) in rounds that use no block of rows or columns twice.
 
     In the order of the circle method, which for all pairs leaves no thread idle; where pairs are
-    missing, those of later rounds move up.
+    missing, pairs of later rounds move up.
     """
     if mirror:
         n = n_rows + n_rows % 2

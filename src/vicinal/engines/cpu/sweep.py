@@ -1,4 +1,4 @@
-"""Compiled votes behind the protocol of engines, one batch of tiles of queries after another."""
+"""Compiled engine for votes (`base.Votes`): one batch of tiles of queries after another."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from vicinal._threads import n_threads, run
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Gaussian
 from vicinal.engines.base import Data
-from vicinal.engines.cpu.lanes import AllPairs, State, far_energy
+from vicinal.engines.cpu.lanes import AllPairs, BatchState, far_energy
 from vicinal.engines.cpu.listed_lanes import ListedPairs
-from vicinal.engines.cpu.votes import Counter, Known, Slopes
+from vicinal.engines.cpu.votes import ClassSummary, Slopes, VoteCounter
 
-__all__ = ["Sweep", "win_shares"]
+__all__ = ["CompiledVotes", "win_shares"]
 
 
-class Sweep:
-    """Votes of k of all references, or of those in lists; see `base.Votes`.
+class CompiledVotes:
+    """Votes of k neighbours among all references, or among listed ones; see `base.Votes`.
 
-    Batches of tiles are looked at twice: for the odds and, where a slope is given, for the pull of
-    their pairs, which is added up.
+    Each batch of tiles is processed twice: for the odds and, if a slope is given, for the pull of
+    its pairs, which is summed over the batches.
     """
 
     def __init__(self, data: Data, k: int, unanimous: bool, pairs: Pairs | None = None) -> None:
@@ -33,7 +33,7 @@ class Sweep:
 
     @property
     def share(self) -> float:
-        """Of the pairs of a query and a reference, those that were looked at."""
+        """The share of all (query, reference) pairs that were computed."""
         return self.engine.share
 
     def sums(self, slope: Callable[[Array], Array] | None = None) -> Array:
@@ -45,25 +45,25 @@ class Sweep:
         far = far_energy(engine.dtype)
         size = engine.n_classes, engine.k, lanes
         counters = [
-            Counter(*size, self.unanimous, far, engine.n_references)
+            VoteCounter(*size, self.unanimous, far, engine.n_references)
             for _ in range(min(threads, n_tiles))
         ]
         odds = np.empty((n_tiles, lanes))
         batch = min(engine.tiling.tiles, n_tiles)
-        room = State.room(batch, *size, engine.dtype)
+        room = BatchState.room(batch, *size, engine.dtype)
 
         def task(at: tuple[int, int], thread: int) -> None:
             tile, t = at
             E = np.empty_like(room.T[t])
             engine.collect(tile, room.T[t], E, room.theta[t], rooms[thread])
-            known = Known(
+            summary = ClassSummary(
                 *(x.astype(np.float64, copy=False) for x in (room.T[t], E, room.theta[t]))
             )
-            told = Slopes.room(E.shape) if slope else None
+            slopes = Slopes.room(E.shape) if slope else None
             live = len(engine.rows) - tile * lanes
-            odds[tile] = counters[thread].odds(known, engine.own[tile], live, told)
-            if told is not None:
-                room.values[t], room.powers[t] = told
+            odds[tile] = counters[thread].odds(summary, engine.own[tile], live, slopes)
+            if slopes is not None:
+                room.values[t], room.powers[t] = slopes
 
         for start in range(0, n_tiles, batch):
             tiles = range(start, min(start + batch, n_tiles))
@@ -83,7 +83,7 @@ class Sweep:
 def win_shares(
     Z: Array, Z_reference: Array, codes: Array, n_classes: int, k: int, unanimous: bool
 ) -> Array:
-    """Chance of each class to win the vote of k references, ties left out: (n, n_classes)."""
+    """Chance that each class wins the vote of k references, given no tie: (n, n_classes)."""
     n = len(Z_reference)
     probabilities = np.zeros((len(Z), n_classes))
     points = np.concatenate([Z_reference, Z.astype(Z_reference.dtype, copy=False)])
@@ -93,15 +93,15 @@ def win_shares(
     engine = AllPairs(points, codes, rows[n:], rows[:n], k)
     threads = min(n_threads(), len(engine.own))
     lanes, far = engine.tiling.lanes, far_energy(engine.dtype)
-    counters = [Counter(len(present), k, lanes, unanimous, far, n) for _ in range(threads)]
+    counters = [VoteCounter(len(present), k, lanes, unanimous, far, n) for _ in range(threads)]
     rooms = [engine.room() for _ in range(threads)]
 
     def task(tile: int, thread: int) -> None:
         T, E = np.empty((2, len(present), k, lanes), engine.dtype)
         theta = np.empty((len(present), lanes), engine.dtype)
         engine.collect(tile, T, E, theta, rooms[thread])
-        known = Known(*(x.astype(np.float64, copy=False) for x in (T, E, theta)))
-        wins = counters[thread].wins(known)
+        summary = ClassSummary(*(x.astype(np.float64, copy=False) for x in (T, E, theta)))
+        wins = counters[thread].wins(summary)
         at = engine.rows[tile * lanes : (tile + 1) * lanes] - n
         probabilities[at[:, None], present] = wins.T[: len(at)]
 

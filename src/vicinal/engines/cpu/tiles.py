@@ -1,7 +1,7 @@
 """All pairs in tiles: the engine of the exact objective, on all threads, in one fixed order.
 
-An *engine* is built from queries, references and a kernel, and gives what an objective of
-neighbours needs: ``sums()`` of the kernel over either kind of class, and ``pull(...)``.
+An *engine* is built from queries, references and a kernel, and provides ``sums()`` of the kernel
+over the own class and over the others, and their gradient ``pull(...)``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from vicinal._threads import (
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.cpu.near import (
-    Plan,
-    nothing_left_out,
+    NearBlocks,
     order_within_classes,
     rounds,
     share_out_of_reach,
+    unused_reach,
 )
 from vicinal.kernels import compact, nca
 from vicinal.kernels._blocks import (
@@ -41,22 +41,30 @@ from vicinal.kernels._blocks import (
     workspace,
 )
 
-__all__ = ["Side", "Tiles", "coordinate_scale", "power_of", "side", "worth_ordering"]
+__all__ = [
+    "KernelPoints",
+    "Tiles",
+    "coordinate_scale",
+    "kernel_points",
+    "power_of",
+    "worth_ordering",
+]
 
-#: dimensions from which matrix products find distances and gradients faster than the kernels do
+#: dimensions from which matrix products are faster than the kernels
 BLAS_FROM = 48
 
-#: rows from which the order of a k-d tree costs less than the first tiles that it saves
+#: rows from which sorting along a k-d tree costs less than it saves
 ORDER_FROM = 4000
-#: dimensions up to which boxes are of use
+#: dimensions up to which bounding boxes are useful
 ORDER_UP_TO = 32
-WORTH = 0.5  # of the pairs out of reach of single points: boxes find fewer, at 0.4 it was even
-#: whether to leave out what changes no bit; a test computes it, last, and finds the same bits
+# Least share of pairs out of reach of single points (boxes find fewer); 0.4 was break-even.
+WORTH = 0.5
+#: Test hook: False also computes skipped tiles; the result must be identical.
 LEAVE_OUT = True
 
 
-class Side(NamedTuple):
-    """Points sorted by class as the kernels want them: ``Z`` is (d made even, n)."""
+class KernelPoints(NamedTuple):
+    """Points in kernel layout, sorted by class: ``Z`` is (d rounded up to even, n)."""
 
     Z: Array
     mass: Array
@@ -70,14 +78,14 @@ class Side(NamedTuple):
 
 
 def coordinate_scale(kernel: Kernel) -> float:
-    """What embedded points are multiplied by before they go to the compiled loops."""
+    """The factor of embedded points in the compiled loops."""
     return kernel.coordinate_scale
 
 
 def worth_ordering(Zq: Array, yq: Array, Zr: Array, yr: Array, mass: Array, kernel: Kernel) -> bool:
-    """Whether `side` should put near points together, so that tiles of far ones can be left out.
+    """Whether `kernel_points` should put near points together, so that far tiles can be left out.
 
-    Early in learning all pairs count: a look at a few rows saves the price of ordering them all.
+    Early in training all pairs count; checking a few rows avoids sorting all of them in vain.
     ``mass`` is that of the references.
     """
     if min(len(Zq), len(Zr)) < ORDER_FROM or Zr.shape[1] > ORDER_UP_TO:
@@ -91,12 +99,12 @@ def power_of(kernel: Kernel, d: int) -> float:
     return kernel.power(d)
 
 
-def side(
+def kernel_points(
     Z: Array, codes: Array, mass: Array, centre: Array, scale: float, ordered: bool = False
-) -> tuple[Side, Array]:
-    """Sort the rows of Z by class; return them in kernel layout, and their order.
+) -> tuple[KernelPoints, Array]:
+    """Sort the rows of Z by class; return them in kernel layout, and the sorting order.
 
-    Within a class they keep their order, or follow a k-d tree if ``ordered``.
+    Within a class rows keep their order, or follow a k-d tree if ``ordered``.
     """
     order = np.argsort(codes, kind="stable")
     d = Z.shape[1]
@@ -106,19 +114,24 @@ def side(
     if ordered:
         inner = order_within_classes(points[:d], codes[order], block_edges(len(Z)))
         points, order = np.take(points, inner, axis=1), order[inner]  # rows stay contiguous
-    return Side(points, mass[order].astype(Z.dtype), codes[order], d, ordered), order
+    return KernelPoints(points, mass[order].astype(Z.dtype), codes[order], d, ordered), order
 
 
 class _Products:
-    """Distances of whole blocks, and their gradients, by BLAS; idle below ``BLAS_FROM``.
+    """Distances of whole blocks, and their gradients, by BLAS; inactive below ``BLAS_FROM``.
 
-    ``|a|² + |b|² - 2 a.b`` loses digits that differences keep, about ``eps |z|²``: in float32 that
-    is fine to travel with, and the arrival is in float64.  Idle too when points are so far out
-    that the loss is one of ``30 sqrt(eps)`` or more (0.01 in float32, 4e-7 in float64).
+    ``|a|² + |b|² - 2 a.b`` has an error of about ``eps |z|²`` that differences do not have: fine
+    for the float32 stage, as the final stage is float64.  Also inactive when points are so far out
+    that the error would be ``30 sqrt(eps)`` or more (0.01 in float32, 4e-7 in float64).
     """
 
     def __init__(
-        self, queries: Side, references: Side, rows: list[int], columns: list[int], threads: int
+        self,
+        queries: KernelPoints,
+        references: KernelPoints,
+        rows: list[int],
+        columns: list[int],
+        threads: int,
     ) -> None:
         self.Zq, self.Zr = queries.Z, references.Z
         self.active = queries.Z.shape[0] >= BLAS_FROM
@@ -131,11 +144,11 @@ class _Products:
         self.buffers = [np.empty(size, queries.Z.dtype) for _ in range(threads)]
 
     def blas(self) -> Any:
-        """One BLAS thread for each of ours, while products are in use."""
+        """One BLAS thread for each of our threads, while products are used."""
         return single_threaded_blas() if self.active else nullcontext()
 
     def distances(self, thread: int, i: slice, j: slice) -> Array:
-        """Squared distances of a block, or (0, 0) to let the kernel find them."""
+        """Squared distances of a block, or a (0, 0) array to let the kernel compute them."""
         if not self.active:
             return self.buffers[thread].reshape(0, 0)
         shape = (i.stop - i.start, j.stop - j.start)
@@ -156,7 +169,7 @@ class _Products:
             Gr[:, j] += self.Zr[:d, j] * W.sum(axis=0) - self.Zq[:d, i] @ W
 
 
-def _own_ranges(queries: Side, references: Side) -> Array:
+def _own_ranges(queries: KernelPoints, references: KernelPoints) -> Array:
     left = np.searchsorted(references.codes, queries.codes, side="left")
     right = np.searchsorted(references.codes, queries.codes, side="right")
     return np.stack([left, right])
@@ -165,13 +178,13 @@ def _own_ranges(queries: Side, references: Side) -> Array:
 class Tiles:
     """Sums over all pairs, and their gradient.
 
-    Between sides that are ordered, tiles too far apart to change any sum in its last bit are left
-    out; ``share`` is the share of the pairs that the last sums have computed.
+    If both are ordered, tiles too far apart to change the last bit of any sum are left out;
+    ``share`` is the share of the pairs that the last call of `sums` computed.
 
     Parameters
     ----------
-    queries, references : Side
-        ``queries is references`` computes each pair once.
+    queries, references : KernelPoints
+        If they are the same object, each pair is computed once.
     self_pos : int array
         Position of each query among the references, or -1.
     kernel : Kernel
@@ -179,7 +192,9 @@ class Tiles:
 
     share = 1.0
 
-    def __init__(self, queries: Side, references: Side, self_pos: Array, kernel: Kernel) -> None:
+    def __init__(
+        self, queries: KernelPoints, references: KernelPoints, self_pos: Array, kernel: Kernel
+    ) -> None:
         self.queries, self.references, self.self_pos = queries, references, self_pos
         self.compact = not kernel.reaches_everywhere
         dtype = queries.Z.dtype
@@ -192,8 +207,8 @@ class Tiles:
         widest = max(np.diff(self.columns))
         self.scratch = [workspace(queries.Z.shape[0], dtype, widest) for _ in range(self.threads)]
         self.products = _Products(queries, references, self.rows, self.columns, self.threads)
-        self.plan: Plan | None = None
-        self.reach = nothing_left_out(dtype)
+        self.near_blocks: NearBlocks | None = None
+        self.reach = unused_reach(dtype)
 
     def _slices(self, p: int, q: int) -> tuple[slice, slice]:
         return (
@@ -208,7 +223,7 @@ class Tiles:
     def _tiles(
         self, own: Array, i: slice, j: slice, mode: int, width: int, triangle: bool, thread: int
     ) -> Iterator[tuple[Array, int]]:
-        """Tables with the tiles of a block, and how many; as a rule one table has room for all."""
+        """Tables with the tiles of a block, and their number; usually one table is enough."""
         work, table = self.scratch[thread]
         first = i.start
         while first < i.stop:
@@ -221,37 +236,39 @@ class Tiles:
                 )
             yield table, count
 
-    def _make_plan(self, own: Array) -> Plan | None:
-        """What may be left out, or None if all counts anyway."""
+    def _find_near_blocks(self, own: Array) -> NearBlocks | None:
+        """Find what may be left out; None if all pairs count anyway."""
         Q, R = self.queries, self.references
         if not (Q.ordered and R.ordered) or self.products.active:
             return None
-        plan = Plan(Q.Z, R.Z, R.codes, self.rows, self.columns, own, float(self.power or 0.0))
+        near_blocks = NearBlocks(
+            Q.Z, R.Z, R.codes, self.rows, self.columns, own, float(self.power or 0.0)
+        )
         if self.compact:
-            plan.look_as_far_as(np.ones((2, Q.n)))
-        elif not plan.useful:
+            near_blocks.find_near(np.ones((2, Q.n)))
+        elif not near_blocks.useful:
             return None
         else:
-            plan.look(R.mass, self.self_pos, self.scratch)
-        return plan
+            near_blocks.find_reach(R.mass, self.self_pos, self.scratch)
+        return near_blocks
 
     def _sweep(
         self, task: Callable[[Any, int], None], columns_too: bool, near: bool = True
     ) -> None:
         """Run ``task([(p, q, mode), ...], thread)`` over the near or the other pairs of blocks.
 
-        ``columns_too`` says that tasks write to the columns too, so that rounds are needed.
+        ``columns_too`` says that tasks also write to the columns, so that rounds are needed.
         """
         blocks, columns = len(self.rows) - 1, len(self.columns) - 1
         plans: Iterable[list]
-        if self.plan is None:
+        if self.near_blocks is None:
             if not columns_too:
                 plans = [[[(p, q, ALL) for q in range(columns)] for p in range(blocks)]]
             else:
                 every = round_robin(blocks) if self.mirror else rectangle(blocks, columns)
                 plans = ([[(p, q, ALL)] for p, q in pairs] for pairs in every)
         else:
-            p, q, mode = self.plan.pairs(near)
+            p, q, mode = self.near_blocks.pairs(near)
             if not columns_too:
                 triples = np.stack([p, q, mode], axis=1)
                 ends = np.cumsum(np.bincount(p, minlength=blocks))[:-1]
@@ -265,11 +282,11 @@ class Tiles:
     def sums(self, own: Array | None = None) -> tuple[Array, Array]:
         """log2 of ``sum_j mass_j 2**(m_i - e_ij)``, other classes [0] and own class [1].
 
-        With the energy ``e_ij = -log2 kappa(d_ij)``.  The minima m_i of the energies come beside
-        it, not in it: where they are large, their sum would lose the digits of the logarithm.
-        (The compact kernel needs no shift: its m_i are 0.)  Without a reference of the kind, or
-        none in range, -inf and inf.  ``own`` overrides the range of references that counts as the
-        query's own class.
+        Here ``e_ij = -log2 kappa(d_ij)`` is the energy.  The minima m_i of the energies are
+        returned separately: where they are large, adding them would lose the digits of the
+        logarithm.  (The compact kernel needs no shift: its m_i are 0.)  A sum without any reference
+        (in range) gives -inf and inf.  ``own`` overrides the range of references that counts as
+        the query's own class.
         """
         queries, references, mirror = self.queries, self.references, self.mirror
         dtype, n = queries.Z.dtype, queries.n
@@ -299,13 +316,13 @@ class Tiles:
                             points, running, *block, self.power, work
                         )
 
-        self.plan = self._make_plan(own)
-        if self.plan is not None:
-            self.reach = self.plan.reach
+        self.near_blocks = self._find_near_blocks(own)
+        if self.near_blocks is not None:
+            self.reach = self.near_blocks.reach
         with self.products.blas():
             self._sweep(task, mirror)
             self.share = sum(computed) / (n * references.n)
-            if self.plan is not None and not LEAVE_OUT:
+            if self.near_blocks is not None and not LEAVE_OUT:
                 self._sweep(task, mirror, near=False)
         if self.compact:
             minima[sums > 0] = 0.0
@@ -313,11 +330,11 @@ class Tiles:
             return np.log2(sums, dtype=np.float64), minima
 
     def pull(self, shift: Array, factor: Array, d: int) -> tuple[Array, Array]:
-        """Sum of ``-factor_i mass_j 2**shift_i kappa'(d²_ij) (z_i - z_j)``, both sides.
+        """Sum of ``-factor_i mass_j 2**shift_i kappa'(d²_ij) (z_i - z_j)``, for both points.
 
-        kappa' is the derivative by d².  Both sides in kernel layout (d, n); one array for both
-        when ``queries is references``.  The compact kernel has no shift: it must be 0.  What the
-        sums have left out is left out.
+        kappa' is the derivative by d².  Queries and references in kernel layout (d, n); one array
+        for both when ``queries is references``.  The compact kernel has no shift: it must be 0.
+        Tiles left out of the sums are left out here too.
         """
         queries, references, mirror = self.queries, self.references, self.mirror
         dtype = queries.Z.dtype
@@ -347,12 +364,12 @@ class Tiles:
 
         with self.products.blas():
             self._sweep(task, True)
-            if self.plan is not None and not LEAVE_OUT:
+            if self.near_blocks is not None and not LEAVE_OUT:
                 self._sweep(task, True, near=False)
         return Gq, Gr
 
     def energy(self, shift: Array) -> Array:
-        """Sum over the references of ``mass_j 2**(shift_i - e_ij) (e_ij - shift_i)``, a query.
+        """Sum over the references of ``mass_j 2**(shift_i - e_ij) (e_ij - shift_i)``, per query.
 
         References out of range of the compact kernel, whose shift is 0, add nothing.
         """

@@ -1,6 +1,6 @@
-"""The votes of k neighbours: from what lanes know of each class to odds and slopes.
+"""The votes of k neighbours: from class summaries of lanes to odds and slopes.
 
-In plain float64 as a rule; lanes whose weights leave its range are done again in the log domain.
+Usually in plain float64; lanes whose weights leave its range are repeated in the log domain.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.kernels import subsets, votes
 
-__all__ = ["Counter", "Known", "Slopes"]
+__all__ = ["ClassSummary", "Slopes", "VoteCounter"]
 
-# Weight of won or lost sets up to which no sum has overflowed.  Where one has, the weight may be
-# NaN, infinity times a class without members: what is within the limits is asked for, not what is
-# beyond.
+# Largest weight of won or lost sets at which no sum has overflowed.  After an overflow the weight
+# may be NaN (infinity times a class without members): tests are written so that NaN fails them.
 _MOST = 2.0**1000
-_SPARE_BITS = 70  # by which what is lost must be lighter than what is kept
+_SPARE_BITS = 70  # lost terms must be lighter than kept ones by this many bits
 
 
-class Known(NamedTuple):
-    """What lanes know of the classes, see :mod:`vicinal.kernels.knca`.
+class ClassSummary(NamedTuple):
+    """Summaries of the classes for some lanes, see :mod:`vicinal.kernels.knca`.
 
     ``T`` and ``E`` are (C, k, W), ``theta`` is (C, W); all float64.
     """
@@ -31,16 +30,16 @@ class Known(NamedTuple):
     E: Array
     theta: Array
 
-    def take(self, lanes: Array) -> Known:
-        """That of some lanes."""
-        return Known(*(np.ascontiguousarray(x[..., lanes]) for x in self))
+    def take(self, lanes: Array) -> ClassSummary:
+        """The summaries of some lanes."""
+        return ClassSummary(*(np.ascontiguousarray(x[..., lanes]) for x in self))
 
 
 class Slopes(NamedTuple):
     """Derivatives of log(won : lost) by the log-weights of the members of each class.
 
-    P(j chosen | win) - P(j chosen | lose), for the members of T as ``values``, and for all others
-    by the coefficients ``powers`` of a polynomial, see `class_slopes`; both (C, k, W), float64.
+    P(j chosen | win) - P(j chosen | lose): for the members of T as ``values``, for all others as
+    coefficients ``powers`` of a polynomial, see `class_slopes`; both (C, k, W), float64.
     """
 
     values: Array
@@ -48,30 +47,30 @@ class Slopes(NamedTuple):
 
     @classmethod
     def room(cls, shape: tuple[int, ...]) -> Slopes:
-        """Room for some."""
+        """Allocate zeros."""
         return cls(np.zeros(shape), np.zeros(shape))
 
 
-class Counter:
-    """Counts the votes of one tile of lanes at a time; each thread has its own.
+class VoteCounter:
+    """Counts the votes of one tile of lanes at a time; one counter per thread.
 
     Parameters
     ----------
     n_classes, k, lanes : int
-        Sizes of the arrays to come.
+        Sizes of the arrays.
     unanimous : bool
-        Which vote.
+        Whether all k votes are needed to win.
     far : float
         Energy of an absent member.
     n : int
-        References in all: the more, the larger a sum may be.
+        Number of references: bounds the size of the sums.
     log : int or None, default=None
-        None for plain numbers; lanes that leave their range are then given to another counter.
+        None for plain numbers; lanes that leave their range go to another counter.
 
     Attributes
     ----------
     in_log_domain : int
-        Lanes that plain numbers did not do for, so far.
+        Number of lanes so far that needed logarithms.
     """
 
     def __init__(
@@ -85,8 +84,8 @@ class Counter:
         log: int | None = None,
     ) -> None:
         self.k, self.unanimous, self.far, self.n, self.log = k, unanimous, far, n, log
-        # All sets that hold a member too light for plain numbers weigh less than binom(n, k) times
-        # the limit: beside this, nothing.
+        # Sets with a member too light for plain numbers weigh less than binom(n, k) times that
+        # limit in all: negligible beside ``least``.
         lost = subsets.LOWEST + k * np.log2(max(2.0, np.e * n / k))
         self.least = 2.0 ** min(max(lost + _SPARE_BITS, -880.0), 1000.0)
         self.F = np.empty((n_classes, k + 1, lanes))
@@ -95,31 +94,33 @@ class Counter:
         self.room = subsets.slopes_room(k, lanes)
         self.in_log_domain = 0
 
-    def odds(self, known: Known, own: Array, live: int, slopes: Slopes | None = None) -> Array:
+    def odds(
+        self, summary: ClassSummary, own: Array, live: int, slopes: Slopes | None = None
+    ) -> Array:
         """log2 of lost : won sets of each lane, inf where none can be won.
 
-        ``own`` (W,) is the class that is to win; the first ``live`` lanes are queries, the others
-        copies to fill the tile.  ``slopes``, where given, are filled.
+        ``own`` (W,) is the class that should win; the first ``live`` lanes are queries, the others
+        padding.  ``slopes``, if given, are filled in.
         """
-        near = self._polynomials(known)
+        near = self._polynomials(summary)
         win, lose = self._votes(own)
         if slopes is not None:
-            self._fill(slopes, known, near)
+            self._fill(slopes, summary, near)
         if self.log is not None:
             return lose - win
         with np.errstate(divide="ignore", invalid="ignore"):
             odds = np.log2(lose) - np.log2(win)
         within = (np.minimum(win, lose) >= self.least) & (np.maximum(win, lose) <= _MOST)
         if not within.all():
-            self._again(np.flatnonzero(~within), known, own, live, odds, slopes)
+            self._redo_in_logarithms(np.flatnonzero(~within), summary, own, live, odds, slopes)
         return odds
 
-    def wins(self, known: Known) -> Array:
-        """Chance of each class to win, ties left out: (C, W), adding up to one."""
-        self._polynomials(known)
+    def wins(self, summary: ClassSummary) -> Array:
+        """Chance that each class wins, given no tie: (C, W), summing to one."""
+        self._polynomials(summary)
         wins = np.empty((self.F.shape[0], self.F.shape[2]))
         votes.win_lanes(self.F, self.k, self.unanimous, wins, self.vote_room, self.log)
-        if self.log is not None:  # where nobody can win all are the same
+        if self.log is not None:  # if no class can win, all are equal
             wins = np.exp2(wins - wins.max(axis=0))
             return wins / wins.sum(axis=0)
         best = wins.max(axis=0)
@@ -128,13 +129,13 @@ class Counter:
             wins /= wins.sum(axis=0)
         if not within.all():
             lanes = np.flatnonzero(~within)
-            wins[:, lanes] = self._in_logarithms(lanes).wins(known.take(lanes))
+            wins[:, lanes] = self._in_logarithms(lanes).wins(summary.take(lanes))
         return wins
 
-    def _polynomials(self, known: Known) -> Array:
-        near = known.T[:, 0].min(axis=0)
+    def _polynomials(self, summary: ClassSummary) -> Array:
+        near = summary.T[:, 0].min(axis=0)
         near = np.where(near < 0.5 * self.far, near, 0.0)
-        subsets.class_polynomials(*known, near, self.far, self.F, self.room, self.log)
+        subsets.class_polynomials(*summary, near, self.far, self.F, self.room, self.log)
         return near
 
     def _votes(self, own: Array) -> Array:
@@ -143,44 +144,44 @@ class Counter:
         )
         return self.weights
 
-    def _fill(self, slopes: Slopes, known: Known, near: Array) -> None:
+    def _fill(self, slopes: Slopes, summary: ClassSummary, near: Array) -> None:
         for result in slopes:
             result.fill(0.0)
         win, lose = self.vote_room.P
-        # logarithms have no sign: they take one turn for each
+        # logarithms have no sign: won and lost are separate
         parts = [(win - lose, 1.0)] if self.log is None else [(win, 1.0), (lose, -1.0)]
         for part, sign in parts:
-            subsets.class_slopes(*known, near, self.far, part, sign, *slopes, self.room, self.log)
+            subsets.class_slopes(*summary, near, self.far, part, sign, *slopes, self.room, self.log)
 
-    def _in_logarithms(self, lanes: Array) -> Counter:
+    def _in_logarithms(self, lanes: Array) -> VoteCounter:
         self.in_log_domain += len(lanes)
         size = len(self.F), self.k, len(lanes)
-        return Counter(*size, self.unanimous, self.far, self.n, log=1)
+        return VoteCounter(*size, self.unanimous, self.far, self.n, log=1)
 
-    def _again(
+    def _redo_in_logarithms(
         self,
         lanes: Array,
-        known: Known,
+        summary: ClassSummary,
         own: Array,
         live: int,
         odds: Array,
         slopes: Slopes | None,
     ) -> None:
-        """Some lanes in the log domain, but those in which one side has no sets at all."""
+        """Repeat some lanes in logarithms, except those that can only win or only lose."""
         for result in slopes or ():
             result[..., lanes] = 0.0
-        can_win, can_lose = (possible[lanes] for possible in self._possible(known.T, own))
+        can_win, can_lose = (possible[lanes] for possible in self._possible(summary.T, own))
         odds[lanes] = np.where(can_win, -np.inf, np.inf)
         lanes = lanes[can_win & can_lose & (lanes < live)]
         if not len(lanes):
             return
         some = None if slopes is None else Slopes.room((len(self.F), self.k, len(lanes)))
-        odds[lanes] = self._in_logarithms(lanes).odds(known.take(lanes), own[lanes], live, some)
+        odds[lanes] = self._in_logarithms(lanes).odds(summary.take(lanes), own[lanes], live, some)
         for result, part in zip(slopes or (), some or (), strict=True):
             result[..., lanes] = part
 
     def _possible(self, T: Array, own: Array) -> tuple[Array, Array]:
-        """Whether there are sets that are won, and sets that are lost: all weights being one."""
+        """Whether any set is won, and whether any is lost: a count with all weights 1."""
         self.F[:, 0] = 1.0
         self.F[:, 1:] = T < 0.5 * self.far
         win, lose = self._votes(own)

@@ -1,8 +1,8 @@
-"""Print which files and how many frames a fit passes before the first kernel runs.
+"""Trace a fit until the first kernel runs: which files it enters, and how deep the stack gets.
 
-``python tools/way_of_a_fit.py`` traces four fits on digits and prints what docs/architecture.md
+``python tools/trace_fit.py`` traces four fits on digits and prints what docs/architecture.md
 lists: the files in the order they are first entered, the deepest stack of the package's own frames,
-and how often the way leads back into a method of the estimator.
+and how often other code calls back into a method of the estimator.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ PACKAGE = Path(vicinal.__file__).parent
 
 
 class FirstKernel(Exception):
-    """The way ends here."""
+    """Ends the trace at the first kernel."""
 
 
-def way_of(fit: Any, estimator: Any) -> tuple[list[str], int, list[str]]:
-    """Files, deepest stack, and methods of the estimator that are called from elsewhere."""
+def trace(fit: Any, estimator: Any) -> tuple[list[str], int, list[str]]:
+    """Files entered, deepest stack, and methods of the estimator called from other code."""
     files: dict[str, None] = {}
     deepest, back = 0, []
 
@@ -78,14 +78,14 @@ def main() -> None:
     }
     for title, model in cases.items():
         rows = slice(None, 700) if model is half else slice(None)
-        files, deepest, back = way_of(lambda m=model, r=rows: m.fit(X[r], y[r]), model)
+        files, deepest, back = trace(lambda m=model, r=rows: m.fit(X[r], y[r]), model)
         print(f"{title}: {len(files)} files, {deepest} frames, back into the estimator {len(back)}")
         print("  " + " -> ".join(files))
         print("  back: " + ", ".join(back))
 
 
 if __name__ == "__main__":
-    # kernels as plain Python, so that the tracer sees the first call of one
+    # run kernels as plain Python, so that the tracer sees the first call of one
     if os.environ.get("NUMBA_DISABLE_JIT") != "1":
         os.environ["NUMBA_DISABLE_JIT"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.argv])
