@@ -7,6 +7,7 @@ makes old lines invalid.
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import inspect
 import json
@@ -65,6 +66,7 @@ def code_of(experiment: Experiment) -> str:
     return digest.hexdigest()[:12]
 
 
+@functools.cache
 def _bare(source: str) -> str:
     """The code of a module without comments and docstrings."""
     tree = ast.parse(source)
