@@ -257,17 +257,17 @@ def test_float32_stays_float32(name):
 
 
 @each()
-@pytest.mark.parametrize("labels", [["a", "b", "c"], [-1, 0, 7], [0.0, 1.0, 2.0]], ids=str)
-def test_labels_of_any_sortable_type(name, labels):
+def test_labels_of_any_sortable_type(name):
     X, y = table(name)
-    named = np.array(labels)[y]
-    model = make(name).fit(X, named)
-    np.testing.assert_array_equal(model.components_, fitted(name).components_)
-    if hasattr(model, "predict"):
-        assert model.classes_.dtype == named.dtype
-        np.testing.assert_array_equal(model.classes_, np.unique(named))
-        expected = np.array(labels)[fitted(name).predict(X)]
-        np.testing.assert_array_equal(model.predict(X), expected)
+    for labels in (["a", "b", "c"], [-1, 0, 7], [0.0, 1.0, 2.0])[: 3 if name in FAST else 1]:
+        named = np.array(labels)[y]
+        model = make(name).fit(X, named)
+        np.testing.assert_array_equal(model.components_, fitted(name).components_)
+        if hasattr(model, "predict"):
+            assert model.classes_.dtype == named.dtype
+            np.testing.assert_array_equal(model.classes_, np.unique(named))
+            expected = np.array(labels)[fitted(name).predict(X)]
+            np.testing.assert_array_equal(model.predict(X), expected)
 
 
 @each(PLAIN)

@@ -250,6 +250,28 @@ def each(cases=CASES, **wanted):
     )
 
 
+def each_with(names, many, few, **wanted):
+    """Cases with more parameters: `many` for those of `make test-fast`, `few` for others."""
+    kept = [c for c in CASES if all(getattr(c, key) == value for key, value in wanted.items())]
+    return pytest.mark.parametrize(
+        ("case", *names),
+        [
+            pytest.param(
+                case,
+                *values,
+                id="-".join([case.name, *map(_word, values)]),
+                marks=() if case.name in FAST else pytest.mark.options,
+            )
+            for case in kept
+            for values in (many if case.name in FAST else few)
+        ],
+    )
+
+
+def _word(value):
+    return getattr(value, "__name__", str(value))
+
+
 each_case = each()
 
 
@@ -266,8 +288,7 @@ SHAPES = [(5, 3, 2), (12, 60, 3), (60, 1, 3), (60, 2, 20), (60, 13, 2), (60, 50,
 SHAPES += [(900, 3, 260), (900, 13, 5), (900, 60, 7), (1700, 2, 3), (1700, 5, 600)]
 
 
-@each_case
-@pytest.mark.parametrize(("n", "d", "n_classes"), SHAPES)
+@each_with(("n", "d", "n_classes"), SHAPES, SHAPES[1:6:2] + SHAPES[6:10:3] + SHAPES[8:9])
 def test_matches_reference(rng, case, n, d, n_classes):
     if case.slow and n > 100 and case.name != "knca 5 majority log":
         pytest.skip("the plain formula takes seconds: many rows are for one kind of vote")
@@ -351,8 +372,7 @@ def test_value_adds_over_queries(rng, case, n):
     np.testing.assert_allclose(total, dZ, atol=1e-12 * np.abs(dZ).max())
 
 
-@each_case
-@pytest.mark.parametrize(("n", "d"), [(60, 3), (700, 3), (700, 60)])
+@each_with(("n", "d"), [(60, 3), (700, 3), (700, 60)], [(60, 3), (700, 60)])
 def test_queries_and_references(rng, case, monkeypatch, n, d):
     if case.small_blocks:
         set_block_size(monkeypatch, 60, 1)
@@ -537,9 +557,10 @@ def test_wrong_lists_are_named(rng, case):
 # What changes nothing
 
 
-@each(small_blocks=True)
-@pytest.mark.parametrize("d", [3, 60])
-@pytest.mark.parametrize(("size", "multiple"), [(27, 1), (150, 3), (100_000, 4)])
+SIZES = [(d, *size) for d in (3, 60) for size in ((27, 1), (150, 3), (100_000, 4))]
+
+
+@each_with(("d", "size", "multiple"), SIZES, [SIZES[0], SIZES[4]], small_blocks=True)
 def test_tile_size_agnosticism(rng, case, monkeypatch, d, size, multiple):
     Z, target = case.data(rng, 600, d, 5, 2 / np.sqrt(d))
     q = {"queries": rng.permutation(600)[:290], "references": rng.permutation(600)[:320]}
@@ -549,9 +570,12 @@ def test_tile_size_agnosticism(rng, case, monkeypatch, d, size, multiple):
     assert_close(case.fast(Z, target, **q), held_out, 1e-12)
 
 
-@each_case
-@each_dtype
-@pytest.mark.parametrize(("n", "d"), [(200, 3), (1300, 2), (1000, 60)])
+PLACES = [
+    (t, *size) for t in (np.float32, np.float64) for size in ((200, 3), (1300, 2), (1000, 60))
+]
+
+
+@each_with(("dtype", "n", "d"), PLACES, [PLACES[1], PLACES[2], PLACES[3], PLACES[5]])
 def test_thread_count_agnosticism(rng, case, monkeypatch, dtype, n, d):
     Z, target = case.data(rng, n, d, 5, 1.5 / np.sqrt(d))
     Z = Z.astype(dtype)
@@ -577,8 +601,8 @@ def test_thread_count_agnosticism_under_threadpoolctl(rng, case, n, d):
             assert_same_bits(case.fast(Z, target), expected)
 
 
-@each(euclidean=True)
-@pytest.mark.parametrize(("n", "d"), [(200, 1), (700, 3), (200, 13), (200, 60)])
+@each_with(("n", "d"), [(200, 1), (700, 3), (200, 13), (200, 60)], [(200, 1), (700, 13)],
+           euclidean=True)  # fmt: skip
 def test_translation_and_rotation(rng, case, n, d):
     Z, target = case.data(rng, n, d, 4, 1 / np.sqrt(d))
     value, dZ = case.fast(Z, target)
