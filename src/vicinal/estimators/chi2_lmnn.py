@@ -237,7 +237,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         r = D if self.n_components is None else int(self.n_components)
         start = starts.resolve_bins(self.init, name)
         mapping = maps.Simplex(r, self.constraint)
-        find_targets = FindTargets(k, rows_of, self._settled_margin, _chi2_finder)
+        find_targets = FindTargets(k, rows_of, partial(_settled_margin, self.margin), _chi2_finder)
         given = isinstance(start, starts.GivenBins)
         return Method(
             name=name,
@@ -245,7 +245,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
             mapping=mapping,
             n_components=r,
             start=partial(_first_theta, start, r),
-            features=lambda X, labels, train: Features.as_they_are(X),
+            features=_features,
             make_model=partial(make_model, Chi2VotingModel, self.n_neighbors, k),
             solver=solvers.ProjectedGradient() if mapping.constrained else solvers.LBFGS(),
             find_targets=find_targets,
@@ -258,14 +258,20 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
             collapse_warning=_collapse_warning,
         )
 
-    def _settled_margin(self, problem: Problem, neighbours: Array) -> float:
-        if self.margin != "auto":
-            return float(self.margin)
-        return _SHARE * _typical(problem.X, neighbours[:, 0], problem.train)
-
     def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
         super()._store(X, method, problem, theta)
         self.margin_ = float(problem.objective.margin)  # type: ignore[attr-defined]
+
+
+def _features(X: Any, labels: Any, train: Array | None) -> Features:
+    return Features.as_they_are(X)  # bins are neither shifted nor scaled
+
+
+def _settled_margin(margin: Any, problem: Problem, neighbours: Array) -> float:
+    """The margin as a number."""
+    if margin != "auto":
+        return float(margin)
+    return _SHARE * _typical(problem.X, neighbours[:, 0], problem.train)
 
 
 def _first_theta(start: Any, r: int, problem: Problem, rng: Any, reporter: Any = None) -> Array:

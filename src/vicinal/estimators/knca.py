@@ -286,7 +286,7 @@ class KNCA(LearntMetricMixin, StreamLearner):
             mapping=mapping,
             n_components=d,
             start=starts.first_map(start, d, name),
-            features=lambda X, labels, train: Features(X, self.scaling),
+            features=partial(_features, self.scaling),
             make_model=partial(_make_model, self.n_neighbors),
             solver=solvers.LBFGS(),
             refresh=partial(refresh_lists, partial(_left_out, k)),
@@ -297,6 +297,10 @@ class KNCA(LearntMetricMixin, StreamLearner):
             warn_unusable_rows=partial(warn_no_voters, data, name, k, self.vote),
             collapse_warning=collapse_warning,
         )
+
+
+def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Features:
+    return Features(X, scaling)
 
 
 def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: KNCALoss) -> KNCAModel:

@@ -236,7 +236,8 @@ class LMNN(LearntMetricMixin, LargeMargin):
         name, k = type(self).__name__, int(self.k)
         start: Any = starts.resolve(self.init, name)
         mapping, d = maps.resolve_rank(self, data.n_features, start)
-        find_targets = FindTargets(k, partial(rows_of, sparse=True), self._fixed_margin)
+        margin = partial(_fixed_margin, float(self.margin))
+        find_targets = FindTargets(k, partial(rows_of, sparse=True), margin)
         given = isinstance(start, starts.Given)
         return Method(
             name=name,
@@ -257,9 +258,6 @@ class LMNN(LearntMetricMixin, LargeMargin):
             warn_unusable_rows=partial(warn_unusable_rows, data, name, k),
             collapse_warning=_collapse_warning,
         )
-
-    def _fixed_margin(self, problem: Problem, neighbours: Array) -> float:
-        return float(self.margin)
 
     def _scaled(self, X: Any, labels: Labels, train: Array | None) -> Features:
         """The rows in the requested scaling; for "auto", the one with the better neighbours."""
@@ -284,6 +282,10 @@ class LMNN(LearntMetricMixin, LargeMargin):
     def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
         super()._store(X, method, problem, theta)
         self.scaling_ = problem.X.scaling
+
+
+def _fixed_margin(margin: float, problem: Problem, neighbours: Array) -> float:
+    return margin
 
 
 def _no_coarse(problem: Problem, rng: Any) -> None:

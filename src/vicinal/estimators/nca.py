@@ -375,7 +375,7 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
             mapping=mapping,
             n_components=d,
             start=starts.first_map(start, d, name),
-            features=lambda X, labels, train: Features(X, self.scaling, labels.sample_weight),
+            features=partial(_features, self.scaling),
             make_model=partial(_make_model, self.n_neighbors),
             solver=solvers.LBFGS(),
             refresh=partial(_refresh, kernel),
@@ -387,6 +387,10 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
             warn_unusable_rows=partial(warn_single_rows, data),
             collapse_warning=collapse_warning,
         )
+
+
+def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Features:
+    return Features(X, scaling, labels.sample_weight)
 
 
 def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: Any) -> NCAModel:
