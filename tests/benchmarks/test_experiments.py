@@ -143,6 +143,7 @@ def check_tables(text):
         assert len({line.count("|") for line in block.splitlines()}) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "jobs"),
     [
