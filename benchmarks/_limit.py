@@ -23,14 +23,14 @@ import numpy as np
 from _common import Options, progress, seconds, table
 from _evaluation import DOUBLE, SINGLE, evaluation_times
 
-from vicinal.kernels._jit import exp2, helper, multiply_add
+from vicinal.kernels._jit import exp2, kernel, multiply_add
 
 _LENGTH = 1024  # numbers: 4 or 8 KiB, well inside the first-level cache
 _CHAIN = 32  # multiply-adds on each number between load and sum
 _OTHER = 6
 
 
-@helper
+@kernel
 def _exponentials(x, rounds, step):
     """Sum of 2**(x - shift) over an array in L1, ``rounds`` times with another shift."""
     total = shift = x.dtype.type(0)
@@ -41,7 +41,7 @@ def _exponentials(x, rounds, step):
     return total
 
 
-@helper
+@kernel
 def _multiply_adds(x, rounds, a, b):
     """_CHAIN multiply-adds for each number of an array in L1, ``rounds`` times.
 

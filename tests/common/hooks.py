@@ -1,6 +1,6 @@
 """Inspect or interrupt the evaluations of a fit."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 
 
@@ -19,7 +19,7 @@ def hooked(estimator_class, hook):
         method = super(subclass, self)._method(data)
         objective = method.objective
         # `dataclasses.replace` of the objective keeps its class, and so the hook
-        parts = {name: getattr(objective, name) for name in objective.__dataclass_fields__}
+        parts = {field.name: getattr(objective, field.name) for field in fields(objective)}
         return replace(method, objective=kind_of(type(objective))(**parts))
 
     subclass = type(estimator_class.__name__, (estimator_class,), {"_method": _method})

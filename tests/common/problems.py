@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import scipy.sparse as sp
 
 from vicinal._features import Features
 from vicinal.core.problem import Problem
 from vicinal.maps import Linear
-from vicinal.objectives import nca
+from vicinal.objectives import NCALoss
 from vicinal.targets import Labels
 
 __all__ = ["D", "make_problem", "one_pass", "random_states"]
@@ -25,7 +23,7 @@ def make_problem(rng, n=90, split=True, sparse=False, objective="log", **kwargs)
     if split:
         rows = rng.permutation(n)
         kwargs |= {"train": np.sort(rows[: n - 15]), "held_out": rows[n - 15 :]}
-    fun = functools.partial(nca, objective=objective, warn=False)
+    fun = NCALoss(objective)
     features = Features(sp.csr_matrix(X) if sparse else X, "standard")
     return Problem(features, Labels(y), fun, Linear(2), alpha=0.01, **kwargs)
 

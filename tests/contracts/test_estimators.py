@@ -632,7 +632,7 @@ WRONG = [
         r"\w+ needs a class of at least 2 samples\. Got \d+",
     ),
     # of those that scale columns
-    (lambda X, y: (np.full_like(X, 7.0), y), r"no column that varies: its \d+ are constant"),
+    (lambda X, y: (np.full_like(X, 7.0), y), r"no column that varies: all \d+ are constant"),
 ]
 
 

@@ -134,7 +134,7 @@ def test_what_is_asked_for_is_not_planned_away(rows, monkeypatch):
 def test_without_a_budget_the_machine_has_no_say(monkeypatch, budget):
     samplings = []
     for threads in (1, 64):
-        monkeypatch.setattr("vicinal.estimators._cost.n_threads", lambda threads=threads: threads)
+        monkeypatch.setattr("vicinal.estimators._plan.n_threads", lambda threads=threads: threads)
         model, data = NCA(5, time_budget=budget), Data(np.broadcast_to(0.0, (30_000, 20)))
         method = model._method(data)
         plan = make_plan(method, Config.of(model), size_of(data, method))

@@ -153,7 +153,7 @@ CACHE_CHECK = """
 import numpy as np
 from vicinal.kernels import nca as kernels
 from vicinal.objectives import nca
-nca(np.random.default_rng(0).standard_normal((20, 3)), np.arange(20) % 2)
+nca(np.random.default_rng(0).standard_normal((600, 3)), np.arange(600) % 2)
 for kernel in (kernels.nca_stats_block, kernels.nca_grad_block):
     stats = kernel.stats
     print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
@@ -163,7 +163,7 @@ for kernel in (kernels.nca_stats_block, kernels.nca_grad_block):
 @compiled
 def test_second_process_compiles_nothing(rng):
     """The folder named in NUMBA_CACHE_DIR holds what this process, the first, has compiled."""
-    nca(rng.standard_normal((20, 3)), np.arange(20) % 2)
+    nca(rng.standard_normal((600, 3)), np.arange(600) % 2)  # more than NumPy does
     result = subprocess.run(
         [sys.executable, "-c", CACHE_CHECK], capture_output=True, text=True, check=False
     )

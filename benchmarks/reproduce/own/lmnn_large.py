@@ -47,8 +47,8 @@ WORDS = {"pixels": "k-NN on the pixels", "PCA": "PCA", "NCA": "NCA", "LMNN": "LM
 #: where the time of a fit goes: file and function, in words
 STEPS = {
     ("neighbourhoods", "target_neighbours"): "search for targets",
-    ("_margins.py", "_first_theta"): "start, with its fit to 2,000 rows",
-    ("lmnn.py", "lmnn"): "value and gradient of the loss",
+    ("_learn.py", "start"): "start, with its fit to 2,000 rows",
+    ("lmnn.py", "__call__"): "value and gradient of the loss",
 }
 
 

@@ -318,7 +318,7 @@ def make_problem(
         train, held_out = hold_out(data.target.strata, fraction, rng)
     features = method.features(data.X, data.target, train)
     if not features.scale.any():
-        raise ValueError(f"X has no column that varies: its {data.n_features} are constant.")
+        raise ValueError(f"X has no column that varies: all {data.n_features} are constant.")
     alpha = DEFAULT_ALPHA if is_auto(config.alpha) else config.alpha
     if isinstance(alpha, str):
         alpha = scaled_alpha(features, data.n if train is None else len(train))

@@ -96,9 +96,7 @@ class RCA(MahalanobisMixin, BaseEstimator):
         with single_threaded_blas():
             features = Features(X, self.scaling)
             if not features.scale.any():
-                raise ValueError(
-                    f"X has no column that varies: all {X.shape[1]} columns are constant."
-                )
+                raise ValueError(f"X has no column that varies: all {X.shape[1]} are constant.")
             rng = np.random.RandomState(0)  # only used for more than 2,000 columns
             A = start(features, codes, d, rng)
         self.components_ = (np.sqrt(share) * A * features.scale).astype(X.dtype)
