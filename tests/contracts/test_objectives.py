@@ -436,6 +436,9 @@ def test_any_queries_and_references(case, data):
     if case.name.startswith("trees"):  # of which one with nobody but the query finds the query
         assume(len(part["references"]) > 1)
     for given_rows in (part, {}):
+        if case.name.startswith("background"):  # narrow normals underflow in the plain formula
+            members = np.bincount(as_labels(target).codes[given_rows.get("references", slice(None))])
+            assume((members[members > 0] > 2).all())
         got = case.fast(Z, target, **given_rows)
         atol = max(1e-11, case.rounding)
         assert_close(got, case.plain(Z, target, **given_rows), 1e-8, atol)
