@@ -141,9 +141,14 @@ def win_shares(
     return win_shares(*arguments)
 
 
+def _few_terms(Y: Array) -> bool:
+    """Whether the reference histograms are few, and have few bins: their divisions take time."""
+    return is_small(len(Y)) and Y.size * len(Y) <= _CHI2_TERMS * DENSE_UP_TO**2
+
+
 def chi2_rows(X: Array, Y: Array, same: bool) -> Array:
     """Chi-squared distances between all rows of X and Y, in their dtype."""
-    if is_small(len(Y)):
+    if _few_terms(Y):
         return dense_margins.chi2_rows(X, Y).astype(X.dtype, copy=False)
     from vicinal.engines.cpu.histograms import chi2_rows
 
@@ -152,7 +157,7 @@ def chi2_rows(X: Array, Y: Array, same: bool) -> Array:
 
 def nearest_histograms(X: Array, Y: Array, k: int, same: bool) -> tuple[Array, Array]:
     """Distances and positions of the k nearest rows of Y, nearest first."""
-    if is_small(len(Y)):
+    if _few_terms(Y):
         distances, near = dense_margins.nearest_histograms(X, Y, k, same)
         return distances.astype(X.dtype, copy=False), near
     from vicinal.engines.cpu.histograms import nearest_histograms
