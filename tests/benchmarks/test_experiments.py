@@ -97,6 +97,7 @@ def toy_rows(name, rng):
     return X, y
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "jobs"),
     [
