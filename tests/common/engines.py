@@ -16,7 +16,9 @@ def engine(request, monkeypatch):
     Without compilation the loops themselves are tested, as plain Python.
     """
     if request.param == "dense" and request.node.get_closest_marker("options"):
-        pytest.skip("tests/engines/test_dense.py compares the engines over all options")
+        pytest.skip(
+            "tests/engines/test_dense.py compares the engines for each kernel, vote and distance"
+        )
     limit = {"dense": 2000, "compiled": 0}[request.param]
     monkeypatch.setattr(choose, "DENSE_UP_TO", limit)
     return request.param
