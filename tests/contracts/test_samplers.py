@@ -21,7 +21,7 @@ from vicinal.samplers import Full, MiniBatches, StochasticQueries, Subsample, re
 from vicinal.solvers import LBFGS, Adam, Momentum, minimise
 from vicinal.targets import Labels
 
-FIXED = [Full(), Subsample(20), Subsample(0.3)]
+FIXED = [Full(), Subsample(20), Subsample(0.3, correct_scale=False)]
 CLUSTERED = [
     MiniBatches(20, clusters, space)
     for clusters in ("random", "rpc", "fpc")
@@ -228,6 +228,8 @@ def test_names():
         (lambda: MiniBatches(20.0), "Got 20.0 instead"),
         (lambda: MiniBatches(20, "kmeans"), "'clusters' parameter of .* Got 'kmeans' instead"),
         (lambda: MiniBatches(20, space="both"), "'space' parameter of .* Got 'both' instead"),
+        (lambda: MiniBatches(correct_scale=1), "'correct_scale' parameter of .* True or False"),
+        (lambda: Subsample(correct_scale="no"), "'correct_scale' parameter of .* Got 'no'"),
         (lambda: StochasticQueries(0), r"'size' parameter of StochasticQueries .* Got 0"),
         *(
             (functools.partial(Subsample, wrong), "'size' parameter of Subsample must be an int")

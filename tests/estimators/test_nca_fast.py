@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import re
 import warnings
@@ -114,6 +115,22 @@ def test_large_data_are_learnt_from_in_batches(rows, monkeypatch):
     assert str(model.plan_).startswith("Adam with a falling rate, MiniBatches(size=50")
     assert model.n_iter_ == 20
     assert NCA().fit(*rows).plan_.max_iter == 300
+
+
+@pytest.mark.parametrize(
+    "sampling", [Subsample(60), MiniBatches(60, clusters="random")], ids=["subset", "batches"]
+)
+@unfinished
+def test_the_scale_is_corrected_unless_switched_off(rows, sampling):
+    def fit(sampling):
+        return NCA(2, solver="adam", sampling=sampling, max_iter=20, random_state=0).fit(*rows)
+
+    corrected = fit(sampling)
+    plain = fit(dataclasses.replace(sampling, correct_scale=False))
+    factors = corrected.components_ / plain.components_
+    np.testing.assert_allclose(factors, factors[0, 0], rtol=1e-12)
+    assert abs(factors[0, 0] - 1.0) > 0.01
+    assert (corrected.plan_.corrects_scale, plain.plan_.corrects_scale) == (True, False)
 
 
 def test_what_is_asked_for_is_not_planned_away(rows, monkeypatch):

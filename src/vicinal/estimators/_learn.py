@@ -173,7 +173,7 @@ class Learning:
             on_iteration=self.reports.on_iteration(self.searching),
             random_state=self.rng,
         )
-        if self.plan.sampling.thins_rows:
+        if self.plan.corrects_scale:
             try:
                 factor = self._repair(result.problem, result.theta)
                 result.theta = problem.scaled(result.theta, factor)

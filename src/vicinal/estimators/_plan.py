@@ -82,6 +82,12 @@ class Plan(NamedTuple):
         """Whether the rows or pairs behind the loss change from step to step."""
         return not self.sampling.fixed or (self.pairs is not None and self.pairs.draws)
 
+    @property
+    def corrects_scale(self) -> bool:
+        """Whether the map, learnt from fewer rows at a time, gets the best scale for all rows."""
+        sampling = self.sampling
+        return sampling.thins_rows and bool(getattr(sampling, "correct_scale", True))
+
     def rows_together(self, n: int) -> int:
         """How many of n rows pick among themselves in an iteration."""
         if not self.sampling.thins_rows:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vicinal._plugins import load
-from vicinal._validation import check_option, check_part, warn
+from vicinal._validation import check_bool, check_option, check_part, warn
 from vicinal.core.types import Array, Batch, Dealer, Source
 
 __all__ = ["Full", "MiniBatches", "StochasticQueries", "Subsample"]
@@ -38,16 +38,20 @@ class Subsample:
 
     The rows are drawn in proportion to the classes, at least two of every class that has two, so
     that no class is left without a pair.  A subset is less dense than all rows: the map learnt from
-    it has too small a scale for all rows, which must be corrected afterwards.
+    it has too small a scale for all rows, which is corrected at the end of the fit.
 
     Parameters
     ----------
     size : int or float
         Rows in the subset; a float in (0, 1] is a share of all rows.  If it exceeds the number of
         rows, all of them are used, with a warning.  Fewer than two for each class: an error.
+    correct_scale : bool
+        Whether a fit ends by multiplying the map by the factor that suits all rows best.  False:
+        the map stays as learnt from the subset, as in the thesis.
     """
 
     size: int | float = 3000
+    correct_scale: bool = True
 
     fixed: ClassVar[bool] = True
     thins_rows: ClassVar[bool] = True
@@ -63,6 +67,7 @@ class Subsample:
                 "The 'size' parameter of Subsample must be an int in [2, inf) or a float in "
                 f"(0, 1]. Got {size!r} instead."
             )
+        check_bool(self, "correct_scale")
 
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
         """Draw the subset; every pass consists of this batch."""
@@ -111,6 +116,9 @@ class MiniBatches:
     space : {"embedded", "input"}
         Where to cluster: the projections, anew at the beginning of every pass, or the scaled
         input, once.  No effect on random batches.
+    correct_scale : bool
+        Whether a fit ends by multiplying the map by the factor that suits all rows best.  False:
+        the map stays as the last step left it, which is algorithm 4.1 as printed.
 
     Notes
     -----
@@ -122,6 +130,7 @@ class MiniBatches:
     size: int = 2000
     clusters: str = "rpc"
     space: str = "embedded"
+    correct_scale: bool = True
 
     fixed: ClassVar[bool] = False
     thins_rows: ClassVar[bool] = True
@@ -130,6 +139,7 @@ class MiniBatches:
         check_part(self, "size", low=2, kind=int, closed=True)
         check_option(self, "clusters", ("rpc", "fpc", "random"))
         check_option(self, "space", ("embedded", "input"))
+        check_bool(self, "correct_scale")
 
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
         """Check the size; cluster now if that is done once only."""
