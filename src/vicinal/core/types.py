@@ -200,8 +200,8 @@ class Sampler(Protocol):
     """A source of batches, pass after pass; ``fixed`` means that all batches are the same.
 
     ``thins_rows`` means that the rows of a batch pick among themselves: they are less dense than
-    all rows, so the map learnt from them has too small a scale.  A fit corrects it at its end, unless
-    such a sampler has ``correct_scale`` set to False.
+    all rows, so the map learnt from them has too small a scale.  A fit corrects it at its end,
+    unless such a sampler has ``correct_scale`` set to False.
 
     ``dealer`` is called once a run, with the same RandomState if a run is resumed: draws from it
     hold for all passes.  Positions in a batch are positions among the rows of the source.
