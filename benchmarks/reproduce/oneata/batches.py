@@ -132,7 +132,8 @@ def batch_work(data: str, split: int, fit: str) -> dict[str, Any]:
     from vicinal import NCA, samplers
 
     options = {**THESIS, "max_iter": MAX_ITER} if fit == RPC else {}
-    sampling = samplers.MiniBatches(SIZE, clusters=BATCH_FITS[fit])
+    # algorithm 4.1 ends with the scale of its last step
+    sampling = samplers.MiniBatches(SIZE, clusters=BATCH_FITS[fit], correct_scale=fit != RPC)
     return fit_and_score(NCA(D, **options, sampling=sampling, random_state=split), data, split)
 
 
@@ -159,8 +160,11 @@ def batch_parts(done: list[Done]) -> dict[str, Any]:
         "repeats": repeats(done),
         "rpc": rpc,
         "fpc": fpc,
-        "gap_rpc": _gap(done, RPC),
-        "gap_adam": _gap(done, ADAM),
+        "repair": (
+            "The first column is algorithm 4.1 as printed, without that repair "
+            f"(`correct_scale=False`): the NCA rule is {_gap(done, RPC)} points from 1-NN, and "
+            f"{_gap(done, ADAM)} with the log objective and the repair."
+        ),
         "cost": cost,
         "max_iter": MAX_ITER,
     }
