@@ -18,10 +18,12 @@ from sklearn import get_config
 from vicinal._threads import n_threads, run, single_threaded_blas
 from vicinal.core.types import Array
 
-__all__ = ["SCALINGS", "Features", "copy_limit", "unscaled"]
+__all__ = ["SCALINGS", "Features", "check_varies", "copy_limit", "unscaled"]
 
 SCALINGS = ("standard", "global", None)
 _BLOCK = 1024  # rows per product
+_EXTREME = 60  # exponent of two beyond which squares, and float32, may over- or underflow
+_SMALLEST = 1e-305  # a column that varies by less counts as constant: one over that may be infinite
 _COPY_BELOW = 2**25  # bytes up to which a standardised copy is cheaper than scaling every product
 
 
@@ -49,7 +51,8 @@ class Features:
         with single_threaded_blas():
             self.shift, self.scale, deviation, offset = _moments(X, scaling, sample_weight)
         self.scaling = scaling
-        self.total_variance = float(np.sum((deviation * self.scale) ** 2))
+        with np.errstate(over="ignore"):  # of columns as they are: see `check_varies`
+            self.total_variance = float(np.sum((deviation * self.scale) ** 2))
         self.X = X
         self._ready = False  # whether self.X is already centred and scaled
         if not sp.issparse(X) and X.size * 8 <= copy_limit():
@@ -108,9 +111,10 @@ class Features:
     def matmul(self, B: Array, dtype: Any = np.float64) -> Array:
         """``X_scaled @ B`` for B of shape (D, m); the result is (n, m) in ``dtype``."""
         out = np.empty((len(self), B.shape[1]), dtype)
-        inner = np.float64 if self._exact else dtype
-        folded = np.ascontiguousarray(B * self.scale[:, None], dtype=inner)
-        offset = np.sum((self.shift * self.scale)[:, None] * B, axis=0).astype(inner)
+        if self._fold:
+            inner = np.float64 if self._exact else dtype
+            folded = np.ascontiguousarray(B * self.scale[:, None], dtype=inner)
+            offset = np.sum((self.shift * self.scale)[:, None] * B, axis=0).astype(inner)
         B = np.ascontiguousarray(B, dtype=dtype)
 
         def product(rows: slice, thread: int) -> None:
@@ -187,6 +191,19 @@ def copy_limit() -> int:
     return min(_COPY_BELOW, int(get_config()["working_memory"] * 2**20))
 
 
+def check_varies(features: Features) -> None:
+    """Refuse rows without a column that varies, or whose squared distances have no number."""
+    if not features.scale.any():
+        raise ValueError(f"X has no column that varies: all {features.shape[1]} are constant.")
+    # written so that NaN, for rows as they are, passes
+    if features.total_variance == 0.0 or np.isposinf(features.total_variance):
+        size = "large" if features.total_variance else "small"
+        raise ValueError(
+            f"The columns of X are too {size} for squared distances in float64. "
+            "Use scaling='standard' or 'global'. Got scaling=None instead."
+        )
+
+
 def unscaled(components: Array, scale: Array) -> Array:
     """A map of the raw columns as a map of the scaled columns; zero where the scale is zero."""
     return np.divide(components, scale, out=np.zeros(np.shape(components)), where=scale > 0)
@@ -201,21 +218,24 @@ def _moments(
 ) -> tuple[Array, Array, Array, float]:
     """Column means, scales, deviations, and the largest ratio of a mean to its deviation.
 
-    In float64, in two passes over blocks.
+    In float64, in two passes over blocks.  Columns of extreme size are divided by a power of two,
+    which changes no digit, because their squares would over- or underflow.  The ratio is infinite
+    if there are any: float32 cannot hold them before they are scaled.
     """
     n, D = X.shape
+    unit = _units(X)
     weight = np.ones(n) if sample_weight is None else sample_weight
     weight = weight / weight.max()
     weight /= weight.sum()
     mean, rest, variance = np.zeros(D), np.zeros(D), np.zeros(D)
     steps = [slice(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
     if sp.issparse(X):
-        mean += np.asarray(weight @ X, dtype=np.float64).ravel()
+        mean += np.asarray(weight @ X, dtype=np.float64).ravel() / unit
         stored, share = np.zeros(D, dtype=int), np.zeros(D)
         for rows in steps:
             part = X[rows]
             w = np.repeat(weight[rows], np.diff(part.indptr))
-            centred = part.data - mean[part.indices]
+            centred = part.data / unit[part.indices] - mean[part.indices]
             rest += np.bincount(part.indices, w * centred, D)
             variance += np.bincount(part.indices, w * centred**2, D)
             stored += np.bincount(part.indices, minlength=D)
@@ -226,9 +246,9 @@ def _moments(
         variance += share * mean**2
     else:
         for rows in steps:
-            mean += weight[rows] @ X[rows].astype(np.float64, copy=False)
+            mean += weight[rows] @ (X[rows] / unit)
         for rows in steps:
-            centred = X[rows] - mean
+            centred = X[rows] / unit - mean
             rest += weight[rows] @ centred
             variance += weight[rows] @ centred**2
     mean += rest  # corrects rounding; without this a constant column would seem to vary
@@ -237,13 +257,29 @@ def _moments(
     constant = np.sqrt(variance) <= 4 * np.finfo(X.dtype).eps * np.abs(mean)
     variance[constant] = 0.0
     deviation = np.sqrt(variance)
-    varies = deviation > 0
+    varies = deviation * unit > _SMALLEST
     scale = np.zeros(D)
     if scaling == "standard":
-        scale[varies] = 1.0 / deviation[varies]
-    elif scaling == "global":
-        scale[varies] = 1.0 / np.sqrt(np.mean(variance[varies])) if varies.any() else 0.0
-    else:
+        scale[varies] = 1.0 / deviation[varies] / unit[varies]
+    elif scaling == "global" and varies.any():
+        largest = unit[varies].max()
+        share = unit[varies] / largest  # all in the unit of the largest
+        scale[varies] = 1.0 / np.sqrt(np.mean(variance[varies] * share**2)) / largest
+    elif scaling is None:
         scale[varies] = 1.0
     offset = np.abs(mean[varies] / deviation[varies]).max(initial=0.0)
-    return mean, scale, deviation, float(offset)
+    if (unit[varies] != 1.0).any():
+        offset = np.inf
+    return mean * unit, scale, deviation * unit, float(offset)
+
+
+def _units(X: Any) -> Array:
+    """A power of two for each column: near its largest entry if that is extreme, otherwise 1."""
+    top = np.zeros(X.shape[1])
+    if sp.issparse(X):
+        np.maximum.at(top, X.indices, np.abs(X.data))
+    else:
+        for first in range(0, len(X), _BLOCK):
+            np.maximum(top, np.abs(X[first : first + _BLOCK]).max(axis=0), out=top)
+    exponent = np.frexp(top)[1]
+    return np.ldexp(1.0, np.where(np.abs(exponent) > _EXTREME, exponent - 1, 0))

@@ -324,6 +324,23 @@ def test_odd_tables_do_no_harm(name, rng):
                 assert np.isfinite(part).all()
 
 
+@each(PLAIN)
+@pytest.mark.parametrize("factor", [2.0**-800, 2.0**800])
+def test_issue_14_extreme_units(name, factor):
+    """Rows times a power of two: the same embedding, the same answers."""
+    X, y = table(name)
+    for wrap in (np.asarray, sp.csr_array):
+        usual, extreme = make(name).fit(wrap(X), y), make(name).fit(wrap(factor * X), y)
+        Z = usual.transform(X)
+        near = {"rtol": 1e-9, "atol": 1e-9 * np.abs(Z).max()}
+        np.testing.assert_allclose(extreme.transform(factor * X), Z, **near)
+        if hasattr(usual, "predict"):
+            np.testing.assert_array_equal(extreme.predict(factor * X), usual.predict(X))
+    if name != "chi2 lmnn":  # which divides rows by their sums
+        with pytest.raises(ValueError, match=f"too {'large' if factor > 1 else 'small'} for sq"):
+            make(name, scaling=None).fit(factor * X, y)
+
+
 # Copies
 
 

@@ -137,6 +137,31 @@ def test_all_columns_constant(scaling):
     assert not features.matmul(np.ones((3, 2))).any()
 
 
+@pytest.mark.parametrize("factor", [2.0**-1000, 2.0**-120, 2.0**120, 2.0**1000])
+@pytest.mark.parametrize("scaling", ["standard", "global"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_issue_14_columns_of_extreme_size(rng, monkeypatch, kind, scaling, factor):
+    """A power of two changes the scale of the columns, and nothing of what is computed with it."""
+    X = with_zeros(rng, table(rng)) if kind.startswith("sparse") else table(rng)
+    usual = make(kind, X, scaling, monkeypatch)
+    if kind == "folded":  # float32 could not hold the rows: they are scaled one block at a time
+        kind = "unfolded"
+    extreme = make(kind, factor * X, scaling, monkeypatch)
+    np.testing.assert_array_equal(extreme.scale, usual.scale / factor)
+    np.testing.assert_array_equal(extreme.shift, usual.shift * factor)
+    assert extreme.total_variance == usual.total_variance
+    B, V = rng.standard_normal((6, 3)), rng.standard_normal((300, 3))
+    for dtype, close in ((np.float64, 1e-10), (np.float32, 1e-4)):
+        S = usual.matmul(B)
+        np.testing.assert_allclose(
+            extreme.matmul(B, dtype), S, rtol=close, atol=close * np.abs(S).max()
+        )
+        back = usual.rmatmul(V)
+        np.testing.assert_allclose(
+            extreme.rmatmul(V.astype(dtype)), back, rtol=close, atol=close * np.abs(back).max()
+        )
+
+
 @pytest.mark.parametrize("kind", ["copied", "large", "sparse"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_offsets_of_many_deviations(rng, monkeypatch, kind, dtype):

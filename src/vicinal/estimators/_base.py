@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from vicinal import maps
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter
-from vicinal._features import SCALINGS
+from vicinal._features import SCALINGS, check_varies
 from vicinal._old_names import Memory
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import (
@@ -317,8 +317,7 @@ def make_problem(
             fraction = min(fraction, _MOST_HELD_OUT / len(data.target))
         train, held_out = hold_out(data.target.strata, fraction, rng)
     features = method.features(data.X, data.target, train)
-    if not features.scale.any():
-        raise ValueError(f"X has no column that varies: all {data.n_features} are constant.")
+    check_varies(features)
     alpha = DEFAULT_ALPHA if is_auto(config.alpha) else config.alpha
     if isinstance(alpha, str):
         alpha = scaled_alpha(features, data.n if train is None else len(train))

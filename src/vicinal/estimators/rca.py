@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from vicinal import starts
-from vicinal._features import Features
+from vicinal._features import Features, check_varies
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_label_types, check_number, check_option
 from vicinal.core.types import Array
@@ -95,8 +95,7 @@ class RCA(MahalanobisMixin, BaseEstimator):
         start = starts.RCA(self.shrinkage)
         with single_threaded_blas():
             features = Features(X, self.scaling)
-            if not features.scale.any():
-                raise ValueError(f"X has no column that varies: all {X.shape[1]} are constant.")
+            check_varies(features)
             rng = np.random.RandomState(0)  # only used for more than 2,000 columns
             A = start(features, codes, d, rng)
         self.components_ = (np.sqrt(share) * A * features.scale).astype(X.dtype)
