@@ -8,11 +8,13 @@ import scipy.sparse as sp
 
 from vicinal import reference
 from vicinal._features import Features
-from vicinal.core.problem import Problem
-from vicinal.core.types import Batch
+from vicinal.core.loop import LoopStart, Recipe, limited, run_stage
+from vicinal.core.problem import Problem, Tracked
+from vicinal.core.types import Batch, Evaluation, Units
 from vicinal.maps import Diagonal, Linear
 from vicinal.objectives import NCALoss
 from vicinal.reference import finite_difference
+from vicinal.solvers import LBFGS, BoldDriver
 from vicinal.targets import Labels
 
 D = 5
@@ -150,3 +152,42 @@ def test_sparse_rows(rng, mapping, n_parameters):
     expected, dtheta_expected = problem_of(X, labels, mapping, alpha=0.01)(theta)
     assert value == pytest.approx(expected, rel=1e-10)
     np.testing.assert_allclose(dtheta, dtheta_expected, atol=1e-10 * np.abs(dtheta_expected).max())
+
+
+class Narrow:
+    """A narrow valley, in which long steps overshoot; it reports where it was evaluated."""
+
+    units = Units()
+    columns = ("place",)
+
+    def __call__(self, Z, target, *, queries=None, references=None, pairs=None, gradient=True):
+        root = np.sqrt(1e-4 + Z**2)
+        return Evaluation(root.sum(), Z / root, {"share_of_pairs": 1.0, "place": place_of(Z)})
+
+
+def place_of(Z):
+    return float(np.abs(Z).sum())
+
+
+@pytest.mark.parametrize("solver", [LBFGS(), BoldDriver(learning_rate=300.0, max_failures=1)])
+def test_history_records_the_facts_of_the_accepted_point(solver):
+    X = Features(np.array([[1.0, 0.5], [0.2, 1.0], [0.6, 0.9]]), None)
+    problem = Problem(X, Labels([0, 0, 1]), Narrow(), Linear(2))
+    places = []
+
+    def note(info):
+        places.append(place_of(problem.embed(info.theta)))
+
+    def run(history, **begin):
+        fun = Tracked(problem)
+        begin = LoopStart(history=history, **begin)
+        return run_stage(limited(Recipe(fun, solver), 3), begin, on_iteration=note)
+
+    first = run(None, theta=np.array([1.0, 0.3, -0.2, 0.8]))
+    resumed = run(first.history, theta=first.theta, state=first.state)
+    np.testing.assert_allclose(resumed.history["place"], places, rtol=1e-12)
+    assert resumed.history["share_of_pairs"] == [1.0] * len(places)
+    del first.history["place"]  # recorded by an earlier release
+    late = run(first.history, theta=first.theta, state=first.state).history
+    np.testing.assert_array_equal(late["place"][:4], np.full(4, np.nan))
+    assert {len(column) for column in late.values()} == {7}

@@ -124,6 +124,7 @@ def test_the_loss_is_the_formula(rows, constraint, settings):
     assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-12)
     assert model.history_["loss"][-1] < model.history_["loss"][0]
     assert {len(column) for column in model.history_.values()} == {model.n_iter_ + 1}
+    assert model.history_["n_impostors"][0] > min(model.history_["n_impostors"])
 
 
 def noisy(rng):

@@ -55,6 +55,13 @@ def plain_loss(model, X, y, neighbours):
     return reference.lmnn(Z, y, neighbours, model.mu, model.margin)[0] + penalty
 
 
+def active_triples(Z, y, neighbours, margin):
+    """Number of (i, j, l) with l inside the margin, from whole arrays."""
+    D = np.sum((Z[:, None] - Z) ** 2, axis=2)
+    reach = np.take_along_axis(D, neighbours, axis=1) + margin
+    return np.sum((D[:, None] < reach[:, :, None]) & (y[:, None] != y)[:, None])
+
+
 # What is learnt
 
 
@@ -72,6 +79,8 @@ def test_the_loss_is_the_formula(rows, settings):
     assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-12)
     assert model.history_["loss"][-1] < model.history_["loss"][0]
     assert {len(column) for column in model.history_.values()} == {model.n_iter_ + 1}
+    counted = active_triples(X @ model.components_.T, y, targets, model.margin)
+    assert model.history_["n_impostors"][np.argmin(model.history_["loss"])] == counted > 0
 
 
 @pytest.mark.parametrize("load", [load_wine, load_iris])

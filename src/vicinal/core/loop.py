@@ -66,7 +66,7 @@ class Recipe(NamedTuple):
     fun : callable
         ``value, grad = fun(theta, batch)``.  If theta is constrained, ``fun.project(theta)`` is
         the nearest allowed theta.  If ``fun`` has ``facts``, a dict about its last evaluation, the
-        history gets a column ``share_of_pairs``.
+        history gets the ``fun.columns`` of it, taken from ``fun.facts_of(value)``.
     solver : Solver
         A part with ``init`` and ``step``.
     stop : tuple of StopRule
@@ -216,14 +216,23 @@ class Progress:
         row = (self.iteration, state.value, self.slope, score, seconds, state.n_evaluations)
         for key, entry in zip(_KEYS, row, strict=True):
             self.history[key].append(entry)
-        facts = getattr(self.recipe.fun, "facts", None)
-        if facts is not None:
-            share = facts.get("share_of_pairs", np.nan)
-            self.history.setdefault("share_of_pairs", []).append(share)
+        if hasattr(self.recipe.fun, "facts"):
+            self._record_facts(self.recipe.fun, state.value)
         if self.on_iteration is not None:
             now = (self.iteration, state.theta, state.value, self.slope, score, seconds)
             info = Iteration(*now, self.history, state, sampling, self.best)
             self.stop_requested = bool(self.on_iteration(info))
+
+    def _record_facts(self, fun: Any, value: float) -> None:
+        """Add the facts of the evaluation that gave the newest loss to the history."""
+        facts = fun.facts_of(value)
+        # A solver that took a step back is where it was, maybe since before the run was resumed.
+        unchanged = facts is None and self.history["loss"][-2:-1] == [value]
+        for name in fun.columns:
+            # a history from before this fact was recorded
+            column = self.history.setdefault(name, [math.nan] * (len(self.history["loss"]) - 1))
+            fact = (fun.facts if facts is None else facts).get(name, math.nan)
+            column.append(column[-1] if unchanged and column else fact)
 
     def score_last(self) -> None:
         """Score the last row of the history, unless it has a score."""

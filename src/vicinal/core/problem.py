@@ -181,22 +181,38 @@ class Problem:
 
 @dataclass
 class Tracked:
-    """A problem as a solver sees it, with the facts of the last evaluation."""
+    """A problem as a solver sees it, with the facts of its evaluations.
+
+    ``facts`` are those of the last evaluation.  A line search may end at an earlier one, so that
+    the facts of all evaluations since the last call of ``facts_of`` are kept.
+    """
 
     problem: Problem
     facts: Mapping[str, float] = field(default_factory=dict)
+    _by_value: dict[float, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def project(self) -> Callable[[Array], Array] | None:
         """The projection of the problem."""
         return self.problem.project
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The facts that the history records."""
+        return ("share_of_pairs", *getattr(self.problem.objective, "columns", ()))
+
     def __call__(self, theta: Array, batch: Batch | None = None) -> tuple[float, Array]:
         """The loss and its gradient."""
         value, gradient, facts = self.problem.evaluate(theta, batch)
         if facts is not None:
-            self.facts = facts
+            self.facts = self._by_value[value] = facts
         return value, gradient
+
+    def facts_of(self, value: float) -> Mapping[str, float] | None:
+        """The facts of the evaluation that gave this value; None if there was none."""
+        facts = self._by_value.get(value)
+        self._by_value.clear()
+        return facts
 
 
 def _in_range(Z: Array) -> bool:

@@ -103,8 +103,9 @@ class Target(Protocol):
 class Objective(Protocol):
     """A mean loss over the queries, to be minimised, as a function of the embedded points.
 
-    An objective may also have ``suited_to(target)``, itself adapted to the training rows, and
-    ``for_scaling()``, the objective that chooses the scale of a map.
+    An objective may also have ``suited_to(target)``, itself adapted to the training rows;
+    ``for_scaling()``, the objective that chooses the scale of a map; and ``columns``, names of
+    facts that the history of a fit records besides ``share_of_pairs``.
     """
 
     @property

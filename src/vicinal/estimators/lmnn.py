@@ -129,9 +129,12 @@ class LMNN(LearntMetricMixin, LargeMargin):
         The scaling that was used.
     k_ : int
         Largest number of target neighbours of a row: ``k``, or fewer if all classes are small.
-    n_components_, alpha_, cv_results_, classes_, n_iter_, objective_, plan_, history_, \
+    n_components_, alpha_, cv_results_, classes_, n_iter_, objective_, plan_, \
             feature_importances_, n_features_in_, feature_names_in_
         As in :class:`NCA`.
+    history_ : dict of lists
+        As in :class:`NCA`, and ``n_impostors``: the number of triples of a row, a target neighbour
+        of it and an impostor inside the margin, among the rows that the iteration saw.
     rounds_ : dict of lists
         With ``refresh_targets``: ``share_of_new_targets`` for each refresh.
     n_neighbors_ : int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +40,8 @@ class LMNNLoss:
     margin: float = 1.0
     distance: str = "squared"
     candidates: Any = field(default=None, compare=False, repr=False)
+    #: facts that the history of a fit records
+    columns: ClassVar[tuple[str, ...]] = ("n_impostors",)
 
     def __post_init__(self) -> None:
         _check_parameters(self.mu, self.margin, self.distance, "LMNNLoss")
