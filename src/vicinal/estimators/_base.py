@@ -248,7 +248,7 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         return attributes
 
     def _warn(self, method: Method, result: FitResult, facts: Any) -> None:
-        """Warn if the map has collapsed, rows are out of range, or the run did not converge."""
+        """Warn of what the run complained of, of rows out of range, or if it did not converge."""
         if result.complaint is not None:
             warn(result.complaint)
         alone = facts.get("out_of_range", 0.0)
@@ -257,9 +257,6 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
                 f"{100 * alone:.3g} % of the rows have no other row in range of the compact "
                 "kernel and do not contribute: give the kernel a background, or scale 'init' down."
             )
-        collapsed = method.collapse_warning(self._model.Z, result.problem)
-        if collapsed is not None:
-            warn(collapsed)
         if not result.converged:
             advice = advice_for(result.reason).format(n=result.n_iter, budget=self.time_budget)
             warn(

@@ -30,6 +30,10 @@ _REPAIR_QUERIES = 1000  # most rows that score the scale of a map learnt from fe
 _TUNING_STEPS = 100  # steps of the longest runs that tune a rate; all runs together: some 700
 _TUNING_SCORES = 40  # number of scores during the tuning
 _TUNING_ROWS = 1000  # held-out rows per score
+_OTHER_SCALE = (
+    "The map collapsed, because the loss is flat at the scale of its start. The fit began again at "
+    "another scale."
+)
 _STOPPED = ("callback", "interrupted", "time_budget")
 
 
@@ -154,6 +158,13 @@ class Learning:
         self, problem: Problem, theta: Array | None = None, resumed: Resumable | None = None
     ) -> FitResult:
         """One training run, from a map or from the state of an earlier run."""
+        result = self._run(problem, theta, resumed)
+        if self.searching or result.reason == "interrupted":
+            return result  # a search never chooses a collapsed map
+        told = self._collapsed(result)
+        return result if told is None else self._instead_of_collapsed(problem, theta, result, told)
+
+    def _run(self, problem: Problem, theta: Array | None, resumed: Resumable | None) -> FitResult:
         if resumed is not None:
             solver, state = resumed.state.part, resumed.state
             left = resumed.steps_left(self.plan)
@@ -182,6 +193,35 @@ class Learning:
         if result.reason == "max_iter" and self.plan.noisy:
             # Noisy losses cannot show convergence; reaching `max_iter` counts as success.
             result.converged = True
+        return result
+
+    def _collapsed(self, result: FitResult) -> str | None:
+        """The warning if the map maps all rows to nearly the same point, or None."""
+        return self.method.collapse_warning(result.problem.embed(result.theta), result.problem)
+
+    def _instead_of_collapsed(
+        self, problem: Problem, theta: Array | None, result: FitResult, told: str
+    ) -> FitResult:
+        """A run from a better scale, or the start itself: a collapsed map is no result.
+
+        The zero map is stationary, so no run leaves it.  A run gets there from a scale at which the
+        loss is flat, so that only the penalty has a gradient, or if the penalty outweighs the loss
+        everywhere.
+        """
+        rng = np.random.RandomState(0)  # a resumed fit has made other draws before
+        reporter = self.reports.start_reporter(searching=True)
+        start = self.method.start(problem.replace(alpha=0.0), rng, reporter)
+        rescale = getattr(self.method.start, "rescale", None)
+        if rescale is not None:
+            again = rescale(problem, start, rng)
+            if theta is None or not np.allclose(theta, again):
+                second = self._run(problem, again, None)
+                if self._collapsed(second) is None:
+                    second.complaint = _OTHER_SCALE
+                    return second
+            start = rescale(problem.replace(alpha=0.0), start, rng)
+        result.theta, result.value = start, problem.value(start)
+        result.complaint = f"{told} The start is kept instead."
         return result
 
     def _stages(self, problem: Problem, solver: Solver, left: int) -> list[Stage]:

@@ -222,6 +222,10 @@ class AnnealedMap:
         )
         return problem.mapping.theta(A)
 
+    def rescale(self, problem: Problem, theta: Array, rng: np.random.RandomState) -> Array:
+        """Theta at the best of several scales."""
+        return self.first.rescale(problem, theta, rng)
+
 
 def _descend(problem: Problem, reporter: Any, A: Array, schedule: Array, n_iter: int) -> Array:
     """Run ``n_iter`` iterations for each row of ``schedule``, the penalties of the rows of A.

@@ -19,11 +19,13 @@ from vicinal.core.problem import Problem, for_scaling, suited
 from vicinal.core.types import Array
 from vicinal.starts.starts import Auto, Given, Identity
 
-__all__ = ["FirstMap", "base_scale", "learnt_from", "repair_scale", "scale_start"]
+__all__ = ["FirstMap", "base_scale", "learnt_from", "repair_scale", "scale_start", "spread_scale"]
 
 _SAMPLE = 500
 #: rows closer than this share of the largest coordinate are duplicates up to rounding
 _DUPLICATE = 1e-13
+#: root mean square distance, in units of the kernel, below which all neighbours are about equal
+_FLAT = 0.5
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class FirstMap:
         """The first theta; a map given by the user is not rescaled."""
         X, target, mapping, start = problem.X, problem.target, problem.mapping, self.start
         if not hasattr(mapping, "theta"):  # it cannot start from a matrix
-            return self._scaled(problem, mapping.start(X, rng), rng)  # type: ignore[attr-defined]
+            return self.rescale(problem, mapping.start(X, rng), rng)  # type: ignore[attr-defined]
         if isinstance(start, Auto) and getattr(mapping, "weights_columns", False):
             start = Identity()  # column weights cannot rotate
         A = start(X, target.strata, self.rank(problem), rng, learnt_from(problem))
@@ -58,35 +60,43 @@ class FirstMap:
             theta = mapping.theta(self._check_given(unscaled(A, X.scale), mapping))
             self._warn_out_of_range(problem, theta)
             return theta
-        return self._scaled(problem, mapping.theta(A), rng)
+        return self.rescale(problem, mapping.theta(A), rng)
 
     def rank(self, problem: Problem) -> int:
         """The rank of the problem's map, since a search may try several."""
         return int(getattr(problem.mapping, "n_components", self.n_components))
 
-    def _scaled(self, problem: Problem, theta: Array, rng: np.random.RandomState) -> Array:
-        """Theta at the best of several scales."""
+    def rescale(self, problem: Problem, theta: Array, rng: np.random.RandomState) -> Array:
+        """Theta at the best of several scales, penalty included."""
         rows = problem.rows
         if len(rows) > self.n_rows:
             rows = np.sort(rng.permutation(rows)[: self.n_rows])
         objective = for_scaling(problem.objective)
+        reach = 1.0
         if getattr(problem.target, "refers_to_rows", False):  # a sample would have other targets
-            whole = problem.replace(objective=objective)
+            scorer, queries = problem.replace(objective=objective), rows
+            Z = scorer.embed(theta)[rows]
             reach = float(np.sqrt(problem.objective.units.loss))
-            base = base_scale(whole.embed(theta)[rows], rng) * reach
-            best = scale_start(1.0, lambda s: whole.value(whole.scaled(theta, s), rows), base)
-            return whole.scaled(theta, best)
-        target = problem.target.take(rows)
-        sample = problem.replace(
-            X=problem.X.take(rows),
-            target=target,
-            train=None,
-            objective=suited(objective, target),
-            pairs=None,
+        else:
+            target = problem.target.take(rows)
+            scorer, queries = (
+                problem.replace(
+                    X=problem.X.take(rows),
+                    target=target,
+                    train=None,
+                    objective=suited(objective, target),
+                    pairs=None,
+                ),
+                None,
+            )
+            Z = scorer.embed(theta)
+        best = scale_start(
+            1.0,
+            lambda s: scorer.value(scorer.scaled(theta, s), queries),
+            base_scale(Z, rng) * reach,
+            floor=_FLAT * spread_scale(Z) * reach,
         )
-        base = base_scale(sample.embed(theta), rng)
-        best = scale_start(1.0, lambda s: sample.value(sample.scaled(theta, s)), base)
-        return sample.scaled(theta, best)
+        return scorer.scaled(theta, best)
 
     def _check_given(self, A: Array, mapping: Any) -> Array:
         must = f"The 'init' parameter of {self.owner} must"
@@ -155,6 +165,29 @@ def base_scale(Z: Array, rng: np.random.RandomState) -> float:
     return float(1.0 / (np.sqrt(np.median(nearest[np.isfinite(nearest)])) * largest))
 
 
+def spread_scale(Z: Array) -> float:
+    r"""Scale at which the rows are at a distance of one from their centre, root mean square.
+
+    .. math:: s = \bigl(\mathrm{mean}_{i}\ \|z_i - \bar z\|^2\bigr)^{-1/2}
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d)
+        Embedded rows.
+
+    Returns
+    -------
+    float
+        Positive and finite; 1.0 if all rows are equal.
+    """
+    Z = np.asarray(Z, dtype=np.float64)
+    Z = Z - Z.mean(axis=0)
+    largest = np.abs(Z).max(initial=0.0)
+    if not (np.isfinite(largest) and largest > np.finfo(float).tiny):
+        return 1.0
+    return float(1.0 / (np.sqrt(np.mean(np.sum((Z / largest) ** 2, axis=1))) * largest))
+
+
 def scale_start(
     A: Any,
     loss: Callable[[Any], float],
@@ -162,13 +195,16 @@ def scale_start(
     *,
     ratio: float = 2.0,
     n_steps: int = 3,
+    floor: float | None = None,
 ) -> float:
     """Choose s so that ``loss(s A)`` is lowest on a geometric grid.
 
-    ``s = base * ratio^k`` for k = -n_steps, ..., n_steps.  The grid is bounded on purpose: the
-    accuracy objective may keep improving towards a hard nearest neighbour, where its gradient
-    vanishes.  A loss that is not finite never wins; among equal losses the s nearest to ``base``
-    wins.
+    ``s = base * ratio^k`` for k = -n_steps, ..., n_steps.  The grid is bounded above on purpose:
+    the accuracy objective may keep improving towards a hard nearest neighbour, where its gradient
+    vanishes.  Below, it continues while the loss falls: if the rows of a class are much closer
+    than the classes, the loss is flat over many powers of two, and a penalty that is not balanced
+    by it would shrink the map to zero.  A loss that is not finite never wins; among equal losses
+    the s nearest to ``base`` wins.
 
     Parameters
     ----------
@@ -182,6 +218,9 @@ def scale_start(
         Ratio of adjacent grid points.
     n_steps : int, default=3
         Steps on either side; the loss is evaluated ``2 n_steps + 1`` times.
+    floor : float, default=None
+        No scale below it is tried beyond the grid: there all neighbours are about equal.  None:
+        the smallest scale of the grid.
 
     Returns
     -------
@@ -195,6 +234,12 @@ def scale_start(
         value = float(loss(s * A))
         if value < least:  # False for nan
             best, least = s, value
+    smallest = base * ratio**-n_steps
+    while floor is not None and best == smallest and smallest / ratio >= floor:
+        smallest /= ratio
+        value = float(loss(smallest * A))
+        if value < least:
+            best, least = smallest, value
     return best
 
 
