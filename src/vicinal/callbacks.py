@@ -16,10 +16,11 @@ import math
 import os
 import threading
 import time
-import uuid
 from collections import deque
 from pathlib import Path
 from typing import Any
+
+from vicinal._atomic import replace_file
 
 __all__ = ["Checkpoint", "Progress", "StopAfter"]
 
@@ -102,8 +103,9 @@ class Checkpoint(_Callback):
     """Save the estimator every few iterations and at the end, as if the fit had stopped there.
 
     The file is replaced atomically, so it always holds a complete estimator: a killed process
-    loses only the iterations since the last save.  Callbacks are not saved.  Fits that share one
-    instance, such as those of a search, write to the same file.
+    loses only the iterations since the last save, and the part of a file that it may leave is
+    removed by the next save.  Callbacks are not saved.  Fits that share one instance, such as
+    those of a search, write to the same file.
 
     Parameters
     ----------
@@ -162,17 +164,7 @@ class Checkpoint(_Callback):
     def _write(self, saved: Any) -> None:
         import joblib
 
-        # In the same folder: a file can only be replaced atomically by one on the same disk.
-        temporary = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}.tmp")
-        try:
-            with open(temporary, "wb") as file:
-                joblib.dump(saved, file)
-                file.flush()
-                # Without this, a crash of the machine may leave an empty file under the name.
-                os.fsync(file.fileno())
-            os.replace(temporary, self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        replace_file(self.path, lambda file: joblib.dump(saved, file))
 
 
 class Progress(_Callback):
