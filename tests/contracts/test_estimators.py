@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import io
 import pickle
 import warnings
@@ -18,13 +19,17 @@ from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from threadpoolctl import threadpool_limits
 
 from vicinal import KNCA, LMNN, NCA, RCA, Chi2LMNN, initialise
+from vicinal._features import Features
 from vicinal.callbacks import Checkpoint, Progress, StopAfter
 from vicinal.densities import Compact
+from vicinal.engines import choose
+from vicinal.maps.fitted import FittedLinear
 from vicinal.neighbourhoods import Nearest, RandomPairs, Tree
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
 from vicinal.solvers import BoldDriver
@@ -339,6 +344,45 @@ def test_issue_14_extreme_units(name, factor):
     if name != "chi2 lmnn":  # which divides rows by their sums
         with pytest.raises(ValueError, match=f"too {'large' if factor > 1 else 'small'} for sq"):
             make(name, scaling=None).fit(factor * X, y)
+
+
+def refuse_to_compute(monkeypatch):
+    """Whatever goes through rows or pairs of rows raises."""
+
+    def trap(*args, **kwargs):
+        pytest.fail("an attribute computes")
+
+    for name in vars(choose):
+        if inspect.isfunction(getattr(choose, name)):
+            monkeypatch.setattr(choose, name, trap)
+    for owner, names in [
+        (NearestNeighbors, ("fit", "kneighbors")),
+        (FittedLinear, ("embed", "transform")),
+        (Features, ("matmul", "rmatmul", "blocks", "columns_times")),
+    ]:
+        for name in names:
+            monkeypatch.setattr(owner, name, trap)
+
+
+@each()
+def test_issue_14_no_attribute_computes(name, monkeypatch):
+    """Neither repr, nor HTML, nor Tab completion, nor a deprecated name; whatever is set later."""
+    fit = pickle.dumps(make(name, max_iter=2).fit(*table(name)))
+    votes = "n_neighbors" in ESTIMATORS[name].get_params()
+    refuse_to_compute(monkeypatch)
+    for n_neighbors in ("auto", "local", 7, -1, "nonsense")[: 5 if votes else 1]:
+        model = pickle.loads(fit)
+        if votes:
+            model.set_params(n_neighbors=n_neighbors)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            repr(model)
+            assert type(model).__name__ in model._repr_html_()
+            names = dir(model)
+            old = ("effective_n_neighbors_", "mean_effective_n_neighbors_")
+            assert not set(old) & set(names)
+            for attribute in (*names, *old):
+                hasattr(model, attribute)
 
 
 # Copies

@@ -88,7 +88,8 @@ def test_hard_votes_are_of_k_unless_told_otherwise(rows):
         voters = KNeighborsClassifier(asked or 3).fit(Z, y)
         np.testing.assert_allclose(model.predict_proba(X), voters.predict_proba(Z))
     chosen = NCA(2, rule="knn", n_neighbors="auto", init=model.components_, tol=1e9).fit(X, y)
-    assert model.set_params(n_neighbors="auto").n_neighbors_ == chosen.n_neighbors_
+    model.set_params(n_neighbors="auto").predict(X[:1])
+    assert model.n_neighbors_ == chosen.n_neighbors_
 
 
 def test_a_vote_of_too_many_is_told_at_the_line_of_the_user(rows):

@@ -203,7 +203,11 @@ def test_votes_are_of_k_unless_told_otherwise(rows):
         np.testing.assert_allclose(model.predict_proba(X), voters.predict_proba(Z))
         np.testing.assert_array_equal(model.predict(X), voters.predict(Z))
     asked = LMNN(2, k=2, n_neighbors="auto", random_state=0).fit(X, y)
-    assert model.set_params(n_neighbors="auto").n_neighbors_ == asked.n_neighbors_
+    model.set_params(n_neighbors="auto")
+    with pytest.raises(AttributeError, match="chosen by the first prediction under rule='knn'"):
+        _ = model.n_neighbors_
+    model.predict(X[:1])
+    assert model.n_neighbors_ == asked.n_neighbors_
     with pytest.warns(UserWarning, match="n_neighbors=61 is more than the 60 training rows"):
         assert model.set_params(n_neighbors=61).n_neighbors_ == 60
 
@@ -306,7 +310,7 @@ def test_there_are_no_weights_rules_or_samples(rows):
         with pytest.raises(ValueError, match="Invalid parameter"):
             LMNN().set_params(**{name: "knn"})
     assert not hasattr(LMNN(), "partial_fit")
-    assert not hasattr(LMNN(), "effective_n_neighbors_")
+    assert not hasattr(LMNN(), "effective_n_neighbors")
 
 
 def test_what_is_fitted_is_asked_for_after_the_fit():

@@ -253,10 +253,26 @@ def test_alpha_shrinks_the_map(wine):
 def test_effective_neighbours_are_the_formula(fitted, halves):
     X, _, y, _ = halves
     expected = reference.effective_n_neighbors(fitted.transform(X))
-    np.testing.assert_allclose(fitted.effective_n_neighbors_, expected, rtol=1e-6)
-    assert fitted.mean_effective_n_neighbors_ == pytest.approx(expected.mean(), rel=1e-6)
+    np.testing.assert_allclose(fitted.effective_n_neighbors(), expected, rtol=1e-6)
+    assert fitted.effective_n_neighbors().mean() == pytest.approx(expected.mean(), rel=1e-6)
     wide = NCA(2, alpha=0.3).fit(X, y)
     # kept once computed, and forgotten by the next fit
-    assert wide.mean_effective_n_neighbors_ > fitted.mean_effective_n_neighbors_
+    assert wide.effective_n_neighbors().mean() > fitted.effective_n_neighbors().mean()
     wide.set_params(alpha=fitted.alpha).fit(X, y)
-    np.testing.assert_array_equal(wide.effective_n_neighbors_, fitted.effective_n_neighbors_)
+    np.testing.assert_array_equal(wide.effective_n_neighbors(), fitted.effective_n_neighbors())
+
+
+def test_the_old_names_compute_when_they_are_used(fitted):
+    """They are not computed by a look at them, and warn when they are."""
+    expected = fitted.effective_n_neighbors()
+    old, mean = fitted.effective_n_neighbors_, fitted.mean_effective_n_neighbors_
+    assert "call effective_n_neighbors()" in repr(old)
+    with pytest.warns(FutureWarning, match="effective_n_neighbors_ will be removed"):
+        np.testing.assert_array_equal(old, expected)
+    np.testing.assert_array_equal(old > 3, expected > 3)
+    np.testing.assert_array_equal(1 / old, 1 / expected)
+    assert (len(old), old[0], np.median(old)) == (len(expected), expected[0], np.median(expected))
+    with pytest.warns(FutureWarning, match="mean_effective_n_neighbors_ will be removed"):
+        assert float(mean) == expected.mean()
+    assert f"{mean:.3f}" == f"{expected.mean():.3f}"
+    assert mean > 1

@@ -81,8 +81,8 @@ def test_all_that_is_documented_is_there(iris):
     assert model.rounds_ == {}
     assert model.n_neighbors_ == 5
     assert model.feature_importances_.sum() == pytest.approx(1.0)
-    assert len(model.effective_n_neighbors_) == 150
-    assert model.mean_effective_n_neighbors_ >= 1.0
+    assert len(model.effective_n_neighbors()) == 150
+    assert model.effective_n_neighbors().mean() >= 1.0
     assert len(model.local_n_neighbors(X)) == 150
     assert isinstance(model.plan_.solver, Adam)
     assert model.plan_.sampling == StochasticQueries(500)
@@ -97,9 +97,9 @@ def test_all_that_is_documented_is_there(iris):
 def test_attributes_follow_the_stream(iris):
     X, y = iris
     model = NCA(2, random_state=0).partial_fit(X[:60], y[:60], classes=[0, 1, 2])
-    assert len(model.effective_n_neighbors_) == 60
+    assert len(model.effective_n_neighbors()) == 60
     model.partial_fit(X[60:], y[60:])
-    assert len(model.effective_n_neighbors_) == 150
+    assert len(model.effective_n_neighbors()) == 150
     assert not hasattr(model.fit(X, y), "n_samples_seen_")
 
 

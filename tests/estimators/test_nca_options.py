@@ -81,7 +81,7 @@ def test_far_outliers_leave_everything_finite(wine, far):
             assert np.isfinite(model.components_).all()
             assert np.isfinite(model.predict_proba(X)).all()
             assert np.isfinite(model.history_["loss"]).all()
-            assert np.isfinite(model.effective_n_neighbors_).all()
+            assert np.isfinite(model.effective_n_neighbors()).all()
 
 
 def test_outliers_do_no_harm(wine):
@@ -120,7 +120,7 @@ def test_early_stopping_restores_the_best_and_refers_to_all_rows(digits):
     np.testing.assert_array_equal(model.components_, stopped.components_)
     P = reference.posterior(model.transform(X[:9]), model.transform(X), y)
     np.testing.assert_allclose(model.predict_proba(X[:9]), P, rtol=1e-6, atol=1e-12)
-    assert len(model.effective_n_neighbors_) == len(y)
+    assert len(model.effective_n_neighbors()) == len(y)
 
 
 @unfinished
@@ -184,7 +184,7 @@ def test_rows_of_weight_zero_are_not_there(wine, mapping):
     removed = NCA(mapping=mapping, random_state=0).fit(X[kept], y[kept], weight[kept])
     np.testing.assert_array_equal(zero.components_, removed.components_)
     np.testing.assert_array_equal(zero.predict_proba(X), removed.predict_proba(X))
-    assert len(zero.effective_n_neighbors_) == kept.sum()
+    assert len(zero.effective_n_neighbors()) == kept.sum()
 
 
 def test_only_the_proportion_of_weights_matters(wine):
@@ -206,7 +206,7 @@ def test_weighted_objective_is_the_formula(wine, objective):
     value, _ = reference.nca(Z, y, objective, sample_weight=weight)
     assert model.objective_ == pytest.approx(value, rel=1e-8)
     expected = reference.effective_n_neighbors(Z, weight)
-    np.testing.assert_allclose(model.effective_n_neighbors_, expected, rtol=1e-6)
+    np.testing.assert_allclose(model.effective_n_neighbors(), expected, rtol=1e-6)
 
 
 # The record of a fit
@@ -307,7 +307,7 @@ def test_the_log_objective_chooses_the_scale_of_a_start(wine, init):
     )
     np.testing.assert_array_equal(log.components_, accuracy.components_)
     # the accuracy's own choice would consult next to nobody
-    assert accuracy.mean_effective_n_neighbors_ > 5
+    assert accuracy.effective_n_neighbors().mean() > 5
 
 
 def test_the_accuracy_finds_the_plane_of_the_rings():

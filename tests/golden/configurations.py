@@ -146,8 +146,8 @@ def results_of(model, new):
             out[f"history_.{name}"] = np.asarray(model.history_[name], dtype=float)
     for name, values in getattr(model, "rounds_", {}).items():
         out[f"rounds_.{name}"] = np.asarray(values, dtype=float)
-    if hasattr(model, "mean_effective_n_neighbors_"):
-        out["mean_effective_n_neighbors_"] = np.asarray(model.mean_effective_n_neighbors_)
+    if hasattr(model, "effective_n_neighbors"):
+        out["mean_effective_n_neighbors_"] = np.mean(model.effective_n_neighbors())
     out.update(tried(model))
     return out
 

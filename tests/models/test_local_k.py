@@ -139,7 +139,6 @@ def test_priors_have_no_say_in_k(cloud):
         prior.local_n_neighbors(Z_query), plain.local_n_neighbors(Z_query)
     )
     np.testing.assert_array_equal(prior.votes(Z_query), plain.votes(Z_query))
-    assert prior.n_neighbors == plain.n_neighbors
 
 
 # Limits
@@ -153,7 +152,7 @@ def test_without_preference_all_rows_vote(rng):
         centre = np.zeros((1, 2), circle.dtype)
         assert rules.local_n_neighbors(centre) == [45]
         np.testing.assert_allclose(rules.votes(centre), [[23 / 45, 22 / 45]])
-    assert rules.n_neighbors == 44  # of the training rows: each without itself
+    assert np.rint(rules.effective_n_neighbors).tolist() == [44] * 45  # each without itself
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -163,7 +162,7 @@ def test_a_huge_map_is_the_nearest_neighbour(cloud, dtype):
     local, nearest = (NCAModel(Z, Labels(y, weight), k) for k in ("local", 1))
     np.testing.assert_array_equal(local.local_n_neighbors(Z_query), 1)
     np.testing.assert_array_equal(local.votes(Z_query), nearest.votes(Z_query))
-    assert local.n_neighbors == 1
+    assert (np.rint(local.effective_n_neighbors) == 1).all()
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -172,7 +171,7 @@ def test_few_references(rng, n):
     rules = NCAModel(Z, Labels(np.arange(n)), "local")
     np.testing.assert_array_equal(rules.local_n_neighbors(Z_query), n)
     np.testing.assert_allclose(rules.votes(Z_query), 1 / n)
-    assert rules.n_neighbors == max(1, n - 1)
+    assert (np.maximum(np.rint(rules.effective_n_neighbors), 1) == max(1, n - 1)).all()
 
 
 def test_ties_go_to_the_first_class(rng):
@@ -239,9 +238,17 @@ def test_memory_is_bounded(rng, scale):
 # The estimator
 
 
-def test_n_neighbors_of_the_fit_is_the_median(fitted):
-    assert fitted.n_neighbors_ == round(np.median(fitted.effective_n_neighbors_))
-    assert isinstance(fitted.n_neighbors_, int)
+def test_there_is_no_one_n_neighbors(fitted):
+    with pytest.raises(AttributeError, match="each row has its own; see local_n_neighbors"):
+        _ = fitted.n_neighbors_
+
+
+def test_local_n_neighbors_are_the_effective_ones_rounded(fitted, halves):
+    effective = fitted.effective_n_neighbors(halves[1])
+    np.testing.assert_array_equal(fitted.local_n_neighbors(halves[1]), np.rint(effective))
+    others = fitted.effective_n_neighbors()  # of the training rows, which leave themselves out
+    assert others.shape == halves[2].shape
+    assert not np.allclose(others, fitted.effective_n_neighbors(halves[0]))
 
 
 def test_local_n_neighbors_under_any_rule(fitted, halves):
@@ -290,6 +297,6 @@ def test_another_k_counts_after_a_fit_too():
         fresh = NCA(2, rule="knn", n_neighbors=k, random_state=0).fit(X, y)
         model.set_params(n_neighbors=k)
         np.testing.assert_array_equal(model.predict_proba(X), fresh.predict_proba(X))
-        assert model.n_neighbors_ == fresh.n_neighbors_
+        assert getattr(model, "n_neighbors_", None) == getattr(fresh, "n_neighbors_", None)
     with pytest.raises(ValueError, match=r"'n_neighbors' parameter of NCA must be .* Got 0"):
         model.set_params(n_neighbors=0).predict(X)

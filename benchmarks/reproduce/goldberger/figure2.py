@@ -134,7 +134,7 @@ def compare_starts(X: Any, y: Any, seed: int) -> dict[str, Any]:
         result[f"{setting}; {words}"] = {
             "loss": model.objective_,
             "score": maps.leave_one_out(model.transform(X), y),
-            "neighbours": None if many else still.fit(X, y).mean_effective_n_neighbors_,
+            "neighbours": None if many else still.fit(X, y).effective_n_neighbors().mean(),
             "seconds": seconds,
         }
     return result

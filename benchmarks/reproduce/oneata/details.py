@@ -54,7 +54,7 @@ def work(data: str, split: int, what: Any) -> dict[str, Any]:
     else:
         model = NCA(2, random_state=split, **STEPS[what])
     model.fit(X[train], y[train])
-    return {**scores(model, X, y, train, test), "neighbours": model.mean_effective_n_neighbors_}
+    return {**scores(model, X, y, train, test), "neighbours": model.effective_n_neighbors().mean()}
 
 
 def parts(done: list[Done]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def nca_work(data: str, split: int, d: str) -> dict[str, Any]:
         results[name] = scores(model.fit(X[train], y[train]), X, y, train, test)
         # any gradient is below this tolerance: the map is the start
         model.set_params(tol=1e6).fit(X[train], y[train])
-        results[name]["neighbours"] = model.mean_effective_n_neighbors_
+        results[name]["neighbours"] = model.effective_n_neighbors().mean()
         results[name]["start"] = -model.objective_
     model = NCA(n_components, random_state=split).fit(X[train], y[train])
     results[DEFAULTS] = scores(model, X, y, train, test)

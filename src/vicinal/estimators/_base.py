@@ -63,8 +63,6 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
     _scalings: ClassVar[tuple[str | None, ...]] = SCALINGS
     #: attributes that `_store` of this estimator sets besides the common ones
     _stored: ClassVar[tuple[str, ...]] = ()
-    #: attributes that are computed on first access
-    _on_demand: ClassVar[tuple[str, ...]] = ()
 
     def _method(self, data: Data) -> Method:
         """The method to learn from these rows."""
@@ -148,7 +146,7 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
 
     def _forget(self, *names: str) -> None:
         """Delete attributes of the last fit."""
-        for name in (*self._on_demand, *names):
+        for name in names:
             self.__dict__.pop(name, None)
 
     def _apply_search_result(
@@ -210,7 +208,7 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         )
         self._store(data.X, method, problem, result.theta)
         if self.rule == "knn" and self._model.asked != "local":
-            _ = self.n_neighbors_  # chosen now, so that its warnings appear during the fit
+            _ = self._model.n_neighbors  # chosen now, so that its warnings appear during the fit
         self._resumable = None
         if self.warm_start:
             self._resumable = Resumable(plan, problem.mapping, problem.X.scale, result.state)

@@ -38,8 +38,17 @@ class NeighbourClassifierMixin(ClassifierMixin):
     def n_neighbors_(self) -> int:
         """Number of voters of ``rule="knn"``."""
         check_is_fitted(self, "n_components_")
-        self._set_voters()
-        return self._model.n_neighbors
+        self._model.set_voters(self.n_neighbors)
+        settled = self._model.settled_n_neighbors
+        if settled is None:  # no search here: `hasattr` and Tab completion come this way
+            why = "it is chosen by the first prediction under rule='knn'"
+            if self.n_neighbors == "local":
+                why = "each row has its own; see local_n_neighbors"
+            raise AttributeError(
+                f"n_neighbors_ of {type(self).__name__} is not set for "
+                f"n_neighbors={self.n_neighbors!r}: {why}."
+            )
+        return settled
 
     def _set_voters(self) -> None:
         """Apply ``n_neighbors``, which like ``rule`` may be changed after a fit."""

@@ -69,7 +69,6 @@ class StreamLearner(MetricLearner):
             )
             self.n_iter_, self.objective_ = stream.n_steps, steps[-1].loss
             self.n_samples_seen_ += len(codes)
-            self._forget()
             # posterior and votes use the rows in the reservoir
             remembered = stream.remembered(method)
             self._store(remembered.X.X, method, remembered, stream.theta)

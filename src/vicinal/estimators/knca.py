@@ -125,7 +125,8 @@ class KNCA(LearntMetricMixin, StreamLearner):
         share of the total weight of sets of k that are not fully inside a row's list
         (:func:`vicinal.neighbourhoods.sets_left_out`), on a sample of rows.
     n_neighbors_ : int
-        Number of voters of ``rule="knn"``.
+        Number of voters of ``rule="knn"``.  If ``n_neighbors`` is "auto" it exists once it has been
+        chosen, by a fit or a prediction under that rule.
 
     Notes
     -----

@@ -138,7 +138,8 @@ class LMNN(LearntMetricMixin, LargeMargin):
     rounds_ : dict of lists
         With ``refresh_targets``: ``share_of_new_targets`` for each refresh.
     n_neighbors_ : int
-        Number of voters.
+        Number of voters.  If ``n_neighbors`` is "auto" it exists once it has been
+        chosen, by a fit or a prediction.
 
     Notes
     -----

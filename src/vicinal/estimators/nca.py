@@ -192,15 +192,10 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         ``iteration``, ``loss``, ``grad_norm``, ``validation_score`` (minus the loss of the held-out
         rows, NaN without early stopping), ``seconds``, ``n_evaluations``, ``share_of_pairs``
         (share of pairs computed one by one).  For a stream, the steps of the last call.
-    effective_n_neighbors_ : ndarray of shape (n_samples,)
-        Effective number of neighbours of each training row: exp of the entropy of its choice.
-        Computed on first access; rows of weight zero are left out.
-    mean_effective_n_neighbors_ : float
-        Mean of ``effective_n_neighbors_``.
     n_neighbors_ : int
-        Number of voters of ``rule="knn"``; under another rule it is computed on first access.
-        With "local", where each query has its own, the rounded median of
-        ``effective_n_neighbors_``.
+        Number of voters of ``rule="knn"``.  If ``n_neighbors`` is "auto" it exists once it has been
+        chosen, by a fit or a prediction under that rule; if "local", where each query has its own,
+        it does not exist.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -50,27 +49,25 @@ class NCAModel(NeighbourModel):
         """Class probabilities by the stochastic neighbours, [Oneata2011] eq. (3.25)."""
         return nca_posterior(Z, self.Z, self.labels, kernel=self.kernel, background=self.background)
 
-    def _n_voters(self, asked: Any) -> int:
-        if asked == "local":  # each query has its own k: report the median of the training rows
-            return int(_whole(np.median(self.effective_n_neighbors), len(self.Z)))
-        return super()._n_voters(asked)
-
     @cached_property
     def effective_n_neighbors(self) -> Array:
         """Effective number of neighbours of each training row, [Goldberger2005] section 2."""
         return nca_effective_n_neighbors(self.Z, self.labels.sample_weight, kernel=self.kernel)
 
-    def local_n_neighbors(self, Z: Array) -> Array:
-        """The k of each query: its effective number of neighbours, [Goldberger2005] section 6."""
+    def effective_n_neighbors_of(self, Z: Array) -> Array:
+        """Effective number of neighbours of each query among the training rows."""
         weight = self.labels.sample_weight  # no priors: votes do not use them
-        effective = self._in_chunks(
+        return self._in_chunks(
             Z,
             16 * Z.shape[1] + 200,
             lambda part: nca_effective_n_neighbors(
                 self.Z, weight, Z_query=part, kernel=self.kernel
             ),
         )
-        return _whole(effective, len(self.Z))
+
+    def local_n_neighbors(self, Z: Array) -> Array:
+        """The k of each query: its effective number of neighbours, [Goldberger2005] section 6."""
+        return _whole(self.effective_n_neighbors_of(Z), len(self.Z))
 
     def votes(self, Z: Array) -> Array:
         """Shares of the weighted votes of the nearest training rows."""

@@ -59,6 +59,12 @@ class NeighbourModel:
         """Number of voters, at most the number of rows."""
         return self._n_voters(self.asked)
 
+    @property
+    def settled_n_neighbors(self) -> int | None:
+        """Number of voters, or None if that has not been computed yet, or differs by query."""
+        settled = "n_neighbors" in self.__dict__ or not isinstance(self.asked, str)
+        return self.n_neighbors if settled else None
+
     def _n_voters(self, asked: Any) -> int:
         n = len(self.Z)
         if asked == "auto":
