@@ -10,8 +10,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
+import scipy.sparse as sp
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from vicinal.core.types import Array
 
@@ -24,8 +26,10 @@ __all__ = [
     "check_number",
     "check_option",
     "check_part",
+    "check_rows",
     "check_seed",
     "check_weights",
+    "merged_duplicates",
     "part_of",
     "warn",
 ]
@@ -126,6 +130,31 @@ def check_seed(owner: Any) -> np.random.RandomState:
     except ValueError:
         what = "an int in [0, 4294967295], a numpy.random.RandomState or None"
         raise ValueError(_template(owner, "random_state", what, value)) from None
+
+
+def check_rows(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """Rows, and labels if given, as scikit-learn validates them: dense or CSR, float64 or float32.
+
+    ``options`` are those of scikit-learn's ``validate_data``.
+    """
+    dtypes = [np.float64, np.float32]
+    found = validate_data(estimator, X, y, accept_sparse="csr", dtype=dtypes, **options)
+    if isinstance(found, tuple):
+        return merged_duplicates(found[0]), found[1]
+    return merged_duplicates(found)
+
+
+def merged_duplicates(X: Any) -> Any:
+    """A sparse X in which each place has one entry, the sum of all that were stored for it.
+
+    X itself is not changed.  Products add such entries anyway; squares and maxima do not.
+    """
+    if not sp.issparse(X) or X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    assert_all_finite(X.data, input_name="X")  # finite entries can have an infinite sum
+    return X
 
 
 def check_label_types(y: Any) -> None:

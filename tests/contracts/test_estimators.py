@@ -735,3 +735,107 @@ def test_every_parameter_is_checked_and_named(name):
         with pytest.raises((ValueError, TypeError), match=f"'{parameter}'.*Nonsense"):
             model.fit(X, y)
         assert not hasattr(model, "components_"), parameter
+
+
+def twice_stored(X):
+    """A CSR matrix with two entries for every place: a quarter and three quarters of it."""
+    n, D = X.shape
+    data = np.stack([0.25 * X, 0.75 * X], axis=-1).ravel()
+    columns = np.tile(np.repeat(np.arange(D), 2), n)
+    return sp.csr_matrix((data, columns, 2 * D * np.arange(n + 1)), shape=X.shape)
+
+
+@each(PLAIN)
+def test_issue_14_entries_of_one_place_are_added(name):
+    X, y = table(name)
+    X = np.round(X * 8) / 8  # so that the sums are exact
+    twice = twice_stored(X)
+    once = twice.copy()
+    once.sum_duplicates()
+    model, expected = make(name).fit(twice, y), make(name).fit(once, y)
+    assert_same(answers(model, twice), answers(expected, once))
+    assert twice.nnz == 2 * X.size  # the user's own matrix is as it was
+
+
+@each(PLAIN)
+@pytest.mark.parametrize("wrong", ["rank", "rows", "start"])
+def test_issue_14_a_refused_fit_changes_nothing(name, wrong):
+    X, y = table(name)
+    model = make(name).fit(X, y)
+    before, told = dict(vars(model)), answers(model, X)
+    names = np.array(["a", "b", "c"])[y]
+    if wrong == "rank":
+        model.set_params(n_components=99)
+    elif wrong == "start" and "init" in before:
+        model.set_params(init=np.full((2, 5), np.nan))
+    other = np.full_like(X[:, :5], 7.0) if wrong == "rows" else X[:, :5]
+    other = np.full_like(other, -1.0) if name.startswith("chi2") else other
+    if name == "rca" and wrong == "start":
+        model.set_params(shrinkage=-1.0)
+    with pytest.raises(ValueError):  # noqa: PT011 - each of many
+        model.fit(other, names)
+    for parameter in ("n_components", "init", "shrinkage"):
+        if parameter in before:
+            model.set_params(**{parameter: before[parameter]})
+    assert vars(model).keys() == before.keys()
+    assert all(value is before[key] for key, value in vars(model).items())
+    assert_same(answers(model, X), told)
+
+
+@each([name for name in PLAIN if hasattr(ESTIMATORS[name], "partial_fit")])
+def test_issue_14_a_refused_batch_changes_nothing(name):
+    X, y = table(name)
+    fresh = make(name)
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        fresh.partial_fit(X[y == 0], y[y == 0], classes=[0, 1, 2])
+    assert not hasattr(fresh, "classes_")
+    assert not hasattr(fresh, "n_features_in_")
+    model = make(name).fit(X, y)
+    told = answers(model, X)
+    with pytest.raises(ValueError, match="reservoir_size"):
+        model.set_params(reservoir_size=4).partial_fit(X, y + 5, classes=[5, 6, 7])
+    assert_same(answers(model, X), told)
+    # a stream whose second batch fails halfway
+    model = make(name).partial_fit(X, y, classes=[0, 1, 2])
+    told, seen = answers(model, X), model.n_samples_seen_
+    kept = copy.deepcopy(model._stream)
+    with pytest.raises(ValueError, match="must be among the classes"):
+        model.partial_fit(X, y + 1)
+    wild = np.tile(X, (20, 1))
+    wild[-1] = 1e300
+    with pytest.raises(ValueError, match=r"not finite|must lie within"):
+        model.partial_fit(wild, np.tile(y, 20))
+    assert_same(answers(model, X), told)
+    assert model.n_samples_seen_ == seen
+    assert model._stream.n_steps == kept.n_steps
+    np.testing.assert_array_equal(model._stream.theta, kept.theta)
+    np.testing.assert_array_equal(model._stream.reservoir.X, kept.reservoir.X)
+
+
+@each([name for name in PLAIN if name != "rca"])
+def test_without_a_tolerance_all_iterations_are_made(name):
+    X, y = table(name)
+    assert make(name, tol=1.0, max_iter=8).fit(X, y).n_iter_ < 8
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        assert make(name, tol=None, max_iter=8).fit(X, y).n_iter_ == 8
+
+
+@each([name for name in PLAIN if name != "rca"])
+def test_an_array_as_start_gives_the_rank(name):
+    X, y = table(name)
+    init = np.full((3, X.shape[1]), 1 / 3) if name.startswith("chi2") else np.eye(3, X.shape[1])
+    model = make(name, n_components=None, init=init).fit(X, y)
+    assert model.n_components_ == len(model.components_) == 3
+    with pytest.raises(ValueError, match=r"'init' parameter of \w+ must .*shape \(2, "):
+        make(name, n_components=2, init=init).fit(X, y)
+
+
+@each(PLAIN)
+def test_the_metric_takes_rows_and_vectors(name):
+    X, _ = table(name)
+    metric = fitted(name).get_metric()
+    expected = metric(X[0], X[1])
+    assert metric(X[:1], X[1:2]) == metric(sp.csr_array(X[:1]), X[1].tolist()) == expected
+    with pytest.raises(ValueError, match=r"takes rows of shape \(\d+,\) or \(1, \d+\). Got"):
+        metric(X[:2], X[1])

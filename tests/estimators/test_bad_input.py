@@ -119,8 +119,8 @@ LISTED = r"'{}' parameter of NCA must be {}\. Got {} instead"
         ("kernel", "a str among .*'compact', 'gaussian', 'student'.*", "cosine"),
         ("sampling", "a str among .*'full', 'mini_batches'.*", "some"),
         ("pairs", "a str among .*'nearest'.*", "few"),
-        ("tol", r"a float in \[0.0, inf\)", -1e-3),
-        ("tol", r"a float in \[0.0, inf\)", np.nan),
+        ("tol", r"a float in \[0.0, inf\) or None", -1e-3),
+        ("tol", r"a float in \[0.0, inf\) or None", np.nan),
         ("warm_start", "True or False", None),
         ("random_state", r"an int in \[0, 4294967295\], .*", "seed"),
         ("random_state", r"an int in \[0, 4294967295\], .*", np.random.default_rng(0)),
@@ -153,7 +153,9 @@ def test_unknown_options_are_named(data, name, bound, value):
     ],
 )
 def test_wrong_priors_are_refused(data, priors):
-    with pytest.raises(ValueError, match=r"'priors' parameter .*3.* probabilities.* Got") as error:
+    with pytest.raises(
+        ValueError, match=r"'priors' parameter of NCA .*3.* probabilities.* Got"
+    ) as error:
         NCA(2, priors=priors).fit(*data)
     assert f"Got {priors!r} instead" in str(error.value)
 

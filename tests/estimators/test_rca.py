@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.linalg import eigh
@@ -187,3 +189,13 @@ def test_wrong_parameters_are_refused(rng, parameters, message):
 def test_constant_rows_are_refused():
     with pytest.raises(ValueError, match="no column that varies"):
         RCA().fit(np.ones((10, 3)), [0, 1] * 5)
+
+
+def test_issue_14_chunklets_given_as_labels_are_noticed(wine):
+    X, y = wine
+    with pytest.warns(UserWarning, match="chunklets, with -1 for rows in none, pass them as chunk"):
+        RCA().fit(X, np.where(np.arange(len(y)) % 2, y, -1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RCA().fit(X, np.where(y == 0, -1, 1))  # two classes, as many people write them
+        RCA().fit(X, y)

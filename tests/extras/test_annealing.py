@@ -21,7 +21,7 @@ from vicinal.extras.annealing import _descend as descend
 from vicinal.maps import Linear
 from vicinal.objectives import NCALoss
 from vicinal.reference import finite_difference
-from vicinal.starts import RCA, Identity, Random, resolve
+from vicinal.starts import RCA, Given, Identity, Random, resolve
 from vicinal.targets import Labels
 
 each_rule = pytest.mark.parametrize("select", ["projected", "data", "norm"])
@@ -355,3 +355,15 @@ def test_a_search_goes_no_further_than_its_rows(wine):
     model = NCA("auto", init=Annealing(from_components=3), cv=2, max_iter=20, random_state=0)
     model.fit(*wine)
     assert model.cv_results_["param_n_components"].tolist() == [2, 3]
+
+
+def test_equal_parameters_make_equal_starts():
+    eye = np.eye(4)
+    assert Annealing() == Annealing("projected")
+    assert Annealing(init=eye) == Annealing(init=eye.copy())
+    assert hash(Annealing(init=eye)) == hash(Annealing(init=eye.copy()))
+    assert Annealing(init=eye) != Annealing(init=2 * eye)
+    assert Annealing(init=eye) != Annealing(init="auto")
+    assert Annealing(init=RCA()) == Annealing(init=RCA()) != Annealing(init=RCA("oas"))
+    assert Annealing(n_steps=4) != Annealing()
+    assert Given(eye) == Given(eye.copy()) != Given(2 * eye)

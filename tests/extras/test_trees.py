@@ -319,3 +319,19 @@ def test_bad_input(rng):
         nca(Z, y, "accuracy", kernel=Compact(), pairs=Bounded(0.01, always=True))
     with pytest.raises(ValueError, match=r"'tolerance' of Bounded must be a float in \[0, 1\)"):
         nca(Z, y, pairs=Bounded(1.0))
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Student()])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_issue_14_queries_without_company_are_left_out(kernel, dtype):
+    Z, y = np.arange(5, dtype=dtype)[:, None], np.array([0, 0, 1, 1, 2])
+    everything = Bounded(0, always=True)
+    expected = nca(Z, y, kernel=kernel, warn=False)
+    value, dZ = nca(Z, y, kernel=kernel, pairs=everything, warn=False)
+    assert value == pytest.approx(expected[0], rel=1e-6)
+    np.testing.assert_allclose(dZ, expected[1], rtol=1e-5)
+    # the only reference is the query itself, which is then wrong
+    alone = np.array([1])
+    value, dZ = nca(Z, y, "accuracy", alone, alone, kernel=kernel, pairs=everything)
+    assert value == 0.0
+    assert not dZ.any()

@@ -239,7 +239,7 @@ def test_wrong_labels():
         ({"sample_weight": [1, -2, 1]}, "sample_weight must be finite and not negative"),
         ({"sample_weight": [1, np.nan, 1]}, "sample_weight must be finite and not negative"),
         ({"priors": "equal"}, r"'priors' .* None, 'uniform' or an array of 2 .* Got 'equal'"),
-        ({"priors": [0.2, 0.3, 0.5]}, "'priors' parameter must hold 2 probabilities"),
+        ({"priors": [0.2, 0.3, 0.5]}, "'priors' parameter of Labels must hold 2 probabilities"),
         ({"priors": [-0.2, 1.2]}, "none negative and not all zero"),
         ({"priors": [0, 0]}, "none negative and not all zero"),
         ({"classes": ["b", "c"]}, "'a'.* is not among the classes"),
@@ -326,3 +326,10 @@ def test_effective_n_neighbors_of_extreme_input(rng):
     v[3] = 2.0  # the only choice of all but itself
     np.testing.assert_array_equal(nca_effective_n_neighbors(Z, v), np.arange(40) != 3)
     assert nca_effective_n_neighbors(Z[:1]).tolist() == [0]
+
+
+@pytest.mark.parametrize("n", [20, 600])
+def test_no_queries_have_no_posterior(rng, n):
+    Z, y = rng.standard_normal((n, 2)), np.arange(n) % 3
+    assert nca_posterior(Z[:0], Z, y).shape == (0, 3)
+    assert nca_effective_n_neighbors(Z, Z_query=Z[:0]).shape == (0,)

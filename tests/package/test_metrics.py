@@ -219,3 +219,14 @@ def test_mixed_precision_and_layout(rng):
     assert Chi2Index(Y).kneighbors(X, 2)[0].dtype == np.float64
     np.testing.assert_array_equal(chi2_distances(np.asfortranarray(X)), chi2_distances(X))
     np.testing.assert_array_equal(chi2_distances(X[::2]), chi2_distances(X)[::2, ::2])
+
+
+@each_dtype
+def test_issue_14_small_rows_do_not_underflow(rng, engine, dtype):  # noqa: F811
+    X, least = histograms(rng, 9, 7), 1e-30 if dtype == np.float32 else 1e-250
+    small = (least * X).astype(dtype)
+    np.testing.assert_allclose(
+        chi2_distances(small).astype(np.float64) / least, plain(X, X), rtol=2e-5, atol=1e-6
+    )
+    near = Chi2Index(small).kneighbors(n_neighbors=2, return_distance=False)
+    np.testing.assert_array_equal(near, Chi2Index(X).kneighbors(n_neighbors=2)[1])

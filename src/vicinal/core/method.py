@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol
@@ -39,7 +40,7 @@ class Config:
     pairs: Any = "auto"
     alpha: Any = 0.0
     max_iter: Any = "auto"
-    tol: float = 1e-5
+    tol: float | None = 1e-5
     n_iter_no_change: int = 10
     early_stopping: bool = False
     validation_fraction: float = 0.1
@@ -49,6 +50,11 @@ class Config:
     rule: str = "knn"
     warm_start: bool = False
     verbose: int = 0
+
+    @property
+    def tolerance(self) -> float:
+        """``tol`` as a number; None becomes minus infinity, which no change is below."""
+        return -math.inf if self.tol is None else self.tol
 
     @classmethod
     def of(cls, estimator: Any) -> Config:

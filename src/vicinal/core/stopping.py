@@ -101,7 +101,9 @@ class Stalled(_Rule):
         return progress.fixed and bool(progress.state.stalled)
 
     def converged(self, progress: Progress) -> bool:
-        """Whether the gradient is at most the square root of the tolerance."""
+        """Whether the gradient is at most the square root of the tolerance, if there is one."""
+        if self.tol == -math.inf:
+            return True
         return progress.slope <= math.sqrt(max(self.tol, 0.0)) * progress.slope_unit(self.units)
 
 
@@ -212,7 +214,7 @@ def stop_rules(
         If each of its steps must lower the loss sufficiently (Wolfe), a single small decrease means
         convergence; otherwise only a window of ``patience`` steps does.
     tol : float
-        Tolerance for the gradient and for the loss.
+        Tolerance for the gradient and for the loss; minus infinity for none.
     units : Units
         The units of the loss.
     patience : int

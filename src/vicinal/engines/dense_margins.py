@@ -130,7 +130,8 @@ def _chi2(u: Array, v: Array) -> Array:
     """Chi-squared distances along the last axis; 0 / 0 is 0."""
     total = u + v
     r = u - v
-    return 0.5 * np.sum(r * r / np.where(total > 0, total, 1.0), axis=-1)
+    # the quotient first: the square of a small r would underflow
+    return 0.5 * np.sum(r * (r / np.where(total > 0, total, 1.0)), axis=-1)
 
 
 def chi2_rows(X: Array, Y: Array) -> Array:

@@ -13,7 +13,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
 from vicinal import maps
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter
@@ -27,6 +26,7 @@ from vicinal._validation import (
     check_label_types,
     check_number,
     check_option,
+    check_rows,
     check_seed,
     check_weights,
     warn,
@@ -40,6 +40,7 @@ from vicinal.core.types import Array, is_auto
 from vicinal.estimators._classify import NeighbourClassifierMixin
 from vicinal.estimators._learn import SINGLE_FROM, Learning, Resumable, evaluation_rows
 from vicinal.estimators._plan import Cost, Plan, Size, make_plan
+from vicinal.estimators._rollback import unchanged_on_error
 from vicinal.estimators._split import hold_out
 from vicinal.estimators._telling import IterationReport, Reports
 from vicinal.estimators.search import DEFAULT_ALPHA, Choice, choose, question_of, scaled_alpha
@@ -80,7 +81,7 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)
         check_number(self, "max_iter", 1, integer=True, or_else=("auto",))
         check_number(self, "time_budget", 0.0, open_ends=True, or_else=(None,))
-        check_number(self, "tol", 0.0)
+        check_number(self, "tol", 0.0, or_else=(None,))
         check_number(self, "n_iter_no_change", 1, integer=True)
         check_number(self, "validation_fraction", 0.0, 1.0, open_ends=True)
         check_bool(self, "early_stopping")
@@ -90,15 +91,14 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
     def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
         """The validated rows of positive weight and their target; sets ``classes_``."""
         check_label_types(y)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
-        )
+        X, y = check_rows(self, X, y, ensure_min_samples=2)
         weight = check_weights(sample_weight, len(y))
         if weight is not None and not weight.all():  # rows of weight zero are dropped
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         self.classes_, codes = check_classes(y, type(self).__name__)
         return Data(X, self._target(codes, weight, len(self.classes_)), self.classes_)
 
+    @unchanged_on_error
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Validate, plan, learn, store: the sequence of every fit."""
         began, given = perf_counter(), (X, y)

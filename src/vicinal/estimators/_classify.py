@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from vicinal._threads import single_threaded_blas
-from vicinal._validation import check_number, check_option
+from vicinal._validation import check_number, check_option, check_rows
 from vicinal.core.method import Model
 from vicinal.core.types import Array
 
@@ -31,8 +30,7 @@ class NeighbourClassifierMixin(ClassifierMixin):
 
     def _check_rows(self, X: Any) -> Any:
         check_is_fitted(self, "n_components_")
-        dtypes = [np.float64, np.float32]
-        return validate_data(self, X, accept_sparse="csr", dtype=dtypes, reset=False)
+        return check_rows(self, X, reset=False)
 
     @property
     def n_neighbors_(self) -> int:

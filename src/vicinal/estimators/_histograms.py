@@ -9,10 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from vicinal._validation import check_rows
 from vicinal.core.types import Array
-from vicinal.estimators._metric import check_pairs
+from vicinal.estimators._metric import check_pairs, one_row
 
 __all__ = ["HistogramMixin", "chi2", "histograms"]
 
@@ -96,9 +97,7 @@ class HistogramMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _check_rows(self, X: Any) -> Any:
         check_is_fitted(self, "components_")
-        dtypes = [np.float64, np.float32]
-        X = validate_data(self, X, accept_sparse="csr", dtype=dtypes, reset=False)
-        return histograms(X, self.normalize)
+        return histograms(check_rows(self, X, reset=False), self.normalize)
 
     def transform(self, X: Any) -> Array:
         """Map histograms to histograms of r bins: ``H @ components_.T``.
@@ -130,7 +129,8 @@ class HistogramMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         A, normalize = self.components_.copy(), bool(self.normalize)
 
         def metric(u: Any, v: Any, squared: bool = False) -> float:
-            pair = histograms(np.asarray([u, v], dtype=A.dtype), normalize) @ A.T
+            rows = np.stack([one_row(x, A.shape[1], A.dtype) for x in (u, v)])
+            pair = histograms(rows, normalize) @ A.T
             d = float(chi2(pair[0], pair[1]))
             return d if squared else d**0.5
 

@@ -178,7 +178,7 @@ class Learning:
             theta,
             state,
             max_iter=left,
-            tol=self.config.tol,
+            tol=self.config.tolerance,
             patience=self.config.n_iter_no_change,
             deadline=self.deadline,
             on_iteration=self.reports.on_iteration(self.searching),
@@ -190,8 +190,9 @@ class Learning:
                 result.theta = problem.scaled(result.theta, factor)
             except KeyboardInterrupt:
                 result.reason, result.converged = "interrupted", False
-        if result.reason == "max_iter" and self.plan.noisy:
-            # Noisy losses cannot show convergence; reaching `max_iter` counts as success.
+        if result.reason == "max_iter" and (self.plan.noisy or self.config.tol is None):
+            # Noisy losses cannot show convergence, and without a tolerance there is none to show:
+            # reaching `max_iter` counts as success.
             result.converged = True
         return result
 
@@ -233,13 +234,15 @@ class Learning:
         if not single:
             return [whole]
         fast = self._stage(problem.replace(dtype=np.float32), solver, left, refresh)
-        return [fast, whole] if refresh is None and plan.sampling.fixed else [fast]
+        return [fast, whole] if _continues(plan, refresh) else [fast]
 
     def _stage(self, problem: Problem, solver: Solver, left: int, refresh: Refresh | None) -> Stage:
-        plan, tol = self.plan, self.config.tol
+        plan, tol = self.plan, self.config.tolerance
+        if problem.dtype == np.float32 and (tol >= 0 or _continues(plan, refresh)):
+            tol = max(tol, 1e-5)  # losses in float32 have no more digits
         rules = stop_rules(
             solver,
-            tol=max(tol, 1e-5) if problem.dtype == np.float32 else tol,
+            tol=tol,
             units=problem.units,
             patience=self.config.n_iter_no_change,
             flat_loss=_is_flat(problem),
@@ -350,6 +353,11 @@ class Learning:
         rng = np.random.RandomState()
         rng.set_state(self.rng.get_state())
         return replace(self, rng=rng, searching=True)
+
+
+def _continues(plan: Plan, refresh: Refresh | None) -> bool:
+    """Whether a stage in float64 follows one in float32."""
+    return refresh is None and plan.sampling.fixed
 
 
 def evaluation_rows(problem: Problem, rng: np.random.RandomState) -> Array | None:

@@ -7,14 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from vicinal._features import unscaled
+from vicinal._validation import check_rows
 from vicinal.core.types import Array
 
-__all__ = ["LearntMetricMixin", "MahalanobisMixin", "check_pairs"]
+__all__ = ["LearntMetricMixin", "MahalanobisMixin", "check_pairs", "one_row"]
 
 
 class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -39,7 +41,7 @@ class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Z : ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self, "components_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = check_rows(self, X, reset=False)
         return safe_sparse_dot(X, self.components_.T, dense_output=True)
 
     def get_mahalanobis_matrix(self) -> Array:
@@ -53,14 +55,15 @@ class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         metric : callable
-            ``metric(u, v, squared=False)``: the learnt distance of two 1-D arrays.  It holds a
-            copy of the map and does not change with later fits.
+            ``metric(u, v, squared=False)``: the learnt distance of two rows, of shape
+            (n_features,) or (1, n_features).  It holds a copy of the map and does not change with
+            later fits.
         """
         check_is_fitted(self, "components_")
         A = self.components_.copy()
 
         def metric(u: Any, v: Any, squared: bool = False) -> float:
-            difference = A @ (np.asarray(u, dtype=A.dtype) - np.asarray(v, dtype=A.dtype))
+            difference = A @ (one_row(u, A.shape[1], A.dtype) - one_row(v, A.shape[1], A.dtype))
             d2 = float(difference @ difference)
             return d2 if squared else d2**0.5
 
@@ -102,6 +105,17 @@ def check_pairs(pairs: Any, n_features: int) -> Array:
     return pairs
 
 
+def one_row(x: Any, n_features: int, dtype: Any) -> Array:
+    """A row, dense or sparse, of shape (n_features,) or (1, n_features), as a vector."""
+    x = np.asarray(x.toarray() if sp.issparse(x) else x, dtype=dtype)
+    if x.shape not in ((n_features,), (1, n_features)):
+        raise ValueError(
+            f"The metric takes rows of shape ({n_features},) or (1, {n_features}). "
+            f"Got {x.shape} instead."
+        )
+    return x.reshape(n_features)
+
+
 class LearntMetricMixin(MahalanobisMixin):
     """The same for any learnt map, linear or not."""
 
@@ -125,7 +139,7 @@ class LearntMetricMixin(MahalanobisMixin):
         Z : ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self, "n_components_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = check_rows(self, X, reset=False)
         return self._map.transform(X)
 
     def get_mahalanobis_matrix(self) -> Array:
@@ -140,16 +154,17 @@ class LearntMetricMixin(MahalanobisMixin):
         Returns
         -------
         metric : callable
-            ``metric(u, v, squared=False)``: the learnt distance of two 1-D arrays.  It holds a
-            copy of the map and does not change with later fits.
+            ``metric(u, v, squared=False)``: the learnt distance of two rows, of shape
+            (n_features,) or (1, n_features).  It holds a copy of the map and does not change with
+            later fits.
         """
         check_is_fitted(self, "n_components_")
         if hasattr(self, "components_"):
             return super().get_metric()
-        fitted = copy.deepcopy(self._map)
+        fitted, n_features = copy.deepcopy(self._map), self.n_features_in_
 
         def metric(u: Any, v: Any, squared: bool = False) -> float:
-            Z = fitted.transform(np.asarray([u, v], dtype=np.float64))
+            Z = fitted.transform(np.stack([one_row(x, n_features, np.float64) for x in (u, v)]))
             d2 = float(np.sum((Z[0] - Z[1]) ** 2))
             return d2 if squared else d2**0.5
 

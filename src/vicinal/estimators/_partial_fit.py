@@ -8,13 +8,13 @@ from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from vicinal._callback_support import IterationReporter
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import (
     check_declared_classes,
     check_label_types,
+    check_rows,
     check_seed,
     check_weights,
 )
@@ -23,8 +23,9 @@ from vicinal.core.types import Array
 from vicinal.estimators._base import MetricLearner, make_problem, size_of
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._plan import make_plan
+from vicinal.estimators._rollback import unchanged_on_error
 from vicinal.estimators._telling import Reports
-from vicinal.estimators.stream import StreamStep, begin_stream, check_settled
+from vicinal.estimators.stream import Stream, StreamStep, begin_stream, check_settled
 
 __all__ = ["StreamLearner"]
 
@@ -36,6 +37,8 @@ class StreamLearner(MetricLearner):
     _settled: ClassVar[tuple[str, ...]] = ()
     #: whether the objective accepts sample weights
     _takes_weights: ClassVar[bool] = True
+    _stream: Stream
+    n_samples_seen_: int
 
     def _needs_all_rows(self) -> list[tuple[str, bool, str]]:
         """Parameters of the method that may need all rows.
@@ -44,6 +47,7 @@ class StreamLearner(MetricLearner):
         """
         return []
 
+    @unchanged_on_error
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any = None) -> Any:
         """Continue a stream, or begin one with the first batch."""
         self._check_parameters()
@@ -57,7 +61,7 @@ class StreamLearner(MetricLearner):
         with single_threaded_blas():
             if first:
                 self._begin_stream(data, method)
-            stream = self._stream
+            stream = self._stream = self._stream.copy()  # if a step fails, none was made
             steps = []
             for step in stream.learn(method, X, codes, weight):
                 steps.append(step)
@@ -78,9 +82,7 @@ class StreamLearner(MetricLearner):
         self, X: Any, y: Any, classes: Any, sample_weight: Any, first: bool
     ) -> tuple[Any, Array, Array]:
         check_label_types(y)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first
-        )
+        X, y = check_rows(self, X, y, reset=first)
         self.classes_ = check_declared_classes(self, classes, y, first)
         weight = check_weights(sample_weight, len(y))
         weight = np.ones(len(y)) if weight is None else weight

@@ -17,6 +17,7 @@ from vicinal._validation import (
     check_label_types,
     check_number,
     check_option,
+    merged_duplicates,
 )
 from vicinal.core.method import Data, Method
 from vicinal.core.problem import Problem
@@ -63,8 +64,8 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     Parameters
     ----------
     n_components : int or None, default=None
-        r, the number of new bins.  None: as many as before.  With one bin all rows are mapped to
-        the same point, with a warning.
+        r, the number of new bins.  None: as many as before, or as an array ``init`` has.  With one
+        bin all rows are mapped to the same point, with a warning.
     k : int, default=3
         Target neighbours of each row, the nearest of its class by χ² before learning.
     mu : float, default=1.0
@@ -102,11 +103,11 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         Iterations without improvement before stopping.
     max_iter : int or "auto", default="auto"
         Maximum number of iterations; "auto" is 200.
-    tol : float, default=1e-2
+    tol : float or None, default=1e-2
         Stop when no entry of the (projected) gradient exceeds ``tol`` times the margin, or when the
         loss falls in ``n_iter_no_change`` iterations by less than ``tol`` times the larger of the
         loss and the margin.  With ``constraint="softmax"``, whose gradients are small, the limit of
-        the gradient is exp(-10) times as large.
+        the gradient is exp(-10) times as large.  None: no tolerance.
     time_budget : float or None, default=None
         Approximate limit in seconds for ``fit``.
     warm_start : bool, default=False
@@ -179,7 +180,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         max_iter: int | str = "auto",
-        tol: float = 1e-2,
+        tol: float | None = 1e-2,
         time_budget: float | None = None,
         warm_start: bool = False,
         random_state: Any = None,
@@ -234,8 +235,8 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     def _method(self, data: Data) -> Method:
         name, k, D = type(self).__name__, int(self.k), data.n_features
         check_number(self, "n_components", 1, D, integer=True, or_else=(None,))
-        r = D if self.n_components is None else int(self.n_components)
         start = starts.resolve_bins(self.init, name)
+        r = int(self.n_components or maps.given_rank(start, D) or D)
         mapping = maps.Simplex(r, self.constraint)
         find_targets = FindTargets(k, rows_of, partial(_settled_margin, self.margin), _chi2_finder)
         given = isinstance(start, starts.GivenBins)
@@ -323,7 +324,7 @@ def own_class_distance(X: Any, y: Any, normalize: bool = True) -> float:
     check_label_types(y)
     X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
     _, codes = check_classes(y, Chi2LMNN.__name__)
-    rows = Features.as_they_are(histograms(X, normalize))
+    rows = Features.as_they_are(histograms(merged_duplicates(X), normalize))
     near = target_neighbours(partial(rows_of, rows), codes, 1, finder=_chi2_finder)
     return _typical(rows, near[:, 0])
 

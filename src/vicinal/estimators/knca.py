@@ -51,7 +51,8 @@ class KNCA(LearntMetricMixin, StreamLearner):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Rank d of the map.  None: min(D, 32).  "auto" grows it from 2 while that helps.
+        Rank d of the map.  None: min(D, 32), or the rank of an array ``init``.  "auto" grows it
+        from 2 while that helps.
     k : int, default=5
         Number of rows that vote.  If there are too few training rows for any of them to win a vote
         of k, ``k_`` is the largest number with which one can, with a warning.
@@ -98,8 +99,8 @@ class KNCA(LearntMetricMixin, StreamLearner):
         Cross-validation by which "auto" chooses ``n_components`` and ``alpha``.
     max_iter : int or "auto", default="auto"
         Maximum number of iterations; "auto" is 200, or 300 with batches.
-    tol : float, default=1e-5
-        Stop when no entry of the gradient exceeds it, or the loss falls by less.
+    tol : float or None, default=1e-5
+        Stop when no entry of the gradient exceeds it, or the loss falls by less; None: never.
     time_budget : float or None, default=None
         Approximate limit in seconds for ``fit``.
     reservoir_size : int, default=10_000
@@ -181,7 +182,7 @@ class KNCA(LearntMetricMixin, StreamLearner):
         n_iter_no_change: int = 10,
         cv: Any = 5,
         max_iter: int | str = "auto",
-        tol: float = 1e-5,
+        tol: float | None = 1e-5,
         time_budget: float | None = None,
         reservoir_size: int = 10_000,
         warm_start: bool = False,

@@ -58,7 +58,8 @@ class LMNN(LearntMetricMixin, LargeMargin):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Rank d of the map.  None: min(D, 32).  "auto" grows it from 2 while that helps.
+        Rank d of the map.  None: min(D, 32), or the rank of an array ``init``.  "auto" grows it
+        from 2 while that helps.
     k : int, default=5
         Number of target neighbours of each row; rows of a class of k rows or fewer have fewer, with
         a warning.  Many papers and packages use 3; five, with five voters, did a little better on
@@ -108,10 +109,10 @@ class LMNN(LearntMetricMixin, LargeMargin):
         Cross-validation by which "auto" chooses ``n_components`` and ``alpha``.
     max_iter : int or "auto", default="auto"
         Maximum number of iterations; "auto" is 200.
-    tol : float, default=1e-3
+    tol : float or None, default=1e-3
         Stop when no entry of the gradient, times the largest entry of the map, exceeds ``tol``
         times the margin, or when the loss falls by less than ``tol`` times the larger of the loss
-        and the margin.
+        and the margin.  None: no tolerance.
     time_budget : float or None, default=None
         Approximate limit in seconds for ``fit``.
     warm_start : bool, default=False
@@ -191,7 +192,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
         n_iter_no_change: int = 10,
         cv: Any = 5,
         max_iter: int | str = "auto",
-        tol: float = 1e-3,
+        tol: float | None = 1e-3,
         time_budget: float | None = None,
         warm_start: bool = False,
         random_state: Any = None,

@@ -30,6 +30,7 @@ from vicinal.neighbourhoods import mass_left_out
 from vicinal.neighbourhoods.refresh import refresh_lists
 from vicinal.objectives import NCALoss
 from vicinal.targets import Labels
+from vicinal.targets.labels import check_priors
 from vicinal.targets.masses import reference_masses
 
 __all__ = ["NCA"]
@@ -52,9 +53,10 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Rank d of the map, at most the number of features D.  None: min(D, 32).  Use 2 for a
-        picture.  "auto" grows the rank from 2, up to 32, until the accuracy on held-out rows no
-        longer improves, and takes the lowest rank within a standard error of the best
+        Rank d of the map, at most the number of features D.  None: min(D, 32), or the rank of
+        ``init`` if that is an array.  Use 2 for a picture.  "auto" grows the rank from 2, up to 32,
+        until the accuracy on held-out rows no longer improves, and takes the lowest rank within a
+        standard error of the best
         ([Oneata2011]_ section 5.3).  If ``alpha`` is "auto" too, the rank is chosen at
         ``alpha=3e-3``.  A diagonal map has D components; another number gives a warning.
     mapping : {"linear", "diagonal"} or map, default="linear"
@@ -134,9 +136,10 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         Maximum number of iterations; a `ConvergenceWarning` says if they were too few.  With
         batches an iteration is one step; then, as with random lists of pairs, all of them are made
         unless early stopping ends the fit.  "auto" is 200, or 300 with batches.
-    tol : float, default=1e-5
+    tol : float or None, default=1e-5
         Stop when no entry of the gradient exceeds ``tol``, or when the loss falls by less than
-        ``tol`` times the larger of 1 and the loss.
+        ``tol`` times the larger of 1 and the loss.  None: no tolerance; all iterations are made, as
+        with scikit-learn's SGD, unless the solver finds no lower loss at all.
     time_budget : float or None, default=None
         Approximate limit in seconds for ``fit``: "auto" plans for it, no iteration is begun that
         would end later, and a search gets half of it.  The result then depends on the machine.
@@ -252,7 +255,7 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         n_iter_no_change: int = 10,
         cv: Any = 5,
         max_iter: int | str = "auto",
-        tol: float = 1e-5,
+        tol: float | None = 1e-5,
         time_budget: float | None = None,
         reservoir_size: int = 10_000,
         warm_start: bool = False,
@@ -355,6 +358,7 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         return [("kernel", not _learns_beta(kernel), why)]
 
     def _target(self, codes: Array, weight: Array | None, n_classes: int) -> Labels:
+        check_priors(self.priors, n_classes, type(self).__name__)
         return Labels(codes, weight, self.priors, classes=np.arange(n_classes))
 
     def _method(self, data: Data) -> Method:

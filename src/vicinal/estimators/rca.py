@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from vicinal import starts
 from vicinal._features import Features, check_varies
 from vicinal._threads import single_threaded_blas
-from vicinal._validation import check_label_types, check_number, check_option
+from vicinal._validation import check_label_types, check_number, check_option, check_rows, warn
 from vicinal.core.types import Array
 from vicinal.estimators._metric import MahalanobisMixin
+from vicinal.estimators._rollback import unchanged_on_error
 
 __all__ = ["RCA"]
 
@@ -72,6 +73,7 @@ class RCA(MahalanobisMixin, BaseEstimator):
         self.shrinkage = shrinkage
         self.scaling = scaling
 
+    @unchanged_on_error
     def fit(self, X: Any, y: Any = None, *, chunks: Any = None) -> RCA:
         """Compute the map.
 
@@ -79,7 +81,8 @@ class RCA(MahalanobisMixin, BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
-            Class labels.
+            Class labels.  Ints from -1 on, other than -1 and 1 alone, give a warning: other
+            libraries take chunklets at this place.
         chunks : array-like of shape (n_samples,), default=None
             Instead of labels, the chunklet of each row as a non-negative int.  Rows in no chunklet
             have -1 and count only towards the total scatter.
@@ -103,11 +106,6 @@ class RCA(MahalanobisMixin, BaseEstimator):
 
     def _check_data(self, X: Any, y: Any, chunks: Any) -> tuple[Any, Array, float]:
         """The rows, the group of each row, and the share of rows that are in a group."""
-        checks: dict[str, Any] = {
-            "accept_sparse": "csr",
-            "dtype": [np.float64, np.float32],
-            "ensure_min_samples": 2,
-        }
         if chunks is None:
             if y is None:
                 raise ValueError(
@@ -115,12 +113,13 @@ class RCA(MahalanobisMixin, BaseEstimator):
                     "'chunks'."
                 )
             check_label_types(y)
-            X, y = validate_data(self, X, y, **checks)
+            X, y = check_rows(self, X, y, ensure_min_samples=2)
             check_classification_targets(y)
+            _warn_if_chunks(y)
             return X, np.unique(y, return_inverse=True)[1], 1.0
         if y is not None:
             raise ValueError("RCA.fit takes exactly one of y and 'chunks'. Got both instead.")
-        X = validate_data(self, X, **checks)
+        X = check_rows(self, X, ensure_min_samples=2)
         groups = np.asarray(column_or_1d(chunks, warn=True))
         check_consistent_length(X, groups)
         if groups.dtype.kind not in "iu" or groups.min() < -1 or groups.max() < 0:
@@ -139,3 +138,13 @@ class RCA(MahalanobisMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def _warn_if_chunks(y: Array) -> None:
+    """Warn if labels look like metric-learn's chunklets, its second argument of ``RCA.fit``."""
+    if y.dtype.kind != "i" or y.min() != -1 or set(np.unique(y)) == {-1, 1}:
+        return
+    warn(
+        "The labels y of RCA.fit hold -1, which is taken as a class like any other. If they are "
+        "chunklets, with -1 for rows in none, pass them as chunks=."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -160,6 +161,12 @@ class Stream:
         self.state: Any = None
         self.n_steps, self.seconds = 0, 0.0
         self.n_seen = np.zeros(len(problem.target.classes), dtype=np.int64)  # type: ignore
+
+    def copy(self) -> Stream:
+        """A stream that learns without changing this one; they share the random numbers."""
+        other = copy(self)
+        other.reservoir, other.n_seen = copy(self.reservoir), self.n_seen.copy()
+        return other
 
     def learn(self, method: Method, X: Any, codes: Array, weight: Array) -> Iterator[StreamStep]:
         """Make one step per ``n_queries`` rows, and yield its record."""

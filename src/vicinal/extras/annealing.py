@@ -19,7 +19,7 @@ from vicinal.starts import resolve
 from vicinal.starts.first import FirstMap, learnt_from
 from vicinal.starts.scatter import ScaledRows
 from vicinal.starts.spaces import RCOND
-from vicinal.starts.starts import Given
+from vicinal.starts.starts import Given, same_parameters
 
 __all__ = ["AnnealedMap", "Annealing"]
 
@@ -30,7 +30,7 @@ _MOST_COMPONENTS = 64
 Descend = Callable[[Array, Array, int], Array]
 
 
-@dataclass(frozen=True, eq=False)  # comparing arrays gives no single truth value
+@dataclass(frozen=True, eq=False)  # `init` may be an array, which has no single truth value
 class Annealing:
     r"""A low-rank start from a map with more rows, faded out one at a time, least important first.
 
@@ -90,6 +90,12 @@ class Annealing:
         check_number(self, "step", 0.0, open_ends=True)
         check_number(self, "n_iter", 1, integer=True)
         check_number(self, "from_components", 1, integer=True, or_else=(None,))
+
+    def __eq__(self, other: object) -> bool:
+        return same_parameters(self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.select, self.n_steps, self.step, self.n_iter, self.from_components))
 
     @property
     def n_init(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal.kernels._jit import helper, kernel
+from vicinal.kernels._jit import helper, kernel, multiply_add
 
 __all__ = ["chi2_nearest", "chi2_rows"]
 
@@ -26,14 +26,15 @@ def _to_four(u, Y, j, tiny):
     to_a = to_b = to_c = to_e = u.dtype.type(0)
     for f in range(np.uint32(len(u))):
         x = u[f]
+        # the quotient first: the square of a small r would underflow
         r = x - a[f]
-        to_a += r * r / (x + a[f] + tiny)
+        to_a = multiply_add(r, r / (x + a[f] + tiny), to_a)
         r = x - b[f]
-        to_b += r * r / (x + b[f] + tiny)
+        to_b = multiply_add(r, r / (x + b[f] + tiny), to_b)
         r = x - c[f]
-        to_c += r * r / (x + c[f] + tiny)
+        to_c = multiply_add(r, r / (x + c[f] + tiny), to_c)
         r = x - e[f]
-        to_e += r * r / (x + e[f] + tiny)
+        to_e = multiply_add(r, r / (x + e[f] + tiny), to_e)
     return half * to_a, half * to_b, half * to_c, half * to_e
 
 

@@ -132,9 +132,11 @@ def _distances(packets, number, i, w, n, row):
 
 
 @helper
-def _energies(row, n, power):
+def _energies(row, n, power, me):
     for j in range(n):
         row[j] = power * log2(row.dtype.type(1) + row[j])
+    if me >= 0:
+        row[me] = np.inf  # log2 of infinity is finite here
 
 
 @helper
@@ -173,7 +175,7 @@ def sums(forest, packets, where, first, last, power, nodes, ends, w, out, minima
                     query = packets.index[WIDTH * number + i]
                     _distances(packets.points, number, i, w, n, row)
                     if power > 0:
-                        _energies(row, n, power)
+                        _energies(row, n, power, w.me[i])
                     unit = minimum(minima[kind, query], _least(row, n))
                     if unit == np.inf:
                         continue

@@ -15,7 +15,15 @@ from vicinal.core.types import Map, is_auto
 from vicinal.maps.linear import Diagonal, Linear
 from vicinal.maps.simplex import Simplex, project_columns
 
-__all__ = ["Diagonal", "Linear", "Simplex", "project_columns", "resolve", "resolve_rank"]
+__all__ = [
+    "Diagonal",
+    "Linear",
+    "Simplex",
+    "given_rank",
+    "project_columns",
+    "resolve",
+    "resolve_rank",
+]
 
 _DEFAULT_COMPONENTS = 32
 
@@ -33,6 +41,12 @@ def resolve(mapping: Any, n_components: int, owner: str = "NCA") -> Map:
         f"The 'mapping' parameter of {owner} must be 'linear', 'diagonal' or a map. "
         f"Got {mapping!r} instead."
     )
+
+
+def given_rank(start: Any, n_features: int) -> int | None:
+    """The rank of a start that is an array; None for other starts, and for what is no map."""
+    shape = np.shape(getattr(start, "array", ()))
+    return int(shape[0]) if len(shape) == 2 and 1 <= shape[0] <= n_features else None
 
 
 def resolve_rank(estimator: Any, n_features: int, start: Any) -> tuple[Map, int]:
@@ -66,6 +80,8 @@ def resolve_rank(estimator: Any, n_features: int, start: Any) -> tuple[Map, int]
         d = min(n_features, _DEFAULT_COMPONENTS)
         if asked is not None and not is_auto(asked):
             d = int(asked)
+        else:
+            d = given_rank(start, n_features) or d
         return resolve(estimator.mapping, d, name), d
     d = getattr(mapping, "n_components", asked or n_features)
     if d > most or asked not in (None, d):

@@ -107,7 +107,7 @@ class GivenBins:
     def __init__(self, L: Any, owner: str) -> None:
         self.owner = owner
         try:
-            self.L = np.array(L, dtype=np.float64)
+            self.array = np.array(L, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"The 'init' parameter of {owner} must be an array of numbers. Got {L!r} instead."
@@ -118,15 +118,16 @@ class GivenBins:
     ) -> Array:
         must = f"The 'init' parameter of {self.owner} must"
         shape = (n_components, X.shape[1])
-        if self.L.shape != shape:
-            raise ValueError(f"{must} have shape {shape}. Got {self.L.shape} instead.")
-        off = np.abs(self.L.sum(axis=0) - 1.0)
-        if not (np.isfinite(self.L).all() and (self.L >= 0).all() and off.max() <= 1e-6):
+        if self.array.shape != shape:
+            raise ValueError(f"{must} have shape {shape}. Got {self.array.shape} instead.")
+        off = np.abs(self.array.sum(axis=0) - 1.0)
+        if not (np.isfinite(self.array).all() and (self.array >= 0).all() and off.max() <= 1e-6):
             raise ValueError(
                 f"{must} have columns that sum to one and no negative entry. Got an entry of "
-                f"{self.L.min():g} and a column that sums to {self.L.sum(axis=0)[off.argmax()]:g}."
+                f"{self.array.min():g} and a column that sums to "
+                f"{self.array.sum(axis=0)[off.argmax()]:g}."
             )
-        return self.L
+        return self.array
 
 
 def _class_shares(X: ScaledRows, codes: Array) -> tuple[Array, Array]:

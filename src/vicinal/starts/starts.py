@@ -7,7 +7,7 @@ see ``scale_start``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, Protocol, runtime_checkable
 
@@ -283,7 +283,16 @@ class Auto:
         return part(X, codes, n_components, rng, sample_weight)
 
 
-@dataclass(frozen=True, eq=False)
+def same_parameters(one: Any, other: Any) -> bool:
+    """Whether two starts are of one type and have equal parameters, arrays among them."""
+    if type(one) is not type(other):
+        return False
+    pairs = ((getattr(one, field.name), getattr(other, field.name)) for field in fields(one))
+    # equal arrays as well as other equal values; of starts, array_equal makes one object each
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+@dataclass(frozen=True, eq=False)  # arrays have no single truth value
 class Given:
     """A user's own array.
 
@@ -297,6 +306,12 @@ class Given:
 
     array: Any
     owner: str = "NCA"
+
+    def __eq__(self, other: object) -> bool:
+        return same_parameters(self, other)
+
+    def __hash__(self) -> int:
+        return hash((np.shape(self.array), self.owner))
 
     def __call__(
         self,

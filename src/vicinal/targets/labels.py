@@ -8,7 +8,7 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-__all__ = ["Labels"]
+__all__ = ["Labels", "check_priors"]
 
 
 class Labels:
@@ -60,7 +60,7 @@ class Labels:
                 )
             if not (np.isfinite(self.sample_weight).all() and (self.sample_weight >= 0).all()):
                 raise ValueError("sample_weight must be finite and not negative.")
-        self.priors = check_priors(priors, len(self.classes))
+        self.priors = check_priors(priors, len(self.classes), "Labels")
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -86,14 +86,14 @@ class Labels:
         return part
 
 
-def check_priors(priors: Any, n_classes: int) -> Array | None:
-    """The priors as probabilities, or None for the empirical ones."""
+def check_priors(priors: Any, n_classes: int, owner: str) -> Array | None:
+    """The priors as probabilities, or None for the empirical ones; an error names the owner."""
     if priors is None:
         return None
     if isinstance(priors, str):
         if priors != "uniform":
             raise ValueError(
-                "The 'priors' parameter must be None, 'uniform' or an array of "
+                f"The 'priors' parameter of {owner} must be None, 'uniform' or an array of "
                 f"{n_classes} probabilities. Got {priors!r} instead."
             )
         return np.full(n_classes, 1.0 / n_classes)
@@ -103,7 +103,7 @@ def check_priors(priors: Any, n_classes: int) -> Array | None:
         p = np.empty(0)
     if p.shape != (n_classes,) or not np.isfinite(p).all() or (p < 0).any() or p.sum() <= 0:
         raise ValueError(
-            f"The 'priors' parameter must hold {n_classes} probabilities, none negative and not "
-            f"all zero. Got {priors!r} instead."
+            f"The 'priors' parameter of {owner} must hold {n_classes} probabilities, none negative "
+            f"and not all zero. Got {priors!r} instead."
         )
     return p / p.sum()

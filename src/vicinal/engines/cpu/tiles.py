@@ -321,7 +321,7 @@ class Tiles:
             self.reach = self.near_blocks.reach
         with self.products.blas():
             self._sweep(task, mirror)
-            self.share = sum(computed) / (n * references.n)
+            self.share = sum(computed) / max(1, n * references.n)
             if self.near_blocks is not None and not LEAVE_OUT:
                 self._sweep(task, mirror, near=False)
         if self.compact:
