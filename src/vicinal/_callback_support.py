@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import sklearn
 
+from vicinal._display import Activity
+
 __all__ = ["HAS_CALLBACKS", "CallbackSupportMixin", "IterationReporter", "with_callbacks"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -101,12 +103,16 @@ class IterationReporter:
         metadata: dict[str, Any] | None = None,
     ) -> None:
         self.stopped = False
+        self.max_iter = max_iter
         self._context: Any = None
+        self._told: Activity | None = None  # None: not known to the callbacks
+        self._part = Activity()
         callbacks = getattr(estimator, "_skl_callbacks", ()) if HAS_CALLBACKS else ()
         if not callbacks:
             return
         self._estimator = estimator
         self._attributes = reconstruction_attributes
+        self._listeners = [c for c in callbacks if hasattr(c, "on_fit_activity")]
         self._estimator_users = [c for c in callbacks if _takes_fitted_estimator(c)]
         self._n_reported = 0
         self._arguments = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
@@ -132,6 +138,8 @@ class IterationReporter:
             return False
         estimator = self._estimator
         estimator.history_ = info.history
+        searching = getattr(info, "searching", False)
+        self.tell(self._part if searching else Activity(total=self.max_iter))
         # Restarts and refreshes may exceed the limit, which would be an error in scikit-learn;
         # its progress bar can handle a limit that is removed.
         if root.max_subtasks is not None and self._n_reported >= root.max_subtasks:
@@ -146,8 +154,28 @@ class IterationReporter:
         self.stopped = self.stopped or stop
         return stop
 
-    def close(self) -> None:
-        """Report the end of the fit; call it last, when the fitted attributes are set."""
+    def tell(self, activity: Activity) -> None:
+        """Tell the callbacks what the fit is doing, unless they know."""
+        if self._context is None or activity == self._told:
+            return
+        self._told = activity
+        for callback in self._listeners:
+            callback.on_fit_activity(self._estimator, self._context, activity)
+
+    def begin(self, part: Activity) -> None:
+        """Tell the callbacks about a part of the fit; iterations of a search belong to it."""
+        self._part = part
+        self.tell(part)
+
+    def close(self, words: str = "finished") -> None:
+        """Report the end of the fit; call it last, when the fitted attributes are set.
+
+        Parameters
+        ----------
+        words : str, default="finished"
+            How the fit ended.
+        """
+        self.tell(Activity(words, ends=True))
         root, self._context = self._context, None
         if root is not None:
             # The estimator is fitted now, so a plain copy of it suffices.

@@ -14,13 +14,15 @@ from __future__ import annotations
 import copy
 import math
 import os
+import sys
 import threading
 import time
-from collections import deque
 from pathlib import Path
 from typing import Any
 
+from vicinal import _clock
 from vicinal._atomic import replace_file
+from vicinal._display import Activity, Status, open_display, require_rich
 
 __all__ = ["Checkpoint", "Progress", "StopAfter"]
 
@@ -32,9 +34,6 @@ _RUNTIME_ATTRIBUTES = (
     "_callback_fit_ctx",
     "_parent_callback_ctx",
 )
-
-#: Time left is estimated from this many of the latest iterations, because the first ones compile.
-_RECENT = 20
 
 
 class _Callback:
@@ -168,22 +167,24 @@ class Checkpoint(_Callback):
 
 
 class Progress(_Callback):
-    """Show the iteration, loss, held-out score and time left of a fit.
+    """Show what a fit does: iteration, loss, time left, and what it does between iterations.
 
-    On standard error: one line that is updated in a terminal, plain lines elsewhere.  The time left
-    is the time up to `max_iter` at the recent pace; a fit that converges ends sooner.  Needs rich:
-    ``pip install vicinal[progress]``.
+    On standard error: one line that is updated in a terminal or a notebook, plain lines elsewhere.
+    The time left is the time up to `max_iter` at the recent pace, without compilation; a fit that
+    converges ends sooner.  While "auto" searches, the line shows the candidate, the fold and the
+    best candidate so far.  Needs rich: ``pip install rich``.
 
     Parameters
     ----------
     console : rich.console.Console or None, default=None
         Where to write; None for standard error.  It is not pickled with the callback.
     interval : float, default=1.0
-        Minimum number of seconds between two plain lines; 0 for a line per iteration.
+        Minimum number of seconds between two plain lines, or two updates in a notebook; 0 for a
+        line per iteration.
     """
 
     def __init__(self, console: Any = None, interval: float = 1.0) -> None:
-        _require_rich()
+        require_rich()
         self.console = console
         self.interval = interval
         self._forget_display()
@@ -204,132 +205,103 @@ class Progress(_Callback):
 
     def setup(self, estimator: Any, context: Any) -> None:
         """Open the display, unless another fit has already done so."""
-        _require_rich()
+        require_rich()
         with self._lock:
             if self._display is None:
-                self._display = _open_display(self.console, self.interval)
+                self._display = open_display(self.console, self.interval)
             name = type(estimator).__name__
             self._runs[id(context)] = _Run(context, self._display.add(name))
+
+    def on_fit_activity(self, estimator: Any, context: Any, activity: Activity) -> None:
+        """Show what the fit is doing now."""
+        with self._lock:
+            run = self._runs.get(id(context))
+            if run is not None and run.does(activity):
+                self._display.show(run.row, run.status(estimator))
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> None:
         """Show the iteration that has ended, or the end of the fit."""
         with self._lock:
             if (run := self._runs.get(id(context))) is not None:
-                self._display.show(run.row, *run.finished(estimator), last=True)
+                self._display.show(run.row, run.finished(estimator))
             elif (run := self._runs.get(id(context.parent))) is not None:
-                self._display.show(run.row, *run.advanced(estimator))
+                run.advance()
+                self._display.show(run.row, run.status(estimator))
 
     def teardown(self, estimator: Any, context: Any) -> None:
         """Close the display after the last of its fits."""
         with self._lock:
-            self._runs.pop(id(context), None)
+            run = self._runs.pop(id(context), None)
+            error = sys.exc_info()[0]
+            if run is not None and error is not None and not run.ended:
+                run.ending = "interrupted" if error is KeyboardInterrupt else "failed"
+                self._display.show(run.row, run.finished(estimator))
             if not self._runs and self._display is not None:
                 self._display.close()
                 self._display = None
 
 
 class _Run:
-    """The progress of one fit, as text."""
+    """The progress of one fit."""
 
     def __init__(self, context: Any, row: Any) -> None:
         self.context = context  # kept alive: its id is the key of this run
         self.row = row
         self.done = 0
-        self.began = time.monotonic()
-        self.times = deque([self.began], maxlen=_RECENT + 1)
+        self.limit = context.max_subtasks
+        self.activity = Activity()
+        self.ending, self.ended = "finished", False
+        self.began = _clock.now()
+        self.pace = _clock.Pace()
 
-    def advanced(self, estimator: Any) -> tuple[int, int | None, str]:
-        """Count an iteration; return the count, the limit and the text."""
-        self.done += 1
-        self.times.append(time.monotonic())
-        parts = self._parts(estimator)
-        if self.context.max_subtasks is not None:
-            pace = (self.times[-1] - self.times[0]) / (len(self.times) - 1)
-            left = max(self.context.max_subtasks - self.done, 0) * pace
-            parts.append(f"at most {_clock(left)} left")
-        return self.done, self.context.max_subtasks, "  ".join(parts)
+    def does(self, activity: Activity) -> bool:
+        """Note what the fit is doing; return whether that is worth a line of its own."""
+        if activity.ends:
+            self.ending = activity.words
+            return False
+        if not activity.words and self.activity.words and not self.done:
+            self.pace = _clock.Pace()  # the iterations begin now
+        self.activity = activity
+        if not activity.words:
+            self.limit = activity.total
+        return bool(activity.words)
 
-    def finished(self, estimator: Any) -> tuple[int, int | None, str]:
-        """Return the count, the limit (reached by definition) and the final text."""
-        parts = self._parts(estimator)
-        parts.append(f"finished in {_clock(time.monotonic() - self.began)}")
-        return self.done, self.done, "  ".join(parts)
+    def advance(self) -> None:
+        """Count an iteration of the fit; those of a search are not counted."""
+        if not self.activity.words:
+            self.done += 1
+            self.pace.count()
 
-    def _parts(self, estimator: Any) -> list[str]:
-        limit = self.context.max_subtasks
-        parts = [f"iteration {self.done}" if limit is None else f"iteration {self.done}/{limit}"]
+    def status(self, estimator: Any) -> Status:
+        """What to show now."""
+        now = self.activity
+        if now.words:
+            done, total = (now.done, now.total) if now.total else (self.done, None)
+            return Status([now.words, *now.details], done or 0, total, news=not now.recurs)
+        parts = [self._iteration(), *self._losses(estimator)]
+        left = None if self.limit is None else self.pace.left(self.limit - self.done)
+        if left:
+            parts.insert(1, f"at most {_clock.duration(left)} left")
+        return Status(parts, self.done, self.limit)
+
+    def finished(self, estimator: Any) -> Status:
+        """The last line: how the fit ended, and how long it took."""
+        self.ended = True
+        took = _clock.duration(_clock.now() - self.began)
+        end = f"{self.ending} {'in' if self.ending == 'finished' else 'after'} {took}"
+        return Status([self._iteration(), end, *self._losses(estimator)], self.done, last=True)
+
+    def _iteration(self) -> str:
+        limit = "" if self.limit is None else f"/{max(self.limit, self.done)}"
+        return f"iteration {self.done}{limit}"
+
+    def _losses(self, estimator: Any) -> list[str]:
+        parts = []
         if (loss := _latest(estimator, "loss")) is not None:
             parts.append(f"loss {loss:.6g}")
         if (score := _latest(estimator, "validation_score")) is not None:
-            parts.append(f"held-out score {score:.4f}")
+            parts.append(f"held-out loss {-score:.4f}")  # the score is minus the loss
         return parts
-
-
-class _PlainLines:
-    """A display that prints one line after another, for files and pipes."""
-
-    def __init__(self, console: Any, interval: float) -> None:
-        self.console = console
-        self.interval = interval
-
-    def add(self, name: str) -> dict[str, Any]:
-        return {"name": name, "printed": -math.inf}
-
-    def show(
-        self, row: dict[str, Any], done: int, limit: int | None, words: str, last: bool = False
-    ) -> None:
-        now = time.monotonic()
-        if last or now - row["printed"] >= self.interval:
-            row["printed"] = now
-            line = f"{row['name']}: {words}"
-            self.console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    def close(self) -> None: ...
-
-
-class _LiveLines:
-    """A display that updates its lines in place, for terminals."""
-
-    def __init__(self, console: Any) -> None:
-        from rich.progress import BarColumn, TextColumn
-        from rich.progress import Progress as RichProgress
-
-        self.bars = RichProgress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            TextColumn("{task.fields[words]}", markup=False),
-            console=console,
-        )
-        self.bars.start()
-
-    def add(self, name: str) -> Any:
-        return self.bars.add_task(name, total=None, words="")
-
-    def show(self, row: Any, done: int, limit: int | None, words: str, last: bool = False) -> None:
-        # rich redraws ten times a second by itself; the first iteration should not wait.
-        redraw = last or done == 1
-        self.bars.update(row, completed=done, total=limit, words=words, refresh=redraw)
-
-    def close(self) -> None:
-        self.bars.stop()
-
-
-def _open_display(console: Any, interval: float) -> _PlainLines | _LiveLines:
-    from rich.console import Console
-
-    if console is None:
-        # Not rich's global console: scikit-learn's progress bar may be using it.
-        console = Console(stderr=True)
-    return _LiveLines(console) if console.is_interactive else _PlainLines(console, interval)
-
-
-def _require_rich() -> None:
-    try:
-        import rich  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "vicinal.callbacks.Progress needs the package rich: pip install vicinal[progress]"
-        ) from error
 
 
 def _is_root(context: Any) -> bool:
@@ -343,10 +315,3 @@ def _latest(estimator: Any, name: str) -> float | None:
     if not values or values[-1] is None or math.isnan(values[-1]):
         return None
     return float(values[-1])
-
-
-def _clock(seconds: float) -> str:
-    """Write a duration as m:ss or h:mm:ss, rounded up."""
-    minutes, rest = divmod(math.ceil(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -517,7 +517,7 @@ def test_callbacks_watch_save_and_stop(name, tmp_path):
     model.fit(X, y)
     shown = console.file.getvalue()
     assert f"loss {model.history_['loss'][-1]:.6g}" in shown
-    assert "held-out score" in shown
+    assert "held-out loss" in shown
     saved = Checkpoint.load(path)
     np.testing.assert_array_equal(saved.predict_proba(X), model.predict_proba(X))
     stopped = make(name, max_iter=50, tol=0.0)
@@ -608,6 +608,8 @@ def test_verbose_tells_the_cost_and_each_iteration(name, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert "MiB beyond the input" in lines[0]
     assert all(line.startswith(f"[{type(model).__name__}]") for line in lines)
+    names = "iteration loss gradient seconds".split()
+    assert sum(line.split()[1:] == names for line in lines) == 1  # one heading
     rest = lines[-len(model.history_["loss"]) :]
     for line, loss in zip(rest, model.history_["loss"], strict=True):
         assert f"{loss:.8f}" in line

@@ -21,7 +21,7 @@ def test_verbose_and_cost(rows, capsys):
     model = Chi2LMNN(3, verbose=1, random_state=0).fit(*rows)
     lines = capsys.readouterr().out.splitlines()
     assert "MiB beyond the input" in lines[0]
-    assert len(lines) == 1 + len(model.history_["loss"])
+    assert len(lines) == 2 + len(model.history_["loss"])  # the plan and a heading
     assert all(line.startswith("[Chi2LMNN]") for line in lines)
     small = Chi2LMNN(3).estimate_cost(rows[0])
     large = Chi2LMNN(20).estimate_cost(np.broadcast_to(np.float32(0), (10_000, 800)))

@@ -100,9 +100,9 @@ def test_verbose_tells_the_cost_and_each_iteration(rows, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert "MiB beyond the input" in lines[0]
     assert "share of right votes of k neighbours: standard" in lines[1]
-    assert len(lines) == 2 + len(model.history_["loss"])
+    assert len(lines) == 3 + len(model.history_["loss"])
     assert all(line.startswith("[LMNN]") for line in lines)
-    assert f"{model.history_['loss'][1]:.8f}" in lines[3]
+    assert f"{model.history_['loss'][1]:.8f}" in lines[4]
 
 
 def test_cost_is_known_before_the_fit(rows):

@@ -161,8 +161,13 @@ def test_without_a_budget_the_machine_has_no_say(monkeypatch, budget):
 
 def test_verbose_tells_the_plan(iris, capsys):
     NCA(2, verbose=1).fit(*iris)
-    assert "[NCA] LBFGS" in (said := capsys.readouterr().out)
-    assert "Full(), all pairs: all 150 rows take some" in said
+    said = capsys.readouterr().out
+    assert "[NCA] LBFGS on all rows and all pairs, for at most 200 iterations, because all" in said
+    asked = NCA(2, solver=Adam(0.03), sampling=MiniBatches(60), max_iter=3, verbose=1)
+    asked.fit(*iris)
+    said = capsys.readouterr().out
+    assert "[NCA] Adam(learning_rate=0.03) on batches of 60 clustered rows and all pairs" in said
+    assert "because 'sampling' asks for it. Needs about" in said
 
 
 @unfinished

@@ -109,7 +109,8 @@ def test_verbose_tells_of_each_step(iris, capsys):
     model.partial_fit(X, y, classes=[0, 1, 2])
     lines = capsys.readouterr().out.splitlines()
     assert "a stream, one batch after the other" in lines[0]
-    assert len(lines) == 4
+    assert lines[1].split()[1:] == ["iteration", "loss", "gradient", "seconds"]
+    assert len(lines) == 5
     assert model.n_iter_ == 3
 
 

@@ -6,7 +6,6 @@ learn.  See ``nca.py``.
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from vicinal import maps
+from vicinal import _clock, maps
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter
 from vicinal._features import SCALINGS, check_varies
 from vicinal._old_names import Memory
@@ -101,7 +100,7 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
     @unchanged_on_error
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Validate, plan, learn, store: the sequence of every fit."""
-        began, given = perf_counter(), (X, y)
+        began, given = _clock.now(), (X, y)
         self._check_parameters()
         config, rng = Config.of(self), check_seed(self)
         data = self._check_data(X, y, sample_weight)
@@ -110,14 +109,14 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         plan = make_plan(method, config, size_of(data, method, searches))
         self._forget("_stream", "n_samples_seen_")
         self.plan_ = plan
-        if self.verbose:
-            print(f"[{method.name}] {plan}")
+        reports = Reports(method.name, self.verbose)
+        reports.say(str(plan))
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
-        with single_threaded_blas():
+        with single_threaded_blas(), reports.watching_compilation():
             problem = make_problem(method, config, data, plan, rng)
             method.warn_unusable_rows(problem.target.take(problem.train), plan)
             # only now, so that callbacks see no fit that fails before it begins
-            reports = self._reports(given, data, method, plan, metadata)
+            reports.report = self._reporter(given, data, method, plan, metadata)
             learning = Learning(method, config, plan, rng, reports, began)
             problem, carried = self._apply_search_result(problem, learning)
             resumed = self._resumed(problem, plan)
@@ -125,24 +124,24 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
                 result = learning.run(problem, *resumed)
             else:
                 result = learning.learn(problem, carried)
+            reports.doing("computing the final loss")
             facts = self._store_result(data, method, plan, result, rng)
-        reports.report.close()
+        reports.close(result.reason)
         self._warn(method, result, facts)
         return self
 
-    def _reports(
+    def _reporter(
         self, given: Any, data: Data, method: Method, plan: Plan, metadata: Any
-    ) -> Reports:
-        """Reports this fit to the user and the callbacks."""
+    ) -> IterationReporter:
+        """Reports this fit to the callbacks."""
         searches = is_auto(self.alpha) or is_auto(self.n_components)
-        report = IterationReporter(
+        return IterationReporter(
             self,
             *given,
             max_iter=None if searches else plan.max_iter * method.n_starts,
             reconstruction_attributes=lambda report: self._attributes(report, data, method, plan),
             metadata=metadata,
         )
-        return Reports(method.name, self.verbose, report)
 
     def _forget(self, *names: str) -> None:
         """Delete attributes of the last fit."""

@@ -101,7 +101,10 @@ class Learning:
         results: list[FitResult] = []
         reason = None
         given: list[Array | None] = [None] * self.method.n_starts
-        for theta in given if carried is None else [carried, *given]:
+        given = given if carried is None else [carried, *given]
+        if not self.searching:
+            self.reports.expect(len(given) * self.plan.max_iter)
+        for theta in given:
             try:
                 if theta is None:
                     theta = self.start(problem)
@@ -122,6 +125,8 @@ class Learning:
     def start(self, problem: Problem) -> Array:
         """The first theta, improved on a few rows if the method has a coarse start."""
         reporter = self.reports.start_reporter(self.searching)
+        if not self.searching:
+            self.reports.doing("preparing the start")
         coarse = self.method.coarse(problem, self.rng)
         if coarse is None:
             return self.method.start(problem, self.rng, reporter)
@@ -185,6 +190,8 @@ class Learning:
             random_state=self.rng,
         )
         if self.plan.corrects_scale:
+            if not self.searching:
+                self.reports.doing("correcting the scale of the map")
             try:
                 factor = self._repair(result.problem, result.theta)
                 result.theta = problem.scaled(result.theta, factor)

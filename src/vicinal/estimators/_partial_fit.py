@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext
-from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal._callback_support import IterationReporter
+from vicinal import _clock
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import (
     check_declared_classes,
@@ -24,7 +23,7 @@ from vicinal.estimators._base import MetricLearner, make_problem, size_of
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._plan import make_plan
 from vicinal.estimators._rollback import unchanged_on_error
-from vicinal.estimators._telling import Reports
+from vicinal.estimators._telling import Reports, heading, line_of
 from vicinal.estimators.stream import Stream, StreamStep, begin_stream, check_settled
 
 __all__ = ["StreamLearner"]
@@ -58,16 +57,16 @@ class StreamLearner(MetricLearner):
         data = Data(X, target, self.classes_)
         with nullcontext() if first else warnings.catch_warnings(action="ignore"):  # warn once
             method = self._method(data)
-        with single_threaded_blas():
+        reports = Reports(method.name, self.verbose)
+        with single_threaded_blas(), reports.watching_compilation():
             if first:
-                self._begin_stream(data, method)
+                self._begin_stream(data, method, reports)
             stream = self._stream = self._stream.copy()  # if a step fails, none was made
-            steps = []
+            steps: list[StreamStep] = []
+            reports.say(heading())
             for step in stream.learn(method, X, codes, weight):
                 steps.append(step)
-                if self.verbose:
-                    line = f"{step.iteration:5d} {step.loss:14.8f} {step.grad_norm:10.2e}"
-                    print(f"[{method.name}] {line} {step.seconds:9.2f}s")
+                reports.say(line_of(step))
             self.history_ = dict(
                 zip(StreamStep._fields, map(list, zip(*steps, strict=True)), strict=True)
             )
@@ -89,7 +88,7 @@ class StreamLearner(MetricLearner):
         seen = weight > 0
         return X[seen], np.searchsorted(self.classes_, y[seen]), weight[seen]
 
-    def _begin_stream(self, data: Data, method: Method) -> None:
+    def _begin_stream(self, data: Data, method: Method, reports: Reports) -> None:
         config, rng = Config.of(self), check_seed(self)
         plan = make_plan(method, config, size_of(data, method))
         present = np.unique(data.target.codes)
@@ -100,8 +99,7 @@ class StreamLearner(MetricLearner):
             )
         self._forget("cv_results_", "_choice")
         problem = make_problem(method, config, data, plan, rng)
-        reports = Reports(method.name, self.verbose, IterationReporter(self, max_iter=None))
-        learning = Learning(method, config, plan, rng, reports, perf_counter())
+        learning = Learning(method, config, plan, rng, reports, _clock.now())
         theta = self._last_theta(problem)  # of an earlier fit
         if theta is None:
             theta = learning.start(problem)

@@ -6,6 +6,7 @@ the same map on every machine.  With a time budget it also depends on the machin
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,9 +97,12 @@ class Plan(NamedTuple):
         return round(size * n) if isinstance(size, float) else min(int(size), n)
 
     def __str__(self) -> str:
-        solver = "Adam with a falling rate" if self.solver is None else repr(self.solver)
-        pairs = "all pairs" if self.pairs is None else repr(self.pairs)
-        return f"{solver}, {self.sampling!r}, {pairs}: {self.reason}; {self.cost}"
+        solver = "Adam with a falling rate" if self.solver is None else _in_words(self.solver)
+        pairs = "all pairs" if self.pairs is None else _in_words(self.pairs)
+        return (
+            f"{solver} on {self.sampling} and {pairs}, for at most {self.max_iter} iterations, "
+            f"because {self.reason}. Needs {self.cost}."
+        )
 
 
 def make_plan(method: Method, config: Config, size: Size) -> Plan:
@@ -107,7 +111,7 @@ def make_plan(method: Method, config: Config, size: Size) -> Plan:
     if is_auto(config.sampling):
         sampling, reason = _sampling(method, config, solver, size)
     else:
-        sampling, reason = samplers.resolve(config.sampling, method.name), "as asked"
+        sampling, reason = samplers.resolve(config.sampling, method.name), "'sampling' asks for it"
     if solver is None and sampling.fixed:
         solver = method.solver
     _check_fit(method, solver, sampling)
@@ -174,6 +178,15 @@ def _cost(plan: Plan, size: Size) -> Cost:
         return _batch_cost(size, rows=size.n, queries=queries)
     rows = plan.rows_together(size.n)
     return _batch_cost(size, rows=rows, queries=rows)
+
+
+def _in_words(part: Any) -> str:
+    """The name of a part, with the parameters that are not at their defaults."""
+    if not is_dataclass(part):
+        return repr(part)
+    values = [(field, getattr(part, field.name)) for field in fields(part)]
+    changed = [f"{f.name}={v!r}" for f, v in values if f.repr and v != f.default]
+    return type(part).__name__ + (f"({', '.join(changed)})" if changed else "")
 
 
 def rate_for(problem: Problem, theta: Array) -> float:

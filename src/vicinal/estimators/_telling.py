@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from vicinal import _clock
 from vicinal._callback_support import IterationReporter
+from vicinal._display import Activity
 from vicinal.core.loop import Iteration
 from vicinal.core.problem import Problem
 from vicinal.core.state import FitState
 
-__all__ = ["IterationReport", "Reports", "StartReporter"]
+__all__ = ["IterationReport", "Reports", "SearchStep", "StartReporter", "heading", "line_of"]
+
+_SAY_EVERY = 10.0  # seconds between printed lines about a search that is slow
+_COMPILING = "compiling for this machine"
+#: how a fit ended, by the reason of its last run; others mean convergence
+_ENDINGS = {
+    "interrupted": "interrupted",
+    "callback": "stopped by a callback",
+    "time_budget": "stopped by the time budget",
+    "non_finite": "stopped by an infinite loss",
+}
 
 
 class IterationReport(NamedTuple):
@@ -26,8 +39,43 @@ class IterationReport(NamedTuple):
     searching: bool = False
 
 
+class SearchStep(NamedTuple):
+    """Where a search stands: a candidate in one fold, and the best candidate so far.
+
+    Parameters
+    ----------
+    candidate : dict
+        The parameters that are being tried.
+    number, n_candidates : int
+        Number of the candidate, from 1, and of all candidates; the search may end sooner.
+    fold, n_folds : int
+        Number of the fold, from 1, and of all folds.
+    best : (dict, float) or None
+        The best candidate so far, and its accuracy on held-out rows.
+    """
+
+    candidate: Mapping[str, float]
+    number: int
+    n_candidates: int
+    fold: int
+    n_folds: int
+    best: tuple[Mapping[str, float], float] | None = None
+
+    def activity(self, pace: _clock.Pace) -> Activity:
+        """It as an activity; ``pace`` counts the folds."""
+        fold = f"fold {self.fold}/{self.n_folds}"
+        total = self.n_candidates * self.n_folds
+        done = (self.number - 1) * self.n_folds + self.fold - 1
+        left = pace.left(total - done)
+        details = [] if left is None else [f"at most {_clock.duration(left)} left"]
+        if self.best is not None:
+            details.append(f"best {_values(self.best[0])} ({100 * self.best[1]:.1f} %)")
+        words = f"candidate {self.number}/{self.n_candidates}: {_values(self.candidate)}, {fold}"
+        return Activity(words, tuple(details), done, total, recurs=True)
+
+
 class Reports:
-    """Prints and reports the iterations of one fit.
+    """Prints and reports what one fit does.
 
     Parameters
     ----------
@@ -35,17 +83,60 @@ class Reports:
         Name of the estimator.
     verbose : int
         Whether to print.
-    report : IterationReporter
-        Calls the callbacks.
+    report : IterationReporter or None, default=None
+        Calls the callbacks; it is added once the fit begins.
     """
 
-    def __init__(self, name: str, verbose: int, report: IterationReporter) -> None:
+    def __init__(self, name: str, verbose: int, report: IterationReporter | None = None) -> None:
         self.name, self.verbose, self.report = name, verbose, report
+        self._has_heading = self._has_compiled = False
+        self._search_pace: _clock.Pace | None = None
+        self._search_said = 0.0
 
     def say(self, words: str) -> None:
         """Print a line if ``verbose``."""
         if self.verbose:
             print(f"[{self.name}] {words}")
+
+    def doing(self, words: str) -> None:
+        """Tell the callbacks about a part of the fit that is not an iteration of it."""
+        if self.report is not None:
+            self.report.begin(Activity(words))
+
+    def expect(self, max_iter: int) -> None:
+        """Tell the callbacks how many iterations there will be at most."""
+        if self.report is not None:
+            self.report.max_iter = max_iter
+
+    def searching(self, step: SearchStep) -> None:
+        """Report that a search begins to learn a candidate on a fold."""
+        if self._search_pace is None:
+            self._search_pace, self._search_said = _clock.Pace(), _clock.now()
+        else:
+            self._search_pace.count()
+        activity = step.activity(self._search_pace)
+        if _clock.now() - self._search_said >= _SAY_EVERY:
+            self._search_said = _clock.now()
+            self.say("  ".join([activity.words, *activity.details]))
+        if self.report is not None:
+            self.report.begin(activity)
+
+    def search_ended(self) -> None:
+        """Forget the pace of the search that has ended."""
+        self._search_pace = None
+
+    @contextmanager
+    def watching_compilation(self) -> Iterator[None]:
+        """Report when something is compiled inside this context."""
+        with _clock.watch_compilation(self._compiling):
+            yield
+
+    def _compiling(self) -> None:
+        if not self._has_compiled:
+            self._has_compiled = True
+            self.say(f"{_COMPILING}: the compiled code is kept for later fits")
+        if self.report is not None:
+            self.report.tell(Activity(_COMPILING))
 
     def on_iteration(self, searching: bool = False) -> Callable[..., bool]:
         """The function that `train` calls after each iteration; it returns whether to stop."""
@@ -54,14 +145,10 @@ class Reports:
             history = info.history
             if searching:  # the losses of a search are not those of the fit
                 history = {**history, "loss": [math.nan]}
-            elif self.verbose:
-                score = "" if np.isnan(info.validation_score) else f" {info.validation_score:12.6f}"
-                self.say(
-                    f"{info.iteration:5d} {info.loss:14.8f} "
-                    f"{info.grad_norm:10.2e}{score} {info.seconds:9.2f}s"
-                )
+            else:
+                self._say_iteration(info, problem.held_out is not None)
             # the start is iteration 0, but callbacks count from 1
-            if info.iteration == 0:
+            if info.iteration == 0 or self.report is None:
                 return False
             stop = self.report(IterationReport(history, info, problem, state, searching))
             # a stop requested during a search also applies to the fit
@@ -69,9 +156,20 @@ class Reports:
 
         return report
 
+    def _say_iteration(self, info: Iteration, scored: bool) -> None:
+        if not self._has_heading:
+            self._has_heading = True
+            self.say(heading(scored))
+        self.say(line_of(info, scored))
+
     def start_reporter(self, searching: bool) -> StartReporter:
         """Reports the iterations of a start."""
         return StartReporter(self, searching)
+
+    def close(self, reason: str) -> None:
+        """Report the end of the fit, and how it ended."""
+        if self.report is not None:
+            self.report.close(_ENDINGS.get(reason, "finished"))
 
 
 class StartReporter:
@@ -94,3 +192,24 @@ class StartReporter:
         """Print a line if ``talks``."""
         if self.talks:
             self.reports.say(words)
+
+
+def heading(scored: bool = False) -> str:
+    """The heading of the lines of `line_of`."""
+    score = f" {'held-out loss':>14}" if scored else ""
+    return f"{'iteration':>9} {'loss':>14} {'gradient':>10}{score} {'seconds':>10}"
+
+
+def line_of(step: Any, scored: bool = False) -> str:
+    """One line about an iteration, or a step of a stream; a held-out score is minus a loss."""
+    score = ""
+    if scored:
+        value = -step.validation_score
+        score = " " * 15 if np.isnan(value) else f" {value:14.6f}"
+    return (
+        f"{step.iteration:9d} {step.loss:14.8f} {step.grad_norm:10.2e}{score} {step.seconds:10.2f}"
+    )
+
+
+def _values(parameters: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={value:g}" for name, value in parameters.items())

@@ -18,6 +18,7 @@ from vicinal.core.method import Data, Method
 from vicinal.core.types import Array, PairCost, Pairs, is_auto
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators._partial_fit import StreamLearner
+from vicinal.estimators._telling import Reports
 from vicinal.estimators._warnings import collapse_warning, warn_no_voters
 from vicinal.estimators.search import ALPHAS
 from vicinal.estimators.stream import can_stream
@@ -256,14 +257,14 @@ class KNCA(LearntMetricMixin, StreamLearner):
         """
         return self._partial_fit(X, y, classes)
 
-    def _begin_stream(self, data: Data, method: Method) -> None:
+    def _begin_stream(self, data: Data, method: Method, reports: Reports) -> None:
         if self.reservoir_size <= self.k:
             raise ValueError(
                 f"The 'reservoir_size' parameter of {type(self).__name__} must be more than "
                 f"k={self.k}, because k of the remembered rows vote. Got {self.reservoir_size!r} "
                 "instead."
             )
-        super()._begin_stream(data, method)
+        super()._begin_stream(data, method, reports)
 
     @property
     def k_(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array, Map, is_auto
 from vicinal.estimators._learn import Learning, evaluation_rows
 from vicinal.estimators._split import classes_too_small
+from vicinal.estimators._telling import SearchStep
 
 __all__ = [
     "ALPHAS",
@@ -154,6 +155,8 @@ class Search:
         ``score(problem, theta)`` on the held-out fold; higher is better.
     report : callable
         Called with each `Trial`.
+    begins : callable or None, default=None
+        Called with a `SearchStep` before a candidate is learnt on a fold.
     chance : float, default=0.0
         The score of a map without any information.
     unit : float, default=1.0
@@ -177,19 +180,23 @@ class Search:
         report: Callable[[Trial], None],
         chance: float = 0.0,
         unit: float = 1.0,
+        begins: Callable[[SearchStep], None] | None = None,
     ) -> None:
         self.folds, self.learn, self.score, self.report = folds, learn, score, report
-        self.chance, self.unit = chance, unit
+        self.chance, self.unit, self.begins = chance, unit, begins
         self.trials: list[Trial] = []
         self.stages: list[str] = []
         self.reason = ""
 
-    def rank(self, candidates: Iterable[int], alpha: float, linear: Callable[[int], Map]) -> Trial:
+    def rank(self, candidates: Sequence[int], alpha: float, linear: Callable[[int], Map]) -> Trial:
         """Increase the rank until this no longer helps; [Oneata2011] section 5.3."""
 
         def evaluate(d: int) -> Trial:
             folds = [fold.replace(mapping=linear(d), alpha=alpha) for fold in self.folds]
-            thetas = [self.learn(fold, None)[0] for fold in folds]
+            thetas = []
+            for f, fold in enumerate(folds):
+                self._begin({"n_components": d}, f, candidates)
+                thetas.append(self.learn(fold, None)[0])
             return self._trial({"n_components": d, "alpha": alpha}, folds, thetas)
 
         def should_stop(trials: list[Trial]) -> bool:
@@ -198,7 +205,7 @@ class Search:
 
         return sparing(self._evaluate_all("n_components", candidates, evaluate, should_stop))
 
-    def alpha(self, candidates: Iterable[float], d: int) -> Trial:
+    def alpha(self, candidates: Sequence[float], d: int) -> Trial:
         """Decrease the penalty from a strong one on, each map starting from the last.
 
         Under a strong penalty the loss is smooth and has few local optima.  A run from the start
@@ -210,6 +217,7 @@ class Search:
         def evaluate(alpha: float) -> Trial:
             folds = [fold.replace(alpha=alpha) for fold in self.folds]
             for f, fold in enumerate(folds):
+                self._begin({"alpha": alpha}, f, candidates)
                 ends = [self.learn(fold, None)]
                 if last[f] is not None:
                     ends.append(self.learn(fold, last[f]))
@@ -224,6 +232,18 @@ class Search:
 
         return sparing(self._evaluate_all("alpha", candidates, evaluate, should_stop))
 
+    def _begin(self, candidate: dict[str, float], fold: int, candidates: Sequence[Any]) -> None:
+        """Report that a candidate is about to be learnt on a fold."""
+        if self.begins is None:
+            return
+        (name, value), best = next(iter(candidate.items())), None
+        tried = [t for t, s in zip(self.trials, self.stages, strict=True) if s == name]
+        if tried:
+            top = max(tried, key=lambda trial: trial.mean)
+            best = ({name: top.parameters[name]}, top.mean)
+        number = list(candidates).index(value) + 1
+        self.begins(SearchStep(candidate, number, len(candidates), fold + 1, len(self.folds), best))
+
     def _trial(
         self, parameters: dict[str, Any], folds: list[Problem], thetas: list[Array]
     ) -> Trial:
@@ -236,7 +256,7 @@ class Search:
     def _evaluate_all(
         self,
         stage: str,
-        candidates: Iterable[Any],
+        candidates: Sequence[Any],
         evaluate: Callable[[Any], Trial],
         should_stop: Callable[[list[Trial]], bool],
     ) -> list[Trial]:
@@ -324,6 +344,7 @@ def choose(problem: Problem, learning: Learning, question: Hashable) -> Choice:
     except Stopped:
         if search.reason == "interrupted" and chosen is None:
             raise KeyboardInterrupt from None  # there is no result to keep
+    learning.reports.search_ended()
     if search.reason:
         found = " and ".join(searched) or "nothing"
         warn(
@@ -387,7 +408,8 @@ def _make_search(problem: Problem, learning: Learning) -> Search:
     ]
     mass = np.bincount(labels.codes, labels.sample_weight)
     unit = problem.units.loss
-    return Search(folds, learn, score, report, chance=mass.max() / mass.sum(), unit=unit)
+    chance, begins = mass.max() / mass.sum(), learning.reports.searching
+    return Search(folds, learn, score, report, chance, unit, begins)
 
 
 def _quiet() -> Any:

@@ -103,7 +103,7 @@ def begin_stream(
     weighs = estimator._takes_weights
     reservoir = Reservoir(size // n_classes) if weighs else Reservoir(size, by_class=False)
     sampling = samplers.StochasticQueries(getattr(estimator.sampling, "size", _QUERIES))
-    reason = "a stream, one batch after the other"
+    reason = "it is a stream, one batch after the other"
     plan = plan._replace(solver=solver, sampling=sampling, reason=reason)
     settled = {name: getattr(estimator, name) for name in (*_SETTLED, *estimator._settled)}
     return Stream(plan, problem, theta, sampling.size, reservoir, rng, settled)

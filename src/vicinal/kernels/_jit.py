@@ -16,7 +16,10 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import config, njit, types
+from numba.core import event
 from numba.extending import intrinsic
+
+from vicinal._clock import count_compilation
 
 __all__ = ["exp2", "helper", "inlined", "kernel", "log2", "maximum", "minimum", "multiply_add"]
 
@@ -43,6 +46,19 @@ helper = njit(**_INNER)
 #: the same for long functions: otherwise LLVM may call one of several copies, which sum in
 #: different orders, and which copy is called differs between fresh code and code from the cache
 inlined = njit(forceinline=True, **_INNER)
+
+
+class _Counter(event.Listener):
+    """Tells the clock of a fit when code is compiled; code from the cache is not."""
+
+    def on_start(self, event: Any) -> None:
+        count_compilation(True)
+
+    def on_end(self, event: Any) -> None:
+        count_compilation(False)
+
+
+event.register("numba:compile", _Counter())
 
 # Coefficients of 2**r on [-1/2, 1/2] for the smallest relative error; tests/test_kernels.py
 # bounds the error at 4e-7 and 5e-16.  The constants come from tools/exp2_coefficients.py.

@@ -27,6 +27,9 @@ class Full:
     fixed: ClassVar[bool] = True
     thins_rows: ClassVar[bool] = False
 
+    def __str__(self) -> str:
+        return "all rows"
+
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
         """Every pass is one ``Batch()``; nothing is drawn."""
         return lambda theta, random_state: [Batch()]
@@ -55,6 +58,11 @@ class Subsample:
 
     fixed: ClassVar[bool] = True
     thins_rows: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return (
+            f"one sub-sample of {self.size if self.size >= 1 else f'{self.size:.3g} of the'} rows"
+        )
 
     def __post_init__(self) -> None:
         size = self.size
@@ -135,6 +143,11 @@ class MiniBatches:
     fixed: ClassVar[bool] = False
     thins_rows: ClassVar[bool] = True
 
+    def __str__(self) -> str:
+        return (
+            f"batches of {self.size} {'random' if self.clusters == 'random' else 'clustered'} rows"
+        )
+
     def __post_init__(self) -> None:
         check_part(self, "size", low=2, kind=int, closed=True)
         check_option(self, "clusters", ("rpc", "fpc", "random"))
@@ -204,6 +217,9 @@ class StochasticQueries:
 
     fixed: ClassVar[bool] = False
     thins_rows: ClassVar[bool] = False
+
+    def __str__(self) -> str:
+        return f"{self.size} rows against all in each step"
 
     def __post_init__(self) -> None:
         check_part(self, "size", low=1, kind=int, closed=True)
