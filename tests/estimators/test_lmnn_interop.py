@@ -76,7 +76,6 @@ def test_warm_start_on_other_data_begins_at_the_last_map(rows):
 
 
 @unfinished
-@pytest.mark.filterwarnings("ignore:The within-class scatter matrix is singular")
 def test_early_stopping_restores_the_best_and_refers_to_all_rows(digits):
     X, y = digits
     model = LMNN(5, early_stopping=True, validation_fraction=0.3, n_iter_no_change=3,

@@ -95,7 +95,6 @@ def test_fits_in_two_threads_agree_with_serial_ones():
 
 
 @unfinished
-@pytest.mark.filterwarnings("ignore:The within-class scatter matrix is singular")
 @pytest.mark.parametrize("rule", ["posterior", "knn"])
 @pytest.mark.parametrize("mapping", ["linear", "diagonal"])
 def test_little_working_memory_gives_the_same_answers(rule, mapping, monkeypatch):

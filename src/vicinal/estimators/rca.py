@@ -100,7 +100,9 @@ class RCA(MahalanobisMixin, BaseEstimator):
             features = Features(X, self.scaling)
             check_varies(features)
             rng = np.random.RandomState(0)  # only used for more than 2,000 columns
-            A = start(features, codes, d, rng)
+            A, complaint = start.rows(features, codes, d, rng)
+        if complaint:
+            warn(f"{complaint} Set the 'shrinkage' parameter of RCA to choose the amount.")
         self.components_ = (np.sqrt(share) * A * features.scale).astype(X.dtype)
         return self
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import eigh
 
-from vicinal._validation import warn
 from vicinal.core.types import Array
 from vicinal.starts.spaces import RCOND, Space, eigen
 
@@ -57,7 +56,7 @@ def orient(A: Array) -> Array:
 
 def principal_rows(
     space: Space, n_components: int, *, whiten: bool, symmetric: bool, shrinkage: float | str | None
-) -> tuple[Array, str]:
+) -> Array:
     """Top eigenvectors of S, scaled to unit variance when ``whiten``.
 
     Parameters
@@ -76,13 +75,11 @@ def principal_rows(
     Returns
     -------
     rows : ndarray of shape (<= d, D)
-    complaint : str
-        What was wrong with S and how it was handled, or an empty string.
     """
     k = len(space.total)
     d = min(n_components, k)
     if d == 0:
-        return np.zeros((0, len(space.keep))), ""
+        return np.zeros((0, len(space.keep)))
     variance, V = eigh(space.total, subset_by_index=[k - d, k - 1])
     variance, V = variance[::-1], V[:, ::-1]
     live = variance > RCOND * variance[0]
@@ -96,10 +93,7 @@ def principal_rows(
         target = np.trace(space.total) / space.size
         rows = rows / np.sqrt((1 - rho) * variance[live] + rho * target)[:, None]
     # Lifted from both sides, the symmetric root is symmetric over the columns as well.
-    rows = space.lift(space.lift(V[:, live] @ rows).T) if symmetric else orient(space.lift(rows))
-    if not short or isinstance(shrinkage, float):
-        return rows, ""
-    return rows, _complaint("total", int(live.sum()), space.size, rho)
+    return space.lift(space.lift(V[:, live] @ rows).T) if symmetric else orient(space.lift(rows))
 
 
 def discriminant_rows(
@@ -129,7 +123,7 @@ def discriminant_rows(
     -------
     rows : ndarray of shape (<= d, D)
     complaint : str
-        What was wrong with S_W and how it was handled, or an empty string.
+        If S_W is singular and ``shrinkage`` is None, what was done about it; otherwise empty.
     """
     if not len(space.total):
         return np.zeros((0, len(space.keep))), ""
@@ -151,9 +145,13 @@ def discriminant_rows(
         G = _means_first(space.deviations @ T, G, None if rho else T)
     V = T @ G[:, :n_components]
     rows = orient(space.lift(V.T))
-    if rank == space.size or isinstance(shrinkage, float):
+    if rank == space.size or shrinkage is not None:
         return rows, ""
-    return rows, _complaint("within-class", rank, space.size, rho)
+    return rows, (
+        f"The scatter within classes is singular (rank {rank} of {space.size}): it was shrunk "
+        "towards a multiple of the identity, and directions in which the rows do not differ get "
+        "zero weight."
+    )
 
 
 def _shrink_within(
@@ -188,17 +186,3 @@ def _means_first(M: Array, G: Array, T: Array | None) -> Array:
         return top
     tie = -(rest.T @ rest) if T is None else (T @ rest).T @ (T @ rest)
     return np.hstack([top, rest @ eigen(tie)[1]])
-
-
-def _complaint(which: str, rank: int, size: int, rho: float) -> str:
-    done = f"shrunk by {rho:.3g} towards a multiple of the identity" if rho else "not shrunk"
-    return (
-        f"The {which} scatter matrix is singular (rank {rank} of {size}): it was {done}, and "
-        "directions in which the rows do not differ get zero weight"
-    )
-
-
-def warn_singular(complaint: str, start: str) -> None:
-    """Warn of a complaint, and name the parameter to change."""
-    if complaint:
-        warn(f"{complaint}. Set the 'shrinkage' parameter of {start} to choose the amount.")

@@ -16,7 +16,7 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.starts import spaces
 from vicinal.starts.scatter import ScaledRows
-from vicinal.starts.spectral import discriminant_rows, principal_rows, warn_singular
+from vicinal.starts.spectral import discriminant_rows, principal_rows
 
 __all__ = ["LDA", "PCA", "RCA", "Auto", "Given", "Identity", "Random", "Start", "Whiten"]
 
@@ -138,7 +138,7 @@ class PCA:
         Scale each to unit variance, ``lambda_k^(-1/2) v_k``, as [Oneata2011] does.
     shrinkage : float in (0, 1], "oas" or None, default=None
         Weight of the identity in S.  "oas" computes it as in [Chen2010]; None does so only if
-        fewer than ``n_components`` directions vary.  Both warn in that case.
+        fewer than ``n_components`` directions vary.
     """
 
     whiten: bool = True
@@ -154,10 +154,9 @@ class PCA:
     ) -> Array:
         shrinkage = _checked_shrinkage(self.shrinkage, "PCA")
         space = spaces.make_space(X, None, n_components, rng, sample_weight)
-        rows, complaint = principal_rows(
+        rows = principal_rows(
             space, n_components, whiten=self.whiten, symmetric=False, shrinkage=shrinkage
         )
-        warn_singular(complaint, "PCA")
         return _padded(rows, n_components)
 
 
@@ -183,14 +182,13 @@ class Whiten:
     ) -> Array:
         shrinkage = _checked_shrinkage(self.shrinkage, "Whiten")
         space = spaces.make_space(X, None, n_components, rng, sample_weight)
-        rows, complaint = principal_rows(
+        rows = principal_rows(
             space,
             n_components,
             whiten=True,
             symmetric=n_components == X.shape[1],
             shrinkage=shrinkage,
         )
-        warn_singular(complaint, "Whiten")
         return _padded(rows, n_components)
 
 
@@ -206,7 +204,7 @@ class LDA:
     ----------
     shrinkage : float in (0, 1], "oas" or None, default=None
         Weight of the identity in S_W.  "oas" computes it as in [Chen2010]; None does so only if
-        S_W is singular.  Both warn in that case.
+        S_W is singular.
     """
 
     shrinkage: float | str | None = None
@@ -221,8 +219,7 @@ class LDA:
     ) -> Array:
         shrinkage = _checked_shrinkage(self.shrinkage, "LDA")
         space = spaces.make_space(X, codes, n_components, rng, sample_weight)
-        rows, complaint = discriminant_rows(space, n_components, between=True, shrinkage=shrinkage)
-        warn_singular(complaint, "LDA")
+        rows, _ = discriminant_rows(space, n_components, between=True, shrinkage=shrinkage)
         return _padded(rows, n_components)
 
 
@@ -250,11 +247,22 @@ class RCA:
         rng: RandomState,
         sample_weight: Array | None = None,
     ) -> Array:
+        # A start need not be perfect: that S_W was singular is nothing to tell the user of a fit.
+        return self.rows(X, codes, n_components, rng, sample_weight)[0]
+
+    def rows(
+        self,
+        X: ScaledRows,
+        codes: Array | None,
+        n_components: int,
+        rng: RandomState,
+        sample_weight: Array | None = None,
+    ) -> tuple[Array, str]:
+        """The map, and what was done about a singular S_W if ``shrinkage`` is None, or ""."""
         shrinkage = _checked_shrinkage(self.shrinkage, "RCA")
         space = spaces.make_space(X, codes, n_components, rng, sample_weight)
         rows, complaint = discriminant_rows(space, n_components, between=False, shrinkage=shrinkage)
-        warn_singular(complaint, "RCA")
-        return _padded(rows, n_components)
+        return _padded(rows, n_components), complaint
 
 
 @dataclass(frozen=True)
