@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from common.loops import START, fun, monitor_peaking_at
 
+from vicinal import _clock
+from vicinal.core.stopping import Timed
 from vicinal.solvers import LBFGS, Adam, minimise
 
 
@@ -86,3 +88,54 @@ def test_no_time_for_a_single_step():
     assert (result.reason, result.n_iter) == ("time_budget", 0)
     np.testing.assert_array_equal(result.theta, START)
     assert minimise(fun, START, LBFGS(), max_seconds=1000.0).reason == "loss"
+
+
+class Clock:
+    """A clock that evaluations and scores move."""
+
+    def __init__(self, monkeypatch):
+        self.seconds = 0.0
+        monkeypatch.setattr(_clock, "now", lambda: self.seconds)
+
+    def slow(self, function, seconds):
+        def slowed(*args):
+            self.seconds += seconds
+            return function(*args)
+
+        return slowed
+
+
+@pytest.mark.parametrize("seconds", [1.0, 7.5, 30.2])
+def test_no_evaluation_begins_that_would_end_too_late(monkeypatch, seconds):
+    clock = Clock(monkeypatch)
+    timed = Timed(clock.slow(fun, 1.0), seconds)
+    options = {"max_seconds": seconds, "tol": -1.0, "max_iter": 10**4}
+    result = minimise(timed, START, LBFGS(c_1=1e-4, c_2=0.01), **options)  # long line searches
+    assert result.reason == "time_budget"
+    assert clock.seconds <= seconds
+    assert result.value <= fun(START)[0]
+    np.testing.assert_array_equal(result.state.value, result.history["loss"][-1])
+
+
+def test_the_last_score_is_within_the_budget(monkeypatch):
+    clock = Clock(monkeypatch)
+    monitor = clock.slow(monitor_peaking_at(0.0), 5.0)
+    options = {"max_seconds": 60.0, "tol": -1.0, "max_iter": 10**4, "monitor_every": 1000}
+    result = minimise(clock.slow(fun, 1.0), START, Adam(), monitor=monitor, **options)
+    assert (result.reason, clock.seconds) == ("time_budget", 60.0)
+
+
+def test_compilation_does_not_count_as_the_pace(monkeypatch):
+    clock = Clock(monkeypatch)
+    compiled = [0.0]
+    monkeypatch.setattr(_clock, "compiled_seconds", lambda: compiled[0])
+
+    def first_compiles(theta, batch=None):
+        if not compiled[0]:
+            compiled[0] = 20.0
+            clock.seconds += 20.0
+        return fun(theta)
+
+    options = {"max_seconds": 30.0, "tol": -1.0, "max_iter": 10**4}
+    result = minimise(clock.slow(first_compiles, 1.0), START, Adam(), **options)
+    assert result.n_iter == 9

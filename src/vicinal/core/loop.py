@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from vicinal import _clock
 from vicinal.core.batches import BatchStream
 from vicinal.core.evaluation import evaluate, is_finite, is_stationary, projected_gradient
 from vicinal.core.state import Best
-from vicinal.core.stopping import MaxIterations, StopRule
+from vicinal.core.stopping import MaxIterations, StopRule, TimeBudget, TimeUp
 from vicinal.core.types import (
     Array,
     Batch,
@@ -136,7 +136,8 @@ class Progress:
         self.iteration = past[-1] if past else 0
         self.first_iteration = self.iteration
         self.seconds = self.history["seconds"][-1] if past else 0.0
-        self.began, self.start_seconds = perf_counter(), 0.0
+        self.began, self.compiled_before = _clock.now(), _clock.compiled_seconds()
+        self.start_seconds = self.score_seconds = 0.0
         self.stop_requested, self.scored = False, False
         # Losses that can be compared with each other, and their running minimum.
         self.losses, self.lowest = [state.value], [state.value]
@@ -166,13 +167,18 @@ class Progress:
     @property
     def passed(self) -> float:
         """Seconds since the stage began."""
-        return perf_counter() - self.began
+        return _clock.now() - self.began
+
+    @property
+    def worked(self) -> float:
+        """Seconds since the stage began, without compilation."""
+        return self.passed - (_clock.compiled_seconds() - self.compiled_before)
 
     @property
     def seconds_a_step(self) -> float:
         """The mean over the steps; before the first one, the time of the first evaluation."""
-        passed = self.passed
-        return (passed - self.start_seconds) / self.n_steps if self.n_steps else passed
+        worked = self.worked
+        return (worked - self.start_seconds) / self.n_steps if self.n_steps else worked
 
     def resume(self, theta: Array | None) -> None:
         """Continue the windows of an earlier run, and its best parameters if given.
@@ -198,14 +204,14 @@ class Progress:
     def score_start(self) -> None:
         """Score a start that has no row in the history, as a candidate for the best score."""
         if self.recipe.score is not None:
-            self._compare(self.state, float(self.recipe.score(self.state.theta)))
+            self._compare(self.state, self._score(self.state.theta))
 
     def commit(self, state: Any, sampling: Sampling | None, count: bool = True) -> None:
         """Record ``state`` in the history, and make it the state of the run once it is scored."""
         score = math.nan
         scored = self.recipe.score is not None and (self.iteration + count) % self.score_every == 0
         if self.recipe.score is not None and scored:
-            score = float(self.recipe.score(state.theta))
+            score = self._score(state.theta)
         self.iteration += count
         if count:
             self.losses.append(state.value)
@@ -238,9 +244,17 @@ class Progress:
         """Score the last row of the history, unless it has a score."""
         if self.recipe.score is None or self.scored or not self.n_steps:
             return
-        score = float(self.recipe.score(self.state.theta))
+        score = self._score(self.state.theta)
         self.history["validation_score"][-1] = score
         self._compare(self.state, score)
+
+    def _score(self, theta: Array) -> float:
+        """The score of theta; its time is kept for stop rules."""
+        assert self.recipe.score is not None
+        before = self.worked
+        score = float(self.recipe.score(theta))
+        self.score_seconds = self.worked - before
+        return score
 
     def _compare(self, state: Any, score: float) -> None:
         """Keep the parameters of ``state`` if they are the best so far."""
@@ -297,7 +311,8 @@ def run_stage(
     Result
         ``reason`` is the name of a rule, "interrupted" (Ctrl-C) or "non_finite".
     """
-    began, resumed = perf_counter(), begin.state is not None
+    began, compiled = _clock.now(), _clock.compiled_seconds()
+    resumed = begin.state is not None
     fun, solver, state = recipe.fun, recipe.solver, begin.state
     _check_projects(solver, fun)
     batches = BatchStream(solver, recipe.sampler, recipe.source, random_state, begin.sampling)
@@ -310,7 +325,7 @@ def run_stage(
             state = state._replace(n_evaluations=before + state.n_evaluations)
     _check_start(state)
     progress = Progress(recipe, begin, state, batches, on_iteration)
-    progress.began = began  # include the first evaluation
+    progress.began, progress.compiled_before = began, compiled  # include the first evaluation
     rule: StopRule | None = None
     try:
         if resumed:
@@ -320,7 +335,7 @@ def run_stage(
         else:
             progress.commit(state, batches.at, count=False)
         rule = _first(progress, [r for r in recipe.stop if r.at_start])
-        progress.start_seconds = progress.passed
+        progress.start_seconds = progress.worked
         before = [r for r in recipe.stop if r.before_step]
         after = [r for r in recipe.stop if not r.before_step]
         while rule is None:
@@ -333,6 +348,8 @@ def run_stage(
             progress.commit(state, batches.at)
             rule = _first(progress, after)
         progress.score_last()
+    except TimeUp:  # inside a step, which is discarded
+        return _ended(progress, TimeBudget.name)
     except KeyboardInterrupt:
         return progress.result("interrupted", False)
     return progress.result(rule.name, rule.converged(progress))

@@ -30,6 +30,8 @@ class Model(Protocol):
 
     def set_voters(self, n_neighbors: Any) -> None: ...
 
+    def choose_voters(self, deadline: float | None = None) -> None: ...
+
 
 @dataclass(frozen=True)
 class Config:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from vicinal import _clock
 from vicinal.core.batches import fixed_batch
 from vicinal.core.loop import Iteration, LoopStart, Recipe, limited, refresh, run_stage
 from vicinal.core.problem import Problem, Tracked
 from vicinal.core.state import Best, FitState
-from vicinal.core.stopping import ENDS_TRAINING, StopRule, TimeBudget
+from vicinal.core.stopping import ENDS_TRAINING, StopRule, TimeBudget, Timed
 from vicinal.core.types import Array, Result, Sampler, Solver
 
 __all__ = ["FitResult", "Refresh", "Stage", "train"]
@@ -130,7 +130,8 @@ def train(
     patience : int
         A stage with a `Refresh` stops after this many iterations without a better score.
     deadline : float or None
-        In ``time.perf_counter``; no step begins that would probably end later.
+        On the clock of ``_clock.now``; no evaluation, refresh or stage begins that would probably
+        end later, except the first evaluation.
     on_iteration : callable or None
         ``on_iteration(info, problem, state)`` is called after each iteration; if it returns a true
         value, the run stops.  ``state()`` gives the current `FitState`.
@@ -147,6 +148,8 @@ def train(
         first = min(state.stage, len(stages) - 1)
         run.resume(state._replace(stage=first))
     for number in range(first, len(stages)):
+        if number > first and not run.has_time_for_next_stage():
+            break
         entered = run.enter(number, theta, resumed=state is not None and number == first)
         if not entered:
             break
@@ -178,6 +181,8 @@ class _Training:
         self.best: Array | None = None
         self.map_size: float | None = None
         self.n_iter = 0
+        self.evaluation_seconds: float | None = None  # of the last evaluation
+        self.compiled_before = _clock.compiled_seconds()
         self.scorer: Problem  # over all pairs, in float64
         self.result: Result  # of the last loop
 
@@ -195,6 +200,21 @@ class _Training:
         self.map_size = float(np.abs(state.best.theta).max(initial=0.0) or 1.0)
         if stage.refresh is not None:
             stage.refresh.kept = state.kept
+
+    def has_time_for_next_stage(self) -> bool:
+        """Whether the next stage, in another precision, can make its first steps in time.
+
+        Its code may have to be compiled, as that of this stage was; float64 takes twice as long.
+        """
+        compiled = _clock.compiled_seconds() - self.compiled_before
+        return self._has_time(compiled + 4.0 * (self.evaluation_seconds or 0.0))
+
+    def _has_time(self, seconds: float) -> bool:
+        """Whether there is so much time; if not, the run ends here."""
+        if self.deadline is None or _clock.now() + seconds <= self.deadline:
+            return True
+        self.result.reason, self.result.converged = TimeBudget.name, False
+        return False
 
     def enter(self, number: int, theta: Array | None, resumed: bool) -> bool:
         """Begin a stage; False if an interrupt came between two stages."""
@@ -235,13 +255,16 @@ class _Training:
 
     def _loop(self, theta: Array | None, problem: Problem, most: int | None = None) -> Result:
         """One call of the loop: from theta, or from the solver's state if there is one."""
-        stage, seconds = self.stage, self._seconds_left()
-        stop = stage.stop if seconds is None else (*stage.stop, TimeBudget(seconds))
+        stage, stop = self.stage, self.stage.stop
+        fun: Any = Tracked(problem)
+        if self.deadline is not None:
+            stop = (*stop, TimeBudget(max(0.0, self.deadline - _clock.now())))
+            fun = Timed(fun, self.deadline, self.evaluation_seconds)
         score = None
         if problem.held_out is not None:
             score = self.scorer.replace(dtype=problem.dtype).validation_score
         recipe = Recipe(
-            Tracked(problem),
+            fun,
             stage.solver,
             stop,
             stage.sampler,
@@ -266,6 +289,8 @@ class _Training:
             on_iteration=self._report,
             random_state=self.random_state,
         )
+        if self.deadline is not None:
+            self.evaluation_seconds = fun.seconds
         self.n_iter += result.n_iter
         self.left -= result.n_iter
         result.n_iter = self.n_iter
@@ -273,9 +298,6 @@ class _Training:
         self.sampling, self.best = result.sampling, result.theta
         self.result = result
         return result
-
-    def _seconds_left(self) -> float | None:
-        return None if self.deadline is None else max(0.0, self.deadline - perf_counter())
 
     def _report(self, info: Iteration) -> bool:
         if self.on_iteration is None:
@@ -311,6 +333,7 @@ class _Training:
         while True:
             here = theta if self.solver_state is None else self.solver_state.theta
             assert here is not None
+            began, compiled = _clock.now(), _clock.compiled_seconds()
             scored_by = self.scorer
             fixed, self.scorer = refresh.fix(whole, here)
             problem = fixed.replace(dtype=stage.problem.dtype)
@@ -324,6 +347,7 @@ class _Training:
                     yield self._settled(result)
                     return
             self.best, before = None, self.n_iter
+            refreshed = _clock.now() - began - (_clock.compiled_seconds() - compiled)
             result = self._loop(theta, problem, refresh.length)
             steps = self.n_iter - before
             if problem.held_out is not None:  # keep the best of all rounds, by the same score
@@ -338,6 +362,8 @@ class _Training:
             # converged, or at the edge of the trust region of the lists: refresh and continue
             again = result.reason in ("gradient", "loss", "stalled") and steps > 0
             if self.left <= 0 or (result.reason != "max_iter" and not again):
+                return
+            if not self._has_time(refreshed + 2.0 * (self.evaluation_seconds or 0.0)):
                 return
 
     def _score(self, theta: Array) -> float:

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from vicinal import _clock
 from vicinal.core.types import Units
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ __all__ = [
     "Stalled",
     "StopRule",
     "TimeBudget",
+    "TimeUp",
+    "Timed",
     "advice_for",
     "stop_rules",
 ]
@@ -178,7 +181,7 @@ class MaxIterations(_Rule):
 
 @dataclass(frozen=True)
 class TimeBudget(_Rule):
-    """The next step, if it takes the mean time of a step, would end after the time limit."""
+    """The next step and a last score, if they take as long as before, would end too late."""
 
     seconds: float
 
@@ -189,7 +192,43 @@ class TimeBudget(_Rule):
     )
 
     def __call__(self, progress: Progress) -> bool:
-        return progress.passed + progress.seconds_a_step > self.seconds
+        needed = progress.seconds_a_step + progress.score_seconds
+        return progress.passed + needed > self.seconds
+
+
+class TimeUp(Exception):
+    """There is no time for another evaluation."""
+
+
+class Timed:
+    """A function that raises `TimeUp` instead of an evaluation that would end too late.
+
+    A step of a solver may take many evaluations, so the stop rules, which are asked between
+    steps, cannot keep to a time limit alone.  The first evaluation is always made.
+
+    Parameters
+    ----------
+    fun : callable
+        ``value, grad = fun(theta, batch)``; its ``project`` and ``facts`` are passed on.
+    deadline : float
+        On the clock of ``_clock.now``.
+    seconds : float or None
+        How long the last evaluation took, without compilation; None before the first.
+    """
+
+    def __init__(self, fun: Any, deadline: float, seconds: float | None = None) -> None:
+        self.fun, self.deadline, self.seconds = fun, deadline, seconds
+
+    def __call__(self, theta: Any, batch: Any = None) -> Any:
+        began, compiled = _clock.now(), _clock.compiled_seconds()
+        if self.seconds is not None and began + self.seconds > self.deadline:
+            raise TimeUp
+        result = self.fun(theta, batch)
+        self.seconds = _clock.now() - began - (_clock.compiled_seconds() - compiled)
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.fun, name)
 
 
 def advice_for(reason: str) -> str:

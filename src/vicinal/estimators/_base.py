@@ -36,8 +36,9 @@ from vicinal.core.stages import FitResult
 from vicinal.core.state import Best, FitState
 from vicinal.core.stopping import advice_for
 from vicinal.core.types import Array, is_auto
+from vicinal.estimators._budget import Budget
 from vicinal.estimators._classify import NeighbourClassifierMixin
-from vicinal.estimators._learn import SINGLE_FROM, Learning, Resumable, evaluation_rows
+from vicinal.estimators._learn import SINGLE_FROM, Learning, Resumable
 from vicinal.estimators._plan import Cost, Plan, Size, make_plan
 from vicinal.estimators._rollback import unchanged_on_error
 from vicinal.estimators._split import hold_out
@@ -117,7 +118,8 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
             method.warn_unusable_rows(problem.target.take(problem.train), plan)
             # only now, so that callbacks see no fit that fails before it begins
             reports.report = self._reporter(given, data, method, plan, metadata)
-            learning = Learning(method, config, plan, rng, reports, began)
+            budget = Budget(config.time_budget, began)
+            learning = Learning(method, config, plan, rng, reports, budget)
             problem, carried = self._apply_search_result(problem, learning)
             resumed = self._resumed(problem, plan)
             if resumed is not None:
@@ -125,7 +127,7 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
             else:
                 result = learning.learn(problem, carried)
             reports.doing("computing the final loss")
-            facts = self._store_result(data, method, plan, result, rng)
+            facts = self._store_result(data, learning, result)
         reports.close(result.reason)
         self._warn(method, result, facts)
         return self
@@ -187,27 +189,21 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         theta = last.theta_for(mapping, problem.X)
         return theta if theta.any() else None
 
-    def _store_result(
-        self,
-        data: Data,
-        method: Method,
-        plan: Plan,
-        result: FitResult,
-        rng: np.random.RandomState,
-    ) -> Any:
+    def _store_result(self, data: Data, learning: Learning, result: FitResult) -> Any:
         """Set the fitted attributes; return the facts of the last evaluation."""
-        problem = result.problem
+        problem, plan = result.problem, learning.plan
         self.history_, self.rounds_ = result.history, result.rounds
         self.n_iter_ = max(1, result.n_iter)
-        rows = None if plan.exact else evaluation_rows(problem, rng)
+        rows = learning.loss_rows(problem, learning.rng)
         # On a sample of rows the loss is an estimate, for which float32 suffices.
         scorer = problem if rows is None else problem.replace(dtype=np.float32)
         self.objective_, _, facts = scorer.score(
             result.theta, problem.train if rows is None else rows
         )
-        self._store(data.X, method, problem, result.theta)
+        self._store(data.X, learning.method, problem, result.theta)
         if self.rule == "knn" and self._model.asked != "local":
-            _ = self._model.n_neighbors  # chosen now, so that its warnings appear during the fit
+            # now, so that its warnings appear during the fit
+            self._model.choose_voters(learning.deadline)
         self._resumable = None
         if self.warm_start:
             self._resumable = Resumable(plan, problem.mapping, problem.X.scale, result.state)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal import samplers, solvers, starts
+from vicinal import _clock, samplers, solvers, starts
 from vicinal.core.method import Config, Method
 from vicinal.core.problem import Problem, for_scaling
 from vicinal.core.stages import FitResult, Refresh, Stage, train
 from vicinal.core.state import FitState
 from vicinal.core.stopping import stop_rules
 from vicinal.core.types import Array, Solver
+from vicinal.estimators._budget import Budget
 from vicinal.estimators._plan import Plan, adam_for
 from vicinal.estimators._split import hold_out
 from vicinal.estimators._telling import Reports
@@ -71,8 +71,8 @@ class Learning:
         Draws starts, batches, lists and samples.
     reports : Reports
         Reports each iteration to the user and the callbacks.
-    began : float
-        Beginning of the time budget, in ``time.perf_counter``.
+    budget : Budget
+        The time of the whole fit.
     searching : bool
         Whether this is part of a search for parameters, which may take half of the time.
     """
@@ -82,16 +82,23 @@ class Learning:
     plan: Plan
     rng: np.random.RandomState
     reports: Reports
-    began: float
+    budget: Budget
     searching: bool = False
 
     @property
     def deadline(self) -> float | None:
-        """End of the time budget, in ``time.perf_counter``."""
-        budget = self.config.time_budget
-        if budget is None:
+        """When the work must have ended, on the clock of ``_clock.now``."""
+        return self.budget.deadline(0.5 if self.searching else 1.0)
+
+    @property
+    def last_step(self) -> float | None:
+        """When the last step must have ended, so that there is time for what comes after it."""
+        if self.deadline is None:
             return None
-        return self.began + (0.5 if self.searching else 1.0) * budget
+        wanted = _REPAIR_QUERIES if self.plan.corrects_scale else 0
+        # the results of a search, and of several starts, are compared by their losses
+        losses = 2 if self.searching or self.method.n_starts > 1 else 1
+        return self.deadline - self.budget.reserve(wanted, _EVALUATION_ROWS, losses)
 
     def learn(self, problem: Problem, carried: Array | None = None) -> FitResult:
         """The best result of the training runs from all starts.
@@ -104,10 +111,16 @@ class Learning:
         given = given if carried is None else [carried, *given]
         if not self.searching:
             self.reports.expect(len(given) * self.plan.max_iter)
+        took = 0.0  # seconds for a start
         for theta in given:
+            if results and self._is_late(took):
+                reason = "time_budget"
+                break
             try:
                 if theta is None:
+                    began = _clock.now()
                     theta = self.start(problem)
+                    took = _clock.now() - began
                 results.append(self.run(problem, theta))
             except KeyboardInterrupt:
                 if not results:
@@ -122,15 +135,21 @@ class Learning:
             best.reason, best.converged = reason, False
         return best
 
+    def _is_late(self, seconds: float) -> bool:
+        """Whether work of so many seconds would leave no time for what comes after it."""
+        return self.last_step is not None and _clock.now() + seconds > self.last_step
+
     def start(self, problem: Problem) -> Array:
         """The first theta, improved on a few rows if the method has a coarse start."""
-        reporter = self.reports.start_reporter(self.searching)
+        # a start that iterates may take half of the time
+        until = None if self.deadline is None else _clock.now() + 0.5 * self._seconds_left()
+        reporter = self.reports.start_reporter(self.searching, until)
         if not self.searching:
             self.reports.doing("preparing the start")
         coarse = self.method.coarse(problem, self.rng)
         if coarse is None:
             return self.method.start(problem, self.rng, reporter)
-        seconds = None if self.deadline is None else 0.3 * (self.deadline - perf_counter())
+        seconds = None if self.deadline is None else 0.3 * self._seconds_left()
         few = coarse.problem
         theta = self.method.start(few, self.rng, reporter)
         assert self.plan.solver is not None
@@ -141,7 +160,7 @@ class Learning:
             [Stage(few, self.plan.solver, rules)],
             theta,
             max_iter=coarse.max_iter,
-            deadline=None if seconds is None else perf_counter() + seconds,
+            deadline=None if seconds is None else _clock.now() + seconds,
             on_iteration=lambda info, at, state: reporter(info, at),
         )
         reporter.say(f"the start was improved on {len(few.X)} rows, in {result.n_iter} iterations")
@@ -157,7 +176,16 @@ class Learning:
         if self.plan.exact:
             return result.value
         # losses of different rows, or over different lists, cannot be compared
-        return problem.value(result.theta, evaluation_rows(problem, np.random.RandomState(0)))
+        return problem.value(result.theta, self.loss_rows(problem, np.random.RandomState(0)))
+
+    def loss_rows(self, problem: Problem, rng: np.random.RandomState) -> Array | None:
+        """The rows that estimate the loss of a map; None for all of them."""
+        rows = None if self.plan.exact else evaluation_rows(problem, rng)
+        n = len(problem.rows) if rows is None else len(rows)
+        most = self.budget.loss_rows(n)
+        if most == n:
+            return rows
+        return np.sort(rng.permutation(problem.rows if rows is None else rows)[:most])
 
     def run(
         self, problem: Problem, theta: Array | None = None, resumed: Resumable | None = None
@@ -170,6 +198,10 @@ class Learning:
         return result if told is None else self._instead_of_collapsed(problem, theta, result, told)
 
     def _run(self, problem: Problem, theta: Array | None, resumed: Resumable | None) -> FitResult:
+        at = theta if resumed is None else resumed.state.best.theta
+        assert at is not None
+        # in the precision of the loss after the last step
+        self.budget.measure(problem if self.plan.exact else _in_float32(problem), at)
         if resumed is not None:
             solver, state = resumed.state.part, resumed.state
             left = resumed.steps_left(self.plan)
@@ -185,7 +217,7 @@ class Learning:
             max_iter=left,
             tol=self.config.tolerance,
             patience=self.config.n_iter_no_change,
-            deadline=self.deadline,
+            deadline=self.last_step,
             on_iteration=self.reports.on_iteration(self.searching),
             random_state=self.rng,
         )
@@ -222,7 +254,7 @@ class Learning:
         rescale = getattr(self.method.start, "rescale", None)
         if rescale is not None:
             again = rescale(problem, start, rng)
-            if theta is None or not np.allclose(theta, again):
+            if not self._is_late(0.0) and (theta is None or not np.allclose(theta, again)):
                 second = self._run(problem, again, None)
                 if self._collapsed(second) is None:
                     second.complaint = _OTHER_SCALE
@@ -282,8 +314,9 @@ class Learning:
         return solver
 
     def _seconds_left(self) -> float:
-        assert self.deadline is not None
-        return max(0.0, self.deadline - perf_counter())
+        """Seconds for the steps."""
+        assert self.last_step is not None
+        return max(0.0, self.last_step - _clock.now())
 
     def _affordable(self, problem: Problem, theta: Array) -> int:
         """Number of steps that there is time for: a schedule must be completed to converge."""
@@ -297,9 +330,9 @@ class Learning:
         deal = self.plan.sampling.dealer(problem.source, np.random.RandomState(0))
         batch = deal(theta, np.random.RandomState(0))[0]
         fun(theta, batch)  # compiles, and fills the cache
-        began = perf_counter()
+        began = _clock.now()
         fun(theta, batch)
-        return 1.2 * (perf_counter() - began)
+        return 1.2 * max(_clock.now() - began, 1e-9)
 
     def _tune(self, problem: Problem, theta: Array, solver: solvers.SGD) -> Solver:
         """Tune t0 on held-out rows, as in the thesis ([Oneata2011] section 5.3.2)."""
@@ -320,9 +353,9 @@ class Learning:
         n_steps = int(np.clip(self.plan.max_iter, 4, _TUNING_STEPS))
         if self.deadline is not None:  # all steps and scores may take half of the time left
             each = self._seconds_a_step(problem, theta)
-            began = perf_counter()
+            began = _clock.now()
             fun.validation_score(theta)
-            scores = _TUNING_SCORES * (perf_counter() - began)
+            scores = _TUNING_SCORES * (_clock.now() - began)
             affordable = (0.5 * self._seconds_left() - scores) / (10 * each)
             if affordable < 4:
                 return solver  # with its untuned rate
@@ -348,12 +381,15 @@ class Learning:
         problem = problem.replace(objective=for_scaling(problem.objective))
         rows = problem.rows
         queries = int(np.clip(_REPAIR_PAIRS / len(rows), 200, _REPAIR_QUERIES))
+        evaluations, queries = self.budget.correction(queries)
         if len(rows) > queries:
             # a new generator, since a resumed fit has made other draws before
             rng = np.random.RandomState(0)
             rows = np.sort(rng.permutation(rows)[:queries])
         fun = problem.replace(dtype=np.float32) if len(problem.X) >= SINGLE_FROM else problem
-        return starts.repair_scale(lambda s: fun.value(fun.scaled(theta, s), rows))
+        return starts.repair_scale(
+            lambda s: fun.value(fun.scaled(theta, s), rows), max_evaluations=evaluations
+        )
 
     def with_copied_rng(self) -> Learning:
         """The same for a search, with a copy of the RNG, so that it does not change the fit."""

@@ -20,6 +20,7 @@ from vicinal._validation import (
 from vicinal.core.method import Config, Data, Method
 from vicinal.core.types import Array
 from vicinal.estimators._base import MetricLearner, make_problem, size_of
+from vicinal.estimators._budget import Budget
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._plan import make_plan
 from vicinal.estimators._rollback import unchanged_on_error
@@ -99,7 +100,7 @@ class StreamLearner(MetricLearner):
             )
         self._forget("cv_results_", "_choice")
         problem = make_problem(method, config, data, plan, rng)
-        learning = Learning(method, config, plan, rng, reports, _clock.now())
+        learning = Learning(method, config, plan, rng, reports, Budget(None, _clock.now()))
         theta = self._last_theta(problem)  # of an earlier fit
         if theta is None:
             theta = learning.start(problem)

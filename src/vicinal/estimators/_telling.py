@@ -162,9 +162,9 @@ class Reports:
             self.say(heading(scored))
         self.say(line_of(info, scored))
 
-    def start_reporter(self, searching: bool) -> StartReporter:
-        """Reports the iterations of a start."""
-        return StartReporter(self, searching)
+    def start_reporter(self, searching: bool, deadline: float | None = None) -> StartReporter:
+        """Reports the iterations of a start, and stops them at the deadline."""
+        return StartReporter(self, searching, deadline)
 
     def close(self, reason: str) -> None:
         """Report the end of the fit, and how it ended."""
@@ -175,8 +175,8 @@ class Reports:
 class StartReporter:
     """Reports the iterations of a start; as in a search, their losses are not those of the fit."""
 
-    def __init__(self, reports: Reports, searching: bool) -> None:
-        self.reports, self.searching = reports, searching
+    def __init__(self, reports: Reports, searching: bool, deadline: float | None = None) -> None:
+        self.reports, self.searching, self.deadline = reports, searching, deadline
         self._report = reports.on_iteration(searching=True)
 
     @property
@@ -185,8 +185,9 @@ class StartReporter:
         return bool(self.reports.verbose) and not self.searching
 
     def __call__(self, info: Iteration, problem: Problem) -> bool:
-        """Report an iteration; return whether a callback requests a stop."""
-        return self._report(info, problem, lambda: None)
+        """Report an iteration; return whether a callback or the deadline requests a stop."""
+        late = self.deadline is not None and _clock.now() >= self.deadline
+        return self._report(info, problem, lambda: None) or late
 
     def say(self, words: str) -> None:
         """Print a line if ``talks``."""

@@ -109,7 +109,8 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         loss and the margin.  With ``constraint="softmax"``, whose gradients are small, the limit of
         the gradient is exp(-10) times as large.  None: no tolerance.
     time_budget : float or None, default=None
-        Approximate limit in seconds for ``fit``.
+        Limit in seconds for ``fit`` as a whole, kept to a tenth once the first evaluation is made;
+        see :class:`NCA`.
     warm_start : bool, default=False
         Let ``fit`` continue where the last one stopped, including the state of the solver.
     random_state : int, RandomState or None, default=None

@@ -103,7 +103,8 @@ class KNCA(LearntMetricMixin, StreamLearner):
     tol : float or None, default=1e-5
         Stop when no entry of the gradient exceeds it, or the loss falls by less; None: never.
     time_budget : float or None, default=None
-        Approximate limit in seconds for ``fit``.
+        Limit in seconds for ``fit`` as a whole, kept to a tenth once the first evaluation is made;
+        see :class:`NCA`.
     reservoir_size : int, default=10_000
         Maximum number of rows that ``partial_fit`` remembers.
     warm_start : bool, default=False

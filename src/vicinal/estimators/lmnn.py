@@ -114,7 +114,8 @@ class LMNN(LearntMetricMixin, LargeMargin):
         times the margin, or when the loss falls by less than ``tol`` times the larger of the loss
         and the margin.  None: no tolerance.
     time_budget : float or None, default=None
-        Approximate limit in seconds for ``fit``.
+        Limit in seconds for ``fit`` as a whole, kept to a tenth once the first evaluation is made;
+        see :class:`NCA`.
     warm_start : bool, default=False
         Let ``fit`` continue where the last one stopped, including the state of the solver.
     random_state : int, RandomState or None, default=None

@@ -141,8 +141,10 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         ``tol`` times the larger of 1 and the loss.  None: no tolerance; all iterations are made, as
         with scikit-learn's SGD, unless the solver finds no lower loss at all.
     time_budget : float or None, default=None
-        Approximate limit in seconds for ``fit``: "auto" plans for it, no iteration is begun that
-        would end later, and a search gets half of it.  The result then depends on the machine.
+        Limit in seconds for ``fit`` as a whole, compilation, start and final loss included, kept
+        to a tenth once the first evaluation is made: "auto" plans for it, no evaluation is begun
+        that would end too late, and a search gets half of it.  If time is short, the scale and the
+        final loss are computed from fewer rows.  The result then depends on the machine.
     reservoir_size : int, default=10_000
         Maximum number of rows that ``partial_fit`` remembers, divided evenly among the classes.
     warm_start : bool, default=False
@@ -176,8 +178,8 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         Iterations of the last ``fit``, at least 1; or steps of the stream so far.
     objective_ : float
         The loss of the training rows at the learnt map, penalty included.  If the fit did not use
-        all pairs, the loss of 2,000 rows against all; in a stream, that of the last batch before
-        its step.
+        all pairs, the loss of 2,000 rows against all, and of 100 or more if ``time_budget`` leaves
+        no time for that; in a stream, that of the last batch before its step.
     plan_ : Plan
         The chosen ``solver`` (None for Adam with a rate set by the start), ``sampling``, ``pairs``,
         ``kernel`` and ``max_iter``, the ``cost`` of an evaluation, and the ``reason``.

@@ -15,7 +15,7 @@ from vicinal._features import Features
 from vicinal._validation import warn
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, Map, is_auto
-from vicinal.estimators._learn import Learning, evaluation_rows
+from vicinal.estimators._learn import Learning
 from vicinal.estimators._split import classes_too_small
 from vicinal.estimators._telling import SearchStep
 
@@ -355,8 +355,7 @@ def choose(problem: Problem, learning: Learning, question: Hashable) -> Choice:
     theta = None
     if chosen is not None:
         whole = problem.replace(mapping=search.folds[0].mapping, alpha=alpha)
-        exact = learning.plan.exact
-        rows = None if exact else evaluation_rows(whole, np.random.RandomState(0))
+        rows = learning.loss_rows(whole, np.random.RandomState(0))
         theta = min(chosen.thetas, key=lambda theta: whole.value(theta, rows))
     return Choice(question, d, alpha, search.results(), theta)
 

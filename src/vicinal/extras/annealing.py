@@ -178,7 +178,7 @@ class Annealing:
                 interrupted = True
                 warn(
                     f"Annealing was stopped at {len(A)} rows: all but {n_components} are cut off, "
-                    "and the fit begins. Another interrupt stops the fit."
+                    "and the fit begins."
                 )
         return A
 

@@ -10,6 +10,7 @@ from sklearn import get_config
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 
+from vicinal import _clock
 from vicinal._validation import warn
 from vicinal.core.types import Array
 from vicinal.metrics import Chi2Index
@@ -18,6 +19,9 @@ from vicinal.targets import Labels
 __all__ = ["Chi2VotingModel", "NeighbourModel", "VotingModel"]
 
 _LARGEST_AUTO = 50  # largest k tried by n_neighbors="auto"
+_SEARCH_BYTES = 48  # of a search, for each neighbour of a query
+_CHUNK_BYTES = 2**25  # of the neighbours that are found at a time to choose k
+_TIMED_CHUNKS = 16  # of rows, if there is a time limit
 
 
 class NeighbourModel:
@@ -34,6 +38,8 @@ class NeighbourModel:
     n_neighbors : int or "auto"
         k of the vote; "auto" chooses it by leave-one-out.  Subclasses may accept other values.
     """
+
+    deadline: float | None = None  # of a choice of k
 
     def __init__(self, Z: Array, labels: Labels, n_neighbors: Any) -> None:
         self.Z, self.labels, self.asked = Z, labels, n_neighbors
@@ -113,19 +119,49 @@ class NeighbourModel:
         np.add.at(shares, (np.arange(len(codes))[:, None], codes), ballots)
         return shares / shares.sum(axis=1, keepdims=True)
 
+    def choose_voters(self, deadline: float | None = None) -> None:
+        """Choose k now; after the deadline, on the clock of ``_clock.now``, from fewer rows."""
+        self.deadline = deadline
+        try:
+            _ = self.n_neighbors
+        finally:
+            self.deadline = None
+
     def _leave_one_out(self, largest: int) -> int:
         """The k with the best leave-one-out accuracy of the votes; the smallest k wins ties."""
-        neighbours = self.index.kneighbors(n_neighbors=largest, return_distance=False)
-        codes = self.labels.codes
-        votes = np.zeros((len(codes), len(self.labels.classes)))
-        right = np.empty(largest)
+        n, n_classes = len(self.Z), len(self.labels.classes)
+        # Strided, so that the chunks done before the deadline are a fair sample of all rows.
+        n_chunks = 1 + n * (_SEARCH_BYTES * largest + 8 * n_classes) // _CHUNK_BYTES
+        if self.deadline is not None:
+            n_chunks = max(n_chunks, min(n, _TIMED_CHUNKS))
+        right = np.zeros((n, largest), bool)
+        done: list[Array] = []
+        for rows in (np.arange(first, n, n_chunks) for first in range(n_chunks)):
+            if done and self.deadline is not None and _clock.now() >= self.deadline:
+                break
+            right[rows] = self._right_without(rows, largest)
+            done.append(rows)
+        chosen = slice(None) if len(done) == n_chunks else np.concatenate(done)
         weight = self.labels.sample_weight
-        rows = np.arange(len(codes))
+        weight = None if weight is None else weight[chosen]
+        share = np.average(right[chosen], axis=0, weights=weight)
+        return int(share.argmax()) + 1
+
+    def _right_without(self, rows: Array, largest: int) -> Array:
+        """Whether the votes of the 1, ..., largest nearest others are right, for some rows."""
+        codes, weight = self.labels.codes, self.labels.sample_weight
+        near = self.index.kneighbors(self.Z[rows], largest + 1, return_distance=False)
+        other = near != rows[:, None]
+        other[other.all(axis=1), 0] = False  # so many duplicates that the row itself is missing
+        near = near[other].reshape(len(rows), largest)
+        votes = np.zeros((len(rows), len(self.labels.classes)))
+        right = np.empty((len(rows), largest), bool)
+        at = np.arange(len(rows))
         for k in range(largest):
-            column = neighbours[:, k]
-            votes[rows, codes[column]] += 1.0 if weight is None else weight[column]
-            right[k] = np.average(votes.argmax(axis=1) == codes, weights=weight)
-        return int(right.argmax()) + 1
+            column = near[:, k]
+            votes[at, codes[column]] += 1.0 if weight is None else weight[column]
+            right[:, k] = votes.argmax(axis=1) == codes[rows]
+        return right
 
 
 class VotingModel(NeighbourModel):

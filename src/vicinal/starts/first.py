@@ -243,7 +243,13 @@ def scale_start(
     return best
 
 
-def repair_scale(loss: Callable[[float], float], *, most: float = 4.0, tol: float = 0.01) -> float:
+def repair_scale(
+    loss: Callable[[float], float],
+    *,
+    most: float = 4.0,
+    tol: float = 0.01,
+    max_evaluations: int = 500,
+) -> float:
     """The best factor for a learnt map, between ``1 / most`` and ``most``.
 
     For a map learnt from some of the rows, among which distances are larger than among all rows
@@ -257,6 +263,8 @@ def repair_scale(loss: Callable[[float], float], *, most: float = 4.0, tol: floa
         The largest factor; its inverse is the smallest.
     tol : float, default=0.01
         Relative precision of the factor.
+    max_evaluations : int, default=500
+        Evaluations of the loss at most; the best factor of those is taken.
 
     Returns
     -------
@@ -265,6 +273,9 @@ def repair_scale(loss: Callable[[float], float], *, most: float = 4.0, tol: floa
     """
     bounds = (-np.log(most), np.log(most))
     found = minimize_scalar(
-        lambda x: loss(float(np.exp(x))), bounds=bounds, method="bounded", options={"xatol": tol}
+        lambda x: loss(float(np.exp(x))),
+        bounds=bounds,
+        method="bounded",
+        options={"xatol": tol, "maxiter": max_evaluations},
     )
     return float(np.exp(found.x)) if found.fun < loss(1.0) else 1.0
