@@ -6,8 +6,8 @@ import shutil
 import sys
 import tempfile
 
-# Numba's cache does not see edits in the files a kernel imports: each run starts with an empty
-# one, which must be named before numba is imported. A cache named by the caller is kept; so the
+# What is tested is compiled here: each run starts with an empty cache, which must be named before
+# numba is imported. A cache named by the caller is kept; so the
 # workers of xdist, which inherit it from the process that starts them, share one.
 if "NUMBA_CACHE_DIR" not in os.environ:
     assert "numba" not in sys.modules, "a pytest plugin imported numba before its cache was set"

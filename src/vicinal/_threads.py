@@ -13,15 +13,23 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any
 
 import joblib
 import sklearn.utils  # noqa: F401  (loads the OpenMP runtime that threadpoolctl looks for)
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["block_edges", "n_threads", "rectangle", "round_robin", "run", "single_threaded_blas"]
+__all__ = [
+    "block_edges",
+    "n_threads",
+    "rectangle",
+    "round_robin",
+    "run",
+    "single_threaded_blas",
+    "uninterrupted",
+]
 
 
 @functools.cache
@@ -42,7 +50,8 @@ def n_threads() -> int:
 
 
 _blas_lock = threading.Lock()
-_blas_limits: list[Any] = []  # one for each thread inside `single_threaded_blas`
+_blas_users: set[object] = set()  # one for each thread inside `single_threaded_blas`
+_blas_before: list[tuple[Any, int]] = []  # the libraries, and their thread counts outside
 
 
 @contextmanager
@@ -50,46 +59,157 @@ def single_threaded_blas() -> Iterator[None]:
     """BLAS on one thread: its sums depend on its thread count, and its pool competes with ours.
 
     The limit applies to the whole process: if several threads are inside at once, the first sets
-    it and the last to leave removes it.
+    it and the last to leave removes it.  An interrupt at any point leaves no limit behind.
     """
-    with _blas_lock:
-        _blas_limits.append(_blas_limits[0] if _blas_limits else _limit_blas())
+    user = object()
     try:
+        with _blas_lock:
+            if not _blas_users:
+                _blas_before[:] = [(blas, blas.get_num_threads()) for blas in _blas_libraries()]
+            _blas_users.add(user)
+            if len(_blas_users) == 1:
+                for blas, _ in _blas_before:
+                    blas.set_num_threads(1)
         yield
     finally:
+        _leave_blas(user)
+
+
+def _leave_blas(user: object) -> None:
+    try:
         with _blas_lock:
-            limit = _blas_limits.pop()
-            if not _blas_limits:
-                limit.restore_original_limits()
-
-
-def _limit_blas() -> Any:
-    return _controller().limit(limits=1, user_api="blas")
+            _blas_users.discard(user)
+            if not _blas_users:
+                for blas, threads in _blas_before:
+                    blas.set_num_threads(threads)
+    except BaseException:  # interrupted: all of it can be done twice
+        _leave_blas(user)
+        raise
 
 
 @functools.cache
-def _pool(pid: int) -> ThreadPoolExecutor:
-    # one pool per process: threads do not survive a fork
-    return ThreadPoolExecutor(
-        max_workers=max(1, _cores_and_openmp()[0]), thread_name_prefix="vicinal"
-    )
+def _blas_libraries() -> list[Any]:
+    return _controller().select(user_api="blas").lib_controllers
+
+
+@functools.cache
+def _pool(pid: int) -> SimpleQueue[Callable[[], None]]:
+    """A queue of calls, and the threads that take them.
+
+    One for each process: threads do not survive a fork.  The threads are daemons, because an
+    interrupt while an executor starts a thread leaves one that the interpreter joins at exit and
+    nobody ends; at exit ours wait for the queue, since `run` never leaves a call behind.
+    """
+    queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
+    for _ in range(max(1, _cores_and_openmp()[0])):
+        threading.Thread(target=_serve, args=(queue,), name="vicinal", daemon=True).start()
+    return queue
+
+
+def _serve(queue: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        queue.get()()  # not kept in a variable: the call holds the arrays of its `run`
+
+
+class _Shares:
+    """The tasks of one `run`, in one share for each thread.
+
+    Signals are handled between any two instructions of the main thread, and only there.  So a share
+    is claimed by one atomic operation, and `wait` can be interrupted anywhere and begun again.
+    """
+
+    def __init__(self, function: Callable[[Any, int], None], tasks: Any, threads: int) -> None:
+        self.function, self.tasks, self.threads = function, tasks, threads
+        self.stop = False
+        self.errors: list[BaseException] = []
+        self.owners: dict[int, bool] = {}  # whether a thread of the pool has claimed the share
+        self.ended = [False] * threads
+        self.latches = [threading.Lock() for _ in range(threads)]
+        for latch in self.latches:
+            latch.acquire()
+
+    def work(self, thread: int) -> None:
+        """Do one share, in the thread of the caller."""
+        for task in self.tasks[thread :: self.threads]:
+            if self.stop:
+                break
+            self.function(task, thread)
+
+    def work_in_pool(self, thread: int) -> None:
+        """Do one share in a thread of the pool, unless the caller has claimed it."""
+        if not self.owners.setdefault(thread, True):
+            return
+        try:
+            self.work(thread)
+        except BaseException as error:
+            self.stop = True
+            self.errors.append(error)
+        finally:
+            self.ended[thread] = True
+            self.latches[thread].release()
+
+    def work_unclaimed(self) -> None:
+        """Do the shares that no thread of the pool has begun."""
+        for thread in range(1, self.threads):
+            if not self.owners.setdefault(thread, False):
+                self.work(thread)
+
+    def wait(self) -> None:
+        """Wait for the threads of the pool; after an interrupt, only for their present tasks."""
+        try:
+            for thread in range(1, self.threads):
+                # the flag is set first: an interrupt may fall between the latch and the next line
+                while self.owners.setdefault(thread, False) and not self.ended[thread]:
+                    self.latches[thread].acquire()
+        except BaseException:
+            self.stop = True
+            self.wait()
+            raise
 
 
 def run(function: Callable[[Any, int], None], tasks: Sequence[Any], threads: int) -> None:
-    """Call ``function(task, thread)`` for all tasks, divided among the threads; wait for all."""
+    """Call ``function(task, thread)`` for all tasks, divided among the threads; wait for all.
+
+    After an error or an interrupt no task is begun, and what is raised is raised when no task is
+    running: no thread writes to an array that the caller has given up.  A task in compiled code is
+    never torn, for only the interpreter of the main thread answers to signals.
+    """
     threads = min(threads, len(tasks))
-
-    def work(thread: int) -> None:
-        for task in tasks[thread::threads]:
-            function(task, thread)
-
-    others = [_pool(os.getpid()).submit(work, thread) for thread in range(1, threads)]
+    shares = _Shares(function, tasks, threads)
     try:
+        for thread in range(1, threads):
+            _pool(os.getpid()).put(functools.partial(shares.work_in_pool, thread))
         if tasks:
-            work(0)
+            shares.work(0)
+        shares.work_unclaimed()
+    except BaseException:
+        shares.stop = True
+        raise
     finally:
-        for other in others:
-            other.result()
+        shares.wait()
+    if shares.errors:
+        raise shares.errors[0]
+
+
+def uninterrupted(function: Callable[[], Any]) -> Any:
+    """Return ``function()``, called where no signal can interrupt it.
+
+    In the main thread, the only one that signals interrupt, this waits for a thread of the pool; an
+    interrupt is raised when the function has ended.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function()
+    results: list[Any] = []
+    shares = _Shares(lambda task, thread: results.append(function()), range(2), 2)
+    try:
+        _pool(os.getpid()).put(functools.partial(shares.work_in_pool, 1))
+        while not shares.ended[1]:
+            shares.latches[1].acquire()
+    finally:
+        shares.wait()
+    if shares.errors:
+        raise shares.errors[0]
+    return results[0]
 
 
 def block_edges(n: int, size: int = 768, multiple: int = 4) -> list[int]:

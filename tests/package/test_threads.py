@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
 import joblib
 import numpy as np
@@ -16,7 +19,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from vicinal import _threads
-from vicinal._threads import block_edges, n_threads, rectangle, round_robin, run
+from vicinal._threads import block_edges, n_threads, rectangle, round_robin, run, uninterrupted
 from vicinal.objectives import nca
 
 
@@ -71,12 +74,14 @@ def test_run_does_all_tasks(threads):
 @pytest.mark.parametrize("bad", [0, 1])
 def test_run_passes_errors_on_when_all_have_ended(bad):
     """Task 0 is the caller's, task 1 another thread's."""
-    release, ended = threading.Event(), []
+    begun, release, ended = threading.Event(), threading.Event(), []
 
     def function(task, thread):
         if task == bad:
+            assert begun.wait(10)
             release.set()
             raise ZeroDivisionError(f"task {task}")
+        begun.set()
         assert release.wait(10)
         ended.append(task)
 
@@ -85,6 +90,77 @@ def test_run_passes_errors_on_when_all_have_ended(bad):
     assert ended == [1 - bad]
     run(lambda task, thread: ended.append(task), [5, 6], 2)  # and the pool lives on
     assert sorted(ended[1:]) == [5, 6]
+
+
+@pytest.mark.parametrize("bad", [0, 1])
+def test_run_begins_no_task_after_an_error(bad):
+    failed, begun = threading.Event(), []
+
+    def function(task, thread):
+        begun.append(task)
+        if task == bad:
+            failed.set()
+            raise ZeroDivisionError
+        assert failed.wait(10)
+        time.sleep(0.05)  # time to leave the task that failed
+
+    with pytest.raises(ZeroDivisionError):
+        run(function, range(40), 2)
+    assert len(begun) <= 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_run_takes_interrupts_between_tasks():
+    """The caller gets the interrupt when the task of the other thread has ended, and no more run.
+
+    The second interrupt comes while the caller waits for that.
+    """
+    begun, ended, calls = threading.Event(), [], []
+
+    def function(task, thread):
+        if thread == 0:
+            assert begun.wait(10)
+            return
+        calls.append(task)
+        begun.set()
+        for _ in range(2):
+            time.sleep(0.03)
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.03)
+        ended.append(task)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(function, range(40), 2)
+    assert ended == calls == [1]
+    done = []
+    run(lambda task, thread: done.append(task), range(4), 2)
+    assert sorted(done) == [0, 1, 2, 3]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_uninterrupted():
+    ended = []
+
+    def function():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.03)
+        ended.append(threading.current_thread())
+
+    with pytest.raises(KeyboardInterrupt):
+        uninterrupted(function)
+    assert len(ended) == 1
+    assert ended[0] is not threading.main_thread()
+    assert uninterrupted(lambda: 5) == 5
+    with pytest.raises(ZeroDivisionError):
+        uninterrupted(lambda: 1 / 0)
+
+
+def test_a_busy_pool_delays_nobody(monkeypatch):
+    """The caller does the shares that no thread has begun: so calls may be nested."""
+    monkeypatch.setattr(_threads, "_pool", lambda pid: SimpleQueue())  # without threads
+    done = []
+    run(lambda task, thread: done.append((task, thread)), range(6), 3)
+    assert sorted(done) == [(task, task % 3) for task in range(6)]
 
 
 def test_n_threads_obeys_threadpoolctl():
@@ -175,3 +251,35 @@ def test_single_threaded_blas():
         with pytest.raises(KeyError), _threads.single_threaded_blas():
             raise KeyError
         assert _blas_threads() == before
+
+
+class InterruptedLibrary:
+    """A BLAS library with a Ctrl-C in one of the calls that read or set its thread count."""
+
+    def __init__(self, call):
+        self.threads, self.calls, self.call = 7, 0, call
+
+    def _count(self):
+        self.calls += 1
+        if self.calls == self.call:
+            raise KeyboardInterrupt
+
+    def get_num_threads(self):
+        self._count()
+        return self.threads
+
+    def set_num_threads(self, threads):
+        self.threads = threads
+        self._count()
+
+
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_an_interrupt_leaves_no_limit_on_blas(call, monkeypatch):
+    library = InterruptedLibrary(call)
+    monkeypatch.setattr(_threads, "_blas_libraries", lambda: [library])
+    with pytest.raises(KeyboardInterrupt), _threads.single_threaded_blas():
+        assert library.threads == 1
+    assert library.threads == 7
+    with _threads.single_threaded_blas():
+        assert library.threads == 1
+    assert library.threads == 7

@@ -5,8 +5,8 @@ They run without the GIL, so :mod:`vicinal._threads` can call them from several 
 never start threads themselves (numba's threading layers abort on nested or forked use, and cost
 seconds of compilation).
 
-The compiled code is cached on disk beside the package, or under ``NUMBA_CACHE_DIR``.  Numba's
-cache does not see edits in *other* files: develop with a fresh ``NUMBA_CACHE_DIR``.
+The compiled code is cached on disk beside the package, or under ``NUMBA_CACHE_DIR``
+(:mod:`vicinal.kernels._cache`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ import numpy as np
 from llvmlite import ir
 from numba import config, njit, types
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 
 from vicinal._clock import count_compilation
+from vicinal._threads import uninterrupted
+from vicinal.kernels._cache import make_cache
 
 __all__ = ["exp2", "helper", "inlined", "kernel", "log2", "maximum", "minimum", "multiply_add"]
 
@@ -36,8 +39,29 @@ _OPTIONS = {
     "no_cfunc_wrapper": True,
     "_nrt": False,
 }
-#: for functions called from Python: compiled once per machine, then loaded from the cache
-kernel = njit(cache=True, **_OPTIONS)
+
+
+def kernel(function: Any) -> Any:
+    """For functions called from Python: compiled once per machine, then loaded from the cache.
+
+    They are compiled and loaded where no signal can interrupt it: an interrupt inside numba leaves
+    code behind that the next call cannot use.
+    """
+    dispatcher = njit(**_OPTIONS)(function)
+    if config.DISABLE_JIT:
+        return dispatcher
+    compile_here = dispatcher.compile
+
+    def compile_elsewhere(signature: Any) -> Any:
+        if global_compiler_lock.is_locked():  # by this thread, which compiles a caller
+            return compile_here(signature)
+        return uninterrupted(lambda: compile_here(signature))
+
+    dispatcher.compile = compile_elsewhere
+    dispatcher._cache = make_cache(function)
+    return dispatcher
+
+
 # Functions called only by kernels need no Python wrapper, which takes long to compile.  Python must
 # not call them: nothing checks that, and it crashes.
 _INNER = {**_OPTIONS, "no_cpython_wrapper": True}
