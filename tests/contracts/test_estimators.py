@@ -8,6 +8,7 @@ import inspect
 import io
 import pickle
 import warnings
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
@@ -15,6 +16,8 @@ import pytest
 import scipy.sparse as sp
 from common.checks import each_dtype, needs_callbacks, set_threads, unfinished
 from common.histograms import counts
+from scipy.special import logsumexp
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -412,6 +415,149 @@ def test_issue_14_rca_tells_of_a_singular_scatter_once():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         RCA(shrinkage="oas").fit(X, y)
+
+
+# Neighbours, logarithms, and the way back
+
+
+@each(LEARNT)
+def test_kneighbors_are_those_of_all_distances(name):
+    X, y = table(name)
+    model = fitted(name)
+    every = np.array([[model.pair_distance([[u, v]])[0] for v in X] for u in X[:12]])
+    distances, near = model.kneighbors(X[:12], 4)
+    assert (distances.dtype, near.dtype, near.shape) == (np.float64, np.int64, (12, 4))
+    np.testing.assert_allclose(distances, np.sort(every, axis=1)[:, :4], atol=1e-6, rtol=1e-6)
+    taken = np.take_along_axis(every, near, axis=1)
+    np.testing.assert_allclose(taken, distances, rtol=1e-6, atol=1e-6)
+    # the training rows, without themselves
+    every[np.arange(12), np.arange(12)] = np.inf
+    others, rows = model.kneighbors(n_neighbors=4)
+    assert others.shape == rows.shape == (len(X), 4)
+    np.testing.assert_allclose(others[:12], np.sort(every, axis=1)[:, :4], rtol=1e-6, atol=1e-6)
+    assert not (rows == np.arange(len(X))[:, None]).any()
+    np.testing.assert_array_equal(model.kneighbors(None, 4, return_distance=False), rows)
+    graph = model.kneighbors_graph(X[:12], 4, mode="distance")
+    assert graph.shape == (12, len(X))
+    np.testing.assert_array_equal(graph.indices.reshape(12, 4), near)
+    np.testing.assert_array_equal(graph.data.reshape(12, 4), distances)
+    assert set(model.kneighbors_graph(n_neighbors=2).data) == {1.0}
+    sparse = model.kneighbors(sp.csr_array(X[:12]), 4)
+    np.testing.assert_allclose(sparse[0], distances, rtol=1e-6, atol=1e-6)
+
+
+@each([name for name in PLAIN if name != "rca"])
+def test_kneighbors_of_float32_ties_and_wrong_numbers(name):
+    X, y = table(name)
+    some = np.repeat(np.arange(0, 60, 3) + np.arange(20) % 3, 3)  # each row three times
+    X = X[some].astype(np.float32)
+    model = make(name, max_iter=3).fit(X, y[some])
+    distances, near = model.kneighbors(n_neighbors=2)
+    assert distances.dtype == np.float32
+    np.testing.assert_array_equal(distances, 0)
+    first = 3 * (np.arange(len(X)) // 3)
+    expected = first[:, None] + np.array([[1, 2], [0, 2], [0, 1]] * (len(X) // 3))
+    np.testing.assert_array_equal(np.sort(near, axis=1), expected)
+    with config_context(working_memory=0.01):
+        np.testing.assert_array_equal(model.kneighbors(X, 7)[1], model.kneighbors(X, 7)[1])
+    assert model.kneighbors(X[:2])[1].shape == (2, model.n_neighbors_)
+    n = len(X)
+    for k, most, rows in [(0, n, X), (n + 1, n, X), (n, n - 1, None), (2.5, n, X), (True, n, X)]:
+        message = rf"'n_neighbors' parameter of kneighbors must be an int in \[1, {most}\]. Got {k}"
+        with pytest.raises(ValueError, match=message):
+            model.kneighbors(rows, k)
+    with pytest.raises(ValueError, match="'mode' parameter of kneighbors_graph must be"):
+        model.kneighbors_graph(mode="affinity")
+    with pytest.raises(NotFittedError):
+        make(name).kneighbors(X)
+
+
+def test_kneighbors_number_the_rows_as_they_were_given():
+    """Rows of weight zero are not found, and rows of a stream keep their numbers."""
+    X, y = table("nca")
+    weight = np.tile([1.0, 0.0, 2.0], 20)
+    model = make("nca").fit(X, y, weight)
+    near = model.kneighbors(X, 3, return_distance=False)
+    assert set(np.unique(near)) <= set(np.flatnonzero(weight))
+    np.testing.assert_array_equal(near[weight > 0, 0], np.flatnonzero(weight))
+    assert model.kneighbors_graph(X, 3).shape == (60, 60)
+    stream = make("nca", reservoir_size=30)
+    for rows in (slice(0, 25), slice(25, 60)):
+        stream.partial_fit(X[rows], y[rows], classes=np.unique(y))
+    near = stream.kneighbors(X, 1, return_distance=False)[:, 0]
+    kept = np.unique(near)
+    np.testing.assert_array_equal(near[kept], kept)  # a remembered row is its own neighbour
+    assert len(kept) == 30
+    with pytest.raises(ValueError, match=r"must be an int in \[1, 30\] where that .* is 'local'"):
+        stream.set_params(n_neighbors="local").kneighbors(X)
+
+
+@each(LEARNT)
+def test_log_proba_is_the_logarithm(name):
+    X, _ = table(name)
+    model = fitted(name)
+    log_P = model.predict_log_proba(X)
+    P = model.predict_proba(X)
+    np.testing.assert_allclose(np.exp(log_P), P, rtol=1e-9, atol=1e-300)
+    assert not np.isnan(log_P).any()
+
+
+def test_log_proba_of_nca_does_not_underflow():
+    X, y = table("nca")
+    model = make("nca", max_iter=100).fit(X, y)
+    far = 1e4 * X
+    log_P, P = model.predict_log_proba(far), model.predict_proba(far)
+    assert (P == 0).any()
+    assert np.isfinite(log_P).all()
+    Z, references = model.transform(far), model.transform(X)
+    d2 = ((Z[:, None] - references) ** 2).sum(axis=2)
+    sums = np.stack([logsumexp(-d2[:, y == c], axis=1) for c in range(3)], axis=1)
+    expected = sums - logsumexp(sums, axis=1, keepdims=True)
+    np.testing.assert_allclose(log_P, expected, rtol=1e-6, atol=1e-6)
+
+
+@each([name for name in ESTIMATORS if not name.startswith("chi2")])
+def test_inverse_transform_comes_back(name):
+    X, _ = table(name)
+    model = fitted(name)
+    Z = model.transform(X)
+    back = model.inverse_transform(Z)
+    assert back.shape == X.shape
+    near = {"rtol": 1e-6, "atol": 1e-6 * np.abs(Z).max()}
+    np.testing.assert_allclose(model.transform(back), Z, **near)
+    if len(model.components_) == X.shape[1]:
+        np.testing.assert_allclose(back, X, rtol=1e-4, atol=1e-4 * np.abs(X).max(axis=0).max())
+    # the mean comes back where the map sees nothing
+    scale = X.std(axis=0)
+    centre = model.transform(X.mean(axis=0)[None])
+    np.testing.assert_allclose(
+        model.inverse_transform(centre)[0] / scale, X.mean(axis=0) / scale, atol=1e-6
+    )
+    with pytest.raises(ValueError, match=r"one per component\. Got 1"):
+        model.inverse_transform(Z[:, :1])
+
+
+@dataclass(frozen=True)
+class Bent:
+    """``Z = tanh(X a)``, one weight for each column."""
+
+    def forward(self, theta, X, dtype=np.float64):
+        Z = np.tanh(X.columns_times(theta, dtype))
+        return Z, lambda dZ: X.column_dots(dZ * (1 - Z**2))
+
+    def start(self, X, rng):
+        return np.full(X.shape[1], 0.3)
+
+
+def test_a_map_that_is_not_linear_has_no_inverse():
+    assert not hasattr(fitted("chi2 lmnn"), "inverse_transform")
+    X, y = table("nca")
+    model = make("nca", mapping=Bent(), n_components=None).fit(X, y)
+    assert not hasattr(model, "inverse_transform")
+    with pytest.raises(AttributeError) as error:
+        _ = model.inverse_transform
+    assert "for linear maps only. The map is Bent" in str(error.value.__cause__)
+    assert model.kneighbors(X[:3], 2)[0].shape == (3, 2)
 
 
 # Copies

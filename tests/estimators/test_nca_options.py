@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 from vicinal import NCA, initialise, reference
@@ -315,3 +318,22 @@ def test_the_accuracy_finds_the_plane_of_the_rings():
         A = NCA(2, objective="accuracy", alpha=0.0, random_state=draw).fit(X, y).components_
         found += np.linalg.norm(A[:, 2]) < 0.1 * np.linalg.norm(A)
     assert found >= 3
+
+
+def test_a_wide_gap_between_training_and_held_out_rows_is_told(capsys):
+    """In accuracies, and only if rows were held out."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 60)), np.arange(300) % 2
+    X[:, 0] += y
+    settings = {"alpha": 0.0, "init": "identity", "random_state": 0, "verbose": 1}
+    with pytest.warns(UserWarning, match=r"NCA over-fits: \d.*increase 'alpha' or decrease 'n_c"):
+        NCA(early_stopping=True, validation_fraction=0.3, **settings).fit(X, y)
+    assert "of the held-out rows are classified rightly" in capsys.readouterr().out
+    X[:, 0] += 10 * y
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        NCA(2, early_stopping=True, **{**settings, "alpha": 0.1}).fit(X, y)
+        assert "100.0 % of the training rows and 100.0 %" in capsys.readouterr().out
+        NCA(2, **settings).fit(X, y)
+    assert "classified rightly" not in capsys.readouterr().out

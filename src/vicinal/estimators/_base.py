@@ -39,6 +39,8 @@ from vicinal.core.types import Array, is_auto
 from vicinal.estimators._budget import Budget
 from vicinal.estimators._classify import NeighbourClassifierMixin
 from vicinal.estimators._learn import SINGLE_FROM, Learning, Resumable
+from vicinal.estimators._neighbours import RowNumbers
+from vicinal.estimators._overfit import Accuracies, compare
 from vicinal.estimators._plan import Cost, Plan, Size, make_plan
 from vicinal.estimators._rollback import unchanged_on_error
 from vicinal.estimators._split import hold_out
@@ -52,7 +54,15 @@ __all__ = ["MetricLearner", "make_problem", "size_of"]
 _MOST_HELD_OUT = 2000  # largest number of held-out rows if steps do not use all pairs
 _MANY_ALONE = 0.1  # Warn above this share of rows with no neighbour in range.
 #: attributes of the running fit that a checkpoint holds besides the map
-_OF_THE_FIT = ("classes_", "n_features_in_", "feature_names_in_", "cv_results_", "_choice", "plan_")
+_OF_THE_FIT = (
+    "classes_",
+    "n_features_in_",
+    "feature_names_in_",
+    "cv_results_",
+    "_choice",
+    "plan_",
+    "_rows",
+)
 
 
 class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimator):
@@ -89,12 +99,15 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         check_number(self, "verbose", 0, integer=True, or_else=(True, False))
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        """The validated rows of positive weight and their target; sets ``classes_``."""
+        """The validated rows of positive weight and their target; sets what the model refers to."""
         check_label_types(y)
         X, y = check_rows(self, X, y, ensure_min_samples=2)
         weight = check_weights(sample_weight, len(y))
+        self._rows = RowNumbers(None, len(y))
         if weight is not None and not weight.all():  # rows of weight zero are dropped
-            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+            numbers = np.flatnonzero(weight)
+            self._rows = RowNumbers(numbers, len(y))
+            X, y, weight = X[numbers], y[numbers], weight[numbers]
         self.classes_, codes = check_classes(y, type(self).__name__)
         return Data(X, self._target(codes, weight, len(self.classes_)), self.classes_)
 
@@ -128,8 +141,12 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
                 result = learning.learn(problem, carried)
             reports.doing("computing the final loss")
             facts = self._store_result(data, learning, result)
+            accuracies = compare(method, result.problem, result.theta, self.rule)
         reports.close(result.reason)
         self._warn(method, result, facts)
+        if accuracies is not None:
+            reports.say(str(accuracies))
+            self._warn_overfit(method, accuracies)
         return self
 
     def _reporter(
@@ -257,6 +274,15 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
                 ConvergenceWarning,
             )
 
+    def _warn_overfit(self, method: Method, accuracies: Accuracies) -> None:
+        """Warn if the map suits the training rows far better than the held-out rows."""
+        if not accuracies.part_widely:
+            return
+        advice = ["decrease 'n_components'"]
+        if "alpha" in self.get_params(deep=False) and not is_auto(self.alpha):
+            advice.insert(0, "increase 'alpha'")
+        warn(f"{method.name} over-fits: {accuracies}. To mend it, {' or '.join(advice)}.")
+
     def estimate_cost(self, X: Any) -> Cost:
         """Estimate the memory and time of a fit to X without starting it.
 
@@ -331,6 +357,7 @@ def _present_state(state: dict[str, Any]) -> dict[str, Any]:
         return state
     state = dict(state)
     state["_model"] = state.pop("_rules")
+    state["_rows"] = RowNumbers(None, len(state["_model"].Z))
     shift, scale = state.pop("_shift"), state.pop("_scale")
     state["_map"] = FittedLinear(state["components_"], shift, scale)
     memory = state.pop("_memory", None)

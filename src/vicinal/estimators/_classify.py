@@ -11,11 +11,12 @@ from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_rows
 from vicinal.core.method import Model
 from vicinal.core.types import Array
+from vicinal.estimators._neighbours import NeighbourSearchMixin
 
 __all__ = ["NeighbourClassifierMixin"]
 
 
-class NeighbourClassifierMixin(ClassifierMixin):
+class NeighbourClassifierMixin(NeighbourSearchMixin, ClassifierMixin):
     """Classification from the stored projections of the training rows."""
 
     rule: str
@@ -65,11 +66,36 @@ class NeighbourClassifierMixin(ClassifierMixin):
         P : ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``; rows sum to one.
         """
+        Z = self._embedded(X)
+        with single_threaded_blas():
+            return self._model.probabilities(Z, self.rule)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Natural logarithms of the class probabilities under the ``rule``.
+
+        The posterior of NCA is computed in logarithms, so that classes far away are still told
+        apart where their probability is zero in float64.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_P : ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``; minus infinity for a class without votes.
+        """
+        Z = self._embedded(X)
+        with single_threaded_blas():
+            return self._model.log_probabilities(Z, self.rule)
+
+    def _embedded(self, X: Any) -> Array:
+        """Checked rows, embedded; applies the parameters of prediction."""
         X = self._check_rows(X)
         check_option(self, "rule", self._rule_names)
         self._set_voters()
         with single_threaded_blas():
-            return self._model.probabilities(self._map.embed(X), self.rule)
+            return self._map.embed(X)
 
     def predict(self, X: Any) -> Array:
         """The class of highest probability under the ``rule``.

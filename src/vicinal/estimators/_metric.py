@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from vicinal._features import unscaled
@@ -19,10 +20,21 @@ from vicinal.core.types import Array
 __all__ = ["LearntMetricMixin", "MahalanobisMixin", "check_pairs", "one_row"]
 
 
+def _can_invert(estimator: Any) -> bool:
+    """True, or an error that says why the learnt map has no inverse; unknown before a fit."""
+    fitted = getattr(estimator, "_map", None)
+    if fitted is None or hasattr(fitted, "inverse"):
+        return True
+    raise AttributeError(
+        f"inverse_transform exists for linear maps only. The map is {fitted.mapping!r}."
+    )
+
+
 class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Transform and distances by ``components_`` (d, D); with the method names of metric-learn."""
 
     components_: Array
+    _map: Any
 
     @property
     def _n_features_out(self) -> int:
@@ -43,6 +55,31 @@ class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self, "components_")
         X = check_rows(self, X, reset=False)
         return safe_sparse_dot(X, self.components_.T, dense_output=True)
+
+    @available_if(_can_invert)
+    def inverse_transform(self, X: Any) -> Array:
+        """Rows that are embedded at given points; of all such rows, those nearest to the mean.
+
+        A map of fewer components than features forgets directions: what comes back has the mean of
+        the training rows in them, measured in the scaled columns (the pseudo-inverse).  So has a
+        column that did not vary.  ``transform(inverse_transform(Z))`` is Z if the components are
+        linearly independent.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Embedded points, as ``transform`` returns them.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self, "components_")
+        Z = check_array(X, dtype=[np.float64, np.float32])
+        d = self.components_.shape[0]
+        if Z.shape[1] != d:
+            raise ValueError(f"X must have {d} columns, one per component. Got {Z.shape[1]}.")
+        return self._map.inverse(Z)
 
     def get_mahalanobis_matrix(self) -> Array:
         """The matrix M = components_.T @ components_ of d²(x, x') = (x - x')' M (x - x')."""

@@ -22,6 +22,7 @@ from vicinal.core.types import Array
 from vicinal.estimators._base import MetricLearner, make_problem, size_of
 from vicinal.estimators._budget import Budget
 from vicinal.estimators._learn import Learning
+from vicinal.estimators._neighbours import RowNumbers
 from vicinal.estimators._plan import make_plan
 from vicinal.estimators._rollback import unchanged_on_error
 from vicinal.estimators._telling import Reports, heading, line_of
@@ -75,6 +76,7 @@ class StreamLearner(MetricLearner):
             self.n_samples_seen_ += len(codes)
             # posterior and votes use the rows in the reservoir
             remembered = stream.remembered(method)
+            self._rows = RowNumbers(stream.reservoir.numbers, self.n_samples_seen_)
             self._store(remembered.X.X, method, remembered, stream.theta)
         return self
 

@@ -33,6 +33,8 @@ class Reservoir:
         self.codes = np.empty(0, dtype=np.intp)
         self.weight = np.empty(0)
         self._draws = np.empty(0)
+        self.numbers = np.empty(0, dtype=np.int64)  # of the rows kept, in the order of the stream
+        self._n_added = 0
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -52,6 +54,9 @@ class Reservoir:
         kept = np.sort(order[np.arange(len(order)) - first < self.capacity])
         self.X, self.codes, self.weight = X[kept], codes[kept], weight[kept]
         self._draws = draws[kept]
+        n_added = self._n_added + len(codes) - len(self.numbers)
+        self.numbers = np.append(self.numbers, np.arange(self._n_added, n_added))[kept]
+        self._n_added = n_added
 
 
 def _stack(above: Any, below: Any) -> Any:

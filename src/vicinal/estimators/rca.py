@@ -16,6 +16,7 @@ from vicinal._validation import check_label_types, check_number, check_option, c
 from vicinal.core.types import Array
 from vicinal.estimators._metric import MahalanobisMixin
 from vicinal.estimators._rollback import unchanged_on_error
+from vicinal.maps.fitted import FittedLinear
 
 __all__ = ["RCA"]
 
@@ -104,6 +105,7 @@ class RCA(MahalanobisMixin, BaseEstimator):
         if complaint:
             warn(f"{complaint} Set the 'shrinkage' parameter of RCA to choose the amount.")
         self.components_ = (np.sqrt(share) * A * features.scale).astype(X.dtype)
+        self._map = FittedLinear(self.components_, features.shift, features.scale)
         return self
 
     def _check_data(self, X: Any, y: Any, chunks: Any) -> tuple[Any, Array, float]:

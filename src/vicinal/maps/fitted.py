@@ -89,6 +89,13 @@ class FittedLinear:
                 Z[rows] = (X[rows] - self.shift) @ A.T
         return Z.astype(self.components.dtype, copy=False)
 
+    def inverse(self, Z: Array) -> Array:
+        """The rows nearest to the mean, in scaled columns, among those that are embedded at Z."""
+        A = unscaled(self.components.astype(np.float64), self.scale)
+        centred = Z - self.shift @ self.components.astype(np.float64).T
+        X = self.shift + unscaled(centred @ np.linalg.pinv(A).T, self.scale)
+        return X.astype(self.components.dtype, copy=False)
+
     def theta_for(self, mapping: Any, features: Features) -> Array:
         """The parameters of the same map in columns with another scaling."""
         return mapping.theta(unscaled(self.components, features.scale))

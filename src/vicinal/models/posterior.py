@@ -47,7 +47,19 @@ class NCAModel(NeighbourModel):
 
     def _posterior(self, Z: Array) -> Array:
         """Class probabilities by the stochastic neighbours, [Oneata2011] eq. (3.25)."""
-        return nca_posterior(Z, self.Z, self.labels, kernel=self.kernel, background=self.background)
+        return nca_posterior(Z, self.Z, self.labels, self.kernel, background=self.background)
+
+    def log_probabilities(self, Z: Array, rule: str) -> Array:
+        """Logarithms of the class probabilities; the posterior's are finite where it underflows."""
+        if rule == "knn":
+            return super().log_probabilities(Z, rule)
+        return self._in_chunks(
+            Z,
+            24 * len(self.labels.classes),
+            lambda part: nca_posterior(
+                part, self.Z, self.labels, self.kernel, background=self.background, log=True
+            ),
+        )
 
     @cached_property
     def effective_n_neighbors(self) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +11,7 @@ from sklearn import get_config
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 
-from vicinal import _clock
+from vicinal import _clock, _search
 from vicinal._validation import warn
 from vicinal.core.types import Array
 from vicinal.metrics import Chi2Index
@@ -85,6 +86,34 @@ class NeighbourModel:
         """Class probabilities: the posterior for "posterior", shares of the votes for "knn"."""
         return self.posterior(Z) if rule == "posterior" else self.votes(Z)
 
+    def log_probabilities(self, Z: Array, rule: str) -> Array:
+        """Natural logarithms of the class probabilities, minus infinity for zero."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.probabilities(Z, rule))
+
+    def nearest(self, Z: Array | None, k: int) -> tuple[Array, Array]:
+        """Distances and positions of the k nearest training rows, nearest first.
+
+        None stands for the training rows themselves, of which none is its own neighbour.
+        """
+        itself = Z is None
+        queries = self.Z if Z is None else Z
+        find = _search.finder("exact", self.Z)
+        distances = np.empty((len(queries), k), self.Z.dtype)
+        near = np.empty((len(queries), k), np.int64)
+        row_bytes = (64 + 3 * queries.itemsize * queries.shape[1]) * (k + itself)
+        for rows in self._chunks(len(queries), row_bytes):
+            found = find(queries[rows], k + itself)[0]
+            if itself:  # which is not always the first: others may be equal to it
+                own = found == np.arange(rows.start, rows.stop)[:, None]
+                found = np.take_along_axis(found, own.argsort(axis=1, kind="stable"), axis=1)[:, :k]
+            # A search may compare by inner products, which have fewer digits than differences.
+            apart = np.linalg.norm(queries[rows][:, None] - self.Z[found], axis=2)
+            order = apart.argsort(axis=1, kind="stable")
+            distances[rows] = np.take_along_axis(apart, order, axis=1)
+            near[rows] = np.take_along_axis(found, order, axis=1)
+        return distances, near
+
     def posterior(self, Z: Array) -> Array:
         """Class probabilities under the model of the method."""
         return self._in_chunks(Z, 24 * len(self.labels.classes), self._posterior)
@@ -106,8 +135,12 @@ class NeighbourModel:
 
     def _in_chunks(self, Z: Array, row_bytes: int, function: Any) -> Array:
         """Process as many rows at a time as scikit-learn's ``working_memory`` allows."""
+        return np.concatenate([function(Z[rows]) for rows in self._chunks(len(Z), row_bytes)])
+
+    def _chunks(self, n: int, row_bytes: int) -> Iterator[slice]:
+        """Slices of as many rows as scikit-learn's ``working_memory`` allows."""
         size = max(1, int(get_config()["working_memory"] * 2**20 // row_bytes))
-        return np.concatenate([function(Z[rows]) for rows in gen_batches(len(Z), size)])
+        return gen_batches(n, size)
 
     def _shares(self, neighbours: Array, k: Array) -> Array:
         """Class shares among the first k of each row's neighbours, sorted by distance."""
@@ -182,3 +215,8 @@ class Chi2VotingModel(VotingModel):
     def index(self) -> Any:
         """A search over the mapped histograms."""
         return Chi2Index(self.Z)
+
+    def nearest(self, Z: Array | None, k: int) -> tuple[Array, Array]:
+        """As above; distances are square roots of χ², which are a metric."""
+        distances, near = self.index.kneighbors(Z, k)
+        return np.sqrt(distances), near

@@ -28,6 +28,7 @@ def nca_posterior(
     kernel: Kernel = _GAUSSIAN,
     *,
     background: Array | None = None,
+    log: bool = False,
 ) -> Array:
     """Class probabilities of new points, sum over each class of p_ij ([Oneata2011]_ eq. (3.25)).
 
@@ -35,7 +36,8 @@ def nca_posterior(
     shares ``background`` of :func:`nca` it is Bayes' rule over the densities of eq. (4.22).
     Without a background, a row with no reference in range of a compact kernel gets the class
     priors (if ``y_reference`` has none: the shares of the references' weight), with one warning
-    for all such rows.
+    for all such rows.  With ``log`` the result holds natural logarithms, which are finite where
+    the probability of a class far away is zero in float64.
     """
     Z, Z_reference = check_points(Z), check_points(Z_reference, "Z_reference")
     labels = y_reference if isinstance(y_reference, Labels) else Labels(y_reference)
@@ -75,8 +77,10 @@ def nca_posterior(
             UserWarning,
             stacklevel=2,
         )
-    probabilities = np.exp2(logits - logits.max(axis=1, keepdims=True))
-    return probabilities / probabilities.sum(axis=1, keepdims=True)
+    logits -= logits.max(axis=1, keepdims=True)
+    probabilities = np.exp2(logits)
+    total = probabilities.sum(axis=1, keepdims=True)
+    return np.log(2.0) * (logits - np.log2(total)) if log else probabilities / total
 
 
 def nca_effective_n_neighbors(
