@@ -156,6 +156,6 @@ def _import_faiss() -> Any:
         import faiss
     except ImportError as error:
         raise ImportError(
-            "search='faiss' needs the package faiss-cpu: pip install vicinal[ann]"
+            "search='faiss' needs the package faiss-cpu: pip install faiss-cpu"
         ) from error
     return faiss

@@ -1,6 +1,6 @@
-"""Pictures of embedded rows: one scatter, or several side by side.
+"""Pictures of embedded rows in two or three dimensions: one scatter, or several side by side.
 
-Needs matplotlib, which is imported when a figure is made: ``pip install vicinal[plot]``.
+Needs matplotlib, which is imported when a figure is made: ``pip install matplotlib``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,18 @@ _LEGEND: dict[str, Any] = {
     "markerscale": 1.5,
     "loc": "center left",
     "bbox_to_anchor": (1.0, 0.5),
+    "columnspacing": 0.8,
 }
+_NAME: dict[str, Any] = {
+    "fontsize": "small",
+    "ha": "center",
+    "va": "center",
+    "bbox": {"boxstyle": "round,pad=0.1", "facecolor": "white", "alpha": 0.7, "linewidth": 0},
+}
+_LINE = 0.2  # height of a line of the legend, in inches
+_COLUMN = 0.6  # width of a column of the legend, in inches
+_IN_LEGEND = 60  # with more classes their names are written into the picture
+_ROUNDS = 16  # rows of several markers are drawn in so many rounds
 
 
 def scatter(
@@ -41,21 +52,26 @@ def scatter(
 ) -> Any:
     """Draw embedded rows, with one colour per class.
 
+    Rows are drawn in a random order, the same in each call, so that no class covers the others.
+
     Parameters
     ----------
-    Z : array-like of shape (n_samples, 2)
-        Embedded rows, as returned by ``transform`` for ``n_components=2``.
+    Z : array-like of shape (n_samples, 2) or (n_samples, 3)
+        Embedded rows, as returned by ``transform`` for ``n_components=2`` or 3.  Three components
+        give a picture in three dimensions, which can be turned with the mouse.
     y : array-like of shape (n_samples,)
         Class labels, as they should appear in the legend.
     ax : matplotlib Axes, default=None
-        Where to draw; None makes a new figure.
+        Where to draw; None makes a new figure.  For three components it must have
+        ``projection="3d"``.
     title : str, default=None
         Title of the axes.
     classes : array-like, default=None
         All labels, in the order of the colours; None: those in y, sorted.  Pass ``classes_`` if y
         may lack some classes, so that each class has the same colour in every picture.
     legend : bool, default=True
-        Whether to draw a legend, to the right of the axes.
+        Whether to name the classes: in a legend to the right of the axes, or, if there are more
+        than 60, at the median of their rows.
     size : float, default=16.0
         Area of a marker in square points.
 
@@ -65,25 +81,36 @@ def scatter(
     """
     Z, y, classes = _check(Z, y, classes)
     if ax is None:
-        _, ax = _pyplot().subplots(figsize=(5.0, 4.0), layout="constrained")
-    for c, label in enumerate(classes):
-        ax.scatter(
-            *Z[y == label].T,
-            s=size,
-            color=_COLOURS[c % len(_COLOURS)],
-            marker=_MARKS[c // len(_COLOURS) % len(_MARKS)],
-            edgecolors="white",
-            linewidths=0.3,
-            label=str(label),
+        wide = 5.0 + _COLUMN * (_n_columns(len(classes), 4.0) - 1) * legend
+        figure = _pyplot().figure(figsize=(wide, 4.0), layout="constrained")
+        ax = figure.add_subplot(projection=_projection(Z))
+    if (Z.shape[1] == 3) != (ax.name == "3d"):
+        raise ValueError(
+            f"The 'ax' parameter of scatter must have projection={_projection(Z)!r} for a Z of "
+            f"{Z.shape[1]} columns. Got {ax.name!r} instead."
         )
-    ax.set(xticks=[], yticks=[])  # only distances have a meaning, and no direction is special
-    ax.set_aspect("equal", adjustable="datalim")
-    for side in ax.spines.values():
-        side.set_color("0.8")
+    codes = np.searchsorted(classes, y, sorter=np.argsort(classes))
+    codes = np.argsort(classes)[codes]
+    _draw(ax, Z, codes, size)
+    blank = {"xticks": [], "yticks": []}  # only distances have a meaning; no direction is special
+    if Z.shape[1] == 3:
+        ax.set(**blank, zticks=[])
+        ax.set_aspect("equal")
+    else:
+        ax.set(**blank)
+        ax.set_aspect("equal", adjustable="datalim")
+        for side in ax.spines.values():
+            side.set_color("0.8")
     if title is not None:
         ax.set_title(title, fontsize="large")
-    if legend:
-        ax.legend(**_LEGEND)
+    if legend and len(classes) <= _IN_LEGEND:
+        height = ax.get_window_extent().height / ax.figure.dpi
+        handles = [_key(c, str(label)) for c, label in enumerate(classes)]
+        ax.legend(handles=handles, ncols=_n_columns(len(classes), height), **_LEGEND)
+    elif legend:
+        for c in np.unique(codes):
+            place = np.median(Z[codes == c], axis=0)
+            ax.text(*place, str(classes[c]), **_NAME)
     return ax
 
 
@@ -94,7 +121,7 @@ def before_after(
 
     Parameters
     ----------
-    panels : mapping of str to array-like of shape (n_samples, 2)
+    panels : mapping of str to array-like of shape (n_samples, 2) or (n_samples, 3)
         Title and embedded rows of each panel, from left to right.
     y : array-like of shape (n_samples,)
         Class labels.
@@ -111,8 +138,13 @@ def before_after(
     if not panels:
         raise ValueError("The 'panels' parameter of before_after must hold at least one embedding.")
     if axes is None:
-        size_inches = (3.6 * len(panels) + 0.8, 3.6)
-        _, axes = _pyplot().subplots(1, len(panels), figsize=size_inches, layout="constrained")
+        names = np.unique(y) if classes is None else classes
+        width = 3.6 * len(panels) + 0.8 + _COLUMN * (_n_columns(len(names), 3.6) - 1)
+        figure = _pyplot().figure(figsize=(width, 3.6), layout="constrained")
+        axes = [
+            figure.add_subplot(1, len(panels), i + 1, projection=_projection(np.asarray(Z)))
+            for i, Z in enumerate(panels.values())
+        ]
     axes = np.ravel(axes)
     if len(axes) != len(panels):
         raise ValueError(f"There are {len(panels)} panels. Got {len(axes)} axes instead.")
@@ -121,10 +153,56 @@ def before_after(
     return axes[0].figure
 
 
+def _draw(ax: Any, Z: Array, codes: Array, size: float) -> None:
+    """Draw the rows in a random order; those of one marker at once, as matplotlib must."""
+    mark = codes // len(_COLOURS) % len(_MARKS)
+    colours = np.array(_COLOURS)[codes % len(_COLOURS)]
+    order = np.random.RandomState(0).permutation(len(Z))
+    for part in np.array_split(order, _ROUNDS if mark.any() else 1):
+        for m in np.unique(mark[part]):
+            rows = part[mark[part] == m]
+            ax.scatter(
+                *Z[rows].T,
+                s=size,
+                c=colours[rows],
+                marker=_MARKS[m],
+                edgecolors="white",
+                linewidths=0.3,
+            )
+
+
+def _key(c: int, label: str) -> Any:
+    """The entry of a class in the legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D(
+        [],
+        [],
+        linestyle="",
+        marker=_MARKS[c // len(_COLOURS) % len(_MARKS)],
+        color=_COLOURS[c % len(_COLOURS)],
+        markeredgecolor="white",
+        markeredgewidth=0.3,
+        markersize=4.0,
+        label=label,
+    )
+
+
+def _n_columns(n_classes: int, height: float) -> int:
+    """Columns of a legend that is no taller than ``height``, in inches."""
+    if n_classes > _IN_LEGEND:
+        return 1
+    return -(-n_classes // max(1, int(height / _LINE)))
+
+
+def _projection(Z: Array) -> str:
+    return "3d" if Z.shape[-1] == 3 else "rectilinear"
+
+
 def _check(Z: Any, y: Any, classes: Any) -> tuple[Array, Array, Array]:
     Z, y = np.asarray(Z), np.asarray(y)
-    if Z.ndim != 2 or Z.shape[1] != 2:
-        raise ValueError(f"Z must have shape (n, 2). Got {Z.shape} instead.")
+    if Z.ndim != 2 or Z.shape[1] not in (2, 3):
+        raise ValueError(f"Z must have shape (n, 2) or (n, 3). Got {Z.shape} instead.")
     if y.shape != (len(Z),):
         raise ValueError(f"Z has {len(Z)} rows but y has shape {y.shape}.")
     classes = np.unique(y) if classes is None else np.asarray(classes)
@@ -139,6 +217,6 @@ def _pyplot() -> Any:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
-            "vicinal.plotting needs the package matplotlib: pip install vicinal[plot]"
+            "vicinal.plotting needs the package matplotlib: pip install matplotlib"
         ) from error
     return plt

@@ -173,7 +173,7 @@ def test_faiss_missing(rng, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", hide)
     Z, y = points(rng, 20, 2)
-    with pytest.raises(ImportError, match=r"pip install vicinal\[ann\]"):
+    with pytest.raises(ImportError, match="pip install faiss-cpu"):
         Nearest(5, search="faiss").pairs(Z, y)
 
 

@@ -22,22 +22,102 @@ def _close_figures():
     plt.close("all")
 
 
-def colours(ax):
-    """The colour of each class, by its name in the legend."""
-    return {
-        c.get_label(): to_hex(c.get_facecolor()[0]) for c in ax.collections if len(c.get_offsets())
-    }
+def drawn(ax):
+    """The rows in the order in which they are drawn: places, colours and markers."""
+    places, looks = [], []
+    for part in ax.collections:
+        if hasattr(part, "_offsets3d"):
+            points = np.column_stack([np.ma.getdata(x) for x in part._offsets3d])
+        else:
+            points = np.asarray(part.get_offsets())
+        places.append(points)
+        outline = part.get_paths()[0].vertices.tobytes()
+        looks += [(to_hex(colour), outline) for colour in part.get_facecolor()]
+    return np.concatenate(places), looks
 
 
-def test_scatter_draws_every_row_once(rng):
-    Z, y = rng.normal(size=(30, 2)), np.repeat(["b", "a", "c"], 10)
+def look_of_class(ax, Z, y):
+    """How the rows of each class look, which must be the same for all of them."""
+    places, looks = drawn(ax)
+    assert len(places) == len(Z)
+    found = {}
+    for z, look in zip(places, looks, strict=True):
+        row = int(np.argmin(np.abs(Z - z).sum(axis=1)))
+        np.testing.assert_array_equal(Z[row], z)
+        assert found.setdefault(str(y[row]), look) == look
+    return found
+
+
+def names(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_scatter_draws_every_row_once(rng, d):
+    Z, y = rng.normal(size=(30, d)), np.repeat(["b", "a", "c"], 10)
     ax = plotting.scatter(Z, y, title="rows")
-    drawn = {c.get_label(): np.asarray(c.get_offsets()) for c in ax.collections}
-    assert list(drawn) == ["a", "b", "c"]
-    for label, points in drawn.items():
-        np.testing.assert_array_equal(points, Z[y == label])
+    places = drawn(ax)[0]
+    np.testing.assert_array_equal(np.sort(places, axis=0), np.sort(Z, axis=0))
     assert ax.get_title() == "rows"
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b", "c"]
+    assert names(ax) == ["a", "b", "c"]
+    if d == 3:  # whose colours matplotlib makes while it draws
+        return
+    keys = [to_hex(key.get_color()) for key in ax.get_legend().get_lines()]
+    assert keys == [look_of_class(ax, Z, y)[name][0] for name in "abc"]
+
+
+@pytest.mark.parametrize("n_classes", [3, 26])
+def test_issue_14_no_class_is_drawn_over_the_others(rng, n_classes):
+    """Among the first and the last rows drawn each class has its share; always in one order."""
+    Z, y = rng.normal(size=(5200, 2)), np.repeat(np.arange(n_classes), 5200 // n_classes + 1)[:5200]
+    ax = plotting.scatter(Z, y, legend=False)
+    place = {z.tobytes(): label for z, label in zip(Z, y, strict=True)}
+    order = np.array([place[z.tobytes()] for z in drawn(ax)[0]])
+    for part in np.array_split(order, 4):
+        counts = np.bincount(part, minlength=n_classes)
+        assert counts.min() > 0.5 * len(part) / n_classes
+    np.testing.assert_array_equal(drawn(plotting.scatter(Z, y))[0], drawn(ax)[0])
+
+
+@pytest.mark.parametrize("n_classes", [3, 26, 60])
+def test_issue_14_the_legend_is_inside_the_picture(rng, n_classes):
+    y = np.arange(120) % n_classes
+    figures = [
+        plotting.scatter(rng.normal(size=(120, 2)), y).figure,
+        plotting.before_after({"a": rng.normal(size=(120, 2)), "b": rng.normal(size=(120, 3))}, y),
+    ]
+    for figure in figures:
+        figure.canvas.draw()
+        ax = figure.axes[-1]
+        box, whole = ax.get_legend().get_window_extent(), figure.bbox
+        assert len(names(ax)) == n_classes
+        assert box.x0 > 0
+        assert box.y0 >= 0
+        assert box.x1 <= whole.x1 + 1
+        assert box.y1 <= whole.y1
+        assert ax.get_window_extent().width > 100
+
+
+def test_names_of_very_many_classes_are_in_the_picture(rng):
+    Z, y = rng.normal(size=(300, 2)), np.arange(300) % 75
+    ax = plotting.scatter(Z, y)
+    assert ax.get_legend() is None
+    written = {text.get_text(): text.get_position() for text in ax.texts}
+    assert len(written) == 75
+    np.testing.assert_allclose(written["7"], np.median(Z[y == 7], axis=0))
+    assert len(plotting.scatter(rng.normal(size=(300, 3)), y).texts) == 75
+
+
+def test_three_components_need_axes_of_three_dimensions(rng):
+    Z, y = rng.normal(size=(6, 3)), np.tile([0, 1], 3)
+    assert plotting.scatter(Z, y).name == "3d"
+    flat = plt.subplots()[1]
+    with pytest.raises(ValueError, match=r"projection='3d' for a Z of 3 columns\. Got 'rectilin"):
+        plotting.scatter(Z, y, flat)
+    solid = plt.figure().add_subplot(projection="3d")
+    assert plotting.scatter(Z, y, solid) is solid
+    with pytest.raises(ValueError, match="must have projection='rectilinear'"):
+        plotting.scatter(Z[:, :2], y, solid)
 
 
 def test_both_axes_have_one_scale(rng):
@@ -59,18 +139,16 @@ def test_scatter_draws_into_given_axes(rng):
 def test_a_class_keeps_its_colour(rng):
     """Given all classes, a picture that lacks some gives the others the same colours."""
     Z, y = rng.normal(size=(12, 2)), np.tile([0, 1, 2], 4)
-    whole = colours(plotting.scatter(Z, y))
-    part = colours(plotting.scatter(Z[y > 0], y[y > 0], classes=[0, 1, 2]))
+    whole = look_of_class(plotting.scatter(Z, y), Z, y)
+    few = plotting.scatter(Z[y > 0], y[y > 0], classes=[0, 1, 2])
+    part = look_of_class(few, Z[y > 0], y[y > 0])
     assert part == {name: whole[name] for name in ("1", "2")}
 
 
 def test_many_classes_are_told_apart(rng):
     y = np.arange(80)
     ax = plotting.scatter(rng.normal(size=(80, 2)), y, legend=False)
-    looks = {
-        (to_hex(c.get_facecolor()[0]), c.get_paths()[0].vertices.tobytes()) for c in ax.collections
-    }
-    assert len(looks) == 80
+    assert len(set(drawn(ax)[1])) == 80
 
 
 def test_before_after_shares_classes_and_has_one_legend(rng):
@@ -79,7 +157,10 @@ def test_before_after_shares_classes_and_has_one_legend(rng):
     figure = plotting.before_after(panels, y)
     assert [ax.get_title() for ax in figure.axes] == ["PCA", "NCA"]
     assert [ax.get_legend() is None for ax in figure.axes] == [True, False]
-    assert colours(figure.axes[0]) == colours(figure.axes[1])
+    first, second = (
+        look_of_class(ax, Z, y) for ax, Z in zip(figure.axes, panels.values(), strict=True)
+    )
+    assert first == second
 
 
 def test_before_after_of_one_panel_and_in_given_axes(rng):
@@ -93,7 +174,7 @@ def test_before_after_of_one_panel_and_in_given_axes(rng):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda Z, y: plotting.scatter(Z[:, :1], y), r"Z must have shape \(n, 2\). Got \(6, 1\)"),
+        (lambda Z, y: plotting.scatter(Z[:, :1], y), r"shape \(n, 2\) or \(n, 3\). Got \(6, 1\)"),
         (lambda Z, y: plotting.scatter(Z, y[:5]), r"Z has 6 rows but y has shape \(5,\)"),
         (lambda Z, y: plotting.scatter(Z, y, classes=[0]), r"every label of y. It lacks \[1\]"),
         (lambda Z, y: plotting.before_after({}, y), "must hold at least one embedding"),
@@ -114,4 +195,4 @@ def test_without_matplotlib_the_error_names_the_extra():
         "except ImportError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install vicinal[plot]" in done.stdout
+    assert "pip install matplotlib" in done.stdout

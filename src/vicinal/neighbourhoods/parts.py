@@ -39,7 +39,7 @@ class Nearest:
     search : {"auto", "tree", "brute", "faiss"}, default="auto"
         "tree": a k-d tree, exact, for few dimensions.  "brute": all distances, exact.  "faiss": an
         inverted file, approximate above 10,000 references, for the largest data; needs
-        ``pip install vicinal[ann]``.  "auto": a tree up to five dimensions; above, faiss if it is
+        ``pip install faiss-cpu``.  "auto": a tree up to five dimensions; above, faiss if it is
         installed and there are more than 50,000 references; otherwise a tree up to eight
         dimensions and brute force above.
     refresh : int, default=10
