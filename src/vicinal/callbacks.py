@@ -23,8 +23,10 @@ from typing import Any
 from vicinal import _clock
 from vicinal._atomic import replace_file
 from vicinal._display import Activity, Status, open_display, require_rich
+from vicinal._plugins import listing as _listing
 
 __all__ = ["Checkpoint", "Progress", "StopAfter"]
+__dir__ = _listing(__name__)
 
 #: Attributes that scikit-learn sets on an estimator for its callbacks: they belong to the running
 #: fit and are not saved.

@@ -21,10 +21,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal._plugins import listing as _listing
 from vicinal._validation import check_bool, check_number, part_of
 from vicinal.core.types import Array
 
 __all__ = ["Compact", "Gaussian", "Kernel", "Student", "check_use", "resolve"]
+__dir__ = _listing(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)

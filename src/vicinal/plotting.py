@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from vicinal._plugins import listing as _listing
 from vicinal.core.types import Array
 
 __all__ = ["before_after", "scatter"]
+__dir__ = _listing(__name__)
 
 # Okabe and Ito's palette for colour-blind readers, with its yellow darkened for a white page, and
 # two more colours because ten classes are common.
@@ -92,7 +94,10 @@ def scatter(
     codes = np.searchsorted(classes, y, sorter=np.argsort(classes))
     codes = np.argsort(classes)[codes]
     _draw(ax, Z, codes, size)
-    blank = {"xticks": [], "yticks": []}  # only distances have a meaning; no direction is special
+    blank: dict[str, Any] = {
+        "xticks": [],
+        "yticks": [],
+    }  # only distances have a meaning; no direction is special
     if Z.shape[1] == 3:
         ax.set(**blank, zticks=[])
         ax.set_aspect("equal")

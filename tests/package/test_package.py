@@ -76,6 +76,16 @@ def test_type_checkers_see_the_same_names():
     assert sorted(seen) == sorted(vicinal.__all__)
 
 
+@pytest.mark.parametrize("name", [n for n in vicinal.__all__ if n.islower()])
+def test_issue_14_modules_list_their_public_names_alone(name):
+    """Tab completion on a module shows no module that it imports."""
+    module = getattr(vicinal, name)
+    assert [n for n in dir(module) if not n.startswith("__")] == sorted(module.__all__)
+    assert "__doc__" in dir(module)
+    for public in module.__all__:
+        assert hasattr(module, public)
+
+
 def test_unknown_attribute():
     with pytest.raises(AttributeError, match="module 'vicinal' has no attribute 'nothing'"):
         vicinal.nothing  # noqa: B018

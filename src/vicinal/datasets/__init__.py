@@ -4,7 +4,9 @@
 thing that metric learning can or cannot do.
 """
 
+from vicinal._plugins import listing as _listing
 from vicinal.datasets._load import available, load
 from vicinal.datasets._synthetic import make_histograms, make_rings, make_stripes
 
 __all__ = ["available", "load", "make_histograms", "make_rings", "make_stripes"]
+__dir__ = _listing(__name__)

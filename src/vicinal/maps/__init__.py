@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from vicinal._plugins import listing as _listing
 from vicinal._validation import check_number, warn
 from vicinal.core.types import Map, is_auto
 from vicinal.maps.linear import Diagonal, Linear
@@ -24,6 +25,7 @@ __all__ = [
     "resolve",
     "resolve_rank",
 ]
+__dir__ = _listing(__name__)
 
 _DEFAULT_COMPONENTS = 32
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from vicinal._plugins import listing as _listing
 from vicinal._validation import part_of
 from vicinal.core.types import Array
 from vicinal.neighbourhoods.left_out import LeftOut, mass_left_out, sets_left_out
@@ -32,6 +33,7 @@ __all__ = [
     "sets_left_out",
     "target_neighbours",
 ]
+__dir__ = _listing(__name__)
 
 
 @runtime_checkable

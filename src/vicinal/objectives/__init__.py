@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from vicinal._plugins import listing as _listing
 from vicinal._plugins import load
 from vicinal.engines.cpu.impostors import Candidates
 from vicinal.objectives.knca import KNCALoss, knca
@@ -24,6 +25,7 @@ __all__ = [
     "nca_effective_n_neighbors",
     "nca_posterior",
 ]
+__dir__ = _listing(__name__)
 
 #: public here, loaded on first use
 _EXTRAS = {

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from vicinal._plugins import listing as _listing
 from vicinal._validation import part_of
 from vicinal.core.types import Sampler
 from vicinal.samplers.parts import Full, MiniBatches, StochasticQueries, Subsample
 
 __all__ = ["Full", "MiniBatches", "StochasticQueries", "Subsample", "resolve"]
+__dir__ = _listing(__name__)
 
 _BY_NAME: dict[str, type[Any]] = {
     "full": Full,

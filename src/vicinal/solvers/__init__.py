@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from vicinal._plugins import listing as _listing
 from vicinal._validation import part_of
 from vicinal.core.batches import fixed_batch
 from vicinal.core.loop import Iteration, refresh
@@ -45,6 +46,7 @@ __all__ = [
     "resolve",
     "tune_t0",
 ]
+__dir__ = _listing(__name__)
 
 _BY_NAME: dict[str, Callable[[], Any]] = {
     "lbfgs": LBFGS,
