@@ -94,10 +94,8 @@ def scatter(
     codes = np.searchsorted(classes, y, sorter=np.argsort(classes))
     codes = np.argsort(classes)[codes]
     _draw(ax, Z, codes, size)
-    blank: dict[str, Any] = {
-        "xticks": [],
-        "yticks": [],
-    }  # only distances have a meaning; no direction is special
+    # only distances have a meaning, and no direction is special
+    blank: dict[str, Any] = {"xticks": [], "yticks": []}
     if Z.shape[1] == 3:
         ax.set(**blank, zticks=[])
         ax.set_aspect("equal")

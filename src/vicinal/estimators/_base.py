@@ -141,7 +141,9 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
                 result = learning.learn(problem, carried)
             reports.doing("computing the final loss")
             facts = self._store_result(data, learning, result)
-            accuracies = compare(method, result.problem, result.theta, self.rule)
+            accuracies = None
+            if config.time_budget is None and result.reason != "interrupted":
+                accuracies = compare(method, result.problem, result.theta, self.rule)
         reports.close(result.reason)
         self._warn(method, result, facts)
         if accuracies is not None:
