@@ -21,10 +21,11 @@ def plain_background(Z_query, Z, y, priors=None, sample_weight=None):
     """Mixtures of a normal and kernels, class by class."""
     v = np.ones(len(Z)) if sample_weight is None else sample_weight
     prior = [v[y == c].sum() for c in range(3)] if priors is None else priors
+    normals, _ = reference.class_normals(Z[v > 0], v[v > 0], y[v > 0], 3)
     joint = np.empty((len(Z_query), 3))
     for i, z in enumerate(Z_query):
         for c in range(3):
-            parts = reference.mixture_densities(z, Z[y == c], v[y == c], None)
+            parts = reference.mixture_densities(z, Z[y == c], v[y == c], normals[c], None)
             joint[i, c] = prior[c] * (BETA[c] * parts[0] + (1 - BETA[c]) * parts[1])
     return joint / joint.sum(axis=1, keepdims=True)
 

@@ -135,10 +135,13 @@ def test_no_background_out_of_range(rng):
 
 def plain_posterior(new, Z, y, v, priors, beta, kernel):
     prior = [v[y == c].sum() for c in range(3)] if priors is None else priors
+    normals, _ = reference.class_normals(Z, v, y, 3)
     joint = np.empty((len(new), 3))
     for i, z in enumerate(new):
         for c in range(3):
-            parts = reference.mixture_densities(z, Z[y == c], v[y == c], None, kernel)
+            parts = reference.mixture_densities(
+                z, Z[y == c], v[y == c], normals[c], None, kernel
+            )
             joint[i, c] = prior[c] * (beta[c] * parts[0] + (1 - beta[c]) * parts[1])
     return joint / joint.sum(axis=1, keepdims=True)
 
@@ -234,10 +237,13 @@ def test_weights_of_the_background():
 def own_densities(Z, y, v, kernel):
     """Normal and kernel density of each row in its class, (2, n), the row left out."""
     densities = np.zeros((2, len(y)))
+    normals, _ = reference.class_normals(Z[v > 0], v[v > 0], y[v > 0], 3)
     for i, c in enumerate(y):
         rows = np.flatnonzero((y == c) & (v > 0))
         left_out = int(np.flatnonzero(rows == i)[0]) if i in rows else None
-        densities[:, i] = reference.mixture_densities(Z[i], Z[rows], v[rows], left_out, kernel)
+        densities[:, i] = reference.mixture_densities(
+            Z[i], Z[rows], v[rows], normals[c], left_out, kernel
+        )
     return densities
 
 
@@ -268,11 +274,13 @@ def test_em_step_by_hand(rng):
     Z, y = points(rng, 30)
     queries, references = np.arange(20), np.arange(8, 30)  # some are both
     new = em_background(Z, y, BETA, queries, references)
+    normals, _ = reference.class_normals(Z[references], np.ones(22), y[references], 3)
     for c in range(3):
         rows, shares = references[y[references] == c], []
         for i in queries[y[queries] == c]:
             left_out = int(np.flatnonzero(rows == i)[0]) if i in rows else None
-            parts = reference.mixture_densities(Z[i], Z[rows], np.ones(len(rows)), left_out)
+            v = np.ones(len(rows))
+            parts = reference.mixture_densities(Z[i], Z[rows], v, normals[c], left_out)
             parts = np.array(parts) * [BETA[c], 1 - BETA[c]]
             shares.append(parts[0] / parts.sum())
         assert new[c] == pytest.approx(np.mean(shares), rel=1e-10)
@@ -293,11 +301,46 @@ def test_em_at_the_edges(rng):
         em_background(Z, y[1:], BETA)
 
 
+def covariances(Z, codes, weight=None):
+    """The shrunk covariances, from the whiteners."""
+    weight = np.ones(len(Z)) if weight is None else weight
+    normals = Normals(Z, codes, weight, codes.max() + 1)
+    return [np.linalg.inv(W.T @ W) for W in normals.whitener]
+
+
 def test_shrinkage_leaves_large_classes_alone(rng):
-    Z = rng.standard_normal((50, 3))
-    normals = Normals(Z, np.zeros(50, dtype=int), np.ones(50), 1)
-    covariance = np.linalg.inv(normals.whitener[0].T @ normals.whitener[0])
-    np.testing.assert_allclose(covariance, np.cov(Z.T, bias=True), atol=1e-5)
+    Z = rng.standard_normal((5000, 3)) * [1.0, 2.0, 0.5]
+    Z[:2500, 0] *= 3.0
+    shrunk = covariances(Z, np.repeat([0, 1], 2500))
+    for part, covariance in zip((Z[:2500], Z[2500:]), shrunk, strict=True):
+        np.testing.assert_allclose(covariance, np.cov(part.T, bias=True), atol=0.02)
+
+
+def test_shrinkage_is_that_of_further_rows(rng):
+    # two classes of the same spread: d + 1 rows of the common covariance change nothing
+    Z, d = rng.standard_normal((12, 2)), 2
+    S = np.cov(Z.T, bias=True)
+    pooled = (1 - 3 / 25) * S + 3 / 25 * np.trace(S) / d * np.eye(d)
+    expected = (12 * S + 3 * pooled) / 15 + 1e-6 * (np.trace(S) / d + 1) * np.eye(d)
+    for covariance in covariances(np.concatenate([Z, Z + 7.0]), np.repeat([0, 1], 12)):
+        np.testing.assert_allclose(covariance, expected, rtol=1e-9)
+    # a row of next to no weight does not count as one
+    weight, codes = np.array([1.0, 1e-12, 1.0, 1.0]), np.array([0, 0, 1, 1])
+    S = 2 / 3 * np.cov(Z[2:4].T, bias=True)  # within both classes
+    pooled = 1 / 4 * S + 3 / 4 * np.trace(S) / d * np.eye(d)
+    one, _ = covariances(Z[:4], codes, weight)
+    np.testing.assert_allclose(one, 3 / 4 * pooled + 1e-6 * np.eye(d), rtol=1e-6, atol=1e-9)
+
+
+def test_a_constant_column_of_a_class_is_no_peak(rng):
+    """A class without spread in a direction takes that of the others, not a ridge of 1e-6."""
+    Z, codes = rng.standard_normal((60, 3)), np.repeat([0, 1, 2], 20)
+    Z[:20, 1] = 0.3
+    first, *_ = covariances(Z, codes)
+    pooled = np.mean([np.var(Z[codes == c, 1]) for c in range(3)])
+    assert first[1, 1] == pytest.approx(4 / 24 * pooled, rel=0.1)
+    value, _ = nca(Z, codes, "log", kernel=Compact(), background=np.full(3, 0.05))
+    assert value < 3.0  # a row off the constant is unlikely in that class, not impossible
 
 
 @pytest.mark.parametrize(

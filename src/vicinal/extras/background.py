@@ -79,10 +79,16 @@ def check_background(background: Any, n_classes: int, owner: str = "nca") -> Arr
 class Normals:
     r"""The normal distribution of each class of embedded references.
 
-    :math:`\mu_c = \sum_j v_j z_j / V_c` and, with S_c the covariance around it (over V_c),
-    :math:`\Sigma_c = (1 - \rho_c) S_c + (\rho_c \mathrm{tr}(S_c) / d + 10^{-6}) I`.  For classes
-    of N_c <= d rows, whose S_c is singular, :math:`\rho_c = d / (N_c + d)`; for others
-    :math:`10^{-6}`, because of duplicates and maps of low rank.  The last term, in units of the
+    :math:`\mu_c = \sum_j v_j z_j / V_c` and, with S_c the covariance around it (over V_c) and
+    :math:`S = \sum_c V_c S_c / V` that within all classes,
+
+    .. math::
+        \Sigma_c = (1 - \rho_c) S_c + \rho_c T + \varepsilon (\mathrm{tr}(S_c)/d + 1) I, \qquad
+        T = (1 - \rho) S + \rho\, \mathrm{tr}(S)/d\, I
+
+    A covariance is shrunk as by d + 1 further rows: :math:`\rho_c = (d + 1) / (N_c + d + 1)`, and
+    :math:`\rho` is the same for :math:`\sum_c (N_c - 1)` rows.  Rows of uneven weights count as
+    fewer: :math:`N_c = V_c^2 / \sum_j v_j^2`.  :math:`\varepsilon = 10^{-6}`, in units of the
     kernel's squared width, keeps classes of identical points from being singular.
 
     Parameters
@@ -103,27 +109,36 @@ class Normals:
         self.members = [slice(*edge) for edge in itertools.pairwise(edges)]
         self.present = np.flatnonzero(np.diff(edges)).tolist()
         self.share = np.empty(n)  # v_j / V_c
-        self.shrinkage = np.zeros(n_classes)
+        self.size = np.zeros(n_classes)  # N_c
         self.mean = np.zeros((n_classes, d))
+        self.covariance = np.zeros((n_classes, d, d))  # S_c
         self.whitener = np.zeros((n_classes, d, d))  # W with W' W the inverse of Sigma
         self.log2_peak = np.full(n_classes, -np.inf)  # of the density at the mean
+        mass = np.bincount(codes, weight, minlength=n_classes)
+        self.part = mass / (mass.sum() or 1.0)  # V_c / V
         with single_threaded_blas():
-            run(lambda c, _: self._estimate(c, weight), self.present, n_threads())
+            run(lambda c, _: self._moments(c, weight), self.present, n_threads())
+            self.shrinkage = _amount(self.size, d)
+            self.pooled_shrinkage = float(_amount(self.size.sum() - len(self.present), d))
+            S = np.einsum("c,cij->ij", self.part, self.covariance)
+            self.pooled = _towards_identity(S, self.pooled_shrinkage)  # T
+            run(lambda c, _: self._whiten(c), self.present, n_threads())
 
-    def _estimate(self, c: int, weight: Array) -> None:
-        rows, d = self.members[c], self.shape[1]
+    def _moments(self, c: int, weight: Array) -> None:
+        rows = self.members[c]
         Z = self.Z[rows].astype(np.float64)
-        heaviest = weight[rows].max()  # weights may be as small as 1e-300
-        share = weight[rows] / heaviest
+        share = weight[rows] / weight[rows].max()  # weights may be as small as 1e-300
         share /= share.sum()
         mean = np.sum(share[:, None] * Z, axis=0)
         Z -= mean
-        rho = d / (len(Z) + d) if len(Z) <= d else _RIDGE
-        covariance = (1.0 - rho) * ((share[:, None] * Z).T @ Z)
-        variance = np.sum(share[:, None] * Z * Z) / d
-        covariance.flat[:: d + 1] += rho * variance + _RIDGE
+        self.share[rows], self.size[c], self.mean[c] = share, 1.0 / np.sum(share**2), mean
+        self.covariance[c] = (share[:, None] * Z).T @ Z
+
+    def _whiten(self, c: int) -> None:
+        S, rho, d = self.covariance[c], self.shrinkage[c], self.shape[1]
+        covariance = (1.0 - rho) * S + rho * self.pooled
+        covariance.flat[:: d + 1] += _RIDGE * (np.trace(S) / d + 1.0)
         root = np.linalg.cholesky(covariance)
-        self.share[rows], self.shrinkage[c], self.mean[c] = share, rho, mean
         self.whitener[c] = np.linalg.solve(root, np.eye(d))
         self.log2_peak[c] = -np.log2(np.diag(root)).sum() - 0.5 * d * math.log2(2.0 * math.pi)
 
@@ -152,21 +167,38 @@ class Normals:
         Takes the sums over the queries of ``w``, ``w y`` and ``w y y'`` for every class, with w the
         derivative by log N and y the whitened query.
         """
-        d = self.shape[1]
+        d_sigma = np.zeros_like(self.covariance)
         dZ = np.zeros(self.Z.shape)
 
-        def task(c: int, _: int) -> None:
-            W, rows, rho = self.whitener[c], self.members[c], self.shrinkage[c]
+        def by_sigma(c: int, _: int) -> None:
+            W = self.whitener[c]
             # dlog N / dSigma = (Sigma^-1 (z - mu)(z - mu)' Sigma^-1 - Sigma^-1) / 2
-            d_sigma = 0.5 * (W.T @ (second[c] - total[c] * np.eye(d)) @ W)
-            d_covariance = (1.0 - rho) * d_sigma
-            d_covariance.flat[:: d + 1] += rho * np.trace(d_sigma) / d
+            d_sigma[c] = 0.5 * (W.T @ (second[c] - total[c] * np.eye(len(W))) @ W)
+
+        def by_rows(c: int, _: int) -> None:
+            W, rows, rho = self.whitener[c], self.members[c], self.shrinkage[c]
+            d_covariance = (1.0 - rho) * d_sigma[c] + self.part[c] * d_pooled
+            d_covariance.flat[:: len(W) + 1] += _RIDGE * np.trace(d_sigma[c]) / len(W)
             R = self.Z[rows] - self.mean[c]
             dZ[rows] = self.share[rows, None] * (first[c] @ W + 2.0 * (R @ d_covariance))
 
         with single_threaded_blas():
-            run(task, self.present, n_threads())
+            run(by_sigma, self.present, n_threads())
+            d_pooled = np.einsum("c,cij->ij", self.shrinkage, d_sigma)
+            d_pooled = _towards_identity(d_pooled, self.pooled_shrinkage)
+            run(by_rows, self.present, n_threads())
         return dZ
+
+
+def _amount(size: Array | float, d: int) -> Array:
+    """How far to shrink the covariance of so many rows: the weight of d + 1 further ones."""
+    return (d + 1.0) / (np.maximum(size, 0.0) + d + 1.0)
+
+
+def _towards_identity(S: Array, amount: float) -> Array:
+    """Shrink towards the multiple of the identity with the same trace; this is its own adjoint."""
+    d = len(S)
+    return (1.0 - amount) * S + amount * np.trace(S) / d * np.eye(d)
 
 
 class NormalTerms:

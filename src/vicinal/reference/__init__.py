@@ -8,7 +8,7 @@ The derivations are in ``docs/theory/``, the keys in ``docs/references.bib``.
 
 from vicinal.reference._common import finite_difference, squared_distances
 from vicinal.reference.background import (
-    class_normal,
+    class_normals,
     kernel_density,
     mixture_densities,
     nca_background,
@@ -20,7 +20,7 @@ from vicinal.reference.rules import effective_n_neighbors, posterior
 
 __all__ = [
     "chi2",
-    "class_normal",
+    "class_normals",
     "effective_n_neighbors",
     "finite_difference",
     "kernel_density",

@@ -6,13 +6,14 @@ The derivations are in ``docs/theory/nca.md``, section 10.
 from __future__ import annotations
 
 from math import gamma, pi
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal.reference._common import Array, Index, log_kernel, squared_distances, weights
 
-__all__ = ["class_normal", "kernel_density", "mixture_densities", "nca_background"]
+__all__ = ["class_normals", "kernel_density", "mixture_densities", "nca_background"]
 
 
 def kernel_density(kernel: str, d2: ArrayLike, d: int) -> tuple[Array, Array]:
@@ -28,36 +29,67 @@ def kernel_density(kernel: str, d2: ArrayLike, d: int) -> tuple[Array, Array]:
     return k, -fall * k
 
 
-def class_normal(Z: ArrayLike, v: ArrayLike) -> tuple[Array, Array, float]:
-    """Mean and shrunk covariance of a class, and the shrinkage rho.
+class Normal(NamedTuple):
+    """Mean, shrunk covariance, shrinkage, and the part that the class has of all weight."""
 
-    ``Sigma = (1 - rho) S + (rho tr(S) / d + 1e-6) I``, where S is the covariance around the mean,
-    divided by the total weight; ``rho = d / (n + d)`` if n <= d, otherwise 1e-6.
+    mu: Array
+    Sigma: Array
+    rho: float
+    part: float
+
+
+def class_normals(
+    Z: ArrayLike, v: ArrayLike, code: ArrayLike, n_classes: int
+) -> tuple[list[Any], float]:
+    """The `Normal` of each class, None for a class without rows; and the shrinkage rho of T.
+
+    ``Sigma_c = (1 - rho_c) S_c + rho_c T + 1e-6 (tr(S_c) / d + 1) I`` shrinks the covariance S_c
+    (around the mean, divided by the total weight) towards that within all classes,
+    ``T = (1 - rho) S + rho tr(S) / d I`` with ``S = sum_c V_c S_c / V``.  The amounts are those of
+    d + 1 further rows, ``rho_c = (d + 1) / (N_c + d + 1)`` with ``N_c = V_c^2 / sum_j v_j^2``, and
+    likewise rho for ``sum_c (N_c - 1)`` rows.
     """
     Z, v = np.asarray(Z, dtype=np.float64), np.asarray(v, dtype=np.float64)
-    n, d = Z.shape
-    mu = v @ Z / v.sum()
-    S = (Z - mu).T @ np.diag(v / v.sum()) @ (Z - mu)
-    rho = d / (n + d) if n <= d else 1e-6
-    return mu, (1 - rho) * S + (rho * np.trace(S) / d + 1e-6) * np.eye(d), rho
+    code, d, total = np.asarray(code), Z.shape[1], v.sum()
+    S, n_within = np.zeros((d, d)), 0.0
+    raw: list[Any] = [None] * n_classes
+    for c in np.unique(code):
+        z, w = Z[code == c], v[code == c] / v[code == c].sum()
+        mu, n_c, part = w @ z, 1 / (w @ w), v[code == c].sum() / total
+        S_c = (z - mu).T @ np.diag(w) @ (z - mu)
+        raw[c] = mu, S_c, n_c, part
+        S, n_within = S + part * S_c, n_within + n_c - 1
+    pooled_rho = (d + 1) / (n_within + d + 1)
+    T = (1 - pooled_rho) * S + pooled_rho * np.trace(S) / d * np.eye(d)
+    normals: list[Any] = [None] * n_classes
+    for c in np.unique(code):
+        mu, S_c, n_c, part = raw[c]
+        rho = (d + 1) / (n_c + d + 1)
+        Sigma = (1 - rho) * S_c + rho * T + 1e-6 * (np.trace(S_c) / d + 1) * np.eye(d)
+        normals[c] = Normal(mu, Sigma, rho, part)
+    return normals, pooled_rho
 
 
 def mixture_densities(
-    z: ArrayLike, Z: ArrayLike, v: ArrayLike, left_out: int | None, kernel: str = "gaussian"
+    z: ArrayLike,
+    Z: ArrayLike,
+    v: ArrayLike,
+    normal: Normal,
+    left_out: int | None,
+    kernel: str = "gaussian",
 ) -> tuple[float, float]:
     """``N(z | mu_c, Sigma_c)`` and ``p_kappa(z | c)`` for a class of rows Z, [Oneata2011] (4.22).
 
     The row ``left_out`` is excluded from the second; both are 0 for a class without other rows.
     """
     z, Z, v = (np.asarray(part, dtype=np.float64) for part in (z, Z, v))
-    mu, Sigma, _ = class_normal(Z, v)
     v = np.where(np.arange(len(v)) == left_out, 0.0, v)
     if not v.sum() > 0:
         return 0.0, 0.0
     k, _ = kernel_density(kernel, squared_distances(z[None], Z)[0], Z.shape[1])
-    mahalanobis = (z - mu) @ np.linalg.solve(Sigma, z - mu)
-    normal = np.exp(-mahalanobis / 2) / np.sqrt(np.linalg.det(2 * pi * Sigma))
-    return float(normal), float(v @ k / v.sum())  # eq. (4.21), with 1/N_c
+    mahalanobis = (z - normal.mu) @ np.linalg.solve(normal.Sigma, z - normal.mu)
+    density = np.exp(-mahalanobis / 2) / np.sqrt(np.linalg.det(2 * pi * normal.Sigma))
+    return float(density), float(v @ k / v.sum())  # eq. (4.21), with 1/N_c
 
 
 def nca_background(
@@ -86,7 +118,9 @@ def nca_background(
     r = np.arange(n) if references is None else np.asarray(references, dtype=np.intp)
     classes, code = np.unique(np.asarray(y), return_inverse=True)
     v = weights(sample_weight, n)
-    members = [r[(code[r] == c) & (v[r] > 0)] for c in range(len(classes))]
+    r = r[v[r] > 0]
+    members = [r[code[r] == c] for c in range(len(classes))]
+    normals, pooled_rho = class_normals(Z[r], v[r], code[r], len(classes))
     losses, weight = np.zeros(len(q)), v[q].copy()
     dZs = np.zeros((len(q), n, d))
     for a, i in enumerate(q):
@@ -94,7 +128,9 @@ def nca_background(
         for c, rows in enumerate(members):
             if len(rows):
                 left_out = int(np.flatnonzero(rows == i)[0]) if i in rows else None
-                normal[c], kernels[c] = mixture_densities(Z[i], Z[rows], v[rows], left_out, kernel)
+                normal[c], kernels[c] = mixture_densities(
+                    Z[i], Z[rows], v[rows], normals[c], left_out, kernel
+                )
             mass = v[rows[rows != i]].sum()
             prior[c] = mass if priors is None else np.asarray(priors)[c] * (mass > 0)
         joint = prior * (beta * normal + (1 - beta) * kernels)
@@ -109,7 +145,8 @@ def nca_background(
         for c, rows in enumerate(members):
             if prior[c] > 0:
                 d_density = d_joint[c] * prior[c]
-                _add_normal(dZs[a], Z, i, rows, v, d_density * beta[c] * normal[c])
+                w = d_density * beta[c] * normal[c]
+                dZs[a] += w * _normal_gradient(Z, i, c, members, v, normals, pooled_rho)
                 others = rows[rows != i]
                 _, slope = kernel_density(kernel, squared_distances(Z[[i]], Z[others])[0], d)
                 slope *= 2 * d_density * (1 - beta[c]) * v[others] / v[others].sum()
@@ -122,12 +159,23 @@ def nca_background(
     return float(weight @ losses), np.tensordot(weight, dZs, 1)
 
 
-def _add_normal(dZ: Array, Z: Array, i: int, rows: Index, v: Array, w: float) -> None:
-    """Add w times the gradient of log N(z_i | mu, Sigma), through z_i, mu and Sigma."""
-    mu, Sigma, rho = class_normal(Z[rows], v[rows])
+def _normal_gradient(
+    Z: Array, i: int, c: int, members: list[Index], v: Array, normals: list[Normal], rho: float
+) -> Array:
+    """Gradient of log N(z_i | mu_c, Sigma_c), through z_i, mu_c and the S of every class."""
+    dZ, d = np.zeros_like(Z), Z.shape[1]
+    mu, Sigma, rho_c, _ = normals[c]
     u = np.linalg.solve(Sigma, Z[i] - mu)
-    dS = 0.5 * (np.outer(u, u) - np.linalg.inv(Sigma))
-    dS = (1 - rho) * dS + rho * np.trace(dS) / len(mu) * np.eye(len(mu))
-    dZ[i] -= w * u
-    for j in rows:
-        dZ[j] += w * v[j] / v[rows].sum() * (u + 2 * dS @ (Z[j] - mu))
+    d_Sigma = 0.5 * (np.outer(u, u) - np.linalg.inv(Sigma))
+    d_T = (1 - rho) * rho_c * d_Sigma + rho * rho_c * np.trace(d_Sigma) / d * np.eye(d)
+    dZ[i] -= u
+    for k, rows in enumerate(members):
+        if not len(rows):
+            continue
+        d_S = normals[k].part * d_T
+        if k == c:
+            d_S = d_S + (1 - rho_c) * d_Sigma + 1e-6 * np.trace(d_Sigma) / d * np.eye(d)
+        for j in rows:
+            share = v[j] / v[rows].sum()
+            dZ[j] += share * ((k == c) * u + 2 * d_S @ (Z[j] - normals[k].mu))
+    return dZ
