@@ -37,7 +37,7 @@ class Gaussian:
     ----------
     background : bool, default=False
         Whether each class also has a normal distribution; see :class:`Compact`.
-    beta : float in (0, 1), "count" or "em", default="count"
+    beta : float in (0, 1), "count", "em" or "gradient", default="count"
         The share of that distribution; see :class:`Compact`.
     """
 
@@ -76,7 +76,7 @@ class Student:
     ----------
     background : bool, default=False
         Whether each class also has a normal distribution; see :class:`Compact`.
-    beta : float in (0, 1), "count" or "em", default="count"
+    beta : float in (0, 1), "count", "em" or "gradient", default="count"
         The share of that distribution; see :class:`Compact`.
     """
 
@@ -117,11 +117,12 @@ class Compact:
     ----------
     background : bool, default=True
         Whether there is one.  Without it, only the objective "accuracy" is defined.
-    beta : float in (0, 1), "count" or "em", default="count"
+    beta : float in (0, 1), "count", "em" or "gradient", default="count"
         The share of the background in its class: a number; "count", :math:`1 / (N_c + 1)`, the same
-        share as each point has; or "em", which starts from "count" and is learnt for each class
-        between runs of the solver.  EM makes the rows of a class likely, but need not separate the
-        classes: if classes are nearly normal, it leaves almost no share to the kernels.
+        share as each point has; "em" or "gradient", which start from "count" and are learnt for
+        each class between runs of the solver.  EM makes the rows of a class likely, but need not
+        separate the classes: if classes are nearly normal, it leaves almost no share to the
+        kernels.  "gradient" lowers the objective itself ([Oneata2011] eq. (4.24)).
     """
 
     background: bool = True
@@ -162,7 +163,7 @@ _BY_NAME: dict[str, type[Kernel]] = {"gaussian": Gaussian, "student": Student, "
 
 def _check(kernel: Kernel) -> None:
     check_bool(kernel, "background")
-    check_number(kernel, "beta", 0, 1, open_ends=True, or_else=("count", "em"))
+    check_number(kernel, "beta", 0, 1, open_ends=True, or_else=("count", "em", "gradient"))
 
 
 def resolve(kernel: Any, owner: str = "NCA") -> Kernel:

@@ -414,7 +414,7 @@ def test_features_may_not_change_in_number(iris):
         ({"pairs": Tree()}, "'pairs' .* the reservoir bounds their number"),
         ({"sampling": MiniBatches()}, "'sampling' .* new rows are the queries"),
         ({"sampling": "full"}, "'sampling' .* new rows are the queries"),
-        ({"kernel": Compact(beta="em")}, "'kernel' .* EM needs all rows"),
+        ({"kernel": Compact(beta="em")}, "'kernel' .* learning 'beta' needs all rows"),
         ({"solver": "lbfgs"}, "'solver' .* for partial_fit, which sees each batch once"),
         ({"solver": "sgd"}, "or an SGD with a learning rate for partial_fit"),
         ({"reservoir_size": 5}, "two rows for each of the 3 classes, 6 in all. Got 5"),

@@ -139,9 +139,7 @@ def plain_posterior(new, Z, y, v, priors, beta, kernel):
     joint = np.empty((len(new), 3))
     for i, z in enumerate(new):
         for c in range(3):
-            parts = reference.mixture_densities(
-                z, Z[y == c], v[y == c], normals[c], None, kernel
-            )
+            parts = reference.mixture_densities(z, Z[y == c], v[y == c], normals[c], None, kernel)
             joint[i, c] = prior[c] * (beta[c] * parts[0] + (1 - beta[c]) * parts[1])
     return joint / joint.sum(axis=1, keepdims=True)
 
@@ -367,7 +365,7 @@ def test_kernels_by_name_and_their_parameters():
         resolve(Compact)
     with pytest.raises(ValueError, match="'beta' parameter of Compact must be a float in"):
         Compact(beta=1.0)
-    with pytest.raises(ValueError, match=r"\(0, 1\) or 'count' or 'em'. Got 'auto'"):
+    with pytest.raises(ValueError, match=r"\(0, 1\) or 'count' or 'em' or 'gradient'. Got 'auto'"):
         Gaussian(beta="auto")
     with pytest.raises(ValueError, match="'background' parameter of Student must be True or False"):
         Student(background="em")

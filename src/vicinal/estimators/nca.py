@@ -356,7 +356,7 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
 
     def _needs_all_rows(self) -> list[tuple[str, bool, str]]:
         kernel = densities.resolve(self.kernel, type(self).__name__)
-        why = "EM needs all rows; use beta='count' or a number"
+        why = "learning 'beta' needs all rows; use beta='count' or a number"
         return [("kernel", not _learns_beta(kernel), why)]
 
     def _target(self, codes: Array, weight: Array | None, n_classes: int) -> Labels:
@@ -400,7 +400,7 @@ def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: Any) -> N
 
 def _learns_beta(kernel: Kernel) -> bool:
     """Whether the background shares are learnt, between runs of the solver."""
-    return kernel.background and kernel.beta == "em"
+    return kernel.background and kernel.beta in ("em", "gradient")
 
 
 def _refresh(kernel: Kernel, plan: Plan, rng: np.random.RandomState) -> Refresh | None:

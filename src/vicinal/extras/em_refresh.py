@@ -1,24 +1,29 @@
-"""Learn the shares of the backgrounds by EM, every few iterations of the solver."""
+"""Learn the shares of the backgrounds, every few iterations of the solver."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array
+from vicinal.extras.background_shares import descend_background
 from vicinal.extras.em import em_background
 from vicinal.neighbourhoods.refresh import RefreshLists, no_longer_falls
 
 __all__ = ["RefreshBackground"]
 
-_LENGTH = 10  # iterations of the solver between steps of EM
+_LENGTH = 10  # iterations of the solver between refreshes
 _STEPS = 10
 
 
 @dataclass
 class RefreshBackground:
-    """Runs EM steps on the shares of the backgrounds, and refreshes lists, if there are any.
+    """Makes some steps on the shares of the backgrounds, and refreshes lists, if there are any.
+
+    The kernel of the objective says how: by EM, or by the gradient of the objective itself, so that
+    solver and refresh take turns in lowering the same loss.
 
     Attributes
     ----------
@@ -51,7 +56,10 @@ class RefreshBackground:
         """The problem with new shares and lists."""
         objective: Any = problem.objective
         before = objective.background if self.kept is None else self.kept
-        self.kept = em_background(
+        learn: Any = em_background
+        if objective.kernel.beta == "gradient":
+            learn = partial(descend_background, objective=objective.kind)
+        self.kept = learn(
             problem.embed(theta),
             problem.target,
             before,

@@ -16,7 +16,9 @@ __all__ = [
     "KNCALoss",
     "LMNNLoss",
     "NCALoss",
+    "background_gradient",
     "background_weights",
+    "descend_background",
     "em_background",
     "knca",
     "knca_posterior",
@@ -29,7 +31,9 @@ __dir__ = _listing(__name__)
 
 #: public here, loaded on first use
 _EXTRAS = {
+    "background_gradient": "vicinal.extras.background_shares:background_gradient",
     "background_weights": "vicinal.extras.background:background_weights",
+    "descend_background": "vicinal.extras.background_shares:descend_background",
     "em_background": "vicinal.extras.em:em_background",
 }
 

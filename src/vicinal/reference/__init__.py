@@ -8,6 +8,7 @@ The derivations are in ``docs/theory/``, the keys in ``docs/references.bib``.
 
 from vicinal.reference._common import finite_difference, squared_distances
 from vicinal.reference.background import (
+    background_gradient,
     class_normals,
     kernel_density,
     mixture_densities,
@@ -19,6 +20,7 @@ from vicinal.reference.nca import nca, nca_gradient_printed
 from vicinal.reference.rules import effective_n_neighbors, posterior
 
 __all__ = [
+    "background_gradient",
     "chi2",
     "class_normals",
     "effective_n_neighbors",

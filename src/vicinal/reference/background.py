@@ -13,7 +13,13 @@ from numpy.typing import ArrayLike
 
 from vicinal.reference._common import Array, Index, log_kernel, squared_distances, weights
 
-__all__ = ["class_normals", "kernel_density", "mixture_densities", "nca_background"]
+__all__ = [
+    "background_gradient",
+    "class_normals",
+    "kernel_density",
+    "mixture_densities",
+    "nca_background",
+]
 
 
 def kernel_density(kernel: str, d2: ArrayLike, d: int) -> tuple[Array, Array]:
@@ -112,6 +118,29 @@ def nca_background(
     Parameters and results are those of `nca`; `priors` are numbers or None, and `beta` is an array
     of shape (n_classes,).
     """
+    options = objective, queries, references, sample_weight, priors, kernel
+    return _nca_background(Z, y, beta, *options)[:2]
+
+
+def background_gradient(Z: ArrayLike, y: ArrayLike, beta: ArrayLike, **options: Any) -> Array:
+    """Derivative of `nca_background` by beta."""
+    names = ("objective", "queries", "references", "sample_weight", "priors", "kernel")
+    defaults = {"objective": "accuracy", "kernel": "gaussian"}
+    return _nca_background(Z, y, beta, *({**defaults, **options}.get(name) for name in names))[2]
+
+
+def _nca_background(
+    Z: ArrayLike,
+    y: ArrayLike,
+    beta: ArrayLike,
+    objective: Any,
+    queries: Any,
+    references: Any,
+    sample_weight: Any,
+    priors: Any,
+    kernel: Any,
+) -> tuple[float, Array, Array]:
+    """Mean loss, its gradient by the points, and by the shares."""
     Z, beta = np.asarray(Z, dtype=np.float64), np.asarray(beta, dtype=np.float64)
     n, d = Z.shape
     q = np.arange(n) if queries is None else np.asarray(queries, dtype=np.intp)
@@ -122,7 +151,7 @@ def nca_background(
     members = [r[code[r] == c] for c in range(len(classes))]
     normals, pooled_rho = class_normals(Z[r], v[r], code[r], len(classes))
     losses, weight = np.zeros(len(q)), v[q].copy()
-    dZs = np.zeros((len(q), n, d))
+    dZs, dbetas = np.zeros((len(q), n, d)), np.zeros((len(q), len(classes)))
     for a, i in enumerate(q):
         prior, normal, kernels = np.zeros((3, len(classes)))
         for c, rows in enumerate(members):
@@ -142,6 +171,7 @@ def nca_background(
         d_joint = -((np.arange(len(classes)) == code[i]) - p) / joint.sum()  # dloss / djoint
         if objective == "log":
             d_joint /= p
+        dbetas[a] = d_joint * prior * (normal - kernels)  # [Oneata2011] eq. (4.24)
         for c, rows in enumerate(members):
             if prior[c] > 0:
                 d_density = d_joint[c] * prior[c]
@@ -154,9 +184,9 @@ def nca_background(
                 dZs[a, i] += pulls.sum(axis=0)
                 dZs[a, others] -= pulls
     if not weight.sum() > 0:
-        return 0.0, np.zeros_like(Z)
+        return 0.0, np.zeros_like(Z), np.zeros_like(beta)
     weight /= weight.sum()
-    return float(weight @ losses), np.tensordot(weight, dZs, 1)
+    return float(weight @ losses), np.tensordot(weight, dZs, 1), weight @ dbetas
 
 
 def _normal_gradient(
