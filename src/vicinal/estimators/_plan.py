@@ -150,10 +150,12 @@ def _sampling(
 
 def _check_fit(method: Method, solver: Solver | None, sampling: Sampler) -> None:
     """Refuse parts that are incompatible, by name."""
-    if getattr(method.mapping, "constrained", False) and not getattr(solver, "projects", False):
+    # None is Adam, which projects
+    projects = solver is None or getattr(solver, "projects", False)
+    if getattr(method.mapping, "constrained", False) and not projects:
         raise ValueError(
-            f"The 'solver' parameter of {method.name} must be 'auto', 'projected', 'adaptive' or "
-            "'bold_driver', which keep to the constraint of the map. "
+            f"The 'solver' parameter of {method.name} must be 'auto', 'projected', 'adaptive', "
+            "'bold_driver', 'sgd', 'momentum' or 'adam', which keep to the constraint of the map. "
             f"Got {solver!r} instead."
         )
     if solver is not None and solver.needs_fixed_batch and not sampling.fixed:

@@ -142,6 +142,7 @@ class SGDState(NamedTuple):
     velocity: Array
     t: int
     eta0: float  # used if the learning rate is None
+    residual: Array | None = None  # the projected gradient, if the parameters are constrained
 
 
 @dataclass(frozen=True)
@@ -150,9 +151,10 @@ class SGD:
 
     .. math::
         v_{t+1} = \mu v_t - \eta_t \nabla f(\theta_t), \qquad
-        \theta_{t+1} = \theta_t + v_{t+1}
+        \theta_{t+1} = P(\theta_t + v_{t+1})
 
-    The loss need not fall at each step.
+    P is the projection ``fun.project`` onto the allowed parameters, if there is one; the start is
+    projected too.  The loss need not fall at each step.
 
     Parameters
     ----------
@@ -169,7 +171,7 @@ class SGD:
 
     needs_fixed_batch: ClassVar[bool] = False
     sufficient_decrease: ClassVar[bool] = False
-    projects: ClassVar[bool] = False
+    projects: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None:
@@ -178,10 +180,13 @@ class SGD:
 
     def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> SGDState:
         """Evaluate once at ``theta``; the velocity is zero."""
-        theta = np.array(theta, dtype=np.float64)
+        theta = projected(fun, np.array(theta, dtype=np.float64))
         value, grad = evaluate(fun, theta, batch)
         eta0 = first_rate(theta, grad, 1.0)
-        return SGDState(theta, value, grad, 1, not grad.any(), np.zeros_like(theta), 0, eta0)
+        residual = projected_gradient(fun, theta, grad)
+        stalled = is_stationary(grad, residual)
+        zero = np.zeros_like(theta)
+        return SGDState(theta, value, grad, 1, stalled, zero, 0, eta0, residual)
 
     def step(
         self, fun: Fun, theta: Array, state: SGDState, batch: Batch | None = None
@@ -195,10 +200,11 @@ class SGD:
             rate = InverseTime(eta0, _T0)(state.t) if eta0 > 0.0 else 0.0
         with np.errstate(over="ignore", invalid="ignore"):  # the loop stops diverging runs
             velocity = self.momentum * state.velocity - rate * state.grad
-            new = theta + velocity
+            new = projected(fun, theta + velocity)
         value, grad = evaluate(fun, new, batch)
-        n, stalled = state.n_evaluations + 1, not grad.any()
-        return new, SGDState(new, value, grad, n, stalled, velocity, state.t + 1, eta0)
+        residual = projected_gradient(fun, new, grad)
+        n, stalled = state.n_evaluations + 1, is_stationary(grad, residual)
+        return new, SGDState(new, value, grad, n, stalled, velocity, state.t + 1, eta0, residual)
 
 
 class MomentumState(NamedTuple):
@@ -212,6 +218,7 @@ class MomentumState(NamedTuple):
     rate: float
     velocity: Array
     gains: Array
+    residual: Array | None = None  # the projected gradient, if the parameters are constrained
 
 
 @dataclass(frozen=True)
@@ -220,11 +227,13 @@ class Momentum:
 
     .. math::
         v_{t+1} = \mu v_t - \eta\, \gamma_t \odot \nabla f(\theta_t), \qquad
-        \theta_{t+1} = \theta_t + v_{t+1}
+        \theta_{t+1} = P(\theta_t + v_{t+1})
 
     The gain :math:`\gamma` of a parameter is 1 at first.  It grows by 0.2 while the velocity goes
     downhill and is multiplied by 0.8 when it goes uphill, but stays above 0.01 ([Jacobs1988]; as
-    in t-SNE).  The loss need not fall at each step.
+    in t-SNE).  P is the projection ``fun.project``, if there is one; the gradient is then the
+    projected one, since gains must not follow what the projection takes away.  The loss need not
+    fall at each step.
 
     Parameters
     ----------
@@ -240,7 +249,7 @@ class Momentum:
 
     needs_fixed_batch: ClassVar[bool] = False
     sufficient_decrease: ClassVar[bool] = False
-    projects: ClassVar[bool] = False
+    projects: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None:
@@ -249,29 +258,33 @@ class Momentum:
 
     def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> MomentumState:
         """Evaluate once at ``theta`` and choose the rate; the velocity is zero."""
-        theta = np.array(theta, dtype=np.float64)
+        theta = projected(fun, np.array(theta, dtype=np.float64))
         value, grad = evaluate(fun, theta, batch)
+        residual = projected_gradient(fun, theta, grad)
         rate = self.learning_rate
         if rate is None:
-            rate = first_rate(theta, grad, 0.01)
+            rate = first_rate(theta, _slope(grad, residual), 0.01)
         zero, one = np.zeros_like(theta), np.ones_like(theta)
-        return MomentumState(theta, value, grad, 1, not grad.any(), float(rate), zero, one)
+        stalled = is_stationary(grad, residual)
+        return MomentumState(theta, value, grad, 1, stalled, float(rate), zero, one, residual)
 
     def step(
         self, fun: Fun, theta: Array, state: MomentumState, batch: Batch | None = None
     ) -> tuple[Array, MomentumState]:
         """Move by the gradient in ``state``, then evaluate at the new place."""
-        rate = state.rate if state.rate > 0.0 else first_rate(theta, state.grad, 0.01)
+        slope = _slope(state.grad, state.residual)
+        rate = state.rate if state.rate > 0.0 else first_rate(theta, slope, 0.01)
         # Signs, since products underflow; where the product is zero the gain stays.
-        uphill = np.sign(state.grad) * np.sign(state.velocity)
+        uphill = np.sign(slope) * np.sign(state.velocity)
         gains = np.where(uphill < 0, state.gains + 0.2, state.gains)
         gains = np.maximum(np.where(uphill > 0, 0.8 * gains, gains), 0.01)
         with np.errstate(over="ignore", invalid="ignore"):  # the loop stops diverging runs
-            velocity = self.momentum * state.velocity - rate * gains * state.grad
-            new = theta + velocity
+            velocity = self.momentum * state.velocity - rate * gains * slope
+            new = projected(fun, theta + velocity)
         value, grad = evaluate(fun, new, batch)
-        n = state.n_evaluations + 1
-        return new, MomentumState(new, value, grad, n, not grad.any(), rate, velocity, gains)
+        residual = projected_gradient(fun, new, grad)
+        n, stalled = state.n_evaluations + 1, is_stationary(grad, residual)
+        return new, MomentumState(new, value, grad, n, stalled, rate, velocity, gains, residual)
 
 
 class AdamState(NamedTuple):
@@ -285,6 +298,7 @@ class AdamState(NamedTuple):
     m: Array
     v: Array
     t: int
+    residual: Array | None = None  # the projected gradient, if the parameters are constrained
 
 
 @dataclass(frozen=True)
@@ -294,11 +308,15 @@ class Adam:
     .. math::
         m_t = \beta_1 m_{t-1} + (1 - \beta_1) g_t, \quad
         v_t = \beta_2 v_{t-1} + (1 - \beta_2) g_t^2, \quad
-        \theta_t = \theta_{t-1} - \eta \frac{m_t / (1 - \beta_1^t)}
-                                           {\sqrt{v_t / (1 - \beta_2^t)} + \epsilon}
+        \theta_t = P\Bigl(\theta_{t-1} - \eta \frac{m_t / (1 - \beta_1^t)}
+                                           {\sqrt{v_t / (1 - \beta_2^t)} + \epsilon}\Bigr)
 
     Each parameter moves by about :math:`\eta` per step, whatever the scale of the loss (above
     :math:`\epsilon`).  The loss need not fall at each step.
+
+    P is the projection ``fun.project``, if there is one.  The gradient is then the projected one:
+    the moments of the plain gradient would hold what the projection takes away, such as a
+    constant in each column of a map on the simplex, and the rest would be lost beside it.
 
     Parameters
     ----------
@@ -317,7 +335,7 @@ class Adam:
 
     needs_fixed_batch: ClassVar[bool] = False
     sufficient_decrease: ClassVar[bool] = False
-    projects: ClassVar[bool] = False
+    projects: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_rate(self)
@@ -327,22 +345,32 @@ class Adam:
 
     def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> AdamState:
         """Evaluate once at ``theta``; both moments are zero."""
-        theta = np.array(theta, dtype=np.float64)
+        theta = projected(fun, np.array(theta, dtype=np.float64))
         value, grad = evaluate(fun, theta, batch)
         zero = np.zeros_like(theta)
-        return AdamState(theta, value, grad, 1, not grad.any(), zero, zero, 0)
+        residual = projected_gradient(fun, theta, grad)
+        return AdamState(
+            theta, value, grad, 1, is_stationary(grad, residual), zero, zero, 0, residual
+        )
 
     def step(
         self, fun: Fun, theta: Array, state: AdamState, batch: Batch | None = None
     ) -> tuple[Array, AdamState]:
         """Move by the gradient in ``state``, then evaluate at the new place."""
-        t = state.t + 1
-        m = self.beta_1 * state.m + (1.0 - self.beta_1) * state.grad
+        t, slope = state.t + 1, _slope(state.grad, state.residual)
+        m = self.beta_1 * state.m + (1.0 - self.beta_1) * slope
         with np.errstate(over="ignore"):  # an infinite v only stops that parameter
-            v = self.beta_2 * state.v + (1.0 - self.beta_2) * state.grad**2
+            v = self.beta_2 * state.v + (1.0 - self.beta_2) * slope**2
         root = np.sqrt(v / (1.0 - self.beta_2**t))
         rate = rate_at(self.learning_rate, state.t)
         new = theta - rate * (m / (1.0 - self.beta_1**t)) / (root + self.epsilon)
+        new = projected(fun, new)
         value, grad = evaluate(fun, new, batch)
-        n_evaluations = state.n_evaluations + 1
-        return new, AdamState(new, value, grad, n_evaluations, not grad.any(), m, v, t)
+        residual = projected_gradient(fun, new, grad)
+        n, stalled = state.n_evaluations + 1, is_stationary(grad, residual)
+        return new, AdamState(new, value, grad, n, stalled, m, v, t, residual)
+
+
+def _slope(grad: Array, residual: Array | None) -> Array:
+    """The gradient; under a constraint, the opposite of the projected step along it."""
+    return grad if residual is None else -residual
