@@ -76,10 +76,15 @@ class Problem:
         self, theta: Array, batch: Batch | None = None
     ) -> tuple[float, Array, Mapping[str, float] | None]:
         """The loss, its gradient, and facts about the evaluation (None if it was out of range)."""
-        rows, queries, references = None, self.train, self.train
+        rows, target, queries, references = None, self.target, self.train, self.train
         if batch is not None and batch.rows is not None:
             rows = batch.rows if self.train is None else self.train[batch.rows]
             queries = references = None
+            in_batch = getattr(target, "in_batch", None)
+            if in_batch is None:
+                target = target.take(rows)
+            else:
+                rows, target, queries = in_batch(rows, batch.share, self.train)
         if batch is not None and batch.queries is not None:
             queries = batch.queries if queries is None else queries[batch.queries]
         # Held-out rows are embedded too: this is cheaper than a copy of X without them.
@@ -87,7 +92,7 @@ class Problem:
         if not _in_range(Z) or self._too_far(Z):  # the step was too long: the solver will undo it
             return np.inf, np.zeros_like(theta), None
         value, dZ, facts = self.objective(
-            Z, self.target.take(rows), queries=queries, references=references, pairs=self.pairs
+            Z, target, queries=queries, references=references, pairs=self.pairs
         )
         assert dZ is not None
         # [Oneata2011] eqs (3.23), (3.27), for the mean loss and the scaled columns

@@ -41,11 +41,13 @@ class Batch(NamedTuple):
     """Which rows one evaluation sees.
 
     ``rows`` are embedded (None: all of them); ``queries`` are positions among those rows and
-    are scored against all the embedded rows (None: every row is a query).
+    are scored against all the embedded rows (None: every row is a query).  If ``rows`` are a random
+    draw, ``share`` is the chance that a row is among them, given another one that is.
     """
 
     rows: Array | None = None
     queries: Array | None = None
+    share: float | None = None
 
 
 class Pairs(NamedTuple):
@@ -89,6 +91,10 @@ class Target(Protocol):
     """What an objective is to reach, with one entry for each row.
 
     ``strata`` are class codes for stratified splits; None if there are no classes.
+
+    A target that refers to other rows may have ``in_batch(rows, share, train)``, called instead of
+    ``take`` for the rows of a `Batch`: the rows to embed, which may be more, their target, and the
+    positions of the batch among them.
     """
 
     @property

@@ -146,7 +146,8 @@ class Triples(NamedTuple):
 
     ``Z`` is (n, d) and contiguous.  ``neighbours`` (n, k) are the target neighbours that count:
     those of queries, among the references; -1 for none.  ``targets`` are all target neighbours.
-    ``is_query`` and ``is_reference`` are masks over the rows.
+    ``is_query`` and ``is_reference`` are masks over the rows; ``weight`` of the dtype of ``Z`` is
+    how much each row counts as an impostor, 0 for rows that are no references.
     """
 
     Z: Array
@@ -154,13 +155,17 @@ class Triples(NamedTuple):
     targets: TargetNeighbours
     is_query: Array
     is_reference: Array
+    weight: Array
     mu: float
     margin: float
     chi2: bool
 
 
 class Hinges(NamedTuple):
-    """Sums over all queries: distances to target neighbours, hinges, active triples (i, j, l)."""
+    """Sums over all queries: distances to target neighbours, hinges, active triples (i, j, l).
+
+    Hinges and triples count with the weight of their impostor.
+    """
 
     distances: float
     hinges: float

@@ -40,12 +40,14 @@ class DenseMargins:
         inside = reach[p] - to_impostor[:, None]
         near = inside > 0
         self.targets, self.impostors = (i, j, place), (p, q)
-        self.per_pair = near.sum(axis=1)
+        weight = t.weight[q].astype(np.float64)
+        self.per_pair = weight * near.sum(axis=1)
         self.active = np.zeros(D.shape)
         for column in range(D.shape[1]):
-            self.active[:, column] = np.bincount(p, near[:, column], minlength=len(D))
-        hinges = np.where(near, inside, 0.0).sum()
-        return Hinges(float(D.sum()), float(hinges), int(self.per_pair.sum()))
+            counted = np.where(near[:, column], weight, 0.0)
+            self.active[:, column] = np.bincount(p, counted, minlength=len(D))
+        hinges = np.where(near, inside * weight[:, None], 0.0).sum()
+        return Hinges(float(D.sum()), float(hinges), round(self.per_pair.sum()))
 
     def _distances(self, i: Array, j: Array) -> Array:
         """Distances of some pairs."""

@@ -45,12 +45,12 @@ def targets(Z, neighbours, margin, chi2, i0, i1, D, reach, furthest):
 
 @kernel
 def push(
-    Z, reach, furthest, is_reference, rows, indptr, indices, mu, chi2, gradient, hinge, active, dZ
+    Z, reach, furthest, weight, rows, indptr, indices, mu, chi2, gradient, hinge, active, dZ
 ):
     """Hinges of some rows against their lists, which hold rows of other classes.
 
     Adds to ``hinge[p]``; counts in ``active[p, j]`` the impostors nearer than target j plus the
-    margin; adds the push of the impostors to the gradient.
+    margin, each with its weight; adds the push of the impostors to the gradient.
     """
     k, zero = np.uint32(reach.shape[1]), Z.dtype.type(0)
     for a in range(len(rows)):
@@ -59,24 +59,24 @@ def push(
         total = hinge[p]  # not from zero: the bits must not depend on where a list was cut
         for t in range(indptr[a], indptr[a + 1]):
             q = np.uint32(indices[t])
-            bound = furthest[p] if is_reference[q] else zero
-            if is_reference[p]:
+            bound = furthest[p] if weight[q] > zero else zero
+            if weight[p] > zero:
                 bound = maximum(bound, furthest[q])
             v = Z[q]
             D = distance(u, v, chi2)
             if D >= bound:
                 continue
-            n = 0
-            if is_reference[q]:
+            n = 0.0
+            if weight[q] > zero:
                 for j in range(k):  # no branch: it would be mispredicted half the time
                     h = own[j] - D
-                    near = h > zero
-                    total += h if near else zero
-                    counts[j] += near
-                    n += near
-            if gradient and is_reference[p]:
+                    w = weight[q] if h > zero else zero
+                    total += h * w if h > zero else zero
+                    counts[j] += w
+                    n += w
+            if gradient and weight[p] > zero:
                 for j in range(k):
-                    n += reach[q, j] > D
+                    n += weight[p] if reach[q, j] > D else zero
             if gradient and n > 0:
                 add_slope(u, v, Z.dtype.type(-mu * n), chi2, slope)
         hinge[p] = total
@@ -134,18 +134,19 @@ def near_pairs(G, rows, columns, codes, row_norm, row_bound, norm, bound, later,
 
 
 @kernel
-def count(indptr, indices, rows, position, both_ways, counts):
-    """Count each listed pair at its row, or at both rows."""
+def count(indptr, indices, rows, position, both_ways, searched, counts):
+    """Count each listed pair at its row; with ``both_ways`` also at the other, unless searched."""
     for a in range(len(rows)):
         counts[position[rows[a]]] += indptr[a + 1] - indptr[a]
         if both_ways:
             for t in range(indptr[a], indptr[a + 1]):
-                counts[position[indices[t]]] += 1
+                if not searched[indices[t]]:
+                    counts[position[indices[t]]] += 1
 
 
 @kernel
-def fill(indptr, indices, rows, position, both_ways, at, out):
-    """Enter each listed pair at its row, or at both; ``at`` is the next free entry of each row.
+def fill(indptr, indices, rows, position, both_ways, searched, at, out):
+    """Enter each pair where `count` has counted it; ``at`` is the next free entry of each row.
 
     If called in order of the rows, tile by tile, the lists come out sorted: the pairs of a row with
     earlier rows were entered when those were processed.
@@ -157,7 +158,7 @@ def fill(indptr, indices, rows, position, both_ways, at, out):
             q = indices[t]
             out[at[here]] = q
             at[here] += 1
-            if both_ways:
+            if both_ways and not searched[q]:
                 there = position[q]
                 out[at[there]] = p
                 at[there] += 1

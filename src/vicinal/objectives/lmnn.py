@@ -81,6 +81,7 @@ class LMNNLoss:
             target,
             is_query,
             is_reference,
+            _weights(target, is_reference, Z.dtype),
             float(self.mu),
             float(self.margin),
             chi2,
@@ -167,6 +168,12 @@ def lmnn(
     if report is not None:
         report.update((name, facts[name]) for name in ("share_of_pairs", "n_impostors"))
     return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+
+
+def _weights(target: TargetNeighbours, is_reference: Array, dtype: Any) -> Array:
+    """How much each row counts as an impostor: 1, unless the rows stand for more."""
+    weight = is_reference if target.weight is None else target.weight * is_reference
+    return weight.astype(dtype)
 
 
 def _mask(rows: Array, n: int) -> Array:

@@ -93,8 +93,8 @@ class Subsample:
             )
         if not _leaves_rows_out(self, int(size), source.n_rows):
             return lambda theta, random_state: [Batch()]
-        rows = _stratified(source.codes, int(size), random_state)
-        return lambda theta, random_state: [Batch(rows=rows)]
+        batch = _random(_stratified(source.codes, int(size), random_state), source.n_rows)
+        return lambda theta, random_state: [batch]
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class MiniBatches:
             return lambda theta, random_state: [Batch()]
         if self.clusters == "random":
             return lambda theta, rng: [
-                Batch(rows=rows) for rows in _groups(source.n_rows, self.size, rng)
+                _random(rows, source.n_rows) for rows in _groups(source.n_rows, self.size, rng)
             ]
         if self.space == "input":
             rows = load("vicinal.extras.clusters:InputRows")
@@ -247,6 +247,11 @@ def _groups(n_rows: int, size: int, rng: np.random.RandomState) -> list[Array]:
     """All rows in random groups of nearly equal size, at most ``size``; each group sorted."""
     groups = np.array_split(rng.permutation(n_rows), -(-n_rows // size))
     return [np.sort(group) for group in groups]
+
+
+def _random(rows: Array, n_rows: int) -> Batch:
+    """A batch of rows drawn at random."""
+    return Batch(rows=rows, share=(len(rows) - 1) / (n_rows - 1))
 
 
 def _shuffled(groups: list[Array]) -> Dealer:

@@ -32,6 +32,8 @@ class TargetNeighbours(Labels):
     def __init__(self, y: Any, neighbours: Any, classes: Any = None) -> None:
         super().__init__(y, classes=classes)
         self.neighbours = check_neighbours(neighbours, self.codes)
+        #: weight of each row as an impostor; None: 1
+        self.weight: Array | None = None
 
     def take(self, rows: Array | slice | None) -> TargetNeighbours:
         """The labels of some rows, with those of their target neighbours that are among them."""
@@ -41,7 +43,65 @@ class TargetNeighbours(Labels):
         position = np.full(len(self) + 1, -1, np.int32)  # index -1 gives -1
         position[np.arange(len(self))[rows]] = np.arange(len(part), dtype=np.int32)
         part.neighbours = position[self.neighbours[rows]]
+        part.weight = None if self.weight is None else self.weight[rows]
         return part
+
+    def in_batch(
+        self, rows: Array, share: float | None = None, train: Array | None = None
+    ) -> tuple[Array, TargetNeighbours, Array]:
+        r"""What a batch of rows needs: its rows and their target neighbours, which it embeds too.
+
+        Only the rows of the batch pull and have impostors; every embedded row of another class may
+        be an impostor.  If the batch is a random draw of a share f of the rows, an impostor l
+        counts :math:`1 / \pi_l` times, :math:`\pi_l = 1 - (1 - f)^{1 + m_l}` (without replacement):
+        the chance that l, or one of the :math:`m_l` rows that have it as target neighbour, is in
+        the batch.  The loss of the batch is then an unbiased estimate of the loss of all rows.
+
+        Parameters
+        ----------
+        rows : int array
+            The rows of the batch.
+        share : float, default=None
+            Chance that a row is in the batch, given another one that is; None if the rows were
+            chosen by their place.  Then every impostor counts once, and those outside are missed.
+        train : int array, default=None
+            The rows that batches are drawn from; None: all.
+
+        Returns
+        -------
+        rows : int array
+            The rows to embed, sorted.
+        target : TargetNeighbours
+            Their target; rows outside the batch have no target neighbours.
+        queries : int array
+            Positions of the batch among these rows.
+        """
+        own = self.neighbours[rows]
+        embedded = np.zeros(len(self) + 1, np.bool_)
+        embedded[own] = True
+        embedded[-1] = False  # where -1, no neighbour, points to
+        if train is not None:
+            embedded[:-1] &= _mask(train, len(self))
+        embedded[rows] = True
+        everyone = np.flatnonzero(embedded)
+        part: Any = super().take(everyone)
+        position = np.full(len(self) + 1, -1, np.int32)
+        position[everyone] = np.arange(len(everyone), dtype=np.int32)
+        queries = position[rows]
+        part.neighbours = np.full((len(everyone), own.shape[1]), -1, np.int32)
+        part.neighbours[queries] = position[own]
+        part.weight = None if share is None else 1.0 / self._chances(share, train)[everyone]
+        return everyone, part, queries
+
+    def _chances(self, share: float, train: Array | None) -> Array:
+        """The chance that a batch embeds each row, given a row of another class in the batch."""
+        sources = self.neighbours if train is None else self.neighbours[train]
+        followers = np.bincount(sources[sources >= 0], minlength=len(self))
+        others = (len(self) if train is None else len(train)) - 1
+        # none of the row and its followers is drawn: share * others draws without replacement
+        left = others - np.arange(followers.max(initial=0) + 1)
+        missed = np.cumprod(np.clip(1.0 - share * others / np.maximum(left, 1), 0.0, 1.0))
+        return 1.0 - missed[followers]
 
     @cached_property
     def inverse(self) -> tuple[Array, Array]:
@@ -53,6 +113,12 @@ class TargetNeighbours(Labels):
         order = np.argsort(flat, kind="stable")
         first = np.searchsorted(flat[order], np.arange(len(self) + 1))
         return first, order
+
+
+def _mask(rows: Array, n: int) -> Array:
+    mask = np.zeros(n, np.bool_)
+    mask[rows] = True
+    return mask
 
 
 def check_neighbours(neighbours: Any, codes: Array) -> Array:

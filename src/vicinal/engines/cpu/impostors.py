@@ -41,11 +41,16 @@ _LOST = 1e-36  # most that a square can lose to underflow in float32
 
 
 class SearchRows(NamedTuple):
-    """The rows that need a list, the rows that may be listed, and the class of every row."""
+    """The rows that need a list, the rows that may be listed, and the class of every row.
+
+    ``mutual``: the rows that may be listed, of which the others are a part, also need the rows that
+    list them.
+    """
 
     needing: Array
     listed: Array
     codes: Array
+    mutual: bool = False
 
     @property
     def both_ways(self) -> bool:
@@ -57,11 +62,15 @@ class SearchRows(NamedTuple):
 
 
 class ImpostorLists(NamedTuple):
-    """Candidate impostors of some rows in CSR form; ``indptr`` has one entry per row plus one."""
+    """Candidate impostors of some rows in CSR form; ``indptr`` has one entry per row plus one.
+
+    ``n_pairs`` is the number of candidates of the rows that need a list.
+    """
 
     rows: Array
     indptr: Array
     indices: Array
+    n_pairs: int
 
     def visit(self, visitor: Visitor) -> None:
         """Call the visitor with all lists, a few rows at a time."""
@@ -115,7 +124,7 @@ class _Search:
 
         If rows have just moved by more than s / 2, lists would not be used again: s is set to 0.
         """
-        needing, listed, codes = self.rows
+        needing, listed, codes, _ = self.rows
         sample = needing[:: 1 + len(needing) // _SAMPLE]
         D = np.matmul(self.points[sample], self.columns.T)
         D = self.norm[sample][:, None] + self._listed(self.norm) - 2.0 * D
@@ -144,7 +153,7 @@ class _Search:
 
         ``later``: list each pair once, at its earlier row.
         """
-        needing, listed, codes = self.rows
+        needing, listed, codes, _ = self.rows
         root_bound, bound = self._bounds()
         norms, bounds = self._listed(self.norm), self._listed(bound)
 
@@ -172,7 +181,9 @@ class _Search:
 
     def lists(self, most: int) -> ImpostorLists | None:
         """The lists of all rows, or None if they would hold more than ``most`` pairs."""
-        both_ways = self.rows.both_ways
+        needing, listed, _, mutual = self.rows
+        later = self.rows.both_ways
+        both_ways = later or mutual
         parts: list[list[Any]] = [[] for _ in self.starts]
         sizes = [0] * len(self.starts)
 
@@ -181,21 +192,29 @@ class _Search:
             if sum(sizes) <= most:
                 parts[b].append((indptr, indices.copy(), block))
 
-        self(found, later=both_ways)
+        self(found, later)
         if sum(sizes) > most:
             return None
-        needing = self.rows.needing
+        rows = listed if mutual else needing
+        # a row that has searched has found the others itself, if they may be listed
+        searched = np.zeros(len(self.Z), np.bool_)
+        searched[needing] = not later
         position = np.empty(len(self.Z), np.int32)
-        position[needing] = np.arange(len(needing), dtype=np.int32)
-        indptr = np.zeros(len(needing) + 1, np.int64)
+        position[rows] = np.arange(len(rows), dtype=np.int32)
+        indptr = np.zeros(len(rows) + 1, np.int64)
         tiles = [tile for part in parts for tile in part]
         for tile in tiles:
-            kernels.count(*tile, position, both_ways, indptr[1:])
+            kernels.count(*tile, position, both_ways, searched, indptr[1:])
+        counts = indptr[1:].copy()
         np.cumsum(indptr, out=indptr)
         indices, at = np.empty(indptr[-1], np.int32), indptr[:-1].copy()
         for tile in tiles:
-            kernels.fill(*tile, position, both_ways, at, indices)
-        return ImpostorLists(needing, indptr, indices)
+            kernels.fill(*tile, position, both_ways, searched, at, indices)
+        n_pairs = int(counts[position[needing]].sum())
+        if mutual:  # few of the listed rows have a list
+            rows, counts = rows[counts > 0], counts[counts > 0]
+            indptr = np.concatenate([[0], np.cumsum(counts)])
+        return ImpostorLists(rows, indptr, indices, n_pairs)
 
 
 class Candidates:
@@ -290,11 +309,16 @@ def visit(
         if candidates is not None and search.slack > 0:
             candidates.keep(lists, search.slack)
     lists.visit(visitor)
-    return len(lists.indices)
+    return lists.n_pairs
 
 
 def _visit_without_lists(search: _Search, visitor: Visitor) -> int:
     """Call the visitor with lists as they are found, and keep none."""
+    rows = search.rows
+    if rows.mutual:  # the other rows search for themselves
+        others = SearchRows(np.setdiff1d(rows.listed, rows.needing), rows.needing, rows.codes)
+        if len(others.needing):
+            _visit_without_lists(_Search(search.Z, others, search.root, search.chi2), visitor)
     search.slack = 0.0
     sizes = [0] * len(search.starts)
 

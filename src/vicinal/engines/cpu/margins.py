@@ -20,7 +20,7 @@ class ListedMargins:
 
     def __init__(self, triples: Triples, candidates: Candidates | None = None) -> None:
         self.triples, self.candidates = triples, candidates
-        self.active = np.zeros(triples.neighbours.shape, np.int64)
+        self.active = np.zeros(triples.neighbours.shape)
         self.slope = triples.Z[:0]
 
     def sums(self, gradient: bool) -> Hinges:
@@ -34,7 +34,7 @@ class ListedMargins:
 
         def push(block: Array, indptr: Array, indices: Array) -> None:
             kernels.push(
-                t.Z, reach, furthest, t.is_reference, block, indptr, indices, t.mu, t.chi2,
+                t.Z, reach, furthest, t.weight, block, indptr, indices, t.mu, t.chi2,
                 gradient, hinge, self.active, self.slope,
             )  # fmt: skip
 
@@ -42,7 +42,8 @@ class ListedMargins:
         lists = self.candidates if gradient else None
         n_pairs = visit(t.Z, rows, furthest, t.chi2, lists, push)
         self.share = n_pairs / max(1, len(rows.needing) * len(rows.listed))
-        return Hinges(float(D.sum(dtype=np.float64)), float(hinge.sum()), int(self.active.sum()))
+        n_impostors = round(self.active.sum())
+        return Hinges(float(D.sum(dtype=np.float64)), float(hinge.sum()), n_impostors)
 
     def pull(self, weight: float) -> Array:
         """Gradient of the weight times ``distances + mu * hinges``, (n, d)."""
@@ -78,7 +79,12 @@ class ListedMargins:
     def _rows(self, gradient: bool) -> SearchRows:
         """Rows that need lists; for a gradient, impostors need lists of their victims too."""
         t, codes = self.triples, self.triples.targets.codes
-        if not gradient:
-            return SearchRows(np.flatnonzero(t.is_query), np.flatnonzero(t.is_reference), codes)
+        queries, references = np.flatnonzero(t.is_query), np.flatnonzero(t.is_reference)
+        among = bool(t.is_reference[queries].all())
+        few = 2 * len(queries) <= len(references)
+        if not gradient and (few or not among):
+            return SearchRows(queries, references, codes)
+        if few and among:
+            return SearchRows(queries, references, codes, mutual=True)
         everyone = np.flatnonzero(t.is_query | t.is_reference)
-        return SearchRows(everyone, everyone, codes)
+        return SearchRows(everyone, everyone, codes)  # each pair is computed once for both rows
