@@ -73,10 +73,16 @@ ESTIMATORS = {
     "lmnn early stopping": LMNN(3, early_stopping=True, refresh_targets=2, n_iter_no_change=50),
     "lmnn new targets": LMNN(3, refresh_targets=4, n_neighbors="auto"),
     "lmnn adam": LMNN(2, solver="adam", init="pca"),
+    "lmnn queries": LMNN(2, sampling=StochasticQueries(30)),
+    "lmnn batches": LMNN(2, sampling=MiniBatches(20, "random")),
+    "lmnn clusters": LMNN(2, sampling=MiniBatches(30), refresh_targets=3),
+    "lmnn subsample": LMNN(2, sampling=Subsample(40)),
     "chi2 lmnn": Chi2LMNN(3),
     "chi2 lmnn softmax": Chi2LMNN(3, constraint="softmax"),
     "chi2 lmnn early stopping": Chi2LMNN(3, early_stopping=True, n_iter_no_change=50),
     "chi2 lmnn new targets": Chi2LMNN(3, refresh_targets=2, solver="adaptive"),
+    "chi2 lmnn queries": Chi2LMNN(3, sampling=StochasticQueries(20), solver="sgd"),
+    "chi2 lmnn batches": Chi2LMNN(3, sampling=MiniBatches(20, "random")),
     "chi2 lmnn softmax targets": Chi2LMNN(3, constraint="softmax", refresh_targets=2, k=1),
     "rca": RCA(2),
     "rca shrunk": RCA(shrinkage="oas", scaling=None),
@@ -91,6 +97,10 @@ SCHEDULED = [
     "nca batches",
     "nca clusters",
     "nca random clusters",
+    "lmnn queries",
+    "lmnn batches",
+    "lmnn clusters",
+    "chi2 lmnn batches",
 ]  # their rate ends with `max_iter`
 # lists are made anew where a fit goes on; a search spends its iterations elsewhere; of annealing
 # the way to the start is not gone again
@@ -664,6 +674,7 @@ class Stop:
 
 @needs_callbacks
 @each(["nca", "nca diagonal", "nca queries", "nca batches", "nca clusters", "knca", "knca queries",
+       "lmnn batches", "chi2 lmnn batches",
        "lmnn", "lmnn new targets", "chi2 lmnn", "chi2 lmnn softmax"])  # fmt: skip
 def test_a_checkpoint_goes_on_to_the_same_bits(name, tmp_path):
     """After a power cut: a fit that no callback stopped, with its memory on disk."""

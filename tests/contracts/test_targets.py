@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from common.clouds import points, some_targets
 
 from vicinal.core.types import Target
+from vicinal.engines import choose
 from vicinal.objectives import knca, lmnn, nca
 from vicinal.targets import Labels, TargetNeighbours
 
@@ -123,3 +125,59 @@ def test_objective_of_taken_rows_is_that_of_the_rows(rng, target, objective, row
 @each_target
 def test_pickles(target, objective):
     assert_same(pickle.loads(pickle.dumps(target)), target)
+
+
+# Batches
+
+
+def small_target():
+    """Nine rows, one of them with a single target neighbour, some wanted by many."""
+    y = np.repeat([0, 1, 2], 3)
+    neighbours = [[1, -1], [0, 2], [0, 1], [4, 5], [3, 5], [3, 4], [7, 8], [6, -1], [6, 7]]
+    return TargetNeighbours(y, np.array(neighbours))
+
+
+@pytest.mark.parametrize("dense_up_to", [500, 0])
+@pytest.mark.parametrize("distance", ["squared", "chi2"])
+@pytest.mark.parametrize("size", [2, 5])
+def test_random_batches_estimate_the_loss_without_bias(
+    rng, monkeypatch, dense_up_to, distance, size
+):
+    """The mean over all batches of a size is the loss of all rows, and its gradient."""
+    monkeypatch.setattr(choose, "DENSE_UP_TO", dense_up_to)
+    target, n = small_target(), 9
+    Z = rng.dirichlet(np.ones(3), n) if distance == "chi2" else 0.7 * rng.standard_normal((n, 3))
+    options = {"mu": 0.7, "margin": 0.2 if distance == "chi2" else 1.0, "distance": distance}
+    value, dZ = lmnn(Z, target, **options)
+    mean, slope, batches = 0.0, np.zeros_like(Z), list(itertools.combinations(range(n), size))
+    for batch in batches:
+        rows, part, queries = target.in_batch(np.array(batch), (size - 1) / (n - 1))
+        np.testing.assert_array_equal(rows[queries], batch)
+        got = lmnn(Z[rows], part, queries=queries, **options)
+        mean += got[0] / len(batches)
+        slope[rows] += got[1] / len(batches)
+    assert mean == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(slope, dZ, atol=1e-12 * np.abs(dZ).max())
+
+
+def test_a_batch_by_place_counts_each_impostor_once(rng):
+    """All rows in one batch are all rows; fewer have no more impostors, and all their targets."""
+    target, Z = small_target(), 0.7 * rng.standard_normal((9, 3))
+    rows, part, queries = target.in_batch(np.arange(9))
+    np.testing.assert_array_equal(lmnn(Z, part)[1], lmnn(Z, target)[1])
+    rows, part, queries = target.in_batch(np.array([0, 4]))
+    np.testing.assert_array_equal(rows, [0, 1, 3, 4, 5])
+    assert part.weight is None
+    np.testing.assert_array_equal(part.neighbours[queries], [[1, -1], [2, 4]])
+    assert (np.delete(part.neighbours, queries, axis=0) == -1).all()
+    assert lmnn(Z[rows], part, queries)[0] <= lmnn(Z, target, queries=[0, 4])[0]
+
+
+def test_a_batch_of_training_rows_knows_no_others(rng):
+    """Held-out rows are nobody's followers, and never embedded."""
+    target, train = small_target(), np.array([0, 1, 3, 4, 5, 6, 7])
+    rows, part, _ = target.in_batch(np.array([1, 4]), 1 / 6, train)
+    np.testing.assert_array_equal(rows, [0, 1, 3, 4, 5])
+    # followers among the training rows: one of rows 0 and 1, two each of 3, 4 and 5
+    drawn = 1 - (1 - 1 / 6) * (1 - 1 / 5) * np.array([1, 1, 3 / 4, 3 / 4, 3 / 4])
+    np.testing.assert_allclose(1 / part.weight, drawn)

@@ -25,6 +25,7 @@ from vicinal import LMNN, Chi2LMNN, initialise, reference, solvers
 from vicinal.estimators._telling import Reports
 from vicinal.metrics import Chi2Index, chi2_distances
 from vicinal.reference import finite_difference
+from vicinal.samplers import MiniBatches, StochasticQueries
 
 
 @pytest.fixture
@@ -69,8 +70,9 @@ def watch(monkeypatch):
 @pytest.mark.parametrize("init", ["auto", "random"])
 @pytest.mark.parametrize(
     ("constraint", "solver"),
-    [(c, s) for c in CONSTRAINTS for s in ("projected", "adaptive", "bold_driver")]
-    + [("softmax", s) for s in ("lbfgs", "cg", "adam")],
+    [(c, s) for c in CONSTRAINTS for s in ("projected", "adaptive", "bold_driver", "adam")]
+    + [("softmax", s) for s in ("lbfgs", "cg")]
+    + [("projection", s) for s in ("momentum", "sgd")],
 )
 def test_every_step_is_on_the_simplex(rows, monkeypatch, r, init, constraint, solver):
     seen = watch(monkeypatch)
@@ -168,6 +170,10 @@ def test_the_softmax_does_not_rest_where_it_is_flat(rng):
         {"refresh_targets": 4},
         {"time_budget": 60.0, "n_neighbors": "auto"},
         {"constraint": "softmax", "solver": "momentum", "max_iter": 40},
+        {"sampling": StochasticQueries(20), "max_iter": 30},
+        {"sampling": MiniBatches(20, "random"), "max_iter": 30, "refresh_targets": 9},
+        {"sampling": MiniBatches(20, "random"), "max_iter": 30, "constraint": "softmax"},
+        {"sampling": StochasticQueries(30), "early_stopping": True, "solver": "sgd"},
     ],
     ids=repr,
 )

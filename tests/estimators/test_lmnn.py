@@ -18,8 +18,12 @@ from threadpoolctl import threadpool_limits
 
 from vicinal import LMNN, reference, solvers
 from vicinal._callback_support import HAS_CALLBACKS
+from vicinal.core.types import Batch
+from vicinal.estimators._learn import Learning
 from vicinal.estimators._margins import FindTargets
 from vicinal.neighbourhoods import target_neighbours
+from vicinal.reference import finite_difference
+from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
 
 needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
 unfinished = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -131,6 +135,10 @@ def test_mu_and_margin_decide(rows, mu):
         {"refresh_targets": 4},
         {"refresh_targets": 4, "early_stopping": True, "solver": "bold_driver"},
         {"alpha": 0.1, "time_budget": 60.0},
+        {"sampling": Subsample(40), "max_iter": 20},
+        {"sampling": StochasticQueries(20), "max_iter": 30},
+        {"sampling": MiniBatches(20, "random"), "max_iter": 30, "refresh_targets": 9},
+        {"sampling": MiniBatches(20, "random"), "early_stopping": True, "max_iter": 30},
     ],
     ids=repr,
 )
@@ -144,6 +152,45 @@ def test_every_way_lowers_the_loss(rows, settings):
     assert model.plan_.kernel is None
     again = clone(model).fit(X, y)
     np.testing.assert_array_equal(again.components_, model.components_)
+
+
+@unfinished
+def test_a_pass_over_queries_has_the_gradient_of_all_rows(rows, monkeypatch):
+    """The mean over a pass, and batches of all rows, at the problem that a fit minimises."""
+    seen = []
+    monkeypatch.setattr(
+        Learning, "learn", lambda self, problem, carried=None: seen.append(problem) or 1 / 0
+    )
+    X, y = rows
+    with pytest.raises(ZeroDivisionError):
+        LMNN(2, alpha=0.1, random_state=0).fit(X, y)
+    problem, theta = seen[0], np.random.RandomState(0).standard_normal(2 * X.shape[1])
+    value, gradient = problem(theta)
+    deal = StochasticQueries(20).dealer(problem.source, np.random.RandomState(0))
+    parts = [problem(theta, batch) for batch in deal(theta, np.random.RandomState(1))]
+    assert len(parts) == 3
+    assert np.mean([part[0] for part in parts]) == pytest.approx(value, rel=1e-12)
+    mean = np.mean([part[1] for part in parts], axis=0)
+    np.testing.assert_allclose(mean, gradient, atol=1e-11 * np.abs(gradient).max())
+    # a batch of all rows is all rows
+    whole = problem(theta, Batch(rows=np.arange(60), share=1.0))
+    np.testing.assert_allclose(whole[1], gradient, atol=1e-11 * np.abs(gradient).max())
+    # and the gradient of a batch is that of its loss
+    batch = Batch(rows=np.arange(0, 60, 3), share=19 / 59)
+    numeric = finite_difference(lambda t: problem(t, batch)[0], theta, 1e-6)
+    slope = problem(theta, batch)[1]
+    np.testing.assert_allclose(slope, numeric, rtol=1e-4, atol=1e-5 * np.abs(slope).max())
+
+
+def test_auto_takes_batches_of_many_rows():
+    """By the size alone; their cost does not grow with the square of the rows."""
+    costs = {n: LMNN().estimate_cost(np.empty((n, 20))) for n in (2_000, 200_000)}
+    per_row = {n: cost.seconds_per_evaluation / n for n, cost in costs.items()}
+    assert per_row[200_000] < 0.1 * per_row[2_000]
+    whole = LMNN(sampling="full").estimate_cost(np.empty((200_000, 20)))
+    assert whole.seconds_per_evaluation > 100 * costs[200_000].seconds_per_evaluation
+    with pytest.raises(ValueError, match="'sgd', 'momentum' or 'adam' if 'sampling' is"):
+        LMNN(solver="lbfgs", sampling="stochastic").estimate_cost(np.empty((2_000, 20)))
 
 
 def test_solvers_agree(rows):
@@ -301,12 +348,12 @@ def test_unknown_options_are_named(rows, name, bound, value):
     assert not hasattr(model, "components_")
 
 
-def test_there_are_no_weights_rules_or_samples(rows):
+def test_there_are_no_weights_or_rules(rows):
     with pytest.raises(TypeError, match="sample_weight"):
         LMNN(2).fit(*rows, sample_weight=np.ones(60))
-    absent = {"priors", "kernel", "rule", "sampling", "pairs", "objective", "reservoir_size"}
+    absent = {"priors", "kernel", "rule", "pairs", "objective", "reservoir_size"}
     assert not absent & set(LMNN().get_params())
-    for name in ("rule", "sampling", "pairs"):
+    for name in ("rule", "pairs"):
         with pytest.raises(ValueError, match="Invalid parameter"):
             LMNN().set_params(**{name: "knn"})
     assert not hasattr(LMNN(), "partial_fit")

@@ -323,3 +323,26 @@ def test_few_pairs_are_looked_at_once_lists_are_there(rng, monkeypatch):
         assert share / 4 < report["share_of_pairs"] < 2 * share
     evaluate(Z, targets, margin=margin, candidates=kept)
     assert (kept.n_searches, kept.n_evaluations) == (1, 2)
+
+
+@each_distance
+@each_dtype
+def test_few_queries_search_for_themselves(rng, distance, dtype, monkeypatch):
+    """Rows that are no queries are only compared with the queries: the loss is the same."""
+    Z, targets, margin = spread(rng, distance, 120, dtype)
+    for queries, references in [
+        (np.arange(0, 120, 7), None),
+        (np.arange(0, 60, 5), np.arange(100)),
+        (np.arange(0, 120, 3), np.arange(90)),  # some queries are no references
+    ]:
+        rows = {"queries": queries, "references": references}
+        arguments = targets.codes, targets.neighbours, 0.3, margin, distance
+        expected = reference.lmnn(Z, *arguments, **rows)
+        report = {}
+        got = evaluate(Z, targets, distance, margin=margin, report=report, **rows)
+        assert_close(got, expected, 1e-10 if dtype == np.float64 else 1e-4, 1e-13)
+        assert 0 < report["share_of_pairs"] <= 1
+        for change in (lambda m: set_threads(m, 3), lambda m: m.setattr(_impostors, "_KEPT", 20)):
+            with monkeypatch.context() as changed:
+                change(changed)
+                assert_same_bits(evaluate(Z, targets, distance, margin=margin, **rows), got)

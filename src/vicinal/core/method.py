@@ -154,6 +154,10 @@ class Method:
         Kernel of the objective, if the method offers a choice of kernels.
     cost : PairCost
         The cost of a pair of rows.
+    batch_size : int or None
+        Rows of a batch, if "auto" chooses batches; None: as many as NCA takes.
+    batches_keep_scale : bool
+        Whether batches lead to the same scale of the map as all rows: nothing is to be corrected.
     n_starts : int
         Number of starts; the best result is kept.
     alphas : tuple of float
@@ -179,6 +183,8 @@ class Method:
     has_trees: bool = False
     kernel: Any = None
     cost: PairCost = _COST
+    batch_size: int | None = None
+    batches_keep_scale: bool = False
     n_starts: int = 1
     alphas: tuple[float, ...] = ()
     warn_unusable_rows: Callable[[Any, Any], None] = _nothing

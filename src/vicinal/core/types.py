@@ -232,6 +232,7 @@ class PairCost(NamedTuple):
     double: tuple[float, float] = (2.6, 0.4)
     listed: tuple[float, float] = (10.0, 3.0)  # in a list, whose rows are scattered in memory
     both_ways: bool = True  # whether one computation of a pair serves both its rows
+    company: int = 0  # further rows that each row of a batch brings along, such as its targets
     #: further bytes besides the points, from ``(n, n_features, n_components, itemsize)``
     more: Callable[[int, int, int, int], float] | None = None
 

@@ -152,12 +152,15 @@ class Learning:
         seconds = None if self.deadline is None else 0.3 * self._seconds_left()
         few = coarse.problem
         theta = self.method.start(few, self.rng, reporter)
-        assert self.plan.solver is not None
+        # these few rows are the same at every step, which a solver for batches does not use
+        solver = self.plan.solver
+        if solver is None or not self.plan.sampling.fixed:
+            solver = self.method.solver
         rules = stop_rules(
-            self.plan.solver, tol=coarse.tol, units=problem.units, flat_loss=_is_flat(problem)
+            solver, tol=coarse.tol, units=problem.units, flat_loss=_is_flat(problem)
         )
         result = train(
-            [Stage(few, self.plan.solver, rules)],
+            [Stage(few, solver, rules)],
             theta,
             max_iter=coarse.max_iter,
             deadline=None if seconds is None else _clock.now() + seconds,
@@ -221,7 +224,7 @@ class Learning:
             on_iteration=self.reports.on_iteration(self.searching),
             random_state=self.rng,
         )
-        if self.plan.corrects_scale:
+        if self.plan.corrects_scale and not self.method.batches_keep_scale:
             if not self.searching:
                 self.reports.doing("correcting the scale of the map")
             try:

@@ -39,6 +39,7 @@ __all__ = [
 
 _COARSE_FROM, _COARSE_ROWS = 4000, 2000  # above the first number, start on the second
 _COARSE_STEPS, _COARSE_TOL = 30, 1e-2
+BATCH_ROWS = 1000  # of a batch, which embeds their target neighbours too
 START_ROWS = 300  # suffice: the scale is learnt too, and far from it every pair is an impostor
 
 
@@ -57,7 +58,6 @@ class LargeMargin(MetricLearner):
     _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
     # shared parameters that have a single value here
     rule: ClassVar[str] = "knn"  # type: ignore[misc]
-    sampling: ClassVar[str] = "full"
     pairs: ClassVar[str] = "all"
 
     @property

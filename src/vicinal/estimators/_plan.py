@@ -22,7 +22,7 @@ __all__ = ["Cost", "Plan", "Size", "adam_for", "make_plan", "rate_for"]
 
 _EVALUATIONS = 60  # evaluations of the exact objective in a typical fit
 _EXACT_SECONDS = 20.0  # on two reference cores: a longer fit uses batches
-_BATCH = 3000  # rows
+_BATCH = 3000  # rows, unless the method says otherwise
 _ITERATIONS = 200  # of a run on all rows
 _STEPS = 300  # of a run on batches
 _PRODUCT = 0.15  # nanoseconds of one thread per entry of X and dimension
@@ -132,7 +132,7 @@ def _sampling(
         return samplers.Full(), f"{type(solver).__name__} needs the same rows at every step"
     if method.pairs is not None:
         return samplers.Full(), "the choice of pairs makes all rows cheap"
-    exact = _exact_cost(size)
+    exact, batch = _exact_cost(size), method.batch_size or _BATCH
     whole = _EVALUATIONS * exact.seconds_per_evaluation
     if config.time_budget is not None:
         # Half of it: the estimate is rough, and the start takes time too.
@@ -140,10 +140,10 @@ def _sampling(
     else:
         whole = _EVALUATIONS * _exact_cost(size, threads=2).seconds_per_evaluation
         limit, what = _EXACT_SECONDS, f"{_EXACT_SECONDS:g} s on two cores"
-    if whole <= limit or size.n <= _BATCH:
+    if whole <= limit or size.n <= batch:
         return samplers.Full(), f"all {size.n} rows take some {whole:.2g} s, within {what}"
     return (
-        samplers.MiniBatches(_BATCH, clusters="random"),
+        samplers.MiniBatches(batch, clusters="random"),
         f"all {size.n} rows would take some {whole:.2g} s, more than {what}",
     )
 
@@ -179,7 +179,8 @@ def _cost(plan: Plan, size: Size) -> Cost:
     if isinstance(sampling, samplers.StochasticQueries):
         return _batch_cost(size, rows=size.n, queries=queries)
     rows = plan.rows_together(size.n)
-    return _batch_cost(size, rows=rows, queries=rows)
+    embedded = min(rows * (1 + size.pair.company), size.n) if rows < size.n else rows
+    return _batch_cost(size, rows=embedded, queries=rows)
 
 
 def _in_words(part: Any) -> str:

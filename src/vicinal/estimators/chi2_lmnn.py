@@ -24,6 +24,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array, PairCost
 from vicinal.estimators._histograms import HistogramMixin, chi2, histograms
 from vicinal.estimators._margins import (
+    BATCH_ROWS,
     FindTargets,
     LargeMargin,
     coarse_start,
@@ -176,6 +177,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         refresh_targets: int | None = None,
         init: Any = "auto",
         solver: Any = "auto",
+        sampling: Any = "auto",
         n_neighbors: int | str | None = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -196,6 +198,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         self.refresh_targets = refresh_targets
         self.init = init
         self.solver = solver
+        self.sampling = sampling
         self.n_neighbors = n_neighbors
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -254,7 +257,9 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
             refresh=partial(refresh_every, self.refresh_targets, find_targets),
             coarse=_no_coarse if given else partial(coarse_start, find_targets, False),
             # the search, as in LMNN, and the divisions for the pairs it finds
-            cost=PairCost((1.0, 0.06), (1.0, 0.06), more=_kept_bytes),
+            cost=PairCost((1.0, 0.06), (1.0, 0.06), company=k, more=_kept_bytes),
+            batch_size=BATCH_ROWS,
+            batches_keep_scale=True,
             n_starts=int(getattr(start, "n_init", 1)),
             warn_unusable_rows=partial(warn_unusable_rows, data, name, k),
             collapse_warning=_collapse_warning,

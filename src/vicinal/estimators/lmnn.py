@@ -14,6 +14,7 @@ from vicinal.core.method import Data, Method
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, PairCost
 from vicinal.estimators._margins import (
+    BATCH_ROWS,
     START_ROWS,
     FindTargets,
     LargeMargin,
@@ -185,6 +186,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
         mapping: Any = "linear",
         init: Any = "pca",
         solver: Any = "auto",
+        sampling: Any = "auto",
         alpha: float | str = 0.0,
         scaling: str | None = "auto",
         n_neighbors: int | str | None = None,
@@ -207,6 +209,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
         self.mapping = mapping
         self.init = init
         self.solver = solver
+        self.sampling = sampling
         self.alpha = alpha
         self.scaling = scaling
         self.n_neighbors = n_neighbors
@@ -258,7 +261,9 @@ class LMNN(LearntMetricMixin, LargeMargin):
             refresh=partial(refresh_every, self.refresh_targets, find_targets),
             coarse=_no_coarse if given else partial(coarse_start, find_targets, True),
             # the search computes an inner product in float32 for each pair
-            cost=PairCost((1.0, 0.04), (1.0, 0.04), more=kept_bytes),
+            cost=PairCost((1.0, 0.04), (1.0, 0.04), company=k, more=kept_bytes),
+            batch_size=BATCH_ROWS,
+            batches_keep_scale=True,
             n_starts=int(getattr(start, "n_init", 1)),
             alphas=_ALPHAS,
             warn_unusable_rows=partial(warn_unusable_rows, data, name, k),
