@@ -89,10 +89,14 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         must lie on the simplex.  "identity" is that of the report, ``softmax(10 I + 0.01)``;
         "groups" merges bins of the same classes (``BinGroups``).  "auto" is "identity" if r = D,
         and "groups" otherwise.
-    solver : {"auto", "projected", "adaptive", "bold_driver"} or part, default="auto"
-        The optimiser.  "auto" is "projected", spectral projected gradients; "adaptive" is the step
-        of the report.  With ``constraint="softmax"`` all solvers of :class:`LMNN` work, and "auto"
-        is L-BFGS.
+    solver : {"auto", "projected", "adaptive", "bold_driver", "adam", "momentum", "sgd"} or part, \
+            default="auto"
+        The optimiser; every step ends on the simplex.  "auto" is "projected", spectral projected
+        gradients, on all rows, and Adam on batches; "adaptive" is the step of the report.  With
+        ``constraint="softmax"`` all solvers of :class:`LMNN` work, and "auto" is L-BFGS on all
+        rows.
+    sampling : {"auto", "full", "subsample", "mini_batches", "stochastic"} or part, default="auto"
+        Which rows an iteration uses, as in :class:`LMNN`.
     n_neighbors : int, "auto" or None, default=None
         Number of voters at prediction, the nearest by χ² of the mapped rows.  None: ``k_``; "auto"
         chooses it by leave-one-out.
@@ -103,7 +107,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     n_iter_no_change : int, default=10
         Iterations without improvement before stopping.
     max_iter : int or "auto", default="auto"
-        Maximum number of iterations; "auto" is 200.
+        Maximum number of iterations; "auto" is 200, or 300 with batches.
     tol : float or None, default=1e-2
         Stop when no entry of the (projected) gradient exceeds ``tol`` times the margin, or when the
         loss falls in ``n_iter_no_change`` iterations by less than ``tol`` times the larger of the

@@ -48,10 +48,11 @@ class LMNN(LearntMetricMixin, LargeMargin):
               + \mu \sum_{l : y_l \ne y_i} \bigl[\ell + D_{ij} - D_{il}\bigr]_+ \Bigr)
               + \alpha \|A\|_F^2, \qquad D_{ij} = \|A x_i - A x_j\|^2 .
 
-    Every step searches all rows for impostors, exactly and in blocks: memory is O(n (D + d)) and at
-    most about 100 MB, however many impostors there are.  Lists of them are reused for as long as
-    they are certain to be complete.  All cores are used, and their number does not change the
-    result.
+    Every step searches for impostors, exactly and in blocks: memory is O(n (D + d)) and at most
+    about 100 MB, however many impostors there are.  Lists of them are reused for as long as they
+    are certain to be complete.  All cores are used, and their number does not change the result.
+    Up to about 25,000 (d = 32) rows every step sees all rows; above that, batches are used
+    (``plan_`` says which, and why).
 
     Parameters with the same name as those of :class:`NCA` mean the same; its docstring explains
     them in full.
@@ -87,8 +88,19 @@ class LMNN(LearntMetricMixin, LargeMargin):
         be impostors.
     solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "momentum", "adam", "sgd"} or \
             part, default="auto"
-        The optimiser; "auto" is L-BFGS.  "adaptive" is the step of [OlsenPetersen]_: 1.01 times
-        as long after each success, half as long after a failure, at most 20 times in a row.
+        The optimiser; "auto" is L-BFGS on all rows, and Adam on batches, as in :class:`NCA`.
+        "adaptive" is the step of [OlsenPetersen]_: 1.01 times as long after each success, half as
+        long after a failure, at most 20 times in a row.
+    sampling : {"auto", "full", "subsample", "mini_batches", "stochastic"} or part, default="auto"
+        Which rows an iteration uses; objects from :mod:`vicinal.samplers` take parameters.  Target
+        neighbours are always those among all rows.  "full": all rows.  "stochastic": a few rows,
+        with their impostors among all.  "mini_batches": a few rows with their target neighbours,
+        and impostors among these.  If the rows are drawn at random (``clusters="random"``, or a
+        "subsample" for the whole fit), impostors are weighted so that the loss is an unbiased
+        estimate of that of all rows; in clusters each counts once, and those beyond the cluster
+        are missed.  ``mu``, ``margin`` and ``alpha`` mean the same in all of them, and no scale is
+        corrected at the end.  "auto" is "full" where that takes up to about 20 s on two cores, and
+        random batches of 1,000 rows otherwise.
     alpha : float or "auto", default=0.0
         Weight of the squared norm of the map beside the mean loss.  The pull of the targets already
         keeps the map small.  "auto" tries penalties from 30 down to 0.
@@ -109,7 +121,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
     cv : int, splitter or iterable, default=5
         Cross-validation by which "auto" chooses ``n_components`` and ``alpha``.
     max_iter : int or "auto", default="auto"
-        Maximum number of iterations; "auto" is 200.
+        Maximum number of iterations; "auto" is 200, or 300 with batches.
     tol : float or None, default=1e-3
         Stop when no entry of the gradient, times the largest entry of the map, exceeds ``tol``
         times the margin, or when the loss falls by less than ``tol`` times the larger of the loss
@@ -137,7 +149,8 @@ class LMNN(LearntMetricMixin, LargeMargin):
         As in :class:`NCA`.
     history_ : dict of lists
         As in :class:`NCA`, and ``n_impostors``: the number of triples of a row, a target neighbour
-        of it and an impostor inside the margin, among the rows that the iteration saw.
+        of it and an impostor inside the margin, for the rows of the iteration (for random batches
+        an estimate, as the loss is).
     rounds_ : dict of lists
         With ``refresh_targets``: ``share_of_new_targets`` for each refresh.
     n_neighbors_ : int
