@@ -1,8 +1,8 @@
 """The margin of χ²-LMNN, as a share of the distance to the nearest row of the class.
 
-Which share should ``margin="auto"`` take?  The comparison looks at training rows only: of each table
-it sets 30 % aside for other pages, draws stratified splits of 70 / 30 inside the rest, fits each share
-to the larger part and scores the smaller one.  All shares see the same splits.
+Which share should ``margin="auto"`` take?  The comparison looks at training rows only: of each
+table it sets 30 % aside for other pages, draws stratified splits of 70 / 30 inside the rest, fits
+each share to the larger part and scores the smaller one.  All shares see the same splits.
 
     python benchmarks/chi2_margin.py --data DIR [--splits 3] [--out results/chi2_margin.md]
 """

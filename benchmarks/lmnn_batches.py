@@ -1,10 +1,10 @@
 """LMNN on all rows and on batches, beside NCA: core seconds and held-out error on digits.
 
-Some training rows of mnist are divided into rows to learn from and rows to score (three to one); the
-test rows are not looked at.  Core seconds are the processor time of the fit, all threads together,
-after a small fit that compiles.
+Some training rows of mnist are divided into rows to learn from and rows to score (three to one);
+the test rows are not looked at.  Core seconds are the processor time of the fit, all threads
+together, after a small fit that compiles.
 
-    python benchmarks/lmnn_batches.py --data DIR [--rows 10000 40000] [--out results/lmnn_batches.md]
+    python benchmarks/lmnn_batches.py --data DIR [--rows 10000] [--out results/lmnn_batches.md]
 """
 
 from __future__ import annotations

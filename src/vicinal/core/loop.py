@@ -414,7 +414,7 @@ def _check_projects(solver: Solver, fun: Fun) -> None:
     if getattr(fun, "project", None) is not None and not getattr(solver, "projects", False):
         raise ValueError(
             f"The solver {type(solver).__name__} does not keep to the constraint of the map. Use "
-            "one whose 'projects' is True, such as ProjectedGradient, or a map without a constraint."
+            "one whose 'projects' is True, such as Adam, or a map without a constraint."
         )
 
 

@@ -156,9 +156,7 @@ class Learning:
         solver = self.plan.solver
         if solver is None or not self.plan.sampling.fixed:
             solver = self.method.solver
-        rules = stop_rules(
-            solver, tol=coarse.tol, units=problem.units, flat_loss=_is_flat(problem)
-        )
+        rules = stop_rules(solver, tol=coarse.tol, units=problem.units, flat_loss=_is_flat(problem))
         result = train(
             [Stage(few, solver, rules)],
             theta,

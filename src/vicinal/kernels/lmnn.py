@@ -44,9 +44,7 @@ def targets(Z, neighbours, margin, chi2, i0, i1, D, reach, furthest):
 
 
 @kernel
-def push(
-    Z, reach, furthest, weight, rows, indptr, indices, mu, chi2, gradient, hinge, active, dZ
-):
+def push(Z, reach, furthest, weight, rows, indptr, indices, mu, chi2, gradient, hinge, active, dZ):
     """Hinges of some rows against their lists, which hold rows of other classes.
 
     Adds to ``hinge[p]``; counts in ``active[p, j]`` the impostors nearer than target j plus the

@@ -58,7 +58,11 @@ class SearchRows(NamedTuple):
         return self.needing is self.listed
 
     def same_as(self, other: SearchRows) -> bool:
-        return all(a is b or np.array_equal(a, b) for a, b in zip(self, other, strict=True))
+        """Whether both are for the same rows and classes."""
+        arrays = zip(self[:3], other[:3], strict=True)
+        return self.mutual == other.mutual and all(
+            a is b or np.array_equal(a, b) for a, b in arrays
+        )
 
 
 class ImpostorLists(NamedTuple):
