@@ -7,6 +7,7 @@ import functools
 import inspect
 import io
 import pickle
+import re
 import warnings
 from dataclasses import dataclass
 from time import perf_counter
@@ -425,6 +426,75 @@ def test_issue_14_rca_tells_of_a_singular_scatter_once():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         RCA(shrinkage="oas").fit(X, y)
+
+
+# What people write who come from elsewhere
+
+
+@pytest.mark.parametrize(
+    ("model", "k"), [(LMNN(), 5), (KNCA(), 5), (Chi2LMNN(), 3)], ids=["lmnn", "knca", "chi2 lmnn"]
+)
+def test_issue_14_voters_set_without_k(model, k):
+    """Only the number of voters was set: a warning says so; not if both were, or they agree."""
+    X, y = table("chi2" if isinstance(model, Chi2LMNN) else "nca")
+    model = clone(model).set_params(max_iter=2)
+    with pytest.warns(
+        UserWarning, match=rf"n_neighbors=1 .*, is {k}. Set k=1 too, or k={k}"
+    ) as seen:
+        model.set_params(n_neighbors=1).fit(X, y)
+    assert len([w for w in seen if "n_neighbors" in str(w.message)]) == 1
+    assert (model.k_, model.n_neighbors_) == (k, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for both in ({"k": 2, "n_neighbors": 1}, {"k": k, "n_neighbors": 1}, {"k": 1},
+                     {"k": None, "n_neighbors": k}, {"n_neighbors": "auto"}):  # fmt: skip
+            fit = model.set_params(**both).fit(X, y)
+            assert fit.k_ == (both.get("k") or model._default_k if "k" in both else fit.k_)
+    with pytest.raises(ValueError, match=r"'k' parameter of .* in \[1, inf\) or None. Got 0"):
+        model.set_params(k=0).fit(X, y)
+
+
+@pytest.mark.parametrize("estimator", [NCA, KNCA, LMNN, Chi2LMNN, RCA])
+def test_issue_14_help_names_types_and_solvers(estimator):
+    for parameter in inspect.signature(estimator).parameters.values():
+        assert "Any" not in str(parameter.annotation), parameter
+        assert re.search(
+            rf"^    {parameter.name}\b.* : |, {parameter.name}\b", estimator.__doc__, re.M
+        )
+    listed = re.search(r"^    solver : \{(.*?)\}", estimator.__doc__, re.M | re.S)
+    if estimator in (NCA, KNCA, LMNN):
+        names = set(re.findall(r'"(\w+)"', listed[1]))
+        assert names == {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum",
+                         "adam", "sgd"}  # fmt: skip
+        X, y = table("nca")
+        for solver in names - {"sgd"}:
+            assert np.isfinite(estimator(2, solver=solver, max_iter=2).fit(X, y).objective_)
+
+
+# Drawn predictions
+
+
+@each(["nca", "knca"])
+def test_drawn_classes_have_the_probabilities_of_the_posterior(name):
+    X, y = table(name)
+    model = make(name, rule="draw", alpha=0.3, max_iter=2).fit(X, y)
+    P = model.predict_proba(X)
+    np.testing.assert_array_equal(P, clone(model).set_params(rule="posterior").fit(X, y)
+                                  .predict_proba(X))  # fmt: skip
+    unsure = int(np.abs(P - 0.5).min(axis=1).argmin())
+    drawn = model.predict(np.repeat(X[unsure : unsure + 1], 4000, axis=0))
+    share = np.bincount(drawn, minlength=3) / 4000
+    np.testing.assert_allclose(share, P[unsure], atol=0.04)  # five standard errors
+    assert 0.05 < share.max() < 0.95
+    np.testing.assert_array_equal(model.predict(X), model.predict(X))
+    other = model.set_params(random_state=1).predict(np.repeat(X, 50, axis=0))
+    # the accuracy that was learnt, in expectation
+    assert np.mean(other == np.repeat(y, 50)) == pytest.approx(P[np.arange(60), y].mean(), abs=0.04)
+    with pytest.raises(
+        ValueError, match=r"'rule' parameter of .* one of 'posterior', 'knn', 'draw'"
+    ):
+        model.set_params(rule="guess").predict(X)
 
 
 # Neighbours, logarithms, and the way back

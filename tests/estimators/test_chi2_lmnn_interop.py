@@ -28,7 +28,7 @@ def rows(rng):
         ("n_components", r"an int in \[1, 8\] or None", 2.0),
         ("n_components", r"an int in \[1, 8\] or None", "auto"),
         ("k", r"an int in \[1, inf\)", 0),
-        ("k", r"an int in \[1, inf\)", None),
+        ("k", r"an int in \[1, inf\) or None", "5"),
         ("mu", r"a float in \(0.0, inf\)", 0.0),
         ("mu", r"a float in \(0.0, inf\)", "auto"),
         ("margin", r"a float in \(0.0, inf\) or 'auto'", 0.0),

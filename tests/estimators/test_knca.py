@@ -208,7 +208,7 @@ def test_what_lists_leave_out_is_told_in_sets(rows):
     [
         ("k", r"an int in \[1, inf\)", 0),
         ("k", r"an int in \[1, inf\)", 2.0),
-        ("k", r"an int in \[1, inf\)", None),
+        ("k", r"an int in \[1, inf\) or None", "5"),
         ("vote", "one of 'majority', 'all'", "plurality"),
         ("objective", "one of 'log', 'accuracy'", "loss"),
         ("n_neighbors", r"an int in \[1, inf\) or None or 'auto'", "local"),

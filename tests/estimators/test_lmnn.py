@@ -78,7 +78,7 @@ def active_triples(Z, y, neighbours, margin):
 def test_the_loss_is_the_formula(rows, settings):
     X, y = rows
     model = LMNN(max_iter=15, random_state=0, **settings).fit(X, y)
-    targets = target_neighbours((X - X.mean(axis=0)) / X.std(axis=0), y, model.k)
+    targets = target_neighbours((X - X.mean(axis=0)) / X.std(axis=0), y, model.k_)
     assert model.objective_ == pytest.approx(plain_loss(model, X, y, targets), rel=1e-9)
     assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-12)
     assert model.history_["loss"][-1] < model.history_["loss"][0]
@@ -321,7 +321,7 @@ def test_held_out_rows_are_nobodys_targets(digits, monkeypatch):
     [
         ("k", r"an int in \[1, inf\)", 0),
         ("k", r"an int in \[1, inf\)", 2.0),
-        ("k", r"an int in \[1, inf\)", None),
+        ("k", r"an int in \[1, inf\) or None", "5"),
         ("mu", r"a float in \(0.0, inf\)", 0.0),
         ("mu", r"a float in \(0.0, inf\)", -1),
         ("mu", r"a float in \(0.0, inf\)", np.nan),

@@ -129,7 +129,7 @@ def _lmnn(X: Any, y: Any, train: Any, test: Any, r: int, seed: int) -> dict[str,
     scores, choices = {}, {}
     for how in PREPARED:
         Z = reduced(prepared(X, how, train), train, r)
-        plain = LMNN(n_neighbors=1, random_state=seed).fit(Z[train], y[train])
+        plain = LMNN(k=5, n_neighbors=1, random_state=seed).fit(Z[train], y[train])
         scores[f"LMNN as it comes, 1-NN, {how}"] = plain.score(Z[test], y[test])
         if how == "unit":
             voted = LMNN(random_state=seed).fit(Z[train], y[train])

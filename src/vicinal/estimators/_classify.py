@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._threads import single_threaded_blas
-from vicinal._validation import check_number, check_option, check_rows
+from vicinal._validation import check_number, check_option, check_rows, check_seed
 from vicinal.core.method import Model
 from vicinal.core.types import Array
 from vicinal.estimators._neighbours import NeighbourSearchMixin
@@ -22,7 +23,7 @@ class NeighbourClassifierMixin(NeighbourSearchMixin, ClassifierMixin):
     rule: str
     n_neighbors: Any
     #: allowed values of ``rule``: the posterior of the method, if it has one, or votes
-    _rule_names: ClassVar[tuple[str, ...]] = ("posterior", "knn")
+    _rule_names: ClassVar[tuple[str, ...]] = ("posterior", "knn", "draw")
     #: allowed values of ``n_neighbors`` besides numbers
     _voters: ClassVar[tuple[Any, ...]] = ("auto",)
     classes_: Array
@@ -98,7 +99,7 @@ class NeighbourClassifierMixin(NeighbourSearchMixin, ClassifierMixin):
             return self._map.embed(X)
 
     def predict(self, X: Any) -> Array:
-        """The class of highest probability under the ``rule``.
+        """The class of highest probability under the ``rule``, or one drawn with them for "draw".
 
         Parameters
         ----------
@@ -108,5 +109,14 @@ class NeighbourClassifierMixin(NeighbourSearchMixin, ClassifierMixin):
         -------
         y : ndarray of shape (n_samples,)
         """
-        best = self.predict_proba(X).argmax(axis=1)
+        P = self.predict_proba(X)
+        best = P.argmax(axis=1) if self.rule != "draw" else _drawn(P, check_seed(self))
         return self.classes_[best]
+
+
+def _drawn(P: Array, rng: np.random.RandomState) -> Array:
+    """A class for each row, drawn with the row's probabilities."""
+    below = np.cumsum(P, axis=1)
+    # The last sum may be 1 - 1e-16; a class of probability zero is never drawn.
+    at = rng.uniform(size=len(P)) * below[:, -1]
+    return np.argmax(below > at[:, None], axis=1)

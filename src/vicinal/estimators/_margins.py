@@ -20,6 +20,7 @@ from vicinal.core.types import Array
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._learn import SINGLE_FROM
 from vicinal.estimators._plan import Plan
+from vicinal.estimators._votes_of_k import VotesOfK
 from vicinal.models.votes import VotingModel
 from vicinal.neighbourhoods import target_neighbours
 from vicinal.neighbourhoods.refresh import no_longer_falls
@@ -43,15 +44,15 @@ BATCH_ROWS = 1000  # of a batch, which embeds their target neighbours too
 START_ROWS = 300  # suffice: the scale is learnt too, and far from it every pair is an impostor
 
 
-class LargeMargin(MetricLearner):
+class LargeMargin(VotesOfK, MetricLearner):
     """Base class of LMNN and χ²-LMNN; not public."""
 
-    k: int
     mu: float
     margin: Any
     refresh_targets: int | None
     _model: VotingModel
 
+    _k_counts: ClassVar[str] = "target neighbours"
     #: allowed values of ``margin`` besides numbers
     _margins: ClassVar[tuple[str, ...]] = ()
     _rule_names: ClassVar[tuple[str, ...]] = ("knn",)
@@ -68,7 +69,7 @@ class LargeMargin(MetricLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_number(self, "k", 1, integer=True)
+        self._check_k()
         check_number(self, "mu", 0.0, open_ends=True)
         check_number(self, "margin", 0.0, open_ends=True, or_else=self._margins)
         check_number(self, "refresh_targets", 1, integer=True, or_else=(None,))

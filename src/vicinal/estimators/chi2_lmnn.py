@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_X_y
 
 from vicinal import maps, solvers, starts
@@ -21,7 +22,7 @@ from vicinal._validation import (
 )
 from vicinal.core.method import Data, Method
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, PairCost
+from vicinal.core.types import Array, PairCost, Sampler, Solver
 from vicinal.estimators._histograms import HistogramMixin, chi2, histograms
 from vicinal.estimators._margins import (
     BATCH_ROWS,
@@ -39,6 +40,7 @@ from vicinal.metrics import Chi2Index
 from vicinal.models.votes import Chi2VotingModel
 from vicinal.neighbourhoods import target_neighbours
 from vicinal.objectives import LMNNLoss
+from vicinal.starts import BinStart
 
 __all__ = ["Chi2LMNN", "own_class_distance"]
 
@@ -67,8 +69,8 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     n_components : int or None, default=None
         r, the number of new bins.  None: as many as before, or as an array ``init`` has.  With one
         bin all rows are mapped to the same point, with a warning.
-    k : int, default=3
-        Target neighbours of each row, the nearest of its class by χ² before learning.
+    k : int or None, default=None
+        Target neighbours of each row, the nearest of its class by χ² before learning.  None: 3.
     mu : float, default=1.0
         Weight of the hinges beside the pull of the target neighbours.
     margin : float or "auto", default="auto"
@@ -160,6 +162,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     True
     """
 
+    _default_k: ClassVar[int] = 3
     _margins: ClassVar[tuple[str, ...]] = ("auto",)
     _stored: ClassVar[tuple[str, ...]] = ("margin_",)
     margin_: float
@@ -173,15 +176,15 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         self,
         n_components: int | None = None,
         *,
-        k: int = 3,
+        k: int | None = None,
         mu: float = 1.0,
         margin: float | str = "auto",
         constraint: str = "projection",
         normalize: bool = True,
         refresh_targets: int | None = None,
-        init: Any = "auto",
-        solver: Any = "auto",
-        sampling: Any = "auto",
+        init: str | BinStart | ArrayLike = "auto",
+        solver: str | Solver = "auto",
+        sampling: str | Sampler = "auto",
         n_neighbors: int | str | None = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -190,7 +193,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         tol: float | None = 1e-2,
         time_budget: float | None = None,
         warm_start: bool = False,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -241,7 +244,8 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         return data._replace(X=histograms(data.X, self.normalize))
 
     def _method(self, data: Data) -> Method:
-        name, k, D = type(self).__name__, int(self.k), data.n_features
+        name, k, D = type(self).__name__, self._number, data.n_features
+        self._warn_k_unset()
         check_number(self, "n_components", 1, D, integer=True, or_else=(None,))
         start = starts.resolve_bins(self.init, name)
         r = int(self.n_components or maps.given_rank(start, D) or D)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,17 +18,19 @@ from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
 from vicinal._validation import check_number, check_option
 from vicinal.core.method import Data, Method
-from vicinal.core.types import Array, PairCost, Pairs, is_auto
+from vicinal.core.types import Array, Map, PairCost, Pairs, Sampler, Solver, is_auto
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators._partial_fit import StreamLearner
 from vicinal.estimators._telling import Reports
+from vicinal.estimators._votes_of_k import VotesOfK
 from vicinal.estimators._warnings import collapse_warning, warn_no_voters
 from vicinal.estimators.search import ALPHAS
 from vicinal.estimators.stream import can_stream
 from vicinal.models.vote_of_k import KNCAModel
-from vicinal.neighbourhoods import LeftOut, Nearest, sets_left_out
+from vicinal.neighbourhoods import LeftOut, Nearest, Neighbourhood, sets_left_out
 from vicinal.neighbourhoods.refresh import refresh_lists
 from vicinal.objectives import KNCALoss
+from vicinal.starts import Start
 from vicinal.targets import Labels
 
 __all__ = ["KNCA"]
@@ -33,7 +38,7 @@ __all__ = ["KNCA"]
 _LISTED = 10  # lists requested by name hold at least this many times k rows
 
 
-class KNCA(LearntMetricMixin, StreamLearner):
+class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
     r"""Learn a map under which a vote of k neighbours gives the right label.
 
     Each row picks a set of k other rows at once, with nearer rows more likely, and these vote on
@@ -54,9 +59,11 @@ class KNCA(LearntMetricMixin, StreamLearner):
     n_components : int, "auto" or None, default=None
         Rank d of the map.  None: min(D, 32), or the rank of an array ``init``.  "auto" grows it
         from 2 while that helps.
-    k : int, default=5
-        Number of rows that vote.  If there are too few training rows for any of them to win a vote
-        of k, ``k_`` is the largest number with which one can, with a warning.
+    k : int or None, default=None
+        Number of rows that vote in learning; None: 5, with a warning if ``n_neighbors``, the number
+        of voters in prediction, is set to another number.  If there are too few training rows for
+        any of them to win a vote of k, ``k_`` is the largest number with which one can, with a
+        warning.
     vote : {"majority", "all"}, default="majority"
         A vote is won by more votes than any other class has (a tie is lost), or only by all k.
         "all" is stricter, and faster with many classes.
@@ -68,8 +75,8 @@ class KNCA(LearntMetricMixin, StreamLearner):
             array, default="auto"
         The start; its scale, unless it is an array, is the best one for "log" at this k on a
         sample.
-    solver : {"auto", "lbfgs", "cg", "bold_driver", "sgd", "momentum", "adam"} or part, \
-            default="auto"
+    solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", \
+            "sgd"} or part, default="auto"
         The optimiser: "auto" is L-BFGS on all rows, Adam on batches.
     sampling : {"auto", "full", "subsample", "mini_batches", "stochastic"} or part, default="auto"
         Which rows an iteration uses.  The paper used "stochastic", a few rows against all.  In
@@ -85,9 +92,10 @@ class KNCA(LearntMetricMixin, StreamLearner):
         Weight of the squared norm of the map beside the mean loss.
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``.
-    rule : {"posterior", "knn"}, default="posterior"
+    rule : {"posterior", "knn", "draw"}, default="posterior"
         How to classify: by the probability that each class wins the vote, normalised to sum to one
-        (a tie counts for no class), or by a vote of the nearest training rows.
+        (a tie counts for no class), by a vote of the nearest training rows, or, as in
+        :class:`NCA`, at random with those probabilities.
     n_neighbors : int, "auto" or None, default=None
         Number of voters of ``rule="knn"``.  None: ``k_``; "auto" chooses it by leave-one-out.
     early_stopping : bool, default=False
@@ -160,6 +168,7 @@ class KNCA(LearntMetricMixin, StreamLearner):
 
     _takes_weights: ClassVar[bool] = False
     _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
+    _k_counts: ClassVar[str] = "rows that vote"
     _settled: ClassVar[tuple[str, ...]] = ("objective", "k", "vote")
     _model: KNCAModel
 
@@ -167,14 +176,14 @@ class KNCA(LearntMetricMixin, StreamLearner):
         self,
         n_components: int | str | None = None,
         *,
-        k: int = 5,
+        k: int | None = None,
         vote: str = "majority",
         objective: str = "log",
-        mapping: Any = "linear",
-        init: Any = "auto",
-        solver: Any = "auto",
-        sampling: Any = "auto",
-        pairs: Any = "auto",
+        mapping: str | Map = "linear",
+        init: str | Start | ArrayLike = "auto",
+        solver: str | Solver = "auto",
+        sampling: str | Sampler = "auto",
+        pairs: str | Neighbourhood = "auto",
         alpha: float | str = 3e-3,
         scaling: str | None = "standard",
         rule: str = "posterior",
@@ -182,13 +191,13 @@ class KNCA(LearntMetricMixin, StreamLearner):
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
-        cv: Any = 5,
+        cv: int | BaseCrossValidator | Iterable = 5,
         max_iter: int | str = "auto",
         tol: float | None = 1e-5,
         time_budget: float | None = None,
         reservoir_size: int = 10_000,
         warm_start: bool = False,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -259,11 +268,11 @@ class KNCA(LearntMetricMixin, StreamLearner):
         return self._partial_fit(X, y, classes)
 
     def _begin_stream(self, data: Data, method: Method, reports: Reports) -> None:
-        if self.reservoir_size <= self.k:
+        if self.reservoir_size <= self._number:
             raise ValueError(
                 f"The 'reservoir_size' parameter of {type(self).__name__} must be more than "
-                f"k={self.k}, because k of the remembered rows vote. Got {self.reservoir_size!r} "
-                "instead."
+                f"k={self._number}, because k of the remembered rows vote. "
+                f"Got {self.reservoir_size!r} instead."
             )
         super()._begin_stream(data, method, reports)
 
@@ -276,12 +285,13 @@ class KNCA(LearntMetricMixin, StreamLearner):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number(self, "reservoir_size", 2, integer=True)
-        check_number(self, "k", 1, integer=True)
+        self._check_k()
         check_option(self, "vote", ("majority", "all"))
         check_option(self, "objective", ("log", "accuracy"))
 
     def _method(self, data: Data) -> Method:
-        name, k = type(self).__name__, int(self.k)
+        name, k = type(self).__name__, self._number
+        self._warn_k_unset()
         start = starts.resolve(self.init, name)
         mapping, d = maps.resolve_rank(self, data.n_features, start)
         return Method(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.model_selection import BaseCrossValidator
 
 from vicinal import _search, maps, solvers, starts
 from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
 from vicinal.core.method import Data, Method
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, PairCost
+from vicinal.core.types import Array, Map, PairCost, Sampler, Solver
 from vicinal.estimators._margins import (
     BATCH_ROWS,
     START_ROWS,
@@ -29,6 +32,7 @@ from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators.search import is_collapsed
 from vicinal.models.votes import VotingModel
 from vicinal.objectives import LMNNLoss
+from vicinal.starts import Start
 from vicinal.targets import Labels
 
 __all__ = ["LMNN"]
@@ -62,10 +66,11 @@ class LMNN(LearntMetricMixin, LargeMargin):
     n_components : int, "auto" or None, default=None
         Rank d of the map.  None: min(D, 32), or the rank of an array ``init``.  "auto" grows it
         from 2 while that helps.
-    k : int, default=5
+    k : int or None, default=None
         Number of target neighbours of each row; rows of a class of k rows or fewer have fewer, with
-        a warning.  Many papers and packages use 3; five, with five voters, did a little better on
-        small tables (docs/results/lmnn-defaults.md).
+        a warning.  None: 5, with another warning if ``n_neighbors`` is set to another number.  Many
+        papers and packages use 3; five, with five voters, did a little better on small tables
+        (docs/results/lmnn-defaults.md).
     mu : float, default=1.0
         Weight of the hinges beside the pull of the target neighbours.  For packages that weight the
         pull by 1 - c and the push by c, :math:`\mu = c / (1 - c)`.
@@ -86,8 +91,8 @@ class LMNN(LearntMetricMixin, LargeMargin):
         unless it is an array, is the best one for the loss of some rows.  With more than 4,000
         rows, up to 30 iterations on 2,000 of them come first, because at the start most pairs may
         be impostors.
-    solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "momentum", "adam", "sgd"} or \
-            part, default="auto"
+    solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", \
+            "sgd"} or part, default="auto"
         The optimiser; "auto" is L-BFGS on all rows, and Adam on batches, as in :class:`NCA`.
         "adaptive" is the step of [OlsenPetersen]_: 1.01 times as long after each success, half as
         long after a failure, at most 20 times in a row.
@@ -192,26 +197,26 @@ class LMNN(LearntMetricMixin, LargeMargin):
         self,
         n_components: int | str | None = None,
         *,
-        k: int = 5,
+        k: int | None = None,
         mu: float = 1.0,
         margin: float = 1.0,
         refresh_targets: int | None = None,
-        mapping: Any = "linear",
-        init: Any = "pca",
-        solver: Any = "auto",
-        sampling: Any = "auto",
+        mapping: str | Map = "linear",
+        init: str | Start | ArrayLike = "pca",
+        solver: str | Solver = "auto",
+        sampling: str | Sampler = "auto",
         alpha: float | str = 0.0,
         scaling: str | None = "auto",
         n_neighbors: int | str | None = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
-        cv: Any = 5,
+        cv: int | BaseCrossValidator | Iterable = 5,
         max_iter: int | str = "auto",
         tol: float | None = 1e-3,
         time_budget: float | None = None,
         warm_start: bool = False,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -255,7 +260,8 @@ class LMNN(LearntMetricMixin, LargeMargin):
         return self._fit(X, y)
 
     def _method(self, data: Data) -> Method:
-        name, k = type(self).__name__, int(self.k)
+        name, k = type(self).__name__, self._number
+        self._warn_k_unset()
         start: Any = starts.resolve(self.init, name)
         mapping, d = maps.resolve_rank(self, data.n_features, start)
         margin = partial(_fixed_margin, float(self.margin))
@@ -294,7 +300,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
         rows = np.sort(rows[:_SCALING_ROWS])
         found = {scaling: Features(X, scaling) for scaling in ("standard", "global")}
         right = {
-            scaling: _votes_right(features, rows, labels.codes[rows], int(self.k))
+            scaling: _votes_right(features, rows, labels.codes[rows], self._number)
             for scaling, features in found.items()
         }
         best = max(right, key=lambda scaling: right[scaling])  # ties: the first

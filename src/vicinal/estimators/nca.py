@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,7 +19,7 @@ from vicinal._plugins import load
 from vicinal._validation import check_number, check_option
 from vicinal.core.method import Data, Method
 from vicinal.core.stages import Refresh
-from vicinal.core.types import Array, is_auto
+from vicinal.core.types import Array, Map, Sampler, Solver, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._consulted import ConsultedMixin
 from vicinal.estimators._metric import LearntMetricMixin
@@ -26,9 +29,10 @@ from vicinal.estimators._warnings import collapse_warning, warn_single_rows
 from vicinal.estimators.search import ALPHAS
 from vicinal.estimators.stream import can_stream
 from vicinal.models.posterior import NCAModel
-from vicinal.neighbourhoods import mass_left_out
+from vicinal.neighbourhoods import Neighbourhood, mass_left_out
 from vicinal.neighbourhoods.refresh import refresh_lists
 from vicinal.objectives import NCALoss
+from vicinal.starts import Start
 from vicinal.targets import Labels
 from vicinal.targets.labels import check_priors
 from vicinal.targets.masses import reference_masses
@@ -76,8 +80,8 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         scale of all other starts is the best one for "log" on a sample.  "auto" is RCA with a
         shrunk within-class scatter (identity for the diagonal map).  "annealing" begins with a map
         of many rows and fades them out one by one ([Oneata2011]_ section 3.3.6): slow, for small d.
-    solver : {"auto", "lbfgs", "cg", "bold_driver", "sgd", "momentum", "adam"} or part, \
-            default="auto"
+    solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", \
+            "sgd"} or part, default="auto"
         The optimiser; objects from :mod:`vicinal.solvers` take parameters.  "auto" is L-BFGS on
         all rows, and Adam on batches, with a rate that is set by the start and falls along a
         cosine.  "sgd" has the rate :math:`\eta_0 / (t + t_0)`, with t0 found on held-out rows
@@ -109,8 +113,11 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
     priors : None, "uniform" or array of shape (n_classes,), default=None
         Class priors of the density view ([Oneata2011]_ section 3.2); None: as in the data.  They
         enter the objective and the posterior, not the votes of ``rule="knn"``.
-    rule : {"posterior", "knn"}, default="posterior"
+    rule : {"posterior", "knn", "draw"}, default="posterior"
         How to classify: by the probabilities above, or by a vote of the nearest training rows.
+        "draw" is the stochastic rule that is learnt ([Goldberger2005]_ section 6): a row draws a
+        training row, with the probabilities above and by ``random_state``, and takes its class; its
+        expected accuracy is the mean probability of the right class.
     n_neighbors : int, "auto" or "local", default=5
         Number of voters of ``rule="knn"``, limited with a warning to the number of rows.  "auto"
         chooses it, up to 50, by leave-one-out on the training rows.  "local" gives each query its
@@ -240,28 +247,28 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         self,
         n_components: int | str | None = None,
         *,
-        mapping: Any = "linear",
+        mapping: str | Map = "linear",
         objective: str = "log",
-        kernel: Any = "gaussian",
-        init: Any = "auto",
-        solver: Any = "auto",
-        sampling: Any = "auto",
-        pairs: Any = "auto",
+        kernel: str | Kernel = "gaussian",
+        init: str | Start | ArrayLike = "auto",
+        solver: str | Solver = "auto",
+        sampling: str | Sampler = "auto",
+        pairs: str | Neighbourhood = "auto",
         alpha: float | str = 3e-3,
         scaling: str | None = "standard",
-        priors: Any = None,
+        priors: str | ArrayLike | None = None,
         rule: str = "posterior",
         n_neighbors: int | str = 5,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
-        cv: Any = 5,
+        cv: int | BaseCrossValidator | Iterable = 5,
         max_iter: int | str = "auto",
         tol: float | None = 1e-5,
         time_budget: float | None = None,
         reservoir_size: int = 10_000,
         warm_start: bool = False,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components

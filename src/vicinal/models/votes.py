@@ -83,8 +83,8 @@ class NeighbourModel:
         return min(int(asked), n)
 
     def probabilities(self, Z: Array, rule: str) -> Array:
-        """Class probabilities: the posterior for "posterior", shares of the votes for "knn"."""
-        return self.posterior(Z) if rule == "posterior" else self.votes(Z)
+        """Class probabilities: shares of the votes for "knn", the posterior for other rules."""
+        return self.votes(Z) if rule == "knn" else self.posterior(Z)
 
     def log_probabilities(self, Z: Array, rule: str) -> Array:
         """Natural logarithms of the class probabilities, minus infinity for zero."""
