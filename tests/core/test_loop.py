@@ -116,6 +116,31 @@ def test_resume_after_divergence_returns_what_it_knows():
     assert other.value == swinging(other.theta)[0] > first.value
 
 
+@pytest.mark.parametrize("cut", [1, 4, 9, 13])
+@every_solver
+def test_a_result_is_resumed_with_all_that_it_holds(solver, cut):
+    """Its best parameters, its patience and the iterations that are scored, too."""
+    options = {"monitor": monitor_peaking_at(1000.0), "monitor_every": 3, "n_iter_no_change": 4}
+    whole = minimise(fun, START, solver, max_iter=15, tol=-1.0, **options)
+    first = minimise(fun, START, solver, max_iter=cut, tol=-1.0, **options)
+    assert np.isfinite(first.history["validation_score"][-1])
+    second = minimise(fun, None, solver, max_iter=15 - cut, tol=-1.0, state=first, **options)
+    np.testing.assert_array_equal(second.theta, whole.theta)
+    assert (second.value, second.reason) == (whole.value, whole.reason)
+    assert without_seconds(second.history) == without_seconds(whole.history)
+
+
+def test_a_result_keeps_the_best_on_a_fixed_batch():
+    whole = minimise(swinging, np.array([0.5]), Adam(0.3), max_iter=4, tol=-1.0)
+    first = minimise(swinging, np.array([0.5]), Adam(0.3), max_iter=3, tol=-1.0)
+    assert first.value < first.state.value
+    second = minimise(swinging, None, Adam(0.3), max_iter=1, tol=-1.0, state=first)
+    assert second.value == whole.value == first.value
+    np.testing.assert_array_equal(second.theta, first.theta)
+    with pytest.raises(ValueError, match="'history' parameter of minimise must be None if 'state'"):
+        minimise(swinging, None, Adam(0.3), state=first, history=first.history)
+
+
 def test_state_or_history_alone_continue_the_counts():
     first = minimise(fun, START, LBFGS(), max_iter=3)
     second = minimise(fun, None, LBFGS(), max_iter=2, state=first.state)

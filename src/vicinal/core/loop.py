@@ -14,8 +14,8 @@ import numpy as np
 
 from vicinal import _clock
 from vicinal.core.batches import BatchStream
-from vicinal.core.evaluation import evaluate, is_finite, is_stationary, projected_gradient
-from vicinal.core.state import Best
+from vicinal.core.evaluation import check_projects, check_start, is_finite
+from vicinal.core.state import Best, Window
 from vicinal.core.stopping import MaxIterations, StopRule, TimeBudget, TimeUp
 from vicinal.core.types import (
     Array,
@@ -35,7 +35,6 @@ __all__ = [
     "Progress",
     "Recipe",
     "limited",
-    "refresh",
     "run_stage",
     "update",
 ]
@@ -56,6 +55,7 @@ class Iteration(NamedTuple):
     state: Any
     sampling: Sampling | None = None
     best: Best | None = None
+    window: Window | None = None
 
 
 class Recipe(NamedTuple):
@@ -105,6 +105,10 @@ class LoopStart(NamedTuple):
         The position of the resumed run in its sequence of batches.
     map_size : float or None
         The largest entry of the map, in which gradients are measured; None: that of the start.
+    window, best : Window, Best or None
+        What the stop rules of the resumed run compared with, and its best parameters.
+    pending : bool
+        Whether the stop rules have not seen the last iteration of the resumed run.
     """
 
     theta: Array | None = None
@@ -112,6 +116,9 @@ class LoopStart(NamedTuple):
     history: dict[str, list] | None = None
     sampling: Sampling | None = None
     map_size: float | None = None
+    window: Window | None = None
+    best: Best | None = None
+    pending: bool = False
 
 
 class Progress:
@@ -134,6 +141,7 @@ class Progress:
         self.history = {key: list(history.get(key, [])) for key in columns}
         past = self.history["iteration"]
         self.iteration = past[-1] if past else 0
+        self.since = len(past)
         self.first_iteration = self.iteration
         self.seconds = self.history["seconds"][-1] if past else 0.0
         self.began, self.compiled_before = _clock.now(), _clock.compiled_seconds()
@@ -147,6 +155,14 @@ class Progress:
         start = begin.theta if begin.theta is not None else state.theta
         size = begin.map_size
         self.map_size = float(np.abs(start).max(initial=0.0) or 1.0) if size is None else size
+        # Window and best parameters before a last score, which a run that goes on does not have.
+        self._before_last_score: tuple[Window, Best] | None = None
+
+    @property
+    def window(self) -> Window:
+        """What the stop rules compare with, for a run that resumes this one."""
+        first = (float(self.losses[0]), self.since, float(self.top_score), self.top_iteration)
+        return Window(*first, self.scored, self.map_size)
 
     @property
     def n_steps(self) -> int:
@@ -180,7 +196,7 @@ class Progress:
         worked = self.worked
         return (worked - self.start_seconds) / self.n_steps if self.n_steps else worked
 
-    def resume(self, theta: Array | None) -> None:
+    def resume(self, begin: LoopStart) -> None:
         """Continue the windows of an earlier run, and its best parameters if given.
 
         This needs a state that is the last one of the history: after :func:`refresh`, or with
@@ -189,7 +205,22 @@ class Progress:
         loss = np.asarray(self.history["loss"])
         if not loss.size or loss[-1] != self.state.value:
             self.score_start()
-            return
+        elif begin.window is not None and begin.best is not None:
+            self._restore(begin.window, begin.best)
+        else:
+            self._continue(begin.theta, loss)
+
+    def _restore(self, window: Window, best: Best) -> None:
+        self.best, self.since, self.scored = best, window.since, window.scored
+        self.losses = [window.first, *self.history["loss"][window.since :]]
+        self.lowest = np.minimum.accumulate(self.losses).tolist()
+        self.top_score, self.top_iteration = window.top_score, window.top_iteration
+        if not window.scored:  # it was scored because it was the last
+            self.history["validation_score"][-1] = math.nan
+
+    def _continue(self, theta: Array | None, loss: Array) -> None:
+        """Continue a run of which only the history is known."""
+        self.since = 1
         self.losses, self.lowest = loss.tolist(), np.minimum.accumulate(loss).tolist()
         score = np.asarray(self.history["validation_score"], dtype=float)
         score = np.where(np.isnan(score), -math.inf, score)
@@ -213,6 +244,7 @@ class Progress:
         if self.recipe.score is not None and scored:
             score = self._score(state.theta)
         self.iteration += count
+        self.since += not count
         if count:
             self.losses.append(state.value)
             self.lowest.append(min(self.lowest[-1], state.value))
@@ -226,7 +258,7 @@ class Progress:
             self._record_facts(self.recipe.fun, state.value)
         if self.on_iteration is not None:
             now = (self.iteration, state.theta, state.value, self.slope, score, seconds)
-            info = Iteration(*now, self.history, state, sampling, self.best)
+            info = Iteration(*now, self.history, state, sampling, self.best, self.window)
             self.stop_requested = bool(self.on_iteration(info))
 
     def _record_facts(self, fun: Any, value: float) -> None:
@@ -245,6 +277,7 @@ class Progress:
         if self.recipe.score is None or self.scored or not self.n_steps:
             return
         score = self._score(self.state.theta)
+        self._before_last_score = self.window, self.best
         self.history["validation_score"][-1] = score
         self._compare(self.state, score)
 
@@ -273,6 +306,7 @@ class Progress:
         # An interrupt can come between two appends.
         length = min(map(len, self.history.values()))
         history = {key: entries[:length] for key, entries in self.history.items()}
+        window, best = self._before_last_score or (self.window, self.best)
         return Result(
             theta=self.best.theta,
             value=self.best.value,
@@ -282,6 +316,8 @@ class Progress:
             state=self.state,
             history=history,
             sampling=self.sampling,
+            window=window,
+            best=best,
         )
 
 
@@ -314,7 +350,7 @@ def run_stage(
     began, compiled = _clock.now(), _clock.compiled_seconds()
     resumed = begin.state is not None
     fun, solver, state = recipe.fun, recipe.solver, begin.state
-    _check_projects(solver, fun)
+    check_projects(solver, fun)
     batches = BatchStream(solver, recipe.sampler, recipe.source, random_state, begin.sampling)
     if not resumed:
         if begin.theta is None:
@@ -323,21 +359,21 @@ def run_stage(
         if begin.history is not None and begin.history["n_evaluations"]:
             before = begin.history["n_evaluations"][-1]
             state = state._replace(n_evaluations=before + state.n_evaluations)
-    _check_start(state)
+    check_start(state)
     progress = Progress(recipe, begin, state, batches, on_iteration)
     progress.began, progress.compiled_before = began, compiled  # include the first evaluation
     rule: StopRule | None = None
     try:
         if resumed:
-            progress.resume(begin.theta)
+            progress.resume(begin)
         elif begin.history is not None:
             progress.score_start()
         else:
             progress.commit(state, batches.at, count=False)
-        rule = _first(progress, [r for r in recipe.stop if r.at_start])
-        progress.start_seconds = progress.worked
         before = [r for r in recipe.stop if r.before_step]
         after = [r for r in recipe.stop if not r.before_step]
+        rule = _first(progress, after if begin.pending else [r for r in after if r.at_start])
+        progress.start_seconds = progress.worked
         while rule is None:
             rule = _first(progress, before)
             if rule is not None:
@@ -371,59 +407,6 @@ def _ended(progress: Progress, reason: str) -> Result:
     return progress.result(reason, False)
 
 
-def refresh(solver: Solver, fun: Fun, theta: Array, state: Any, batch: Batch | None = None) -> Any:
-    """Evaluate again at ``theta`` after the function has changed, and keep the solver's memory.
-
-    For a change of precision or of rows during a run: curvature pairs, directions, moments and
-    rates stay, ``value`` and ``grad`` are those of the new function, and the evaluation is counted.
-
-    Parameters
-    ----------
-    solver : Solver
-        The solver that ``state`` belongs to.
-    fun : callable
-        The new function.
-    theta : ndarray of shape (n,)
-        The parameters to continue from: ``state.theta``, or the best parameters of the run.
-    state : NamedTuple
-        A state of ``solver``; it is not changed.
-    batch : Batch or None
-        Passed to ``fun``.
-
-    Returns
-    -------
-    NamedTuple
-        The new state, no longer stalled (unless the gradient is zero).
-    """
-    theta = np.array(theta, dtype=np.float64)
-    value, grad = evaluate(fun, theta, batch)
-    changes = {"theta": theta, "value": value, "grad": grad, "stalled": is_stationary(grad, None)}
-    if hasattr(state, "residual"):
-        residual = projected_gradient(fun, theta, grad)
-        changes.update(residual=residual, stalled=is_stationary(grad, residual))
-    return state._replace(n_evaluations=state.n_evaluations + 1, **changes)
-
-
 def limited(recipe: Recipe, most: int) -> Recipe:
     """The recipe with a limit on the iterations, checked before all other rules."""
     return recipe._replace(stop=(MaxIterations(most), *recipe.stop))
-
-
-def _check_projects(solver: Solver, fun: Fun) -> None:
-    """Refuse a solver that ignores the constraint of ``fun``."""
-    if getattr(fun, "project", None) is not None and not getattr(solver, "projects", False):
-        raise ValueError(
-            f"The solver {type(solver).__name__} does not keep to the constraint of the map. Use "
-            "one whose 'projects' is True, such as Adam, or a map without a constraint."
-        )
-
-
-def _check_start(state: Any) -> None:
-    if not math.isfinite(state.value):
-        raise ValueError(f"The loss at the start must be finite. Got {state.value} instead.")
-    bad = int(np.count_nonzero(~np.isfinite(state.grad)))
-    if bad:
-        raise ValueError(
-            f"The gradient at the start must be finite. {bad} of its {state.grad.size} entries "
-            "are not."
-        )

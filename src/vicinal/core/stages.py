@@ -8,16 +8,19 @@ its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from vicinal import _clock
 from vicinal.core.batches import fixed_batch
-from vicinal.core.loop import Iteration, LoopStart, Recipe, limited, refresh, run_stage
+from vicinal.core.evaluation import refresh
+from vicinal.core.here import Here
+from vicinal.core.loop import Iteration, LoopStart, Recipe, limited, run_stage
 from vicinal.core.problem import Problem, Tracked
-from vicinal.core.state import Best, FitState
+from vicinal.core.rounds import refresh_loop
+from vicinal.core.state import Best, FitState, Round
 from vicinal.core.stopping import ENDS_TRAINING, StopRule, TimeBudget, Timed
 from vicinal.core.types import Array, Result, Sampler, Solver
 
@@ -27,7 +30,8 @@ __all__ = ["FitResult", "Refresh", "Stage", "train"]
 class Refresh(Protocol):
     """Parts of a problem that stay fixed for ``length`` iterations and are then refreshed.
 
-    ``kept`` is stored for a fit that resumes this one; ``report`` has an entry for each refresh.
+    ``report`` has an entry for each refresh.  What is drawn at random comes from the generator that
+    `train` was given.  ``kept`` is what states of older versions hold.
     """
 
     report: dict[str, list]
@@ -46,6 +50,14 @@ class Refresh(Protocol):
 
     def complaint(self) -> str | None:
         """A warning for the user at the end, or None."""
+        ...
+
+    def memory(self) -> dict[str, Any]:
+        """All that later refreshes depend on, as plain data that does not change later."""
+        ...
+
+    def restore(self, memory: dict[str, Any]) -> None:
+        """Continue from the `memory` of an earlier run."""
         ...
 
 
@@ -97,8 +109,8 @@ class FitResult:
     complaint: str | None = None
 
 
-#: ``stop = on_iteration(info, problem, state)``; ``state()`` makes the current FitState
-OnIteration = Callable[[Iteration, Problem, Callable[[], FitState]], Any]
+#: ``stop = on_iteration(info, problem, here)``; ``here()`` makes the current FitState
+OnIteration = Callable[[Iteration, Problem, Here], Any]
 
 
 def train(
@@ -122,7 +134,8 @@ def train(
         The start; None with a ``state``.
     state : FitState or None
         State of a run to resume: from an earlier `FitResult`, from ``on_iteration``, or read from
-        a file.  The stages must be those of that run.
+        a file.  The stages must be those of that run, and ``random_state``, if it is a RandomState,
+        is set to where it was.
     max_iter : int
         Largest number of iterations of this call, over all stages.
     tol : float
@@ -133,8 +146,8 @@ def train(
         On the clock of ``_clock.now``; no evaluation, refresh or stage begins that would probably
         end later, except the first evaluation.
     on_iteration : callable or None
-        ``on_iteration(info, problem, state)`` is called after each iteration; if it returns a true
-        value, the run stops.  ``state()`` gives the current `FitState`.
+        ``on_iteration(info, problem, here)`` is called after each iteration; if it returns a true
+        value, the run stops.  ``here()`` gives the current `FitState`.
     random_state : int, RandomState or None
         For the samplers.
 
@@ -180,7 +193,11 @@ class _Training:
         self.sampling: Any = None
         self.best: Array | None = None
         self.map_size: float | None = None
+        self.window: tuple[Any, Best] | None = None  # of the loop that is resumed
+        self.pending = False
+        self.round: Round | None = None
         self.n_iter = 0
+        self.last_iteration = max_iter  # its number, if no rule stops the run before
         self.evaluation_seconds: float | None = None  # of the last evaluation
         self.compiled_before = _clock.compiled_seconds()
         self.scorer: Problem  # over all pairs, in float64
@@ -198,8 +215,23 @@ class _Training:
         self.solver_state, self.sampling = state.solver, state.sampling
         self.history, self.best = state.history, state.best.theta
         self.map_size = float(np.abs(state.best.theta).max(initial=0.0) or 1.0)
+        self.last_iteration += state.history["iteration"][-1]
+        self.round, self.pending = state.round, state.pending
+        if state.window is not None:
+            self.map_size, self.window = state.window.map_size, (state.window, state.best)
         if stage.refresh is not None:
             stage.refresh.kept = state.kept
+        self.set_generator(state.rng)
+
+    def generator(self) -> Any:
+        """The state of the random generator; None if ``random_state`` is a number or None."""
+        rng = self.random_state
+        return rng.get_state() if isinstance(rng, np.random.RandomState) else None
+
+    def set_generator(self, state: Any) -> None:
+        """Set the random generator to a state from `generator`."""
+        if state is not None and isinstance(self.random_state, np.random.RandomState):
+            self.random_state.set_state(state)
 
     def has_time_for_next_stage(self) -> bool:
         """Whether the next stage, in another precision, can make its first steps in time.
@@ -207,9 +239,9 @@ class _Training:
         Its code may have to be compiled, as that of this stage was; float64 takes twice as long.
         """
         compiled = _clock.compiled_seconds() - self.compiled_before
-        return self._has_time(compiled + 4.0 * (self.evaluation_seconds or 0.0))
+        return self.has_time(compiled + 4.0 * (self.evaluation_seconds or 0.0))
 
-    def _has_time(self, seconds: float) -> bool:
+    def has_time(self, seconds: float) -> bool:
         """Whether there is so much time; if not, the run ends here."""
         if self.deadline is None or _clock.now() + seconds <= self.deadline:
             return True
@@ -223,12 +255,12 @@ class _Training:
         self.scorer = stage.problem.replace(dtype=np.float64)
         try:
             if resumed:
-                if stage.fixed:
-                    self._refresh(stage.problem, self.solver_state.theta)
+                if stage.fixed and self.round is None:
+                    self.refresh(stage.problem, self.solver_state.theta)
             elif number > before:
                 # The memory of the solver stays valid: only the last digits of the loss change.
-                self._refresh(stage.problem, self.result.theta)
-                self.best = None
+                self.refresh(stage.problem, self.result.theta)
+                self.best = self.round = None
         except KeyboardInterrupt:
             if resumed:
                 raise
@@ -237,7 +269,7 @@ class _Training:
             return False
         return True
 
-    def _refresh(self, problem: Problem, theta: Array) -> None:
+    def refresh(self, problem: Problem, theta: Array) -> None:
         """Evaluate the changed function at the solver's theta, on the rows that it sees."""
         stage, batch = self.stage, None
         if self.sampling is not None:
@@ -249,11 +281,11 @@ class _Training:
         """Run the iterations of the stage."""
         stage = self.stage
         if stage.refresh is not None:
-            self._refresh_loop(theta, stage.refresh)
+            refresh_loop(self, theta, stage.refresh)
         else:
-            self._loop(theta, stage.problem)
+            self.loop(theta, stage.problem)
 
-    def _loop(self, theta: Array | None, problem: Problem, most: int | None = None) -> Result:
+    def loop(self, theta: Array | None, problem: Problem, most: int | None = None) -> Result:
         """One call of the loop: from theta, or from the solver's state if there is one."""
         stage, stop = self.stage, self.stage.stop
         fun: Any = Tracked(problem)
@@ -276,7 +308,9 @@ class _Training:
         if self.map_size is None:
             assert theta is not None
             self.map_size = float(np.abs(theta).max(initial=0.0) or 1.0)
-        self.problem = problem
+        self.problem, self.before = problem, self.n_iter
+        (window, best), pending = self.window or (None, None), self.pending
+        self.window, self.pending = None, False  # the next loop begins its own
         result = run_stage(
             limited(recipe, self.left if most is None else min(most, self.left)),
             LoopStart(
@@ -285,6 +319,9 @@ class _Training:
                 self.history,
                 self.sampling,
                 self.map_size,
+                window,
+                best,
+                pending,
             ),
             on_iteration=self._report,
             random_state=self.random_state,
@@ -302,88 +339,40 @@ class _Training:
     def _report(self, info: Iteration) -> bool:
         if self.on_iteration is None:
             return False
-        best = info.best if info.best is not None else Best(info.theta, info.loss)
+        return bool(self.on_iteration(info, self.problem, Here(self, info)))
 
-        def state() -> FitState:
-            history = {key: list(entries) for key, entries in info.history.items()}
-            return self._state(info.state, info.sampling, best, history)
+    def state(
+        self, solver: Any, sampling: Any, memory: tuple[Any, Best], history: dict, pending: bool
+    ) -> FitState:
+        """The state of the run, from the state of its loop."""
+        stage, (window, best) = self.stage, memory
+        return FitState(
+            self.number,
+            stage.solver,
+            solver,
+            sampling,
+            best,
+            history,
+            None if stage.refresh is None else stage.refresh.kept,
+            window,
+            self.round,
+            self.generator(),
+            max(0, self.last_iteration - history["iteration"][-1]),
+            pending,
+        )
 
-        return bool(self.on_iteration(info, self.problem, state))
-
-    def _state(self, solver: Any, sampling: Any, best: Best, history: dict) -> FitState:
-        stage = self.stage
-        kept = None if stage.refresh is None else stage.refresh.kept
-        return FitState(self.number, stage.solver, solver, sampling, best, history, kept)
-
-    def _refresh_loop(self, theta: Array | None, refresh: Refresh) -> None:
-        """Alternate between refreshes and iterations until the loss settles."""
-        try:
-            for result in self._refresh_rounds(theta, refresh):
-                self.result = result
-        except KeyboardInterrupt:  # between two loops
-            if not hasattr(self, "result"):
-                raise
-            self.result.reason, self.result.converged = "interrupted", False
-
-    def _refresh_rounds(self, theta: Array | None, refresh: Refresh) -> Any:
-        """The result after each refresh and its iterations."""
-        stage, whole = self.stage, self.scorer
-        top, top_score, stale = self.best, -np.inf, 0
-        result: Result | None = None
-        while True:
-            here = theta if self.solver_state is None else self.solver_state.theta
-            assert here is not None
-            began, compiled = _clock.now(), _clock.compiled_seconds()
-            scored_by = self.scorer
-            fixed, self.scorer = refresh.fix(whole, here)
-            problem = fixed.replace(dtype=stage.problem.dtype)
-            if top is not None and (top_score == -np.inf or self.scorer is not scored_by):
-                # Re-score the best map: the run was resumed, or the scoring problem changed.
-                top_score = self._score(top)
-            if self.solver_state is not None and stage.fixed:
-                self._refresh(problem, here)
-                fresh = self.solver_state.value
-                if refresh.settled(fresh, self.tol) and result is not None:
-                    yield self._settled(result)
-                    return
-            self.best, before = None, self.n_iter
-            refreshed = _clock.now() - began - (_clock.compiled_seconds() - compiled)
-            result = self._loop(theta, problem, refresh.length)
-            steps = self.n_iter - before
-            if problem.held_out is not None:  # keep the best of all rounds, by the same score
-                score = self._score(result.theta)
-                stale = 0 if score > top_score else stale + steps
-                if top is None or score > top_score:
-                    top, top_score = result.theta, score
-                result.theta = top
-                if stale >= self.patience:
-                    result.reason, result.converged = "early_stopping", True
-            yield result
-            # converged, or at the edge of the trust region of the lists: refresh and continue
-            again = result.reason in ("gradient", "loss", "stalled") and steps > 0
-            if self.left <= 0 or (result.reason != "max_iter" and not again):
-                return
-            if not self._has_time(refreshed + 2.0 * (self.evaluation_seconds or 0.0)):
-                return
-
-    def _score(self, theta: Array) -> float:
-        held_out = self.stage.problem.held_out
-        if held_out is None:
+    def score(self, theta: Array) -> float:
+        """The held-out score, by which the rounds between refreshes are compared."""
+        if self.stage.problem.held_out is None:
             return -np.inf
         return self.scorer.validation_score(theta)
-
-    def _settled(self, result: Result) -> Result:
-        """The result once refreshing no longer lowers the loss."""
-        if self.stage.problem.held_out is None:
-            result.theta, result.value = self.solver_state.theta, self.solver_state.value
-        result.state, result.reason, result.converged = self.solver_state, "loss", True
-        return result
 
     def finished(self) -> FitResult:
         """The result of the whole run."""
         result, refresh = self.result, self.stage.refresh
-        best = Best(result.theta, result.value)
-        state = self._state(result.state, result.sampling, best, replace(result).history)
+        memory = result.window, result.best
+        pending = result.reason == "interrupted"
+        state = self.state(result.state, result.sampling, memory, result.history, pending)
         rounds, complaint = {}, None
         if refresh is not None:
             rounds, complaint = refresh.report, refresh.complaint()

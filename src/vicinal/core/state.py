@@ -15,7 +15,7 @@ import numpy as np
 
 from vicinal.core.types import Array, Sampling
 
-__all__ = ["Best", "FitState", "decode", "encode"]
+__all__ = ["Best", "FitState", "Round", "Window", "decode", "encode"]
 
 SCHEMA = 1
 
@@ -26,6 +26,64 @@ class Best(NamedTuple):
     theta: Array
     value: float
     score: float = -np.inf
+
+
+class Window(NamedTuple):
+    """What the stop rules of a loop compare the newest iteration with.
+
+    Parameters
+    ----------
+    first : float
+        The loss at the start of the loop.
+    since : int
+        Number of rows of the history before the first step of the loop.
+    top_score, top_iteration : float, int
+        The best score so far, and when it was reached.
+    scored : bool
+        Whether the newest iteration was scored, other than because it was the last.
+    map_size : float
+        The largest entry of the map, in which gradients are measured.
+    """
+
+    first: float
+    since: int
+    top_score: float
+    top_iteration: int
+    scored: bool
+    map_size: float
+
+
+class Round(NamedTuple):
+    """Where a run stands between two refreshes.
+
+    The problem of the round is not stored: it is made again from what is stored here.
+
+    Parameters
+    ----------
+    theta : array
+        The parameters at the refresh that began the round.
+    iteration : int
+        The number of the last iteration before it.
+    memory : dict
+        The memory of the `Refresh` before it.
+    rng : tuple or None
+        The state of the random generator before it.
+    fresh : float or None
+        The loss right after it, if losses can be compared.
+    top, top_score : array or None, float
+        The best parameters of all rounds before, by their held-out score.
+    stale : int
+        Iterations without a better score.
+    """
+
+    theta: Array
+    iteration: int
+    memory: dict[str, Any]
+    rng: Any
+    fresh: float | None
+    top: Array | None
+    top_score: float
+    stale: int
 
 
 class FitState(NamedTuple):
@@ -47,6 +105,16 @@ class FitState(NamedTuple):
         One row for each iteration.
     kept : array or None
         The result of the last refresh: weights of backgrounds, target neighbours.
+    window : Window or None
+        What the stop rules compare with.  None: the whole history.
+    round : Round or None
+        The position between two refreshes, in a stage that has a `Refresh`.
+    rng : tuple or None
+        The state of the random generator, as from ``RandomState.get_state()``.
+    left : int or None
+        Number of iterations that the run may still make.
+    pending : bool
+        Whether the stop rules have not seen the newest iteration yet.
     """
 
     stage: int
@@ -56,6 +124,11 @@ class FitState(NamedTuple):
     best: Best
     history: dict[str, list]
     kept: Any = None
+    window: Window | None = None
+    round: Round | None = None
+    rng: Any = None
+    left: int | None = None
+    pending: bool = False
 
     def arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """The state as JSON values and arrays; see `from_arrays`."""

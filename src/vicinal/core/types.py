@@ -249,6 +249,8 @@ class Result:
     state: Any
     history: dict[str, list] = field(default_factory=dict)
     sampling: Sampling | None = None
+    window: Any = None  # a Window, and the Best of the loop: for a run that resumes this one
+    best: Any = None
 
 
 def is_auto(value: Any) -> bool:

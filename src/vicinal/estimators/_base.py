@@ -6,6 +6,7 @@ learn.  See ``nca.py``.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,6 @@ from sklearn.exceptions import ConvergenceWarning
 from vicinal import _clock, maps
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter
 from vicinal._features import SCALINGS, check_varies
-from vicinal._old_names import Memory
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import (
     check_bool,
@@ -26,30 +26,32 @@ from vicinal._validation import (
     check_number,
     check_option,
     check_rows,
-    check_seed,
     check_weights,
     warn,
 )
+from vicinal.core.journal import Journal
 from vicinal.core.method import Config, Data, Method
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult
-from vicinal.core.state import Best, FitState
 from vicinal.core.stopping import advice_for
 from vicinal.core.types import Array, is_auto
 from vicinal.estimators._budget import Budget
 from vicinal.estimators._classify import NeighbourClassifierMixin
-from vicinal.estimators._learn import SINGLE_FROM, Learning, Resumable
+from vicinal.estimators._learn import SINGLE_FROM, Learning
 from vicinal.estimators._neighbours import RowNumbers
+from vicinal.estimators._old_pickles import present_state
 from vicinal.estimators._overfit import Accuracies, compare
 from vicinal.estimators._plan import Cost, Plan, Size, make_plan
+from vicinal.estimators._resume import Resumable, asked_of, fingerprint, generator
 from vicinal.estimators._rollback import unchanged_on_error
 from vicinal.estimators._split import hold_out
+from vicinal.estimators._starts import STOPPED
 from vicinal.estimators._telling import IterationReport, Reports
 from vicinal.estimators.search import DEFAULT_ALPHA, Choice, choose, question_of, scaled_alpha
 from vicinal.maps.fitted import FittedLinear, fitted_map
 from vicinal.targets import Labels
 
-__all__ = ["MetricLearner", "make_problem", "size_of"]
+__all__ = ["MetricLearner", "last_theta", "make_problem", "size_of"]
 
 _MOST_HELD_OUT = 2000  # largest number of held-out rows if steps do not use all pairs
 _MANY_ALONE = 0.1  # Warn above this share of rows with no neighbour in range.
@@ -116,7 +118,8 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         """Validate, plan, learn, store: the sequence of every fit."""
         began, given = _clock.now(), (X, y)
         self._check_parameters()
-        config, rng = Config.of(self), check_seed(self)
+        config, past = Config.of(self), self._past_fit()
+        rng = generator(self, past)
         data = self._check_data(X, y, sample_weight)
         method = self._method(data)
         searches = is_auto(config.n_components)
@@ -126,21 +129,21 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         reports = Reports(method.name, self.verbose)
         reports.say(str(plan))
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        left = self._left_for_later(plan, data, rng)
+        if past is not None and left is not None and past.completed_by(left):
+            left = left._replace(before=past.before)
+            reports.journal = Journal(past.cut_for(plan))
         with single_threaded_blas(), reports.watching_compilation():
             problem = make_problem(method, config, data, plan, rng)
             method.warn_unusable_rows(problem.target.take(problem.train), plan)
-            # only now, so that callbacks see no fit that fails before it begins
-            reports.report = self._reporter(given, data, method, plan, metadata)
             budget = Budget(config.time_budget, began)
             learning = Learning(method, config, plan, rng, reports, budget)
+            # only now, so that callbacks see no fit that fails before it begins
+            reports.report = self._reporter((*given, metadata), data, learning, left)
             problem, carried = self._apply_search_result(problem, learning)
-            resumed = self._resumed(problem, plan)
-            if resumed is not None:
-                result = learning.run(problem, *resumed)
-            else:
-                result = learning.learn(problem, carried)
+            result = self._learn(problem, learning, carried, left)
             reports.doing("computing the final loss")
-            facts = self._store_result(data, learning, result)
+            facts = self._store_result(data, learning, result, left)
             accuracies = None
             if config.time_budget is None and result.reason != "interrupted":
                 accuracies = compare(method, result.problem, result.theta, self.rule)
@@ -151,16 +154,37 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
             self._warn_overfit(method, accuracies)
         return self
 
+    def _past_fit(self) -> Resumable | None:
+        """The last fit, if this one may resume it: it was asked for the same."""
+        past: Resumable | None = getattr(self, "_resumable", None)
+        if not self.warm_start or past is None or past.asked != asked_of(self.get_params(False)):
+            return None
+        return past
+
+    def _left_for_later(
+        self, plan: Plan, data: Data, rng: np.random.RandomState
+    ) -> Resumable | None:
+        """What this fit leaves for a later one, before its first run; None without warm_start."""
+        if not self.warm_start:
+            return None
+        asked, before = asked_of(self.get_params(False)), getattr(self, "_map", None)
+        return Resumable(
+            plan, None, np.empty(0), None, asked, fingerprint(data), rng.get_state(), None, before
+        )
+
     def _reporter(
-        self, given: Any, data: Data, method: Method, plan: Plan, metadata: Any
+        self, given: Any, data: Data, learning: Learning, left: Resumable | None
     ) -> IterationReporter:
         """Reports this fit to the callbacks."""
         searches = is_auto(self.alpha) or is_auto(self.n_components)
+        X, y, metadata = given
+        n_iter = learning.plan.max_iter * learning.method.n_starts
         return IterationReporter(
             self,
-            *given,
-            max_iter=None if searches else plan.max_iter * method.n_starts,
-            reconstruction_attributes=lambda report: self._attributes(report, data, method, plan),
+            X,
+            y,
+            max_iter=None if searches else n_iter,
+            reconstruction_attributes=lambda report: self._attributes(report, data, learning, left),
             metadata=metadata,
         )
 
@@ -178,54 +202,49 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
             return problem, None
         question = question_of(self.get_params(deep=False), problem)
         last: Choice | None = getattr(self, "_choice", None)
-        if self.warm_start and last is not None and last.question == question:
+        known = self.warm_start and last is not None and last.question == question
+        if last is not None and known and not learning.journal.resumes("search"):
             choice = last._replace(theta=None)
         else:
             self._forget("cv_results_", "_choice", "_resumable")  # of another question
-            choice = choose(problem, learning, question)
-        self.cv_results_, self._choice = choice.results, choice._replace(theta=None)
+            choice = learning.record.step("search", partial(choose, problem, learning))
+        self.cv_results_ = choice.results
+        self._choice = choice._replace(question=question, theta=None)
         mapping = maps.Linear(choice.d) if is_auto(self.n_components) else problem.mapping
         return problem.replace(mapping=mapping, alpha=choice.alpha), choice.theta
 
-    def _resumed(self, problem: Problem, plan: Plan) -> tuple[Array | None, Any] | None:
-        """What ``warm_start`` continues from: a map, or a run; None if there is neither."""
-        if not self.warm_start:
-            return None
-        last: Resumable | None = getattr(self, "_resumable", None)
-        if last is not None and last.fits(plan, problem.mapping, problem.X.scale):
-            return None, last
-        theta = self._last_theta(problem)
-        return None if theta is None else (theta, None)
+    def _learn(
+        self, problem: Problem, learning: Learning, carried: Array | None, left: Resumable | None
+    ) -> FitResult:
+        """The result of the fit: it continues the last one, or begins with its starts."""
+        journal = learning.journal
+        begin: tuple[Array | None, Resumable | None] | None = None
+        if left is not None and not journal.resumes("starts"):
+            last: Resumable | None = getattr(self, "_resumable", None)
+            theta = last_theta(left.before, problem)
+            if last is not None and last.fits(learning.plan, problem.mapping, problem.X.scale):
+                begin = None, last
+            elif theta is not None:
+                begin = theta, None
+        if begin is None:
+            return learning.learn(problem, carried)
+        return learning.record.step("continued", partial(learning.run, problem, *begin), keep=False)
 
-    def _last_theta(self, problem: Problem) -> Array | None:
-        """The parameters of the last map in this problem's columns; None if it does not fit."""
-        last, mapping = getattr(self, "_map", None), problem.mapping
-        if not isinstance(last, FittedLinear) or not hasattr(mapping, "theta"):
-            return None
-        shape = (getattr(mapping, "n_components", problem.X.shape[1]), problem.X.shape[1])
-        if last.components.shape != shape:
-            return None
-        theta = last.theta_for(mapping, problem.X)
-        return theta if theta.any() else None
-
-    def _store_result(self, data: Data, learning: Learning, result: FitResult) -> Any:
+    def _store_result(
+        self, data: Data, learning: Learning, result: FitResult, left: Resumable | None
+    ) -> Any:
         """Set the fitted attributes; return the facts of the last evaluation."""
-        problem, plan = result.problem, learning.plan
         self.history_, self.rounds_ = result.history, result.rounds
         self.n_iter_ = max(1, result.n_iter)
-        rows = learning.loss_rows(problem, learning.rng)
-        # On a sample of rows the loss is an estimate, for which float32 suffices.
-        scorer = problem if rows is None else problem.replace(dtype=np.float32)
-        self.objective_, _, facts = scorer.score(
-            result.theta, problem.train if rows is None else rows
-        )
-        self._store(data.X, learning.method, problem, result.theta)
+        self.objective_, facts = _objective(learning, result.problem, result.theta)
+        self._store(data.X, learning.method, result.problem, result.theta)
         if self.rule == "knn" and self._model.asked != "local":
             # now, so that its warnings appear during the fit
             self._model.choose_voters(learning.deadline)
         self._resumable = None
-        if self.warm_start:
-            self._resumable = Resumable(plan, problem.mapping, problem.X.scale, result.state)
+        if left is not None:
+            cut = learning.journal.cut if result.reason in STOPPED else None
+            self._resumable = left.at(result.problem, result.state, cut)
         return facts
 
     def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
@@ -240,23 +259,26 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         self._model = method.make_model(Z, problem.target, problem.objective)
 
     def _attributes(
-        self, report: IterationReport, data: Data, method: Method, plan: Plan
+        self, report: IterationReport, data: Data, learning: Learning, left: Resumable | None
     ) -> dict[str, Any]:
         """Fitted attributes as if the fit had stopped at this iteration."""
-        info, problem = report.info, report.problem
+        info, problem, here = report.info, report.problem, report.here
+        theta, value = info.theta, info.loss
+        if here is not None and not report.searching:
+            theta, problem = learning.if_stopped(problem, here)
+            value, _ = _objective(learning, problem, theta)
         copy = type(self)(**self.get_params(deep=False))
-        copy._store(data.X, method, problem, info.theta)
+        copy._store(data.X, learning.method, problem, theta)
         names = [name for name in _OF_THE_FIT if hasattr(self, name)]
         attributes = {name: getattr(self, name) for name in names}
         stored = ("components_", "n_components_", "alpha_", "_map", "_model", *self._stored)
         attributes |= {name: copy.__dict__[name] for name in stored if name in copy.__dict__}
-        attributes |= {"n_iter_": max(1, info.iteration), "objective_": info.loss}
-        if self.warm_start and not report.searching:  # resumes as if never interrupted
-            state = report.state()
-            attributes["_resumable"] = None
-            if state is not None:
-                scale = problem.X.scale
-                attributes["_resumable"] = Resumable(plan, problem.mapping, scale, state)
+        attributes |= {"n_iter_": max(1, info.iteration), "objective_": value}
+        if left is not None:  # resumes as if never interrupted
+            cut = report.cut()
+            attributes["_resumable"] = left.at(
+                problem, None if report.searching else cut.state, cut
+            )
         return attributes
 
     def _warn(self, method: Method, result: FitResult, facts: Any) -> None:
@@ -304,7 +326,7 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         return make_plan(method, Config.of(self), size).cost
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(_present_state(state))
+        super().__setstate__(present_state(state))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -353,31 +375,24 @@ def make_problem(
     return method.suited(problem)
 
 
-def _present_state(state: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of an estimator pickled by vicinal 0.1, under their present names."""
-    if "_rules" not in state:
-        return state
-    state = dict(state)
-    state["_model"] = state.pop("_rules")
-    state["_rows"] = RowNumbers(None, len(state["_model"].Z))
-    shift, scale = state.pop("_shift"), state.pop("_scale")
-    state["_map"] = FittedLinear(state["components_"], shift, scale)
-    memory = state.pop("_memory", None)
-    state["_resumable"] = None if memory is None else _resumable(memory)
-    if state.pop("_stream", None) is not None:
-        warn("The stream of this estimator was saved by vicinal 0.1 and cannot be continued.")
-    return state
+def _objective(learning: Learning, problem: Problem, theta: Array) -> tuple[float, Any]:
+    """The loss of a learnt map, and the facts of its evaluation."""
+    rng = np.random.RandomState()
+    rng.set_state(learning.rng.get_state())  # a copy: the fit may go on
+    rows = learning.loss_rows(problem, rng)
+    # On a sample of rows the loss is an estimate, for which float32 suffices.
+    scorer = problem if rows is None else problem.replace(dtype=np.float32)
+    value, _, facts = scorer.score(theta, problem.train if rows is None else rows)
+    return value, facts
 
 
-def _resumable(memory: Memory) -> Resumable:
-    result = memory.result
-    state = FitState(
-        0 if memory.single else 1,
-        memory.solver,
-        result.state,
-        result.sampling,
-        Best(result.theta, result.value),
-        result.history,
-        memory.kept,
-    )
-    return Resumable(memory.plan, memory.mapping, memory.scale, state)
+def last_theta(last: Any, problem: Problem) -> Array | None:
+    """The parameters of the last fitted map in this problem's columns; None if it does not fit."""
+    mapping = problem.mapping
+    if not isinstance(last, FittedLinear) or not hasattr(mapping, "theta"):
+        return None
+    shape = (getattr(mapping, "n_components", problem.X.shape[1]), problem.X.shape[1])
+    if last.components.shape != shape:
+        return None
+    theta = last.theta_for(mapping, problem.X)
+    return theta if theta.any() else None

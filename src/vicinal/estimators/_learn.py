@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from vicinal import _clock, samplers, solvers, starts
+from vicinal.core.here import Here
+from vicinal.core.journal import Journal, Record
 from vicinal.core.method import Config, Method
 from vicinal.core.problem import Problem, for_scaling
 from vicinal.core.stages import FitResult, Refresh, Stage, train
-from vicinal.core.state import FitState
 from vicinal.core.stopping import stop_rules
 from vicinal.core.types import Array, Solver
 from vicinal.estimators._budget import Budget
 from vicinal.estimators._plan import Plan, adam_for
+from vicinal.estimators._resume import Resumable, schedule_length
 from vicinal.estimators._split import hold_out
+from vicinal.estimators._starts import Ended, best_of_starts
 from vicinal.estimators._telling import Reports
 
 __all__ = ["SINGLE_FROM", "Learning", "Resumable", "evaluation_rows"]
@@ -34,28 +36,6 @@ _OTHER_SCALE = (
     "The map collapsed, because the loss is flat at the scale of its start. The fit began again at "
     "another scale."
 )
-_STOPPED = ("callback", "interrupted", "time_budget")
-
-
-class Resumable(NamedTuple):
-    """What ``warm_start`` continues from: the state of the last run, its map and its scaling."""
-
-    plan: Plan
-    mapping: Any
-    scale: Array
-    state: FitState
-
-    def fits(self, plan: Plan, mapping: Any, scale: Array) -> bool:
-        """Whether a fit can continue this run."""
-        # the remaining fields of a plan (length, cost) may differ
-        alike = self.plan[:4] == plan[:4] and self.mapping == mapping
-        return alike and np.array_equal(self.scale, scale) and self.steps_left(plan) > 0
-
-    def steps_left(self, plan: Plan) -> int:
-        """Iterations to run: those requested, or the rest of an interrupted schedule."""
-        if plan.solver is not None:
-            return plan.max_iter
-        return _schedule_length(self.state.part) - self.state.history["iteration"][-1]
 
 
 @dataclass(frozen=True)
@@ -105,37 +85,21 @@ class Learning:
 
         ``carried``, the map of a search, is an additional start, and comes first.
         """
-        results: list[FitResult] = []
-        reason = None
-        given: list[Array | None] = [None] * self.method.n_starts
-        given = given if carried is None else [carried, *given]
-        if not self.searching:
-            self.reports.expect(len(given) * self.plan.max_iter)
-        took = 0.0  # seconds for a start
-        for theta in given:
-            if results and self._is_late(took):
-                reason = "time_budget"
-                break
-            try:
-                if theta is None:
-                    began = _clock.now()
-                    theta = self.start(problem)
-                    took = _clock.now() - began
-                results.append(self.run(problem, theta))
-            except KeyboardInterrupt:
-                if not results:
-                    raise
-                reason = "interrupted"
-            else:
-                reason = results[-1].reason
-            if reason in _STOPPED:
-                break
-        best = min(results, key=self.loss_of) if len(results) > 1 else results[0]
-        if reason in _STOPPED:
-            best.reason, best.converged = reason, False
-        return best
+        return self.record.step(
+            "starts", lambda: best_of_starts(self, problem, carried), keep=False
+        )
 
-    def _is_late(self, seconds: float) -> bool:
+    @property
+    def journal(self) -> Journal:
+        """The finished steps of the fit."""
+        return self.reports.journal
+
+    @property
+    def record(self) -> Record:
+        """The journal, for steps that draw from this generator."""
+        return Record(self.reports.journal, self.rng)
+
+    def is_late(self, seconds: float) -> bool:
         """Whether work of so many seconds would leave no time for what comes after it."""
         return self.last_step is not None and _clock.now() + seconds > self.last_step
 
@@ -143,7 +107,7 @@ class Learning:
         """The first theta, improved on a few rows if the method has a coarse start."""
         # a start that iterates may take half of the time
         until = None if self.deadline is None else _clock.now() + 0.5 * self._seconds_left()
-        reporter = self.reports.start_reporter(self.searching, until)
+        reporter = self.reports.start_reporter(self.searching, self.rng, until)
         if not self.searching:
             self.reports.doing("preparing the start")
         coarse = self.method.coarse(problem, self.rng)
@@ -171,13 +135,15 @@ class Learning:
 
     def loss_of(self, result: FitResult) -> float:
         """The loss by which results are compared; lower is better."""
-        problem = result.problem
+        return self._loss(result.problem, result.theta, result.value)
+
+    def _loss(self, problem: Problem, theta: Array, value: float) -> float:
         if problem.held_out is not None:
-            return -problem.validation_score(result.theta)
+            return -problem.validation_score(theta)
         if self.plan.exact:
-            return result.value
+            return value
         # losses of different rows, or over different lists, cannot be compared
-        return problem.value(result.theta, self.loss_rows(problem, np.random.RandomState(0)))
+        return problem.value(theta, self.loss_rows(problem, np.random.RandomState(0)))
 
     def loss_rows(self, problem: Problem, rng: np.random.RandomState) -> Array | None:
         """The rows that estimate the loss of a map; None for all of them."""
@@ -191,28 +157,42 @@ class Learning:
     def run(
         self, problem: Problem, theta: Array | None = None, resumed: Resumable | None = None
     ) -> FitResult:
-        """One training run, from a map or from the state of an earlier run."""
-        result = self._run(problem, theta, resumed)
+        """One training run: from a map, from a start, or from the state of an earlier run."""
+        if resumed is None or self.journal.resumes("start"):
+            theta = self.record.step(
+                "start", lambda: self.start(problem) if theta is None else theta
+            )
+        ended = self.record.take("collapsed")
+        if ended is not None:
+            result = self.rebuilt(problem, ended)
+        else:
+            result = self._run(problem, theta, resumed)
         if self.searching or result.reason == "interrupted":
             return result  # a search never chooses a collapsed map
         told = self._collapsed(result)
-        return result if told is None else self._instead_of_collapsed(problem, theta, result, told)
+        if told is None:
+            return result
+        self.record.put("collapsed", Ended.of(result))
+        return self._instead_of_collapsed(problem, theta, result, told)
 
     def _run(self, problem: Problem, theta: Array | None, resumed: Resumable | None) -> FitResult:
-        at = theta if resumed is None else resumed.state.best.theta
+        state = self.journal.take_state()  # of a run that was cut
+        left = None if state is None else state.left
+        if state is None and resumed is not None:
+            state, left = resumed.state, resumed.steps_left(self.plan)
+        at = theta if state is None else state.best.theta
         assert at is not None
         # in the precision of the loss after the last step
         self.budget.measure(problem if self.plan.exact else _in_float32(problem), at)
-        if resumed is not None:
-            solver, state = resumed.state.part, resumed.state
-            left = resumed.steps_left(self.plan)
+        if state is not None:
+            solver = state.part
         else:
-            assert theta is not None
-            solver, state = self._solver(problem, theta), None
+            solver = self.record.step("solver", lambda: self._solver(problem, at))
+        if left is None:
             # a schedule may be shorter than `max_iter` for lack of time
-            left = self.plan.max_iter if self.plan.solver is not None else _schedule_length(solver)
+            left = self.plan.max_iter if self.plan.solver is not None else schedule_length(solver)
         result = train(
-            self._stages(problem, solver, left),
+            self._stages(problem, solver),
             theta,
             state,
             max_iter=left,
@@ -234,7 +214,29 @@ class Learning:
             # Noisy losses cannot show convergence, and without a tolerance there is none to show:
             # reaching `max_iter` counts as success.
             result.converged = True
+        if result.reason in ("interrupted", "time_budget") and not self.searching:
+            self.journal.mark_cut(self.journal.here(result.state))
         return result
+
+    def rebuilt(self, problem: Problem, ended: Ended) -> FitResult:
+        """The result of a run that an earlier fit has made."""
+        stages, rng = self._stages(problem, ended.state.part), self.rng.get_state()
+        if stages[0].refresh is None:
+            return ended.result(problem.replace(dtype=np.float64))
+        again = train(stages, None, ended.state, max_iter=0, random_state=self.rng)
+        self.rng.set_state(rng)
+        return ended.result(again.problem)
+
+    def if_stopped(self, problem: Problem, here: Here) -> tuple[Array, Problem]:
+        """The parameters that the fit would keep if it stopped here, and their problem."""
+        best, whole = here.best(), here.scorer
+        theta = best.theta
+        if self.plan.corrects_scale and not self.method.batches_keep_scale:
+            theta = problem.scaled(theta, self._repair(whole, theta))
+        earlier = self.journal.recorded("best")
+        if earlier is None or self._loss(whole, theta, best.value) < earlier.loss:
+            return theta, whole
+        return earlier.ended.theta, self.rebuilt(problem, earlier.ended).problem
 
     def _collapsed(self, result: FitResult) -> str | None:
         """The warning if the map maps all rows to nearly the same point, or None."""
@@ -250,13 +252,15 @@ class Learning:
         everywhere.
         """
         rng = np.random.RandomState(0)  # a resumed fit has made other draws before
-        reporter = self.reports.start_reporter(searching=True)
+        reporter = self.reports.start_reporter(True, rng)
         start = self.method.start(problem.replace(alpha=0.0), rng, reporter)
         rescale = getattr(self.method.start, "rescale", None)
         if rescale is not None:
             again = rescale(problem, start, rng)
-            if not self._is_late(0.0) and (theta is None or not np.allclose(theta, again)):
-                second = self._run(problem, again, None)
+            if not self.is_late(0.0) and (theta is None or not np.allclose(theta, again)):
+                second = self.record.step(
+                    "second", lambda: self._run(problem, again, None), keep=False
+                )
                 if self._collapsed(second) is None:
                     second.complaint = _OTHER_SCALE
                     return second
@@ -265,18 +269,18 @@ class Learning:
         result.complaint = f"{told} The start is kept instead."
         return result
 
-    def _stages(self, problem: Problem, solver: Solver, left: int) -> list[Stage]:
+    def _stages(self, problem: Problem, solver: Solver) -> list[Stage]:
         """A stage in float32 for large data, then one in float64 if losses can be compared."""
         plan = self.plan
         refresh = self.method.refresh(plan, self.rng)
         single = len(problem.rows) >= SINGLE_FROM
-        whole = self._stage(problem, solver, left, refresh)
+        whole = self._stage(problem, solver, refresh)
         if not single:
             return [whole]
-        fast = self._stage(problem.replace(dtype=np.float32), solver, left, refresh)
+        fast = self._stage(problem.replace(dtype=np.float32), solver, refresh)
         return [fast, whole] if _continues(plan, refresh) else [fast]
 
-    def _stage(self, problem: Problem, solver: Solver, left: int, refresh: Refresh | None) -> Stage:
+    def _stage(self, problem: Problem, solver: Solver, refresh: Refresh | None) -> Stage:
         plan, tol = self.plan, self.config.tolerance
         if problem.dtype == np.float32 and (tol >= 0 or _continues(plan, refresh)):
             tol = max(tol, 1e-5)  # losses in float32 have no more digits
@@ -288,7 +292,7 @@ class Learning:
             flat_loss=_is_flat(problem),
         )
         full = isinstance(plan.sampling, samplers.Full)
-        steps = left if plan.solver is not None else _schedule_length(solver)
+        steps = plan.max_iter if plan.solver is not None else schedule_length(solver)
         every = self._score_every(problem, steps)
         return Stage(problem, solver, rules, None if full else plan.sampling, refresh, every)
 
@@ -420,8 +424,3 @@ def _in_float32(problem: Problem) -> Problem:
 def _is_flat(problem: Problem) -> bool:
     """Whether the loss is flat far from its minimum, so that one small step is not convergence."""
     return getattr(problem.mapping, "gradient_floor", 1.0) < 1.0
-
-
-def _schedule_length(solver: Any) -> int:
-    """Number of steps in the schedule of a planned solver."""
-    return int(solver.learning_rate.n_steps)

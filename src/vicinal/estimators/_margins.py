@@ -23,7 +23,7 @@ from vicinal.estimators._plan import Plan
 from vicinal.estimators._votes_of_k import VotesOfK
 from vicinal.models.votes import VotingModel
 from vicinal.neighbourhoods import target_neighbours
-from vicinal.neighbourhoods.refresh import no_longer_falls
+from vicinal.neighbourhoods.refresh import copied, no_longer_falls
 from vicinal.objectives import Candidates
 from vicinal.targets import Labels, TargetNeighbours
 
@@ -146,6 +146,15 @@ class RefreshTargets:
     def complaint(self) -> str | None:
         """No warning."""
         return None
+
+    def memory(self) -> dict[str, Any]:
+        """The target neighbours, the losses after each refresh, and the report."""
+        return {"kept": self.kept, "losses": list(self.losses), "report": copied(self.report)}
+
+    def restore(self, memory: dict[str, Any]) -> None:
+        """Continue from the memory of an earlier run."""
+        self.kept, self.losses = memory["kept"], list(memory["losses"])
+        self.report = copied(memory["report"])
 
 
 def refresh_every(

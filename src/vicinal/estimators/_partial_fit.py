@@ -19,7 +19,7 @@ from vicinal._validation import (
 )
 from vicinal.core.method import Config, Data, Method
 from vicinal.core.types import Array
-from vicinal.estimators._base import MetricLearner, make_problem, size_of
+from vicinal.estimators._base import MetricLearner, last_theta, make_problem, size_of
 from vicinal.estimators._budget import Budget
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._neighbours import RowNumbers
@@ -103,7 +103,7 @@ class StreamLearner(MetricLearner):
         self._forget("cv_results_", "_choice")
         problem = make_problem(method, config, data, plan, rng)
         learning = Learning(method, config, plan, rng, reports, Budget(None, _clock.now()))
-        theta = self._last_theta(problem)  # of an earlier fit
+        theta = last_theta(getattr(self, "_map", None), problem)  # of an earlier fit
         if theta is None:
             theta = learning.start(problem)
         self.rounds_, self._resumable = {}, None

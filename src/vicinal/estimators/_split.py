@@ -1,4 +1,4 @@
-"""Rows held out to score a map."""
+"""Rows held out to score a map, once or in folds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-__all__ = ["classes_too_small", "hold_out"]
+__all__ = ["classes_too_small", "hold_out", "stratified_folds"]
 
 
 def hold_out(
@@ -43,3 +43,20 @@ def classes_too_small(asker: str, members: list[Array]) -> ValueError:
         f"{asker} needs a class of at least 3 samples, one of them for scoring. "
         f"The largest has {largest}."
     )
+
+
+def stratified_folds(codes: Array, n_folds: int, rng: Any, owner: str) -> list[tuple[Array, Array]]:
+    """Positions of the training rows and of the held-out rows of each fold, by class in turn."""
+    members = [rng.permutation(np.flatnonzero(codes == c)) for c in np.unique(codes)]
+    # every fold leaves at least two rows of each class
+    usable = np.concatenate([part[: n_folds * max(len(part) - 2, 0)] for part in members])
+    if not len(usable):
+        raise classes_too_small("'auto', besides any rows held out for early stopping,", members)
+    if n_folds > len(usable):
+        raise ValueError(
+            f"The 'cv' parameter of {owner} must be an int in [2, {len(usable)}], the number of "
+            f"rows that can be held out. Got {n_folds} instead."
+        )
+    fold = np.arange(len(usable)) % n_folds
+    parts = [usable[fold == f] for f in range(n_folds)]
+    return [(np.setdiff1d(np.arange(len(codes)), part), part) for part in parts]

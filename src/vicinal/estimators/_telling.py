@@ -12,9 +12,10 @@ import numpy as np
 from vicinal import _clock
 from vicinal._callback_support import IterationReporter
 from vicinal._display import Activity
+from vicinal.core.here import Here
+from vicinal.core.journal import Cut, Journal, Record
 from vicinal.core.loop import Iteration
 from vicinal.core.problem import Problem
-from vicinal.core.state import FitState
 
 __all__ = ["IterationReport", "Reports", "SearchStep", "StartReporter", "heading", "line_of"]
 
@@ -30,12 +31,16 @@ _ENDINGS = {
 
 
 class IterationReport(NamedTuple):
-    """What callbacks receive: an iteration, its problem, and a function that gives its state."""
+    """What callbacks receive: an iteration, its problem, and where the fit stands.
+
+    ``here`` is None during a start; ``cut()`` gives what a fit that resumes this one needs.
+    """
 
     history: dict[str, list]
     info: Iteration
     problem: Problem
-    state: Callable[[], FitState | None]
+    here: Here | None
+    cut: Callable[[], Cut]
     searching: bool = False
 
 
@@ -85,10 +90,16 @@ class Reports:
         Whether to print.
     report : IterationReporter or None, default=None
         Calls the callbacks; it is added once the fit begins.
+
+    Attributes
+    ----------
+    journal : Journal
+        Records the finished steps of the fit.
     """
 
     def __init__(self, name: str, verbose: int, report: IterationReporter | None = None) -> None:
         self.name, self.verbose, self.report = name, verbose, report
+        self.journal = Journal()
         self._has_heading = self._has_compiled = False
         self._search_pace: _clock.Pace | None = None
         self._search_said = 0.0
@@ -141,7 +152,7 @@ class Reports:
     def on_iteration(self, searching: bool = False) -> Callable[..., bool]:
         """The function that `train` calls after each iteration; it returns whether to stop."""
 
-        def report(info: Iteration, problem: Problem, state: Callable[[], FitState | None]) -> bool:
+        def report(info: Iteration, problem: Problem, here: Here | None) -> bool:
             history = info.history
             if searching:  # the losses of a search are not those of the fit
                 history = {**history, "loss": [math.nan]}
@@ -150,7 +161,13 @@ class Reports:
             # the start is iteration 0, but callbacks count from 1
             if info.iteration == 0 or self.report is None:
                 return False
-            stop = self.report(IterationReport(history, info, problem, state, searching))
+
+            def cut() -> Cut:
+                return self.journal.here(None if here is None else here())
+
+            stop = self.report(IterationReport(history, info, problem, here, cut, searching))
+            if stop:
+                self.journal.mark_cut(cut(), final=True)
             # a stop requested during a search also applies to the fit
             return stop or self.report.stopped
 
@@ -162,9 +179,11 @@ class Reports:
             self.say(heading(scored))
         self.say(line_of(info, scored))
 
-    def start_reporter(self, searching: bool, deadline: float | None = None) -> StartReporter:
-        """Reports the iterations of a start, and stops them at the deadline."""
-        return StartReporter(self, searching, deadline)
+    def start_reporter(
+        self, searching: bool, rng: np.random.RandomState, deadline: float | None = None
+    ) -> StartReporter:
+        """Reports the iterations of a start, which draws from ``rng``; the deadline stops them."""
+        return StartReporter(self, searching, Record(self.journal, rng), deadline)
 
     def close(self, reason: str) -> None:
         """Report the end of the fit, and how it ended."""
@@ -173,10 +192,16 @@ class Reports:
 
 
 class StartReporter:
-    """Reports the iterations of a start; as in a search, their losses are not those of the fit."""
+    """Reports the iterations of a start; as in a search, their losses are not those of the fit.
 
-    def __init__(self, reports: Reports, searching: bool, deadline: float | None = None) -> None:
-        self.reports, self.searching, self.deadline = reports, searching, deadline
+    ``record`` keeps the finished steps of a long start, for a fit that resumes this one.
+    """
+
+    def __init__(
+        self, reports: Reports, searching: bool, record: Record, deadline: float | None = None
+    ) -> None:
+        self.reports, self.searching, self.record = reports, searching, record
+        self.deadline = deadline
         self._report = reports.on_iteration(searching=True)
 
     @property
@@ -187,7 +212,7 @@ class StartReporter:
     def __call__(self, info: Iteration, problem: Problem) -> bool:
         """Report an iteration; return whether a callback or the deadline requests a stop."""
         late = self.deadline is not None and _clock.now() >= self.deadline
-        return self._report(info, problem, lambda: None) or late
+        return self._report(info, problem, None) or late
 
     def say(self, words: str) -> None:
         """Print a line if ``talks``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +14,12 @@ from sklearn.model_selection import check_cv
 from vicinal import maps
 from vicinal._features import Features
 from vicinal._validation import warn
+from vicinal.core.journal import Record
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, Map, is_auto
 from vicinal.estimators._learn import Learning
-from vicinal.estimators._split import classes_too_small
+from vicinal.estimators._resume import asked_of
+from vicinal.estimators._split import stratified_folds
 from vicinal.estimators._telling import SearchStep
 
 __all__ = [
@@ -42,8 +45,6 @@ _PATIENCE = 3  # candidates in a row that must fail before the search ends
 _COLLAPSED = 0.05  # extent of all embedded rows below which all neighbours are about equal
 DEFAULT_ALPHA = 3e-3  # used if a search has no result
 _PER_COLUMN, _STRONGEST = 0.4, 0.1  # of alpha="scaled"
-#: parameters that affect only the length of a training run and its output
-_IRRELEVANT = ("max_iter", "tol", "n_iter_no_change", "time_budget", "verbose")
 
 
 class Stopped(Exception):
@@ -101,29 +102,13 @@ def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") ->
     target: Any = problem.target
     codes = target.strata[rows]
     if isinstance(cv, int | np.integer):
-        folds = _folds(codes, int(cv), rng, owner)
+        folds = stratified_folds(codes, int(cv), rng, owner)
     else:
         folds = list(check_cv(cv, codes, classifier=True).split(np.zeros((len(rows), 1)), codes))
     return [
         problem.replace(train=np.sort(rows[train]), held_out=np.sort(rows[held_out]))
         for train, held_out in folds
     ]
-
-
-def _folds(codes: Array, n_folds: int, rng: Any, owner: str) -> list[tuple[Array, Array]]:
-    members = [rng.permutation(np.flatnonzero(codes == c)) for c in np.unique(codes)]
-    # every fold leaves at least two rows of each class
-    usable = np.concatenate([part[: n_folds * max(len(part) - 2, 0)] for part in members])
-    if not len(usable):
-        raise classes_too_small("'auto', besides any rows held out for early stopping,", members)
-    if n_folds > len(usable):
-        raise ValueError(
-            f"The 'cv' parameter of {owner} must be an int in [2, {len(usable)}], the number of "
-            f"rows that can be held out. Got {n_folds} instead."
-        )
-    fold = np.arange(len(usable)) % n_folds
-    parts = [usable[fold == f] for f in range(n_folds)]
-    return [(np.setdiff1d(np.arange(len(codes)), part), part) for part in parts]
 
 
 def sparing(trials: list[Trial]) -> Trial:
@@ -155,6 +140,8 @@ class Search:
         ``score(problem, theta)`` on the held-out fold; higher is better.
     report : callable
         Called with each `Trial`.
+    record : Record or None, default=None
+        Keeps what is finished, for a fit that resumes this one.
     begins : callable or None, default=None
         Called with a `SearchStep` before a candidate is learnt on a fold.
     chance : float, default=0.0
@@ -178,11 +165,13 @@ class Search:
         learn: Callable[[Problem, Array | None], tuple[Array, float]],
         score: Callable[[Problem, Array], float],
         report: Callable[[Trial], None],
+        record: Record | None = None,
         chance: float = 0.0,
         unit: float = 1.0,
         begins: Callable[[SearchStep], None] | None = None,
     ) -> None:
         self.folds, self.learn, self.score, self.report = folds, learn, score, report
+        self.record = Record.new() if record is None else record
         self.chance, self.unit, self.begins = chance, unit, begins
         self.trials: list[Trial] = []
         self.stages: list[str] = []
@@ -191,12 +180,12 @@ class Search:
     def rank(self, candidates: Sequence[int], alpha: float, linear: Callable[[int], Map]) -> Trial:
         """Increase the rank until this no longer helps; [Oneata2011] section 5.3."""
 
-        def evaluate(d: int) -> Trial:
+        def evaluate(d: int, last: Trial | None) -> Trial:
             folds = [fold.replace(mapping=linear(d), alpha=alpha) for fold in self.folds]
             thetas = []
             for f, fold in enumerate(folds):
                 self._begin({"n_components": d}, f, candidates)
-                thetas.append(self.learn(fold, None)[0])
+                thetas.append(self._end(f"fold {f}", fold)[0])
             return self._trial({"n_components": d, "alpha": alpha}, folds, thetas)
 
         def should_stop(trials: list[Trial]) -> bool:
@@ -212,17 +201,17 @@ class Search:
         competes at each step, since a collapsed map has no gradient to recover; the lower loss
         wins.
         """
-        last: list[Any] = [None] * len(self.folds)
 
-        def evaluate(alpha: float) -> Trial:
+        def evaluate(alpha: float, last: Trial | None) -> Trial:
             folds = [fold.replace(alpha=alpha) for fold in self.folds]
+            thetas = []
             for f, fold in enumerate(folds):
                 self._begin({"alpha": alpha}, f, candidates)
-                ends = [self.learn(fold, None)]
-                if last[f] is not None:
-                    ends.append(self.learn(fold, last[f]))
-                last[f] = min(ends, key=lambda end: end[1])[0]
-            return self._trial({"n_components": d, "alpha": alpha}, folds, list(last))
+                ends = [self._end(f"fold {f}", fold)]
+                if last is not None:
+                    ends.append(self._end(f"fold {f} from the last map", fold, last.thetas[f]))
+                thetas.append(min(ends, key=lambda end: end[1])[0])
+            return self._trial({"n_components": d, "alpha": alpha}, folds, thetas)
 
         def should_stop(trials: list[Trial]) -> bool:
             # continue on a plateau, where all maps may still be collapsed
@@ -244,6 +233,10 @@ class Search:
         number = list(candidates).index(value) + 1
         self.begins(SearchStep(candidate, number, len(candidates), fold + 1, len(self.folds), best))
 
+    def _end(self, name: str, fold: Problem, theta: Array | None = None) -> tuple[Array, float]:
+        """The end of a run on a fold, and its loss."""
+        return self.record.step(name, lambda: self.learn(fold, theta))
+
     def _trial(
         self, parameters: dict[str, Any], folds: list[Problem], thetas: list[Array]
     ) -> Trial:
@@ -257,7 +250,7 @@ class Search:
         self,
         stage: str,
         candidates: Sequence[Any],
-        evaluate: Callable[[Any], Trial],
+        evaluate: Callable[[Any, Trial | None], Trial],
         should_stop: Callable[[list[Trial]], bool],
     ) -> list[Trial]:
         """Evaluate candidates in order until ``should_stop``.
@@ -265,10 +258,15 @@ class Search:
         If the search is stopped, the finished candidates are kept; without any, `Stopped` is
         raised.
         """
-        trials: list[Trial] = []
-        for candidate in candidates:
+        trials: list[Trial] = list(self.record.take(stage) or [])  # of a fit that was cut
+        self.trials += trials
+        self.stages += [stage] * len(trials)
+        for candidate in list(candidates)[len(trials) :]:
+            if trials and should_stop(trials):
+                break
+            last = trials[-1] if trials else None
             try:
-                trial = evaluate(candidate)
+                trial = self.record.step("trial", partial(evaluate, candidate, last), keep=False)
             except (Stopped, KeyboardInterrupt) as stop:
                 self.reason = str(stop) or "interrupted"
                 if not trials:
@@ -277,9 +275,8 @@ class Search:
             trials.append(trial)
             self.trials.append(trial)
             self.stages.append(stage)
+            self.record.put(stage, list(trials))
             self.report(trial)
-            if should_stop(trials):
-                break
         return trials
 
     def results(self) -> dict[str, Any]:
@@ -320,7 +317,7 @@ class Choice(NamedTuple):
     theta: Array | None
 
 
-def choose(problem: Problem, learning: Learning, question: Hashable) -> Choice:
+def choose(problem: Problem, learning: Learning) -> Choice:
     """Choose the parameters that are "auto" by cross-validation on the training rows."""
     config, method = learning.config, learning.method
     search = _make_search(problem, learning.with_copied_rng())
@@ -357,15 +354,14 @@ def choose(problem: Problem, learning: Learning, question: Hashable) -> Choice:
         whole = problem.replace(mapping=search.folds[0].mapping, alpha=alpha)
         rows = learning.loss_rows(whole, np.random.RandomState(0))
         theta = min(chosen.thetas, key=lambda theta: whole.value(theta, rows))
-    return Choice(question, d, alpha, search.results(), theta)
+    return Choice(None, d, alpha, search.results(), theta)
 
 
 def question_of(parameters: dict[str, Any], problem: Problem) -> Hashable:
     """Everything that the result of a search depends on, except the rows themselves."""
-    asked = [(key, repr(value)) for key, value in parameters.items() if key not in _IRRELEVANT]
     target: Any = problem.target
     counts = np.bincount(target.strata)
-    return tuple(asked), problem.X.scale.tobytes(), counts.tobytes()
+    return asked_of(parameters), problem.X.scale.tobytes(), counts.tobytes()
 
 
 def _largest(learning: Learning, n_features: int) -> int:
@@ -381,8 +377,6 @@ def _make_search(problem: Problem, learning: Learning) -> Search:
 
     def learn(fold: Problem, theta: Array | None) -> tuple[Array, float]:
         with _quiet():
-            if theta is None:
-                theta = learning.start(fold)
             # the fold scores the end of the run, not each step
             result = learning.run(fold.replace(held_out=None), theta)
         if result.reason in ("callback", "interrupted", "time_budget"):
@@ -408,7 +402,7 @@ def _make_search(problem: Problem, learning: Learning) -> Search:
     mass = np.bincount(labels.codes, labels.sample_weight)
     unit = problem.units.loss
     chance, begins = mass.max() / mass.sum(), learning.reports.searching
-    return Search(folds, learn, score, report, chance, unit, begins)
+    return Search(folds, learn, score, report, learning.record, chance, unit, begins)
 
 
 def _quiet() -> Any:

@@ -12,7 +12,8 @@ from sklearn.utils import gen_batches
 
 from vicinal import samplers, solvers
 from vicinal._features import Features
-from vicinal.core.loop import refresh, update
+from vicinal.core.evaluation import refresh
+from vicinal.core.loop import update
 from vicinal.core.method import Method
 from vicinal.core.problem import Problem, Tracked, suited
 from vicinal.core.types import Array, Batch, Solver, is_auto

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from vicinal._validation import check_number, check_option, warn
-from vicinal.core.loop import Iteration, LoopStart, Recipe, limited, refresh, run_stage
+from vicinal.core.evaluation import refresh
+from vicinal.core.loop import Iteration, LoopStart, Recipe, limited, run_stage
 from vicinal.core.problem import Problem
 from vicinal.core.stopping import stop_rules
 from vicinal.core.types import Array
@@ -211,19 +212,24 @@ class AnnealedMap:
         d = first.rank(problem)
         k = annealing.n_rows(d, problem.X.shape[1])
         wide = replace(first, start=resolve(annealing.init, "Annealing"), n_components=k)
-        theta = wide(problem.replace(mapping=Linear(k)), rng, reporter)
+        A = reporter.record.take("rows left")  # of a fit that was cut
+        if A is None:
+            theta = wide(problem.replace(mapping=Linear(k)), rng, reporter)
+            A = theta.reshape(k, -1)
 
         def removed(A: Array) -> None:
-            loss = problem.replace(mapping=Linear(len(A))).value(A.ravel())
-            reporter.say(f"annealing {len(A):5d} rows left {loss:14.8f}")
+            reporter.record.put("rows left", A)
+            if reporter.talks:
+                loss = problem.replace(mapping=Linear(len(A))).value(A.ravel())
+                reporter.say(f"annealing {len(A):5d} rows left {loss:14.8f}")
 
         A = annealing.reduce(
-            theta.reshape(k, -1),
+            A,
             d,
             problem.X,
             lambda A, schedule, n_iter: _descend(problem, reporter, A, schedule, n_iter),
             learnt_from(problem),
-            removed if reporter.talks else None,
+            removed,
             resume=not reporter.searching,
         )
         return problem.mapping.theta(A)

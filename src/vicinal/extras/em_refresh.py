@@ -10,7 +10,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array
 from vicinal.extras.background_shares import descend_background
 from vicinal.extras.em import em_background
-from vicinal.neighbourhoods.refresh import RefreshLists, no_longer_falls
+from vicinal.neighbourhoods.refresh import RefreshLists, copied, no_longer_falls
 
 __all__ = ["RefreshBackground"]
 
@@ -82,3 +82,13 @@ class RefreshBackground:
     def complaint(self) -> str | None:
         """A warning about the lists, or None."""
         return None if self.lists is None else self.lists.complaint()
+
+    def memory(self) -> dict[str, Any]:
+        """The shares, the losses after each refresh, and the report."""
+        return {"kept": self.kept, "losses": list(self.losses), "report": copied(self.report)}
+
+    def restore(self, memory: dict[str, Any]) -> None:
+        """Continue from the memory of an earlier run."""
+        self.kept, self.losses = memory["kept"], list(memory["losses"])
+        self.report.clear()  # the lists report to the same dict
+        self.report.update(copied(memory["report"]))

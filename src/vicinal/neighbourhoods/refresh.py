@@ -12,7 +12,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array, Pairs
 from vicinal.neighbourhoods.left_out import LeftOut
 
-__all__ = ["RefreshLists", "no_longer_falls", "refresh_lists"]
+__all__ = ["RefreshLists", "copied", "no_longer_falls", "refresh_lists"]
 
 _PATIENCE = 3  # refreshes without a lower loss before training stops
 _MUCH = 0.01  # Warn if lists leave out more than this share of a row's mass.
@@ -90,6 +90,21 @@ class RefreshLists:
             f"The lists of {self.neighbourhood!r} leave out {100 * left_out:.3g} % of the "
             "probability of the neighbours: increase 'm', or 'radius' if it is set."
         )
+
+    def memory(self) -> dict[str, Any]:
+        """The losses after each refresh, and the report."""
+        return {"losses": list(self.losses), "report": copied(self.report)}
+
+    def restore(self, memory: dict[str, Any]) -> None:
+        """Continue from the memory of an earlier run."""
+        self.losses, report = list(memory["losses"]), copied(memory["report"])
+        self.report.clear()
+        self.report.update(report)
+
+
+def copied(report: dict[str, list]) -> dict[str, list]:
+    """A report whose lists no longer grow."""
+    return {name: list(entries) for name, entries in report.items()}
 
 
 def no_longer_falls(losses: list[float], tol: float, unit: float = 1.0) -> bool:

@@ -19,7 +19,8 @@ from typing import Any
 from vicinal._plugins import listing as _listing
 from vicinal._validation import part_of
 from vicinal.core.batches import fixed_batch
-from vicinal.core.loop import Iteration, refresh
+from vicinal.core.evaluation import refresh
+from vicinal.core.loop import Iteration
 from vicinal.core.types import Solver
 from vicinal.solvers.descent import SGD, Adam, BoldDriver, Momentum
 from vicinal.solvers.minimising import minimise

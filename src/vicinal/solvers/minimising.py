@@ -46,7 +46,7 @@ def minimise(
     theta : ndarray of shape (n,) or None
         The start.  With a ``state``, which holds its own theta: None, or the ``Result.theta`` of
         the resumed run, which then stays the best until a better one is found (this needs its
-        ``history`` too).
+        ``history`` too).  With a `Result` as ``state``: None.
     solver : Solver
         A part with ``init`` and ``step``.
     sampler : Sampler or None
@@ -61,8 +61,10 @@ def minimise(
         The unit of the loss in these tests, u below.
     slope_unit : float or None
         The unit of the entries of the gradient; None: that of the loss.
-    state : NamedTuple or None
-        ``Result.state`` of a run to resume.
+    state : Result, NamedTuple or None
+        A run to resume.  A `Result` is continued with all that it holds: history, position in the
+        batches, best parameters and patience, as if the run had never stopped.  ``Result.state``,
+        the state of the solver, is continued alone, or with the three parameters below.
     history : dict of lists or None
         ``Result.history`` to continue; it is copied.  Iteration numbers, seconds and evaluations
         go on from it.
@@ -127,6 +129,24 @@ def minimise(
     recipe = Recipe(fun, solver, rules, sampler, source, monitor, monitor_every)
     map_size = None if slope_unit is None else unit / slope_unit
     begin = LoopStart(theta, state, history, sampling, map_size)
+    if isinstance(state, Result):
+        _check_alone(theta, history, sampling)
+        last, pending = state, state.reason == "interrupted"
+        begin = LoopStart(
+            last.theta, last.state, last.history, last.sampling, map_size, last.window, last.best,
+            pending,
+        )  # fmt: skip
     return run_stage(
         limited(recipe, max_iter), begin, on_iteration=on_iteration, random_state=random_state
     )
+
+
+def _check_alone(*others: Any) -> None:
+    """Refuse parameters that a `Result` already holds."""
+    names = ("theta", "history", "sampling")
+    wrong = [name for name, other in zip(names, others, strict=True) if other is not None]
+    if wrong:
+        raise ValueError(
+            f"The '{wrong[0]}' parameter of minimise must be None if 'state' is a Result, which "
+            "holds it."
+        )
