@@ -9,12 +9,13 @@ of threads.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
 
+from vicinal._outliers import KURTOSIS, Limits, limited, without_outliers
 from vicinal._threads import n_threads, run, single_threaded_blas
 from vicinal.core.types import Array
 
@@ -38,6 +39,9 @@ class Features:
         not at all.  Columns that do not vary get weight zero.
     sample_weight : array of shape (n,), default=None
         Weights of the rows in the means and deviations.
+    limit_outliers : bool, default=True
+        Unless ``scaling`` is None: leave gross outliers out of the moments of a column, and move
+        them to its ``limits`` (see :mod:`vicinal._outliers`).
 
     Attributes
     ----------
@@ -45,11 +49,25 @@ class Features:
         Subtracted from the columns; factors that they are then multiplied by.
     total_variance : float
         Sum of the variances of the scaled columns.
+    limits : Limits or None
+        Of the columns with gross outliers; None if there are none.
     """
 
-    def __init__(self, X: Any, scaling: str | None, sample_weight: Array | None = None) -> None:
+    def __init__(
+        self,
+        X: Any,
+        scaling: str | None,
+        sample_weight: Array | None = None,
+        limit_outliers: bool = True,
+    ) -> None:
+        weight = _shares(X.shape[0], sample_weight)
         with single_threaded_blas():
-            self.shift, self.scale, deviation, offset = _moments(X, scaling, sample_weight)
+            moments = _moments(X, weight)
+            self.limits = None
+            if limit_outliers and scaling is not None:
+                moments, self.limits = _inner_moments(X, weight, moments)
+            self.shift, self.scale, deviation, offset = _scales(moments, scaling)
+        X = limited(X, self.limits)
         self.scaling = scaling
         with np.errstate(over="ignore"):  # of columns as they are: see `check_varies`
             self.total_variance = float(np.sum((deviation * self.scale) ** 2))
@@ -70,7 +88,7 @@ class Features:
         """Rows without shift or scale, for histograms."""
         rows = object.__new__(cls)
         rows.shift, rows.scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
-        rows.scaling, rows.total_variance = None, np.nan
+        rows.scaling, rows.total_variance, rows.limits = None, np.nan, None
         rows._ready = not sp.issparse(X) and X.size * 8 <= copy_limit()
         rows.X = X.astype(np.float64) if rows._ready else X
         rows._offset = rows._exact = False
@@ -82,7 +100,7 @@ class Features:
         """Other rows with the shift and scale of ``other``; never copied."""
         rows = object.__new__(cls)
         rows.__dict__.update(other.__dict__)
-        rows.X, rows._ready = X, False
+        rows.X, rows._ready = limited(X, other.limits), False
         rows._fold = sp.issparse(X) or not other._offset
         rows._exact = rows._fold and other._offset
         return rows
@@ -213,21 +231,32 @@ def _as(part: Array, dtype: Any) -> Array:
     return part.astype(dtype, copy=False)
 
 
-def _moments(
-    X: Any, scaling: str | None, sample_weight: Array | None
-) -> tuple[Array, Array, Array, float]:
-    """Column means, scales, deviations, and the largest ratio of a mean to its deviation.
+class _Moments(NamedTuple):
+    """Mean and variance of the columns in their units, kurtosis, and the units: powers of two."""
 
-    In float64, in two passes over blocks.  Columns of extreme size are divided by a power of two,
-    which changes no digit, because their squares would over- or underflow.  The ratio is infinite
-    if there are any: float32 cannot hold them before they are scaled.
-    """
-    n, D = X.shape
-    unit = _units(X)
+    mean: Array
+    variance: Array
+    kurtosis: Array
+    unit: Array
+
+
+def _shares(n: int, sample_weight: Array | None) -> Array:
+    """The weights of the rows, adding up to one."""
     weight = np.ones(n) if sample_weight is None else sample_weight
     weight = weight / weight.max()
     weight /= weight.sum()
-    mean, rest, variance = np.zeros(D), np.zeros(D), np.zeros(D)
+    return weight
+
+
+def _moments(X: Any, weight: Array) -> _Moments:
+    """The moments of the columns, in float64, in two passes over blocks.
+
+    Columns of extreme size are divided by a power of two, which changes no digit, because their
+    squares would over- or underflow.
+    """
+    n, D = X.shape
+    unit = _units(X)
+    mean, rest, variance, fourth = np.zeros(D), np.zeros(D), np.zeros(D), np.zeros(D)
     steps = [slice(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
     if sp.issparse(X):
         mean += np.asarray(weight @ X, dtype=np.float64).ravel() / unit
@@ -238,27 +267,60 @@ def _moments(
             centred = part.data / unit[part.indices] - mean[part.indices]
             rest += np.bincount(part.indices, w * centred, D)
             variance += np.bincount(part.indices, w * centred**2, D)
+            fourth += np.bincount(part.indices, w * centred**4, D)
             stored += np.bincount(part.indices, minlength=D)
             share += np.bincount(part.indices, w, D)
         # Weight of the zeros that are not stored: exactly zero for a full column, despite rounding.
         share = np.where(stored < n, np.maximum(1.0 - share, 0.0), 0.0)
         rest -= share * mean
         variance += share * mean**2
+        fourth += share * mean**4
     else:
         for rows in steps:
             mean += weight[rows] @ (X[rows] / unit)
         for rows in steps:
             centred = X[rows] / unit - mean
+            squares = centred**2
             rest += weight[rows] @ centred
-            variance += weight[rows] @ centred**2
+            variance += weight[rows] @ squares
+            fourth += weight[rows] @ squares**2
     mean += rest  # corrects rounding; without this a constant column would seem to vary
     variance = np.maximum(variance - rest**2, 0.0)
     # columns that vary in their last digits only
     constant = np.sqrt(variance) <= 4 * np.finfo(X.dtype).eps * np.abs(mean)
     variance[constant] = 0.0
+    kurtosis = np.divide(fourth, variance, out=np.zeros(D), where=variance > 0)
+    np.divide(kurtosis, variance, out=kurtosis, where=variance > 0)
+    return _Moments(mean, variance, kurtosis, unit)
+
+
+def _inner_moments(X: Any, weight: Array, moments: _Moments) -> tuple[_Moments, Limits | None]:
+    """The moments without gross outliers, and the limits of columns that have such."""
+    mean, variance, unit = moments.mean.copy(), moments.variance.copy(), moments.unit.copy()
+    low, high = np.full(len(mean), -np.inf), np.full(len(mean), np.inf)
+    suspects = np.flatnonzero(moments.kurtosis > KURTOSIS)
+    X = X.tocsc() if sp.issparse(X) and len(suspects) else X
+    for j in suspects:
+        inner = without_outliers(X, int(j), weight)
+        if inner is not None:
+            unit[j] = _power_of_two(np.array(max(abs(inner.mean), inner.deviation)))
+            mean[j], variance[j] = inner.mean / unit[j], (inner.deviation / unit[j]) ** 2
+            low[j], high[j] = inner.low, inner.high
+    if not np.isfinite(high).any():
+        return moments, None
+    return _Moments(mean, variance, moments.kurtosis, unit), Limits(low, high)
+
+
+def _scales(moments: _Moments, scaling: str | None) -> tuple[Array, Array, Array, float]:
+    """Column means, scales, deviations, and the largest ratio of a mean to its deviation.
+
+    The ratio is infinite if a column is of extreme size: float32 cannot hold it before it is
+    scaled.
+    """
+    mean, variance, _, unit = moments
     deviation = np.sqrt(variance)
     varies = deviation * unit > _SMALLEST
-    scale = np.zeros(D)
+    scale = np.zeros(len(mean))
     if scaling == "standard":
         scale[varies] = 1.0 / deviation[varies] / unit[varies]
     elif scaling == "global" and varies.any():
@@ -281,5 +343,10 @@ def _units(X: Any) -> Array:
     else:
         for first in range(0, len(X), _BLOCK):
             np.maximum(top, np.abs(X[first : first + _BLOCK]).max(axis=0), out=top)
+    return _power_of_two(top)
+
+
+def _power_of_two(top: Array) -> Array:
+    """A power of two near a number if that is extreme, otherwise 1."""
     exponent = np.frexp(top)[1]
     return np.ldexp(1.0, np.where(np.abs(exponent) > _EXTREME, exponent - 1, 0))

@@ -1097,3 +1097,19 @@ def test_the_metric_takes_rows_and_vectors(name):
     assert metric(X[:1], X[1:2]) == metric(sp.csr_array(X[:1]), X[1].tolist()) == expected
     with pytest.raises(ValueError, match=r"takes rows of shape \(\d+,\) or \(1, \d+\). Got"):
         metric(X[:2], X[1])
+
+
+@each(["nca", "knca", "lmnn", "nca diagonal"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_issue_14_two_gross_rows_do_no_harm(name, sparse):
+    X, y = load_wine(return_X_y=True)
+    bad = np.array([3, 100])
+    X = np.where(np.isin(np.arange(len(X)), bad)[:, None], 1000 * X, X)
+    model = make(name, max_iter=10).fit(sp.csr_array(X) if sparse else X, y)
+    good = np.delete(np.arange(len(X)), bad)
+    assert model.score(X[good], y[good]) > 0.95
+    assert np.isfinite(model.predict_proba(X[bad])).all()
+    cell = X[good]
+    cell[:, 4] *= 1000  # a column that matters little
+    assert model.score(cell, y[good]) > 0.6
+    np.testing.assert_array_equal(model.transform(X), X @ model.components_.T)

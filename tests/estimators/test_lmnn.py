@@ -406,15 +406,25 @@ def test_held_out_rows_do_not_choose_the_scaling(rng, monkeypatch):
     seen = []
     votes_right = module._votes_right
 
-    def spy(features, rows, codes, k):
-        seen.append(rows)
-        return votes_right(features, rows, codes, k)
+    def spy(features, codes, k):
+        seen.append(codes)
+        return votes_right(features, codes, k)
 
     monkeypatch.setattr(module, "_votes_right", spy)
     X, y = rng.standard_normal((90, 4)), np.arange(90) % 3
     with warnings.catch_warnings(action="ignore"):
         LMNN(2, early_stopping=True, validation_fraction=0.3, random_state=0).fit(X, y)
-    assert {len(rows) for rows in seen} == {63}
+    assert {len(codes) for codes in seen} == {63}
+
+
+@unfinished
+@pytest.mark.parametrize("seed", [5, 15, 22, 26])
+def test_issue_14_sparse_and_dense_rows_choose_one_scaling(seed):
+    rng = np.random.default_rng(seed)  # many neighbours at the same distance
+    X = rng.integers(0, 3, (60, 4)) * np.array([1.0, 1.0, 2.0, 5.0])
+    y = X[:, 0] + X[:, 3] / 5 + rng.integers(0, 2, 60) >= 3
+    model = LMNN(k=3, max_iter=1)
+    assert model.fit(X, y).scaling_ == model.fit(sparse.csr_array(X), y).scaling_
 
 
 @unfinished

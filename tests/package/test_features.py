@@ -230,3 +230,81 @@ def test_copy_follows_the_working_memory(rng):
         assert not Features(X, "standard")._ready
     with config_context(working_memory=10**6):
         assert copy_limit() == _features._COPY_BELOW
+
+
+def ordinary(rng, n=400):
+    """Columns without gross outliers: a heavy tail, rare ones, counts, one rare large value."""
+    return np.stack(
+        [
+            rng.normal(5.0, 2.0, n),
+            np.exp(0.7 * rng.standard_normal(n)),
+            (np.arange(n) < 3).astype(float),
+            (np.arange(n) % 40 == 0) * rng.integers(1, 5, n).astype(float),
+            rng.poisson(0.1, n).astype(float),
+            np.where(np.arange(n) == 7, 100.0, 0.0),
+        ],
+        axis=1,
+    )
+
+
+@pytest.mark.parametrize("scaling", ["standard", "global"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_ordinary_columns_keep_their_moments(rng, scaling, sparse):
+    X = ordinary(rng)
+    X = sp.csr_array(X) if sparse else X
+    found, plain = Features(X, scaling), Features(X, scaling, limit_outliers=False)
+    assert found.limits is None
+    np.testing.assert_array_equal(found.scale, plain.scale)
+    np.testing.assert_array_equal(found.shift, plain.shift)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("size", [1e3, -1e3, 1e30])
+def test_issue_14_gross_outliers_do_not_count(rng, dtype, sparse, size):
+    X = ordinary(rng)
+    bad = np.array([11, 390])
+    X[bad, :5] = 10.0
+    clean = np.delete(X, bad, axis=0)
+    X[bad, :5] *= size
+    X = X.astype(dtype)
+    given = sp.csr_array(X) if sparse else X.copy()
+    found = Features(given, "standard")
+    plain = Features(clean, "standard")
+    touched = np.isfinite(found.limits.high)
+    np.testing.assert_array_equal(touched[:2], True)  # of rare ones, two rows are a large part
+    np.testing.assert_allclose(found.scale[0], plain.scale[0], rtol=1e-5)
+    np.testing.assert_allclose(found.shift[0], plain.shift[0], rtol=1e-5)
+    # of a heavy tail the end is cut off too
+    np.testing.assert_allclose(found.scale[touched], plain.scale[touched], rtol=0.1)
+    np.testing.assert_allclose(found.total_variance, 6.0, rtol=1e-5)
+    # the outliers are moved to the limit, all other values are as they were
+    Z = np.concatenate([part for _, part in found.blocks()])[:, touched]
+    assert 4 < np.abs(Z[bad]).min() <= np.abs(Z[bad]).max() < 30
+    others = np.delete((X.astype(np.float64) - found.shift) * found.scale, bad, axis=0)[:, touched]
+    inside = np.abs(others) < 4
+    np.testing.assert_allclose(
+        np.delete(Z, bad, axis=0)[inside], others[inside], rtol=1e-4, atol=1e-5
+    )
+    np.testing.assert_array_equal(given.toarray() if sparse else given, X)
+    # in any order of the rows, and for rows that come later
+    turned = Features(given[::-1], "standard")
+    np.testing.assert_allclose(turned.scale, found.scale, rtol=1e-12)
+    later = Features.scaled_as(found, given[bad])
+    np.testing.assert_allclose(next(later.blocks())[1][:, touched], Z[bad], rtol=1e-5)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_zeros_can_be_outliers(rng, sparse):
+    X = rng.normal(1000.0, 1.0, (200, 2))
+    X[:4] = 0.0  # say, missing values
+    found = Features(sp.csr_array(X) if sparse else X, "standard")
+    np.testing.assert_allclose(found.scale, 1 / X[4:].std(axis=0))
+    Z = next(found.blocks())[1]
+    assert -10 < Z[:4].min() <= Z[:4].max() < -5
+
+
+def test_rows_as_they_are_keep_their_outliers(rng):
+    X = rng.normal(size=(200, 2))
+    X[:2] *= 1e6
+    assert Features(X, None).limits is None

@@ -91,7 +91,7 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
     alpha : float, "scaled" or "auto", default=3e-3
         Weight of the squared norm of the map beside the mean loss.
     scaling : {"standard", "global", None}, default="standard"
-        Scaling of the columns before learning, folded into ``components_``.
+        Scaling of the columns before learning, folded into ``components_``, without outliers.
     rule : {"posterior", "knn", "draw"}, default="posterior"
         How to classify: by the probability that each class wins the vote, normalised to sum to one
         (a tie counts for no class), by a vote of the nearest training rows, or, as in

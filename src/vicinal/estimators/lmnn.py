@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
@@ -39,6 +40,7 @@ __all__ = ["LMNN"]
 
 _ALPHAS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.0)
 _SCALING_ROWS = 1000  # rows used to choose between scalings
+_SPARSE_UP_TO = 0.1  # share of entries other than zero up to which these rows are sparse
 
 
 class LMNN(LearntMetricMixin, LargeMargin):
@@ -111,10 +113,10 @@ class LMNN(LearntMetricMixin, LargeMargin):
         keeps the map small.  "auto" tries penalties from 30 down to 0.
     scaling : {"auto", "standard", "global", None}, default="auto"
         Scaling of the columns before learning, folded into ``components_``: each column by its
-        standard deviation, or all by one number.  Target neighbours are chosen in these columns, so
-        it matters more than for NCA.  "auto" takes "global" if votes of k neighbours are right more
-        often there than in standardised columns, by leave-one-out on up to 1,000 rows; see
-        ``scaling_``.
+        standard deviation, or all by one number, without outliers, as in NCA.  Target neighbours
+        are chosen in these columns, so it matters more than for NCA.  "auto" takes "global" if
+        votes of k neighbours are right more often there than in standardised columns, by
+        leave-one-out on up to 1,000 rows; see ``scaling_``.
     n_neighbors : int, "auto" or None, default=None
         Number of voters at prediction.  None: ``k_``; "auto" chooses it by leave-one-out.
     early_stopping : bool, default=False
@@ -298,16 +300,16 @@ class LMNN(LearntMetricMixin, LargeMargin):
             np.arange(len(labels)) if train is None else train
         )
         rows = np.sort(rows[:_SCALING_ROWS])
-        found = {scaling: Features(X, scaling) for scaling in ("standard", "global")}
+        some = _in_one_form(X[rows])
         right = {
-            scaling: _votes_right(features, rows, labels.codes[rows], self._number)
-            for scaling, features in found.items()
+            scaling: _votes_right(Features(some, scaling), labels.codes[rows], self._number)
+            for scaling in ("standard", "global")
         }
         best = max(right, key=lambda scaling: right[scaling])  # ties: the first
         if self.verbose:
             shares = ", ".join(f"{scaling} {right[scaling]:.3f}" for scaling in right)
             print(f"[{type(self).__name__}] share of right votes of k neighbours: {shares}")
-        return found[best]
+        return Features(X, best)
 
     def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
         super()._store(X, method, problem, theta)
@@ -333,14 +335,29 @@ def _collapse_warning(Z: Array, problem: Problem) -> str | None:
     )
 
 
-def _votes_right(features: Features, rows: Array, codes: Array, k: int) -> float:
-    """Share of some rows for which the vote of the k nearest others is right."""
+def _in_one_form(X: Any) -> Any:
+    """Rows in float64, sparse if few entries differ from zero, however they were stored.
+
+    Searches of sparse and of dense rows round differently, which decides between neighbours at the
+    same distance.
+    """
+    filled = X.count_nonzero() if sp.issparse(X) else np.count_nonzero(X)
+    if filled > _SPARSE_UP_TO * X.shape[0] * X.shape[1]:
+        return (X.toarray() if sp.issparse(X) else X).astype(np.float64)
+    X = sp.csr_array(X, dtype=np.float64, copy=True)
+    X.eliminate_zeros()
+    return X
+
+
+def _votes_right(features: Features, codes: Array, k: int) -> float:
+    """Share of the rows for which the vote of the k nearest others is right."""
+    rows = np.arange(len(features))
     points = rows_of(features, rows, sparse=True)
     k = min(k, len(rows) - 1)
     near = _search.finder("exact", points)(points, k + 1)[0]
     # with duplicates, a row need not be its own nearest neighbour
-    others = np.argsort(near == np.arange(len(rows))[:, None], axis=1, kind="stable")[:, :k]
+    others = np.argsort(near == rows[:, None], axis=1, kind="stable")[:, :k]
     ballots = codes[np.take_along_axis(near, others, axis=1)]
     votes = np.zeros((len(rows), int(codes.max()) + 1))
-    np.add.at(votes, (np.arange(len(rows))[:, None], ballots), 1.0)
+    np.add.at(votes, (rows[:, None], ballots), 1.0)
     return float(np.mean(votes.argmax(axis=1) == codes))

@@ -108,8 +108,11 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         best (after choosing the rank, if that is "auto" too).  Each map continues from the last one
         or from the start, whichever reaches the lower loss; the final fit does the same.
     scaling : {"standard", "global", None}, default="standard"
-        Scaling of the columns before learning, folded into ``components_``.  Constant columns get
-        weight zero.
+        Scaling of the columns before learning, folded into ``components_``: each by its standard
+        deviation, or all by one number.  Constant columns get weight zero.  If up to 5 % of the
+        rows have nearly all (24/25) of the squared deviations of a column, they are outliers:
+        they do not count in its deviation, and beyond six deviations they are moved to that limit
+        for learning and prediction, but not in ``transform``.
     priors : None, "uniform" or array of shape (n_classes,), default=None
         Class priors of the density view ([Oneata2011]_ section 3.2); None: as in the data.  They
         enter the objective and the posterior, not the votes of ``rule="knn"``.

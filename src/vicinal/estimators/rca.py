@@ -98,7 +98,7 @@ class RCA(MahalanobisMixin, BaseEstimator):
         d = self.n_components or X.shape[1]
         start = starts.RCA(self.shrinkage)
         with single_threaded_blas():
-            features = Features(X, self.scaling)
+            features = Features(X, self.scaling, limit_outliers=False)
             check_varies(features)
             rng = np.random.RandomState(0)  # only used for more than 2,000 columns
             A, complaint = start.rows(features, codes, d, rng)

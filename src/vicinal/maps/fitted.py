@@ -10,6 +10,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 
 from vicinal._features import Features, unscaled
+from vicinal._outliers import Limits, limited
 from vicinal.core.types import Array, Map
 
 __all__ = ["FittedLinear", "FittedMap", "fitted_map"]
@@ -64,10 +65,16 @@ class FittedLinear:
         The matrix, including the scaling of the columns.
     shift, scale : arrays of shape (D,)
         Shift and scale of the columns during learning.
+    limits : Limits or None
+        Limits of columns with gross outliers, which hold for rows that a model is asked about.
     """
 
-    def __init__(self, components: Array, shift: Array, scale: Array) -> None:
-        self.components, self.shift, self.scale = components, shift, scale
+    limits: Limits | None = None  # of maps pickled before there were limits
+
+    def __init__(
+        self, components: Array, shift: Array, scale: Array, limits: Limits | None = None
+    ) -> None:
+        self.components, self.shift, self.scale, self.limits = components, shift, scale, limits
 
     @property
     def n_components(self) -> int:
@@ -79,7 +86,8 @@ class FittedLinear:
         return safe_sparse_dot(X, self.components.T, dense_output=True)
 
     def embed(self, X: Any) -> Array:
-        """``(X - shift) @ components.T``: centred, since an offset costs digits."""
+        """``(X - shift) @ components.T``: centred, since an offset costs digits; within limits."""
+        X = limited(X, self.limits)
         A = self.components.astype(np.float64)
         if sp.issparse(X):
             Z = X @ A.T - self.shift @ A.T
@@ -111,5 +119,5 @@ def fitted_map(mapping: Any, theta: Array, features: Features, dtype: Any) -> An
         return mapping.fitted(theta, features, dtype)
     if hasattr(mapping, "components"):
         components = (mapping.components(theta) * features.scale).astype(dtype)
-        return FittedLinear(components, features.shift, features.scale)
+        return FittedLinear(components, features.shift, features.scale, features.limits)
     return FittedMap(mapping, theta, features, dtype)
