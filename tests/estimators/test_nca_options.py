@@ -336,4 +336,7 @@ def test_a_wide_gap_between_training_and_held_out_rows_is_told(capsys):
         NCA(2, early_stopping=True, **{**settings, "alpha": 0.1}).fit(X, y)
         assert "100.0 % of the training rows and 100.0 %" in capsys.readouterr().out
         NCA(2, **settings).fit(X, y)
-    assert "classified rightly" not in capsys.readouterr().out
+        assert "classified rightly" not in capsys.readouterr().out
+        searched = NCA(2, **{**settings, "alpha": "auto", "cv": 2, "max_iter": 5}).fit(X, y)
+    told = f"and {100 * searched.cv_results_['mean_test_score'].max():.1f} % of the held-out rows"
+    assert told in capsys.readouterr().out

@@ -146,12 +146,14 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
             facts = self._store_result(data, learning, result, left)
             accuracies = None
             if config.time_budget is None and result.reason != "interrupted":
-                accuracies = compare(method, result.problem, result.theta, self.rule)
+                searched = self._searched_accuracy() if self.verbose else None
+                accuracies = compare(method, result.problem, result.theta, self.rule, searched)
         reports.close(result.reason)
         self._warn(method, result, facts)
         if accuracies is not None:
             reports.say(str(accuracies))
-            self._warn_overfit(method, accuracies)
+            if result.problem.held_out is not None:
+                self._warn_overfit(method, accuracies)
         return self
 
     def _past_fit(self) -> Resumable | None:
@@ -297,6 +299,11 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
                 f"{method.name} did not converge: {advice}. The best map so far is kept.",
                 ConvergenceWarning,
             )
+
+    def _searched_accuracy(self) -> float | None:
+        """The best accuracy that a search found on held-out rows; None without a search."""
+        results = getattr(self, "cv_results_", None)
+        return None if results is None else float(np.max(results["mean_test_score"]))
 
     def _warn_overfit(self, method: Method, accuracies: Accuracies) -> None:
         """Warn if the map suits the training rows far better than the held-out rows."""

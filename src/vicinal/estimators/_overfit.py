@@ -41,19 +41,23 @@ class Accuracies(NamedTuple):
         )
 
 
-def compare(method: Method, problem: Problem, theta: Array, rule: str) -> Accuracies | None:
+def compare(
+    method: Method, problem: Problem, theta: Array, rule: str, searched: float | None = None
+) -> Accuracies | None:
     """The accuracies of a map on rows it was learnt from and on others, against the same rows.
 
-    None if no rows were held out.  Training rows that serve as queries are not among the
-    references, so that a row is never its own neighbour.
+    Training rows that serve as queries are not among the references, so that a row is never its own
+    neighbour.  If no rows were held out, the accuracy of a search on its folds, ``searched``, takes
+    their place; None without either.
     """
-    if problem.held_out is None:
+    if problem.held_out is None and searched is None:
         return None
     rng = np.random.RandomState(0)
     rows = problem.rows
     most = int(np.clip(_PAIRS / 2 / len(rows), 100, _QUERIES))
-    held_out = rng.permutation(problem.held_out)[:most]
-    chosen = rng.permutation(len(rows))[: max(1, min(len(held_out), len(rows) // 4))]
+    held_out = rng.permutation([] if problem.held_out is None else problem.held_out)[:most]
+    n_queries = min(len(held_out) or most, len(rows) // 4)
+    chosen = rng.permutation(len(rows))[: max(1, n_queries)]
     references = np.delete(rows, chosen)
     Z, target = problem.embed(theta), problem.target
     codes = target.strata
@@ -65,8 +69,11 @@ def compare(method: Method, problem: Problem, theta: Array, rule: str) -> Accura
             best = model.probabilities(Z[queries], rule).argmax(axis=1)
             return float(np.mean(best == codes[queries]))
 
-        train, others = accuracy(rows[chosen]), accuracy(held_out)
-    return Accuracies(train, others, len(chosen), len(held_out))
+        train = accuracy(rows[chosen])
+        if problem.held_out is None:
+            assert searched is not None
+            return Accuracies(train, searched, len(chosen), len(rows))
+        return Accuracies(train, accuracy(held_out), len(chosen), len(held_out))
 
 
 def _error(share: float, n: int) -> float:
