@@ -817,3 +817,13 @@ def test_scaled_alpha_is_the_formula(wine, scaling):
     variance = {"standard": 1.0, "global": 1.0, None: X[::4].var(axis=0).sum() / 13}[scaling]
     assert few.alpha_ == pytest.approx(0.1 * variance)  # at most
     assert NCA(2, alpha=0.5).fit(X, y).alpha_ == 0.5
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_issue_14_many_classes_are_learnt_from_queries_against_all(rng):
+    y = np.repeat(np.arange(3500), 2)
+    X = rng.standard_normal((3500, 2))[y] + 0.01 * rng.standard_normal((7000, 2))
+    few = NCA(1, time_budget=1e-3, max_iter=1, random_state=0).fit(X, y)
+    assert few.plan_.sampling == StochasticQueries(500)
+    assert "fewer than two of each of 3500 classes" in few.plan_.reason
+    assert NCA(1, time_budget=1e-3, max_iter=1).fit(X, y % 9).plan_.sampling.thins_rows

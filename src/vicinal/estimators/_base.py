@@ -350,7 +350,8 @@ def size_of(data: Data, method: Method, searches: bool = False) -> Size:
         widest = max(widest, annealing.n_rows(least, data.n_features))
     itemsize = 4 if data.n >= SINGLE_FROM else 8
     dense = not sp.issparse(data.X)
-    return Size(data.n, data.n_features, widest, itemsize, dense, method.cost)
+    n_classes = 0 if data.classes is None else len(data.classes)
+    return Size(data.n, data.n_features, widest, itemsize, dense, method.cost, n_classes)
 
 
 def make_problem(

@@ -23,6 +23,7 @@ __all__ = ["Cost", "Plan", "Size", "adam_for", "make_plan", "rate_for"]
 _EVALUATIONS = 60  # evaluations of the exact objective in a typical fit
 _EXACT_SECONDS = 20.0  # on two reference cores: a longer fit uses batches
 _BATCH = 3000  # rows, unless the method says otherwise
+_QUERY_PAIRS, _QUERIES = 25_000_000, (50, 500)  # pairs of a step for many classes; its queries
 _ITERATIONS = 200  # of a run on all rows
 _STEPS = 300  # of a run on batches
 _PRODUCT = 0.15  # nanoseconds of one thread per entry of X and dimension
@@ -38,6 +39,7 @@ class Size(NamedTuple):
     itemsize: int
     dense: bool
     pair: PairCost
+    n_classes: int = 0  # if there are classes
 
 
 class Cost(NamedTuple):
@@ -142,10 +144,13 @@ def _sampling(
         limit, what = _EXACT_SECONDS, f"{_EXACT_SECONDS:g} s on two cores"
     if whole <= limit or size.n <= batch:
         return samplers.Full(), f"all {size.n} rows take some {whole:.2g} s, within {what}"
-    return (
-        samplers.MiniBatches(batch, clusters="random"),
-        f"all {size.n} rows would take some {whole:.2g} s, more than {what}",
-    )
+    why = f"all {size.n} rows would take some {whole:.2g} s, more than {what}"
+    if 2 * size.n_classes <= batch:
+        return samplers.MiniBatches(batch, clusters="random"), why
+    # most rows of a batch would be alone in their class; queries have all rows to pick from
+    queries = int(np.clip(_QUERY_PAIRS // size.n, *_QUERIES))
+    why += f", and batches of {batch} would hold fewer than two of each of {size.n_classes} classes"
+    return samplers.StochasticQueries(queries), why
 
 
 def _check_fit(method: Method, solver: Solver | None, sampling: Sampler) -> None:

@@ -92,7 +92,7 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         clustered or random, in which rows pick each other.  "stochastic": a few rows against all.
         After a subset or batches the scale of the map is searched for again on all rows, which are
         denser.  "auto" is "full" where that takes up to about 20 s on two cores, and batches of
-        3,000 random rows otherwise.
+        3,000 random rows otherwise; "stochastic" if these would hold fewer than two rows a class.
     pairs : {"auto", "all", "nearest", "random", "tree"} or part, default="auto"
         Which pairs of rows count; objects from :mod:`vicinal.neighbourhoods` take parameters.
         "nearest" and "random" are lists of candidates, refreshed every few iterations (``rounds_``
