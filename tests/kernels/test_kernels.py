@@ -13,7 +13,7 @@ from numba import config, njit
 
 from vicinal import reference
 from vicinal.engines.cpu import tiles as _tiles
-from vicinal.kernels import _blocks, _jit, compact
+from vicinal.kernels import _blocks, _jit, chi2, compact
 from vicinal.kernels import nca as kernels
 from vicinal.objectives import nca, nca_effective_n_neighbors, nca_posterior
 from vicinal.targets import Labels
@@ -263,3 +263,10 @@ def test_posterior_and_effective_n_neighbors_in_small_tiles(rng):
     for v in [None, weight]:
         expected = reference.effective_n_neighbors(Z, v)
         np.testing.assert_allclose(nca_effective_n_neighbors(Z, v), expected, rtol=1e-10)
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="without compilation they are plain functions")
+def test_python_cannot_call_what_is_compiled_into_kernels():
+    for function in (chi2._to_four, _blocks.pull_four):
+        with pytest.raises(TypeError, match="is compiled into kernels and cannot be called"):
+            function(np.ones(3))

@@ -18,6 +18,7 @@ from llvmlite import ir
 from numba import config, njit, types
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic
 
 from vicinal._clock import count_compilation
@@ -62,14 +63,31 @@ def kernel(function: Any) -> Any:
     return dispatcher
 
 
-# Functions called only by kernels need no Python wrapper, which takes long to compile.  Python must
-# not call them: nothing checks that, and it crashes.
-_INNER = {**_OPTIONS, "no_cpython_wrapper": True}
+class _Inner(CPUDispatcher):
+    """A function for kernels alone: without a Python wrapper, a call from Python would crash."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"{self.__name__} is compiled into kernels and cannot be called by Python.")
+
+
+def _inner(**options: Any) -> Any:
+    # Functions called only by kernels need no Python wrapper, which takes long to compile.
+    compiled = njit(no_cpython_wrapper=True, **options, **_OPTIONS)
+
+    def decorate(function: Any) -> Any:
+        dispatcher = compiled(function)
+        if not config.DISABLE_JIT:
+            dispatcher.__class__ = _Inner
+        return dispatcher
+
+    return decorate
+
+
 #: for functions called only by kernels, compiled into them
-helper = njit(**_INNER)
+helper = _inner()
 #: the same for long functions: otherwise LLVM may call one of several copies, which sum in
 #: different orders, and which copy is called differs between fresh code and code from the cache
-inlined = njit(forceinline=True, **_INNER)
+inlined = _inner(forceinline=True)
 
 
 class _Counter(event.Listener):
