@@ -24,6 +24,8 @@ _TREE_TO = 8
 _QUERIES = 256  # of a tree, answered at a time; an interrupt waits for them
 _FAISS_FROM, _FAISS_ABOVE_D = 50_000, 5
 _PAIRS = 2**19  # distances per block and thread: 4 MB
+_FILTER_FROM = 2000  # points from which inner products in float32 come first
+_MANY = 64  # times k: a block with more candidates than that for each query is compared exactly
 _EXACT_TO = 10_000  # number of references up to which faiss compares all
 # Searched cells of the inverted file, out of 2 sqrt(n): of the 100 nearest of 50,000 standard
 # normal points 100 % were found in 5 dimensions, 99 % in 10 and 85 % in 20.
@@ -80,6 +82,8 @@ def _brute(points: Array) -> Find:
     """
     centre = _centre(points)
     points = points if sp.issparse(points) else points - centre
+    few = sp.issparse(points) or len(points) < _FILTER_FROM
+    closest = None if few else _Filter(points)
 
     def find(queries: Array, k: int) -> tuple[Array, Array]:
         n = queries.shape[0]
@@ -89,14 +93,64 @@ def _brute(points: Array) -> Find:
         def task(first: int, thread: int) -> None:
             rows = slice(first, min(first + size, n))
             block = queries[rows] if sp.issparse(queries) else queries[rows] - centre
-            d2 = euclidean_distances(block, points, squared=True)
-            near[rows], found[rows] = _nearest(d2, k)
+            some = None if closest is None else closest(block, k)
+            if some is None:
+                some = _nearest(euclidean_distances(block, points, squared=True), k)
+            near[rows], found[rows] = some
 
         with single_threaded_blas():
             run(task, range(0, n, size), n_threads())
         return near, found
 
     return find
+
+
+class _Filter:
+    """The nearest of many points: by float32 inner products first, and then exactly.
+
+    Measured for the 6 nearest of 25,000 points in 10 dimensions: 0.2 times as long as exact distances
+    to all of them; of 6,000 points in 784 dimensions: 0.4 times.
+    """
+
+    def __init__(self, points: Array) -> None:
+        self.points = points
+        largest = float(np.abs(points).max(initial=0.0))
+        self.scale = 1.0 / largest if largest > 0 else 1.0
+        self.single = self._scaled(points)
+        norm = np.einsum("ij,ij->i", self.single, self.single, dtype=np.float64)
+        self.norm, self.largest = norm.astype(np.float32), float(norm.max(initial=0.0))
+        # rounding errors of the products and of the points
+        self.error = (points.shape[1] + 8) * float(np.finfo(np.float32).eps)
+
+    def _scaled(self, points: Array) -> Array:
+        return np.multiply(points, self.scale, dtype=points.dtype).astype(np.float32)
+
+    def __call__(self, queries: Array, k: int) -> tuple[Array, Array] | None:
+        """Positions and squared distances of the k nearest; None if the filter is no use."""
+        n, groups = len(self.points), 16 * k
+        if 4 * groups > n:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            block = self._scaled(queries)
+            own = np.einsum("ij,ij->i", block, block, dtype=np.float64)
+            if not own.max(initial=0.0) < 1e30:  # far out, or not finite
+                return None
+        s = (-2.0 * block) @ self.single.T
+        s += self.norm  # squared distances less that of the query to the centre
+        # k groups hold a point no farther than this, so the k-th nearest is no farther either
+        least = s[:, : n - n % groups].reshape(len(s), -1, groups).min(axis=1)
+        bound = np.partition(least, k - 1, axis=1)[:, k - 1]
+        bound += (4.0 * self.error * (own + self.largest)).astype(np.float32)
+        flat = np.flatnonzero(s <= bound[:, None])  # ten times as fast as np.nonzero
+        if len(flat) > _MANY * k * len(s):
+            return None
+        i, j = np.divmod(flat, n)
+        difference = queries[i].astype(np.float64) - self.points[j]
+        d2 = np.einsum("ij,ij->i", difference, difference)
+        order = np.lexsort((j, d2, i))
+        first = np.searchsorted(i, np.arange(len(s)))
+        chosen = order[first[:, None] + np.arange(k)]
+        return j[chosen], d2[chosen]
 
 
 def _centre(points: Array) -> Array:

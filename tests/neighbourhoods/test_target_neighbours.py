@@ -204,3 +204,37 @@ def test_wrong_labels_are_named():
         TargetNeighbours([[0, 0]], [[1], [0]])
     with pytest.raises(ValueError, match=r"4.* is not among the classes"):
         TargetNeighbours([0, 4], [[-1], [-1]], classes=[0, 1])
+
+
+@each_dtype
+@pytest.mark.parametrize("kind", ["cloud", "duplicates", "outliers", "far", "one point"])
+def test_the_filter_of_a_search_changes_no_neighbour(rng, monkeypatch, kind, dtype):
+    """Inner products in float32 leave out only what cannot be among the nearest."""
+    cloud = rng.standard_normal((2500, 12))
+    queries = cloud[:40].copy()
+    if kind == "duplicates":
+        cloud[::3] = cloud[0]
+    elif kind == "outliers":
+        cloud[7] *= 1e3
+    elif kind == "far":
+        cloud += 1e4
+        queries = np.vstack([queries + 1e4, [np.full(12, 1e15)]])
+    elif kind == "one point":
+        cloud[:] = cloud[0]
+    cloud, queries = cloud.astype(dtype), queries.astype(dtype)
+    near, d2 = _search.finder("brute", cloud)(queries, 6)
+    D = np.square(queries[:, None].astype(float) - cloud).sum(axis=2)
+    expected = np.argsort(D, axis=1, kind="stable")[:, :6]
+    found = np.take_along_axis(D, near, axis=1)
+    rtol = 1e-4 if dtype == np.float32 else 1e-9
+    np.testing.assert_allclose(found, np.take_along_axis(D, expected, axis=1), rtol, rtol)
+    np.testing.assert_allclose(d2, found, rtol, 100 * rtol)
+    if kind in ("cloud", "outliers"):
+        np.testing.assert_array_equal(near, expected)
+    # distances to all points are computed only where float32 cannot tell them apart
+    monkeypatch.setattr(_search, "euclidean_distances", lambda *_, **__: 1 / 0)
+    if kind not in ("outliers", "one point"):
+        _search.finder("brute", cloud)(queries, 6)
+    else:
+        with pytest.raises(ZeroDivisionError):
+            _search.finder("brute", cloud)(queries, 6)

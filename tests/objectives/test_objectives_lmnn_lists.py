@@ -323,6 +323,12 @@ def test_few_pairs_are_looked_at_once_lists_are_there(rng, monkeypatch):
         assert share / 4 < report["share_of_pairs"] < 2 * share
     evaluate(Z, targets, margin=margin, candidates=kept)
     assert (kept.n_searches, kept.n_evaluations) == (1, 2)
+    # a loss without a gradient uses them too, and leaves them as they are
+    monkeypatch.setattr(_impostors._Search, "__init__", lambda *_: pytest.fail("searched again"))
+    value = evaluate(Z, targets, margin=margin, candidates=kept, gradient=False)[0]
+    assert (kept.n_searches, kept.n_evaluations) == (1, 2)
+    monkeypatch.undo()
+    assert value == evaluate(Z, targets, margin=margin, gradient=False)[0]
 
 
 @each_distance

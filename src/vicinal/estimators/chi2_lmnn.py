@@ -76,7 +76,8 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     margin : float or "auto", default="auto"
         :math:`\ell`, in units of χ², which is at most 1.  Unlike that of :class:`LMNN` it is not
         just a scale of the map.  "auto" is a sixth of the median distance from a row to the nearest
-        row of its class, before learning.
+        row of its class, before learning; a tenth and a quarter were worse on the mean over five
+        tables (benchmarks/results/chi2_margin.md).
         :func:`vicinal.model_selection.margin_search` tries several values.
     constraint : {"projection", "softmax"}, default="projection"
         How columns are kept on the simplex: by projection after each step, or as the softmax of

@@ -254,6 +254,12 @@ class Candidates:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
+    def peek(self, Z: Array, rows: SearchRows, root: Array, chi2: bool) -> ImpostorLists | None:
+        """As `lists`, for an evaluation between two steps: nothing is noted or thrown away."""
+        here = _Snapshot(Z, rows, root, chi2)
+        valid = self._lists is not None and here.moved_from(self._made) <= 0.999 * self._slack
+        return self._lists if valid else None
+
     def lists(self, Z: Array, rows: SearchRows, root: Array, chi2: bool) -> ImpostorLists | None:
         """The kept lists, if they still hold every pair that counts at these points; else None."""
         self.n_evaluations += 1
@@ -293,15 +299,21 @@ def visit(
     chi2: bool,
     candidates: Candidates | None,
     visitor: Visitor,
+    keep: bool = True,
 ) -> int:
     """Call the visitor with all pairs that may count, a few rows at a time; return their number.
 
-    The pairs of one row come in order and from one thread, possibly in several calls.
+    The pairs of one row come in order and from one thread, possibly in several calls.  Unless
+    ``keep``, the candidates are used but stay as they are.
     """
     if not len(rows.needing) or not len(rows.listed):
         return 0
     root = np.sqrt(np.maximum(furthest, 0.0))
-    lists = None if candidates is None else candidates.lists(Z, rows, root, chi2)
+    lists = None
+    if candidates is not None:
+        lists = (candidates.lists if keep else candidates.peek)(Z, rows, root, chi2)
+    if not keep:
+        candidates = None
     if lists is None:
         search = _Search(Z, rows, root, chi2)
         most = _KEPT if candidates is None else candidates.most

@@ -39,8 +39,7 @@ class ListedMargins:
             )  # fmt: skip
 
         # a value without gradient is usually of other rows: its lists would replace the kept ones
-        lists = self.candidates if gradient else None
-        n_pairs = visit(t.Z, rows, furthest, t.chi2, lists, push)
+        n_pairs = visit(t.Z, rows, furthest, t.chi2, self.candidates, push, keep=gradient)
         self.share = n_pairs / max(1, len(rows.needing) * len(rows.listed))
         n_impostors = round(self.active.sum())
         return Hinges(float(D.sum(dtype=np.float64)), float(hinge.sum()), n_impostors)
