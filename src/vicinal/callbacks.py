@@ -105,8 +105,12 @@ class Checkpoint(_Callback):
 
     The file is replaced atomically, so it always holds a complete estimator: a killed process
     loses only the iterations since the last save, and the part of a file that it may leave is
-    removed by the next save.  Callbacks are not saved.  Fits that share one instance, such as
-    those of a search, write to the same file.
+    removed by the next save.  It predicts with the best map so far.  If `warm_start` is True,
+    ``fit`` of the loaded estimator completes the fit.  Callbacks are not saved.  Fits that share
+    one instance, such as those of a search, write to the same file.
+
+    On batches each save corrects the scale of the map, as the end of a fit does, which costs as
+    much as dozens of steps: increase ``every``.
 
     Parameters
     ----------

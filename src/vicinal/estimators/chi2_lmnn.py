@@ -120,7 +120,8 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         Limit in seconds for ``fit`` as a whole, kept to a tenth once the first evaluation is made;
         see :class:`NCA`.
     warm_start : bool, default=False
-        Let ``fit`` continue where the last one stopped, including the state of the solver.
+        Let ``fit`` continue where the last one stopped, including the state of the solver; a fit
+        that was cut ends in the same bits as if it had not been.
     random_state : int, RandomState or None, default=None
         For starts, held-out rows and samples.
     verbose : int, default=0

@@ -116,7 +116,8 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
     reservoir_size : int, default=10_000
         Maximum number of rows that ``partial_fit`` remembers.
     warm_start : bool, default=False
-        Let ``fit`` continue where the last one stopped, including the state of the solver.
+        Let ``fit`` continue where the last one stopped, including the state of the solver; a fit
+        that was cut ends in the same bits as if it had not been.
     random_state : int, RandomState or None, default=None
         For random starts, batches, lists, held-out rows, folds and the samples that set a scale.
     verbose : int, default=0

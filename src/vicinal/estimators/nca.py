@@ -158,12 +158,14 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
     reservoir_size : int, default=10_000
         Maximum number of rows that ``partial_fit`` remembers, divided evenly among the classes.
     warm_start : bool, default=False
-        Let ``fit`` continue where the last one stopped, including the state of the solver: two fits
-        of 50 iterations end in the same bits as one of 100.  If the column scales, the solver or
-        the map have changed, the fit starts from the last ``components_``; if their shape has
-        changed, from ``init``.  A search is not repeated while parameters (except those of stopping
-        and printing), column scales and class counts are the same.  On batches, a fit that was cut
-        short continues its schedule, and one that was finished begins a new schedule.
+        Let ``fit`` continue where the last one stopped, including the state of the solver.  A fit
+        that was cut by a callback, Ctrl-C or a time budget, or of which only a checkpoint is left,
+        is completed, and ends in the same bits as if it had not been cut.  A fit that had ended
+        makes another ``max_iter`` iterations: two fits of 50 end in the same bits as one of 100
+        (on batches, a new schedule begins).  If the column scales, the solver or the map have
+        changed, the fit starts from the last ``components_``; if their shape has changed, from
+        ``init``.  A search is not repeated while parameters (except those of stopping and
+        printing), column scales and class counts are the same.
     random_state : int, RandomState or None, default=None
         For random starts, batches, lists, held-out rows, folds and the samples that set a scale.
     verbose : int, default=0
