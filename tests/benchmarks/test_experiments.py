@@ -152,6 +152,7 @@ def check_tables(text):
         ("olsen-petersen-table-2", {"rank": [10, 800]}),
         ("olsen-petersen-starts", {"rank": [10], "seed": [0]}),
         ("olsen-petersen-figure-2", {"rate": [10.0, "own"]}),
+        ("olsen-petersen-figures-4-6", {"figure": [4, 5]}),
         ("olsen-petersen-figure-3", {"mu": [0.1, 1.0], "share": ["auto", 0.05, 0.4]}),
     ],
 )

@@ -62,7 +62,7 @@ ESTIMATORS = {
     "nca random lists": NCA(2, pairs=RandomPairs(30)),
     "nca trees": NCA(2, pairs=Tree(0.05, always=True)),
     "nca of many parts": NCA(2, sampling=StochasticQueries(30), pairs=RandomPairs(20),
-                             kernel=Compact(beta="em"), priors="uniform"),
+                             kernel=Compact(beta="gradient"), priors="uniform"),
     "nca restarts": NCA(2, init=initialise.Random(2)),
     "nca annealing": NCA(2, init="annealing"),
     "nca searched": NCA("auto", alpha="auto", cv=2),

@@ -33,7 +33,7 @@ __all__ = ["background_gradient", "descend_background"]
 
 _GAUSSIAN = Gaussian()
 _EDGE = 1e-6  # a share of exactly 0 or 1 would never move again
-_MOST = 2**23  # densities kept: of more rows, evenly spaced ones are the queries
+_MOST = 2**21  # densities kept: of more rows, evenly spaced ones are the queries
 
 
 class _Densities:
@@ -131,7 +131,7 @@ def background_gradient(
     Parameters
     ----------
     Z, y, background, queries, references, objective, kernel
-        As in :func:`nca`.  Of more than 2**23 / n_classes queries, evenly spaced ones count.
+        As in :func:`nca`.  Of more than 2**21 / n_classes queries, evenly spaced ones count.
 
     Returns
     -------
