@@ -437,3 +437,11 @@ def test_a_sparse_table_is_not_made_dense(rng):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 30e6  # the table itself, dense, is 96 MB
+
+
+@unfinished
+def test_issue_14_the_default_tolerance_ends_near_the_optimum():
+    X, y = load_wine(return_X_y=True)
+    usual = LMNN(random_state=0).fit(X, y)
+    longer = LMNN(random_state=0, tol=None, max_iter=60).fit(X, y)
+    assert longer.objective_ <= usual.objective_ < 1.003 * longer.objective_

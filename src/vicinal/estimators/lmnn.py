@@ -129,10 +129,12 @@ class LMNN(LearntMetricMixin, LargeMargin):
         Cross-validation by which "auto" chooses ``n_components`` and ``alpha``.
     max_iter : int or "auto", default="auto"
         Maximum number of iterations; "auto" is 200, or 300 with batches.
-    tol : float or None, default=1e-3
+    tol : float or None, default=1e-4
         Stop when no entry of the gradient, times the largest entry of the map, exceeds ``tol``
         times the margin, or when the loss falls by less than ``tol`` times the larger of the loss
-        and the margin.  None: no tolerance.
+        and the margin.  None: no tolerance.  On ten tables the default ended within 0.5 % of the
+        optimum, on one of them (glass) 1.5 % above it; 3e-5 ended within 0.1 %, with up to twice
+        as many evaluations.
     time_budget : float or None, default=None
         Limit in seconds for ``fit`` as a whole, kept to a tenth once the first evaluation is made;
         see :class:`NCA`.
@@ -216,7 +218,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
         n_iter_no_change: int = 10,
         cv: int | BaseCrossValidator | Iterable = 5,
         max_iter: int | str = "auto",
-        tol: float | None = 1e-3,
+        tol: float | None = 1e-4,
         time_budget: float | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
