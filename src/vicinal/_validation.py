@@ -112,13 +112,15 @@ def check_part(
 
 
 def check_folds(owner: Any, name: str) -> None:
-    """Refuse anything but a number of folds, a splitter or an iterable of splits."""
+    """Refuse anything but a number of folds, a splitter, an iterable of splits or None."""
     value = getattr(owner, name)
+    if value is None:
+        return
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 2:
         return
     splits = hasattr(value, "split") or isinstance(value, Iterable)
     if not splits or isinstance(value, str):
-        what = "an int in [2, inf), a splitter or an iterable of splits"
+        what = "an int in [2, inf), a splitter, an iterable of splits or None"
         raise ValueError(_template(owner, name, what, value))
 
 

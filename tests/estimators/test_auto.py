@@ -1,6 +1,7 @@
 """Ranks and penalties that a fit chooses itself: n_components="auto", alpha="auto"."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from vicinal import NCA
 from vicinal._callback_support import HAS_CALLBACKS
 from vicinal.callbacks import Checkpoint, StopAfter
 from vicinal.datasets import make_rings
-from vicinal.estimators import nca
+from vicinal.estimators import nca, search
 from vicinal.estimators._telling import Reports
 from vicinal.estimators.search import ALPHAS, DEFAULT_ALPHA, cross_validation
 
@@ -56,9 +57,52 @@ def test_the_fit_is_no_worse_than_that_of_the_chosen_parameters(iris, parameters
     np.testing.assert_array_equal(model.components_, again.components_)
 
 
-def test_the_default_of_a_search_is_that_of_the_estimator():
-    assert NCA().alpha == DEFAULT_ALPHA
+def test_the_penalty_is_chosen_by_default(iris):
+    X, y = iris
+    model = NCA(random_state=0).fit(X, y)
+    assert model.alpha_ in ALPHAS
+    assert f"alpha={model.alpha_:g} by 5-fold cross-validation" in model.plan_.reason
+    same = NCA(alpha=model.alpha_, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.components_, same.components_)
     assert DEFAULT_ALPHA in ALPHAS
+
+
+def test_the_penalties_have_the_unit_of_the_columns(iris):
+    X, y = iris
+    plain, large = (
+        NCA(scaling=None, random_state=0).fit(factor * X, y) for factor in (1.0, 1024.0)
+    )
+    assert large.alpha_ == pytest.approx(1024.0**2 * plain.alpha_)
+    np.testing.assert_allclose(1024.0 * large.components_, plain.components_, rtol=1e-6)
+
+
+def test_a_sample_chooses_for_many_rows(iris, monkeypatch):
+    X, y = iris
+    monkeypatch.setattr(search, "_ROWS", 60)
+    model = NCA(random_state=0).fit(X, y)
+    assert "5-fold cross-validation on 60 of 150 rows" in model.plan_.reason
+    # the penalty weighs as much against the sum of the losses
+    assert any(model.alpha_ == pytest.approx(0.4 * alpha) for alpha in ALPHAS)
+
+
+def test_a_sample_of_many_classes_holds_whole_classes(monkeypatch):
+    monkeypatch.setattr(search, "_ROWS", 60)
+    rng = np.random.RandomState(0)
+    y = np.repeat(np.arange(40), 5)
+    X = rng.standard_normal((40, 3))[y] * 10 + rng.standard_normal((200, 3))
+    problem = SimpleNamespace(rows=np.arange(200), target=SimpleNamespace(strata=y))
+    rows = search.search_rows(problem, rng)
+    assert 50 <= len(rows) <= 60
+    assert np.bincount(y[rows])[np.unique(y[rows])].min() == 5
+    assert NCA(random_state=0).fit(X, y).score(X, y) > 0.8
+
+
+def test_few_rows_get_a_constant():
+    X, y = np.arange(8.0).reshape(4, 2), [0, 0, 1, 1]
+    model = NCA(random_state=0).fit(X, y)
+    assert model.alpha_ == DEFAULT_ALPHA
+    assert "no class has three rows to choose it by" in model.plan_.reason
+    assert not hasattr(model, "cv_results_")
 
 
 def test_attributes_without_a_search(iris):
@@ -201,15 +245,15 @@ def test_interrupt_outside_of_a_descent(monkeypatch):
     def interrupted(*arguments, **options):
         nonlocal count
         count += 1
-        if count == 12:  # in the sixth candidate of two folds
+        if count == 10:  # in the fifth candidate of two folds
             raise KeyboardInterrupt
         return make_model(*arguments, **options)
 
     monkeypatch.setattr(nca, "_make_model", interrupted)
     with pytest.warns(ConvergenceWarning, match="was stopped early") as told:
         model = NCA(alpha="auto", cv=2, random_state=0, max_iter=20, tol=1e-3).fit(X, y)
-    assert len(model.cv_results_["param_alpha"]) == 5
-    # the default was among them, so that the best of the five is taken
+    assert len(model.cv_results_["param_alpha"]) == 4
+    # the default was among them, so that the best of the four is taken
     assert f"had found alpha={model.alpha_:g};" in str(told[0].message)
     assert model.alpha_ in model.cv_results_["param_alpha"]
 
@@ -351,4 +395,4 @@ def test_a_map_pressed_to_nothing_is_not_gone_on_from(iris, monkeypatch):
 
 def test_classes_of_two_are_too_small_to_judge_by():
     with pytest.raises(ValueError, match=r"'auto'.* needs a class of at least 3 samples.*has 2"):
-        NCA(alpha="auto").fit(np.arange(8.0).reshape(4, 2), [0, 0, 1, 1])
+        NCA("auto").fit(np.arange(8.0).reshape(4, 2), [0, 0, 1, 1])

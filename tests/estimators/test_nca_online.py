@@ -55,18 +55,18 @@ def streamed(model, X, y, size=50, first=0, **kwargs):
 def test_a_stream_learns_nearly_as_well_as_a_fit(blobs):
     X, y = blobs
     train, test = slice(0, 450), slice(450, None)
-    fitted = NCA(2, random_state=0).fit(X[train], y[train])
-    model = NCA(2, random_state=0)
+    fitted = NCA(2, random_state=0, alpha=3e-3).fit(X[train], y[train])
+    model = NCA(2, random_state=0, alpha=3e-3)
     for _ in range(4):
         streamed(model, X[train], y[train])
-    start = NCA(2, random_state=0, tol=1e300).fit(X[:50], y[:50])
+    start = NCA(2, random_state=0, tol=1e300, alpha=3e-3).fit(X[:50], y[:50])
     assert model.score(X[test], y[test]) > fitted.score(X[test], y[test]) - 0.05
     assert model.score(X[test], y[test]) > start.score(X[test], y[test])
 
 
 def test_all_that_is_documented_is_there(iris):
     X, y = iris
-    model = NCA(2, random_state=0)
+    model = NCA(2, random_state=0, alpha=3e-3)
     with pytest.raises(NotFittedError):
         model.transform(X)
     streamed(model, X, y, 40)
@@ -87,7 +87,7 @@ def test_all_that_is_documented_is_there(iris):
     assert isinstance(model.plan_.solver, Adam)
     assert model.plan_.sampling == StochasticQueries(500)
     assert "stream" in str(model.plan_)
-    fitted = NCA(2).fit(X, y)
+    fitted = NCA(2, alpha=3e-3).fit(X, y)
     assert set(model.history_) == set(fitted.history_)
     assert model.history_["iteration"] == [4]  # of the last call: a stream may have no end
     assert model.history_["loss"] == [model.objective_]
@@ -96,7 +96,7 @@ def test_all_that_is_documented_is_there(iris):
 
 def test_attributes_follow_the_stream(iris):
     X, y = iris
-    model = NCA(2, random_state=0).partial_fit(X[:60], y[:60], classes=[0, 1, 2])
+    model = NCA(2, random_state=0, alpha=3e-3).partial_fit(X[:60], y[:60], classes=[0, 1, 2])
     assert len(model.effective_n_neighbors()) == 60
     model.partial_fit(X[60:], y[60:])
     assert len(model.effective_n_neighbors()) == 150
@@ -105,7 +105,7 @@ def test_attributes_follow_the_stream(iris):
 
 def test_verbose_tells_of_each_step(iris, capsys):
     X, y = iris
-    model = NCA(2, verbose=1, random_state=0, sampling=StochasticQueries(50))
+    model = NCA(2, verbose=1, random_state=0, sampling=StochasticQueries(50), alpha=3e-3)
     model.partial_fit(X, y, classes=[0, 1, 2])
     lines = capsys.readouterr().out.splitlines()
     assert "a stream, one batch after the other" in lines[0]
@@ -117,7 +117,7 @@ def test_verbose_tells_of_each_step(iris, capsys):
 def test_transform_may_speak_pandas(iris):
     pytest.importorskip("pandas")
     X, y = iris
-    model = NCA(2, random_state=0).set_output(transform="pandas")
+    model = NCA(2, random_state=0, alpha=3e-3).set_output(transform="pandas")
     frame = model.partial_fit(X, y, classes=[0, 1, 2]).transform(X)
     assert list(frame.columns) == ["nca0", "nca1"]
 
@@ -125,7 +125,9 @@ def test_transform_may_speak_pandas(iris):
 @pytest.mark.parametrize("rule", ["posterior", "knn"])
 def test_rows_one_by_one(iris, rule):
     X, y = iris
-    model = NCA(2, rule=rule, random_state=0).partial_fit(X[:100], y[:100], classes=[0, 1, 2])
+    model = NCA(2, rule=rule, random_state=0, alpha=3e-3).partial_fit(
+        X[:100], y[:100], classes=[0, 1, 2]
+    )
     streamed(model, X[100:], y[100:], 1)
     assert model.n_iter_ == 51
     assert model.n_samples_seen_ == 150
@@ -156,11 +158,22 @@ def test_parts_go_with_a_stream(iris, settings):
     assert np.isfinite(model.components_).all()
 
 
+def test_a_stream_has_the_penalty_of_an_earlier_fit_or_a_constant(iris):
+    X, y = iris
+    model = streamed(NCA(random_state=0), X, y)
+    assert model.alpha_ == 3e-3
+    assert "alpha=0.003, as a search needs all rows" in model.plan_.reason
+    model = NCA(random_state=0).fit(X, y)
+    chosen = model.alpha_
+    assert chosen != 3e-3
+    assert model.partial_fit(X, y).alpha_ == chosen
+
+
 @pytest.mark.parametrize("kernel", ["gaussian", "compact"])
 def test_a_class_may_come_later(iris, kernel):
     X, y = iris
     early = y < 2
-    model = NCA(2, kernel=kernel, random_state=0)
+    model = NCA(2, kernel=kernel, random_state=0, alpha=3e-3)
     model.partial_fit(X[early], y[early], classes=[0, 1, 2])
     P = model.predict_proba(X)
     np.testing.assert_array_equal(P[:, 2], 0.0)
@@ -172,7 +185,7 @@ def test_a_class_may_come_later(iris, kernel):
 
 def test_the_compact_background_follows_the_counts(iris):
     X, y = iris
-    model = NCA(2, kernel="compact", random_state=0)
+    model = NCA(2, kernel="compact", random_state=0, alpha=3e-3)
     model.partial_fit(X[:30], y[:30], classes=[0, 1, 2]).partial_fit(X[30:], y[30:])
     np.testing.assert_allclose(model._model.background, 1 / (np.bincount(y) + 1))
 
@@ -182,7 +195,7 @@ def test_the_compact_background_follows_the_counts(iris):
 
 def test_a_rank_of_no_effect_is_complained_about_once(iris):
     X, y = iris
-    model = NCA(2, mapping="diagonal", random_state=0)
+    model = NCA(2, mapping="diagonal", random_state=0, alpha=3e-3)
     with pytest.warns(UserWarning, match="n_components=2 has no effect"):
         model.partial_fit(X, y, classes=[0, 1, 2])
     with warnings.catch_warnings(action="error"):
@@ -191,7 +204,7 @@ def test_a_rank_of_no_effect_is_complained_about_once(iris):
 
 def test_the_scaling_is_that_of_the_first_batch(iris):
     X, y = iris
-    model = NCA(2, random_state=0).partial_fit(X[:100], y[:100], classes=[0, 1, 2])
+    model = NCA(2, random_state=0, alpha=3e-3).partial_fit(X[:100], y[:100], classes=[0, 1, 2])
     scale, shift = model._map.scale, model._map.shift
     np.testing.assert_allclose(scale, 1 / X[:100].std(axis=0))
     before = model.transform(X[:100])
@@ -205,7 +218,7 @@ def test_the_scaling_is_that_of_the_first_batch(iris):
 def test_a_column_without_variance_stays_without_weight(iris):
     X, y = iris
     X = np.insert(X, 2, 0.0, axis=1)
-    model = NCA(random_state=0).partial_fit(X[:75], y[:75], classes=[0, 1, 2])
+    model = NCA(random_state=0, alpha=3e-3).partial_fit(X[:75], y[:75], classes=[0, 1, 2])
     X[75:, 2] = np.arange(75)
     model.partial_fit(X[75:], y[75:])
     np.testing.assert_array_equal(model.components_[:, 2], 0.0)
@@ -218,7 +231,7 @@ def test_precision_and_threads(iris):
         models = []
         for threads in (1, 2):
             with threadpool_limits(threads):
-                models.append(streamed(NCA(2, random_state=0), X.astype(dtype), y))
+                models.append(streamed(NCA(2, random_state=0, alpha=3e-3), X.astype(dtype), y))
         assert models[0].components_.dtype == dtype
         assert models[0].transform(X.astype(dtype)).dtype == dtype
         np.testing.assert_array_equal(models[0].components_, models[1].components_)
@@ -227,10 +240,10 @@ def test_precision_and_threads(iris):
 def test_sparse_tables(iris):
     X, y = iris
     X = np.where(X > 1.5, X, 0.0)
-    dense = streamed(NCA(2, random_state=0), X, y)
-    sparse = streamed(NCA(2, random_state=0), sp.csr_array(X), y)
+    dense = streamed(NCA(2, random_state=0, alpha=3e-3), X, y)
+    sparse = streamed(NCA(2, random_state=0, alpha=3e-3), sp.csr_array(X), y)
     np.testing.assert_allclose(sparse.components_, dense.components_, rtol=1e-6, atol=1e-9)
-    mixed = NCA(2, random_state=0).partial_fit(X[:50], y[:50], classes=[0, 1, 2])
+    mixed = NCA(2, random_state=0, alpha=3e-3).partial_fit(X[:50], y[:50], classes=[0, 1, 2])
     mixed.partial_fit(sp.csr_array(X[50:100]), y[50:100]).partial_fit(X[100:], y[100:])
     np.testing.assert_allclose(mixed.components_, dense.components_, rtol=1e-6, atol=1e-9)
 
@@ -244,12 +257,12 @@ def test_rows_of_weight_zero_are_not_there(iris):
     weight = 0.5 + np.arange(150) % 3
     weight[::5] = 0.0
     kept = weight > 0
-    model = NCA(2, random_state=0).partial_fit(X, y, np.unique(y), sample_weight=weight)
-    without = NCA(2, random_state=0)
+    model = NCA(2, random_state=0, alpha=3e-3).partial_fit(X, y, np.unique(y), sample_weight=weight)
+    without = NCA(2, random_state=0, alpha=3e-3)
     without.partial_fit(X[kept], y[kept], np.unique(y), sample_weight=weight[kept])
     np.testing.assert_array_equal(model.components_, without.components_)
     assert model.n_samples_seen_ == kept.sum()
-    plain = NCA(2, random_state=0).partial_fit(X, y, np.unique(y))
+    plain = NCA(2, random_state=0, alpha=3e-3).partial_fit(X, y, np.unique(y))
     assert not np.allclose(plain.components_, model.components_)
     with pytest.raises(ValueError, match="sample_weight must not be zero for all rows"):
         model.partial_fit(X, y, sample_weight=np.zeros(150))
@@ -308,7 +321,7 @@ def test_a_reservoir_of_all_classes_is_a_uniform_sample_of_the_stream():
 
 def test_no_more_rows_are_remembered_than_asked_for(blobs):
     X, y = blobs
-    model = NCA(2, reservoir_size=52, random_state=0)
+    model = NCA(2, reservoir_size=52, random_state=0, alpha=3e-3)
     sizes = []
     for rows in np.array_split(np.arange(600), 12):
         model.partial_fit(X[rows], y[rows], classes=range(5))
@@ -323,8 +336,10 @@ def test_no_more_rows_are_remembered_than_asked_for(blobs):
 
 def test_fit_forgets_the_stream(iris):
     X, y = iris
-    model = streamed(NCA(2, random_state=0), X[:100], y[:100]).fit(X, y)
-    np.testing.assert_array_equal(model.components_, NCA(2, random_state=0).fit(X, y).components_)
+    model = streamed(NCA(2, random_state=0, alpha=3e-3), X[:100], y[:100]).fit(X, y)
+    np.testing.assert_array_equal(
+        model.components_, NCA(2, random_state=0, alpha=3e-3).fit(X, y).components_
+    )
     assert model.partial_fit(X, y).n_samples_seen_ == 150  # another, of the same classes
     with pytest.raises(ValueError, match="is not the same as on the last call"):
         model.partial_fit(X, y, classes=[0, 1])
@@ -332,7 +347,7 @@ def test_fit_forgets_the_stream(iris):
 
 def test_a_stream_after_a_fit_begins_at_its_map(iris):
     X, y = iris
-    model = NCA(2, random_state=0).fit(X, y)
+    model = NCA(2, random_state=0, alpha=3e-3).fit(X, y)
     before = model.transform(X)
     model.partial_fit(X[:30], y[:30], classes=[0, 1, 2])
     assert model.n_samples_seen_ == 30
@@ -343,7 +358,7 @@ def test_a_stream_after_a_fit_begins_at_its_map(iris):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_warm_fit_after_a_stream_begins_at_its_map(iris):
     X, y = iris
-    model = streamed(NCA(2, random_state=0, warm_start=True, max_iter=1), X, y)
+    model = streamed(NCA(2, random_state=0, warm_start=True, max_iter=1, alpha=3e-3), X, y)
     Z = model.transform(X)
     model.fit(X, y)
     assert np.abs(model.transform(X) - Z).max() < 0.5 * np.ptp(Z)
@@ -351,7 +366,7 @@ def test_a_warm_fit_after_a_stream_begins_at_its_map(iris):
 
 def test_pickles_and_copies(iris):
     X, y = iris
-    model = streamed(NCA(2, random_state=0), X[:80], y[:80], 40)
+    model = streamed(NCA(2, random_state=0, alpha=3e-3), X[:80], y[:80], 40)
     again = pickle.loads(pickle.dumps(model))
     for one in (model, again):
         streamed(one, X[80:], y[80:], 20)
@@ -359,7 +374,7 @@ def test_pickles_and_copies(iris):
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     assert not hasattr(clone(model), "_stream")
     assert clone(model).get_params() == model.get_params()
-    other = streamed(NCA(2, random_state=0), X[:80], y[:80], 40)
+    other = streamed(NCA(2, random_state=0, alpha=3e-3), X[:80], y[:80], 40)
     streamed(other, X[80:], y[80:], 20)
     np.testing.assert_array_equal(other.components_, model.components_)
 
@@ -370,12 +385,12 @@ def test_pickles_and_copies(iris):
 def test_classes_are_declared_once(iris):
     X, y = iris
     with pytest.raises(ValueError, match="classes must be passed on the first call to partial_fit"):
-        NCA().partial_fit(X, y)
+        NCA(alpha=3e-3).partial_fit(X, y)
     with pytest.raises(ValueError, match="at least 2 classes"):
-        NCA().partial_fit(X, y, classes=[1])
+        NCA(alpha=3e-3).partial_fit(X, y, classes=[1])
     with pytest.raises(ValueError, match=r"among the classes declared .* Got \[2\] instead"):
-        NCA().partial_fit(X, y, classes=[0, 1])
-    model = NCA(2, random_state=0).partial_fit(X[:50], y[:50], classes=[0, 1, 2])
+        NCA(alpha=3e-3).partial_fit(X, y, classes=[0, 1])
+    model = NCA(2, random_state=0, alpha=3e-3).partial_fit(X[:50], y[:50], classes=[0, 1, 2])
     model.partial_fit(X[50:60], y[50:60], classes=[2, 1, 0])
     with pytest.raises(ValueError, match="is not the same as on the last call to partial_fit"):
         model.partial_fit(X[60:], y[60:], classes=[0, 1, 2, 3])
@@ -387,7 +402,7 @@ def test_classes_are_declared_once(iris):
 
 def test_the_first_batch_has_two_classes(iris):
     X, y = iris
-    model = NCA(2)
+    model = NCA(2, alpha=3e-3)
     with pytest.raises(ValueError, match=r"must hold rows of at least 2 classes.* Got \[1\] alone"):
         model.partial_fit(X[y == 1], y[y == 1], classes=[0, 1, 2])
     assert model.partial_fit(X, y, classes=[0, 1, 2]).n_samples_seen_ == 150
@@ -395,7 +410,7 @@ def test_the_first_batch_has_two_classes(iris):
 
 def test_features_may_not_change_in_number(iris):
     X, y = iris
-    model = NCA(2, random_state=0).partial_fit(X, y, classes=[0, 1, 2])
+    model = NCA(2, random_state=0, alpha=3e-3).partial_fit(X, y, classes=[0, 1, 2])
     with pytest.raises(ValueError, match="X has 3 features, but NCA is expecting 4 features"):
         model.partial_fit(X[:, :3], y)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
@@ -409,7 +424,6 @@ def test_features_may_not_change_in_number(iris):
     [
         ({"early_stopping": True}, "'early_stopping' .* no end to stop before"),
         ({"time_budget": 3.0}, "'time_budget' .* each call takes its own time"),
-        ({"alpha": "auto"}, "'alpha' .* a search needs all rows"),
         ({"n_components": "auto"}, "'n_components' .* a search needs all rows"),
         ({"pairs": Tree()}, "'pairs' .* the reservoir bounds their number"),
         ({"sampling": MiniBatches()}, "'sampling' .* new rows are the queries"),
@@ -425,10 +439,10 @@ def test_features_may_not_change_in_number(iris):
 def test_what_a_stream_cannot_honour_is_refused(iris, settings, message):
     X, y = iris
     with pytest.raises((ValueError, AttributeError)) as told:
-        NCA(**settings).partial_fit(X, y, classes=[0, 1, 2])
+        NCA(alpha=3e-3, **settings).partial_fit(X, y, classes=[0, 1, 2])
     reason = told.value
     if isinstance(reason, AttributeError):  # scikit-learn's way to say that a method is missing
-        assert not hasattr(NCA(**settings), "partial_fit")
+        assert not hasattr(NCA(alpha=3e-3, **settings), "partial_fit")
         reason = reason.__cause__
     assert re.search(message, str(reason))
 
@@ -441,7 +455,7 @@ def test_what_a_stream_cannot_honour_is_refused(iris, settings, message):
 def test_what_the_first_call_has_settled_may_not_change(iris, changed):
     X, y = iris
     settings = {"priors": np.full(3, 1 / 3), "sampling": StochasticQueries(40), "random_state": 0}
-    model = NCA(2, **settings).partial_fit(X[:100], y[:100], classes=[0, 1, 2])
+    model = NCA(2, alpha=3e-3, **settings).partial_fit(X[:100], y[:100], classes=[0, 1, 2])
     model = pickle.loads(pickle.dumps(model)).set_params(priors=np.full(3, 1 / 3))  # equal: fine
     model.set_params(verbose=0, rule="knn").partial_fit(X[100:], y[100:])
     (name,) = changed
@@ -453,7 +467,7 @@ def test_what_the_first_call_has_settled_may_not_change(iris, changed):
 
 def test_rows_far_out_do_no_silent_harm(iris):
     X, y = iris
-    model = NCA(2, random_state=0).partial_fit(X, y, classes=[0, 1, 2])
+    model = NCA(2, random_state=0, alpha=3e-3).partial_fit(X, y, classes=[0, 1, 2])
     before = model.components_
     with warnings.catch_warnings(action="error"), pytest.raises(ValueError, match="not finite"):
         model.partial_fit(X[:10] * 1e150, y[:10])

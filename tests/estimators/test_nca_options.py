@@ -51,7 +51,7 @@ def test_scaling_is_folded_into_the_map(wine, scaling):
 def test_columns_of_any_size_give_the_same_answers(wine):
     X, y = wine
     units = 10.0 ** np.linspace(-8, 8, 13)
-    plain, hard = NCA(2).fit(X, y), NCA(2).fit(X * units + 3 * units, y)
+    plain, hard = NCA(2, alpha=3e-3).fit(X, y), NCA(2, alpha=3e-3).fit(X * units + 3 * units, y)
     np.testing.assert_allclose(hard.components_ * units, plain.components_, rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose(hard.predict_proba(X * units + 3 * units), plain.predict_proba(X),
                                atol=1e-4)  # fmt: skip
@@ -64,9 +64,9 @@ def test_columns_of_any_size_give_the_same_answers(wine):
 def test_columns_without_variance_get_no_weight(wine, mapping, scaling):
     X, y = wine
     wide = np.insert(X, [0, 5, 13], [7.0, 0.0, 1e6], axis=1)
-    model = NCA(mapping=mapping, scaling=scaling, max_iter=10, tol=0.0).fit(wide, y)
+    model = NCA(mapping=mapping, scaling=scaling, max_iter=10, tol=0.0, alpha=3e-3).fit(wide, y)
     np.testing.assert_array_equal(model.components_[:, [0, 6, 15]], 0.0)
-    without = NCA(mapping=mapping, scaling=scaling, max_iter=10, tol=0.0).fit(X, y)
+    without = NCA(mapping=mapping, scaling=scaling, max_iter=10, tol=0.0, alpha=3e-3).fit(X, y)
     assert model.objective_ == pytest.approx(without.objective_, rel=1e-3)
     np.testing.assert_allclose(model.predict_proba(wide), without.predict_proba(X), atol=0.01)
 
@@ -93,13 +93,13 @@ def test_outliers_do_no_harm(wine):
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0, stratify=y)
     X_train = np.vstack([X_train, X_train[:2] * 20])
     y_train = np.append(y_train, y_train[:2])
-    assert NCA(2).fit(X_train, y_train).score(X_test, y_test) > 0.9
+    assert NCA(2, alpha=3e-3).fit(X_train, y_train).score(X_test, y_test) > 0.9
 
 
 def test_float32_with_a_large_offset_keeps_its_digits(wine):
     X, y = wine
     X = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(np.float32)
-    near, far = NCA(2).fit(X, y), NCA(2).fit(X + np.float32(4096), y)
+    near, far = NCA(2, alpha=3e-3).fit(X, y), NCA(2, alpha=3e-3).fit(X + np.float32(4096), y)
     assert far.score(X + np.float32(4096), y) == pytest.approx(near.score(X, y), abs=0.01)
     P = far.predict_proba(X + np.float32(4096))
     np.testing.assert_allclose(P, near.predict_proba(X), atol=0.02)
@@ -111,14 +111,14 @@ def test_float32_with_a_large_offset_keeps_its_digits(wine):
 @unfinished
 def test_early_stopping_restores_the_best_and_refers_to_all_rows(digits):
     X, y = digits
-    settings = {"early_stopping": True, "validation_fraction": 0.3, "alpha": 0.0, "init": "pca",
+    settings = {"early_stopping": True, "validation_fraction": 0.3, "init": "pca",
                 "random_state": 1}  # fmt: skip
-    model = NCA(2, n_iter_no_change=3, **settings).fit(X, y)
+    model = NCA(2, n_iter_no_change=3, alpha=0.0, **settings).fit(X, y)
     scores = np.array(model.history_["validation_score"])
     assert np.isfinite(scores).all()
     assert scores.argmax() < len(scores) - 1  # it went on past the best, and came back
     assert len(scores) - 1 - scores.argmax() == 3
-    stopped = NCA(2, max_iter=int(scores.argmax()), **settings).fit(X, y)
+    stopped = NCA(2, max_iter=int(scores.argmax()), alpha=0.0, **settings).fit(X, y)
     np.testing.assert_array_equal(model.components_, stopped.components_)
     P = reference.posterior(model.transform(X[:9]), model.transform(X), y)
     np.testing.assert_allclose(model.predict_proba(X[:9]), P, rtol=1e-6, atol=1e-12)
@@ -132,7 +132,7 @@ def test_held_out_rows_have_no_say_in_the_start(digits, init):
     # Labels without meaning: a start that has seen those of the held-out rows scores far better.
     y = np.random.RandomState(0).permutation(y)
     model = NCA(8, init=init, early_stopping=True, validation_fraction=0.5, max_iter=1,
-                random_state=0).fit(X, y)  # fmt: skip
+                random_state=0, alpha=3e-3).fit(X, y)  # fmt: skip
     assert model.history_["validation_score"][0] < -2.25  # guessing has -log(10) = -2.30
 
 
@@ -142,7 +142,7 @@ def test_held_out_score_is_that_of_held_out_rows_against_training_rows(digits):
 
     X, y = digits
     model = NCA(2, early_stopping=True, validation_fraction=0.2, init="pca", random_state=5,
-                max_iter=1, scaling=None).fit(X, y)  # fmt: skip
+                max_iter=1, scaling=None, alpha=3e-3).fit(X, y)  # fmt: skip
     train, held_out = hold_out(y, 0.2, np.random.RandomState(5))
     assert len(held_out) == 60
     Z = model.transform(X)
@@ -157,7 +157,7 @@ def test_early_stopping_leaves_tiny_classes_alone(rng):
     y = np.repeat([0, 1, 2, 3], [40, 2, 1, 20])
     X = rng.normal(size=(63, 3)) + y[:, None]
     with pytest.warns(UserWarning, match="no other row of their class to pick.*: 2"):
-        model = NCA(early_stopping=True, random_state=0).fit(X, y)
+        model = NCA(early_stopping=True, random_state=0, alpha=3e-3).fit(X, y)
     assert np.isfinite(model.history_["validation_score"]).all()
     np.testing.assert_array_equal(model.classes_, [0, 1, 2, 3])
 
@@ -172,7 +172,7 @@ def test_priors_move_the_odds(wine):
     np.testing.assert_allclose(empirical.predict_proba(X), plain.predict_proba(X), atol=0.05)
     tilted = NCA(2, priors=[0.98, 0.01, 0.01], alpha=0.05).fit(X, y)
     assert tilted.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.01
-    uniform, thirds = (NCA(2, priors=p).fit(X, y) for p in ("uniform", [5, 5, 5]))
+    uniform, thirds = (NCA(2, priors=p, alpha=3e-3).fit(X, y) for p in ("uniform", [5, 5, 5]))
     np.testing.assert_array_equal(uniform.components_, thirds.components_)
 
 
@@ -181,8 +181,8 @@ def test_rows_of_weight_zero_are_not_there(wine, mapping):
     X, y = wine
     weight = np.where(np.arange(len(y)) % 3, 0.5 + np.arange(len(y)) % 2, 0.0)
     kept = weight > 0
-    zero = NCA(mapping=mapping, random_state=0).fit(X, y, sample_weight=weight)
-    removed = NCA(mapping=mapping, random_state=0).fit(X[kept], y[kept], weight[kept])
+    zero = NCA(mapping=mapping, random_state=0, alpha=3e-3).fit(X, y, sample_weight=weight)
+    removed = NCA(mapping=mapping, random_state=0, alpha=3e-3).fit(X[kept], y[kept], weight[kept])
     np.testing.assert_array_equal(zero.components_, removed.components_)
     np.testing.assert_array_equal(zero.predict_proba(X), removed.predict_proba(X))
     assert len(zero.effective_n_neighbors()) == kept.sum()
@@ -191,10 +191,12 @@ def test_rows_of_weight_zero_are_not_there(wine, mapping):
 def test_only_the_proportion_of_weights_matters(wine):
     X, y = wine
     weight = 0.2 + np.arange(len(y)) % 5
-    one, same = NCA(2).fit(X, y, weight), NCA(2).fit(X, y, 1024 * weight)
+    one, same = NCA(2, alpha=3e-3).fit(X, y, weight), NCA(2, alpha=3e-3).fit(X, y, 1024 * weight)
     np.testing.assert_allclose(one.components_, same.components_, rtol=1e-9)
-    ones = NCA(2).fit(X, y, np.ones(len(y)))
-    np.testing.assert_allclose(ones.components_, NCA(2).fit(X, y).components_, rtol=1e-6)
+    ones = NCA(2, alpha=3e-3).fit(X, y, np.ones(len(y)))
+    np.testing.assert_allclose(
+        ones.components_, NCA(2, alpha=3e-3).fit(X, y).components_, rtol=1e-6
+    )
     assert np.abs(one.components_ - ones.components_).max() > 1e-3 * np.abs(ones.components_).max()
 
 
@@ -214,7 +216,7 @@ def test_weighted_objective_is_the_formula(wine, objective):
 
 
 def test_history_is_a_table(wine):
-    model = NCA(2).fit(*wine)
+    model = NCA(2, alpha=3e-3).fit(*wine)
     assert list(model.history_) == KEYS
     assert {len(column) for column in model.history_.values()} == {model.n_iter_ + 1}
     assert model.history_["iteration"] == list(range(model.n_iter_ + 1))
@@ -225,7 +227,7 @@ def test_history_is_a_table(wine):
 
 
 def test_a_fit_that_is_at_rest_has_made_one_iteration(wine):
-    model = NCA(2, tol=1e9).fit(*wine)
+    model = NCA(2, tol=1e9, alpha=3e-3).fit(*wine)
     assert model.n_iter_ == 1
 
 
@@ -247,8 +249,8 @@ def test_two_warm_fits_equal_one_long_fit(digits, settings, single, monkeypatch)
     if single:
         monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 100)
     settings = {"n_components": None, "tol": 0.0, **settings}
-    long = NCA(max_iter=20, **settings).fit(*digits)
-    warm = NCA(max_iter=10, warm_start=True, **settings).fit(*digits)
+    long = NCA(max_iter=20, alpha=3e-3, **settings).fit(*digits)
+    warm = NCA(max_iter=10, warm_start=True, alpha=3e-3, **settings).fit(*digits)
     assert warm.n_iter_ == 10
     warm.fit(*digits)
     # The loss at the seam is evaluated again: whether the data are the same is not known before.
@@ -261,7 +263,7 @@ def test_two_warm_fits_equal_one_long_fit(digits, settings, single, monkeypatch)
 @unfinished
 def test_warm_start_on_other_data_begins_at_the_last_map(wine):
     X, y = wine
-    model = NCA(2, warm_start=True).fit(X, y)
+    model = NCA(2, warm_start=True, alpha=3e-3).fit(X, y)
     A = model.components_
     model.set_params(max_iter=1).fit(X[::2] * 2, y[::2])
     start, _ = reference.nca(X[::2] * 2 @ A.T, y[::2], "log")
@@ -272,23 +274,23 @@ def test_warm_start_on_other_data_begins_at_the_last_map(wine):
 @unfinished
 def test_warm_start_with_another_shape_begins_anew(wine):
     X, y = wine
-    model = NCA(1, warm_start=True, random_state=0).fit(X, y)
+    model = NCA(1, warm_start=True, random_state=0, alpha=3e-3).fit(X, y)
     for change in ({"n_components": 3}, {"n_components": None, "mapping": "diagonal"},
                    {"n_components": 1, "mapping": "linear"}):  # fmt: skip
         model.set_params(**change).fit(X, y)
-        fresh = NCA(random_state=0, **change).fit(X, y)
+        fresh = NCA(random_state=0, alpha=3e-3, **change).fit(X, y)
         np.testing.assert_array_equal(model.components_, fresh.components_)
         same_history(model, fresh)
     model.fit(X[:, :6], y)
     np.testing.assert_array_equal(
-        model.components_, NCA(1, random_state=0).fit(X[:, :6], y).components_
+        model.components_, NCA(1, random_state=0, alpha=3e-3).fit(X[:, :6], y).components_
     )
 
 
 @unfinished
 def test_warm_start_follows_the_best_of_the_restarts(wine):
     settings = {"init": initialise.Random(3), "random_state": 0, "tol": 0.0}
-    model = NCA(2, warm_start=True, max_iter=5, **settings).fit(*wine)
+    model = NCA(2, warm_start=True, max_iter=5, alpha=3e-3, **settings).fit(*wine)
     best = model.objective_
     model.fit(*wine)
     assert model.history_["loss"][5] == best >= model.objective_

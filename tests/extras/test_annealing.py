@@ -164,7 +164,7 @@ def test_a_row_is_almost_gone_when_it_is_removed(wine, objective, select):
 @quiet
 def test_the_result_has_the_rank_asked_for(wine, select):
     X, y = wine
-    model = NCA(2, init=Annealing(select), max_iter=5, random_state=0).fit(X, y)
+    model = NCA(2, init=Annealing(select), max_iter=5, random_state=0, alpha=3e-3).fit(X, y)
     assert model.components_.shape == (2, 13)
     assert np.linalg.matrix_rank(model.components_) == 2
     assert model.n_iter_ <= 5  # the annealing is not counted
@@ -174,9 +174,11 @@ def test_the_result_has_the_rank_asked_for(wine, select):
 @each_objective
 def test_annealing_finds_the_plane_of_the_rings(rings, objective):
     X, y = rings
-    annealed = NCA(2, init="annealing", objective=objective, random_state=0).fit(X, y)
+    annealed = NCA(2, init="annealing", objective=objective, random_state=0, alpha=3e-3).fit(X, y)
     single = [
-        NCA(2, init="random", objective=objective, random_state=seed).fit(X, y).objective_
+        NCA(2, init="random", objective=objective, random_state=seed, alpha=3e-3)
+        .fit(X, y)
+        .objective_
         for seed in range(5)
     ]
     assert annealed.objective_ <= np.median(single) + 1e-4
@@ -187,7 +189,9 @@ def test_annealing_finds_the_plane_of_the_rings(rings, objective):
 def test_the_seed_decides(wine):
     X, y = wine
     init = Annealing("norm", init="random", from_components=5)
-    a, b, c = (NCA(2, init=init, max_iter=3, random_state=s).fit(X, y) for s in (0, 0, 1))
+    a, b, c = (
+        NCA(2, init=init, max_iter=3, random_state=s, alpha=3e-3).fit(X, y) for s in (0, 0, 1)
+    )
     assert_array_equal(a.components_, b.components_)
     assert np.abs(a.components_ - c.components_).max() > 1e-6
 
@@ -198,8 +202,8 @@ def test_restarts_of_the_inner_start_are_restarts_of_the_annealing(wine):
     settings = {"max_iter": 4, "random_state": 0}
     part = Annealing(init=Random(n_init=3), from_components=4)
     assert part.n_init == 3
-    one = NCA(2, init=Annealing(init=Random(), from_components=4), **settings).fit(X, y)
-    assert NCA(2, init=part, **settings).fit(X, y).objective_ <= one.objective_
+    one = NCA(2, init=Annealing(init=Random(), from_components=4), alpha=3e-3, **settings).fit(X, y)
+    assert NCA(2, init=part, alpha=3e-3, **settings).fit(X, y).objective_ <= one.objective_
 
 
 @quiet
@@ -207,20 +211,20 @@ def test_without_rows_to_remove_it_is_the_inner_start(wine):
     X, y = wine
     settings = {"max_iter": 1, "random_state": 0}
     for d, part in [(13, Annealing()), (3, Annealing(init="auto", from_components=3))]:
-        a, b = (NCA(d, init=init, **settings).fit(X, y) for init in (part, "auto"))
+        a, b = (NCA(d, init=init, alpha=3e-3, **settings).fit(X, y) for init in (part, "auto"))
         assert_array_equal(a.components_, b.components_)
 
 
 @quiet
 def test_it_begins_with_a_given_map(wine):
     X, y = wine
-    full = NCA(4, max_iter=20, random_state=0).fit(X, y).components_
-    model = NCA(2, init=Annealing(init=full), max_iter=5).fit(X, y)
+    full = NCA(4, max_iter=20, random_state=0, alpha=3e-3).fit(X, y).components_
+    model = NCA(2, init=Annealing(init=full), max_iter=5, alpha=3e-3).fit(X, y)
     assert model.components_.shape == (2, 13)
     with pytest.raises(ValueError, match=r"of Annealing must be an array of shape \(4, 13\)"):
-        NCA(2, init=Annealing(init=full[:, 1:])).fit(X, y)
+        NCA(2, init=Annealing(init=full[:, 1:]), alpha=3e-3).fit(X, y)
     with pytest.raises(ValueError, match=r"must be an array of 5 rows at least\. Got 4"):
-        NCA(5, init=Annealing(init=full)).fit(X, y)
+        NCA(5, init=Annealing(init=full), alpha=3e-3).fit(X, y)
 
 
 def test_wide_data_begin_with_fewer_rows():
@@ -237,12 +241,12 @@ def test_weights_priors_and_sparse_rows(wine, rng):
     part = Annealing(from_components=5)
     settings = {"init": part, "priors": "uniform", "max_iter": 10, "random_state": 0}
     weight = rng.uniform(0.5, 2, len(y))
-    dense = NCA(2, **settings).fit(X, y, sample_weight=weight)
-    sparse = NCA(2, **settings).fit(sp.csr_array(X), y, sample_weight=weight)
+    dense = NCA(2, alpha=3e-3, **settings).fit(X, y, sample_weight=weight)
+    sparse = NCA(2, alpha=3e-3, **settings).fit(sp.csr_array(X), y, sample_weight=weight)
     assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-3)
     # a row of weight zero is not there
     both = np.vstack([X, 100 + rng.normal(size=(4, 13))]), np.append(y, [0, 1, 2, 0])
-    padded = NCA(2, **settings).fit(*both, sample_weight=np.append(weight, np.zeros(4)))
+    padded = NCA(2, alpha=3e-3, **settings).fit(*both, sample_weight=np.append(weight, np.zeros(4)))
     assert_allclose(padded.components_, dense.components_)
 
 
@@ -261,13 +265,15 @@ def test_held_out_rows_do_not_touch_it(wine):
         found.append(Annealing().reduce(np.eye(13), 11, problem.X, on_train, weight))
     assert_allclose(found[0], found[1], atol=1e-8)
     part = Annealing(from_components=4)
-    model = NCA(2, init=part, early_stopping=True, max_iter=10, random_state=0).fit(X, y)
+    model = NCA(2, init=part, early_stopping=True, max_iter=10, random_state=0, alpha=3e-3).fit(
+        X, y
+    )
     assert model.score(X, y) > 0.9
 
 
 def test_verbose_prints_a_line_for_each_removed_row(wine, capsys):
     X, y = wine
-    NCA(2, init=Annealing(from_components=5), verbose=1, random_state=0).fit(X, y)
+    NCA(2, init=Annealing(from_components=5), verbose=1, random_state=0, alpha=3e-3).fit(X, y)
     lines = [line for line in capsys.readouterr().out.splitlines() if "annealing" in line]
     assert [int(line.split()[2]) for line in lines] == [4, 3, 2]
 
@@ -295,7 +301,7 @@ def test_parameters_are_checked(parameters, message):
 def test_rows_to_begin_with_are_checked(wine, k):
     message = rf"'from_components' .* must be an int in \[2, 13\], .*Got {k} instead"
     with pytest.raises(ValueError, match=message):
-        NCA(2, init=Annealing(from_components=k)).fit(*wine)
+        NCA(2, init=Annealing(from_components=k), alpha=3e-3).fit(*wine)
 
 
 def test_names():
@@ -305,14 +311,14 @@ def test_names():
     with pytest.raises(ValueError, match=r"'init' parameter of NCA must be one of .*'annealing'"):
         resolve(Annealing)
     with pytest.raises(ValueError, match=r"'init' parameter of Annealing must be .*'umap'"):
-        NCA(2, init=Annealing(init="umap")).fit(*load_wine(return_X_y=True))
+        NCA(2, init=Annealing(init="umap"), alpha=3e-3).fit(*load_wine(return_X_y=True))
 
 
 def test_a_diagonal_map_has_no_rows_to_remove(wine):
     message = "'init' .* another start if 'mapping' is 'diagonal', which has no rows to remove"
     with pytest.raises(ValueError, match=message):
-        NCA(mapping="diagonal", init="annealing").fit(*wine)
-    NCA(mapping=maps.Linear(2), init=Annealing(from_components=3)).fit(*wine)
+        NCA(mapping="diagonal", init="annealing", alpha=3e-3).fit(*wine)
+    NCA(mapping=maps.Linear(2), init=Annealing(from_components=3), alpha=3e-3).fit(*wine)
 
 
 @pytest.mark.parametrize("call", [1, 2, 5, 100])  # the first annealing evaluation, and later
@@ -328,7 +334,9 @@ def test_an_interrupt_ends_the_annealing_and_not_the_fit(wine, interrupted_nca, 
 @pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
 @quiet
 def test_a_callback_ends_the_annealing_too(wine):
-    model = NCA(2, init="annealing", random_state=0).set_callbacks(StopAfter(seconds=0.0))
+    model = NCA(2, init="annealing", random_state=0, alpha=3e-3).set_callbacks(
+        StopAfter(seconds=0.0)
+    )
     with pytest.warns(UserWarning, match=r"Annealing was stopped at 13 rows"):
         model.fit(*wine)
     assert model.n_iter_ == 1
@@ -344,7 +352,7 @@ def test_an_interrupt_ends_a_search_that_anneals(wine, monkeypatch):
         return descend(problem, tell, A, schedule, n_iter)
 
     monkeypatch.setattr("vicinal.extras.annealing._descend", interrupted)
-    model = NCA("auto", init=Annealing(from_components=4), cv=2, random_state=0)
+    model = NCA("auto", init=Annealing(from_components=4), cv=2, random_state=0, alpha=3e-3)
     with pytest.warns(UserWarning, match="search of NCA was stopped.*n_components=2"):
         model.fit(*wine)
     assert model.cv_results_["param_n_components"].tolist() == [2]
@@ -352,7 +360,9 @@ def test_an_interrupt_ends_a_search_that_anneals(wine, monkeypatch):
 
 
 def test_a_search_goes_no_further_than_its_rows(wine):
-    model = NCA("auto", init=Annealing(from_components=3), cv=2, max_iter=20, random_state=0)
+    model = NCA(
+        "auto", init=Annealing(from_components=3), cv=2, max_iter=20, random_state=0, alpha=3e-3
+    )
     model.fit(*wine)
     assert model.cv_results_["param_n_components"].tolist() == [2, 3]
 

@@ -179,78 +179,88 @@ def fitted(model, data, **kwargs):
 
 @large
 def nca_default():
-    return fitted(NCA(max_iter=15, random_state=0), digits(700))
+    return fitted(NCA(max_iter=15, random_state=0, alpha=3e-3), digits(700))
 
 
 @large
 def nca_single_then_double():
     """More than 1,000 rows with a tolerance: float32 first, then float64."""
-    model = NCA(2, tol=3e-3, max_iter=100, random_state=0)
+    model = NCA(2, tol=3e-3, max_iter=100, random_state=0, alpha=3e-3)
     return fitted(model, digits(1300))
 
 
 @large
 def nca_accuracy_identity():
-    model = NCA(8, objective="accuracy", init="identity", max_iter=12, random_state=1)
+    model = NCA(8, objective="accuracy", init="identity", max_iter=12, random_state=1, alpha=3e-3)
     return fitted(model, digits(900))
 
 
 @large
 def nca_student_pca_cg():
-    model = NCA(3, kernel="student", init="pca", solver="cg", max_iter=12, random_state=2)
+    model = NCA(
+        3, kernel="student", init="pca", solver="cg", max_iter=12, random_state=2, alpha=3e-3
+    )
     return fitted(model, digits(800))
 
 
 @large
 def nca_student_accuracy_background():
     kernel = densities.Student(background=True, beta=0.1)
-    model = NCA(2, kernel=kernel, objective="accuracy", max_iter=10, random_state=2)
+    model = NCA(2, kernel=kernel, objective="accuracy", max_iter=10, random_state=2, alpha=3e-3)
     return fitted(model, blobs(1100))
 
 
 @large
 def nca_gaussian_background():
     kernel = densities.Gaussian(background=True, beta="count")
-    return fitted(NCA(3, kernel=kernel, max_iter=10, random_state=2), blobs(800))
+    return fitted(NCA(3, kernel=kernel, max_iter=10, random_state=2, alpha=3e-3), blobs(800))
 
 
 @large
 def nca_compact_count_lda():
-    model = NCA(3, kernel="compact", init="lda", max_iter=12, random_state=3)
+    model = NCA(3, kernel="compact", init="lda", max_iter=12, random_state=3, alpha=3e-3)
     return fitted(model, digits(800))
 
 
 @large
 def nca_compact_em_rca():
     kernel = densities.Compact(beta="em")
-    model = NCA(2, kernel=kernel, init="rca", max_iter=15, random_state=3)
+    model = NCA(2, kernel=kernel, init="rca", max_iter=15, random_state=3, alpha=3e-3)
     return fitted(model, digits(1100))
 
 
 @large
 def nca_compact_share_whiten_bold_driver():
     kernel = densities.Compact(beta=0.2)
-    model = NCA(3, kernel=kernel, init="whiten", solver="bold_driver", max_iter=15, random_state=3)
+    model = NCA(
+        3,
+        kernel=kernel,
+        init="whiten",
+        solver="bold_driver",
+        max_iter=15,
+        random_state=3,
+        alpha=3e-3,
+    )
     return fitted(model, digits(750))
 
 
 @large
 def nca_compact_bare_accuracy():
     kernel = densities.Compact(background=False)
-    model = NCA(2, kernel=kernel, objective="accuracy", max_iter=12, random_state=3)
+    model = NCA(2, kernel=kernel, objective="accuracy", max_iter=12, random_state=3, alpha=3e-3)
     return fitted(model, blobs(900))
 
 
 @large
 def nca_random_starts():
     start = initialise.Random(n_init=3)
-    return fitted(NCA(2, init=start, max_iter=8, random_state=4), digits(800))
+    return fitted(NCA(2, init=start, max_iter=8, random_state=4, alpha=3e-3), digits(800))
 
 
 @large
 def nca_annealing():
     start = initialise.Annealing(n_steps=2, n_iter=2)
-    return fitted(NCA(2, init=start, max_iter=8, random_state=4), blobs(700, 6))
+    return fitted(NCA(2, init=start, max_iter=8, random_state=4, alpha=3e-3), blobs(700, 6))
 
 
 @large
@@ -276,19 +286,19 @@ def nca_array_unscaled_adaptive():
 
 @large
 def nca_diagonal():
-    return fitted(NCA(mapping="diagonal", max_iter=12, random_state=5), digits(700))
+    return fitted(NCA(mapping="diagonal", max_iter=12, random_state=5, alpha=3e-3), digits(700))
 
 
 @large
 def nca_subsample():
     sampling = samplers.Subsample(800)
-    return fitted(NCA(3, sampling=sampling, max_iter=10, random_state=6), digits(1500))
+    return fitted(NCA(3, sampling=sampling, max_iter=10, random_state=6, alpha=3e-3), digits(1500))
 
 
 @large
 def nca_batches_random():
     sampling = samplers.MiniBatches(750, clusters="random")
-    return fitted(NCA(4, sampling=sampling, max_iter=12, random_state=6), digits(1500))
+    return fitted(NCA(4, sampling=sampling, max_iter=12, random_state=6, alpha=3e-3), digits(1500))
 
 
 @large
@@ -301,6 +311,7 @@ def nca_batches_recursive_early_stopping():
         n_iter_no_change=2,
         max_iter=25,
         random_state=6,
+        alpha=3e-3,
     )
     return fitted(model, digits(1560))
 
@@ -314,6 +325,7 @@ def nca_batches_farthest_momentum():
         solver="momentum",
         max_iter=12,
         random_state=6,
+        alpha=3e-3,
     )
     return fitted(model, two_groups(1600))
 
@@ -321,7 +333,12 @@ def nca_batches_farthest_momentum():
 @large
 def nca_stochastic_adam():
     model = NCA(
-        3, sampling=samplers.StochasticQueries(300), solver="adam", max_iter=15, random_state=7
+        3,
+        sampling=samplers.StochasticQueries(300),
+        solver="adam",
+        max_iter=15,
+        random_state=7,
+        alpha=3e-3,
     )
     return fitted(model, digits(1200))
 
@@ -329,7 +346,12 @@ def nca_stochastic_adam():
 @large
 def nca_sgd_tuned():
     model = NCA(
-        2, sampling=samplers.StochasticQueries(100), solver="sgd", max_iter=15, random_state=7
+        2,
+        sampling=samplers.StochasticQueries(100),
+        solver="sgd",
+        max_iter=15,
+        random_state=7,
+        alpha=3e-3,
     )
     return fitted(model, blobs(900))
 
@@ -338,38 +360,38 @@ def nca_sgd_tuned():
 def nca_sgd_falling_momentum():
     """A given learning rate, on all rows."""
     solver = solvers.SGD(solvers.InverseTime(1.0, 10.0), momentum=0.5)
-    return fitted(NCA(2, solver=solver, max_iter=12, random_state=7), blobs(800))
+    return fitted(NCA(2, solver=solver, max_iter=12, random_state=7, alpha=3e-3), blobs(800))
 
 
 @large
 def nca_nearest():
     pairs = neighbourhoods.Nearest(m=30, refresh=5)
-    return fitted(NCA(2, pairs=pairs, max_iter=16, random_state=8), digits(1200))
+    return fitted(NCA(2, pairs=pairs, max_iter=16, random_state=8, alpha=3e-3), digits(1200))
 
 
 @large
 def nca_nearest_radius_compact():
     pairs = neighbourhoods.Nearest(m=60, radius=1.0, search="brute", refresh=4)
-    model = NCA(3, kernel="compact", pairs=pairs, max_iter=10, random_state=8)
+    model = NCA(3, kernel="compact", pairs=pairs, max_iter=10, random_state=8, alpha=3e-3)
     return fitted(model, digits(900))
 
 
 @large
 def nca_random_pairs():
     pairs = neighbourhoods.RandomPairs(m=40, refresh=2)
-    return fitted(NCA(3, pairs=pairs, max_iter=12, random_state=8), digits(900))
+    return fitted(NCA(3, pairs=pairs, max_iter=12, random_state=8, alpha=3e-3), digits(900))
 
 
 @large
 def nca_tree():
     pairs = neighbourhoods.Tree(always=True)
-    return fitted(NCA(2, pairs=pairs, max_iter=12, random_state=8), digits(1100))
+    return fitted(NCA(2, pairs=pairs, max_iter=12, random_state=8, alpha=3e-3), digits(1100))
 
 
 @large
 def nca_tree_shared_student():
     pairs = neighbourhoods.Tree(tolerance=0.05, each_class=False, always=True)
-    model = NCA(2, kernel="student", pairs=pairs, max_iter=10, random_state=8)
+    model = NCA(2, kernel="student", pairs=pairs, max_iter=10, random_state=8, alpha=3e-3)
     return fitted(model, digits(800))
 
 
@@ -381,7 +403,9 @@ def nca_alpha_auto():
 
 @large
 def nca_rank_auto_voters_auto():
-    model = NCA("auto", cv=2, rule="knn", n_neighbors="auto", max_iter=8, random_state=9)
+    model = NCA(
+        "auto", cv=2, rule="knn", n_neighbors="auto", max_iter=8, random_state=9, alpha=3e-3
+    )
     return fitted(model, blobs(1400, 6))
 
 
@@ -396,13 +420,20 @@ def nca_priors_weights():
     X, y, new = blobs(900)
     weight = np.random.RandomState(1).uniform(0.1, 2.0, 900)
     weight[::50] = 0.0
-    model = NCA(2, priors="uniform", max_iter=12, random_state=10)
+    model = NCA(2, priors="uniform", max_iter=12, random_state=10, alpha=3e-3)
     return fitted(model, (X, y, new), sample_weight=weight)
 
 
 @large
 def nca_priors_array_accuracy():
-    model = NCA(2, priors=[0.1, 0.2, 0.3, 0.4], objective="accuracy", max_iter=12, random_state=10)
+    model = NCA(
+        2,
+        priors=[0.1, 0.2, 0.3, 0.4],
+        objective="accuracy",
+        max_iter=12,
+        random_state=10,
+        alpha=3e-3,
+    )
     return fitted(model, blobs(1100))
 
 
@@ -410,7 +441,7 @@ def nca_priors_array_accuracy():
 def nca_sparse():
     X, y, new = digits(800)
     data = scipy.sparse.csr_matrix(X), y, scipy.sparse.csr_matrix(new)
-    return fitted(NCA(3, max_iter=10, random_state=11), data)
+    return fitted(NCA(3, max_iter=10, random_state=11, alpha=3e-3), data)
 
 
 @large
@@ -418,7 +449,7 @@ def nca_float32_strings():
     X, y, new = digits(1100)
     names = np.array([f"the digit {digit}" for digit in range(10)])
     data = X.astype(np.float32), names[y], new.astype(np.float32)
-    return fitted(NCA(5, max_iter=12, random_state=11), data)
+    return fitted(NCA(5, max_iter=12, random_state=11, alpha=3e-3), data)
 
 
 @large
@@ -432,6 +463,7 @@ def nca_early_stopping_votes():
         n_neighbors=3,
         max_iter=25,
         random_state=12,
+        alpha=3e-3,
     )
     return fitted(model, digits(1000))
 
@@ -440,7 +472,9 @@ def nca_early_stopping_votes():
 def nca_stream():
     """Every step has 700 new rows; later steps also have the remembered rows."""
     X, y, new = digits(1500)
-    model = NCA(3, sampling=samplers.StochasticQueries(700), reservoir_size=900, random_state=13)
+    model = NCA(
+        3, sampling=samplers.StochasticQueries(700), reservoir_size=900, random_state=13, alpha=3e-3
+    )
     for first in (0, 700):
         model.partial_fit(X[first : first + 700], y[first : first + 700], classes=range(10))
     middle = {f"middle.{name}": value for name, value in results_of(model, new).items()}
@@ -451,7 +485,7 @@ def nca_stream():
 @large
 def nca_resume():
     X, y, new = digits(900)
-    model = NCA(3, max_iter=6, tol=0, warm_start=True, random_state=14)
+    model = NCA(3, max_iter=6, tol=0, warm_start=True, random_state=14, alpha=3e-3)
     first = {f"first.{name}": value for name, value in fitted(model, (X, y, new)).items()}
     return {**first, **fitted(model, (X, y, new))}
 
@@ -817,12 +851,16 @@ def many(models, X, y):
 def nca_small():
     X, y = load_wine(return_X_y=True)
     models = {
-        "default": NCA(random_state=0, max_iter=25),
-        "picture": NCA(2, objective="accuracy", random_state=0, max_iter=25),
-        "compact": NCA(2, kernel="compact", random_state=0, max_iter=15),
-        "student": NCA(2, kernel="student", rule="knn", random_state=0, max_iter=15),
-        "diagonal": NCA(mapping="diagonal", priors="uniform", random_state=0, max_iter=25),
-        "nearest": NCA(2, pairs=neighbourhoods.Nearest(m=20), random_state=0, max_iter=15),
+        "default": NCA(random_state=0, max_iter=25, alpha=3e-3),
+        "picture": NCA(2, objective="accuracy", random_state=0, max_iter=25, alpha=3e-3),
+        "compact": NCA(2, kernel="compact", random_state=0, max_iter=15, alpha=3e-3),
+        "student": NCA(2, kernel="student", rule="knn", random_state=0, max_iter=15, alpha=3e-3),
+        "diagonal": NCA(
+            mapping="diagonal", priors="uniform", random_state=0, max_iter=25, alpha=3e-3
+        ),
+        "nearest": NCA(
+            2, pairs=neighbourhoods.Nearest(m=20), random_state=0, max_iter=15, alpha=3e-3
+        ),
         "auto": NCA("auto", alpha="auto", cv=3, random_state=0, max_iter=10),
     }
     return many(models, X, y)
@@ -833,8 +871,8 @@ def nca_batches_small():
     X, y = load_iris(return_X_y=True)
     sampling = samplers.MiniBatches(60, clusters="random")
     models = {
-        "batches": NCA(2, sampling=sampling, max_iter=15, random_state=0),
-        "early": NCA(2, early_stopping=True, max_iter=20, random_state=0),
+        "batches": NCA(2, sampling=sampling, max_iter=15, random_state=0, alpha=3e-3),
+        "early": NCA(2, early_stopping=True, max_iter=20, random_state=0, alpha=3e-3),
     }
     return many(models, X, y)
 
@@ -890,7 +928,7 @@ class _Cut:
 
 
 def _checkpointed():
-    return NCA(3, solver="lbfgs", max_iter=12, tol=0, warm_start=True, random_state=0)
+    return NCA(3, solver="lbfgs", max_iter=12, tol=0, warm_start=True, random_state=0, alpha=3e-3)
 
 
 def _write_checkpoint(path):

@@ -34,7 +34,7 @@ def halves():
 @pytest.fixture(scope="module")
 def fitted(halves):
     X, _, y, _ = halves
-    return NCA(2, rule="knn", n_neighbors="local", random_state=0).fit(X, y)
+    return NCA(2, rule="knn", n_neighbors="local", random_state=0, alpha=3e-3).fit(X, y)
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_few_references(rng, n):
 
 def test_ties_go_to_the_first_class(rng):
     Z = np.array([[1.0, 0.0], [-1.0, 0.0]])
-    model = NCA(2, rule="knn", n_neighbors="local")
+    model = NCA(2, rule="knn", n_neighbors="local", alpha=3e-3)
     model._map, model.classes_ = FittedLinear(np.eye(2), np.zeros(2), 1.0), np.array(["a", "b"])
     model.n_features_in_ = model.n_components_ = 2
     model._model = NCAModel(Z, Labels([1, 0]), "local")
@@ -253,7 +253,7 @@ def test_local_n_neighbors_are_the_effective_ones_rounded(fitted, halves):
 
 def test_local_n_neighbors_under_any_rule(fitted, halves):
     X, X_test, y, _ = halves
-    other = NCA(2, random_state=0).fit(X, y)
+    other = NCA(2, random_state=0, alpha=3e-3).fit(X, y)
     np.testing.assert_array_equal(other.local_n_neighbors(X_test), fitted.local_n_neighbors(X_test))
     np.testing.assert_array_equal(
         other.local_n_neighbors(sp.csr_array(X_test)), fitted.local_n_neighbors(X_test)
@@ -287,14 +287,14 @@ def test_wrong_values_are_named(halves, value):
     X, _, y, _ = halves
     message = rf"'n_neighbors' parameter of NCA .* or 'auto' or 'local'. Got {value!r} instead"
     with pytest.raises(ValueError, match=message):
-        NCA(rule="knn", n_neighbors=value).fit(X, y)
+        NCA(rule="knn", n_neighbors=value, alpha=3e-3).fit(X, y)
 
 
 def test_another_k_counts_after_a_fit_too():
     X, y = load_wine(return_X_y=True)
-    model = NCA(2, rule="knn", n_neighbors=1, random_state=0).fit(X, y)
+    model = NCA(2, rule="knn", n_neighbors=1, random_state=0, alpha=3e-3).fit(X, y)
     for k in (5, "local", "auto", 1):
-        fresh = NCA(2, rule="knn", n_neighbors=k, random_state=0).fit(X, y)
+        fresh = NCA(2, rule="knn", n_neighbors=k, random_state=0, alpha=3e-3).fit(X, y)
         model.set_params(n_neighbors=k)
         np.testing.assert_array_equal(model.predict_proba(X), fresh.predict_proba(X))
         assert getattr(model, "n_neighbors_", None) == getattr(fresh, "n_neighbors_", None)

@@ -251,13 +251,13 @@ def test_an_interrupted_fit_is_not_called_finished(console):
                 raise KeyboardInterrupt
 
     with pytest.warns(UserWarning, match="interrupted"):
-        NCA(2, random_state=0).set_callbacks(Interrupts(console, interval=0)).fit(X, y)
+        NCA(2, random_state=0, alpha=3e-3).set_callbacks(Interrupts(console, interval=0)).fit(X, y)
     assert "interrupted after" in console.file.getvalue().splitlines()[-1]
 
 
 def test_a_held_out_score_is_printed_as_a_loss(capsys):
     X, y = load_iris(return_X_y=True)
-    model = NCA(2, early_stopping=True, random_state=0, verbose=1).fit(X, y)
+    model = NCA(2, early_stopping=True, random_state=0, verbose=1, alpha=3e-3).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     heading = next(i for i, line in enumerate(lines) if "held-out loss" in line)
     printed = [float(line.split()[4]) for line in lines[heading + 1 :]]

@@ -52,7 +52,7 @@ class Config:
     validation_fraction: float = 0.1
     time_budget: float | None = None
     n_components: Any = None
-    cv: Any = 5
+    cv: Any = None
     rule: str = "knn"
     warm_start: bool = False
     verbose: int = 0

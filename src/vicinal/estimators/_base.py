@@ -47,7 +47,14 @@ from vicinal.estimators._rollback import unchanged_on_error
 from vicinal.estimators._split import hold_out
 from vicinal.estimators._starts import STOPPED
 from vicinal.estimators._telling import IterationReport, Reports
-from vicinal.estimators.search import DEFAULT_ALPHA, Choice, choose, question_of, scaled_alpha
+from vicinal.estimators.search import (
+    DEFAULT_ALPHA,
+    Choice,
+    alpha_unit,
+    choose,
+    question_of,
+    scaled_alpha,
+)
 from vicinal.maps.fitted import FittedLinear, fitted_map
 from vicinal.targets import Labels
 
@@ -140,8 +147,8 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
             learning = Learning(method, config, plan, rng, reports, budget)
             # only now, so that callbacks see no fit that fails before it begins
             reports.report = self._reporter((*given, metadata), data, learning, left)
-            problem, carried = self._apply_search_result(problem, learning)
-            result = self._learn(problem, learning, carried, left)
+            problem = self._apply_search_result(problem, learning)
+            result = self._learn(problem, learning, left)
             reports.doing("computing the final loss")
             facts = self._store_result(data, learning, result, left)
             accuracies = None
@@ -195,29 +202,28 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         for name in names:
             self.__dict__.pop(name, None)
 
-    def _apply_search_result(
-        self, problem: Problem, learning: Learning
-    ) -> tuple[Problem, Array | None]:
-        """The problem with "auto" replaced by the result of a search, and a map to start from."""
+    def _apply_search_result(self, problem: Problem, learning: Learning) -> Problem:
+        """The problem with "auto" replaced by the result of a search."""
         if not (is_auto(self.alpha) or is_auto(self.n_components)):
             self._forget("cv_results_", "_choice")
-            return problem, None
+            return problem
         question = question_of(self.get_params(deep=False), problem)
         last: Choice | None = getattr(self, "_choice", None)
         known = self.warm_start and last is not None and last.question == question
         if last is not None and known and not learning.journal.resumes("search"):
-            choice = last._replace(theta=None)
+            choice = last
         else:
             self._forget("cv_results_", "_choice", "_resumable")  # of another question
             choice = learning.record.step("search", partial(choose, problem, learning))
-        self.cv_results_ = choice.results
-        self._choice = choice._replace(question=question, theta=None)
+        self._choice = choice._replace(question=question)
+        if choice.results:
+            self.cv_results_ = choice.results
+        if choice.how:
+            self.plan_ = self.plan_._replace(reason=f"{self.plan_.reason}; {choice.how}")
         mapping = maps.Linear(choice.d) if is_auto(self.n_components) else problem.mapping
-        return problem.replace(mapping=mapping, alpha=choice.alpha), choice.theta
+        return problem.replace(mapping=mapping, alpha=choice.alpha)
 
-    def _learn(
-        self, problem: Problem, learning: Learning, carried: Array | None, left: Resumable | None
-    ) -> FitResult:
+    def _learn(self, problem: Problem, learning: Learning, left: Resumable | None) -> FitResult:
         """The result of the fit: it continues the last one, or begins with its starts."""
         journal = learning.journal
         begin: tuple[Array | None, Resumable | None] | None = None
@@ -229,7 +235,7 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
             elif theta is not None:
                 begin = theta, None
         if begin is None:
-            return learning.learn(problem, carried)
+            return learning.learn(problem)
         return learning.record.step("continued", partial(learning.run, problem, *begin), keep=False)
 
     def _store_result(
@@ -366,8 +372,10 @@ def make_problem(
         train, held_out = hold_out(data.target.strata, fraction, rng)
     features = method.features(data.X, data.target, train)
     check_varies(features)
-    alpha = DEFAULT_ALPHA if is_auto(config.alpha) else config.alpha
-    if isinstance(alpha, str):
+    alpha = config.alpha
+    if is_auto(alpha):  # until it is chosen
+        alpha = DEFAULT_ALPHA * alpha_unit(features)
+    elif isinstance(alpha, str):
         alpha = scaled_alpha(features, data.n if train is None else len(train))
     pairs = None if method.pairs is None or plan.has_lists else method.pairs.pairs(None, None)
     problem = Problem(

@@ -36,6 +36,7 @@ _OTHER_SCALE = (
     "The map collapsed, because the loss is flat at the scale of its start. The fit began again at "
     "another scale."
 )
+_SEARCH_TOL, _SEARCH_STEPS = 1e-3, 40  # of the runs of a search
 
 
 @dataclass(frozen=True)
@@ -76,18 +77,13 @@ class Learning:
         if self.deadline is None:
             return None
         wanted = _REPAIR_QUERIES if self.plan.corrects_scale else 0
-        # the results of a search, and of several starts, are compared by their losses
-        losses = 2 if self.searching or self.method.n_starts > 1 else 1
+        # the results of several starts are compared by their losses
+        losses = 2 if self.method.n_starts > 1 else 1
         return self.deadline - self.budget.reserve(wanted, _EVALUATION_ROWS, losses)
 
-    def learn(self, problem: Problem, carried: Array | None = None) -> FitResult:
-        """The best result of the training runs from all starts.
-
-        ``carried``, the map of a search, is an additional start, and comes first.
-        """
-        return self.record.step(
-            "starts", lambda: best_of_starts(self, problem, carried), keep=False
-        )
+    def learn(self, problem: Problem) -> FitResult:
+        """The best result of the training runs from all starts."""
+        return self.record.step("starts", lambda: best_of_starts(self, problem), keep=False)
 
     @property
     def journal(self) -> Journal:
@@ -278,7 +274,7 @@ class Learning:
         if not single:
             return [whole]
         fast = self._stage(problem.replace(dtype=np.float32), solver, refresh)
-        return [fast, whole] if _continues(plan, refresh) else [fast]
+        return [fast, whole] if _continues(plan, refresh) and not self.searching else [fast]
 
     def _stage(self, problem: Problem, solver: Solver, refresh: Refresh | None) -> Stage:
         plan, tol = self.plan, self.config.tolerance
@@ -396,11 +392,21 @@ class Learning:
             lambda s: fun.value(fun.scaled(theta, s), rows), max_evaluations=evaluations
         )
 
-    def with_copied_rng(self) -> Learning:
-        """The same for a search, with a copy of the RNG, so that it does not change the fit."""
+    def for_search(self) -> Learning:
+        """The same for a search: coarse, on all pairs of few rows, and without a change of the fit.
+
+        The best penalty or rank depends neither on the solver nor on the last digits of a map.
+        """
         rng = np.random.RandomState()
         rng.set_state(self.rng.get_state())
-        return replace(self, rng=rng, searching=True)
+        plan = self.plan._replace(
+            solver=self.method.solver,
+            sampling=samplers.Full(),
+            pairs=None,
+            max_iter=min(self.plan.max_iter, _SEARCH_STEPS),
+        )
+        config = replace(self.config, tol=max(self.config.tol or 0.0, _SEARCH_TOL))
+        return replace(self, rng=rng, searching=True, plan=plan, config=config)
 
 
 def _continues(plan: Plan, refresh: Refresh | None) -> bool:

@@ -18,7 +18,7 @@ from vicinal._validation import (
     check_weights,
 )
 from vicinal.core.method import Config, Data, Method
-from vicinal.core.types import Array
+from vicinal.core.types import Array, is_auto
 from vicinal.estimators._base import MetricLearner, last_theta, make_problem, size_of
 from vicinal.estimators._budget import Budget
 from vicinal.estimators._learn import Learning
@@ -102,11 +102,17 @@ class StreamLearner(MetricLearner):
             )
         self._forget("cv_results_", "_choice")
         problem = make_problem(method, config, data, plan, rng)
+        if is_auto(config.alpha):  # a search needs all rows
+            alpha = getattr(self, "alpha_", problem.alpha)  # as an earlier fit has chosen it
+            problem = problem.replace(alpha=alpha)
         learning = Learning(method, config, plan, rng, reports, Budget(None, _clock.now()))
         theta = last_theta(getattr(self, "_map", None), problem)  # of an earlier fit
         if theta is None:
             theta = learning.start(problem)
         self.rounds_, self._resumable = {}, None
         self._stream = begin_stream(self, plan, problem, theta, rng)
+        if is_auto(config.alpha):
+            plan, told = self._stream.plan, f"alpha={problem.alpha:g}, as a search needs all rows"
+            self._stream.plan = plan._replace(reason=f"{plan.reason}; {told}")
         self.plan_, self.n_samples_seen_ = self._stream.plan, 0
         reports.say(str(self.plan_))

@@ -8,7 +8,13 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-__all__ = ["classes_too_small", "hold_out", "stratified_folds"]
+__all__ = ["TooFewRows", "classes_too_small", "hold_out", "stratified_folds"]
+
+_FOLDS = 5  # unless another number is asked for
+
+
+class TooFewRows(ValueError):
+    """No class has a row to hold out."""
 
 
 def hold_out(
@@ -36,21 +42,29 @@ def hold_out(
     return np.setdiff1d(np.arange(len(codes)), rows), rows
 
 
-def classes_too_small(asker: str, members: list[Array]) -> ValueError:
+def classes_too_small(asker: str, members: list[Array]) -> TooFewRows:
     """The error for a split without held-out rows."""
     largest = max(map(len, members))
-    return ValueError(
+    return TooFewRows(
         f"{asker} needs a class of at least 3 samples, one of them for scoring. "
         f"The largest has {largest}."
     )
 
 
-def stratified_folds(codes: Array, n_folds: int, rng: Any, owner: str) -> list[tuple[Array, Array]]:
-    """Positions of the training rows and of the held-out rows of each fold, by class in turn."""
+def stratified_folds(
+    codes: Array, n_folds: int | None, rng: Any, owner: str
+) -> list[tuple[Array, Array]]:
+    """Positions of the training rows and of the held-out rows of each fold, by class in turn.
+
+    None is five folds, or as many as there are rows to hold out.
+    """
     members = [rng.permutation(np.flatnonzero(codes == c)) for c in np.unique(codes)]
     # every fold leaves at least two rows of each class
-    usable = np.concatenate([part[: n_folds * max(len(part) - 2, 0)] for part in members])
-    if not len(usable):
+    most = _FOLDS if n_folds is None else n_folds
+    usable = np.concatenate([part[: most * max(len(part) - 2, 0)] for part in members])
+    if n_folds is None:
+        n_folds = min(_FOLDS, len(usable))
+    if len(usable) < 2:
         raise classes_too_small("'auto', besides any rows held out for early stopping,", members)
     if n_folds > len(usable):
         raise ValueError(

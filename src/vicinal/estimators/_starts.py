@@ -57,31 +57,29 @@ class BestStart(NamedTuple):
     ended: Ended
 
 
-def best_of_starts(learning: Any, problem: Problem, carried: Array | None) -> FitResult:
-    """The result with the lowest loss; ``carried`` is an additional start, and comes first."""
-    given: list[Array | None] = [None] * learning.method.n_starts
-    given = given if carried is None else [carried, *given]
+def best_of_starts(learning: Any, problem: Problem) -> FitResult:
+    """The result with the lowest loss."""
+    n_starts = learning.method.n_starts
     record, reason, took = learning.record, None, 0.0  # took: seconds for a start
     if not learning.searching:
-        learning.reports.expect(len(given) * learning.plan.max_iter)
+        learning.reports.expect(n_starts * learning.plan.max_iter)
 
-    def one(theta: Array | None) -> FitResult:
+    def one() -> FitResult:
         nonlocal took
-        if theta is None:
-            began = _clock.now()
-            theta = record.step("start", partial(learning.start, problem))
-            took = _clock.now() - began
+        began = _clock.now()
+        theta = record.step("start", partial(learning.start, problem))
+        took = _clock.now() - began
         return learning.run(problem, theta)
 
     best: BestStart | None = record.take("best")
     result: FitResult | None = None  # that of the best, unless an earlier fit has found it
-    for number in range(0 if best is None else best.n_done, len(given)):
+    for number in range(0 if best is None else best.n_done, n_starts):
         if best is not None and learning.is_late(took):
             reason = "time_budget"
             learning.journal.mark_cut(learning.journal.here())
             break
         try:
-            new = record.step("one", partial(one, given[number]), keep=False)
+            new = record.step("one", one, keep=False)
         except KeyboardInterrupt:
             if best is None:
                 raise
@@ -89,13 +87,13 @@ def best_of_starts(learning: Any, problem: Problem, carried: Array | None) -> Fi
             learning.journal.mark_cut(learning.journal.here())
             break
         reason = new.reason
-        loss = learning.loss_of(new) if len(given) > 1 else new.value
+        loss = learning.loss_of(new) if n_starts > 1 else new.value
         if best is None or loss < best.loss:
             best, result = BestStart(number + 1, loss, Ended.of(new)), new
         best = best._replace(n_done=number + 1)
         if reason in STOPPED:
             break
-        if len(given) > 1:
+        if n_starts > 1:
             record.put("best", best)
     assert best is not None
     if result is None:

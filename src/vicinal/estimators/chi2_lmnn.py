@@ -172,7 +172,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
     # to one would only spread them
     scaling: ClassVar[None] = None
     alpha: ClassVar[float] = 0.0
-    cv: ClassVar[int] = 5
+    cv: ClassVar[None] = None
 
     def __init__(
         self,

@@ -104,7 +104,7 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
         Share of the rows held out.
     n_iter_no_change : int, default=10
         Iterations (with batches: scores) without improvement before stopping.
-    cv : int, splitter or iterable, default=5
+    cv : int, splitter, iterable or None, default=None
         Cross-validation by which "auto" chooses ``n_components`` and ``alpha``.
     max_iter : int or "auto", default="auto"
         Maximum number of iterations; "auto" is 200, or 300 with batches.
@@ -192,7 +192,7 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
-        cv: int | BaseCrossValidator | Iterable = 5,
+        cv: int | BaseCrossValidator | Iterable | None = None,
         max_iter: int | str = "auto",
         tol: float | None = 1e-5,
         time_budget: float | None = None,

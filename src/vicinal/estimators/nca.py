@@ -99,14 +99,17 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         shows what they leave out).  "tree" sums far groups of rows at once where that is faster,
         within a relative error of each class density.  "auto" is "all", which skips pairs that
         cannot change the last bit of a sum: late in learning, most of them.
-    alpha : float, "scaled" or "auto", default=3e-3
+    alpha : float, "auto" or "scaled", default="auto"
         Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
-        keeps the map from growing without limit on separable classes.  "scaled" is 0.4 D / n, at
-        most 0.1: stronger for many features, weaker for many rows (times the mean variance of the
-        features if ``scaling`` is None).  "auto" tries penalties from 0.1 down to 0, stops when
-        three in a row are clearly worse, and takes the strongest within a standard error of the
-        best (after choosing the rank, if that is "auto" too).  Each map continues from the last one
-        or from the start, whichever reaches the lower loss; the final fit does the same.
+        keeps the map from growing without limit on separable classes, and from over-fitting.
+        "auto" tries five penalties from 0.1 down to 0.001 by cross-validation, stops when two in a
+        row are clearly worse, and takes the strongest within half a standard error of the best
+        (after choosing the rank, if that is "auto" too).  It learns coarsely, from at most 2,000
+        rows, so that it takes a few seconds or a few times the fit; ``plan_`` says what it chose.
+        A stream, and classes of fewer than three rows, get 0.003 instead.  "scaled" is 0.4 D / n,
+        at most 0.1: stronger for many features, weaker for many rows.  Penalties that are not
+        numbers are multiplied by the mean variance of the features unless ``scaling`` is
+        "standard".
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``: each by its standard
         deviation, or all by one number.  Constant columns get weight zero.  If up to 5 % of the
@@ -136,11 +139,12 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         Number of iterations without improvement before stopping.  With batches, number of scores:
         held-out rows are then scored only every few steps, so that scoring takes at most a quarter
         of the time.
-    cv : int, splitter or iterable, default=5
+    cv : int, splitter, iterable or None, default=None
         Cross-validation by which "auto" chooses ``n_components`` and ``alpha``; the score is the
         accuracy of the ``rule`` on held-out rows.  An int is a number of stratified folds that
-        leave at least two rows of each class for training; other values are as in scikit-learn,
-        and split the training rows.  Each fold uses one start and no early stopping; rows held out
+        leave at least two rows of each class for training; None: five, or fewer if there are
+        not enough rows.  Other values are as in scikit-learn, and split the training rows (of more
+        than 2,000 rows, a sample).  Each fold uses one start and no early stopping; rows held out
         for early stopping are in no fold.
     max_iter : int or "auto", default="auto"
         Maximum number of iterations; a `ConvergenceWarning` says if they were too few.  With
@@ -259,7 +263,7 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         solver: str | Solver = "auto",
         sampling: str | Sampler = "auto",
         pairs: str | Neighbourhood = "auto",
-        alpha: float | str = 3e-3,
+        alpha: float | str = "auto",
         scaling: str | None = "standard",
         priors: str | ArrayLike | None = None,
         rule: str = "posterior",
@@ -267,7 +271,7 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
-        cv: int | BaseCrossValidator | Iterable = 5,
+        cv: int | BaseCrossValidator | Iterable | None = None,
         max_iter: int | str = "auto",
         tol: float | None = 1e-5,
         time_budget: float | None = None,

@@ -19,7 +19,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array, Map, is_auto
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._resume import asked_of
-from vicinal.estimators._split import stratified_folds
+from vicinal.estimators._split import TooFewRows, stratified_folds
 from vicinal.estimators._telling import SearchStep
 
 __all__ = [
@@ -29,19 +29,25 @@ __all__ = [
     "Search",
     "Stopped",
     "Trial",
+    "alpha_unit",
     "choose",
     "cross_validation",
     "is_collapsed",
     "question_of",
     "ranks",
     "scaled_alpha",
+    "search_rows",
 ]
 
-#: the path of alpha="auto", from a strong penalty to none
-ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 0.0)
+#: the values of alpha="auto", from a strong penalty to a weak one, for columns of variance one
+ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3)
 #: ranks tried by n_components="auto": all small ones, then in steps of a quarter
 _RANKS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 19, 24, 30)
-_PATIENCE = 3  # candidates in a row that must fail before the search ends
+_PATIENCE = 3  # ranks in a row that must fail before the search ends
+_ALPHA_PATIENCE = 2  # penalties in a row that must be clearly worse
+#: standard errors within which a simpler candidate is as good as the best
+_RANK_ERRORS, _ALPHA_ERRORS = 1.0, 0.5
+_ROWS = 2000  # most rows that a search learns from
 _COLLAPSED = 0.05  # extent of all embedded rows below which all neighbours are about equal
 DEFAULT_ALPHA = 3e-3  # used if a search has no result
 _PER_COLUMN, _STRONGEST = 0.4, 0.1  # of alpha="scaled"
@@ -52,7 +58,7 @@ class Stopped(Exception):
 
 
 class Trial(NamedTuple):
-    """One candidate: its held-out score and its map in each fold.
+    """One candidate, and its held-out score in each fold.
 
     ``useless`` means that the penalty has collapsed a map to one point, or that the most common
     class would have been right as often.
@@ -60,7 +66,6 @@ class Trial(NamedTuple):
 
     parameters: dict[str, Any]
     scores: Array
-    thetas: list[Array]
     useless: bool = False
 
     @property
@@ -95,14 +100,14 @@ def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") ->
     """One problem for each fold: trained on all other rows, with that fold held out.
 
     If ``cv`` is a number, the folds take rows from each class in turn, and leave two of it for
-    training: classes of one or two rows are never held out.  Any other ``cv`` of scikit-learn
-    splits the training rows.
+    training: classes of one or two rows are never held out.  None is five folds, or as many as
+    there are rows to hold out.  Any other ``cv`` of scikit-learn splits the training rows.
     """
     rows = problem.rows
     target: Any = problem.target
     codes = target.strata[rows]
-    if isinstance(cv, int | np.integer):
-        folds = stratified_folds(codes, int(cv), rng, owner)
+    if cv is None or isinstance(cv, int | np.integer):
+        folds = stratified_folds(codes, None if cv is None else int(cv), rng, owner)
     else:
         folds = list(check_cv(cv, codes, classifier=True).split(np.zeros((len(rows), 1)), codes))
     return [
@@ -111,8 +116,25 @@ def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") ->
     ]
 
 
-def sparing(trials: list[Trial]) -> Trial:
-    """The simplest candidate within one standard error of the best.
+def search_rows(problem: Problem, rng: np.random.RandomState) -> Array:
+    """The rows that a search learns from: all training rows, or a sample of them.
+
+    If a sample would leave only a few rows of each class, it consists of some whole classes.
+    """
+    rows = problem.rows
+    if len(rows) <= _ROWS:
+        return rows
+    codes: Any = problem.target.strata
+    classes = np.unique(codes[rows])
+    if len(classes) > _ROWS // 10:
+        chosen, size = rng.permutation(classes), np.bincount(codes[rows])
+        last = int(np.searchsorted(np.cumsum(size[chosen]), _ROWS))
+        rows = rows[np.isin(codes[rows], chosen[: max(2, last)])]
+    return np.sort(rng.permutation(rows)[:_ROWS])
+
+
+def sparing(trials: list[Trial], errors: float = 1.0) -> Trial:
+    """The simplest candidate within some standard errors of the best.
 
     Candidates come with the simplest first: the smallest rank, the strongest penalty.  A useless
     candidate is chosen only if there is no other.
@@ -121,7 +143,7 @@ def sparing(trials: list[Trial]) -> Trial:
     best = max(trials, key=lambda trial: trial.mean)
     for trial in trials:
         gap, error = trial.behind(best)
-        if gap <= error:
+        if gap <= errors * error:
             return trial
     return best
 
@@ -134,8 +156,7 @@ class Search:
     folds : list of Problem
         From `cross_validation`.
     learn : callable
-        ``theta, loss = learn(problem, last)``: train from the map ``last``, or from a start if
-        that is None.  Raises `Stopped` if training is stopped.
+        ``theta = learn(problem)``: train from a start.  Raises `Stopped` if training is stopped.
     score : callable
         ``score(problem, theta)`` on the held-out fold; higher is better.
     report : callable
@@ -162,7 +183,7 @@ class Search:
     def __init__(
         self,
         folds: list[Problem],
-        learn: Callable[[Problem, Array | None], tuple[Array, float]],
+        learn: Callable[[Problem], Array],
         score: Callable[[Problem, Array], float],
         report: Callable[[Trial], None],
         record: Record | None = None,
@@ -180,46 +201,38 @@ class Search:
     def rank(self, candidates: Sequence[int], alpha: float, linear: Callable[[int], Map]) -> Trial:
         """Increase the rank until this no longer helps; [Oneata2011] section 5.3."""
 
-        def evaluate(d: int, last: Trial | None) -> Trial:
+        def evaluate(d: int) -> Trial:
             folds = [fold.replace(mapping=linear(d), alpha=alpha) for fold in self.folds]
-            thetas = []
-            for f, fold in enumerate(folds):
-                self._begin({"n_components": d}, f, candidates)
-                thetas.append(self._end(f"fold {f}", fold)[0])
-            return self._trial({"n_components": d, "alpha": alpha}, folds, thetas)
+            return self._trial(
+                {"n_components": d, "alpha": alpha}, "n_components", folds, candidates
+            )
 
         def should_stop(trials: list[Trial]) -> bool:
             best = int(np.argmax([trial.mean for trial in trials]))
             return len(trials) - 1 - best >= _PATIENCE
 
-        return sparing(self._evaluate_all("n_components", candidates, evaluate, should_stop))
+        trials = self._evaluate_all("n_components", candidates, evaluate, should_stop)
+        return sparing(trials, _RANK_ERRORS)
 
     def alpha(self, candidates: Sequence[float], d: int) -> Trial:
-        """Decrease the penalty from a strong one on, each map starting from the last.
+        """Decrease the penalty from a strong one on, until this no longer helps.
 
-        Under a strong penalty the loss is smooth and has few local optima.  A run from the start
-        competes at each step, since a collapsed map has no gradient to recover; the lower loss
-        wins.
+        Each map has a start of its own, as the fit will have: a path of maps, each of which
+        continues the last, ends at lower losses and worse scores.
         """
 
-        def evaluate(alpha: float, last: Trial | None) -> Trial:
+        def evaluate(alpha: float) -> Trial:
             folds = [fold.replace(alpha=alpha) for fold in self.folds]
-            thetas = []
-            for f, fold in enumerate(folds):
-                self._begin({"alpha": alpha}, f, candidates)
-                ends = [self._end(f"fold {f}", fold)]
-                if last is not None:
-                    ends.append(self._end(f"fold {f} from the last map", fold, last.thetas[f]))
-                thetas.append(min(ends, key=lambda end: end[1])[0])
-            return self._trial({"n_components": d, "alpha": alpha}, folds, thetas)
+            return self._trial({"n_components": d, "alpha": alpha}, "alpha", folds, candidates)
 
         def should_stop(trials: list[Trial]) -> bool:
             # continue on a plateau, where all maps may still be collapsed
             best = max(trials, key=lambda trial: trial.mean)
-            gaps = [trial.behind(best) for trial in trials[-_PATIENCE:]]
-            return len(trials) > _PATIENCE and all(gap > error for gap, error in gaps)
+            gaps = [trial.behind(best) for trial in trials[-_ALPHA_PATIENCE:]]
+            return len(trials) > _ALPHA_PATIENCE and all(gap > error for gap, error in gaps)
 
-        return sparing(self._evaluate_all("alpha", candidates, evaluate, should_stop))
+        trials = self._evaluate_all("alpha", candidates, evaluate, should_stop)
+        return sparing(trials, _ALPHA_ERRORS)
 
     def _begin(self, candidate: dict[str, float], fold: int, candidates: Sequence[Any]) -> None:
         """Report that a candidate is about to be learnt on a fold."""
@@ -233,24 +246,24 @@ class Search:
         number = list(candidates).index(value) + 1
         self.begins(SearchStep(candidate, number, len(candidates), fold + 1, len(self.folds), best))
 
-    def _end(self, name: str, fold: Problem, theta: Array | None = None) -> tuple[Array, float]:
-        """The end of a run on a fold, and its loss."""
-        return self.record.step(name, lambda: self.learn(fold, theta))
-
     def _trial(
-        self, parameters: dict[str, Any], folds: list[Problem], thetas: list[Array]
+        self, parameters: dict[str, Any], name: str, folds: list[Problem], candidates: Sequence[Any]
     ) -> Trial:
-        pairs = list(zip(folds, thetas, strict=True))
+        """Learn a candidate for the parameter ``name`` on each fold, and score it."""
+        pairs = []
+        for f, fold in enumerate(folds):
+            self._begin({name: parameters[name]}, f, candidates)
+            pairs.append((fold, self.record.step(f"fold {f}", partial(self.learn, fold))))
         scores = np.array([self.score(fold, theta) for fold, theta in pairs])
         collapsed = any(is_collapsed(fold.embed(theta), self.unit) for fold, theta in pairs)
         useless = collapsed or np.mean(scores) <= self.chance
-        return Trial(parameters, scores, thetas, bool(useless))
+        return Trial(parameters, scores, bool(useless))
 
     def _evaluate_all(
         self,
         stage: str,
         candidates: Sequence[Any],
-        evaluate: Callable[[Any, Trial | None], Trial],
+        evaluate: Callable[[Any], Trial],
         should_stop: Callable[[list[Trial]], bool],
     ) -> list[Trial]:
         """Evaluate candidates in order until ``should_stop``.
@@ -264,9 +277,8 @@ class Search:
         for candidate in list(candidates)[len(trials) :]:
             if trials and should_stop(trials):
                 break
-            last = trials[-1] if trials else None
             try:
-                trial = self.record.step("trial", partial(evaluate, candidate, last), keep=False)
+                trial = self.record.step("trial", partial(evaluate, candidate), keep=False)
             except (Stopped, KeyboardInterrupt) as stop:
                 self.reason = str(stop) or "interrupted"
                 if not trials:
@@ -300,46 +312,69 @@ def scaled_alpha(features: Features, n: int) -> float:
     map if there are more columns than rows.
     """
     n_columns = int(np.count_nonzero(features.scale))
-    variance = features.total_variance / n_columns
-    return float(min(_PER_COLUMN * n_columns / n, _STRONGEST) * variance)
+    return min(_PER_COLUMN * n_columns / n, _STRONGEST) * alpha_unit(features)
+
+
+def alpha_unit(features: Features) -> float:
+    """The unit of penalties: one, or the mean variance of columns that are not scaled."""
+    if features.scaling == "standard" or not np.isfinite(features.total_variance):
+        return 1.0
+    return float(features.total_variance / np.count_nonzero(features.scale))
 
 
 class Choice(NamedTuple):
-    """The result of a search; a warm start with the same ``question`` reuses it.
+    """The result of a search, and how it was found.
 
-    ``theta`` is the best of the maps learnt on the folds, for the fit to start from.
+    A warm start with the same ``question`` reuses it.
     """
 
     question: Hashable
     d: int
     alpha: float
     results: dict[str, Any]
-    theta: Array | None
+    how: str | None = ""
 
 
 def choose(problem: Problem, learning: Learning) -> Choice:
-    """Choose the parameters that are "auto" by cross-validation on the training rows."""
+    """Choose the parameters that are "auto" by cross-validation on the training rows.
+
+    Of many rows a sample is used.  The penalty belongs to the mean loss: one that is right for m
+    rows is right for n rows when multiplied by m / n, since it then weighs as much against the sum
+    of their losses, as the logarithm of a prior does.
+    """
     config, method = learning.config, learning.method
-    search = _make_search(problem, learning.with_copied_rng())
+    learning = learning.for_search()
+    rows = search_rows(problem, learning.rng)
+    share, unit = len(rows) / len(problem.rows), alpha_unit(problem.X)
+    few = problem
+    if share < 1.0:
+        few = problem.replace(
+            X=problem.X.take(rows), target=problem.target.take(rows), train=None, held_out=None
+        )
     d, alpha = method.n_components, float(problem.alpha)
-    chosen: Trial | None = None
+    try:
+        search = _make_search(few, learning)
+    except TooFewRows:
+        if is_auto(config.n_components):
+            raise
+        why = f"alpha={alpha:g}, since no class has three rows to choose it by"
+        return Choice(None, d, alpha, {}, why)
     searched = []
     try:
         if is_auto(config.n_components):
             candidates = ranks(problem.X.shape[1], _largest(learning, problem.X.shape[1]))
             d = candidates[0]
-            chosen = search.rank(candidates, alpha, maps.Linear)
-            d = chosen.parameters["n_components"]
+            d = search.rank(candidates, alpha, maps.Linear).parameters["n_components"]
             searched.append(f"n_components={d}")
             search.folds = [fold.replace(mapping=maps.Linear(d)) for fold in search.folds]
         if is_auto(config.alpha) and not search.reason:
-            chosen = search.alpha(method.alphas, d)
-            # a path that was stopped above the default is no evidence against the default
-            if search.trials[-1].parameters["alpha"] <= DEFAULT_ALPHA or not search.reason:
-                alpha = chosen.parameters["alpha"]
+            chosen = search.alpha([unit * candidate for candidate in method.alphas], d)
+            # a search that was stopped above the default is no evidence against the default
+            if search.trials[-1].parameters["alpha"] <= DEFAULT_ALPHA * unit or not search.reason:
+                alpha = share * chosen.parameters["alpha"]
                 searched.append(f"alpha={alpha:g}")
     except Stopped:
-        if search.reason == "interrupted" and chosen is None:
+        if search.reason == "interrupted" and not searched:
             raise KeyboardInterrupt from None  # there is no result to keep
     learning.reports.search_ended()
     if search.reason:
@@ -349,12 +384,10 @@ def choose(problem: Problem, learning: Learning) -> Choice:
             f"continues with n_components={d} and alpha={alpha:g}.",
             ConvergenceWarning,
         )
-    theta = None
-    if chosen is not None:
-        whole = problem.replace(mapping=search.folds[0].mapping, alpha=alpha)
-        rows = learning.loss_rows(whole, np.random.RandomState(0))
-        theta = min(chosen.thetas, key=lambda theta: whole.value(theta, rows))
-    return Choice(None, d, alpha, search.results(), theta)
+    how = f"{' and '.join(searched)} by {len(search.folds)}-fold cross-validation"
+    if share < 1.0:
+        how += f" on {len(rows)} of {len(problem.rows)} rows"
+    return Choice(None, d, alpha, search.results(), how if searched else "")
 
 
 def question_of(parameters: dict[str, Any], problem: Problem) -> Hashable:
@@ -375,13 +408,13 @@ def _make_search(problem: Problem, learning: Learning) -> Search:
     config, method = learning.config, learning.method
     labels: Any = problem.target
 
-    def learn(fold: Problem, theta: Array | None) -> tuple[Array, float]:
+    def learn(fold: Problem) -> Array:
         with _quiet():
             # the fold scores the end of the run, not each step
-            result = learning.run(fold.replace(held_out=None), theta)
+            result = learning.run(fold.replace(held_out=None))
         if result.reason in ("callback", "interrupted", "time_budget"):
             raise Stopped(result.reason)
-        return result.theta, learning.loss_of(result)
+        return result.theta
 
     def score(fold: Problem, theta: Array) -> float:
         Z, target = fold.embed(theta), fold.target

@@ -33,7 +33,6 @@ def can_stream(estimator: Any) -> bool:
     name, sampling = type(estimator).__name__, estimator.sampling
     for parameter, allowed, why in (
         ("n_components", not is_auto(estimator.n_components), "a search needs all rows"),
-        ("alpha", not is_auto(estimator.alpha), "a search needs all rows"),
         ("early_stopping", not estimator.early_stopping, "a stream has no end to stop before"),
         ("time_budget", estimator.time_budget is None, "each call takes its own time"),
         ("pairs", estimator.pairs in ("auto", "all"), "the reservoir bounds their number"),
