@@ -182,6 +182,16 @@ def test_a_pass_over_queries_has_the_gradient_of_all_rows(rows, monkeypatch):
     np.testing.assert_allclose(slope, numeric, rtol=1e-4, atol=1e-5 * np.abs(slope).max())
 
 
+def test_pickles_from_before_batches_see_all_rows(rows, fitted):
+    state = fitted.__getstate__()
+    del state["sampling"]
+    old = LMNN.__new__(LMNN)
+    old.__setstate__(state)
+    assert old.get_params()["sampling"] == "full"
+    np.testing.assert_array_equal(old.predict(rows[0]), fitted.predict(rows[0]))
+    np.testing.assert_array_equal(clone(old).fit(*rows).components_, fitted.components_)
+
+
 def test_auto_takes_batches_of_many_rows():
     """By the size alone; their cost does not grow with the square of the rows."""
     costs = {n: LMNN().estimate_cost(np.empty((n, 20))) for n in (2_000, 200_000)}

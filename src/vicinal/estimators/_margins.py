@@ -67,6 +67,10 @@ class LargeMargin(VotesOfK, MetricLearner):
         check_is_fitted(self, "n_components_")
         return self._model.k
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # pickles from before there were batches
+        super().__setstate__({"sampling": "full", **state})
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_k()

@@ -28,12 +28,12 @@ class TargetNeighbours(Labels):
     """
 
     refers_to_rows: ClassVar[bool] = True
+    #: weight of each row as an impostor; None: 1
+    weight: Array | None = None
 
     def __init__(self, y: Any, neighbours: Any, classes: Any = None) -> None:
         super().__init__(y, classes=classes)
         self.neighbours = check_neighbours(neighbours, self.codes)
-        #: weight of each row as an impostor; None: 1
-        self.weight: Array | None = None
 
     def take(self, rows: Array | slice | None) -> TargetNeighbours:
         """The labels of some rows, with those of their target neighbours that are among them."""
