@@ -6,6 +6,7 @@ learn.  See ``nca.py``.
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 from typing import Any, ClassVar
 
@@ -340,6 +341,9 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(present_state(state))
+        for name, parameter in inspect.signature(type(self).__init__).parameters.items():
+            if name != "self" and not hasattr(self, name):  # pickled before there was such a one
+                setattr(self, name, parameter.default)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
