@@ -74,7 +74,9 @@ class Features:
         self.X = X
         self._ready = False  # whether self.X is already centred and scaled
         if not sp.issparse(X) and X.size * 8 <= copy_limit():
-            self.X = (X.astype(np.float64) - self.shift) * self.scale
+            self.X = X.astype(np.float64)
+            self.X -= self.shift  # in place: the copy is the largest array of a fit
+            self.X *= self.scale
             self._ready = True
         # Scale and shift can be moved out of a product, unless an offset of many deviations would
         # then cost the digits that distances need.

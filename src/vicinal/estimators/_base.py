@@ -39,6 +39,7 @@ from vicinal.core.types import Array, is_auto
 from vicinal.estimators._budget import Budget
 from vicinal.estimators._classify import NeighbourClassifierMixin
 from vicinal.estimators._learn import SINGLE_FROM, Learning
+from vicinal.estimators._memory import converted_bytes
 from vicinal.estimators._neighbours import RowNumbers
 from vicinal.estimators._old_pickles import present_state
 from vicinal.estimators._overfit import Accuracies, compare
@@ -130,8 +131,7 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         rng = generator(self, past)
         data = self._check_data(X, y, sample_weight)
         method = self._method(data)
-        searches = is_auto(config.n_components)
-        plan = make_plan(method, config, size_of(data, method, searches))
+        plan = make_plan(method, config, self._size(data, method, X))
         self._forget("_stream", "n_samples_seen_")
         self.plan_ = plan
         reports = Reports(method.name, self.verbose)
@@ -336,8 +336,13 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         """
         data = Data(X if hasattr(X, "shape") else np.asarray(X))
         method = self._method(data)
+        return make_plan(method, Config.of(self), self._size(data, method, data.X)).cost
+
+    def _size(self, data: Data, method: Method, given: Any) -> Size:
+        """The size that determines the cost, from the rows as they were given."""
         size = size_of(data, method, is_auto(self.n_components))
-        return make_plan(method, Config.of(self), size).cost
+        votes = self.rule == "knn" and is_auto(self.n_neighbors)
+        return size._replace(converted=converted_bytes(given), chooses_votes=votes)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(present_state(state))

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal import _features, samplers, solvers
+from vicinal import samplers, solvers
 from vicinal._threads import n_threads
 from vicinal.core.method import Config, Method
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, PairCost, Sampler, Solver, is_auto
 from vicinal.densities import Kernel
+from vicinal.estimators._memory import fit_bytes
 
 __all__ = ["Cost", "Plan", "Size", "adam_for", "make_plan", "rate_for"]
 
@@ -40,6 +41,8 @@ class Size(NamedTuple):
     dense: bool
     pair: PairCost
     n_classes: int = 0  # if there are classes
+    converted: int = 0  # bytes of a copy of the input in floating point
+    chooses_votes: bool = False  # n_neighbors="auto", for which neighbours are searched
 
 
 class Cost(NamedTuple):
@@ -120,10 +123,9 @@ def make_plan(method: Method, config: Config, size: Size) -> Plan:
     max_iter = config.max_iter
     if is_auto(max_iter):
         max_iter = _ITERATIONS if sampling.fixed else _STEPS
-    plan = Plan(
-        solver, sampling, method.pairs, method.kernel, int(max_iter), _exact_cost(size), reason
-    )
-    return plan._replace(cost=_cost(plan, size))
+    unknown = Cost(0, 0.0)
+    plan = Plan(solver, sampling, method.pairs, method.kernel, int(max_iter), unknown, reason)
+    return plan._replace(cost=Cost(fit_bytes(plan, size), _seconds(plan, size)))
 
 
 def _sampling(
@@ -134,13 +136,13 @@ def _sampling(
         return samplers.Full(), f"{type(solver).__name__} needs the same rows at every step"
     if method.pairs is not None:
         return samplers.Full(), "the choice of pairs makes all rows cheap"
-    exact, batch = _exact_cost(size), method.batch_size or _BATCH
-    whole = _EVALUATIONS * exact.seconds_per_evaluation
+    batch = method.batch_size or _BATCH
+    whole = _EVALUATIONS * _exact_seconds(size)
     if config.time_budget is not None:
         # Half of it: the estimate is rough, and the start takes time too.
         limit, what = 0.5 * config.time_budget, f"half of the {config.time_budget:g} s allowed"
     else:
-        whole = _EVALUATIONS * _exact_cost(size, threads=2).seconds_per_evaluation
+        whole = _EVALUATIONS * _exact_seconds(size, threads=2)
         limit, what = _EXACT_SECONDS, f"{_EXACT_SECONDS:g} s on two cores"
     if whole <= limit or size.n <= batch:
         return samplers.Full(), f"all {size.n} rows take some {whole:.2g} s, within {what}"
@@ -176,16 +178,17 @@ def _check_fit(method: Method, solver: Solver | None, sampling: Sampler) -> None
         )
 
 
-def _cost(plan: Plan, size: Size) -> Cost:
+def _seconds(plan: Plan, size: Size) -> float:
+    """Seconds of one evaluation."""
     sampling, pairs = plan.sampling, plan.pairs
     queries = min(getattr(sampling, "size", size.n), size.n)
     if plan.has_lists:
-        return _lists_cost(size, queries, min(pairs.m, size.n))
+        return _lists_seconds(size, queries, min(pairs.m, size.n))
     if isinstance(sampling, samplers.StochasticQueries):
-        return _batch_cost(size, rows=size.n, queries=queries)
+        return _batch_seconds(size, rows=size.n, queries=queries)
     rows = plan.rows_together(size.n)
     embedded = min(rows * (1 + size.pair.company), size.n) if rows < size.n else rows
-    return _batch_cost(size, rows=embedded, queries=rows)
+    return _batch_seconds(size, rows=embedded, queries=rows)
 
 
 def _in_words(part: Any) -> str:
@@ -220,43 +223,29 @@ def adam_for(problem: Problem, theta: Array, n_steps: int) -> solvers.Adam:
     return solvers.Adam(solvers.Cosine(rate_for(problem, theta), n_steps))
 
 
-def _exact_cost(size: Size, threads: int | None = None) -> Cost:
-    """Cost of all pairs: O(n d) memory, O(n² d + n d D) time."""
-    return _batch_cost(size, size.n, size.n, threads)
+def _exact_seconds(size: Size, threads: int | None = None) -> float:
+    """Seconds for all pairs: O(n² d + n d D)."""
+    return _batch_seconds(size, size.n, size.n, threads)
 
 
-def _batch_cost(size: Size, rows: int, queries: int, threads: int | None = None) -> Cost:
-    """Cost of embedding ``rows`` rows, of which ``queries`` are compared with all of them."""
+def _batch_seconds(size: Size, rows: int, queries: int, threads: int | None = None) -> float:
+    """Seconds for embedding ``rows`` rows, of which ``queries`` are compared with all of them."""
     pairs: float = rows * queries
     if queries == rows and size.pair.both_ways:
         pairs /= 2
-    each = _nanoseconds(size)
-    return _total(size, rows, pairs * each, threads)
+    return _total(size, rows, pairs * _nanoseconds(size), threads)
 
 
-def _lists_cost(size: Size, queries: int, length: int, threads: int | None = None) -> Cost:
-    """Cost of comparing rows with lists of a length; the search for the lists is extra."""
+def _lists_seconds(size: Size, queries: int, length: int, threads: int | None = None) -> float:
+    """Seconds for comparing rows with lists of a length; the search for the lists is extra."""
     listed = size.pair.listed[0] + size.pair.listed[1] * size.n_components
-    memory, seconds = _total(size, size.n, queries * length * listed, threads)
-    # the lists of all rows, and the points of the search
-    memory += 4 * size.n * (length + 1) + 8 * size.n * size.n_components
-    return Cost(memory, seconds)
+    return _total(size, size.n, queries * length * listed, threads)
 
 
-def _total(size: Size, rows: int, nanoseconds: float, threads: int | None) -> Cost:
+def _total(size: Size, rows: int, nanoseconds: float, threads: int | None) -> float:
     threads = n_threads() if threads is None else threads
-    n, n_features, d = size.n, size.n_features, size.n_components
-    # embedded points, their sorted copy and two gradients; statistics for each row
-    memory = 4 * n * d * size.itemsize + 24 * n * 8
-    if size.pair.more is not None:
-        memory += int(size.pair.more(n, n_features, d, size.itemsize))
-    if size.dense and n * n_features * 8 <= _features.copy_limit():
-        memory += n * n_features * 8
-    if rows < n:
-        memory += rows * n_features * 8
-    memory += threads * 1024 * n_features * 8
-    nanoseconds += 2 * _PRODUCT * rows * n_features * d
-    return Cost(int(memory), float(np.round(nanoseconds * 1e-9 / threads, 6)))
+    nanoseconds += 2 * _PRODUCT * rows * size.n_features * size.n_components
+    return float(np.round(nanoseconds * 1e-9 / threads, 6))
 
 
 def _nanoseconds(size: Size) -> float:

@@ -17,7 +17,7 @@ from vicinal.kernels import neighbours
 
 __all__ = ["Nearest", "RandomPairs", "Tree"]
 
-_CHUNK = 16_384  # rows searched at a time: 26 MB of distances and indices for m = 100
+SEARCHED = 16_384  # rows searched at a time: 26 MB of distances and indices for m = 100
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ class Nearest:
         order = neighbours.visiting_order(Z)
         reach = np.inf if self.radius is None else float(self.radius) ** 2
         found = _search.finder(self.search, Z[references])
-        for start in range(0, n, _CHUNK):
-            rows = order[start : start + _CHUNK]
+        for start in range(0, n, SEARCHED):
+            rows = order[start : start + SEARCHED]
             near, d2 = found(Z[rows], min(m + 1, len(references)))
             neighbours.fill_nearest(
                 rows, near, d2, references, codes, m, reach, lists, counts, n_own
@@ -128,8 +128,8 @@ def _append_own(
         if not len(members) or (len(members) == 1 and (part == members[0]).all()):
             continue
         found = _search.finder("auto", Z[members])
-        for start in range(0, len(part), _CHUNK):
-            chunk = part[start : start + _CHUNK]
+        for start in range(0, len(part), SEARCHED):
+            chunk = part[start : start + SEARCHED]
             near = found(Z[chunk], min(own + 1, len(members)))[0]
             near = np.where(near < 0, chunk[:, None], members[near])  # nothing found: itself
             neighbours.append_missing(chunk, near, own, n_own, lists, counts)

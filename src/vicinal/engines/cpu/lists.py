@@ -13,7 +13,7 @@ from vicinal.densities import Kernel
 from vicinal.kernels import nca_lists as kernels
 from vicinal.kernels.neighbours import visiting_order
 
-__all__ = ["LANE_BYTES", "Lists", "check_pairs"]
+__all__ = ["LANE_BYTES", "Lists", "check_pairs", "n_lanes"]
 
 _BLOCK = 256  # fewest queries per lane
 # The gradient of the references is summed in lanes, each with an array of its own, and the lanes
@@ -22,6 +22,12 @@ _BLOCK = 256  # fewest queries per lane
 # twice, and as much memory as the lists.)
 _LANES = 16
 LANE_BYTES = 2**28  # limit for all lanes together, down to two lanes
+
+
+def n_lanes(n: int, n_queries: int, d: int, itemsize: int) -> int:
+    """Number of partial gradients, each as large as the points."""
+    lane_bytes = max(1, n * d * itemsize)
+    return min(_LANES, max(2, LANE_BYTES // lane_bytes), -(-n_queries // _BLOCK))
 
 
 class Lists:
@@ -71,8 +77,7 @@ class Lists:
         self.rows = query_rows[visiting_order(Z[query_rows])]
         self.first, self.last = pairs.indptr[self.rows], pairs.indptr[self.rows + 1]
         self.points = kernels.pack(Z, codes, mass, centre, scale)
-        lane_bytes = max(1, n * self.d * Z.dtype.itemsize)
-        lanes = min(_LANES, max(2, LANE_BYTES // lane_bytes), -(-len(query_rows) // _BLOCK))
+        lanes = n_lanes(n, len(query_rows), self.d, Z.dtype.itemsize)
         self.lanes = [len(query_rows) * lane // lanes for lane in range(lanes + 1)]
         self.threads = min(n_threads(), lanes)
         self.share = float((self.last - self.first).sum() / (len(self.rows) * np.sum(mass > 0)))
