@@ -132,8 +132,8 @@ class LMNN(LearntMetricMixin, LargeMargin):
     tol : float or None, default=1e-4
         Stop when no entry of the gradient, times the largest entry of the map, exceeds ``tol``
         times the margin, or when the loss falls by less than ``tol`` times the larger of the loss
-        and the margin.  None: no tolerance.  On ten tables the default ended within 0.5 % of the
-        optimum, on one of them (glass) 1.5 % above it; 3e-5 ended within 0.1 %, with up to twice
+        and the margin.  None: no tolerance.  The default ended within 0.5 % of the optimum on
+        nine of ten tables, and 1.5 % above it on glass; 3e-5 ended within 0.1 %, with up to twice
         as many evaluations.
     time_budget : float or None, default=None
         Limit in seconds for ``fit`` as a whole, kept to a tenth once the first evaluation is made;
