@@ -167,6 +167,7 @@ def batch_parts(done: list[Done]) -> dict[str, Any]:
         ),
         "cost": cost,
         "max_iter": MAX_ITER,
+        "t0_range": "from 1 to 1000",
     }
 
 

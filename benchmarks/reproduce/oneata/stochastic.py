@@ -163,6 +163,7 @@ def small_parts(done: list[Done], which: str) -> dict[str, Any]:
         "mean_iterations_sgd": f"{mean(done, 'iterations', fit=SGD):.0f}",
         "ahead_own_exact": ahead(done, OWN, EXACT),
         "upper": which.upper(),
+        "least_t0": "1",
         "max_iter": MAX_ITER,
     }
 

@@ -18,7 +18,8 @@ from vicinal.solvers.schedules import InverseTime
 __all__ = ["tune_t0"]
 
 _SCALE = np.logspace(-1.0, 3.0, 9)  # [Oneata2011] §5.3.2: "from 0.1 to 1000"
-_MAX_RAISES = 3  # of eta0, tenfold each
+_RAISES = (10.0, 100.0, 1000.0)  # of an eta0 that was not given
+_GROWN = 10.0  # growth of theta that shows that the start was too small
 _FINER = 4  # candidates of the second search, on a linear scale
 _RUNGS = (0.25, 0.5, 1.0)  # shares of the steps after which half of the candidates is dropped
 
@@ -46,15 +47,20 @@ def tune_t0(
 ) -> tuple[Any, dict[str, list]]:
     r"""Search :math:`t_0` of the rate :math:`\eta_0 / (t + t_0)` by short runs.
 
-    Nine candidates from 0.1 to 1000 on an exponential scale are tried, then four on a linear scale
-    around the best.  Each begins at ``theta`` and sees the same batches; after a quarter and after
-    half of the steps the worse half of them is dropped (the runs of the others continue), so that
-    all together make about ``7 * n_steps`` steps.  A candidate loses if it becomes not finite, or
-    scores below the start.
+    Candidates on an exponential scale are tried, nine from 0.1 to 1000 or, if :math:`\eta_0` was
+    not given, seven from 1 to 1000; then four on a linear scale around the best.  Each begins at
+    ``theta`` and sees the same batches; after a quarter and after half of the steps the worse half
+    of them is dropped (the runs of the others continue), so that all together make about
+    ``7 * n_steps`` steps.  A candidate loses if it becomes not finite, or scores below the start.
 
-    However small :math:`t_0`, the moves sum to no more than about :math:`\eta_0 \log t` gradients.
-    So if the lowest :math:`t_0` wins and :math:`\eta_0` was not given, :math:`\eta_0` is too small
-    (because theta was): the search is repeated with ten times as much, at most three times.
+    Where :math:`\eta_0` was not given, the first step moves theta by no more than its own norm:
+    :math:`\eta_0 / t_0 \le \|\theta\| / \|\nabla f\|`.  A longer one may end at a map so large that
+    each row picks its nearest neighbour alone; there the gradient of the accuracy objective
+    vanishes, and no later step leads back.  However small :math:`t_0`, the moves sum to no more
+    than about :math:`\eta_0 \log t` gradients.  So if the lowest :math:`t_0` wins and theta has
+    grown tenfold, theta was too small, and the search is repeated with ten times :math:`\eta_0`
+    and :math:`t_0` from ten times as much on, as long as that scores better: the first step stays
+    as it was, and the rate falls later.
 
     Parameters
     ----------
@@ -108,22 +114,31 @@ def tune_t0(
             field = sorted(alive, key=_rank, reverse=True)[: -(-len(field) // 2)]
         return max(field or everyone, key=_rank)
 
-    best = race("exponential", eta0, _SCALE)
-    for _ in range(_MAX_RAISES):
-        if best.t0 > _SCALE[0] or solver.learning_rate is not None:
+    least = 1.0 if solver.learning_rate is None else _SCALE[0]
+    best = race("exponential", eta0, _scale_from(least))
+    for raised in _RAISES if solver.learning_rate is None else ():
+        if best.t0 > least or _size(best.run) < _GROWN * _size(first):
             break
-        best = max(best, race("exponential", 10.0 * best.eta0, _SCALE), key=_rank)
+        rival = race("exponential", raised * eta0, _scale_from(raised))
+        if _rank(rival) <= _rank(best):
+            break
+        best, least = rival, raised
     if best.score >= start:
         factor = _SCALE[1] / _SCALE[0]
-        low, high = np.clip([best.t0 / factor, best.t0 * factor], _SCALE[0], _SCALE[-1])
+        low, high = np.clip([best.t0 / factor, best.t0 * factor], least, _SCALE[-1])
         finer = race("linear", best.eta0, np.linspace(low, high, _FINER + 2)[1:-1])
         best = max(best, finer, key=_rank)
     else:
         warn(
-            f"No t0 from {_SCALE[0]:g} to {_SCALE[-1]:g} scored better on the held-out rows than "
+            f"No t0 from {least:g} to {_SCALE[-1]:g} scored better on the held-out rows than "
             f"the start, within {n_steps} steps: t0={best.t0:g} is used."
         )
     return best.solver, tried
+
+
+def _scale_from(least: float) -> Array:
+    """The part of the exponential scale that is not below ``least``."""
+    return _SCALE[_SCALE > 0.99 * least]
 
 
 def _rank(candidate: _Candidate) -> tuple[float, float]:
@@ -155,6 +170,10 @@ def _advance(
     candidate.run, candidate.n_steps = result, n_steps
     failed = result.reason == "non_finite"
     candidate.score = -math.inf if failed else _score(monitor, result)
+
+
+def _size(result: Result) -> float:
+    return float(np.linalg.norm(result.state.theta))
 
 
 def _score(monitor: Callable[[Array], float], result: Result) -> float:
