@@ -30,6 +30,7 @@ LISTS = [
     Nearest(7),
     Nearest(7, own=3),
     Nearest(7, radius=0.6),
+    Nearest(7, min_probability=0.05),
     Nearest(7, search="tree"),
     Nearest(7, search="brute"),
     pytest.param(Nearest(7, search="faiss"), marks=needs_faiss),
@@ -65,7 +66,7 @@ def test_lists_hold_other_references_once_and_some_of_the_own_class(rng, part, d
             assert i not in rows
             assert np.isin(rows, known).all()
             assert (y[rows] == y[i]).any()
-            if getattr(part, "radius", None) is None:
+            if getattr(part, "radius", None) is getattr(part, "min_probability", None) is None:
                 assert part.m <= len(rows) <= part.m + getattr(part, "own", 0)
     np.testing.assert_array_equal(Z, before)
 
@@ -173,6 +174,7 @@ def test_names():
         (lambda: Nearest(2.5), r"'m' parameter of Nearest must be an int"),
         (lambda: Nearest(radius=0.0), r"'radius' .* in \(0\.0, inf\) or None\. Got 0\.0"),
         (lambda: Nearest(radius=-1), r"'radius' parameter of Nearest"),
+        (lambda: Nearest(min_probability=0.0), r"'min_probability' .* in \(0\.0, 1\.0\) or None"),
         (lambda: Nearest(search="hnsw"), r"'search' .* 'auto', 'tree', 'brute', 'faiss'\. Got"),
         (lambda: Nearest(own=0), r"'own' parameter of Nearest must be an int in \[1, inf\)"),
         (lambda: Nearest(refresh=0), r"'refresh' parameter of Nearest"),

@@ -135,6 +135,14 @@ def test_the_scale_is_corrected_unless_switched_off(rows, sampling):
     assert (corrected.plan_.corrects_scale, plain.plan_.corrects_scale) == (True, False)
 
 
+@thin_lists
+def test_lists_by_probability_need_the_gaussian_kernel(rows):
+    pairs = Nearest(20, min_probability=0.01)
+    with pytest.raises(ValueError, match=r"'kernel' .* of NCA must be 'gaussian' if 'pairs' is"):
+        NCA(2, pairs=pairs, kernel="student").fit(*rows)
+    assert NCA(2, pairs=pairs, max_iter=3, tol=1.0).fit(*rows).plan_.pairs == pairs
+
+
 def test_what_is_asked_for_is_not_planned_away(rows, monkeypatch):
     monkeypatch.setattr(f"{PLAN}._EXACT_SECONDS", 1e-9)
     monkeypatch.setattr(f"{PLAN}._BATCH", 50)

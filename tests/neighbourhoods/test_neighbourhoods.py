@@ -83,6 +83,33 @@ def test_nearest(rng, search, radius, n_classes):
 
 
 @pytest.mark.nojit
+@pytest.mark.parametrize("least", [0.3, 0.02])
+def test_lists_by_a_threshold_on_the_probability(rng, least):
+    Z, y = points(rng, 24, 2, 3)
+    Z[5] = 40.0  # far from all others: its probabilities are those of its nearest all the same
+    d2 = squared_distances(Z)
+    np.fill_diagonal(d2, np.inf)
+    kernel = np.exp(d2.min(axis=1, keepdims=True) - d2)
+    p = kernel / kernel.sum(axis=1, keepdims=True)
+    lists = as_lists(Nearest(23, min_probability=least).pairs(Z, y))
+    for i, rows in enumerate(lists):
+        probable = np.flatnonzero(p[i] >= least)
+        appended = np.setdiff1d(rows, probable)  # the nearest of its class, if there is none
+        assert np.isin(probable, rows).all()
+        assert len(appended) == (not (y[probable] == y[i]).any())
+        assert (y[appended] == y[i]).all()
+    assert sum(map(len, lists)) < 24 * 23
+
+
+@pytest.mark.nojit
+def test_no_row_above_the_threshold_is_dropped_by_short_lists(rng):
+    Z, y = points(rng, 24, 2, 3)
+    short, long = (as_lists(Nearest(m, min_probability=0.05).pairs(Z, y)) for m in (8, 23))
+    for few, many in zip(short, long, strict=True):
+        assert np.isin(many[:8], few).all()
+
+
+@pytest.mark.nojit
 def test_lists_of_a_few_rows(rng):
     Z, y = points(rng, 12, 2, 4)
     expected = plain_nearest(Z, y, 2, None, np.arange(12))

@@ -16,7 +16,7 @@ from vicinal._threads import n_threads
 from vicinal.core.method import Config, Method
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, PairCost, Sampler, Solver, is_auto
-from vicinal.densities import Kernel
+from vicinal.densities import Gaussian, Kernel
 from vicinal.estimators._memory import fit_bytes
 
 __all__ = ["Cost", "Plan", "Size", "adam_for", "make_plan", "rate_for"]
@@ -169,6 +169,12 @@ def _check_fit(method: Method, solver: Solver | None, sampling: Sampler) -> None
         raise ValueError(
             f"The 'solver' parameter of {method.name} must be 'auto', 'sgd', 'momentum' or 'adam' "
             f"if 'sampling' is {sampling!r}, whose batches change. Got {solver!r} instead."
+        )
+    by_probability = getattr(method.pairs, "min_probability", None) is not None
+    if by_probability and not isinstance(method.kernel, Gaussian | None):
+        raise ValueError(
+            f"The 'kernel' parameter of {method.name} must be 'gaussian' if 'pairs' is "
+            f"{method.pairs!r}, whose 'min_probability' assumes it. Got {method.kernel!r} instead."
         )
     if method.pairs is not None and method.pairs.makes_lists and sampling.thins_rows:
         others = "'auto', 'all' or 'tree'" if method.has_trees else "'auto' or 'all'"

@@ -34,8 +34,7 @@ class Nearest:
         half learnt; :func:`mass_left_out` measures it.
     radius : float, default=None
         Distance in the embedded space beyond which no row is listed.  At ``sqrt(30)`` the Gaussian
-        kernel is ``exp(-30)`` (the thesis drops rows of less than that *probability*).  The compact
-        kernel is zero beyond 1.
+        kernel is ``exp(-30)``.  The compact kernel is zero beyond 1.
     search : {"auto", "tree", "brute", "faiss"}, default="auto"
         "tree": a k-d tree, exact, for few dimensions.  "brute": all distances, exact.  "faiss": an
         inverted file, approximate above 10,000 references, for the largest data; needs
@@ -46,6 +45,10 @@ class Nearest:
         Number of iterations between refreshes of the lists.
     own : int, default=1
         Least number of other members of its own class in a list, if the class has that many.
+    min_probability : float, default=None
+        Least probability :math:`p_{ij}` of a listed row, under the Gaussian kernel and among the m
+        nearest, so that none is dropped whose probability among all rows is above it.  The lists
+        are then shorter where few rows carry the mass.  The thesis drops rows below ``exp(-30)``.
 
     Notes
     -----
@@ -58,6 +61,7 @@ class Nearest:
     search: str = "auto"
     refresh: int = 10
     own: int = 1
+    min_probability: float | None = None
 
     makes_lists: ClassVar[bool] = True
     draws: ClassVar[bool] = False
@@ -66,6 +70,7 @@ class Nearest:
         check_number(self, "m", 1, integer=True)
         check_number(self, "own", 1, integer=True)
         check_number(self, "radius", 0.0, open_ends=True, or_else=(None,))
+        check_number(self, "min_probability", 0.0, 1.0, open_ends=True, or_else=(None,))
         check_option(self, "search", ("auto", "tree", "brute", "faiss"))
         check_number(self, "refresh", 1, integer=True)
 
@@ -100,6 +105,8 @@ class Nearest:
         for start in range(0, n, SEARCHED):
             rows = order[start : start + SEARCHED]
             near, d2 = found(Z[rows], min(m + 1, len(references)))
+            if self.min_probability is not None:
+                near = _probable(near, d2, references[near] == rows[:, None], self.min_probability)
             neighbours.fill_nearest(
                 rows, near, d2, references, codes, m, reach, lists, counts, n_own
             )
@@ -114,6 +121,16 @@ class Nearest:
         del lists  # without this view, resize can free the rest of the memory in place
         flat.resize(indptr[-1], refcheck=False)
         return Pairs(indptr, flat)
+
+
+def _probable(near: Array, d2: Array, itself: Array, least: float) -> Array:
+    """``near``, with -1 in place of rows whose probability among those found is below ``least``."""
+    energy = np.where(itself | (near < 0), np.inf, d2).astype(np.float64)
+    nearest = energy.min(axis=1, keepdims=True)
+    kernel = np.exp(np.where(np.isinf(nearest), 0.0, nearest) - energy)
+    # p = kernel / sum; a row itself stays, because the list ends at the first -1
+    improbable = kernel < least * kernel.sum(axis=1, keepdims=True)
+    return np.where(improbable & ~itself, -1, near)
 
 
 def _append_own(

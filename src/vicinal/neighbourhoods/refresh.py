@@ -86,9 +86,12 @@ class RefreshLists:
         left_out = self.report.get("mean_left_out", [0.0])[-1]
         if left_out <= _MUCH or self.neighbourhood.draws:
             return None
+        advice = "increase 'm', or 'radius' if it is set."
+        if getattr(self.neighbourhood, "min_probability", None) is not None:
+            advice = "lower 'min_probability', or " + advice
         return (
             f"The lists of {self.neighbourhood!r} leave out {100 * left_out:.3g} % of the "
-            "probability of the neighbours: increase 'm', or 'radius' if it is set."
+            f"probability of the neighbours: {advice}"
         )
 
     def memory(self) -> dict[str, Any]:
