@@ -91,8 +91,9 @@ class Problem:
         Z, pull = self.mapping.forward(theta, self.X.take(rows), self.dtype)
         if not _in_range(Z) or self._too_far(Z):  # the step was too long: the solver will undo it
             return np.inf, np.zeros_like(theta), None
+        pairs = self.pairs if batch is None or batch.pairs is None else batch.pairs
         value, dZ, facts = self.objective(
-            Z, target, queries=queries, references=references, pairs=self.pairs
+            Z, target, queries=queries, references=references, pairs=pairs
         )
         assert dZ is not None
         # [Oneata2011] eqs (3.23), (3.27), for the mean loss and the scaled columns
@@ -177,7 +178,17 @@ class Problem:
             None if strata is None else strata[train],
             embed=lambda theta: self.embed(theta)[train],
             points=lambda rows: self.X.take(rows if self.train is None else train[rows]),
+            make_index=self._make_index if self._indexed else None,
         )
+
+    @property
+    def _indexed(self) -> bool:
+        return self.pairs is None and hasattr(self.objective, "make_index")
+
+    def _make_index(self, theta: Array, n_queries: int) -> Any:
+        """The pairs of some evaluations that begin at theta, with so many queries each."""
+        objective: Any = self.objective
+        return objective.make_index(self.embed(theta), self.target, self.train, n_queries)
 
     def replace(self, **changes: Any) -> Problem:
         """The same problem with some fields replaced (another precision, all rows)."""

@@ -42,12 +42,14 @@ class Batch(NamedTuple):
 
     ``rows`` are embedded (None: all of them); ``queries`` are positions among those rows and
     are scored against all the embedded rows (None: every row is a query).  If ``rows`` are a random
-    draw, ``share`` is the chance that a row is among them, given another one that is.
+    draw, ``share`` is the chance that a row is among them, given another one that is.  ``pairs``
+    finds the pairs that count, in place of ``Problem.pairs`` (None: that one).
     """
 
     rows: Array | None = None
     queries: Array | None = None
     share: float | None = None
+    pairs: Any = None
 
 
 class Pairs(NamedTuple):
@@ -110,8 +112,9 @@ class Objective(Protocol):
     """A mean loss over the queries, to be minimised, as a function of the embedded points.
 
     An objective may also have ``suited_to(target)``, itself adapted to the training rows;
-    ``for_scaling()``, the objective that chooses the scale of a map; and ``columns``, names of
-    facts that the history of a fit records besides ``share_of_pairs``.
+    ``for_scaling()``, the objective that chooses the scale of a map; ``columns``, names of facts
+    that the history of a fit records besides ``share_of_pairs``; and ``make_index(Z, target,
+    references, n_queries)``, ``pairs`` for many evaluations of a few queries near Z, or None.
     """
 
     @property
@@ -176,13 +179,15 @@ class Source(NamedTuple):
 
     ``codes`` are their class codes; ``embed(theta)`` gives their projections, one row each;
     ``points(rows)`` gives some of them, by positions or a slice, as
-    :class:`~vicinal._features.Features`: the scaled input.
+    :class:`~vicinal._features.Features`: the scaled input; ``make_index(theta, n_queries)`` gives
+    the ``pairs`` of batches with so many queries against all rows, or None if that would not help.
     """
 
     n_rows: int
     codes: Array | None = None
     embed: Callable[[Array], Array] | None = None
     points: Callable[[Any], Any] | None = None
+    make_index: Callable[[Array, int], Any] | None = None
 
 
 #: ``batches = deal(theta, random_state)``: the batches of a pass that begins at ``theta``.

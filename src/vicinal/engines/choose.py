@@ -27,6 +27,7 @@ __all__ = [
     "class_sums",
     "entropies",
     "is_small",
+    "make_index",
     "margins",
     "nearest_histograms",
     "simplex_columns",
@@ -37,6 +38,9 @@ __all__ = [
 
 #: largest number of rows left to NumPy, see benchmarks/results/small_fits.md
 DENSE_UP_TO = 500
+#: least number of references, and most dimensions, of an index over them
+INDEX_FROM = 1000
+INDEX_UP_TO = 32
 _CHI2_TERMS = 8  # most bins at DENSE_UP_TO rows; more bins with fewer rows
 
 
@@ -70,6 +74,23 @@ def all_pairs(data: Data, kernel: Kernel) -> ClassSums:
     from vicinal.engines.cpu.class_sums import TileSums
 
     return TileSums(data, kernel)
+
+
+def make_index(
+    Z: Array, codes: Array, rows: Array, kernel: Kernel, n_queries: int
+) -> PairSource | None:
+    """An index of some rows, for many evaluations with few queries each; None if it saves no time.
+
+    See benchmarks/results/nca_few_queries.md.
+    """
+    n, d = len(rows), Z.shape[1]
+    if kernel.reaches_everywhere or is_small(len(Z)) or n < INDEX_FROM or d > INDEX_UP_TO:
+        return None
+    if n_queries >= n:
+        return None
+    from vicinal.engines.cpu import ranges
+
+    return ranges.make_index(Z, codes, rows)
 
 
 def check_lists(pairs: Any, owner: str) -> None:

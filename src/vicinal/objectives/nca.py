@@ -94,6 +94,16 @@ class NCALoss:
         everywhere = self.kernel.reaches_everywhere or self.kernel.background
         return replace(self, kind="log" if everywhere else "accuracy")
 
+    def make_index(
+        self, Z: Array, target: Labels, references: Array | None, n_queries: int
+    ) -> PairSource | None:
+        """The pairs of many evaluations with a few queries near Z; None where all pairs are best.
+
+        It changes no sum by more than rounding, however far the points have moved since.
+        """
+        rows = np.arange(len(Z)) if references is None else references
+        return choose.make_index(Z, target.codes, rows, self.kernel, n_queries)
+
     def evaluate(
         self,
         Z: Array,

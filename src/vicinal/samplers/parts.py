@@ -228,9 +228,14 @@ class StochasticQueries:
         """Check the size; every pass is shuffled anew."""
         if not _leaves_rows_out(self, self.size, source.n_rows):
             return lambda theta, random_state: [Batch()]
-        return lambda theta, rng: [
-            Batch(queries=rows) for rows in _groups(source.n_rows, self.size, rng)
-        ]
+
+        def deal(theta: Array, rng: np.random.RandomState) -> list[Batch]:
+            # one index for the whole pass, though the map moves: it is rebuilt by the next pass
+            pairs = None if source.make_index is None else source.make_index(theta, self.size)
+            groups = _groups(source.n_rows, self.size, rng)
+            return [Batch(queries=rows, pairs=pairs) for rows in groups]
+
+        return deal
 
 
 def _leaves_rows_out(sampler: Any, size: int, n_rows: int) -> bool:
