@@ -183,7 +183,7 @@ class Problem:
 
     @property
     def _indexed(self) -> bool:
-        return self.pairs is None and hasattr(self.objective, "make_index")
+        return self.pairs is None and getattr(self.objective, "has_index", False)
 
     def _make_index(self, theta: Array, n_queries: int) -> Any:
         """The pairs of some evaluations that begin at theta, with so many queries each."""

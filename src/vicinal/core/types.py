@@ -113,8 +113,9 @@ class Objective(Protocol):
 
     An objective may also have ``suited_to(target)``, itself adapted to the training rows;
     ``for_scaling()``, the objective that chooses the scale of a map; ``columns``, names of facts
-    that the history of a fit records besides ``share_of_pairs``; and ``make_index(Z, target,
-    references, n_queries)``, ``pairs`` for many evaluations of a few queries near Z, or None.
+    that the history of a fit records besides ``share_of_pairs``; and, if it
+    has a true ``has_index``, ``make_index(Z, target, references, n_queries)``: ``pairs`` for many
+    evaluations of a few queries near Z, or None.
     """
 
     @property

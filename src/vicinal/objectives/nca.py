@@ -94,6 +94,11 @@ class NCALoss:
         everywhere = self.kernel.reaches_everywhere or self.kernel.background
         return replace(self, kind="log" if everywhere else "accuracy")
 
+    @property
+    def has_index(self) -> bool:
+        """Whether `make_index` may find the pairs that count: those in range of the kernel."""
+        return not self.kernel.reaches_everywhere
+
     def make_index(
         self, Z: Array, target: Labels, references: Array | None, n_queries: int
     ) -> PairSource | None:
