@@ -22,8 +22,8 @@ _LANE_BYTES = 1 << 28  # limit for all lanes' gradients together, down to two la
 _LIST_BYTES = 1 << 28  # limit for lists kept for the gradient; other lists are made twice
 _BLOCK = 16  # packets per task
 
-#: number of pairs below which tiles take a few milliseconds at most: no tree is tried.  At 50 queries
-#: and up to 13,000 references a tree took as much time or up to twice as much (nca_few_queries.md)
+#: number of pairs below which tiles take a few milliseconds at most: no tree is tried.  At 50
+#: queries and up to 13,000 references it took as long or up to twice as long (nca_few_queries.md)
 SMALL = 1_000_000
 _FEW = 12  # packets, evenly spaced, from which the cost is estimated
 # The cost model, measured at N = 20,000 in two and five dimensions: nanoseconds on one core (AVX2,
