@@ -67,20 +67,28 @@ def table(n=N):
 
 
 FITS = {
-    "exact": NCA(2, tol=0.0, max_iter=10**4, sampling="full"),
-    "early stopping": NCA(2, tol=0.0, max_iter=10**4, sampling="full", early_stopping=True),
-    "batches": NCA(2, sampling=MiniBatches(60, clusters="random"), max_iter=10**4),
-    "scored batches": NCA(
-        2, sampling=MiniBatches(60, clusters="random"), max_iter=10**4, early_stopping=True
+    "exact": NCA(2, alpha=3e-3, tol=0.0, max_iter=10**4, sampling="full"),
+    "early stopping": NCA(
+        2, alpha=3e-3, tol=0.0, max_iter=10**4, sampling="full", early_stopping=True
     ),
-    "sub-sample": NCA(2, sampling=Subsample(100), tol=0.0, max_iter=10**4),
-    "queries": NCA(2, sampling=StochasticQueries(30), max_iter=10**4),
-    "sgd": NCA(2, sampling=MiniBatches(60, clusters="random"), solver=SGD(), max_iter=10**4),
-    "lists": NCA(2, pairs=Nearest(20), tol=0.0, max_iter=10**4),
-    "starts": NCA(2, init=Random(n_init=50), tol=1e-3, sampling="full"),
-    "annealing": NCA(1, init=Annealing(), max_iter=20, sampling="full"),
+    "batches": NCA(2, alpha=3e-3, sampling=MiniBatches(60, clusters="random"), max_iter=10**4),
+    "scored batches": NCA(
+        2,
+        alpha=3e-3,
+        sampling=MiniBatches(60, clusters="random"),
+        max_iter=10**4,
+        early_stopping=True,
+    ),
+    "sub-sample": NCA(2, alpha=3e-3, sampling=Subsample(100), tol=0.0, max_iter=10**4),
+    "queries": NCA(2, alpha=3e-3, sampling=StochasticQueries(30), max_iter=10**4),
+    "sgd": NCA(
+        2, alpha=3e-3, sampling=MiniBatches(60, clusters="random"), solver=SGD(), max_iter=10**4
+    ),
+    "lists": NCA(2, alpha=3e-3, pairs=Nearest(20), tol=0.0, max_iter=10**4),
+    "starts": NCA(2, alpha=3e-3, init=Random(n_init=50), tol=1e-3, sampling="full"),
+    "annealing": NCA(1, alpha=3e-3, init=Annealing(), max_iter=20, sampling="full"),
     "search": NCA(2, alpha="auto", cv=2, sampling="full"),
-    "knca": KNCA(2, k=3, tol=0.0, max_iter=10**4, sampling="full"),
+    "knca": KNCA(2, alpha=3e-3, k=3, tol=0.0, max_iter=10**4, sampling="full"),
     "lmnn": LMNN(2, k=3, tol=0.0, max_iter=10**4),
 }
 
@@ -108,14 +116,14 @@ def test_without_any_time_a_fit_ends_soon_after_its_first_evaluations(name, work
 
 
 def test_most_of_the_budget_is_used(work):
-    NCA(2, tol=0.0, max_iter=10**4, sampling="full", time_budget=200.0).fit(*table())
+    NCA(2, alpha=0.0, tol=0.0, max_iter=10**4, sampling="full", time_budget=200.0).fit(*table())
     assert work.seconds > 150.0
 
 
 def test_a_step_is_cut_off_inside_its_line_search(work):
     """The evaluations of a step are many at first: the rules between steps would be too late."""
     X, y = table()
-    model = NCA(2, tol=0.0, init=1e-3 * np.eye(2, 4), sampling="full", time_budget=60.0)
+    model = NCA(2, alpha=0.0, tol=0.0, init=1e-3 * np.eye(2, 4), sampling="full", time_budget=60.0)
     with pytest.warns(ConvergenceWarning, match="60 seconds of 'time_budget' were used up"):
         model.fit(X, y)
     assert work.seconds <= 66.0
@@ -136,7 +144,7 @@ def test_compilation_of_the_second_precision_is_foreseen(work, monkeypatch):
     monkeypatch.setattr(Problem, "evaluate", compiling)
     monkeypatch.setattr(_clock, "compiled_seconds", lambda: compiled[0])
     with pytest.warns(ConvergenceWarning, match="time_budget"):
-        NCA(2, tol=1e-2, sampling="full", time_budget=200.0).fit(*table())
+        NCA(2, alpha=0.0, tol=1e-2, sampling="full", time_budget=200.0).fit(*table())
     assert precisions == {np.float32}
 
 

@@ -409,6 +409,8 @@ def _make_search(problem: Problem, learning: Learning) -> Search:
     labels: Any = problem.target
 
     def learn(fold: Problem) -> Array:
+        if learning.is_late(0.0):  # also the start and the first evaluation take time
+            raise Stopped("time_budget")
         with _quiet():
             # the fold scores the end of the run, not each step
             result = learning.run(fold.replace(held_out=None))
