@@ -137,6 +137,21 @@ def sums_by_class(
     return sums_by_class(Z, data, kernel, n_classes, places)
 
 
+def leading_sums_by_class(
+    Z: Array, data: Data, kernel: Kernel, n_classes: int
+) -> tuple[Array, Array]:
+    """As `sums_by_class`, with the digits that class probabilities need.
+
+    What adds less than 1e-9 to the sum over all classes may be left out, so that the sum over a
+    class far away may be empty; very many pairs are summed in float32.
+    """
+    if is_small(len(data.reference_rows)):
+        return dense.class_sums(Z, data, kernel, n_classes, None)
+    from vicinal.engines.cpu.class_sums_near import leading_sums_by_class
+
+    return leading_sums_by_class(Z, data, kernel, n_classes)
+
+
 def entropies(Z: Array, places: Array, Z_reference: Array, mass: Array, kernel: Kernel) -> Array:
     """exp of the entropy of each point's choice among the references, 0 if there are none.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-__all__ = ["centre_of", "check_points", "check_rows", "with_range"]
+__all__ = ["centre_of", "check_points", "check_rows", "has_single_range", "with_range"]
 
 _LARGEST = 1e100  # of a coordinate: its square times the least value of exp2 is negligible
 _LARGEST_32, _LIGHTEST_32 = 1e9, 1e-6  # beyond these, float32 lacks the range: use float64
@@ -33,9 +33,13 @@ def extent(Z: Array) -> float:
 
 def with_range(Z: Array, mass: Array, also: Array | None = None) -> Array:
     """Z, converted to float64 if float32 lacks the range for its distances or the masses."""
+    return Z if has_single_range(Z, mass, also) else Z.astype(np.float64)
+
+
+def has_single_range(Z: Array, mass: Array, also: Array | None = None) -> bool:
+    """Whether float32 has the range for the distances of the points and for the masses."""
     largest = max(extent(Z), 0.0 if also is None else extent(also))
-    beyond = largest > _LARGEST_32 or mass.min() < _LIGHTEST_32
-    return Z.astype(np.float64) if beyond else Z
+    return bool(largest <= _LARGEST_32 and mass.min() >= _LIGHTEST_32)
 
 
 def centre_of(Z: Array) -> Array:

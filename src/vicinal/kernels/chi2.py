@@ -2,19 +2,21 @@
 
 Four references at a time, so that short rows also fill the pipeline (20 bins of float32: 0.26 ns a
 bin, one at a time 0.42).  Every pair takes the same path through the same code, whatever its
-position: equal rows are at equal distances, to the bit.
+position: equal rows are at equal distances, to the bit.  The sum of four distances is inlined into
+both kernels: a function that both call has a copy in each, and which of the copies runs would
+depend on which kernel is loaded first.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from vicinal.kernels._jit import helper, kernel, multiply_add
+from vicinal.kernels._jit import inlined, kernel, multiply_add
 
 __all__ = ["chi2_nearest", "chi2_rows"]
 
 
-@helper
+@inlined
 def _to_four(u, Y, j, tiny):
     """``1/2 sum (u - v)² / (u + v)`` for v = rows j, ..., j + 3 of Y.
 

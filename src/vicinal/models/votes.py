@@ -20,6 +20,9 @@ from vicinal.targets import Labels
 __all__ = ["Chi2VotingModel", "NeighbourModel", "VotingModel"]
 
 _LARGEST_AUTO = 50  # largest k tried by n_neighbors="auto"
+# Pairs from which votes use our own search: on all threads, and in many dimensions in float32 first.
+# scikit-learn's tree runs on one thread, also in 15 dimensions, where it visits most of the rows.
+_OWN_SEARCH_FROM = 2**24
 _SEARCH_BYTES = 48  # of a search, for each neighbour of a query
 _CHUNK_BYTES = 2**25  # of the neighbours that are found at a time to choose k
 _TIMED_CHUNKS = 16  # of rows, if there is a time limit
@@ -60,6 +63,11 @@ class NeighbourModel:
     def index(self) -> Any:
         """A search tree over the projections."""
         return NearestNeighbors().fit(self.Z)
+
+    @cached_property
+    def find(self) -> Any:
+        """A search over the projections on all threads, for many queries."""
+        return _search.finder("exact", self.Z)
 
     @cached_property
     def n_neighbors(self) -> int:
@@ -126,12 +134,17 @@ class NeighbourModel:
         """Votes of the k nearest rows of each query; ``widest`` is at least the largest k."""
 
         def answer(rows: Array) -> Array:
-            neighbours = self.index.kneighbors(Z[rows], widest, return_distance=False)
-            return self._shares(neighbours, k[rows])
+            return self._shares(self._voters(Z[rows], widest), k[rows])
 
         return self._in_chunks(
             np.arange(len(Z)), 32 * widest + 8 * len(self.labels.classes), answer
         )
+
+    def _voters(self, Z: Array, k: int) -> Array:
+        """Positions of the k nearest training rows of each query, nearest first."""
+        if len(Z) * len(self.Z) < _OWN_SEARCH_FROM:
+            return self.index.kneighbors(Z, k, return_distance=False)
+        return self.find(Z, k)[0]
 
     def _in_chunks(self, Z: Array, row_bytes: int, function: Any) -> Array:
         """Process as many rows at a time as scikit-learn's ``working_memory`` allows."""
@@ -183,7 +196,7 @@ class NeighbourModel:
     def _right_without(self, rows: Array, largest: int) -> Array:
         """Whether the votes of the 1, ..., largest nearest others are right, for some rows."""
         codes, weight = self.labels.codes, self.labels.sample_weight
-        near = self.index.kneighbors(self.Z[rows], largest + 1, return_distance=False)
+        near = self._voters(self.Z[rows], largest + 1)
         other = near != rows[:, None]
         other[other.all(axis=1), 0] = False  # so many duplicates that the row itself is missing
         near = near[other].reshape(len(rows), largest)
@@ -215,6 +228,9 @@ class Chi2VotingModel(VotingModel):
     def index(self) -> Any:
         """A search over the mapped histograms."""
         return Chi2Index(self.Z)
+
+    def _voters(self, Z: Array, k: int) -> Array:
+        return self.index.kneighbors(Z, k, return_distance=False)
 
     def nearest(self, Z: Array | None, k: int) -> tuple[Array, Array]:
         """As above; distances are square roots of χ², which are a metric."""

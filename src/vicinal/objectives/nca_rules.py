@@ -38,6 +38,10 @@ def nca_posterior(
     priors (if ``y_reference`` has none: the shares of the references' weight), with one warning
     for all such rows.  With ``log`` the result holds natural logarithms, which are finite where
     the probability of a class far away is zero in float64.
+
+    From 1000 rows on, far references are left out that change no probability by more than 1e-9.
+    From 2.7e8 pairs on, the sums of the Gaussian kernel are computed in float32: probabilities then
+    change by less than a thousandth of themselves (by 2e-7 where it was measured).
     """
     Z, Z_reference = check_points(Z), check_points(Z_reference, "Z_reference")
     labels = y_reference if isinstance(y_reference, Labels) else Labels(y_reference)
@@ -59,7 +63,8 @@ def nca_posterior(
     Z_reference = with_range(Z_reference, mass[rows], Z)
     Z = Z.astype(Z_reference.dtype, copy=False)
     data = Data(Z_reference, labels.codes, mass, rows[:0], rows)
-    log_sums, minima = choose.sums_by_class(Z, data, kernel, len(labels.classes))
+    sums = choose.sums_by_class if log else choose.leading_sums_by_class
+    log_sums, minima = sums(Z, data, kernel, len(labels.classes))
     if beta is not None:
         unit += kernel.log_integral(Z.shape[1]) * np.log2(np.e)
         with_background = load("vicinal.extras.background:with_background")
