@@ -101,7 +101,7 @@ def _energy_error(Z: Array, centre: Array, least: Array, scale: float) -> Array:
 
 def worth_sorting(n: int, codes: Array, d: int) -> bool:
     """Whether new points are many enough, and the classes of the references large enough."""
-    classes = np.count_nonzero(np.bincount(codes))
+    classes = int(np.count_nonzero(np.bincount(codes)))
     return n >= _POINTS_FROM and d <= ORDER_UP_TO and len(codes) >= 4 * _COLUMNS * classes
 
 
