@@ -40,7 +40,7 @@ def memory(source: str, n: int, n_features: int, d: int) -> dict[str, Any]:
     warnings.simplefilter("ignore")  # three iterations do not converge
     compile_kernels()
     small_X, small_y = blobs(3200, 20, dtype=np.float32)  # enough rows to travel in float32
-    NCA(2, max_iter=1).fit(small_X, small_y)
+    NCA(2, alpha=3e-3, max_iter=1).fit(small_X, small_y)
     X, y = _data(source, n, n_features)
     A = early_map(X, d)
     fun, theta = ExactProblem(X, y, d, np.float32), A.ravel()

@@ -46,8 +46,8 @@ def cases():
         yield f"lmnn, 3000 x {d}, float64", lambda Z=Z, t=targets: lmnn(Z, t)
     X, y = load_digits(return_X_y=True)
     for model in (
-        NCA(2, max_iter=15, tol=0, random_state=0),
-        NCA(2, max_iter=15, tol=0, pairs="nearest", random_state=0),
+        NCA(2, alpha=3e-3, max_iter=15, tol=0, random_state=0),
+        NCA(2, alpha=3e-3, max_iter=15, tol=0, pairs="nearest", random_state=0),
         KNCA(2, max_iter=5, tol=0, random_state=0),
         LMNN(2, max_iter=15, tol=0, random_state=0),
         Chi2LMNN(10, max_iter=8, tol=0, random_state=0),

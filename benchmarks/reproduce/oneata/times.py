@@ -114,9 +114,9 @@ def _model(method: str, data: str, seed: int, quick: bool = False) -> Any:
     if method == "defaults":
         return NCA(5, random_state=seed, **short)
     if method == "exact":
-        return NCA(5, sampling="full", pairs="all", random_state=seed, **short)
+        return NCA(5, alpha=3e-3, sampling="full", pairs="all", random_state=seed, **short)
     if method == "stochastic":
-        return NCA(5, sampling="stochastic", random_state=seed, **short)
+        return NCA(5, alpha=3e-3, sampling="stochastic", random_state=seed, **short)
     return thesis(method, 5, seed, **short)
 
 

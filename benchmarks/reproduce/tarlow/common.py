@@ -78,7 +78,8 @@ def words(method: str, k: int) -> str:
 
 def same_start(X: Any, y: Any, d: int, start: str, seed: int, **parameters: Any) -> Any:
     """A start for all methods, of the scale that NCA chooses: an array for ``init``."""
-    still = NCA(d, init=start, sampling="full", tol=1e300, random_state=seed, **parameters)
+    parameters = {"alpha": 3e-3, "random_state": seed, **parameters}
+    still = NCA(d, init=start, sampling="full", tol=1e300, **parameters)
     return still.fit(X, y).components_
 
 
