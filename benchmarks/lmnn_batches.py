@@ -24,7 +24,7 @@ from vicinal.samplers import MiniBatches, StochasticQueries
 
 METHODS: dict[str, Any] = {
     "NCA, as it comes": NCA(),
-    "NCA, batches of 3000": NCA(sampling=MiniBatches(3000, "random")),
+    "NCA, batches of 3000": NCA(alpha=3e-3, sampling=MiniBatches(3000, "random")),
     "LMNN, as it comes": LMNN(),
     "LMNN, all rows": LMNN(sampling="full"),
     "LMNN, batches of 500": LMNN(sampling=MiniBatches(500, "random")),
