@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 import warnings
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,11 +17,14 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_limits
 
-from vicinal import LMNN, reference, solvers
+from vicinal import LMNN, maps, reference, solvers
 from vicinal._callback_support import HAS_CALLBACKS
+from vicinal._features import Features
+from vicinal.core.method import Data
 from vicinal.core.types import Batch
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._margins import FindTargets
+from vicinal.estimators._plan import adam_for
 from vicinal.neighbourhoods import target_neighbours
 from vicinal.reference import finite_difference
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
@@ -180,6 +184,14 @@ def test_a_pass_over_queries_has_the_gradient_of_all_rows(rows, monkeypatch):
     numeric = finite_difference(lambda t: problem(t, batch)[0], theta, 1e-6)
     slope = problem(theta, batch)[1]
     np.testing.assert_allclose(slope, numeric, rtol=1e-4, atol=1e-5 * np.abs(slope).max())
+
+
+def test_batches_move_four_times_as_fast_as_those_of_nca(rows):
+    problem = SimpleNamespace(X=Features(rows[0], "standard"), mapping=maps.Linear(2))
+    theta = np.random.RandomState(0).standard_normal(26)
+    relative = LMNN(2)._method(Data(rows[0])).relative_rate
+    lmnn, nca = adam_for(problem, theta, 10, relative), adam_for(problem, theta, 10)
+    assert lmnn.learning_rate(0) == pytest.approx(4 * nca.learning_rate(0))
 
 
 def test_pickles_from_before_batches_see_all_rows(rows, fitted):

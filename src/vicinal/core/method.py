@@ -156,6 +156,9 @@ class Method:
         The cost of a pair of rows.
     batch_size : int or None
         Rows of a batch, if "auto" chooses batches; None: as many as NCA takes.
+    relative_rate : float or None
+        Rate of Adam on batches, relative to the entries of a map as large as the start; None: that
+        of NCA.
     batches_keep_scale : bool
         Whether batches lead to the same scale of the map as all rows: nothing is to be corrected.
     n_starts : int
@@ -184,6 +187,7 @@ class Method:
     kernel: Any = None
     cost: PairCost = _COST
     batch_size: int | None = None
+    relative_rate: float | None = None
     batches_keep_scale: bool = False
     n_starts: int = 1
     alphas: tuple[float, ...] = ()

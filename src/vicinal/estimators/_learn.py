@@ -309,7 +309,8 @@ class Learning:
         """The solver, with its rate chosen at the start."""
         solver = self.plan.solver
         if solver is None:
-            return adam_for(problem, theta, self._affordable(problem, theta))
+            steps = self._affordable(problem, theta)
+            return adam_for(problem, theta, steps, self.method.relative_rate)
         if isinstance(solver, solvers.SGD) and solver.learning_rate is None:
             return self._tune(problem, theta, solver)
         return solver

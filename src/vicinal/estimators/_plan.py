@@ -206,7 +206,7 @@ def _in_words(part: Any) -> str:
     return type(part).__name__ + (f"({', '.join(changed)})" if changed else "")
 
 
-def rate_for(problem: Problem, theta: Array) -> float:
+def rate_for(problem: Problem, theta: Array, relative: float | None = None) -> float:
     r"""A rate of Adam that suits the data: a share of the entries of a map as large as the start.
 
     .. math:: \eta_0 = r\,\|Z_0\|_F / (\sqrt{d}\,\|X\|_F)
@@ -221,12 +221,14 @@ def rate_for(problem: Problem, theta: Array) -> float:
     Z = Z - Z.mean(axis=0)
     spread = np.sqrt(sum(float(np.sum(part**2)) for _, part in X.blocks()))
     size = np.linalg.norm(Z) / (np.sqrt(Z.shape[1]) * spread) if spread > 0 else 0.0
-    return float(_RATE * (size if size > 0 else 1.0))
+    return float((_RATE if relative is None else relative) * (size if size > 0 else 1.0))
 
 
-def adam_for(problem: Problem, theta: Array, n_steps: int) -> solvers.Adam:
+def adam_for(
+    problem: Problem, theta: Array, n_steps: int, relative: float | None = None
+) -> solvers.Adam:
     """Adam with a rate that suits the data and falls to zero along a cosine."""
-    return solvers.Adam(solvers.Cosine(rate_for(problem, theta), n_steps))
+    return solvers.Adam(solvers.Cosine(rate_for(problem, theta, relative), n_steps))
 
 
 def _exact_seconds(size: Size, threads: int | None = None) -> float:
