@@ -69,7 +69,9 @@ def main() -> None:
     """Trace the four fits."""
     warnings.simplefilter("ignore")
     X, y = load_digits(return_X_y=True)
-    half = vicinal.NCA(2, alpha=3e-3, max_iter=3, warm_start=True, random_state=0).fit(X[:700], y[:700])
+    half = vicinal.NCA(2, alpha=3e-3, max_iter=3, warm_start=True, random_state=0).fit(
+        X[:700], y[:700]
+    )
     cases = {
         "NCA(alpha=3e-3).fit": vicinal.NCA(alpha=3e-3, random_state=0),
         'KNCA(pairs="nearest").fit': vicinal.KNCA(pairs="nearest", random_state=0),
