@@ -522,7 +522,7 @@ def test_an_interrupt_while_the_scale_is_repaired_loses_nothing(rows, monkeypatc
     settings = {"n_components": 2, "max_iter": 12, "random_state": 3, "sampling": MiniBatches(40)}
     whole = NCA(alpha=3e-3, **settings).fit(*rows)
 
-    def interrupted(loss):
+    def interrupted(loss, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("vicinal.starts.repair_scale", interrupted)
