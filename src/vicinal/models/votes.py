@@ -20,8 +20,9 @@ from vicinal.targets import Labels
 __all__ = ["Chi2VotingModel", "NeighbourModel", "VotingModel"]
 
 _LARGEST_AUTO = 50  # largest k tried by n_neighbors="auto"
-# Pairs from which votes use our own search, on all threads; scikit-learn's tree runs on one.
-_OWN_SEARCH_FROM, _OWN_SEARCH_TO_D = 2**24, 8
+# Pairs from which votes use our own search.  scikit-learn's tree runs on one thread, also in 15
+# dimensions, where it visits most of the rows; its search without a tree compares in float64.
+_OWN_SEARCH_FROM = 2**24
 _SEARCH_BYTES = 48  # of a search, for each neighbour of a query
 _CHUNK_BYTES = 2**25  # of the neighbours that are found at a time to choose k
 _TIMED_CHUNKS = 16  # of rows, if there is a time limit
@@ -65,8 +66,8 @@ class NeighbourModel:
 
     @cached_property
     def find(self) -> Any:
-        """A search tree over the projections that uses all threads."""
-        return _search.finder("tree", self.Z)
+        """A search over the projections that uses all threads."""
+        return _search.finder("exact", self.Z)
 
     @cached_property
     def n_neighbors(self) -> int:
@@ -141,7 +142,7 @@ class NeighbourModel:
 
     def _voters(self, Z: Array, k: int) -> Array:
         """Positions of the k nearest training rows of each query, nearest first."""
-        if len(Z) * len(self.Z) < _OWN_SEARCH_FROM or Z.shape[1] > _OWN_SEARCH_TO_D:
+        if len(Z) * len(self.Z) < _OWN_SEARCH_FROM:
             return self.index.kneighbors(Z, k, return_distance=False)
         return self.find(Z, k)[0]
 
