@@ -58,7 +58,7 @@ class Told(Checkpoint):
 if path.exists():
     model = Checkpoint.load(path)
 else:
-    model = NCA(2, sampling=MiniBatches(60, clusters="random"), early_stopping=True,
+    model = NCA(2, alpha=3e-3, sampling=MiniBatches(60, clusters="random"), early_stopping=True,
                 n_iter_no_change=50, max_iter=40, warm_start=True, random_state=0)
 if saves:
     model.set_callbacks(Told(path, every=1))
