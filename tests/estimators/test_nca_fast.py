@@ -512,7 +512,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(rows, interrupted_nca):
     settings = {"n_components": 2, "max_iter": 12, "random_state": 3, "sampling": MiniBatches(40)}
     whole = NCA(alpha=3e-3, **settings).fit(*rows)
     with pytest.warns(ConvergenceWarning, match="it was interrupted after"):
-        cut = interrupted_nca(9)(warm_start=True, **settings).fit(*rows)
+        cut = interrupted_nca(9)(warm_start=True, alpha=3e-3, **settings).fit(*rows)
     assert cut.n_iter_ == 7
     same(cut.fit(*rows), whole)
 

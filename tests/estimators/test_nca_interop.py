@@ -37,11 +37,11 @@ def test_travels_in_float32_and_arrives_in_float64(wine, solver, monkeypatch):
     X, y = wine
     seen = []
     settings = {"n_components": 2, "solver": solver, "tol": 1e-6, "max_iter": 1000}
-    straight = NCA(**settings).fit(X, y)
+    straight = NCA(alpha=3e-3, **settings).fit(X, y)
     monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 100)
 
     watched = hooked(NCA, lambda Z, kwargs: seen.append(Z.dtype))
-    model = watched(**settings).fit(X, y)
+    model = watched(alpha=3e-3, **settings).fit(X, y)
     learnt = seen[7:]  # after those that chose the scale of the start
     assert learnt[0] == np.float32
     assert learnt[-1] == np.float64
@@ -55,10 +55,10 @@ def test_travels_in_float32_and_arrives_in_float64(wine, solver, monkeypatch):
 
 def test_a_fit_cut_off_on_the_way_is_not_called_converged(wine, monkeypatch):
     monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 100)
-    whole = NCA(2, tol=1e-7).fit(*wine)
+    whole = NCA(2, tol=1e-7, alpha=3e-3).fit(*wine)
     for max_iter in range(1, whole.n_iter_):
         with pytest.warns(ConvergenceWarning, match="increase 'max_iter'"):
-            NCA(2, tol=1e-7, max_iter=max_iter).fit(*wine)
+            NCA(2, tol=1e-7, max_iter=max_iter, alpha=3e-3).fit(*wine)
 
 
 # Copies
@@ -82,8 +82,8 @@ def test_fits_in_two_threads_agree_with_serial_ones():
     X, y = load_digits(return_X_y=True)
     before = [pool["num_threads"] for pool in threadpool_info()]
     ranks = (2, 3, 4)
-    serial = [NCA(d, tol=1e-2, random_state=0).fit(X, y).components_ for d in ranks]
-    models = [NCA(d, tol=1e-2, random_state=0) for d in ranks]
+    serial = [NCA(d, tol=1e-2, random_state=0, alpha=3e-3).fit(X, y).components_ for d in ranks]
+    models = [NCA(d, tol=1e-2, random_state=0, alpha=3e-3) for d in ranks]
     threads = [threading.Thread(target=model.fit, args=(X, y)) for model in models]
     for thread in threads:
         thread.start()
@@ -103,9 +103,9 @@ def test_little_working_memory_gives_the_same_answers(rule, mapping, monkeypatch
     X, y = load_digits(return_X_y=True)
     X = np.tile(X, (1, 3))[:, ::2]  # 1.4 MB: too large for a copy under 1 MiB
     settings = {"rule": rule, "mapping": mapping, "max_iter": 4, "random_state": 0}
-    plenty = NCA(**settings).fit(X, y)
+    plenty = NCA(alpha=3e-3, **settings).fit(X, y)
     with sklearn.config_context(working_memory=1):
-        little = NCA(**settings).fit(X, y)
+        little = NCA(alpha=3e-3, **settings).fit(X, y)
         P = little.predict_proba(X)
     np.testing.assert_allclose(little.components_, plenty.components_, rtol=1e-5, atol=1e-8)
     np.testing.assert_allclose(P, plenty.predict_proba(X), atol=1e-5)
@@ -116,17 +116,18 @@ def test_little_working_memory_gives_the_same_answers(rule, mapping, monkeypatch
 
 def test_cost_is_known_before_the_fit(wine):
     X, _ = wine
-    cost = NCA(2).estimate_cost(X)
+    cost = NCA(2, alpha=3e-3).estimate_cost(X)
     assert 0 < cost.memory_bytes < 10e6
     assert cost.seconds_per_evaluation < 0.1
-    assert NCA(2).estimate_cost(X.tolist()) == cost
+    assert NCA(2, alpha=3e-3).estimate_cost(X.tolist()) == cost
     X_large = np.broadcast_to(np.float32(0), (60_000, 784))
-    large = NCA(2, sampling="full").estimate_cost(X_large)
+    large = NCA(2, sampling="full", alpha=3e-3).estimate_cost(X_large)
     assert 1e6 < large.memory_bytes < 100e6
     assert 0.1 < large.seconds_per_evaluation < 10
     assert "MiB beyond the input" in str(large)
-    assert NCA(2).estimate_cost(X_large).seconds_per_evaluation < 0.1  # of a batch
-    assert NCA().estimate_cost(X).memory_bytes > cost.memory_bytes
+    assert NCA(2, alpha=3e-3).estimate_cost(X_large).seconds_per_evaluation < 0.1  # of a batch
+    wider = NCA(30, sampling="full", alpha=3e-3).estimate_cost(X_large)
+    assert wider.memory_bytes > large.memory_bytes
 
 
 class Interrupting:
@@ -151,14 +152,16 @@ class Interrupting:
 def test_a_checkpoint_is_a_fitted_estimator(wine, tmp_path):
     X, y = wine
     path = tmp_path / "nca.joblib"
-    model = NCA(2, random_state=0, max_iter=50, rule="knn", n_neighbors="auto")
+    model = NCA(2, random_state=0, max_iter=50, rule="knn", n_neighbors="auto", alpha=3e-3)
     model.set_callbacks(Checkpoint(path, every=4), Interrupting(5, RuntimeError("a power cut")))
     with pytest.raises(RuntimeError, match="a power cut"):
         model.fit(X, y)
     saved = Checkpoint.load(path)
     assert saved.n_iter_ == 4
     with pytest.warns(ConvergenceWarning):
-        stopped = NCA(2, random_state=0, max_iter=4, rule="knn", n_neighbors="auto").fit(X, y)
+        stopped = NCA(
+            2, random_state=0, max_iter=4, rule="knn", n_neighbors="auto", alpha=3e-3
+        ).fit(X, y)
     np.testing.assert_array_equal(saved.components_, stopped.components_)
     np.testing.assert_array_equal(saved.predict_proba(X), stopped.predict_proba(X))
     assert saved.n_neighbors_ == stopped.n_neighbors_
@@ -170,7 +173,9 @@ def test_scikit_learns_progress_bar_runs(wine, capsys):
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
 
-    NCA(2, init=initialise.Random(2), random_state=0).set_callbacks(ProgressBar()).fit(*wine)
+    NCA(2, init=initialise.Random(2), random_state=0, alpha=3e-3).set_callbacks(ProgressBar()).fit(
+        *wine
+    )
     assert "NCA" in capsys.readouterr().out
 
 
@@ -183,7 +188,7 @@ def test_an_interrupt_keeps_the_best_map(
     if single:
         monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 100)
     X, y = wine
-    model = interrupted_nca(call)(2, tol=0.0, random_state=0, **settings)
+    model = interrupted_nca(call)(2, alpha=3e-3, tol=0.0, random_state=0, **settings)
     with pytest.warns(ConvergenceWarning, match="it was interrupted"):
         model.fit(X, y)
     assert np.isfinite(model.components_).all()

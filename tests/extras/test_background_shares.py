@@ -121,7 +121,7 @@ def test_nca_learns_the_shares(rng, objective):
     """Solver and refresh lower one loss: where the fit ends, no share lowers it any further."""
     X, y = points(rng, 90, 4)
     settings = {"objective": objective, "random_state": 0, "n_components": 2, "tol": 1e-7}
-    model = NCA(kernel=Compact(beta="gradient"), **settings).fit(X, y)
+    model = NCA(kernel=Compact(beta="gradient"), alpha=3e-3, **settings).fit(X, y)
     assert len(model.rounds_["beta"]) > 1
     assert np.abs(model.background_ - 1 / 31).max() > 0.01  # where it began
     Z = X @ model.components_.T
