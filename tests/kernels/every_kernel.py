@@ -17,7 +17,7 @@ from numba.core.dispatcher import Dispatcher
 from vicinal import kernels, neighbourhoods
 from vicinal.densities import Compact, Gaussian, Student
 from vicinal.engines import choose
-from vicinal.engines.cpu import tiles
+from vicinal.engines.cpu import ranges, tiles
 from vicinal.metrics import Chi2Index, chi2_distances
 from vicinal.objectives import (
     Candidates,
@@ -71,6 +71,13 @@ def student(dtype):
 def compact(dtype):
     Z, y = points(dtype, spread=0.1)
     return nca(Z, y, "accuracy", kernel=Compact())
+
+
+@job
+def in_range(dtype):
+    Z, y = points(dtype, spread=0.1)
+    index = ranges.make_index(Z, y, np.arange(N))
+    return nca(Z, y, "accuracy", kernel=Compact(), queries=np.arange(50), pairs=index)
 
 
 @job
