@@ -1,8 +1,7 @@
 """Code just compiled and code from the cache give the same bits, in whatever order it is loaded.
 
-χ² distances once did not: a helper that is not inlined is a function of its own in the machine code
-of each of its kernels, LLVM optimises each copy for its kernel, and which copy runs depended on
-which kernel was loaded first.
+A helper that is not inlined is a function of its own in the machine code of each of its kernels,
+and LLVM may optimise each copy differently: which copy runs must make no difference.
 """
 
 import json

@@ -3,8 +3,8 @@
 Four references at a time, so that short rows also fill the pipeline (20 bins of float32: 0.26 ns a
 bin, one at a time 0.42).  Every pair takes the same path through the same code, whatever its
 position: equal rows are at equal distances, to the bit.  The sum of four distances is inlined into
-both kernels: a function that both call has a copy in each, and which of the copies runs would
-depend on which kernel is loaded first.
+both kernels: a function that both call has a copy in each, which LLVM may optimise differently,
+and which of the copies runs depends on the kernel that is loaded first.
 """
 
 from __future__ import annotations
