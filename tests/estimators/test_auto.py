@@ -78,7 +78,7 @@ def test_the_penalties_have_the_unit_of_the_columns(iris):
 
 def test_a_sample_chooses_for_many_rows(iris, monkeypatch):
     X, y = iris
-    monkeypatch.setattr(search, "_ROWS", 60)
+    monkeypatch.setattr(search, "ROWS", 60)
     model = NCA(random_state=0).fit(X, y)
     assert "5-fold cross-validation on 60 of 150 rows" in model.plan_.reason
     # the penalty weighs as much against the sum of the losses
@@ -86,7 +86,7 @@ def test_a_sample_chooses_for_many_rows(iris, monkeypatch):
 
 
 def test_a_sample_of_many_classes_holds_whole_classes(monkeypatch):
-    monkeypatch.setattr(search, "_ROWS", 60)
+    monkeypatch.setattr(search, "ROWS", 60)
     rng = np.random.RandomState(0)
     y = np.repeat(np.arange(40), 5)
     X = rng.standard_normal((40, 3))[y] * 10 + rng.standard_normal((200, 3))

@@ -1,4 +1,4 @@
-"""The memory that a fit says it will take: within a quarter of what it takes, path by path.
+"""The memory that a fit or a prediction says it will take: within a quarter, path by path.
 
 NumPy tells `tracemalloc` of its arrays; `benchmarks/memory.py` measures whole processes.
 """
@@ -10,8 +10,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from vicinal import NCA
-from vicinal.neighbourhoods import Nearest
+from vicinal import KNCA, LMNN, NCA, Chi2LMNN
+from vicinal.neighbourhoods import Nearest, Tree
 from vicinal.samplers import MiniBatches, StochasticQueries
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -27,11 +27,41 @@ PATHS = {
 }
 
 
-def table(n, dtype):
+STEPS = {"sampling": "full", "max_iter": 4, "tol": 1.0}
+#: paths whose memory depends on the classes: rows, and classes
+BY_CLASS = {
+    "votes of k": (KNCA(3, **STEPS), 3000, 5),
+    "votes of k, many dimensions": (KNCA(16, **STEPS), 3000, 5),
+    "votes of k, many classes": (KNCA(3, **STEPS), 3000, 20),
+    "votes of k, queries": (KNCA(3, sampling=StochasticQueries(200), max_iter=2), 6000, 5),
+    "votes of k, small": (KNCA(2, max_iter=3), 400, 5),
+    "margins": (LMNN(3, sampling="full", max_iter=2), 3000, 5),
+    "histograms, small": (Chi2LMNN(8, max_iter=2), 300, 5),
+    "histograms, all impostors": (Chi2LMNN(20, max_iter=1), 1500, 5),
+    "trees": (NCA(3, pairs=Tree(always=True), init=np.eye(3, 40), max_iter=4, tol=1.0), 4000, 5),
+    "small": (NCA(2, max_iter=3), 400, 5),
+}
+COMPILED = ("trees", "votes of k, many dimensions")  # in float64, by few other tests
+
+
+def table(n, dtype, n_classes=5, histograms=False):
     rng = np.random.default_rng(0)
-    y = rng.integers(0, 5, n)
-    X = rng.normal(size=(n, 40)) + rng.normal(size=(5, 40))[y]
+    y = rng.integers(0, n_classes, n)
+    X = rng.normal(size=(n, 40))
+    if histograms:  # nothing tells the classes apart
+        return (np.abs(X) / np.abs(X).sum(axis=1, keepdims=True)).astype(dtype), y
+    X += rng.normal(size=(n_classes, 40))[y]
     return (100 * X).astype(dtype), y
+
+
+def peak_of(function):
+    """Peak of the memory that a call allocates."""
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -41,14 +71,87 @@ def test_memory_is_stated_within_a_quarter(path):
     X, y = table(6000, dtype)
     model.fit(X[:1200], y[:1200])  # compiled
     stated = model.estimate_cost(X).memory_bytes
-    tracemalloc.start()
-    try:
-        model.fit(X, y)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    peak = peak_of(lambda: model.fit(X, y))
     assert model.plan_.cost.memory_bytes == stated
     assert 0.75 * stated <= peak <= 1.25 * stated
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, marks=[pytest.mark.slow] if p in COMPILED else []) for p in BY_CLASS],
+)
+def test_memory_is_stated_for_the_classes(path):
+    model, n, n_classes = BY_CLASS[path]
+    histograms = isinstance(model, Chi2LMNN)
+    model.set_params(random_state=0)
+    if not histograms:
+        model.set_params(alpha=3e-3)
+    X, y = table(n, "float32", n_classes, histograms)
+    model.fit(X, y)  # compiled
+    stated = model.estimate_cost(X, y).memory_bytes
+    peak = peak_of(lambda: model.fit(X, y))
+    assert model.plan_.cost.memory_bytes == stated
+    assert 0.75 * stated <= peak <= 1.25 * stated
+
+
+def test_the_search_for_a_penalty_is_stated():
+    X, y = table(4000, "float32")
+    model = NCA(2, sampling=StochasticQueries(50), max_iter=2, random_state=0)
+    fixed = NCA(2, sampling=StochasticQueries(50), alpha=3e-3)
+    stated = model.estimate_cost(X).memory_bytes
+    assert stated > fixed.estimate_cost(X).memory_bytes
+    model.fit(X, y)
+    assert 0.75 * stated <= peak_of(lambda: model.fit(X, y)) <= 1.25 * stated
+
+
+def test_impostors_are_stated_at_their_most():
+    easy, hard = (LMNN(3, sampling="full", max_iter=1, random_state=0) for _ in range(2))
+    (X, y), rng = table(4000, "float32"), np.random.default_rng(1)
+    easy.fit(X, y)
+    stated = easy.estimate_cost(X, y).memory_bytes
+    assert peak_of(lambda: easy.fit(X, y)) <= 1.25 * stated
+    y = rng.permutation(y)  # nearly every pair is one of impostors
+    assert peak_of(lambda: hard.fit(X, y)) <= 1.25 * stated
+
+
+PREDICTIONS = {
+    "posterior": (NCA(3), 3000),
+    "posterior, float64": (NCA(3), 3000),
+    "posterior, many dimensions": (NCA(20), 3000),
+    "posterior, small": (NCA(3), 400),
+    "votes": (NCA(3, rule="knn", n_neighbors=5), 3000),
+    "votes of k": (KNCA(3), 3000),
+    "votes of k, small": (KNCA(3), 400),
+    "margins": (LMNN(3), 3000),
+    "histograms": (Chi2LMNN(5), 1000),
+}
+
+
+@pytest.mark.parametrize("path", PREDICTIONS)
+def test_memory_of_a_prediction_is_stated_within_a_quarter(path):
+    model, n = PREDICTIONS[path]
+    histograms = isinstance(model, Chi2LMNN)
+    if not histograms:
+        model.set_params(alpha=3e-3)
+    dtype = "float64" if "float64" in path else "float32"
+    X, y = table(6000, dtype, histograms=histograms)
+    model.set_params(random_state=0, max_iter=1).fit(X[:n], y[:n])
+    stated = model.estimate_predict_cost(X)
+    model.predict(X[:2000])  # compiled
+    peak = peak_of(lambda: model.predict(X))
+    assert 0.75 * stated.memory_bytes <= peak <= 1.25 * stated.memory_bytes
+    assert 1e-4 < stated.seconds < 10.0
+    assert "MiB beyond the input" in str(stated)
+
+
+def test_a_prediction_of_integers_states_their_copy():
+    X, y = table(1000, "float32")
+    model = NCA(2, max_iter=1, alpha=3e-3, random_state=0).fit(X, y)
+    plain, copied = (model.estimate_predict_cost(X.astype(t)) for t in ("float32", "int64"))
+    assert copied.memory_bytes == plain.memory_bytes + 8 * X.size
+    assert model.estimate_predict_cost(np.broadcast_to(np.float32(0), (10**6, 40))).seconds > (
+        100 * plain.seconds
+    )
 
 
 def test_no_second_copy_of_the_rows_is_made():

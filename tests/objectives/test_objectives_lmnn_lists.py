@@ -32,7 +32,7 @@ pytestmark = compiled_only
 @pytest.fixture(autouse=True)
 def long_lists(monkeypatch):
     """Of few rows a fiftieth of all pairs is next to nothing."""
-    monkeypatch.setattr(_impostors, "_SHARE", 0.3)
+    monkeypatch.setattr(_impostors, "KEPT_SHARE", 0.3)
 
 
 def spread(rng, distance, n=400, dtype=np.float64):
@@ -317,7 +317,7 @@ def test_lists_do_not_travel(rng):
 def test_few_pairs_are_looked_at_once_lists_are_there(rng, monkeypatch):
     Z, targets, margin = spread(rng, "squared", 1000)
     for share in (0.02, 0.2):
-        monkeypatch.setattr(_impostors, "_SHARE", share)
+        monkeypatch.setattr(_impostors, "KEPT_SHARE", share)
         report, kept = {}, Candidates()
         evaluate(Z, targets, margin=margin, candidates=kept, report=report)
         assert share / 4 < report["share_of_pairs"] < 2 * share
@@ -348,7 +348,11 @@ def test_few_queries_search_for_themselves(rng, distance, dtype, monkeypatch):
         got = evaluate(Z, targets, distance, margin=margin, report=report, **rows)
         assert_close(got, expected, 1e-10 if dtype == np.float64 else 1e-4, 1e-13)
         assert 0 < report["share_of_pairs"] <= 1
-        for change in (lambda m: set_threads(m, 3), lambda m: m.setattr(_impostors, "_KEPT", 20)):
+        for change in (
+            lambda m: set_threads(m, 3),
+            lambda m: m.setattr(_impostors, "KEPT", 20),
+            lambda m: m.setattr(_impostors, "ONCE", 20),
+        ):
             with monkeypatch.context() as changed:
                 change(changed)
                 assert_same_bits(evaluate(Z, targets, distance, margin=margin, **rows), got)

@@ -18,6 +18,7 @@ __all__ = [
     "Batch",
     "Dealer",
     "Evaluation",
+    "EvaluationSize",
     "Map",
     "Objective",
     "PairCost",
@@ -226,6 +227,21 @@ class Sampler(Protocol):
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer: ...
 
 
+class EvaluationSize(NamedTuple):
+    """The size of one evaluation of an objective: rows that are compared, and what they are."""
+
+    n: int
+    n_features: int
+    n_components: int
+    itemsize: int
+    n_classes: int
+    listed: bool = False  # whether rows are compared with lists of others only
+
+
+def _three_arrays(size: EvaluationSize) -> float:
+    return 3.0 * 8 * size.n**2
+
+
 class PairCost(NamedTuple):
     """The cost of a pair of rows, in nanoseconds of one thread, for both passes.
 
@@ -239,8 +255,10 @@ class PairCost(NamedTuple):
     listed: tuple[float, float] = (10.0, 3.0)  # in a list, whose rows are scattered in memory
     both_ways: bool = True  # whether one computation of a pair serves both its rows
     company: int = 0  # further rows that each row of a batch brings along, such as its targets
-    #: further bytes besides the points, from ``(n, n_features, n_components, itemsize)``
-    more: Callable[[int, int, int, int], float] | None = None
+    #: bytes of an evaluation on small data, for which whole arrays of pairs are made
+    dense: Callable[[EvaluationSize], float] = _three_arrays
+    #: further bytes of an evaluation on larger data, besides the points
+    more: Callable[[EvaluationSize], float] | None = None
 
 
 @dataclass

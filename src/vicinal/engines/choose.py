@@ -26,6 +26,7 @@ __all__ = [
     "chi2_rows",
     "class_sums",
     "entropies",
+    "few_terms",
     "is_small",
     "make_index",
     "margins",
@@ -113,9 +114,8 @@ def votes(data: Data, k: int, unanimous: bool, pairs: Pairs | None = None) -> Vo
 
 def margins(triples: Triples, candidates: Any = None) -> Margins:
     """The engine that finds the hinges of target neighbours and impostors, for LMNN."""
-    # every term of χ² has a division: with many bins compiled code soon pays off
-    terms = triples.Z.size * len(triples.Z) if triples.chi2 else 0
-    if is_small(len(triples.Z)) and terms <= _CHI2_TERMS * DENSE_UP_TO**2:
+    small = few_terms(*triples.Z.shape) if triples.chi2 else is_small(len(triples.Z))
+    if small:
         return dense_margins.DenseMargins(triples)
     from vicinal.engines.cpu.margins import ListedMargins
 
@@ -178,14 +178,14 @@ def win_shares(
     return win_shares(*arguments)
 
 
-def _few_terms(Y: Array) -> bool:
-    """Whether the reference histograms are few, and have few bins: their divisions take time."""
-    return is_small(len(Y)) and Y.size * len(Y) <= _CHI2_TERMS * DENSE_UP_TO**2
+def few_terms(n: int, n_bins: int) -> bool:
+    """Whether the histograms are few, and have few bins: every term of χ² has a division."""
+    return is_small(n) and n * n * n_bins <= _CHI2_TERMS * DENSE_UP_TO**2
 
 
 def chi2_rows(X: Array, Y: Array, same: bool) -> Array:
     """Chi-squared distances between all rows of X and Y, in their dtype."""
-    if _few_terms(Y):
+    if few_terms(*Y.shape):
         return dense_margins.chi2_rows(X, Y).astype(X.dtype, copy=False)
     from vicinal.engines.cpu.histograms import chi2_rows
 
@@ -194,7 +194,7 @@ def chi2_rows(X: Array, Y: Array, same: bool) -> Array:
 
 def nearest_histograms(X: Array, Y: Array, k: int, same: bool) -> tuple[Array, Array]:
     """Distances and positions of the k nearest rows of Y, nearest first."""
-    if _few_terms(Y):
+    if few_terms(*Y.shape):
         distances, near = dense_margins.nearest_histograms(X, Y, k, same)
         return distances.astype(X.dtype, copy=False), near
     from vicinal.engines.cpu.histograms import nearest_histograms

@@ -12,7 +12,9 @@ from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_rows, check_seed
 from vicinal.core.method import Model
 from vicinal.core.types import Array
+from vicinal.estimators._memory import converted_bytes
 from vicinal.estimators._neighbours import NeighbourSearchMixin
+from vicinal.estimators._prediction_cost import PredictionCost, prediction_cost
 
 __all__ = ["NeighbourClassifierMixin"]
 
@@ -112,6 +114,33 @@ class NeighbourClassifierMixin(NeighbourSearchMixin, ClassifierMixin):
         P = self.predict_proba(X)
         best = P.argmax(axis=1) if self.rule != "draw" else _drawn(P, check_seed(self))
         return self.classes_[best]
+
+    def estimate_predict_cost(self, X: Any) -> PredictionCost:
+        """Estimate the memory and time of a prediction of X without starting it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Only its shape and dtype count.
+
+        Returns
+        -------
+        cost : PredictionCost
+            ``memory_bytes`` beyond the input, at the peak of ``predict`` and ``predict_proba``
+            under the ``rule``, and approximate ``seconds``.
+
+        Notes
+        -----
+        Memory is usually within a quarter.  Time is rough, and a bound for the posterior, which
+        leaves out training rows that are far away.  The search tree of votes, which the first
+        prediction makes, and the choice of ``n_neighbors="auto"`` after a fit are not included; for
+        ``n_neighbors="local"`` 50 voters are counted.
+        """
+        check_is_fitted(self, "n_components_")
+        check_option(self, "rule", self._rule_names)
+        self._set_voters()
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        return prediction_cost(self._model, self.rule, X.shape, converted_bytes(X))
 
 
 def _drawn(P: Array, rng: np.random.RandomState) -> Array:

@@ -16,7 +16,8 @@ from vicinal._features import Features
 from vicinal._validation import check_number, warn
 from vicinal.core.method import Coarse, Data
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array
+from vicinal.core.types import Array, EvaluationSize
+from vicinal.engines.cpu.impostors import KEPT, KEPT_SHARE, ONCE
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._learn import SINGLE_FROM
 from vicinal.estimators._plan import Plan
@@ -32,6 +33,7 @@ __all__ = [
     "LargeMargin",
     "RefreshTargets",
     "coarse_start",
+    "dense_bytes",
     "kept_bytes",
     "make_model",
     "rows_of",
@@ -232,14 +234,22 @@ def rows_of(X: Features, rows: Array, sparse: bool = False) -> Any:
     return X.take(rows).columns_times(np.ones(X.shape[1]), dtype)
 
 
-def kept_bytes(n: int, n_features: int, n_components: int, itemsize: int) -> float:
-    """Memory of a fit besides the points: lists of candidates, copies, the search for targets.
+def dense_bytes(size: EvaluationSize) -> float:
+    """Memory of an evaluation on small data."""
+    return 4.5 * 8 * size.n**2
 
-    One and a half times the lists, which hold at most 2 % of all pairs and 16 million; three copies
-    of the points; and the columns of a class with a quarter of the rows.
+
+def kept_bytes(size: EvaluationSize, most_once: int = ONCE) -> float:
+    """Memory of an evaluation besides the points: lists of candidates, copies, columns of a class.
+
+    One and a half times the lists, which may be empty or as long as they are allowed to be: how
+    many impostors there are is not known beforehand.
     """
-    lists = 6 * min(0.02 * n**2, 2**24)
-    return lists + 3 * n * n_components * itemsize + n * n_features * itemsize / 4
+    n = size.n
+    others = (1.0 - 1.0 / size.n_classes) * n**2
+    pairs = min(max(KEPT_SHARE * n**2, min(others, most_once)), KEPT)
+    copies = n * (3 * size.n_components + size.n_features / 4) * size.itemsize
+    return 6 * pairs + copies
 
 
 VotingRules = VotingModel  #: the name in pickles of vicinal 0.1

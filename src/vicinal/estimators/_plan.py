@@ -43,6 +43,7 @@ class Size(NamedTuple):
     n_classes: int = 0  # if there are classes
     converted: int = 0  # bytes of a copy of the input in floating point
     chooses_votes: bool = False  # n_neighbors="auto", for which neighbours are searched
+    searched_rows: int = 0  # most rows that a search for a penalty or a rank learns from
 
 
 class Cost(NamedTuple):

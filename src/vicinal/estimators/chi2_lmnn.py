@@ -22,7 +22,9 @@ from vicinal._validation import (
 )
 from vicinal.core.method import Data, Method
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, PairCost, Sampler, Solver
+from vicinal.core.types import Array, EvaluationSize, PairCost, Sampler, Solver
+from vicinal.engines.choose import few_terms
+from vicinal.engines.cpu.impostors import KEPT
 from vicinal.estimators._histograms import HistogramMixin, chi2, histograms
 from vicinal.estimators._margins import (
     BATCH_ROWS,
@@ -267,7 +269,9 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
             refresh=partial(refresh_every, self.refresh_targets, find_targets),
             coarse=_no_coarse if given else partial(coarse_start, find_targets, False),
             # the search, as in LMNN, and the divisions for the pairs it finds
-            cost=PairCost((1.0, 0.06), (1.0, 0.06), company=k, more=_kept_bytes),
+            cost=PairCost(
+                (1.0, 0.06), (1.0, 0.06), company=k, dense=_dense_bytes, more=_kept_bytes
+            ),
             batch_size=BATCH_ROWS,
             batches_keep_scale=True,
             n_starts=int(getattr(start, "n_init", 1)),
@@ -315,9 +319,16 @@ def _collapse_warning(Z: Array, problem: Problem) -> str | None:
     )
 
 
-def _kept_bytes(n: int, n_features: int, n_components: int, itemsize: int) -> float:
-    """As for LMNN, plus two temporary copies of the normalised rows and some of their roots."""
-    return kept_bytes(n, n_features, n_components, itemsize) + 2.5 * n * n_features * itemsize
+def _dense_bytes(size: EvaluationSize) -> float:
+    """Memory of an evaluation on small data, whose terms are divided in blocks of rows."""
+    if not few_terms(size.n, size.n_components):
+        return _kept_bytes(size)
+    return min(10.0 + 2.0 * size.n_components, 25.0) * 8 * size.n**2
+
+
+def _kept_bytes(size: EvaluationSize) -> float:
+    """As for LMNN, with longer lists, and copies of the normalised rows and some of their roots."""
+    return kept_bytes(size, KEPT) + 2.5 * size.n * size.n_features * size.itemsize
 
 
 def own_class_distance(X: Any, y: Any, normalize: bool = True) -> float:

@@ -18,7 +18,7 @@ from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
 from vicinal._validation import check_number, check_option
 from vicinal.core.method import Data, Method
-from vicinal.core.types import Array, Map, PairCost, Pairs, Sampler, Solver, is_auto
+from vicinal.core.types import Array, EvaluationSize, Map, PairCost, Pairs, Sampler, Solver, is_auto
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators._partial_fit import StreamLearner
 from vicinal.estimators._telling import Reports
@@ -30,6 +30,7 @@ from vicinal.models.vote_of_k import KNCAModel
 from vicinal.neighbourhoods import LeftOut, Nearest, Neighbourhood, sets_left_out
 from vicinal.neighbourhoods.refresh import refresh_lists
 from vicinal.objectives import KNCALoss
+from vicinal.objectives._votes import precision
 from vicinal.starts import Start
 from vicinal.targets import Labels
 
@@ -349,7 +350,22 @@ def _cost(k: int) -> PairCost:
     # Nanoseconds, on the scale of NCA's: k steps of the chain forwards and k of Horner's rule
     # back, and the votes of ten classes.  A pair serves one row only.
     single, double = (1.5 + 0.3 * k, 0.27), (3.2 + 0.95 * k, 0.65)
-    return PairCost(single, double, (45.0 + 8.0 * k, 5.0), both_ways=False)
+    listed = (45.0 + 8.0 * k, 5.0)
+    dense, more = partial(_dense_bytes, k), partial(_bytes, k)
+    return PairCost(single, double, listed, both_ways=False, dense=dense, more=more)
+
+
+def _dense_bytes(k: int, size: EvaluationSize) -> float:
+    """Memory of the votes of an evaluation on small data: of pairs, and of classes."""
+    return (3.0 + 0.7 * k) * 8 * size.n**2 + 40.0 * size.n * size.n_classes * (k + 1)
+
+
+def _bytes(k: int, size: EvaluationSize) -> int:
+    """Memory of the votes of an evaluation."""
+    from vicinal.engines.cpu.sweep import votes_bytes  # loads the compiler
+
+    itemsize = precision(np.empty(0, f"f{size.itemsize}"), k).itemsize
+    return votes_bytes(size._replace(itemsize=itemsize), k)
 
 
 KNCARules = KNCAModel  #: the name in pickles of vicinal 0.1

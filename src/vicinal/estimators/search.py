@@ -25,6 +25,7 @@ from vicinal.estimators._telling import SearchStep
 __all__ = [
     "ALPHAS",
     "DEFAULT_ALPHA",
+    "ROWS",
     "Choice",
     "Search",
     "Stopped",
@@ -47,7 +48,7 @@ _PATIENCE = 3  # ranks in a row that must fail before the search ends
 _ALPHA_PATIENCE = 2  # penalties in a row that must be clearly worse
 #: standard errors within which a simpler candidate is as good as the best
 _RANK_ERRORS, _ALPHA_ERRORS = 1.0, 0.5
-_ROWS = 2000  # most rows that a search learns from
+ROWS = 2000  # most rows that a search learns from
 _COLLAPSED = 0.05  # extent of all embedded rows below which all neighbours are about equal
 DEFAULT_ALPHA = 3e-3  # used if a search has no result
 _PER_COLUMN, _STRONGEST = 0.4, 0.1  # of alpha="scaled"
@@ -122,15 +123,15 @@ def search_rows(problem: Problem, rng: np.random.RandomState) -> Array:
     If a sample would leave only a few rows of each class, it consists of some whole classes.
     """
     rows = problem.rows
-    if len(rows) <= _ROWS:
+    if len(rows) <= ROWS:
         return rows
     codes: Any = problem.target.strata
     classes = np.unique(codes[rows])
-    if len(classes) > _ROWS // 10:
+    if len(classes) > ROWS // 10:
         chosen, size = rng.permutation(classes), np.bincount(codes[rows])
-        last = int(np.searchsorted(np.cumsum(size[chosen]), _ROWS))
+        last = int(np.searchsorted(np.cumsum(size[chosen]), ROWS))
         rows = rows[np.isin(codes[rows], chosen[: max(2, last)])]
-    return np.sort(rng.permutation(rows)[:_ROWS])
+    return np.sort(rng.permutation(rows)[:ROWS])
 
 
 def sparing(trials: list[Trial], errors: float = 1.0) -> Trial:

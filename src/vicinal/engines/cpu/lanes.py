@@ -18,7 +18,7 @@ from vicinal.kernels.knca import knca_collect
 from vicinal.kernels.knca_pull import knca_pull
 from vicinal.kernels.order import chunk_boxes
 
-__all__ = ["AllPairs", "BatchState", "Tiling", "far_energy"]
+__all__ = ["AllPairs", "BatchState", "Tiling", "far_energy", "pull_bytes", "tiling_of"]
 
 _LANES = {4: 256, 8: 128}  # per tile: some of its rows, and one class summary, stay in cache
 _FEWEST_LANES = 32
@@ -57,6 +57,24 @@ class Tiling(NamedTuple):
         while lanes * tiles * each > _BATCH_BYTES and lanes > 16:
             lanes //= 2
         return cls(lanes, tiles)
+
+
+def tiling_of(n_queries: int, n_classes: int, k: int, itemsize: int) -> Tiling:
+    """How queries that are compared with all references are divided."""
+    return Tiling.of(_LANES[itemsize], n_queries, n_classes, k, itemsize)
+
+
+def _n_blocks(tiles: int, lanes: int, d: int, itemsize: int) -> int:
+    """Number of blocks of references, each with a gradient of the queries: fewer in many d."""
+    each = tiles * d * lanes * itemsize
+    return min(_BLOCKS, max(_FEWEST_BLOCKS, _PULL_BYTES // each))
+
+
+def pull_bytes(n: int, tiles: int, lanes: int, d: int, itemsize: int) -> int:
+    """Memory of the pull of a batch of tiles: a gradient for each block, and their sum."""
+    chunks = -(-n // kernels.height(lanes, f"f{itemsize}"))
+    blocks = min(_n_blocks(tiles, lanes, d, itemsize), chunks)
+    return (blocks + 1) * tiles * d * lanes * itemsize + n * d * itemsize
 
 
 def far_energy(dtype: np.dtype) -> float:
@@ -127,7 +145,7 @@ class AllPairs:
         known = np.isin(codes[query_rows], present)
         # queries whose class has no reference go to one extra class without members
         self.n_classes = len(present) + int(not known.all())
-        self.tiling = Tiling.of(_LANES[Z.itemsize], len(query_rows), self.n_classes, k, Z.itemsize)
+        self.tiling = tiling_of(len(query_rows), self.n_classes, k, Z.itemsize)
         self.chunks = self._chunks(R.codes, present)
         rows = self._deal(Z, query_rows, centre, scale)
         own = np.minimum(np.searchsorted(present, codes[rows]), len(present) - 1)
@@ -183,8 +201,7 @@ class AllPairs:
     def _blocks(self) -> int:
         """Number of blocks of references: fewer in many dimensions."""
         tiles = min(self.tiling.tiles, self.n_tiles)
-        each = tiles * self.d * self.tiling.lanes * self.dtype.itemsize
-        most = min(_BLOCKS, max(_FEWEST_BLOCKS, _PULL_BYTES // each))
+        most = _n_blocks(tiles, self.tiling.lanes, self.d, self.dtype.itemsize)
         return min(most, len(self.chunks.edges) - 1)
 
     def pull(

@@ -15,12 +15,17 @@ from vicinal.kernels import knca_lists as kernels
 from vicinal.kernels.nca_lists import pack
 from vicinal.kernels.neighbours import visiting_order
 
-__all__ = ["ListedPairs"]
+__all__ = ["ListedPairs", "tiling_of_lists"]
 
 # Lanes per tile; only the votes are counted in lanes here.  Not a power of two: queries are written
 # one lane at a time, and would then compete for the same cache lines.
 _LANES = 480
 _SUMS = 16  # partial gradients of the references, one thread at a time each, added in order
+
+
+def tiling_of_lists(n_queries: int, n_classes: int, k: int) -> Tiling:
+    """How queries that have lists are divided."""
+    return Tiling.of(_LANES, n_queries, n_classes, k, 8)
 
 
 class ListedPairs:
@@ -53,7 +58,7 @@ class ListedPairs:
         self.share = float((self.last - self.first).sum() / (len(self.rows) * len(reference_rows)))
         n_codes = int(codes.max()) + 1
         self.n_classes, self.n_codes = self._most_classes(n_codes) + 1, n_codes
-        self.tiling = Tiling.of(_LANES, len(query_rows), self.n_classes, k, 8)
+        self.tiling = tiling_of_lists(len(query_rows), self.n_classes, k)
         self.n_tiles = -(-len(self.rows) // self.tiling.lanes)
         # the own class is number 0 in every list
         self.own = np.zeros((self.n_tiles, self.tiling.lanes), np.intp)
