@@ -70,7 +70,7 @@ def _posterior(model: NCAModel, m: int) -> tuple[float, float]:
     if choose.is_small(n):
         return memory + _DENSE_BYTES, m * n * (12.0 + 1.2 * d)
     memory += n * (1.75 * d * s + _REFERENCE) + _SCRATCH
-    return memory, m * n * (3.0 + 0.25 * d) * (1.0 if s == 4 else 1.5) / n_threads()
+    return memory, m * n * (2.0 + 0.15 * d) * (1.0 if s == 4 else 1.5) / n_threads()
 
 
 def _votes_of_k(model: KNCAModel, m: int) -> tuple[float, float]:
