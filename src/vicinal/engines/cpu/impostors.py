@@ -33,7 +33,7 @@ __all__ = ["KEPT", "KEPT_SHARE", "ONCE", "Candidates", "SearchRows", "visit"]
 _ROWS, _COLUMNS = 64, 2048  # size of a tile of inner products: 512 KB, fits a second-level cache
 KEPT = 2**24  # most pairs kept: 64 MB
 # Most pairs in lists that serve one evaluation, without slack.  They halve the search, which for
-# inner products saves a tenth of the time at best; for chi-squared, which has no such limit, a third.
+# inner products saves a tenth of the time at best; for chi-squared, which has no limit, a third.
 ONCE = 2**21
 # A listed pair costs about five times as much as a pair in the search: lists of this share of all
 # pairs take a tenth of the time of a search.  The slack s is chosen to give lists of that size.
