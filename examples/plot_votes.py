@@ -28,7 +28,7 @@ def main(picture="demo/votes.png"):
     labels = np.where(noise, rng.choice(np.unique(y), len(y_train)), y_train)
 
     # one scale for all columns, so that pixels are not standardised one by one
-    setting = {"n_components": 5, "scaling": "global", "random_state": 0}
+    setting = {"n_components": 5, "scaling": "global", "alpha": 3e-3, "random_state": 0}
     models = {
         "NCA": NCA(**setting),
         "KNCA, majority of 10": KNCA(k=10, **setting),

@@ -28,14 +28,14 @@ def _excused(estimator: BaseEstimator) -> dict[str, str]:
 # has two columns, and histograms of two bins are on a line too.
 ESTIMATORS = [
     NCA(),
-    NCA(objective="accuracy", scaling="global", max_iter=20),
-    NCA(mapping="diagonal", scaling=None, max_iter=20),
-    NCA(rule="knn", n_neighbors="auto", solver="cg", max_iter=20),
-    NCA(rule="knn", n_neighbors="local", max_iter=20),
-    NCA(early_stopping=True, priors="uniform", max_iter=20),
+    NCA(alpha=3e-3, objective="accuracy", scaling="global", max_iter=20),
+    NCA(alpha=3e-3, mapping="diagonal", scaling=None, max_iter=20),
+    NCA(alpha=3e-3, rule="knn", n_neighbors="auto", solver="cg", max_iter=20),
+    NCA(alpha=3e-3, rule="knn", n_neighbors="local", max_iter=20),
+    NCA(alpha=3e-3, early_stopping=True, priors="uniform", max_iter=20),
     NCA("auto", alpha="auto", cv=2, max_iter=5),
-    NCA(init="annealing", max_iter=20),
-    NCA(sampling="stochastic", kernel="student", max_iter=20),
+    NCA(alpha=3e-3, init="annealing", max_iter=20),
+    NCA(alpha=3e-3, sampling="stochastic", kernel="student", max_iter=20),
     KNCA(),
     KNCA(k=3, vote="all", objective="accuracy", rule="knn", n_neighbors="auto", max_iter=20),
     KNCA(k=2, early_stopping=True, mapping="diagonal", scaling="global", max_iter=20),
@@ -56,7 +56,7 @@ ESTIMATORS = [
 def test_the_excused_checks_fail_for_the_reason_given(name):
     # not for a value that scikit-learn gives to one of the parameters
     with pytest.raises(AssertionError, match=r"Not equal|Comparing the output"):
-        getattr(estimator_checks, name)("NCA", NCA(max_iter=5))
+        getattr(estimator_checks, name)("NCA", NCA(alpha=3e-3, max_iter=5))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -132,9 +132,9 @@ def test_a_fit_reports_the_pairs_visited(rng, monkeypatch):
         "sampling": StochasticQueries(50), "max_iter": 5, "random_state": 0,
         "scaling": None, "init": np.eye(3),
     }  # fmt: skip
-    fit = NCA(3, alpha=3e-3, **settings).fit(X, y)
+    fit = NCA(3, **settings).fit(X, y)
     assert max(fit.history_["share_of_pairs"][1:]) < 0.9
     monkeypatch.setattr(choose, "INDEX_FROM", 10_000)
-    plain = NCA(3, alpha=3e-3, **settings).fit(X, y)
+    plain = NCA(3, **settings).fit(X, y)
     assert min(plain.history_["share_of_pairs"]) == 1.0
     np.testing.assert_allclose(fit.components_, plain.components_, rtol=1e-3)

@@ -120,7 +120,7 @@ def test_the_loss_is_the_formula(rows, constraint, settings):
     model = Chi2LMNN(3, constraint=constraint, max_iter=15, random_state=0, **settings).fit(X, y)
     H = as_histograms(X)
     value, _ = reference.lmnn(
-        H @ model.components_.T, y, targets_by_hand(H, y, model.k), model.mu, model.margin_, "chi2"
+        H @ model.components_.T, y, targets_by_hand(H, y, model.k_), model.mu, model.margin_, "chi2"
     )
     assert model.objective_ == pytest.approx(value, rel=1e-9)
     assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-12)

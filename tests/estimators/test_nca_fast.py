@@ -721,9 +721,9 @@ def test_held_out_rows_are_in_no_batch(rows, monkeypatch):
 def test_the_scale_of_a_thin_sample_is_repaired(monkeypatch):
     X, y = make_blobs(900, 3, centers=6, cluster_std=2.5, random_state=0)
     settings = {"sampling": Subsample(30), "alpha": 1e-3, "random_state": 0}
-    repaired = NCA(2, alpha=3e-3, **settings).fit(X, y)
-    monkeypatch.setattr("vicinal.starts.repair_scale", lambda loss: 1.0)
-    thin = NCA(2, alpha=3e-3, **settings).fit(X, y)
+    repaired = NCA(2, **settings).fit(X, y)
+    monkeypatch.setattr("vicinal.starts.repair_scale", lambda loss, **options: 1.0)
+    thin = NCA(2, **settings).fit(X, y)
     norm, thin_norm = np.linalg.norm(repaired.components_), np.linalg.norm(thin.components_)
     assert norm > 1.1 * thin_norm
     np.testing.assert_allclose(repaired.components_ / norm, thin.components_ / thin_norm, rtol=1e-9)

@@ -72,7 +72,7 @@ def test_plot_wine_learns_from_a_csv_file(wine_csv):
 def test_plot_large_says_its_plan_and_learns(tmp_path):
     pytest.importorskip("matplotlib")
     printed = run(ROOT / "examples/plot_large.py", "out/large.png", folder=tmp_path)
-    assert "MiniBatches(size=3000" in printed
+    assert "batches of 3000 random rows" in printed
     before, batches, stream = map(float, re.findall(r"([\d.]+)%", printed))
     assert batches > before
     assert stream > before

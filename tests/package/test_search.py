@@ -93,6 +93,12 @@ def search_over(scores, **options):
     return Search(folds, learn, score, lambda trial: None, **options), asked
 
 
+def test_splits_beyond_the_rows_are_refused():
+    problem = FoldStub(np.repeat([0, 1], 3))
+    with pytest.raises(ValueError, match=r"'cv' parameter of NCA must split the 6 rows.*row 9 "):
+        cross_validation(problem, [([0, 1, 2], [3, 9])], np.random.RandomState(0))
+
+
 def rank_of(search, candidates):
     return search.rank(candidates, 0.1, lambda d: d).parameters["n_components"]
 

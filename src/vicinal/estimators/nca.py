@@ -143,8 +143,8 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         Cross-validation by which "auto" chooses ``n_components`` and ``alpha``; the score is the
         accuracy of the ``rule`` on held-out rows.  An int is a number of stratified folds that
         leave at least two rows of each class for training; None: five, or fewer if there are
-        not enough rows.  Other values are as in scikit-learn, and split the training rows (of more
-        than 2,000 rows, a sample).  Each fold uses one start and no early stopping; rows held out
+        not enough rows.  Other values are as in scikit-learn, and split all training rows, however
+        many there are.  Each fold uses one start and no early stopping; rows held out
         for early stopping are in no fold.
     max_iter : int or "auto", default="auto"
         Maximum number of iterations; a `ConvergenceWarning` says if they were too few.  With

@@ -111,10 +111,21 @@ def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") ->
         folds = stratified_folds(codes, None if cv is None else int(cv), rng, owner)
     else:
         folds = list(check_cv(cv, codes, classifier=True).split(np.zeros((len(rows), 1)), codes))
+        _check_positions(folds, len(rows), owner)
     return [
         problem.replace(train=np.sort(rows[train]), held_out=np.sort(rows[held_out]))
         for train, held_out in folds
     ]
+
+
+def _check_positions(folds: list[tuple[Array, Array]], n: int, owner: str) -> None:
+    last = max(int(np.max(part, initial=0)) for fold in folds for part in map(np.asarray, fold))
+    if last >= n:
+        raise ValueError(
+            f"The 'cv' parameter of {owner} must split the {n} rows that the search learns from: "
+            "not those of weight zero, nor those held out for early stopping. "
+            f"Got a split with row {last} instead."
+        )
 
 
 def search_rows(problem: Problem, rng: np.random.RandomState) -> Array:
@@ -345,7 +356,9 @@ def choose(problem: Problem, learning: Learning) -> Choice:
     """
     config, method = learning.config, learning.method
     learning = learning.for_search()
-    rows = search_rows(problem, learning.rng)
+    counted = config.cv is None or isinstance(config.cv, int | np.integer)
+    # splits that the user gives are of all rows
+    rows = search_rows(problem, learning.rng) if counted else problem.rows
     share, unit = len(rows) / len(problem.rows), alpha_unit(problem.X)
     few = problem
     if share < 1.0:
