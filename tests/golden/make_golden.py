@@ -3,9 +3,9 @@
 ``python tests/golden/make_golden.py`` writes ``golden.npz`` and the files with fitted estimators
 beside it.  ``--check`` recomputes everything and prints, for each configuration, whether the bits
 are the same, and if not the largest relative difference and whether it is allowed.  Names after
-``--check`` select configurations.  ``--renew`` and names computes those anew, for a change that is
-meant to change them, and leaves all others and the files as they are.  Everything takes 25 seconds, plus two minutes if the kernels have to
-be compiled.
+``--check`` select configurations.  ``--renew`` and names computes those anew, after a change that
+was meant to change them; all others, and the files, stay as they are.  Everything takes 25 seconds,
+plus two minutes if the kernels have to be compiled.
 """
 
 from __future__ import annotations
