@@ -49,6 +49,7 @@ def n_threads() -> int:
     return max(1, min([cores, *(library.get_num_threads() for library in libraries)]))
 
 
+_PATIENCE = 0.02  # seconds of waiting for another thread, between looks for an interrupt
 _blas_lock = threading.Lock()
 _blas_users: set[object] = set()  # one for each thread inside `single_threaded_blas`
 _blas_before: list[tuple[Any, int]] = []  # the libraries, and their thread counts outside
@@ -160,7 +161,8 @@ class _Shares:
             for thread in range(1, self.threads):
                 # the flag is set first: an interrupt may fall between the latch and the next line
                 while self.owners.setdefault(thread, False) and not self.ended[thread]:
-                    self.latches[thread].acquire()
+                    # not for ever: the signal may have gone to another thread, which cannot wake us
+                    self.latches[thread].acquire(timeout=_PATIENCE)
         except BaseException:
             self.stop = True
             self.wait()
