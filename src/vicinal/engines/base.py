@@ -4,7 +4,7 @@ The two steps are separate on purpose.  Between them, several devices or machine
 the references, can exchange their sums for the queries (`merge`); each then computes its part of
 the gradient from the joint sums, and the parts add up.
 
-There are three families.  `ClassSums` serves NCA, `Votes` kNCA and `Margins` LMNN.
+There are four families.  `ClassSums` serves NCA, `Votes` kNCA, `Margins` LMNN, and `SetSums` kSNE.
 :mod:`vicinal.engines.choose` is the only place that decides which engine is used.
 """
 
@@ -26,6 +26,7 @@ __all__ = [
     "Margins",
     "PairSource",
     "RowSums",
+    "SetSums",
     "Triples",
     "Votes",
     "merge",
@@ -186,4 +187,23 @@ class Margins(Protocol):
 
     def pull(self, weight: float) -> Array:
         """Gradient of the weight times ``distances + mu * hinges``, (n, d)."""
+        ...
+
+
+class SetSums(Protocol):
+    """Sums over all sets of k references, for kSNE.
+
+    ``facts`` are figures about the last call of `sums`, such as "chain_rows": the number of queries
+    that were computed by the chain over all references, ``name`` is the name of the engine.
+    """
+
+    name: str
+    facts: dict[str, float]
+
+    def sums(self) -> Array:
+        """The log of the total weight of all sets of k, for each query."""
+        ...
+
+    def pull(self, factors: Array) -> Array:
+        """The gradient by Z of the sum of ``factors`` times the `sums`, which come first."""
         ...

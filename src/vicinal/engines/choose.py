@@ -14,14 +14,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
-from vicinal.engines import dense, dense_margins, dense_votes
-from vicinal.engines.base import ClassSums, Data, Margins, PairSource, Triples, Votes
+from vicinal.engines import dense, dense_margins, dense_sets, dense_votes
+from vicinal.engines.base import ClassSums, Data, Margins, PairSource, SetSums, Triples, Votes
+from vicinal.targets import Affinities
 
 __all__ = [
     "DENSE_UP_TO",
     "all_pairs",
+    "attraction",
     "check_lists",
     "chi2_rows",
     "class_sums",
@@ -31,6 +35,7 @@ __all__ = [
     "make_index",
     "margins",
     "nearest_histograms",
+    "set_sums",
     "simplex_columns",
     "sums_by_class",
     "votes",
@@ -120,6 +125,27 @@ def margins(triples: Triples, candidates: Any = None) -> Margins:
     from vicinal.engines.cpu.margins import ListedMargins
 
     return ListedMargins(triples, candidates)
+
+
+def attraction(
+    Z: Array, target: Affinities, kernel: str, kappa: float, rows: tuple[Array, Array] | None
+) -> tuple[float, Array]:
+    """The sum of ``-p_ij log w_ij`` and its gradient by Z; ``rows``: queries, references or all."""
+    query_rows, references = (np.arange(len(Z)),) * 2 if rows is None else rows
+    return dense_sets.attraction(Z, target, kernel, kappa, query_rows, references)
+
+
+def set_sums(
+    Z: Array,
+    k: int,
+    kernel: str,
+    kappa: float,
+    query_rows: Array,
+    reference_rows: Array,
+    method: str = "auto",
+) -> SetSums:
+    """The engine that sums over all sets of k references, for kSNE."""
+    return dense_sets.DenseSets(Z, k, kernel, kappa, query_rows, reference_rows)
 
 
 def sums_by_class(

@@ -14,11 +14,14 @@ from vicinal._plugins import listing as _listing
 from vicinal._validation import check_number, warn
 from vicinal.core.types import Map, is_auto
 from vicinal.maps.linear import Diagonal, Linear
+from vicinal.maps.points import Points, Positions
 from vicinal.maps.simplex import Simplex, project_columns
 
 __all__ = [
     "Diagonal",
     "Linear",
+    "Points",
+    "Positions",
     "Simplex",
     "given_rank",
     "project_columns",

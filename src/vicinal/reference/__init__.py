@@ -15,6 +15,7 @@ from vicinal.reference.background import (
     nca_background,
 )
 from vicinal.reference.knca import knca, knca_by_subsets, knca_posterior
+from vicinal.reference.ksne import ksne, set_marginals, set_marginals_by_subsets
 from vicinal.reference.lmnn import chi2, lmnn, simplex_projection
 from vicinal.reference.nca import nca, nca_gradient_printed
 from vicinal.reference.rules import effective_n_neighbors, posterior
@@ -29,12 +30,15 @@ __all__ = [
     "knca",
     "knca_by_subsets",
     "knca_posterior",
+    "ksne",
     "lmnn",
     "mixture_densities",
     "nca",
     "nca_background",
     "nca_gradient_printed",
     "posterior",
+    "set_marginals",
+    "set_marginals_by_subsets",
     "simplex_projection",
     "squared_distances",
 ]

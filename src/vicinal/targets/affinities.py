@@ -1,0 +1,68 @@
+"""The target of an embedding: how likely each row is in a neighbourhood of each other row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from vicinal.core.types import Array
+
+__all__ = ["Affinities"]
+
+
+@dataclass(frozen=True)
+class Affinities:
+    r"""Marginals :math:`p^k_{ij}` of neighbourhoods of k rows, in compressed sparse rows.
+
+    Parameters
+    ----------
+    indptr : int64 array of shape (n + 1,)
+    indices : int32 array
+        ``indices[indptr[i]:indptr[i + 1]]`` are the rows that row i may choose, never i itself.
+    marginals : float64 array
+        The chance that each of them is among the k chosen; the list of a row sums to k.
+    k : int
+        Size of the neighbourhoods.
+    entropy : float64 array of shape (n,)
+        Entropy of the sets that each row chooses, in nats: what the loss is at best.
+    missing : float
+        Share of the marginals that the lists leave out, as measured; 0 if they hold all rows.
+    """
+
+    indptr: Array
+    indices: Array
+    marginals: Array
+    k: int
+    entropy: Array
+    missing: float = 0.0
+    strata: ClassVar[None] = None
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def matrix(self) -> Any:
+        """The marginals as a sparse array of shape (n, n)."""
+        n = len(self)
+        return sp.csr_array((self.marginals, self.indices, self.indptr), shape=(n, n))
+
+    @cached_property
+    def symmetric(self) -> Any:
+        """``P + P.T``: a pair attracts as much as both of its rows want."""
+        P = self.matrix
+        both = sp.csr_array(P + P.T)
+        both.sort_indices()
+        return both
+
+    def take(self, rows: Any) -> Affinities:
+        """Some rows: their marginals for each other."""
+        if rows is None:
+            return self
+        part = sp.csr_array(self.matrix[rows][:, rows])
+        indices = part.indices.astype(np.int32, copy=False)
+        indptr = part.indptr.astype(np.int64, copy=False)
+        return Affinities(indptr, indices, part.data, self.k, self.entropy[rows], self.missing)
