@@ -136,20 +136,20 @@ def test_mlkr_learns_from_a_few_queries_at_a_time(friedman, rng):
 # 2. Free points: the parameter of the map is Z itself
 
 
-class Positions(NamedTuple):
+class SpotNumbers(NamedTuple):
     """Rows that are nothing but their numbers."""
 
     rows: Any
 
-    def take(self, rows: Any) -> Positions:
-        return self if rows is None else Positions(self.rows[rows])
+    def take(self, rows: Any) -> SpotNumbers:
+        return self if rows is None else SpotNumbers(self.rows[rows])
 
     def __len__(self) -> int:
         return len(self.rows)
 
 
 @dataclass(frozen=True)
-class Points:
+class Spots:
     """``Z = theta``."""
 
     n: int
@@ -193,7 +193,7 @@ class Stress:
 def test_free_points_learn_and_resume(rng):
     place = rng.normal(size=(30, 2))
     problem = Problem(
-        Positions(np.arange(30)), Distances(cdist(place, place)), Stress(), Points(30)
+        SpotNumbers(np.arange(30)), Distances(cdist(place, place)), Stress(), Spots(30)
     )
     whole = assert_resumes(
         lambda: [Stage(problem, LBFGS(), stop_rules(LBFGS(), tol=1e-9))],
@@ -296,14 +296,14 @@ def test_parts_of_this_file_keep_the_protocols():
     assert isinstance(Stress(), Objective)
     assert isinstance(Numbers(np.ones(3)), Target)
     assert isinstance(Distances(np.ones((3, 3))), Target)
-    assert isinstance(Points(3), Map)
+    assert isinstance(Spots(3), Map)
     assert isinstance(TinyNetwork(3), Map)
 
 
 def test_the_library_knows_none_of_them():
-    here = {MLKRLoss, Numbers, Stress, Points, Distances, Positions, TinyNetwork}
+    here = {MLKRLoss, Numbers, Stress, Spots, Distances, SpotNumbers, TinyNetwork}
     source = "".join(path.read_text() for path in Path(vicinal.__file__).parent.rglob("*.py"))
-    for part in here - {Points}:  # a word that the library uses for other things
+    for part in here:
         assert f"class {part.__name__}" not in source
 
 
