@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "KNCA",
+    "KSNE",
     "LMNN",
     "NCA",
     "RCA",
@@ -35,6 +36,7 @@ __all__ = [
 _HOMES = {
     "Chi2LMNN": "vicinal.estimators.chi2_lmnn",
     "KNCA": "vicinal.estimators.knca",
+    "KSNE": "vicinal.estimators.ksne",
     "LMNN": "vicinal.estimators.lmnn",
     "NCA": "vicinal.estimators.nca",
     "RCA": "vicinal.estimators.rca",
@@ -58,6 +60,7 @@ if _TYPE_CHECKING:
     )
     from vicinal.estimators.chi2_lmnn import Chi2LMNN
     from vicinal.estimators.knca import KNCA
+    from vicinal.estimators.ksne import KSNE
     from vicinal.estimators.lmnn import LMNN
     from vicinal.estimators.nca import NCA
     from vicinal.estimators.rca import RCA

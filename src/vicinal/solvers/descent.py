@@ -273,7 +273,9 @@ class Momentum:
     ) -> tuple[Array, MomentumState]:
         """Move by the gradient in ``state``, then evaluate at the new place."""
         slope = _slope(state.grad, state.residual)
-        rate = state.rate if state.rate > 0.0 else first_rate(theta, slope, 0.01)
+        # A given rate applies to a state of another run too, such as that of an earlier stage.
+        rate = state.rate if self.learning_rate is None else float(self.learning_rate)
+        rate = rate if rate > 0.0 else first_rate(theta, slope, 0.01)
         # Signs, since products underflow; where the product is zero the gain stays.
         uphill = np.sign(slope) * np.sign(state.velocity)
         gains = np.where(uphill < 0, state.gains + 0.2, state.gains)
