@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from vicinal._plugins import listing as _listing
 from vicinal.core.types import Array
 from vicinal.engines import choose
 
 __all__ = ["Chi2Index", "chi2_distances"]
-__dir__ = _listing(__name__)
 
 
 def chi2_distances(X: Any, Y: Any = None) -> Array:
