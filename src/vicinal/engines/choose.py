@@ -24,6 +24,7 @@ from vicinal.targets import Affinities
 
 __all__ = [
     "DENSE_UP_TO",
+    "FFT_FROM",
     "all_pairs",
     "attraction",
     "check_lists",
@@ -36,6 +37,7 @@ __all__ = [
     "margins",
     "nearest_histograms",
     "set_sums",
+    "set_sums_engine",
     "simplex_columns",
     "sums_by_class",
     "votes",
@@ -48,6 +50,8 @@ DENSE_UP_TO = 500
 #: as all pairs at 1,000 to 13,000 references, in 2 to 15 dimensions (nca_few_queries.md)
 INDEX_FROM = 1000
 INDEX_UP_TO = 32
+#: most rows of which the exact sums of kSNE are no slower than interpolation
+FFT_FROM = 10**9  # no engine for it yet
 _CHI2_TERMS = 8  # most bins at DENSE_UP_TO rows; more bins with fewer rows
 
 
@@ -144,8 +148,44 @@ def set_sums(
     reference_rows: Array,
     method: str = "auto",
 ) -> SetSums:
-    """The engine that sums over all sets of k references, for kSNE."""
-    return dense_sets.DenseSets(Z, k, kernel, kappa, query_rows, reference_rows)
+    """The engine that sums over all sets of k references, for kSNE.
+
+    ``method`` is "exact", "fft", or "auto" for the one that `set_sums_engine` names.
+    """
+    n, d = Z.shape
+    everything = len(query_rows) == len(reference_rows) == n
+    arguments = Z, k, kernel, kappa, query_rows, reference_rows
+    engine = set_sums_engine(n, d, kernel, kappa, everything, method)
+    if engine == "fft":
+        raise NotImplementedError("method='fft' of KSNE is not there yet: use method='exact'.")
+    if engine == "dense":
+        return dense_sets.DenseSets(*arguments)
+    from vicinal.engines.cpu.sets import TileSets
+
+    return TileSets(*arguments)
+
+
+def set_sums_engine(
+    n: int, d: int, kernel: str, kappa: float, everything: bool = True, method: str = "auto"
+) -> str:
+    """The engine of kSNE for n points: "dense", "tiles" or "fft".
+
+    Interpolation is for the Cauchy kernel without a constant, in one or two dimensions, with all
+    rows as queries and references (``everything``).
+    """
+    fits = kernel == "cauchy" and kappa == 0 and d <= 2 and everything
+    if method == "fft":
+        if not fits:
+            raise ValueError(
+                "method='fft' of KSNE needs the kernel 'cauchy' without a constant, one or two "
+                "dimensions, and all rows as queries and references. "
+                f"Got the kernel {kernel!r}, kappa={kappa:g}, {d} dimensions"
+                f"{'' if everything else ' and some of the rows'} instead."
+            )
+        return "fft"
+    if method == "auto" and fits and n > FFT_FROM:
+        return "fft"
+    return "dense" if is_small(n) else "tiles"
 
 
 def sums_by_class(

@@ -32,21 +32,23 @@ def set_marginals(log_w: ArrayLike, k: int) -> tuple[Array, Array]:
     log_total : ndarray of shape (n,)
         :math:`\log e_k(w)`.
     """
-    log_w = np.asarray(log_w, dtype=np.float64)
-    n, m = log_w.shape
+    given = np.asarray(log_w, dtype=np.float64)
+    n, m = given.shape
+    largest = given.max(axis=1, initial=-np.inf)
+    log_v = given - largest[:, None]  # logarithms of sums of huge numbers would have few digits
     before = np.full((m + 1, k + 1, n), -np.inf)  # log e_u of the first j members
     after = np.full((m + 1, k + 1, n), -np.inf)  # of the members from j on
     before[0, 0] = after[m, 0] = 0.0
     for j in range(m):
         before[j + 1] = before[j]
-        before[j + 1, 1:] = np.logaddexp(before[j, 1:], before[j, :-1] + log_w[:, j])
+        before[j + 1, 1:] = np.logaddexp(before[j, 1:], before[j, :-1] + log_v[:, j])
     for j in range(m - 1, -1, -1):
         after[j] = after[j + 1]
-        after[j, 1:] = np.logaddexp(after[j + 1, 1:], after[j + 1, :-1] + log_w[:, j])
+        after[j, 1:] = np.logaddexp(after[j + 1, 1:], after[j + 1, :-1] + log_v[:, j])
     log_total = before[m, k]
     without = before[:m, :k] + after[1:, k - 1 :: -1][:, :k]
-    log_p = np.logaddexp.reduce(without, axis=1).T + log_w - log_total[:, None]
-    return np.exp(log_p), log_total
+    log_p = np.logaddexp.reduce(without, axis=1).T + log_v - log_total[:, None]
+    return np.exp(log_p), log_total + k * largest
 
 
 def set_marginals_by_subsets(log_w: ArrayLike, k: int) -> tuple[Array, Array]:
