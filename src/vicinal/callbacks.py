@@ -1,4 +1,4 @@
-"""Callbacks for a running fit: show it, stop it, save it.
+"""Callbacks for a running fit: show it, stop it, save it, record it.
 
 They follow scikit-learn's ``FitCallback`` protocol (scikit-learn >= 1.9).  Set them on the
 estimator that iterates, alone or inside a ``Pipeline`` or a search::
@@ -25,7 +25,7 @@ from vicinal._atomic import replace_file
 from vicinal._display import Activity, Status, open_display, require_rich
 from vicinal._plugins import listing as _listing
 
-__all__ = ["Checkpoint", "Progress", "StopAfter"]
+__all__ = ["Checkpoint", "Frames", "Progress", "StopAfter"]
 __dir__ = _listing(__name__)
 
 #: Attributes that scikit-learn sets on an estimator for its callbacks: they belong to the running
@@ -121,11 +121,7 @@ class Checkpoint(_Callback):
     """
 
     def __init__(self, path: str | os.PathLike[str], every: int = 10) -> None:
-        if isinstance(every, bool) or not hasattr(every, "__index__") or every < 1:
-            raise ValueError(
-                "The 'every' parameter of Checkpoint must be an int in [1, inf). "
-                f"Got {every!r} instead."
-            )
+        _check_count("Checkpoint", "every", every, 1)
         self.path = Path(path)
         self.every = every
 
@@ -170,6 +166,66 @@ class Checkpoint(_Callback):
         import joblib
 
         replace_file(self.path, lambda file: joblib.dump(saved, file))
+
+
+class Frames(_Callback):
+    """Record the embedding every few iterations, for :func:`vicinal.plotting.animate`.
+
+    For estimators that learn places of the training rows, and show them during the fit as
+    ``embedding_``, such as ``KSNE``.  The frames take ``max_frames * n * n_components * 4`` bytes
+    at most.  Fits that share one instance, such as those of a search, each record frames; those of
+    the fit that began last are kept.
+
+    Parameters
+    ----------
+    every : int, default=1
+        Number of iterations between two frames.
+    max_frames : int, default=200
+        When there are more frames than this, every other one is dropped, and from then on twice as
+        many iterations pass between two frames: they stay evenly spaced, whatever the fit's length.
+
+    Attributes
+    ----------
+    iterations : list of int
+        After which iteration each frame was taken.  The last frame is that of the finished fit.
+    embeddings : list of float32 ndarray of shape (n, n_components)
+    """
+
+    def __init__(self, every: int = 1, max_frames: int = 200) -> None:
+        _check_count("Frames", "every", every, 1)
+        _check_count("Frames", "max_frames", max_frames, 2)
+        self.every, self.max_frames = every, max_frames
+        self._begin(None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The fit's context belongs to the process that runs it.
+        return {**self.__dict__, "_context": None}
+
+    def _begin(self, context: Any) -> None:
+        self._context, self._step, self._done = context, self.every, 0
+        self.iterations: list[int] = []
+        self.embeddings: list[Any] = []
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Forget the frames of a former fit."""
+        self._begin(context)
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        """Record the embedding if it is due; always at the end of the fit."""
+        ended = context is self._context
+        if not ended and (context.parent is None or context.parent is not self._context):
+            return  # a task of another fit
+        self._done += not ended
+        if ended and self.iterations[-1:] == [self._done]:  # the fit may keep a better one
+            del self.iterations[-1], self.embeddings[-1]
+        if len(self.iterations) == self.max_frames and (ended or self._done % self._step == 0):
+            self._step *= 2
+            kept = [i for i, at in enumerate(self.iterations) if at % self._step == 0]
+            self.iterations[:] = [self.iterations[i] for i in kept]
+            self.embeddings[:] = [self.embeddings[i] for i in kept]
+        if ended or self._done % self._step == 0:
+            self.iterations.append(self._done)
+            self.embeddings.append(_embedding(estimator))
 
 
 class Progress(_Callback):
@@ -308,6 +364,25 @@ class _Run:
         if (score := _latest(estimator, "validation_score")) is not None:
             parts.append(f"held-out loss {-score:.4f}")  # the score is minus the loss
         return parts
+
+
+def _check_count(owner: str, name: str, value: Any, low: int) -> None:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < low:
+        raise ValueError(
+            f"The {name!r} parameter of {owner} must be an int in [{low}, inf). "
+            f"Got {value!r} instead."
+        )
+
+
+def _embedding(estimator: Any) -> Any:
+    """A copy of the live embedding: the fit moves its points in place."""
+    places = getattr(estimator, "embedding_", None)
+    if places is None:
+        raise AttributeError(
+            "The callback Frames needs an estimator that shows its embedding during the fit as "
+            f"'embedding_'. {type(estimator).__name__} does not."
+        )
+    return places.astype("float32")
 
 
 def _is_root(context: Any) -> bool:

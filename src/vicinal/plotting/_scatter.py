@@ -1,7 +1,4 @@
-"""Pictures of embedded rows in two or three dimensions: one scatter, or several side by side.
-
-Needs matplotlib, which is imported when a figure is made: ``pip install matplotlib``.
-"""
+"""Scatter plots: one embedding, or several side by side."""
 
 from __future__ import annotations
 
@@ -10,16 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._plugins import listing as _listing
 from vicinal.core.types import Array
+from vicinal.plotting._matplotlib import COLOURS, pyplot
 
-__all__ = ["before_after", "scatter"]
-__dir__ = _listing(__name__)
+__all__ = ["before_after", "check", "class_codes", "draw", "scatter"]
 
-# Okabe and Ito's palette for colour-blind readers, with its yellow darkened for a white page, and
-# two more colours because ten classes are common.
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#BFAE00",
-            "#6A3D9A", "#999999")  # fmt: skip
 _MARKS = "o^sDvP*X"  # the eleventh class has the first colour and the second marker
 _LEGEND: dict[str, Any] = {
     "fontsize": "small",
@@ -81,19 +73,18 @@ def scatter(
     -------
     ax : matplotlib Axes
     """
-    Z, y, classes = _check(Z, y, classes)
+    Z, y, classes = check(Z, y, classes)
     if ax is None:
         wide = 5.0 + _COLUMN * (_n_columns(len(classes), 4.0) - 1) * legend
-        figure = _pyplot().figure(figsize=(wide, 4.0), layout="constrained")
+        figure = pyplot().figure(figsize=(wide, 4.0), layout="constrained")
         ax = figure.add_subplot(projection=_projection(Z))
     if (Z.shape[1] == 3) != (ax.name == "3d"):
         raise ValueError(
             f"The 'ax' parameter of scatter must have projection={_projection(Z)!r} for a Z of "
             f"{Z.shape[1]} columns. Got {ax.name!r} instead."
         )
-    codes = np.searchsorted(classes, y, sorter=np.argsort(classes))
-    codes = np.argsort(classes)[codes]
-    _draw(ax, Z, codes, size)
+    codes = class_codes(y, classes)
+    draw(ax, Z, codes, size)
     # only distances have a meaning, and no direction is special
     blank: dict[str, Any] = {"xticks": [], "yticks": []}
     if Z.shape[1] == 3:
@@ -143,7 +134,7 @@ def before_after(
     if axes is None:
         names = np.unique(y) if classes is None else classes
         width = 3.6 * len(panels) + 0.8 + _COLUMN * (_n_columns(len(names), 3.6) - 1)
-        figure = _pyplot().figure(figsize=(width, 3.6), layout="constrained")
+        figure = pyplot().figure(figsize=(width, 3.6), layout="constrained")
         axes = [
             figure.add_subplot(1, len(panels), i + 1, projection=_projection(np.asarray(Z)))
             for i, Z in enumerate(panels.values())
@@ -156,15 +147,25 @@ def before_after(
     return axes[0].figure
 
 
-def _draw(ax: Any, Z: Array, codes: Array, size: float) -> None:
-    """Draw the rows in a random order; those of one marker at once, as matplotlib must."""
-    mark = codes // len(_COLOURS) % len(_MARKS)
-    colours = np.array(_COLOURS)[codes % len(_COLOURS)]
+def class_codes(y: Array, classes: Array) -> Array:
+    """Position of every label among the classes, which need not be sorted."""
+    order = np.argsort(classes)
+    return order[np.searchsorted(classes, y, sorter=order)]
+
+
+def draw(ax: Any, Z: Array, codes: Array, size: float) -> list[tuple[Any, Array]]:
+    """Draw the rows in a random order; those of one marker at once, as matplotlib must.
+
+    Returns the artists, each with the numbers of its rows.
+    """
+    mark = codes // len(COLOURS) % len(_MARKS)
+    colours = np.array(COLOURS)[codes % len(COLOURS)]
     order = np.random.RandomState(0).permutation(len(Z))
+    artists = []
     for part in np.array_split(order, _ROUNDS if mark.any() else 1):
         for m in np.unique(mark[part]):
             rows = part[mark[part] == m]
-            ax.scatter(
+            artist = ax.scatter(
                 *Z[rows].T,
                 s=size,
                 c=colours[rows],
@@ -172,6 +173,8 @@ def _draw(ax: Any, Z: Array, codes: Array, size: float) -> None:
                 edgecolors="white",
                 linewidths=0.3,
             )
+            artists.append((artist, rows))
+    return artists
 
 
 def _key(c: int, label: str) -> Any:
@@ -182,8 +185,8 @@ def _key(c: int, label: str) -> Any:
         [],
         [],
         linestyle="",
-        marker=_MARKS[c // len(_COLOURS) % len(_MARKS)],
-        color=_COLOURS[c % len(_COLOURS)],
+        marker=_MARKS[c // len(COLOURS) % len(_MARKS)],
+        color=COLOURS[c % len(COLOURS)],
         markeredgecolor="white",
         markeredgewidth=0.3,
         markersize=4.0,
@@ -202,7 +205,7 @@ def _projection(Z: Array) -> str:
     return "3d" if Z.shape[-1] == 3 else "rectilinear"
 
 
-def _check(Z: Any, y: Any, classes: Any) -> tuple[Array, Array, Array]:
+def check(Z: Any, y: Any, classes: Any) -> tuple[Array, Array, Array]:
     Z, y = np.asarray(Z), np.asarray(y)
     if Z.ndim != 2 or Z.shape[1] not in (2, 3):
         raise ValueError(f"Z must have shape (n, 2) or (n, 3). Got {Z.shape} instead.")
@@ -213,13 +216,3 @@ def _check(Z: Any, y: Any, classes: Any) -> tuple[Array, Array, Array]:
     if missing:
         raise ValueError(f"'classes' must list every label of y. It lacks {missing}.")
     return Z, y, classes
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "vicinal.plotting needs the package matplotlib: pip install matplotlib"
-        ) from error
-    return plt
