@@ -199,8 +199,8 @@ class GivenDistances:
 
 def graph_lists(graph: Any, own: bool) -> Lists:
     """All entries of a sparse matrix, the smallest of each row first; ``own``: no diagonal."""
-    coo = sp.coo_array(graph)
-    i, j, values = coo.row, coo.col, coo.data.astype(np.float64)
+    entries = sp.coo_array(graph)
+    i, j, values = entries.row, entries.col, entries.data.astype(np.float64)
     if own:
         others = i != j
         i, j, values = i[others], j[others], values[others]
