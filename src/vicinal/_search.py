@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from vicinal._threads import block_edges, n_threads, run, single_threaded_blas
 from vicinal.core.types import Array
 
-__all__ = ["finder"]
+__all__ = ["finder", "resolved"]
 
 # Measured for the 100 nearest of 50,000 standard normal points: a tree takes 0.4 times as long as
 # brute force in 5 dimensions and 6 times as long in 10.  SciPy's tree takes 0.44 times as long as
@@ -40,18 +40,26 @@ Find = Callable[[Array, int], tuple[Array, Array]]
 def finder(search: str, points: Array) -> Find:
     """A search among the rows of ``points``: "auto", "exact", "tree", "brute" or "faiss".
 
-    "exact" is the faster of "tree" and "brute"; only these two accept a sparse table.
+    See `resolved`; only "brute" accepts a sparse table.
     """
+    return {"tree": _tree, "brute": _brute, "faiss": _faiss}[resolved(search, points)](points)
+
+
+def resolved(search: str, points: Array) -> str:
+    """What a search is: "tree", "brute" or "faiss".
+
+    "exact" is the faster of "tree" and "brute".  "auto" is faiss where that is installed and there
+    are many rows, else "exact"; a sparse table is searched by brute force.
+    """
+    if search not in ("auto", "exact"):
+        return search
     n, d = points.shape
-    if search == "exact":
-        search = "tree" if d <= _TREE_TO and not sp.issparse(points) else "brute"
-    if search == "auto":
-        large = n > _FAISS_FROM and d > _FAISS_ABOVE_D
-        if large and find_spec("faiss") is not None:
-            search = "faiss"
-        else:
-            search = "tree" if d <= _TREE_TO else "brute"
-    return {"tree": _tree, "brute": _brute, "faiss": _faiss}[search](points)
+    if sp.issparse(points):
+        return "brute"
+    large = n > _FAISS_FROM and d > _FAISS_ABOVE_D
+    if search == "auto" and large and find_spec("faiss") is not None:
+        return "faiss"
+    return "tree" if d <= _TREE_TO else "brute"
 
 
 def _tree(points: Array) -> Find:

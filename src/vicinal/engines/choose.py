@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
 from vicinal.engines import dense, dense_margins, dense_sets, dense_votes
@@ -132,11 +130,23 @@ def margins(triples: Triples, candidates: Any = None) -> Margins:
 
 
 def attraction(
-    Z: Array, target: Affinities, kernel: str, kappa: float, rows: tuple[Array, Array] | None
-) -> tuple[float, Array]:
-    """The sum of ``-p_ij log w_ij`` and its gradient by Z; ``rows``: queries, references or all."""
-    query_rows, references = (np.arange(len(Z)),) * 2 if rows is None else rows
-    return dense_sets.attraction(Z, target, kernel, kappa, query_rows, references)
+    Z: Array,
+    target: Affinities,
+    kernel: str,
+    kappa: float,
+    rows: tuple[Array, Array] | None = None,
+    gradient: bool = True,
+) -> tuple[float, Array | None]:
+    """The sum of ``-p_ij log w_ij`` and its gradient by Z, in float64.
+
+    ``rows`` are queries and references, None for all; the lists of some rows are few, and left to
+    NumPy.
+    """
+    if rows is not None or is_small(len(Z)):
+        return dense_sets.attraction(Z, target, kernel, kappa, rows, gradient)
+    from vicinal.engines.cpu.attraction import attraction
+
+    return attraction(Z, target, kernel, kappa, gradient)
 
 
 def set_sums(

@@ -1,0 +1,281 @@
+"""Affinities of a table: neighbours, their weights by the perplexity, marginals of sets of k."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array
+
+from vicinal.targets.affinities import Affinities
+from vicinal.targets.calibration import K_UP_TO, Lists, calibrate, choose_sets, is_small
+from vicinal.targets.distances import Source, graph_lists, make_source, nearest
+
+__all__ = ["affinities", "affinities_bytes", "check_table", "list_length", "resolve_sizes"]
+
+_SAMPLE = 128  # rows by which the length of the lists is chosen
+_SAMPLED_AT_ONCE = 8  # of these, whose distances to all rows are in memory together
+# Lists hold at most so many times the usual number of rows, or so many entries in all: with
+# thousands of equal rows, no lists are long enough.
+_LONGEST, _ENTRIES = 10, 2**24
+_SEARCHES = ("auto", "exact", "tree", "brute", "faiss")
+
+
+def affinities(
+    X: Any,
+    perplexity: float = 30.0,
+    k: int = 5,
+    *,
+    metric: Any = "euclidean",
+    metric_params: dict[str, Any] | None = None,
+    max_missing: float = 0.01,
+    search: str = "auto",
+) -> Affinities:
+    r"""The chance that each row is in a neighbourhood of k of each other row.
+
+    Row i chooses a set s of k other rows with a probability proportional to
+    :math:`\prod_{j \in s} w_{ij}`, :math:`w_{ij} = \exp(-d_{ij}^2 / 2 \sigma_i^2)`, where
+    :math:`\sigma_i` gives a choice of *one* row the perplexity asked for [Tarlow2013]_.  The
+    marginals :math:`p^k_{ij}` are the chances that j is in s.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, n_features), or (n, n) if ``metric`` is "precomputed..."
+        Rows; or distances; or weights.  Entries that a sparse matrix of distances does not have are
+        no neighbours; those that a matrix of weights does not have are 0.  The diagonal is ignored.
+    perplexity : float, default=30.0
+        In [1, inf).  More than (n - 1) / 3, or than 2 of fewer than seven rows, is reduced to that
+        with a warning.
+    k : int, default=5
+        Size of the neighbourhoods.  From n - 1 on there is only one set: k is reduced to n - 2, or
+        to 1 of two rows, with a warning.
+    metric : str or callable, default="euclidean"
+        Any metric of :func:`sklearn.metrics.pairwise_distances`; "precomputed": X has distances;
+        "precomputed_affinities": X has the weights :math:`w_{ij}`, and no perplexity is needed.
+    metric_params : dict, default=None
+        Further arguments of the metric.
+    max_missing : float, default=0.01
+        Largest share of the marginals that the lists may leave out, in [0, 1).  It is measured on
+        128 rows.  If lists of ten times the usual length (and 16 million entries) are too short,
+        as with thousands of equal rows, they are used with a warning.
+    search : {"auto", "exact", "tree", "brute", "faiss"}, default="auto"
+        Search for the nearest rows, for the Euclidean distance: "auto" is faiss from 50,000 rows of
+        6 columns on if that is installed, else exact.
+
+    Returns
+    -------
+    Affinities
+        Up to 500 rows, all pairs; beyond, lists of the nearest.
+    """
+    params = metric_params or {}
+    _check_parameters(perplexity, k, metric, max_missing, search)
+    X = check_table(X, metric)
+    n = X.shape[0]
+    if n < 2:
+        raise ValueError("affinities needs at least 2 rows. Got 1 instead.")
+    perplexity, k = resolve_sizes(n, perplexity, k, metric)
+    compiled, missing = not is_small(n), 0.0
+    if metric == "precomputed_affinities":
+        lists = weight_lists(X, own=True)
+    elif sp.issparse(X) and metric == "precomputed":
+        lists = _squared(graph_lists(X, own=True))
+        missing = 0.0 if len(lists.indices) == n * (n - 1) else math.nan
+        _warn_short(lists, perplexity)
+        calibrate(lists, perplexity, compiled)
+    else:
+        source = make_source(X, metric, params, search)
+        length, missing = n - 1, 0.0
+        if compiled and max_missing > 0:
+            length, missing = _choose_length(source, X, perplexity, k, max_missing)
+        lists = source.lists(X, length, own=True)
+        if source.approximate and length < n - 1:
+            missing = _measure(source, X, perplexity, k, lists)
+        if missing > max_missing:
+            _warn_missing(missing, max_missing, length)
+        calibrate(lists, perplexity, compiled)
+    check_counts(lists, k)
+    entropy = choose_sets(lists, k, compiled)
+    return Affinities(lists.indptr, lists.indices, lists.values, k, entropy, missing)
+
+
+def list_length(n: int, perplexity: float, k: int) -> int:
+    """How many rows the lists of n rows have at least."""
+    return n - 1 if is_small(n) else min(n - 1, math.ceil(3 * perplexity) + 2 * k)
+
+
+def affinities_bytes(n: int, length: int, k: int, threads: int = 1) -> int:
+    """Memory that affinities of n rows take at most while they are made, with such lists.
+
+    Lists (an int32 and a float64 for each entry), a block of the search, the polynomials of the
+    threads, and the distances of some rows to all.  The index of a search is not counted.
+    """
+    lists = 12 * n * length
+    if is_small(n):
+        return 6 * lists + 8 * min(n * (length + 1) * (k + 1), 2**22)
+    search = 40 * min(n, 4096) * (length + 1)
+    polynomials = 8 * threads * (n + 1) * (k + 4)
+    return lists + max(search, polynomials + 4 * 8 * _SAMPLED_AT_ONCE * n)
+
+
+def resolve_sizes(n: int, perplexity: float, k: int, metric: Any) -> tuple[float, int]:
+    """Perplexity and k that n rows allow, with a warning if they are not those asked for."""
+    most = max((n - 1) / 3, min(n - 1, 2))
+    if perplexity > most and metric != "precomputed_affinities":
+        warnings.warn(
+            f"perplexity={perplexity:g} is too large for {n} rows: {most:g} is used.", stacklevel=3
+        )
+        perplexity = most
+    if k > max(1, n - 2):
+        warnings.warn(
+            f"k={k} is too large for {n} rows, which have no choice of so many: k={max(1, n - 2)} "
+            "is used.",
+            stacklevel=3,
+        )
+        k = max(1, n - 2)
+    if k > K_UP_TO:
+        raise ValueError(
+            f"The 'k' parameter of affinities must be an int in [1, {K_UP_TO}]. Got {k} instead."
+        )
+    return float(perplexity), int(k)
+
+
+def check_table(X: Any, metric: Any, n_columns: int | None = None) -> Any:
+    """Rows, distances or weights: finite numbers, dense or CSR; those given are not negative.
+
+    Distances and weights are square, or have ``n_columns``.
+    """
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
+    if metric not in ("precomputed", "precomputed_affinities"):
+        return X
+    if X.shape[1] != (X.shape[0] if n_columns is None else n_columns):
+        wanted = "be square" if n_columns is None else f"have {n_columns} columns"
+        raise ValueError(f"X must {wanted} for metric={metric!r}. Got shape {X.shape} instead.")
+    if sp.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    least = (X.data if sp.issparse(X) else X).min(initial=0.0)
+    if least < 0:
+        raise ValueError(f"X must not be negative for metric={metric!r}. Got {least} instead.")
+    return X
+
+
+def weight_lists(W: Any, own: bool) -> Lists:
+    """Energies of given weights, the largest weight first; weights of 0 are no members."""
+    lists = graph_lists(sp.csr_array(W), own)
+    indptr, indices, values = lists
+    there = values > 0
+    counts = np.add.reduceat(np.append(there, False), indptr[:-1], dtype=np.int64)
+    counts[np.diff(indptr) == 0] = 0
+    i = np.repeat(np.arange(len(indptr) - 1), counts)
+    energies = -np.log(values[there])
+    order = np.lexsort((indices[there], energies, i))
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    return Lists(indptr, indices[there][order], energies[order])
+
+
+def check_counts(lists: Lists, k: int) -> None:
+    """Refuse a list of fewer than k members."""
+    counts = np.diff(lists.indptr)
+    short = np.flatnonzero(counts < k)
+    if len(short):
+        raise ValueError(
+            f"Every row needs at least k={k} neighbours of positive weight. Got {counts[short[0]]} "
+            f"for row {short[0]} instead ({len(short)} such rows). Lower k or give more of them."
+        )
+
+
+def _check_parameters(perplexity: Any, k: Any, metric: Any, max_missing: Any, search: Any) -> None:
+    wanted = [
+        ("perplexity", perplexity, Real, "a float in [1, inf)", 1, math.inf),
+        ("k", k, Integral, "an int in [1, inf)", 1, math.inf),
+        ("max_missing", max_missing, Real, "a float in [0, 1)", 0, 1),
+    ]
+    for name, value, kind, what, low, high in wanted:
+        number = isinstance(value, kind) and not isinstance(value, bool)
+        if not (number and low <= float(value) < high):
+            raise ValueError(
+                f"The {name!r} parameter of affinities must be {what}. Got {value!r} instead."
+            )
+    if not (isinstance(metric, str) or callable(metric)):
+        raise ValueError(
+            f"The 'metric' parameter of affinities must be a str or callable. Got {metric!r} "
+            "instead."
+        )
+    if search not in _SEARCHES:
+        raise ValueError(
+            f"The 'search' parameter of affinities must be a str among {list(_SEARCHES)}. "
+            f"Got {search!r} instead."
+        )
+
+
+def _squared(lists: Lists) -> Lists:
+    np.square(lists.values, out=lists.values)
+    return lists
+
+
+def _warn_short(lists: Lists, perplexity: float) -> None:
+    short = int(np.sum(np.diff(lists.indptr) < perplexity))
+    if short:
+        warnings.warn(
+            f"{short} rows have fewer neighbours than perplexity={perplexity:g}: these have equal "
+            "weights.",
+            stacklevel=3,
+        )
+
+
+def _warn_missing(missing: float, max_missing: float, length: int) -> None:
+    warnings.warn(
+        f"Lists of {length} rows leave out {100 * missing:.2g} % of the affinities, more than "
+        f"max_missing={max_missing:g}: rows have very many neighbours at nearly the same distance, "
+        "or the search is not exact.",
+        stacklevel=3,
+    )
+
+
+def _sampled(source: Source, X: Any, perplexity: float, k: int) -> Any:
+    """Some rows, the order of all others by their distance, and the marginals in that order."""
+    n = source.n
+    rows = np.sort(np.random.default_rng(0).choice(n, min(_SAMPLE, n), replace=False))
+    for first in range(0, len(rows), _SAMPLED_AT_ONCE):
+        some = rows[first : first + _SAMPLED_AT_ONCE]
+        d2 = source.table(X[some])
+        d2[np.arange(len(some)), some] = np.inf
+        order, d2 = nearest(d2, n - 1)
+        indptr = np.arange(len(some) + 1, dtype=np.int64) * (n - 1)
+        lists = Lists(indptr, order, d2.ravel())
+        calibrate(lists, perplexity, True)
+        choose_sets(lists, k, True)
+        yield some, order, lists.values.reshape(order.shape)
+
+
+def _choose_length(
+    source: Source, X: Any, perplexity: float, k: int, max_missing: float
+) -> tuple[int, float]:
+    """The length of lists that leave out at most ``max_missing``, and what they leave out."""
+    n = source.n
+    held, count = np.zeros(n - 1), 0
+    for some, _, p in _sampled(source, X, perplexity, k):
+        held += np.cumsum(p, axis=1).sum(axis=0)
+        count += len(some)
+    missing = np.maximum(1.0 - held / (count * k), 0.0)
+    start = list_length(n, perplexity, k)
+    enough = int(np.argmax(missing <= max_missing)) + 1
+    longest = max(_LONGEST * start, _ENTRIES // n)
+    length = min(max(start, enough), longest, n - 1)
+    return length, 0.0 if length == n - 1 else float(missing[length - 1])
+
+
+def _measure(source: Source, X: Any, perplexity: float, k: int, lists: Lists) -> float:
+    """The share of the marginals that lists of an approximate search leave out."""
+    held, count = 0.0, 0
+    for some, order, p in _sampled(source, X, perplexity, k):
+        for i, near, marginals in zip(some, order, p, strict=True):
+            listed = np.zeros(source.n, np.bool_)
+            listed[lists.indices[lists.indptr[i] : lists.indptr[i + 1]]] = True
+            held += float(marginals[listed[near]].sum())
+        count += len(some)
+    return max(0.0, 1.0 - held / (count * k))
