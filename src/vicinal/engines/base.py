@@ -26,6 +26,7 @@ __all__ = [
     "Margins",
     "PairSource",
     "RowSums",
+    "SetPotential",
     "SetSums",
     "Triples",
     "Votes",
@@ -206,4 +207,15 @@ class SetSums(Protocol):
 
     def pull(self, factors: Array) -> Array:
         """The gradient by Z of the sum of ``factors`` times the `sums`, which come first."""
+        ...
+
+
+class SetPotential(Protocol):
+    """Sums over all sets of k of fixed points, seen from any place: what places new rows."""
+
+    def __call__(self, places: Array) -> tuple[Array, Array]:
+        """The log of the total weight at each place (m,), and its gradient by the place (m, d).
+
+        The result of a place does not depend on the other places.
+        """
         ...

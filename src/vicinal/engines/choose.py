@@ -14,10 +14,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
 from vicinal.engines import dense, dense_margins, dense_sets, dense_votes
-from vicinal.engines.base import ClassSums, Data, Margins, PairSource, SetSums, Triples, Votes
+from vicinal.engines.base import (
+    ClassSums,
+    Data,
+    Margins,
+    PairSource,
+    SetPotential,
+    SetSums,
+    Triples,
+    Votes,
+)
+from vicinal.engines.dense_potential import DensePotential
 from vicinal.targets import Affinities
 
 __all__ = [
@@ -34,6 +46,7 @@ __all__ = [
     "make_index",
     "margins",
     "nearest_histograms",
+    "set_potential",
     "set_sums",
     "set_sums_engine",
     "simplex_columns",
@@ -49,7 +62,7 @@ DENSE_UP_TO = 500
 INDEX_FROM = 1000
 INDEX_UP_TO = 32
 #: most rows of which the exact sums of kSNE are no slower than interpolation
-FFT_FROM = 3000
+FFT_FROM = 10**9  # no engine for it yet
 _CHI2_TERMS = 8  # most bins at DENSE_UP_TO rows; more bins with fewer rows
 
 
@@ -130,23 +143,11 @@ def margins(triples: Triples, candidates: Any = None) -> Margins:
 
 
 def attraction(
-    Z: Array,
-    target: Affinities,
-    kernel: str,
-    kappa: float,
-    rows: tuple[Array, Array] | None = None,
-    gradient: bool = True,
-) -> tuple[float, Array | None]:
-    """The sum of ``-p_ij log w_ij`` and its gradient by Z, in float64.
-
-    ``rows`` are queries and references, None for all; the lists of some rows are few, and left to
-    NumPy.
-    """
-    if rows is not None or is_small(len(Z)):
-        return dense_sets.attraction(Z, target, kernel, kappa, rows, gradient)
-    from vicinal.engines.cpu.attraction import attraction
-
-    return attraction(Z, target, kernel, kappa, gradient)
+    Z: Array, target: Affinities, kernel: str, kappa: float, rows: tuple[Array, Array] | None
+) -> tuple[float, Array]:
+    """The sum of ``-p_ij log w_ij`` and its gradient by Z; ``rows``: queries, references or all."""
+    query_rows, references = (np.arange(len(Z)),) * 2 if rows is None else rows
+    return dense_sets.attraction(Z, target, kernel, kappa, query_rows, references)
 
 
 def set_sums(
@@ -167,9 +168,7 @@ def set_sums(
     arguments = Z, k, kernel, kappa, query_rows, reference_rows
     engine = set_sums_engine(n, d, kernel, kappa, everything, method)
     if engine == "fft":
-        from vicinal.engines.cpu.grid import GridSets
-
-        return GridSets(Z, k)
+        raise NotImplementedError("method='fft' of KSNE is not there yet: use method='exact'.")
     if engine == "dense":
         return dense_sets.DenseSets(*arguments)
     from vicinal.engines.cpu.sets import TileSets
@@ -198,6 +197,15 @@ def set_sums_engine(
     if method == "auto" and fits and n > FFT_FROM:
         return "fft"
     return "dense" if is_small(n) else "tiles"
+
+
+def set_potential(Z: Array, k: int, kernel: str, kappa: float) -> SetPotential:
+    """The engine that sums over all sets of k of the points Z, as seen from other places."""
+    if is_small(len(Z)):
+        return DensePotential(Z, k, kernel, kappa)
+    from vicinal.engines.cpu.potential import CompiledPotential
+
+    return CompiledPotential(Z, k, kernel, kappa)
 
 
 def sums_by_class(
