@@ -11,8 +11,8 @@ from common.clouds import points, some_targets
 
 from vicinal.core.types import Target
 from vicinal.engines import choose
-from vicinal.objectives import knca, lmnn, nca
-from vicinal.targets import Labels, TargetNeighbours
+from vicinal.objectives import KSNELoss, knca, lmnn, nca
+from vicinal.targets import Affinities, Labels, TargetNeighbours, affinities
 
 Y = np.arange(30) % 3
 WEIGHT = 0.5 + np.arange(30) % 4
@@ -30,7 +30,13 @@ TARGETS = {
     "neighbours": (TargetNeighbours(Y, NEIGHBOURS), lmnn),
     "neighbours by name": (TargetNeighbours(NAMES[Y], NEIGHBOURS, NAMES), lmnn),
 }
-each_target = pytest.mark.parametrize(("target", "objective"), TARGETS.values(), ids=TARGETS)
+each_labelled = pytest.mark.parametrize(("target", "objective"), TARGETS.values(), ids=TARGETS)
+# targets without classes
+TABLE = np.random.default_rng(2).standard_normal((30, 3))
+UNLABELLED = {"affinities": (affinities(TABLE, 6.0, 2), KSNELoss(k=2))}
+each_target = pytest.mark.parametrize(
+    ("target", "objective"), (TARGETS | UNLABELLED).values(), ids=TARGETS | UNLABELLED
+)
 ROWS = {
     "positions": np.array([3, 17, 5, 22, 9, 28, 0, 11]),
     "slice": slice(2, 26),
@@ -44,6 +50,8 @@ each_rows = pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
 
 def fields(target):
     """All that a target tells, as arrays."""
+    if isinstance(target, Affinities):
+        return vars(target) | {"matrix": target.matrix.toarray()}
     told = {"codes": target.codes, "classes": target.classes}
     for name in ("sample_weight", "priors", "neighbours"):
         if getattr(target, name, None) is not None:
@@ -62,11 +70,14 @@ def assert_same(one, other):
 def test_length_and_strata(target, objective):
     assert isinstance(target, Target)
     assert len(target) == 30
+    if isinstance(target, Affinities):
+        assert target.strata is None
+        return
     np.testing.assert_array_equal(target.strata, Y)
     np.testing.assert_array_equal(target.classes[target.codes], target.classes[Y])
 
 
-@each_target
+@each_labelled
 @each_rows
 def test_take_keeps_the_rows_and_the_classes(target, objective, rows):
     before = pickle.dumps(target)
@@ -101,7 +112,7 @@ def test_take_twice_is_take_once(target, objective, rows):
     assert_same(part.take(few), target.take(np.arange(30)[rows][few]))
 
 
-@each_target
+@each_labelled
 @each_rows
 def test_objective_of_taken_rows_is_that_of_the_rows(rng, target, objective, rows):
     """As a target made of those rows alone would have it."""
@@ -120,6 +131,24 @@ def test_objective_of_taken_rows_is_that_of_the_rows(rng, target, objective, row
     expected, dZ_expected = objective(Z[chosen], fresh, **options)
     assert value == expected
     np.testing.assert_array_equal(dZ, dZ_expected)
+
+
+@each_rows
+def test_affinities_of_taken_rows_are_those_for_each_other(rows):
+    """The loss of some rows among themselves, whether they are taken or named."""
+    target, loss = UNLABELLED["affinities"]
+    before, part, chosen = pickle.dumps(target), target.take(rows), np.arange(30)[rows]
+    P = target.matrix.toarray()[np.ix_(chosen, chosen)]
+    np.testing.assert_array_equal(part.matrix.toarray(), P)
+    np.testing.assert_array_equal(part.entropy, target.entropy[chosen])
+    assert (part.k, part.missing) == (target.k, target.missing)
+    assert (part.indptr.dtype, part.indices.dtype) == (np.int64, np.int32)
+    assert pickle.dumps(target) == before
+    if len(chosen):
+        value, dZ, _ = loss(TABLE[chosen], part)
+        expected, dZ_expected, _ = loss(TABLE, target, queries=chosen, references=chosen)
+        assert value == pytest.approx(expected, rel=1e-12)
+        np.testing.assert_allclose(dZ, dZ_expected[chosen], atol=1e-12)
 
 
 @each_target

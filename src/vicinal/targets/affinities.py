@@ -30,7 +30,8 @@ class Affinities:
     entropy : float64 array of shape (n,)
         Entropy of the sets that each row chooses, in nats: what the loss is at best.
     missing : float
-        Share of the marginals that the lists leave out, as measured; 0 if they hold all rows.
+        Share of the marginals that the lists leave out, as measured; 0 if they hold all rows, and
+        NaN if that is not known, as of a graph of neighbours.
     """
 
     indptr: Array
@@ -40,6 +41,7 @@ class Affinities:
     entropy: Array
     missing: float = 0.0
     strata: ClassVar[None] = None
+    refers_to_rows: ClassVar[bool] = True
 
     def __len__(self) -> int:
         return len(self.indptr) - 1

@@ -15,7 +15,10 @@ from vicinal.targets.affinities import Affinities
 from vicinal.targets.calibration import K_UP_TO, Lists, calibrate, choose_sets, is_small
 from vicinal.targets.distances import Source, graph_lists, make_source, nearest
 
-__all__ = ["affinities", "affinities_bytes", "check_table", "list_length", "resolve_sizes"]
+__all__ = [
+    "affinities", "affinities_bytes", "check_counts", "check_table", "list_length",
+    "resolve_sizes", "weight_lists",
+]  # fmt: skip
 
 _SAMPLE = 128  # rows by which the length of the lists is chosen
 _SAMPLED_AT_ONCE = 8  # of these, whose distances to all rows are in memory together
@@ -146,14 +149,16 @@ def resolve_sizes(n: int, perplexity: float, k: int, metric: Any) -> tuple[float
 def check_table(X: Any, metric: Any, n_columns: int | None = None) -> Any:
     """Rows, distances or weights: finite numbers, dense or CSR; those given are not negative.
 
-    Distances and weights are square, or have ``n_columns``.
+    Distances and weights are square if ``n_columns`` is None.
     """
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
-    if metric not in ("precomputed", "precomputed_affinities"):
+    given = isinstance(metric, str) and metric.startswith("precomputed")
+    if n_columns is None and given and X.shape[0] != X.shape[1]:
+        raise ValueError(f"X must be square for metric={metric!r}. Got shape {X.shape} instead.")
+    if n_columns is not None and X.shape[1] != n_columns:
+        raise ValueError(f"X must have {n_columns} columns. Got {X.shape[1]} instead.")
+    if not given:
         return X
-    if X.shape[1] != (X.shape[0] if n_columns is None else n_columns):
-        wanted = "be square" if n_columns is None else f"have {n_columns} columns"
-        raise ValueError(f"X must {wanted} for metric={metric!r}. Got shape {X.shape} instead.")
     if sp.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()

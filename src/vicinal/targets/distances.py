@@ -45,12 +45,14 @@ def make_source(X: Any, metric: Any, params: dict[str, Any], search: str) -> Sou
     return MetricRows(X, metric, params)
 
 
-def _in_blocks(queries: Any, length: int, own: bool, source: Any, threads: int) -> Lists:
-    """The nearest of each query from blocks of the table of all distances."""
+def _in_blocks(
+    queries: Any, length: int, own: bool, source: Any, threads: int, alone: bool = False
+) -> Lists:
+    """The nearest of each query from blocks of the table of all distances; ``alone``: of one."""
     n = queries.shape[0]
     indptr = np.arange(n + 1, dtype=np.int64) * length
     indices, values = np.empty((n, length), np.int32), np.empty((n, length))
-    size = max(1, _PAIRS // source.n)
+    size = 1 if alone else max(1, _PAIRS // source.n)
 
     def task(first: int, thread: int) -> None:
         rows = slice(first, min(first + size, n))
@@ -177,7 +179,8 @@ class MetricRows:
         """The nearest rows of each query."""
         # a function of the user's may not bear several threads, and would not gain by them
         threads = 1 if callable(self.metric) else n_threads()
-        return _in_blocks(queries, length, own, self, threads)
+        # products of matrices round a row differently in other company
+        return _in_blocks(queries, length, own, self, threads, alone=not own)
 
 
 class GivenDistances:
