@@ -91,6 +91,15 @@ def test_plot_votes_learns_from_noise(tmp_path):
     assert_is_picture(tmp_path / "out/votes.png")
 
 
+def test_plot_pairs_joins_them_to_their_clusters(tmp_path):
+    pytest.importorskip("matplotlib")
+    printed = run(ROOT / "examples/plot_pairs.py", "out/pairs.png", folder=tmp_path)
+    alone, joined = (float(share) for share in re.findall(r"([\d.]+)%", printed))
+    assert alone < 60  # chance is 25
+    assert joined > alone + 20
+    assert_is_picture(tmp_path / "out/pairs.png")
+
+
 def test_plot_histograms_keeps_most_in_ten_bins(tmp_path):
     pytest.importorskip("matplotlib")
     printed = run(ROOT / "examples/plot_histograms.py", "out/bins.png", folder=tmp_path)

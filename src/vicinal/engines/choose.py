@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
 from vicinal.engines import dense, dense_margins, dense_sets, dense_votes
@@ -62,7 +60,7 @@ DENSE_UP_TO = 500
 INDEX_FROM = 1000
 INDEX_UP_TO = 32
 #: most rows of which the exact sums of kSNE are no slower than interpolation
-FFT_FROM = 10**9  # no engine for it yet
+FFT_FROM = 3000
 _CHI2_TERMS = 8  # most bins at DENSE_UP_TO rows; more bins with fewer rows
 
 
@@ -143,11 +141,23 @@ def margins(triples: Triples, candidates: Any = None) -> Margins:
 
 
 def attraction(
-    Z: Array, target: Affinities, kernel: str, kappa: float, rows: tuple[Array, Array] | None
-) -> tuple[float, Array]:
-    """The sum of ``-p_ij log w_ij`` and its gradient by Z; ``rows``: queries, references or all."""
-    query_rows, references = (np.arange(len(Z)),) * 2 if rows is None else rows
-    return dense_sets.attraction(Z, target, kernel, kappa, query_rows, references)
+    Z: Array,
+    target: Affinities,
+    kernel: str,
+    kappa: float,
+    rows: tuple[Array, Array] | None = None,
+    gradient: bool = True,
+) -> tuple[float, Array | None]:
+    """The sum of ``-p_ij log w_ij`` and its gradient by Z, in float64.
+
+    ``rows`` are queries and references, None for all; the lists of some rows are few, and left to
+    NumPy.
+    """
+    if rows is not None or is_small(len(Z)):
+        return dense_sets.attraction(Z, target, kernel, kappa, rows, gradient)
+    from vicinal.engines.cpu.attraction import attraction
+
+    return attraction(Z, target, kernel, kappa, gradient)
 
 
 def set_sums(
@@ -168,7 +178,9 @@ def set_sums(
     arguments = Z, k, kernel, kappa, query_rows, reference_rows
     engine = set_sums_engine(n, d, kernel, kappa, everything, method)
     if engine == "fft":
-        raise NotImplementedError("method='fft' of KSNE is not there yet: use method='exact'.")
+        from vicinal.engines.cpu.grid import GridSets
+
+        return GridSets(Z, k)
     if engine == "dense":
         return dense_sets.DenseSets(*arguments)
     from vicinal.engines.cpu.sets import TileSets

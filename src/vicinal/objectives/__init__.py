@@ -7,7 +7,7 @@ from vicinal._plugins import load
 from vicinal.engines.cpu.impostors import Candidates
 from vicinal.objectives.knca import KNCALoss, knca
 from vicinal.objectives.knca_rules import knca_posterior
-from vicinal.objectives.ksne import KSNELoss
+from vicinal.objectives.ksne import KSNELoss, ksne
 from vicinal.objectives.lmnn import LMNNLoss, lmnn
 from vicinal.objectives.nca import NCALoss, nca
 from vicinal.objectives.nca_rules import nca_effective_n_neighbors, nca_posterior
@@ -24,6 +24,7 @@ __all__ = [
     "em_background",
     "knca",
     "knca_posterior",
+    "ksne",
     "lmnn",
     "nca",
     "nca_effective_n_neighbors",

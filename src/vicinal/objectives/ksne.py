@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 
 from vicinal.core.types import Array, Evaluation, Units
 from vicinal.engines import choose
 from vicinal.engines.points import check_points, check_rows
+from vicinal.objectives._votes import check_k
 from vicinal.targets import Affinities
 
-__all__ = ["KSNELoss"]
+__all__ = ["KSNELoss", "ksne"]
+
+KERNELS = ("cauchy", "gaussian")
+METHODS = ("auto", "exact", "fft")
 
 
 @dataclass(frozen=True)
 class KSNELoss:
-    """The loss of kSNE and kt-SNE as an object: ``Evaluation = loss(Z, affinities, ...)``.
+    """The loss of :func:`ksne` as an object: ``Evaluation = loss(Z, affinities, ...)``.
 
     Parameters
     ----------
     k : int, default=5
-        Size of the neighbourhoods.
+        Size of the neighbourhoods, that of the affinities; reduced where a query has fewer
+        references to pick from.
     kernel : {"cauchy", "gaussian"}, default="cauchy"
         kt-SNE or kSNE.
     kappa : float, default=0.0
@@ -31,6 +37,12 @@ class KSNELoss:
         Factor of the attraction.
     method : {"auto", "exact", "fft"}, default="auto"
         How the repulsion is computed.
+
+    Notes
+    -----
+    An evaluation reports the facts "chain_rows" (the number of queries whose sets were summed by a
+    chain, because Newton's identities lose their digits), "engine" and "share_of_pairs" (1 if all
+    pairs were computed, 0 if they were interpolated), and whatever else the engine tells.
     """
 
     k: int = 5
@@ -40,6 +52,13 @@ class KSNELoss:
     method: str = "auto"
     units: ClassVar[Units] = Units(1.0)
     columns: ClassVar[tuple[str, ...]] = ("chain_rows",)
+
+    def __post_init__(self) -> None:
+        check_k(self.k, "KSNELoss")
+        _check_choice(self.kernel, KERNELS, "kernel")
+        _check_choice(self.method, METHODS, "method")
+        _check_number(self.kappa, "kappa", "[0, inf)")
+        _check_number(self.exaggeration, "exaggeration", "(0, inf)")
 
     def __call__(
         self,
@@ -53,22 +72,145 @@ class KSNELoss:
     ) -> Evaluation:
         """The mean loss of the queries and its gradient by the points."""
         Z = check_points(Z)
+        _check_affinities(target, len(Z), self.k)
+        if pairs is not None:
+            raise TypeError(
+                f"The 'pairs' parameter of ksne must be None: the affinities have lists of their "
+                f"own. Got {pairs!r} instead."
+            )
         query_rows = check_rows(queries, len(Z), "queries", "ksne")
         reference_rows = check_rows(references, len(Z), "references", "ksne")
-        everything = queries is None and references is None
-        attraction, pulled = choose.attraction(
-            Z, target, self.kernel, self.kappa, None if everything else (query_rows, reference_rows)
-        )
+        within = np.isin(query_rows, reference_rows, kind="table").any()
+        available = len(reference_rows) - int(within)
+        facts: dict[str, Any] = {"chain_rows": 0.0, "share_of_pairs": 0.0}
+        if not len(query_rows) or available < 1:
+            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, facts)
+        k = min(int(self.k), available)
+        rows = None if queries is None and references is None else (query_rows, reference_rows)
+        pull, attraction = choose.attraction(Z, target, self.kernel, self.kappa, rows, gradient)
         engine = choose.set_sums(
-            Z, self.k, self.kernel, self.kappa, query_rows, reference_rows, self.method
+            Z, k, self.kernel, self.kappa, query_rows, reference_rows, self.method
         )
-        log_total = engine.sums()
         n = len(query_rows)
         # [Tarlow2013] eq. (11); less the entropy of the target it is the divergence
-        value = (self.exaggeration * attraction + float(np.sum(log_total))) / n
+        value = (self.exaggeration * pull + float(np.sum(engine.sums()))) / n
         value -= float(np.mean(target.entropy[query_rows]))
         dZ = None
-        if gradient:
-            dZ = (self.exaggeration / n) * pulled + engine.pull(np.full(n, 1.0 / n))
+        if attraction is not None:
+            dZ = (self.exaggeration / n) * attraction + engine.pull(np.full(n, 1.0 / n))
             dZ = dZ.astype(Z.dtype, copy=False)
-        return Evaluation(value, dZ, dict(engine.facts))
+        facts = {**engine.facts, "engine": engine.name}
+        return Evaluation(value, dZ, facts)
+
+
+def _check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
+    if value not in choices:
+        raise ValueError(
+            f"The {name!r} parameter of KSNELoss must be one of {', '.join(map(repr, choices))}. "
+            f"Got {value!r} instead."
+        )
+
+
+def _check_number(value: Any, name: str, interval: str) -> None:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not 0 <= value < np.inf or (value == 0 and interval[0] == "("):
+        raise ValueError(
+            f"The {name!r} parameter of KSNELoss must be a float in {interval}. "
+            f"Got {value!r} instead."
+        )
+
+
+def _check_affinities(target: Any, n: int, k: int) -> None:
+    if not isinstance(target, Affinities):
+        raise TypeError(
+            f"The 'affinities' parameter of ksne must be Affinities. Got {target!r} instead."
+        )
+    if len(target) != n:
+        raise ValueError(f"Z has {n} rows, but there are targets for {len(target)}.")
+    if target.k != k:
+        raise ValueError(
+            f"The 'k' parameter of KSNELoss must be that of the affinities, {target.k}. "
+            f"Got {k} instead."
+        )
+
+
+def ksne(
+    Z: Array,
+    affinities: Affinities,
+    kernel: str = "cauchy",
+    queries: Array | None = None,
+    references: Array | None = None,
+    *,
+    kappa: float = 0.0,
+    exaggeration: float = 1.0,
+    method: str = "auto",
+    gradient: bool = True,
+    report: dict[str, Any] | None = None,
+) -> tuple[float, Array]:
+    r"""Divergence between neighbourhoods of k rows and of k points, and its gradient.
+
+    A query i picks a set s of k references with probability
+
+    .. math:: q_i(s) = \frac{\prod_{j \in s} w_{ij}}{e_k(w_i)}, \qquad
+        w_{ij} = e^{-\delta_{ij}} + \kappa, \qquad
+        e_k(w_i) = \sum_{|s| = k} \prod_{j \in s} w_{ij}
+
+    with :math:`\delta_{ij} = \|z_i - z_j\|^2` for the kernel "gaussian" (kSNE, [Tarlow2013]_
+    section 6) and :math:`\log(1 + \|z_i - z_j\|^2)` for "cauchy" (kt-SNE).  The loss is the mean
+    over the queries of
+
+    .. math:: -a \sum_j p^k_{ij} \log w_{ij} + \log e_k(w_i) - H_i,
+
+    eq. (11), with the marginals :math:`p^k_{ij}` of the affinities, the exaggeration a, and the
+    entropy H_i of the target's sets.  If a = 1 and no references are left out it is the mean
+    Kullback-Leibler divergence of the sets.  The derivative by :math:`\delta_{ij}` is
+    :math:`(a p^k_{ij} - q^k_{ij}) (w_{ij} - \kappa) / w_{ij}` over the number of queries, where
+    :math:`q^k_{ij}` is the probability that j is in s.  With k = 1 this is SNE and t-SNE with
+    normalised rows.
+
+    Parameters
+    ----------
+    Z : array of shape (n, d)
+        Embedded points.  Everything is computed in float64.
+    affinities : Affinities
+        Marginals of the target's sets.  Their k is the size of the neighbourhoods; if a query has
+        fewer references to pick from, sets of that number are compared with the marginals of k.
+    kernel : {"cauchy", "gaussian"}, default="cauchy"
+        How weights fall with the distance.
+    queries, references : int arrays, default=None
+        Positions in Z of the rows that are scored and of the rows they may pick; None for all.
+        A row is never its own reference; marginals of other rows do not count.
+    kappa : float, default=0.0
+        Constant that is added to every weight, Uni-SNE's background.
+    exaggeration : float, default=1.0
+        Factor of the attraction.
+    method : {"auto", "exact", "fft"}, default="auto"
+        How the sums over all pairs are computed: exactly, in time O(k n²), or by interpolation,
+        in time O(k n), which is for the Cauchy kernel in one or two dimensions, without a constant
+        and with all rows.  "auto" interpolates where it can and where it is faster.
+    gradient : bool, default=True
+        False leaves ``dZ`` at zero, and takes half the time.
+    report : dict, default=None
+        Receives the facts of the evaluation, see :class:`KSNELoss`.
+
+    Returns
+    -------
+    value : float
+        The mean loss.
+    dZ : array of shape (n, d)
+        Gradient, float32 if Z is, else float64.
+
+    Notes
+    -----
+    Up to 500 rows, NumPy computes whole arrays of pairs and nothing is compiled.  Beyond that,
+    memory is O(n d).  docs/theory/ksne.md derives the scheme and bounds its errors.  The result is
+    the same, to the bit, for any number of threads.
+    """
+    _check_affinities(affinities, len(check_points(Z)), getattr(affinities, "k", 0))
+    loss = KSNELoss(affinities.k, kernel, kappa, exaggeration, method)
+    value, dZ, facts = loss(
+        Z, affinities, queries=queries, references=references, gradient=gradient
+    )
+    if report is not None:
+        report.update(facts)
+    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ

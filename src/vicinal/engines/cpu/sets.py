@@ -12,56 +12,20 @@ order of the parts: the same bits for any number of threads.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from vicinal._threads import block_edges, n_threads, run
 from vicinal.core.types import Array
+from vicinal.engines.newton import near_of, newton
 from vicinal.kernels import ksne as kernels
 from vicinal.kernels.ksne_chain import ksne_chain
 
-__all__ = ["GROUPS", "TileSets", "chain_rows", "near_of", "newton"]
+__all__ = ["GROUPS", "TileSets", "chain_rows"]
 
 #: parts of the queries whose forces are added up separately
 GROUPS = 8
 # Rows per task: few enough for an interrupt to be noticed soon.
 _ROWS = 64
-# A row goes to the chain where the identities might lose more than this of a marginal.
-CANCELLATION = 1e-12
-# Powers of smaller sums leave the range of floats.
-_SMALLEST = -250.0 * math.log(10.0)
-
-
-def near_of(k: int, n_references: int) -> int:
-    """How many of the nearest references the chain keeps apart; one needs no identities."""
-    return min(4 * k if k > 1 else 1, n_references)
-
-
-def newton(S: Array, rounding: float = 2.0**-52) -> tuple[Array, Array, Array]:
-    r"""log e_k and the coefficients of the marginals from power sums (n, k), and which are safe.
-
-    A marginal is :math:`q = \sum_m c_m w^m` with
-    :math:`c_m = (-1)^{m-1} e_{k-m} / e_k`.  With plus signs the identities give the complete
-    symmetric polynomials h_k, and k h_k / e_k bounds how much relative errors of the power sums
-    grow in a marginal.
-    """
-    n, k = S.shape
-    unit = S[:, 0] / k  # e_k is then between 1 and e^k, unless few weights dominate
-    with np.errstate(all="ignore"):
-        scaled = (S / unit[:, None] ** np.arange(1, k + 1)).T
-        e, h = np.ones((2, k + 1, n))
-        for u in range(1, k + 1):
-            signs = (-1.0) ** np.arange(u)[:, None]
-            e[u] = np.sum(signs * e[u - 1 :: -1][:u] * scaled[:u], axis=0) / u
-            h[u] = np.sum(h[u - 1 :: -1][:u] * scaled[:u], axis=0) / u
-        log_total = np.log(e[k]) + k * np.log(unit)
-        safe = (e[k] > 0) & (rounding * k * h[k] <= CANCELLATION * e[k])
-        safe &= (k == 1) | (k * np.log(unit) > _SMALLEST)
-        c = np.empty((n, k))
-        for m in range(1, k + 1):
-            c[:, m - 1] = (-1.0) ** (m - 1) * e[k - m] / e[k] / unit**m
-    return log_total, c, safe
 
 
 class _Chain:

@@ -1,0 +1,165 @@
+"""The repulsion of kt-SNE by potentials on a grid, against the exact sums."""
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from vicinal.engines.cpu import grid
+from vicinal.engines.cpu.grid import GridSets, PotentialField, grid_bytes
+from vicinal.engines.dense_sets import DenseSets
+
+#: the stated relative error of the gradient, and error of log e_k
+GRADIENT, LOG_SUM = 1.5e-3, 1e-3
+
+
+def exact(Z, k, factors):
+    every = np.arange(len(Z))
+    engine = DenseSets(Z, k, "cauchy", 0.0, every, every)
+    return engine.sums(), engine.pull(factors)
+
+
+def by_grid(Z, k, factors):
+    engine = GridSets(Z, k)
+    return engine.sums(), engine.pull(factors), engine.facts
+
+
+def assert_near_exact(Z, k, rng, gradient=GRADIENT, log_sum=LOG_SUM):
+    """Sums and gradient within the stated errors; the facts of the evaluation."""
+    factors = rng.uniform(0.5, 1.5, len(Z)) / len(Z)
+    log_total, dZ = exact(Z, k, factors)
+    near_log_total, near_dZ, facts = by_grid(Z, k, factors)
+    np.testing.assert_allclose(near_log_total, log_total, rtol=0, atol=log_sum * k)
+    assert np.linalg.norm(near_dZ - dZ) <= gradient * np.linalg.norm(dZ)
+    return facts
+
+
+def picture(name, rng, n=400):
+    Z = rng.standard_normal((n, 2))
+    if name == "clusters":
+        return 0.3 * Z + rng.uniform(-15, 15, (8, 2))[rng.integers(8, size=n)]
+    if name == "line":
+        return 8.0 * Z[:, :1]
+    if name == "flat":  # two dimensions of very different extents
+        return Z * [10.0, 1e-3]
+    return float(name) * Z
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 10])
+@pytest.mark.parametrize(
+    "name", ["1e-8", "1e-4", "0.3", "1", "4", "20", "clusters", "line", "flat"]
+)
+def test_matches_exact_sums(name, k, rng):
+    assert_near_exact(picture(name, rng), k, rng)
+
+
+@pytest.mark.parametrize("name", ["1e-8", "1e-4", "0.3"])
+def test_small_pictures_are_nearly_exact(name, rng):
+    """At the start of a fit all weights are near 1: the differences from 1 count."""
+    assert_near_exact(picture(name, rng), 5, rng, gradient=1e-6, log_sum=1e-8)
+
+
+def test_line_of_tiny_extent(rng):
+    assert_near_exact(1e-4 * picture("line", rng), 2, rng, gradient=1e-6, log_sum=1e-8)
+
+
+def test_points_at_one_place():
+    """The gradient vanishes, and all weights are 1."""
+    Z = np.full((50, 2), 3.0)
+    log_total, dZ, _ = by_grid(Z, 2, np.full(50, 0.02))
+    np.testing.assert_allclose(log_total, np.log(49 * 48 / 2), rtol=1e-12)
+    np.testing.assert_allclose(dZ, 0.0, atol=1e-18)
+
+
+def test_isolated_pair_goes_to_the_exact_engine(rng):
+    """The weight of the other of the pair dominates: Newton's identities cancel."""
+    Z = picture("4", rng)
+    Z[:2] = [[60.0, 60.0], [60.2, 60.0]]
+    facts = assert_near_exact(Z, 5, rng)
+    assert 2 <= facts["chain_rows"] <= 40
+
+
+def test_points_far_out_take_no_memory(rng):
+    Z = picture("4", rng)
+    Z[7], Z[8] = [1e6, -3.0], [-40.0, 2e5]
+    facts = assert_near_exact(Z, 2, rng)
+    assert facts["far_rows"] >= 2
+    assert facts["chain_rows"] >= 2
+    assert facts["grid_nodes"] <= grid.most_nodes(len(Z))
+
+
+def test_rows_in_doubt_are_counted(rng):
+    """A wide picture of few points: with ten neighbours no row can be interpolated."""
+    facts = assert_near_exact(60.0 * rng.standard_normal((300, 2)), 10, rng)
+    assert facts["chain_rows"] == 300
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_thread_count_agnosticism(k, rng):
+    Z = picture("clusters", rng, 3000)
+    results = []
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads):
+            results.append(by_grid(Z, k, np.full(len(Z), 1e-3))[:2])
+    for log_total, dZ in results[1:]:
+        np.testing.assert_array_equal(log_total, results[0][0])
+        np.testing.assert_array_equal(dZ, results[0][1])
+
+
+def test_translation_and_order_of_rows(rng):
+    """The grid moves with the points, but they lie elsewhere in its cells."""
+    Z, factors = picture("clusters", rng), np.full(400, 1 / 400)
+    log_total, dZ, _ = by_grid(Z, 5, factors)
+    order = rng.permutation(len(Z))
+    moved_log_total, moved, _ = by_grid((Z + np.array([3.07, -100.01]))[order], 5, factors)
+    np.testing.assert_allclose(moved_log_total, log_total[order], atol=1e-10)
+    np.testing.assert_allclose(moved, dZ[order], atol=1e-10)
+    stretched = np.vstack([Z, [[-17.1, -17.2]]])  # another corner of the grid
+    other_log_total, other, _ = by_grid(stretched, 5, np.append(factors, 0.0))
+    exact_log_total, exact_dZ = exact(stretched, 5, np.append(factors, 0.0))
+    np.testing.assert_allclose(other_log_total, exact_log_total, atol=5 * LOG_SUM)
+    assert np.linalg.norm(other - exact_dZ) <= GRADIENT * np.linalg.norm(exact_dZ)
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_gradient_is_that_of_the_value(k, rng):
+    """As long as the grid stays the same, the gradient is that of the interpolated value."""
+    Z = picture("4", rng)
+    factors = rng.uniform(0.5, 1.5, len(Z))
+    direction = rng.standard_normal(Z.shape)
+    for axis in range(2):  # the corners of the grid stay
+        direction[[Z[:, axis].argmin(), Z[:, axis].argmax()]] = 0.0
+    _, dZ, _ = by_grid(Z, k, factors)
+    step = 1e-6
+    ahead, behind = (factors @ by_grid(Z + s * direction, k, factors)[0] for s in (step, -step))
+    slope = (ahead - behind) / (2 * step)
+    np.testing.assert_allclose(np.sum(dZ * direction), slope, rtol=1e-5)
+
+
+def test_memory_is_as_stated(rng):
+    import tracemalloc
+
+    Z = 30.0 * rng.uniform(-1, 1, (2000, 2))
+    grid.make_kernels.cache_clear()
+    tracemalloc.start()
+    by_grid(Z, 5, np.full(2000, 1e-3))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    stated = grid_bytes(np.ptp(Z, axis=0), 5) + 16 * (5 + 6) * len(Z)
+    assert 0.3 * stated <= peak <= stated + 2**21
+
+
+@pytest.mark.parametrize("name", ["4", "0.01", "line"])
+def test_potential_field(name, rng):
+    """The power sums of new points over a picture, and their gradients."""
+    Z, k = picture(name, rng), 3
+    field = PotentialField(Z, k)
+    Y = np.vstack([0.5 * picture(name, rng, 30), Z[:2], 1e4 + Z[:1]])
+    covered = field.covers(Y)
+    np.testing.assert_array_equal(covered, np.arange(33) < 32)
+    sums, slopes = field(Y[covered])
+    gap = Y[covered][:, None] - Z
+    w = 1 / (1 + np.sum(gap**2, axis=2))
+    for m in range(1, k + 1):
+        np.testing.assert_allclose(sums[m - 1], np.sum(w**m, axis=1), rtol=2e-3)
+        slope = -2 * m * np.einsum("ij,ijd->id", w ** (m + 1), gap)
+        assert np.linalg.norm(slopes[m - 1] - slope) <= 1e-2 * np.linalg.norm(slope)
