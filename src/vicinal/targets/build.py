@@ -13,18 +13,14 @@ from sklearn.utils import check_array
 
 from vicinal.targets.affinities import Affinities
 from vicinal.targets.calibration import K_UP_TO, Lists, calibrate, choose_sets, is_small
-from vicinal.targets.distances import Source, graph_lists, make_source, nearest
+from vicinal.targets.distances import graph_lists, make_source
+from vicinal.targets.lengths import SAMPLED_AT_ONCE, measured_lists
 
 __all__ = [
-    "affinities", "affinities_bytes", "check_counts", "check_table", "list_length",
-    "resolve_sizes", "weight_lists",
+    "affinities", "affinities_bytes", "check_counts", "check_table", "resolve_sizes",
+    "weight_lists",
 ]  # fmt: skip
 
-_SAMPLE = 128  # rows by which the length of the lists is chosen
-_SAMPLED_AT_ONCE = 8  # of these, whose distances to all rows are in memory together
-# Lists hold at most so many times the usual number of rows, or so many entries in all: with
-# thousands of equal rows, no lists are long enough.
-_LONGEST, _ENTRIES = 10, 2**24
 _SEARCHES = ("auto", "exact", "tree", "brute", "faiss")
 
 
@@ -91,23 +87,16 @@ def affinities(
         calibrate(lists, perplexity, compiled)
     else:
         source = make_source(X, metric, params, search)
-        length, missing = n - 1, 0.0
         if compiled and max_missing > 0:
-            length, missing = _choose_length(source, X, perplexity, k, max_missing)
-        lists = source.lists(X, length, own=True)
-        if source.approximate and length < n - 1:
-            missing = _measure(source, X, perplexity, k, lists)
+            lists, missing = measured_lists(source, X, perplexity, k, max_missing)
+        else:
+            lists = source.lists(X, n - 1, own=True)
         if missing > max_missing:
-            _warn_missing(missing, max_missing, length)
+            _warn_missing(missing, max_missing, len(lists.indices) // n)
         calibrate(lists, perplexity, compiled)
     check_counts(lists, k)
     entropy = choose_sets(lists, k, compiled)
     return Affinities(lists.indptr, lists.indices, lists.values, k, entropy, missing)
-
-
-def list_length(n: int, perplexity: float, k: int) -> int:
-    """How many rows the lists of n rows have at least."""
-    return n - 1 if is_small(n) else min(n - 1, math.ceil(3 * perplexity) + 2 * k)
 
 
 def affinities_bytes(n: int, length: int, k: int, threads: int = 1) -> int:
@@ -121,7 +110,7 @@ def affinities_bytes(n: int, length: int, k: int, threads: int = 1) -> int:
         return 6 * lists + 8 * min(n * (length + 1) * (k + 1), 2**22)
     search = 40 * min(n, 4096) * (length + 1)
     polynomials = 8 * threads * (n + 1) * (k + 4)
-    return lists + max(search, polynomials + 4 * 8 * _SAMPLED_AT_ONCE * n)
+    return lists + max(search, polynomials + 4 * 8 * SAMPLED_AT_ONCE * n)
 
 
 def resolve_sizes(n: int, perplexity: float, k: int, metric: Any) -> tuple[float, int]:
@@ -239,48 +228,3 @@ def _warn_missing(missing: float, max_missing: float, length: int) -> None:
         "or the search is not exact.",
         stacklevel=3,
     )
-
-
-def _sampled(source: Source, X: Any, perplexity: float, k: int) -> Any:
-    """Some rows, the order of all others by their distance, and the marginals in that order."""
-    n = source.n
-    rows = np.sort(np.random.default_rng(0).choice(n, min(_SAMPLE, n), replace=False))
-    for first in range(0, len(rows), _SAMPLED_AT_ONCE):
-        some = rows[first : first + _SAMPLED_AT_ONCE]
-        d2 = source.table(X[some])
-        d2[np.arange(len(some)), some] = np.inf
-        order, d2 = nearest(d2, n - 1)
-        indptr = np.arange(len(some) + 1, dtype=np.int64) * (n - 1)
-        lists = Lists(indptr, order, d2.ravel())
-        calibrate(lists, perplexity, True)
-        choose_sets(lists, k, True)
-        yield some, order, lists.values.reshape(order.shape)
-
-
-def _choose_length(
-    source: Source, X: Any, perplexity: float, k: int, max_missing: float
-) -> tuple[int, float]:
-    """The length of lists that leave out at most ``max_missing``, and what they leave out."""
-    n = source.n
-    held, count = np.zeros(n - 1), 0
-    for some, _, p in _sampled(source, X, perplexity, k):
-        held += np.cumsum(p, axis=1).sum(axis=0)
-        count += len(some)
-    missing = np.maximum(1.0 - held / (count * k), 0.0)
-    start = list_length(n, perplexity, k)
-    enough = int(np.argmax(missing <= max_missing)) + 1
-    longest = max(_LONGEST * start, _ENTRIES // n)
-    length = min(max(start, enough), longest, n - 1)
-    return length, 0.0 if length == n - 1 else float(missing[length - 1])
-
-
-def _measure(source: Source, X: Any, perplexity: float, k: int, lists: Lists) -> float:
-    """The share of the marginals that lists of an approximate search leave out."""
-    held, count = 0.0, 0
-    for some, order, p in _sampled(source, X, perplexity, k):
-        for i, near, marginals in zip(some, order, p, strict=True):
-            listed = np.zeros(source.n, np.bool_)
-            listed[lists.indices[lists.indptr[i] : lists.indptr[i + 1]]] = True
-            held += float(marginals[listed[near]].sum())
-        count += len(some)
-    return max(0.0, 1.0 - held / (count * k))

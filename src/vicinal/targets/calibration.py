@@ -31,6 +31,7 @@ NUMPY_UP_TO = 500
 K_UP_TO = 700
 _WIDEST, _CLOSEST, _SMALLEST = 1e-8, 50.0, 1e-280
 _STEPS, _TOL = 200, 1e-12
+_ENTRIES = 2**15  # of the lists of a task
 _ROOM = 2**21  # numbers in the polynomials of a block of lists: 16 MB
 
 
@@ -56,8 +57,9 @@ class Lists(NamedTuple):
 
 
 def _by_blocks(indptr: Array, task: Callable[[int, int, int], None]) -> None:
-    """Call ``task(first, last, thread)`` for blocks of lists, which depend on their number only."""
-    edges = block_edges(len(indptr) - 1, 256)
+    """Call ``task(first, last, thread)`` for blocks of lists, which depend on their size only."""
+    n = len(indptr) - 1
+    edges = block_edges(n, max(1, _ENTRIES * n // max(int(indptr[-1]), 1)))
 
     def block(b: int, thread: int) -> None:
         task(edges[b], edges[b + 1], thread)
