@@ -30,6 +30,7 @@ from vicinal.engines.cpu.grid_transforms import (
     is_small,
     make_axes,
     make_kernels,
+    precision,
 )
 from vicinal.engines.cpu.sets import TileSets
 from vicinal.kernels.grid import ORDER, gather_fields, gather_forces, gather_sums, spread
@@ -46,46 +47,45 @@ _NODE_COST = 4.0  # a node with its transforms costs as much as that many pairs
 
 
 class _Box(NamedTuple):
-    """Where the grid lies: its lowest corner and its axes, and the rows within it."""
+    """Where the grid lies: its lowest corner and its axes, and the points within it."""
 
     low: Array
     axes: tuple[Axis, Axis]
-    rows: Array | None  # None: all
+    rows: Array | None = None  # None: all
 
     @property
     def n_nodes(self) -> int:
         return self.axes[0].nodes * self.axes[1].nodes
 
 
-def _box(Z: Array, rows: Array | None = None) -> _Box:
-    inner = Z if rows is None else Z[rows]
-    low = inner.min(axis=0)
-    return _Box(low, make_axes(inner.max(axis=0) - low), rows)
-
-
 def most_nodes(n: int) -> int:
-    """The largest grid for n points: a megabyte of nodes, or four nodes for each point."""
+    """The largest grid for n points."""
     return max(2**20, 4 * n)
 
 
 def _choose_box(Z: Array) -> _Box:
-    """The grid of least cost: around all points, or without those furthest out.
+    """The grid of least cost: around all points (d, n), or without those furthest out.
 
     Pairs with a point outside are computed one by one.
     """
-    best = _box(Z)
-    if best.n_nodes <= _CHECK_FROM + 8 * len(Z):
+    n = Z.shape[1]
+    low = Z.min(axis=1)
+    best = _Box(low, make_axes(Z.max(axis=1) - low))
+    if best.n_nodes <= _CHECK_FROM + 8 * n:
         return best
-    reach = np.max(np.abs(Z - np.median(Z, axis=0)), axis=1)
+    reach = np.max(np.abs(Z - np.median(Z, axis=1)[:, None]), axis=0)
     order = np.argsort(reach, kind="stable")
-    cost = _NODE_COST * best.n_nodes
-    left_out = 1
-    while left_out < len(Z) and (best.n_nodes > most_nodes(len(Z)) or left_out * len(Z) < cost):
-        box = _box(Z, np.sort(order[: len(Z) - left_out]))
-        if _NODE_COST * box.n_nodes + left_out * len(Z) < cost or best.n_nodes > most_nodes(len(Z)):
-            best, cost = box, _NODE_COST * box.n_nodes + left_out * len(Z)
+    lows = np.minimum.accumulate(Z[:, order], axis=1)
+    extents = np.maximum.accumulate(Z[:, order], axis=1) - lows
+    cost, left_out = _NODE_COST * best.n_nodes, 1
+    while left_out < n and (best.n_nodes > most_nodes(n) or left_out * n < cost):
+        axes = make_axes(extents[:, n - 1 - left_out])
+        box = _Box(lows[:, n - 1 - left_out], axes, order[: n - left_out])
+        cost_here = _NODE_COST * box.n_nodes + left_out * n
+        if cost_here < cost or best.n_nodes > most_nodes(n):
+            best, cost = box, cost_here
         left_out *= 2
-    return best
+    return best if best.rows is None else best._replace(rows=np.sort(best.rows))
 
 
 def grid_bytes(extent: Array, k: int) -> int:
@@ -102,18 +102,16 @@ class _Points:
     """Points on a grid, in the order of its rows."""
 
     def __init__(self, Z: Array, box: _Box) -> None:
-        self.axes, self.flat = box.axes, Z.shape[1] == 1
-        spacing = box.axes[0].spacing
-        rows = np.arange(len(Z)) if box.rows is None else box.rows
-        place = (Z[rows] - box.low) / spacing
-        cells = place[:, 0].astype(np.int64)
-        # radix sort of the rows of the grid, in the order of the points within each
-        order = np.argsort(
-            cells.astype(np.uint16 if cells.max() < 2**16 else np.int64), kind="stable"
-        )
-        self.rows = rows[order]
-        self.place = np.zeros((2, len(rows)))
-        self.place[: Z.shape[1]] = place[order].T
+        self.axes, self.flat = box.axes, len(Z) == 1
+        inner = Z if box.rows is None else Z[:, box.rows]
+        place = (inner - box.low[:, None]) / box.axes[0].spacing
+        cells = place[0].astype(np.int64)
+        if box.axes[0].nodes < 2**16:
+            cells = cells.astype(np.uint16)  # for a radix sort
+        order = np.argsort(cells, kind="stable")
+        self.rows = order if box.rows is None else box.rows[order]
+        self.place = np.zeros((2, len(order)))
+        np.take(place, order, axis=1, out=self.place[: len(Z)])
         height = max(ORDER, -(-box.axes[0].nodes // _STRIPS))  # strips touch only their neighbours
         edges = np.arange(0, box.axes[0].nodes + height, height)
         self.strips = np.searchsorted(cells[order], edges)
@@ -156,13 +154,14 @@ class GridSets:
 
     def __init__(self, Z: Array, k: int) -> None:
         self.Z, self.k = Z.astype(np.float64, copy=False), k
+        self.transposed = np.ascontiguousarray(self.Z.T)
         self.facts: dict[str, float] = {}
 
     def sums(self) -> Array:
         """The log of the total weight of all sets of k, for each row."""
         n, k = len(self.Z), self.k
-        box = _choose_box(self.Z)
-        self.points = points = _Points(self.Z, box)
+        box = _choose_box(self.transposed)
+        self.points = points = _Points(self.transposed, box)
         self.far = np.delete(np.arange(n), points.rows) if len(points.rows) < n else None
         self.spacing = box.axes[0].spacing
         self.kernels = make_kernels(k, box.axes)
@@ -198,6 +197,9 @@ class GridSets:
         sums, scratch = np.empty((k, n)), points.scratch()
         self.coefficients = np.empty((k, n))
         log_total, doubt = np.empty(n), np.empty(n)
+        # rounding of the transforms, a few units in the last place of the largest sum
+        digits = 4.0 * float(np.finfo(precision(points.axes)).eps)
+        rounding = digits * self.fields[:k].max(axis=(1, 2))
         far = _far_sums(self.Z[points.rows], self.Z[self.far], k) if self.far is not None else None
 
         def task(piece: tuple[int, int], thread: int) -> None:
@@ -211,8 +213,8 @@ class GridSets:
             if far is not None:
                 sums[:, first:last] += far[:, first:last]
             newton(
-                sums, self.kernels.error, first, last, log_total, self.coefficients, doubt,
-                np.empty(k + 1),
+                sums, self.kernels.error, rounding, first, last, log_total, self.coefficients,
+                doubt, np.empty(k + 1),
             )  # fmt: skip
 
         _threads.run(task, points.pieces(), len(scratch))
@@ -222,9 +224,8 @@ class GridSets:
         """The gradient by Z of the sum of ``factors`` times the sums."""
         points, k = self.points, self.k
         charges = self.coefficients * factors[points.rows]
-        grids = points.spread(charges)
-        convolve_sum(grids, self.kernels, points.axes, self.fields[k])
         weights = charges / np.arange(1, k + 1)[:, None]
+        convolve_sum(points.spread(weights), self.kernels, points.axes, self.fields[k])
         forces, scratch = np.empty((2, len(points.rows))), points.scratch()
 
         def task(piece: tuple[int, int], thread: int) -> None:
@@ -286,12 +287,12 @@ class PotentialField:
     """
 
     def __init__(self, Z: Array, k: int) -> None:
-        Z = Z.astype(np.float64, copy=False)
         self.k, self.n = k, len(Z)
+        Z = np.ascontiguousarray(Z.T, dtype=np.float64)
         box = _choose_box(Z)
         self.box, self.low = box, box.low
         points = _Points(Z, box)
-        self.flat, self.complete = points.flat, len(points.rows) == len(Z)
+        self.flat, self.complete = points.flat, len(points.rows) == self.n
         self.kernels = make_kernels(k, box.axes)
         self.fields = np.zeros((k, *points.shape))
         convolve_each(

@@ -86,7 +86,8 @@ def make_axes(extent: Array) -> tuple[Axis, Axis]:
     axes = [Axis(1, 0, fineness)] * 2
     for a in range(d):
         nodes = int(extent[a] / axes[a].spacing) + ORDER + 1
-        nodes = -(-nodes // _FEWEST) * _FEWEST
+        step = max(_FEWEST, 2 ** (nodes.bit_length() - 5))  # at most a sixteenth too many
+        nodes = -(-nodes // step) * step
         # A small picture sees a kernel that has not decayed at the edge: room for a smooth end.
         half = scipy.fft.next_fast_len(3 * nodes // 2 if longest < _SMALL else nodes)
         axes[a] = Axis(nodes, half, fineness)
@@ -96,6 +97,14 @@ def make_axes(extent: Array) -> tuple[Axis, Axis]:
 def is_small(axes: tuple[Axis, Axis]) -> bool:
     """Whether the grid is that of a small picture, in which most weights are near 1."""
     return axes[0].half > 1.25 * axes[0].nodes
+
+
+def precision(axes: tuple[Axis, Axis]) -> type[np.floating]:
+    """The dtype of the transforms.
+
+    Rounding in float32 is far below the error of interpolation, unless all weights are near 1.
+    """
+    return np.float64 if is_small(axes) else np.float32
 
 
 def _distances(axis: Axis) -> Array:
@@ -164,17 +173,33 @@ def make_kernels(k: int, axes: tuple[Axis, Axis]) -> Kernels:
     """
     log_w = -np.log1p(_distances(axes[0])[:, None] + _distances(axes[1]))
     unwindow = _unwindow(axes[0])[:, None] * _unwindow(axes[1])
-    along = [axis for axis in range(2) if axes[axis].half]
-    transforms, own = np.empty((k, *log_w.shape)), np.empty((k, SELF_TERMS, SELF_TERMS))
-    error = []
-    for m in range(k):
+    small, along = is_small(axes), [axis for axis in range(2) if axes[axis].half]
+    transforms = np.empty((k, *log_w.shape), dtype=precision(axes))
+    own, error = np.empty((k, SELF_TERMS, SELF_TERMS)), np.empty(k)
+
+    def task(m: int, thread: int) -> None:
         # not exp(x) - 1: in a small picture all digits are in the difference from 1
-        power = np.expm1((m + 1) * log_w) if is_small(axes) else np.exp((m + 1) * log_w)
-        transforms[m] = scipy.fft.dctn(power, type=1, axes=along) * unwindow
-        near = scipy.fft.idctn(transforms[m], type=1, axes=along)
-        own[m], deviation = _own_terms(near[:ORDER, :ORDER], power[0, 0])
-        error.append(deviation)
-    return Kernels(transforms, own, np.array(error))
+        power = np.expm1((m + 1) * log_w) if small else np.exp((m + 1) * log_w)
+        transform = scipy.fft.dctn(power, type=1, axes=along, workers=1) * unwindow
+        own[m], error[m] = _own_terms(_near(transform, axes), power[0, 0])
+        transforms[m] = transform
+
+    _threads.run(task, range(k), _threads.n_threads())
+    return Kernels(transforms, own, error)
+
+
+def _near(transform: Array, axes: tuple[Axis, Axis]) -> Array:
+    """The kernel at the nodes around a node: (ORDER, ORDER or 1)."""
+    waves = []
+    for axis in axes:
+        if axis.half == 0:
+            waves.append(np.ones((1, 1)))
+            continue
+        lags = np.arange(ORDER)[:, None] * np.arange(axis.half + 1)
+        wave = np.cos(np.pi / axis.half * lags) / axis.half
+        wave[:, [0, -1]] *= 0.5  # these frequencies stand once in the period
+        waves.append(wave)
+    return np.einsum("bj,aj->ab", waves[1], np.einsum("ai,ij->aj", waves[0], transform))
 
 
 def _pieces(count: int) -> list[tuple[int, int]]:
@@ -185,11 +210,12 @@ def _forward(grids: Array, axes: tuple[Axis, Axis]) -> Array:
     """Transforms along the rows: (n_charges, rows, half + 1)."""
     n_charges, rows, _ = grids.shape
     period = max(1, 2 * axes[1].half)
-    out = np.empty((n_charges, rows, axes[1].half + 1), dtype=np.complex128)
+    real = precision(axes)
+    out = np.empty((n_charges, rows, axes[1].half + 1), dtype=np.result_type(real, np.complex64))
 
     def task(piece: tuple[int, int, int], thread: int) -> None:
         m, first, last = piece
-        part = grids[m, first:last, : axes[1].nodes]
+        part = grids[m, first:last, : axes[1].nodes].astype(real, copy=False)
         out[m, first:last] = scipy.fft.rfft(part, n=period, axis=1, workers=1)
 
     pieces = [(m, *piece) for m in range(n_charges) for piece in _pieces(rows)]
@@ -210,12 +236,11 @@ def _backward(spectra: Array, axes: tuple[Axis, Axis], fields: Array) -> None:
     _threads.run(task, pieces, _threads.n_threads())
 
 
-def _scale(spectrum: Array, transform: Array, factor: float = 1.0) -> Array:
-    """The spectrum of a whole period times the transform of a quarter of it."""
+def _scale(spectrum: Array, transform: Array, out: Array) -> Array:
+    """The spectrum of a whole period times the transform, of which a quarter is given."""
     half = len(transform) - 1
-    out = np.empty_like(spectrum)
-    np.multiply(spectrum[: half + 1], factor * transform, out=out[: half + 1])
-    np.multiply(spectrum[half + 1 :], factor * transform[half - 1 : 0 : -1], out=out[half + 1 :])
+    np.multiply(spectrum[: half + 1], transform, out=out[: half + 1])
+    np.multiply(spectrum[half + 1 :], transform[half - 1 : 0 : -1], out=out[half + 1 :])
     return out
 
 
@@ -227,13 +252,13 @@ def convolve_each(grid: Array, kernels: Kernels, axes: tuple[Axis, Axis], fields
     """The fields of one charge under each of the kernels: ``fields`` (k, rows, columns)."""
     spectrum = _forward(grid[None], axes)[0]
     rows, columns = spectrum.shape
-    out = np.empty((len(fields), rows, columns), dtype=np.complex128)
+    out = np.empty((len(fields), rows, columns), dtype=spectrum.dtype)
 
     def task(piece: tuple[int, int], thread: int) -> None:
         part = slice(*piece)
         whole = scipy.fft.fft(spectrum[:, part], n=2 * axes[0].half, axis=0, workers=1)
         for m in range(len(fields)):
-            scaled = _scale(whole, kernels.transforms[m, :, part])
+            scaled = _scale(whole, kernels.transforms[m, :, part], np.empty_like(whole))
             out[m, :, part] = scipy.fft.ifft(scaled, axis=0, workers=1, overwrite_x=True)[:rows]
 
     _by_columns(task, columns)
@@ -241,19 +266,17 @@ def convolve_each(grid: Array, kernels: Kernels, axes: tuple[Axis, Axis], fields
 
 
 def convolve_sum(grids: Array, kernels: Kernels, axes: tuple[Axis, Axis], field: Array) -> None:
-    """The sum over m of 1/m times the field of charge m under the kernel m: (rows, columns)."""
+    """The sum over m of the field of charge m under the kernel m: ``field`` (rows, columns)."""
     spectra = _forward(grids, axes)
     rows, columns = spectra.shape[1:]
-    out = np.empty((1, rows, columns), dtype=np.complex128)
+    out = np.empty((1, rows, columns), dtype=spectra.dtype)
 
     def task(piece: tuple[int, int], thread: int) -> None:
         part = slice(*piece)
-        total = None
+        total = np.zeros((2 * axes[0].half, piece[1] - piece[0]), dtype=spectra.dtype)
         for m in range(len(grids)):
             whole = scipy.fft.fft(spectra[m, :, part], n=2 * axes[0].half, axis=0, workers=1)
-            scaled = _scale(whole, kernels.transforms[m, :, part], 1.0 / (m + 1))
-            total = scaled if total is None else np.add(total, scaled, out=total)
-        assert total is not None
+            total += _scale(whole, kernels.transforms[m, :, part], whole)
         out[0, :, part] = scipy.fft.ifft(total, axis=0, workers=1, overwrite_x=True)[:rows]
 
     _by_columns(task, columns)
