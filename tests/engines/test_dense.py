@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from common.affinities import some_affinities
 from common.checks import assert_close
 from numba import config
 from threadpoolctl import threadpool_limits
@@ -21,6 +22,7 @@ from vicinal.metrics import Chi2Index, chi2_distances
 from vicinal.neighbourhoods import target_neighbours
 from vicinal.objectives import (
     KNCALoss,
+    KSNELoss,
     LMNNLoss,
     NCALoss,
     em_background,
@@ -67,6 +69,17 @@ def compare(monkeypatch, loss, Z, target, rtol=1e-12, **rows):
 
 def some_rows(rng, n):
     return {"queries": rng.permutation(n)[: n // 2], "references": rng.permutation(n)[: 2 * n // 3]}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("kappa", [0.0, 0.05])
+@pytest.mark.parametrize("kernel", ["cauchy", "gaussian"])
+def test_ksne(rng, monkeypatch, kernel, kappa, scale):
+    Z, _ = cloud(rng, scale)
+    for k in (1, 2, 6):
+        loss, target = KSNELoss(k, kernel, kappa), some_affinities(len(Z), k)
+        for rows in ({}, some_rows(rng, len(Z))):
+            compare(monkeypatch, loss, Z, target, k * rounding(Z), **rows)
 
 
 @pytest.mark.parametrize("scale", SCALES)

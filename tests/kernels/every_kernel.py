@@ -23,12 +23,13 @@ from vicinal.objectives import (
     Candidates,
     knca,
     knca_posterior,
+    ksne,
     lmnn,
     nca,
     nca_effective_n_neighbors,
     nca_posterior,
 )
-from vicinal.targets import TargetNeighbours
+from vicinal.targets import Affinities, TargetNeighbours
 
 choose.DENSE_UP_TO = 0
 tiles.ORDER_FROM = 0
@@ -147,6 +148,19 @@ def chi2_margins(dtype):
     H, y = histograms(dtype), np.arange(N) % 3
     targets = TargetNeighbours(y, neighbourhoods.target_neighbours(H, y, 3))
     return lmnn(H, targets, margin=0.05, distance="chi2")
+
+
+@job
+def sets(dtype):
+    rng = np.random.default_rng(3)
+    for d in (2, 5):
+        Z, _ = points(dtype, d)
+        Z[:5] *= dtype(1e4)  # far from all others: by the chain
+        for k in (1, 4):
+            lists = (np.arange(N)[:, None] + np.arange(1, 31)).astype(np.int32) % N
+            P = Affinities(np.arange(N + 1) * 30, lists.ravel(), rng.random(30 * N), k, np.zeros(N))
+            for kernel, kappa in (("cauchy", 0.0), ("gaussian", 0.0), ("cauchy", 0.1)):
+                yield from ksne(Z, P, kernel, kappa=kappa)
 
 
 @job

@@ -1,6 +1,6 @@
 """Repulsion and attraction of small data, as whole arrays in NumPy: see `base.SetSums`.
 
-Everything is float64.  BLAS runs on one thread, so that the bits do not depend on the cores.
+Everything is float64.  BLAS is not used: its bits depend on the cores.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from vicinal._threads import single_threaded_blas
 from vicinal.core.types import Array
 from vicinal.engines.newton import near_of, newton, polynomials
 from vicinal.targets import Affinities
@@ -66,8 +65,6 @@ class DenseSets:
         self.shape, self.k = Z.shape, k
         self.query_rows, self.references = query_rows, references
         Z = Z.astype(np.float64, copy=False)
-        # a centre that no outlier moves: products lose digits far from it
-        Z = Z - np.partition(Z, len(Z) // 2, axis=0)[len(Z) // 2]
         self.Zq, self.Zr = Z[query_rows], Z[references]
         d2 = cdist(self.Zq, self.Zr, "sqeuclidean")
         self.own = query_rows[:, None] == references
@@ -113,9 +110,11 @@ class DenseSets:
             q[self.apart] = self.q_apart
         W = -2.0 * factors[:, None] * q * self.slope
         dZ = np.zeros(self.shape)
-        with single_threaded_blas():
-            dZ[self.query_rows] += W.sum(axis=1)[:, None] * self.Zq - W @ self.Zr
-            dZ[self.references] += W.sum(axis=0)[:, None] * self.Zr - W.T @ self.Zq
+        for c in range(self.shape[1]):  # products of coordinates would lose digits of far pairs
+            along = np.subtract.outer(self.Zq[:, c], self.Zr[:, c])
+            along *= W
+            dZ[self.query_rows, c] += along.sum(axis=1)
+            dZ[self.references, c] -= along.sum(axis=0)
         return dZ
 
 
@@ -172,12 +171,7 @@ def _chain(log_v: Array, k: int, within: bool) -> tuple[Array, Array]:
 def _log_polynomials(v: Array, k: int, last: Array) -> Array:
     """log e_u of weights of at most 1, in units of exp(last); (k + 1, n)."""
     S = _power_sums(v, k)
-    some = S[:, 0] > 0
-    out = np.full((k + 1, len(v)), -np.inf)
-    out[0] = 0.0
-    e, _, unit = polynomials(S[some])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        u = np.arange(k + 1)[:, None]
-        found = np.log(np.maximum(e, 0.0)) + u * (np.log(unit) + last[some])
-    out[:, some] = np.where(np.isfinite(found), found, -np.inf)
-    return out
+    unit = np.maximum(S[:, 0] / k, 1.0)
+    e, _ = polynomials(S, unit)
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(e, 0.0)) + np.arange(k + 1)[:, None] * (np.log(unit) + last)

@@ -26,14 +26,13 @@ def near_of(k: int, n_references: int) -> int:
     return min(4 * k if k > 1 else 1, n_references)
 
 
-def polynomials(S: Array) -> tuple[Array, Array, Array]:
-    r"""Polynomials e_0..e_k and h_0..h_k of weights in units of ``S_1 / k``, and this unit.
+def polynomials(S: Array, unit: Array) -> tuple[Array, Array]:
+    r"""Polynomials e_0..e_k and h_0..h_k of weights in these units.
 
     ``S`` is (n, k), the polynomials are (k + 1, n).  The complete polynomials h are the identities
     with plus signs: what the terms of e_u add up to.
     """
     n, k = S.shape
-    unit = S[:, 0] / k  # e_k is then between 1 and e^k, unless few weights dominate
     with np.errstate(all="ignore"):
         scaled = (S / unit[:, None] ** np.arange(1, k + 1)).T
         signed = scaled * (-1.0) ** np.arange(k)[:, None]
@@ -41,7 +40,7 @@ def polynomials(S: Array) -> tuple[Array, Array, Array]:
         for u in range(1, k + 1):
             e[u] = np.einsum("mi,mi->i", e[u - 1 :: -1][:u], signed[:u]) / u
             h[u] = np.einsum("mi,mi->i", h[u - 1 :: -1][:u], scaled[:u]) / u
-    return e, h, unit
+    return e, h
 
 
 def newton(S: Array, rounding: Array | float = 2.0**-52) -> tuple[Array, Array, Array]:
@@ -51,7 +50,8 @@ def newton(S: Array, rounding: Array | float = 2.0**-52) -> tuple[Array, Array, 
     that error: its terms are at most ``h_(k-m) S_m / e_k``, whose sum over m is k h_k / e_k.
     """
     n, k = S.shape
-    e, h, unit = polynomials(S)
+    unit = S[:, 0] / k  # e_k is then between 1 and e^k, unless few weights dominate
+    e, h = polynomials(S, unit)
     c = np.empty((n, k))
     with np.errstate(all="ignore"):
         log_unit = np.log(unit)

@@ -96,6 +96,8 @@ def ksne(
     share = np.exp(log_smooth - log_w) if kappa > 0 else 1.0
     W = (p - q) * share * slope / len(queries)
     dZ = np.zeros_like(Z)
-    np.add.at(dZ, queries, 2 * (W.sum(axis=1)[:, None] * Z[queries] - W @ Z[references]))
-    np.add.at(dZ, references, 2 * (W.sum(axis=0)[:, None] * Z[references] - W.T @ Z[queries]))
+    for c in range(Z.shape[1]):
+        pull = 2 * W * (Z[queries, c][:, None] - Z[references, c])
+        dZ[queries, c] += pull.sum(axis=1)
+        dZ[references, c] -= pull.sum(axis=0)
     return float(value), dZ
