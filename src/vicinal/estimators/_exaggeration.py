@@ -63,14 +63,19 @@ class NoProgress(_Rule):
 
 @dataclass(frozen=True)
 class SmallGradientNorm(_Rule):
-    """The Euclidean norm of the gradient is at most ``least``."""
+    """The Euclidean norm of the gradient is at most ``least``, or that share of a small picture.
+
+    Early exaggeration may shrink a picture by many orders of magnitude.  The gradient is as small
+    then, but the picture is about to grow.
+    """
 
     least: float
 
     name: ClassVar[str] = "gradient"
 
     def __call__(self, progress: Any) -> bool:
-        return float(np.linalg.norm(progress.state.grad)) <= self.least
+        size = min(1.0, float(np.std(progress.state.theta)))
+        return float(np.linalg.norm(progress.state.grad)) <= self.least * size
 
 
 def learning_rates(estimator: Any, n: int, k: int) -> tuple[float, float]:
