@@ -2,19 +2,33 @@
 
 Points are transposed, ``(d, n)`` with d even, in float64.  With the Cauchy kernel a weight is
 ``1 / (1 + d²) + kappa``; with the Gaussian it is ``exp(-d²) + kappa`` relative to a unit of the
-row, so that the power sums here are for the Cauchy kernel alone (`ksne_chain` has the others).
+row, without which it would leave the range of floats.
 """
 
 from __future__ import annotations
 
-from vicinal.kernels._blocks import distances
-from vicinal.kernels._jit import exp2, helper, kernel
+import numpy as np
 
-__all__ = ["LOG2_E", "WIDTH", "add_powers", "ksne_power_sums", "ksne_pull", "relative_weights"]
+from vicinal.kernels._arithmetic import add
+from vicinal.kernels._blocks import distances
+from vicinal.kernels._jit import exp2, helper, kernel, minimum
+
+__all__ = [
+    "LOG2_E",
+    "WIDTH",
+    "add_powers",
+    "gaussian_unit",
+    "ksne_power_sums",
+    "ksne_pull",
+    "relative_weights",
+]
 
 #: references at a time: a few vectors of them stay in the first-level cache
 WIDTH = 512
 LOG2_E = 1.4426950408889634
+# log2 of the least Gaussian weight relative to the nearest: powers of smaller ones are denormal
+# numbers, which are slow, and nothing beside 1
+_FLOOR = -100.0
 
 
 @helper
@@ -52,23 +66,6 @@ def add_powers(w, power, n, S):
         S[k - 1] += first
 
 
-@kernel
-def ksne_power_sums(Zq, Zr, self_pos, kappa, S, i0, i1, work):
-    """Sums over the references of w, w², ..., w^k for queries i0:i1, Cauchy kernel; S is (n, k)."""
-    n = Zr.shape[1]
-    w, power = work[0], work[1]
-    for i in range(i0, i1):
-        S[i, :] = 0.0
-        for c in range(0, n, WIDTH):
-            e = min(c + WIDTH, n)
-            distances(Zq, Zr, work[:0], i, 0, 0, c, e, w)
-            for j in range(e - c):
-                w[j] = 1.0 / (1.0 + w[j]) + kappa
-            if c <= self_pos[i] < e:
-                w[self_pos[i] - c] = 0.0
-            add_powers(w, power, e - c, S[i])
-
-
 @helper
 def relative_weights(d2, n, unit, kappa, gaussian, v, slope):
     """Weights relative to the unit of the row, and their derivative by -d².
@@ -78,7 +75,8 @@ def relative_weights(d2, n, unit, kappa, gaussian, v, slope):
     if gaussian:
         constant = kappa * exp2(LOG2_E * unit) if kappa > 0.0 else 0.0
         for j in range(n):
-            s = exp2(LOG2_E * (unit - d2[j]))
+            x = LOG2_E * (unit - d2[j])
+            s = exp2(x) if x > _FLOOR else 0.0
             v[j] = s + constant
             slope[j] = s
     else:
@@ -86,6 +84,47 @@ def relative_weights(d2, n, unit, kappa, gaussian, v, slope):
             s = 1.0 / (1.0 + d2[j])
             v[j] = (s + kappa) * unit
             slope[j] = (s * unit) * s
+
+
+@helper
+def gaussian_unit(d2, kappa):
+    """The squared distance of weight 1, relative to the weight at ``d2``."""
+    if kappa == 0.0:
+        return d2
+    return -add(-LOG2_E * d2, np.log2(kappa), 1) / LOG2_E
+
+
+@kernel
+def ksne_power_sums(Zq, Zr, self_pos, kappa, gaussian, S, unit, i0, i1, work):
+    """Sums over the references of w, w², ..., w^k for queries i0:i1; S is (n, k).
+
+    Gaussian weights are relative to that of the nearest reference; ``unit`` is as in `ksne_pull`.
+    """
+    n = Zr.shape[1]
+    w, power, d2 = work[0], work[1], work[2]
+    for i in range(i0, i1):
+        if gaussian:
+            nearest = np.inf
+            for c in range(0, n, WIDTH):
+                e = min(c + WIDTH, n)
+                distances(Zq, Zr, work[:0], i, 0, 0, c, e, d2)
+                if c <= self_pos[i] < e:
+                    d2[self_pos[i] - c] = np.inf
+                for j in range(e - c):
+                    nearest = minimum(nearest, d2[j])
+            unit[i] = gaussian_unit(nearest, kappa)
+        S[i, :] = 0.0
+        for c in range(0, n, WIDTH):
+            e = min(c + WIDTH, n)
+            distances(Zq, Zr, work[:0], i, 0, 0, c, e, d2)
+            if gaussian:
+                relative_weights(d2, e - c, unit[i], kappa, gaussian, w, power)
+            else:
+                for j in range(e - c):
+                    w[j] = 1.0 / (1.0 + d2[j]) + kappa
+            if c <= self_pos[i] < e:
+                w[self_pos[i] - c] = 0.0
+            add_powers(w, power, e - c, S[i])
 
 
 @helper
@@ -111,14 +150,17 @@ def _horner(v, polynomial, slope, n, coefficients, factor):
 @helper
 def _push(Zq, Zr, i, c, e, force, G, H):
     """Add ``force_j (z_i - z_j)`` to column i of G, and take it from the columns c:e of H."""
-    for f in range(G.shape[0]):
-        x, total = Zq[f, i], 0.0
-        r, h = Zr[f, c:e], H[f, c:e]
+    for f in range(0, G.shape[0], 2):
+        a, b, first, second = Zq[f, i], Zq[f + 1, i], 0.0, 0.0
+        x, y, u, v = Zr[f, c:e], Zr[f + 1, c:e], H[f, c:e], H[f + 1, c:e]
         for j in range(e - c):
-            t = force[j] * (x - r[j])
-            total += t
-            h[j] -= t
-        G[f, i] += total
+            s, t = force[j] * (a - x[j]), force[j] * (b - y[j])
+            first += s
+            second += t
+            u[j] -= s
+            v[j] -= t
+        G[f, i] += first
+        G[f + 1, i] += second
 
 
 @kernel
@@ -132,14 +174,14 @@ def ksne_pull(
     relative to its unit, except for the references ``near[t]`` (-1: none), whose force is known.
     """
     n = Zr.shape[1]
-    v, polynomial, force = work[0], work[1], work[2]
+    v, polynomial, force, d2 = work[0], work[1], work[2], work[3]
     for t in range(t0, t1):
         i = rows[t]
         factor = -2.0 * factors[i]
         for c in range(0, n, WIDTH):
             e = min(c + WIDTH, n)
-            distances(Zq, Zr, work[:0], i, 0, 0, c, e, v)
-            relative_weights(v, e - c, unit[t], kappa, gaussian, v, force)
+            distances(Zq, Zr, work[:0], i, 0, 0, c, e, d2)
+            relative_weights(d2, e - c, unit[t], kappa, gaussian, v, force)
             _horner(v, polynomial, force, e - c, coefficients[t], factor)
             for s in range(near.shape[1]):
                 if c <= near[t, s] < e:

@@ -14,7 +14,7 @@ import numpy as np
 from vicinal.kernels._arithmetic import NOTHING, add, times
 from vicinal.kernels._blocks import distances
 from vicinal.kernels._jit import exp2, helper, kernel, log2, maximum
-from vicinal.kernels.ksne import LOG2_E, WIDTH, add_powers, relative_weights
+from vicinal.kernels.ksne import LOG2_E, WIDTH, add_powers, gaussian_unit, relative_weights
 
 __all__ = ["ksne_chain"]
 
@@ -127,8 +127,9 @@ def ksne_chain(
         _nearest(d2, n, r, values, near[t])
         last, largest = values[r - 1], _log2_weight(values[0], kappa, gaussian)
         log2_last = _log2_weight(last, kappa, gaussian) - largest
-        unit[t] = -(log2_last + largest) / LOG2_E if kappa > 0.0 else last
-        if not gaussian:
+        if gaussian:
+            unit[t] = gaussian_unit(last, kappa)
+        else:
             unit[t] = 1.0 / (1.0 / (1.0 + last) + kappa)
         S[:] = 0.0
         for c in range(0, n, WIDTH):

@@ -1,9 +1,8 @@
 """All sets of k references over all pairs, for kSNE: exact, in O(n) memory, on all threads.
 
-With the Cauchy kernel, one pass over the pairs gives the power sums of each query's weights, and
-Newton's identities the polynomials; rows whose identities cancel go through `ksne_chain`, and so do
-all rows with the Gaussian kernel, whose weights need a unit of their own in every row.  A second
-pass gives the gradient.  Everything is computed in float64.
+One pass over the pairs gives the power sums of each query's weights, and Newton's identities the
+polynomials; rows whose identities cancel go through `ksne_chain`.  A second pass gives the
+gradient.  Everything is computed in float64.
 
 A query's force also acts on its references.  The queries are cut into ``GROUPS`` parts, each of
 which adds to an array of its own in the order of its queries, and these arrays are added in the
@@ -60,22 +59,20 @@ class TileSets:
     def sums(self) -> Array:
         """The log of the total weight of all sets of k, for each query."""
         n, k = self.Zq.shape[1], self.k
+        S, self.unit = np.empty((n, k)), np.ones(n)
+        work = [np.empty((3, kernels.WIDTH)) for _ in range(n_threads())]
+        edges = block_edges(n, _ROWS, 1)
+
+        def task(b: int, thread: int) -> None:
+            kernels.ksne_power_sums(
+                self.Zq, self.Zr, self.self_pos, self.kappa, self.gaussian, S, self.unit,
+                edges[b], edges[b + 1], work[thread],
+            )  # fmt: skip
+
+        run(task, range(len(edges) - 1), len(work))
+        log_total, self.coefficients, safe = newton(S)
         if self.gaussian:
-            log_total, safe = np.empty(n), np.zeros(n, bool)
-        else:
-            S = np.empty((n, k))
-            work = [np.empty((2, kernels.WIDTH)) for _ in range(n_threads())]
-
-            def task(b: int, thread: int) -> None:
-                rows = slice(edges[b], edges[b + 1])
-                kernels.ksne_power_sums(
-                    self.Zq, self.Zr, self.self_pos, self.kappa, S, rows.start, rows.stop,
-                    work[thread],
-                )  # fmt: skip
-
-            edges = block_edges(n, _ROWS, 1)
-            run(task, range(len(edges) - 1), len(work))
-            log_total, self.coefficients, safe = newton(S)
+            log_total -= k * self.unit
         self.plain, self.apart = np.flatnonzero(safe), np.flatnonzero(~safe)
         self.chain = self.find_chain(self.apart)
         log_total[self.apart] = self.chain.log_total
@@ -109,7 +106,7 @@ class TileSets:
         parts: list[tuple[Array, ...]] = []
         if n_plain:
             parts.append(
-                (self.plain, self.coefficients[self.plain], np.ones(n_plain), none, none * 1.0)
+                (self.plain, self.coefficients[self.plain], self.unit[self.plain], none, none * 1.0)
             )
         if len(self.apart):
             chain = self.chain
@@ -120,7 +117,7 @@ class TileSets:
         """The gradient of the queries in the parts."""
         d, n, m = self.Zr.shape[0], self.Zq.shape[1], self.Zr.shape[1]
         G, H = np.zeros((d, n)), np.zeros((GROUPS, d, m))
-        work = [np.empty((3, kernels.WIDTH)) for _ in range(n_threads())]
+        work = [np.empty((4, kernels.WIDTH)) for _ in range(n_threads())]
         factors = np.ascontiguousarray(factors, dtype=np.float64)
 
         def task(g: int, thread: int) -> None:
