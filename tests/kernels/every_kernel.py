@@ -29,7 +29,7 @@ from vicinal.objectives import (
     nca_effective_n_neighbors,
     nca_posterior,
 )
-from vicinal.targets import Affinities, TargetNeighbours
+from vicinal.targets import Affinities, TargetNeighbours, affinities
 
 choose.DENSE_UP_TO = 0
 tiles.ORDER_FROM = 0
@@ -161,6 +161,12 @@ def sets(dtype):
             P = Affinities(np.arange(N + 1) * 30, lists.ravel(), rng.random(30 * N), k, np.zeros(N))
             for kernel, kappa in (("cauchy", 0.0), ("gaussian", 0.0), ("cauchy", 0.1)):
                 yield from ksne(Z, P, kernel, kappa=kappa)
+
+
+@job
+def affinities_of_rows(dtype):
+    A = affinities(points(dtype)[0], 8.0, 3)
+    return A.indices, A.marginals, A.entropy
 
 
 @job

@@ -49,6 +49,7 @@ def perplexities(P):
 # Weights and marginals of given lists
 
 
+@pytest.mark.nojit
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("k", [1, 2, 4])
 @pytest.mark.parametrize("scale", [0.1, 1.0, 30.0])
@@ -62,6 +63,7 @@ def test_marginals_are_those_of_all_sets(rng, k, scale, compiled):
     np.testing.assert_allclose(entropy, np.sum(P * before, axis=1) + log_total, atol=1e-11)
 
 
+@pytest.mark.nojit
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("k", [1, 5, 12])
 def test_lists_of_different_lengths(rng, k, compiled):
@@ -76,6 +78,7 @@ def test_lists_of_different_lengths(rng, k, compiled):
     assert_allclose(entropy, np.sum(P * sorted_energies, axis=1) + log_total, atol=1e-11)
 
 
+@pytest.mark.nojit
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("gap", [1.0, 40.0, 800.0, 1e5, 1e12])
 def test_marginals_of_any_range_of_weights(gap, compiled):
@@ -98,6 +101,7 @@ def test_large_sets(rng, k, m, compiled):
     np.testing.assert_allclose(lists.values.reshape(2, m), set_marginals(-before, k)[0], atol=1e-9)
 
 
+@pytest.mark.nojit
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("scale", [1e-150, 1e-8, 1.0, 1e8, 1e150])
 @pytest.mark.parametrize("perplexity", [1.5, 7.3, 28.0])
@@ -110,6 +114,7 @@ def test_perplexity_is_reached(rng, perplexity, scale, compiled):
     np.testing.assert_allclose(got, perplexity, rtol=1e-10)
 
 
+@pytest.mark.nojit
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_perplexity_that_no_weights_have(compiled):
     """As many or fewer members: equal weights.  More nearest ones: these, and no others."""
@@ -135,6 +140,7 @@ def test_single_choice_is_that_of_scikit_learn(rng, path):
     np.testing.assert_allclose(perplexities(got), 20.0, rtol=1e-9)
 
 
+@pytest.mark.nojit
 @pytest.mark.parametrize("k", [1, 3])
 def test_marginals_of_rows_are_those_of_all_sets(rng, path, k):
     X = rng.standard_normal((10, 2))
