@@ -102,6 +102,20 @@ def test_twins_are_equal_rows(rng, n, metric, kind, dtype):
         assert A.distances[A.indptr[7]] == 0.0
 
 
+@pytest.mark.parametrize("n", [60, 700, 3000])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_equal_rows_have_the_distance_zero(rng, n, kind, dtype):
+    """Whatever inner products would say, far from the origin; and no other rows have it."""
+    X, new = rows(rng, n)
+    X, new = (100 + X).astype(dtype), (100 + new).astype(dtype)
+    new[7], new[9] = X[11], X[13] + dtype(0.01)
+    A = new_affinities(kind(new), kind(X), 7.0, 3)
+    nearest = A.indptr[:-1]
+    assert A.indices[nearest[7]] == 11
+    np.testing.assert_array_equal(A.distances[nearest] == 0, np.arange(23) == 7)
+
+
 def test_given_distances_and_weights(rng):
     X, new = rows(rng, 60)
     new[4] = X[17]
