@@ -241,6 +241,16 @@ def test_a_search_that_misses_rows_is_measured(rng, monkeypatch):
     assert 0.3 < A.missing < 0.5
 
 
+def test_symmetric_affinities(rng):
+    A = affinities(rng.standard_normal((60, 3)), 8.0, 5)
+    both = A.symmetric
+    np.testing.assert_array_equal(both.toarray(), A.matrix.toarray() + A.matrix.toarray().T)
+    assert both.has_canonical_format
+    # SciPy would double the memory of the indices because of those of the rows
+    assert A.matrix.indices.dtype == both.indices.dtype == np.int32
+    assert np.shares_memory(A.matrix.indices, A.indices)
+
+
 # Metrics and given distances
 
 

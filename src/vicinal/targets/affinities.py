@@ -50,11 +50,14 @@ class Affinities:
     def matrix(self) -> Any:
         """The marginals as a sparse array of shape (n, n)."""
         n = len(self)
-        return sp.csr_array((self.marginals, self.indices, self.indptr), shape=(n, n))
+        # indptr of int64 would turn the indices into int64 as well
+        small = self.indptr[-1] < 2**30  # P + P.T has up to twice as many
+        indptr = self.indptr.astype(np.int32) if small else self.indptr
+        return sp.csr_array((self.marginals, self.indices, indptr), shape=(n, n))
 
     @cached_property
     def symmetric(self) -> Any:
-        """``P + P.T``: a pair attracts as much as both of its rows want."""
+        """``P + P.T``: a pair attracts as much as both of its rows want; sorted by columns."""
         P = self.matrix
         both = sp.csr_array(P + P.T)
         both.sort_indices()

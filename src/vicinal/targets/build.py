@@ -14,11 +14,11 @@ from sklearn.utils import check_array
 from vicinal.targets.affinities import Affinities
 from vicinal.targets.calibration import K_UP_TO, Lists, calibrate, choose_sets, is_small
 from vicinal.targets.distances import graph_lists, make_source
-from vicinal.targets.lengths import SAMPLED_AT_ONCE, measured_lists
+from vicinal.targets.lengths import SAMPLED_AT_ONCE, list_length, measured_lists
 
 __all__ = [
-    "affinities", "affinities_bytes", "check_counts", "check_table", "resolve_sizes",
-    "weight_lists",
+    "affinities", "affinities_bytes", "check_counts", "check_table", "list_length",
+    "resolve_sizes", "weight_lists",
 ]  # fmt: skip
 
 _SEARCHES = ("auto", "exact", "tree", "brute", "faiss")
