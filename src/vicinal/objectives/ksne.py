@@ -41,7 +41,8 @@ class KSNELoss:
     Notes
     -----
     An evaluation reports the facts "chain_rows" (the number of queries whose sets were summed by a
-    chain, because Newton's identities lose their digits), "engine" and "share_of_pairs" (1 if all
+    chain, because Newton's identities lose their digits), "sum_error" (the estimated relative error
+    of interpolated sums over sets, 0 if they are exact), "engine" and "share_of_pairs" (1 if all
     pairs were computed, 0 if they were interpolated), and whatever else the engine tells.
     """
 
@@ -51,7 +52,7 @@ class KSNELoss:
     exaggeration: float = 1.0
     method: str = "auto"
     units: ClassVar[Units] = Units(1.0)
-    columns: ClassVar[tuple[str, ...]] = ("chain_rows",)
+    columns: ClassVar[tuple[str, ...]] = ("chain_rows", "sum_error")
 
     def __post_init__(self) -> None:
         check_k(self.k, "KSNELoss")
@@ -82,7 +83,7 @@ class KSNELoss:
         reference_rows = check_rows(references, len(Z), "references", "ksne")
         within = np.isin(query_rows, reference_rows, kind="table").any()
         available = len(reference_rows) - int(within)
-        facts: dict[str, Any] = {"chain_rows": 0.0, "share_of_pairs": 0.0}
+        facts: dict[str, Any] = {"chain_rows": 0.0, "sum_error": 0.0, "share_of_pairs": 0.0}
         if not len(query_rows) or available < 1:
             return Evaluation(0.0, np.zeros_like(Z) if gradient else None, facts)
         k = min(int(self.k), available)
@@ -99,7 +100,8 @@ class KSNELoss:
         if attraction is not None:
             dZ = (self.exaggeration / n) * attraction + engine.pull(np.full(n, 1.0 / n))
             dZ = dZ.astype(Z.dtype, copy=False)
-        facts = {**engine.facts, "engine": engine.name}
+        facts.update(engine.facts)
+        facts["engine"] = engine.name
         return Evaluation(value, dZ, facts)
 
 
