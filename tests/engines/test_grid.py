@@ -5,11 +5,19 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from vicinal.engines.cpu import grid, grid_transforms
-from vicinal.engines.cpu.grid import GridSets, PotentialField, grid_bytes
+from vicinal.engines.cpu.grid import GridSets
+from vicinal.engines.cpu.grid_points import grid_bytes, most_nodes
+from vicinal.engines.cpu.potential_field import PotentialField
 from vicinal.engines.dense_sets import DenseSets
 
 #: the stated relative error of the gradient, and error of log e_k
 GRADIENT, LOG_SUM = 1.5e-3, 1e-3
+
+
+@pytest.fixture(autouse=True)
+def on_a_grid(monkeypatch):
+    """Few points in a wide picture are left to the exact engine as a whole: not here."""
+    monkeypatch.setattr(grid, "pays", lambda box, n, k: True)
 
 
 def exact(Z, k, factors):
@@ -84,13 +92,36 @@ def test_points_far_out_take_no_memory(rng):
     facts = assert_near_exact(Z, 2, rng)
     assert facts["far_rows"] >= 2
     assert facts["chain_rows"] >= 2
-    assert facts["grid_nodes"] <= grid.most_nodes(len(Z))
+    assert facts["grid_nodes"] <= most_nodes(len(Z))
 
 
 def test_rows_in_doubt_are_counted(rng):
     """A wide picture of few points: with ten neighbours no row can be interpolated."""
     facts = assert_near_exact(60.0 * rng.standard_normal((300, 2)), 10, rng)
     assert facts["chain_rows"] == 300
+
+
+def test_grid_is_made_finer_for_rows_in_doubt(monkeypatch, rng):
+    """Where that costs less than those rows: here, at any cost."""
+    Z = picture("5", rng)
+    before = assert_near_exact(Z, 10, rng)
+    monkeypatch.setattr(grid, "box_cost", lambda box, n, k: 0.0)
+    after = assert_near_exact(Z, 10, rng)
+    assert after["grid_nodes"] > 1.8 * before["grid_nodes"]
+    assert after["chain_rows"] < 0.5 * before["chain_rows"]
+
+
+def test_wide_picture_of_few_points_is_left_to_the_exact_engine(monkeypatch, rng):
+    """Its grid costs more than all pairs."""
+    monkeypatch.undo()
+    Z, factors = 60.0 * rng.standard_normal((300, 2)), np.full(300, 1 / 300)
+    log_total, dZ, facts = by_grid(Z, 2, factors)
+    assert facts["grid_nodes"] == 0
+    assert facts["chain_rows"] == 300
+    assert facts["share_of_pairs"] == 1.0
+    expected = exact(Z, 2, factors)
+    np.testing.assert_allclose(log_total, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(dZ, expected[1], atol=1e-12)
 
 
 @pytest.mark.parametrize("k", [1, 5])

@@ -76,10 +76,15 @@ class Kernels(NamedTuple):
     error: Array
 
 
-def make_axes(extent: Array) -> tuple[Axis, Axis]:
-    """The axes of a grid over a picture of that extent, along its one or two dimensions."""
+def make_axes(extent: Array, finer: int = 0) -> tuple[Axis, Axis]:
+    """The axes of a grid over a picture of that extent, along its one or two dimensions.
+
+    ``finer`` is added to the fineness.
+    """
     longest, d = float(np.max(extent)), len(extent)
-    fineness = 2 * (2 - d)  # half the spacing costs little on a line, and errors average out less
+    fineness = finer + 2 * (
+        2 - d
+    )  # half the spacing costs little on a line, and errors average out less
     if longest < _SMALL:
         wanted = _SMALL / max(longest, _SMALL * 2.0**-_FINEST)
         fineness += int(np.ceil(2 * np.log2(wanted)))

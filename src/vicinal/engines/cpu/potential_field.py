@@ -1,0 +1,67 @@
+"""The repulsion of new points by a finished picture, from the potentials on its grid."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from vicinal import _threads
+from vicinal.core.types import Array
+from vicinal.engines.cpu.grid_points import Points, choose_box
+from vicinal.engines.cpu.grid_transforms import convolve_each, is_small, make_kernels
+from vicinal.kernels.grid import ORDER, gather_fields
+
+__all__ = ["PotentialField"]
+
+_POINTS = 2048  # points that a thread gathers at a time
+
+
+class PotentialField:
+    """The power sums of new points over a finished picture, by the potentials on its grid.
+
+    Parameters
+    ----------
+    Z : array of shape (n, 1) or (n, 2)
+        The picture.
+    k : int
+        Number of powers.
+
+    A picture that spreads too far is left to the caller: `covers` is then False everywhere.
+    """
+
+    def __init__(self, Z: Array, k: int) -> None:
+        self.k, self.n = k, len(Z)
+        Z = np.ascontiguousarray(Z.T, dtype=np.float64)
+        box = choose_box(Z, k)
+        self.box, self.low = box, box.low
+        points = Points(Z, box)
+        self.flat, self.complete = points.flat, len(points.rows) == self.n
+        self.kernels = make_kernels(k, box.axes)
+        self.fields = np.zeros((k, *points.shape))
+        convolve_each(
+            points.spread(np.ones((1, len(points.rows))))[0], self.kernels, box.axes, self.fields
+        )
+
+    def covers(self, Y: Array) -> Array:
+        """Which of the points (n_new, d) lie within the grid."""
+        last = [axis.nodes - ORDER for axis in self.box.axes[: Y.shape[1]]]
+        place = (Y - self.low) / self.box.axes[0].spacing
+        return np.all((place >= 0) & (place <= last), axis=1) & self.complete
+
+    def __call__(self, Y: Array) -> tuple[Array, Array]:
+        """S_1, ..., S_k of points that `covers`, and their gradients: (k, n_new), (k, n_new, d)."""
+        place = np.zeros((2, len(Y)))
+        place[: Y.shape[1]] = ((Y - self.low) / self.box.axes[0].spacing).T
+        sums, slopes = np.empty((self.k, len(Y))), np.empty((self.k, 2, len(Y)))
+        scratch = np.empty((_threads.n_threads(), 4, ORDER))
+
+        def task(piece: tuple[int, int], thread: int) -> None:
+            gather_fields(place, self.fields, *piece, self.flat, sums, slopes, scratch[thread])
+
+        edges = _threads.block_edges(len(Y), _POINTS)
+        _threads.run(task, list(pairwise(edges)), len(scratch))
+        if is_small(self.box.axes):
+            sums += self.n
+        slopes /= self.box.axes[0].spacing
+        return sums, np.ascontiguousarray(slopes[:, : Y.shape[1]].transpose(0, 2, 1))
