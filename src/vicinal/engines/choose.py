@@ -236,7 +236,7 @@ def set_sums_cost(
     engine = set_sums_engine(n, d, kernel, kappa, True, method)
     even = d + d % 2
     if engine == "fft":
-        from vicinal.engines.cpu.grid import grid_bytes
+        from vicinal.engines.cpu.grid_points import grid_bytes
 
         memory = grid_bytes(np.full(d, 2.0 * n ** (1 / d)), k) + 16 * (k + 6) * n
         return SetSumsCost(engine, 2.8e-6 * (k + 1) * n, memory)

@@ -9,7 +9,7 @@ import numpy as np
 
 from vicinal import _threads
 from vicinal.core.types import Array
-from vicinal.engines.cpu.grid_transforms import Axis, make_axes
+from vicinal.engines.cpu.grid_transforms import Axis, make_axes, precision
 from vicinal.kernels.grid import ORDER, spread
 
 __all__ = ["Box", "Points", "box_cost", "choose_box", "grid_bytes", "most_nodes"]
@@ -74,12 +74,13 @@ def choose_box(Z: Array, k: int, finer: int = 0) -> Box:
 
 def grid_bytes(extent: Array, k: int) -> int:
     """Bytes that the grid of a picture takes; there are about 16 (k + 6) more for each point."""
-    first, second = make_axes(np.asarray(extent, dtype=np.float64))
-    nodes = first.nodes * max(second.nodes, ORDER)
-    half = first.nodes * (second.half + 1)
-    quarter = (first.half + 1) * (second.half + 1)
-    # charges and fields; spectra before and after the kernels; transforms of two grids are kept
-    return 8 * nodes * (2 * k + 2) + 16 * half * (k + 2) + 2 * 8 * quarter * k
+    axes = make_axes(np.asarray(extent, dtype=np.float64))
+    digits = np.dtype(precision(axes)).itemsize
+    nodes = axes[0].nodes * max(axes[1].nodes, ORDER)
+    spectrum = axes[0].nodes * (axes[1].half + 1)
+    quarter = (axes[0].half + 1) * (axes[1].half + 1)
+    # charges and fields, spectra before and after the convolution, the kernels of two grids
+    return 8 * nodes * (2 * k + 1) + 2 * digits * (spectrum * (k + 1) + quarter * k)
 
 
 class Points:
