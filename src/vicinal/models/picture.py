@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from vicinal.core.types import Array
 from vicinal.engines import choose
 from vicinal.models.placement import Lists, place
-from vicinal.targets import calibration, distances
-from vicinal.targets.build import check_counts, check_table, weight_lists
+from vicinal.targets import new_affinities
 
 __all__ = ["Picture", "Target", "row_keys"]
 
@@ -52,8 +51,7 @@ class Picture:
         self._keys = keys[self._order]
 
     def __getstate__(self) -> dict[str, Any]:
-        made_again = ("_source", "_potential")
-        return {name: value for name, value in vars(self).items() if name not in made_again}
+        return {name: value for name, value in vars(self).items() if name != "_potential"}
 
     def places(self, X: Any) -> Array:
         """Where new rows are placed; a row that is equal to a training row gets its place.
@@ -61,12 +59,25 @@ class Picture:
         X has been checked.  If X holds distances, a distance of zero means equality too.
         """
         twin = self.twins(X)
-        placed = np.empty((X.shape[0], self.Z.shape[1]), self.Z.dtype)
-        placed[twin >= 0] = self.Z[twin[twin >= 0]]
         new = np.flatnonzero(twin < 0)
+        placed = np.empty((X.shape[0], self.Z.shape[1]), self.Z.dtype)
         if len(new):
+            metric, params, perplexity, k, length = self.target
+            known = len(self.Z) if self.X is None else self.X
+            chosen = new_affinities(
+                X[new],
+                known,
+                perplexity,
+                k,
+                length=length,
+                metric=metric,
+                metric_params=params,
+            )
+            lists = Lists(chosen.indptr, chosen.indices, chosen.marginals)
             Z = self.Z.astype(np.float64)
-            placed[new] = place(Z, self._lists(X[new]), self._potential, self.kernel, self.kappa)
+            placed[new] = place(Z, lists, self._potential, self.kernel, self.kappa)
+            twin[new] = chosen.twins
+        placed[twin >= 0] = self.Z[twin[twin >= 0]]
         return placed
 
     def twins(self, X: Any) -> Array:
@@ -77,39 +88,7 @@ class Picture:
         if self.X is not None:
             found = np.flatnonzero(twin >= 0)
             twin[found[~_equal_rows(X[found], self.X[twin[found]])]] = -1
-        elif self.target.metric == "precomputed" and not sp.issparse(X):
-            alone = np.flatnonzero(twin < 0)
-            zero = X[alone] == 0
-            twin[alone] = np.where(zero.any(axis=1), np.argmax(zero, axis=1), -1)
         return twin
-
-    def _lists(self, X: Any) -> Lists:
-        """Whom new rows choose among the training rows."""
-        metric, _, perplexity, k, length = self.target
-        n = len(self.Z)
-        compiled = not choose.is_small(n)
-        if metric in _GIVEN:
-            X = check_table(X, metric, n)
-        if metric == "precomputed_affinities":
-            lists = weight_lists(X, own=False)
-        else:
-            if metric == "precomputed" and sp.issparse(X):
-                lists = distances.graph_lists(X, own=False)
-                np.square(lists.values, out=lists.values)
-            else:
-                lists = self._source.lists(X, min(length, n), own=False)
-            calibration.calibrate(lists, perplexity, compiled)
-        check_counts(lists, k)
-        calibration.choose_sets(lists, k, compiled)
-        return Lists(*lists)
-
-    @cached_property
-    def _source(self) -> Any:
-        """Searches among the training rows."""
-        metric, params, *_ = self.target
-        # of given distances only their number counts
-        X = np.empty((0, len(self.Z))) if self.X is None else self.X
-        return distances.make_source(X, metric, params, "auto")
 
     @cached_property
     def _potential(self) -> Any:
