@@ -5,7 +5,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from vicinal import KNCA, LMNN, NCA, RCA, Chi2LMNN
+from vicinal import KNCA, KSNE, LMNN, NCA, RCA, Chi2LMNN
 
 _WHY = (
     "Repeating a row makes it its own neighbour, at distance zero; weighting a row must not: "
@@ -48,6 +48,9 @@ ESTIMATORS = [
     Chi2LMNN(k=2, refresh_targets=5, solver="adaptive", max_iter=20),
     RCA(),
     RCA(n_components=1, shrinkage="oas", scaling=None),
+    KSNE(max_iter=20),
+    KSNE(3, 2, kernel="gaussian", kappa=0.01, init="spectral", metric="manhattan", max_iter=20),
+    KSNE(1, mapping="linear", max_iter=20),
 ]
 
 
@@ -68,6 +71,7 @@ def test_the_excused_checks_fail_for_the_reason_given(name):
 @pytest.mark.filterwarnings("ignore:The map has collapsed")
 @pytest.mark.filterwarnings("ignore:The .k. parameter of (KNCA|LMNN|Chi2LMNN) is")
 @pytest.mark.filterwarnings("ignore:These classes have a single row")
+@pytest.mark.filterwarnings("ignore:(k|perplexity)=.* is too large for")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=_excused)
 def test_scikit_learn(estimator, check):
     check(estimator)

@@ -226,7 +226,7 @@ def refuse(self, signature):
 
 Dispatcher.compile = refuse
 warnings.simplefilter("ignore")
-from vicinal import NCA, KNCA, LMNN, Chi2LMNN
+from vicinal import NCA, KNCA, KSNE, LMNN, Chi2LMNN
 from vicinal.engines import choose
 
 options = {
@@ -246,6 +246,10 @@ for load in (load_wine, load_iris):
             model.predict(X)
             model.transform(X)
             model.predict_proba(X)
+for setting in [{}, {"k": 2, "kernel": "gaussian", "kappa": 0.1, "init": "spectral"},
+                {"mapping": "linear"}, {"n_components": 3, "metric": "cosine"}]:
+    model = KSNE(max_iter=5, **setting).fit(X)
+    model.transform(X[:3] + 0.01)
 choose.DENSE_UP_TO = 0  # the trap works
 try:
     NCA().fit(X, y)

@@ -252,10 +252,13 @@ def set_sums_cost(
 
 def set_potential(Z: Array, k: int, kernel: str, kappa: float) -> SetPotential:
     """The engine that sums over all sets of k of the points Z, as seen from other places."""
-    if is_small(len(Z)):
+    engine = set_sums_engine(len(Z), Z.shape[1], kernel, kappa)
+    if engine == "dense":
         return DensePotential(Z, k, kernel, kappa)
-    from vicinal.engines.cpu.potential import CompiledPotential
+    from vicinal.engines.cpu.potential import CompiledPotential, GridPotential
 
+    if engine == "fft":
+        return GridPotential(Z, k)
     return CompiledPotential(Z, k, kernel, kappa)
 
 

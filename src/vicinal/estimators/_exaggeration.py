@@ -10,19 +10,24 @@ import numpy as np
 from vicinal import solvers
 from vicinal.core.problem import Problem
 from vicinal.core.stages import Stage
-from vicinal.core.stopping import CallbackStop, Stalled
+from vicinal.core.stopping import CallbackStop, FlatLoss, Stalled, StopRule
 from vicinal.core.types import Array, Solver, is_auto
+from vicinal.estimators._embedding_cost import engine_of
+from vicinal.estimators._first_points import learns_map
 
 __all__ = [
     "NoProgress",
     "SmallGradientNorm",
     "StageEnd",
     "divergence",
+    "early_exaggeration",
     "learning_rates",
+    "make_solver",
     "make_stages",
 ]
 
-_MOMENTUM = 0.8
+_MOMENTUM, _MAP_RATE = 0.8, 0.05
+_FLAT = 1e-5  # relative decrease over ten steps of a line search that counts as none
 
 
 class _Rule:
@@ -78,6 +83,18 @@ class SmallGradientNorm(_Rule):
         return float(np.linalg.norm(progress.state.grad)) <= self.least * size
 
 
+def early_exaggeration(estimator: Any) -> float:
+    """The factor of the first stage; "auto" is 12 for free points, and 1, for none, for a map.
+
+    Of a linear map of 400 digits the divergence after 500 steps of L-BFGS was 5.01 without, and
+    5.13 with 250 exaggerated steps.
+    """
+    factor = estimator.early_exaggeration
+    if is_auto(factor):
+        return 1.0 if learns_map(estimator) else 12.0
+    return float(factor)
+
+
 def learning_rates(estimator: Any, n: int, k: int) -> tuple[float, float]:
     """The rates of the two stages; "auto" is ``n / (4 * exaggeration * k)``.
 
@@ -88,35 +105,46 @@ def learning_rates(estimator: Any, n: int, k: int) -> tuple[float, float]:
     rate = estimator.learning_rate
     if not is_auto(rate):
         return float(rate), float(rate)
-    factors = estimator.early_exaggeration, estimator.exaggeration
+    factors = early_exaggeration(estimator), float(estimator.exaggeration)
     early, late = (n / (4.0 * factor * k) for factor in factors)
     return early, late
 
 
-def make_stages(problem: Problem, estimator: Any, rates: tuple[float, float]) -> list[Stage]:
+def make_stages(problem: Problem, estimator: Any) -> list[Stage]:
     """The stages of a fit."""
-    rules = (
+    target: Any = problem.target
+    rates = learning_rates(estimator, len(target), target.k)
+    solver = make_solver(estimator, rates[1], len(target))
+    rules: tuple[StopRule, ...] = (
         SmallGradientNorm(estimator.min_grad_norm),
         Stalled(-np.inf),
         NoProgress(estimator.n_iter_without_progress),
         CallbackStop(),
     )
-    late = Stage(problem, _solver(estimator, rates[1]), rules)
-    if estimator.early_exaggeration_iter == 0 or estimator.early_exaggeration == 1.0:
+    if getattr(solver, "sufficient_decrease", False):  # it never goes uphill: no progress is little
+        rules = (*rules, FlatLoss(_FLAT, window=10))
+    late = Stage(problem, solver, rules)
+    factor = early_exaggeration(estimator)
+    if estimator.early_exaggeration_iter == 0 or factor == estimator.exaggeration:
         return [late]
     objective: Any = problem.objective
-    exaggerated = replace(objective, exaggeration=float(estimator.early_exaggeration))
+    exaggerated = problem.replace(objective=replace(objective, exaggeration=factor))
     end = CallbackStop(), StageEnd(int(estimator.early_exaggeration_iter)), Stalled(-np.inf)
-    early = Stage(problem.replace(objective=exaggerated), _solver(estimator, rates[0]), end)
-    return [early, late]
+    return [Stage(exaggerated, make_solver(estimator, rates[0], len(target)), end), late]
 
 
-def _solver(estimator: Any, rate: float) -> Solver:
-    if is_auto(estimator.solver):
-        # 0.5 during early exaggeration, as in [vanDerMaaten2008], only delays it: at iteration 50
-        # the loss of 150 digits was 2.50 then, and 2.38 with 0.8
+def make_solver(estimator: Any, rate: float, n: int) -> Solver:
+    """The solver of a stage.
+
+    Momentum of 0.5 during early exaggeration, as in [vanDerMaaten2008], only delays it: at
+    iteration 50 the loss of 150 digits was 2.50 then, and 2.38 with 0.8.
+    """
+    if not is_auto(estimator.solver):
+        return solvers.resolve(estimator.solver, type(estimator).__name__)
+    if not learns_map(estimator) or not is_auto(estimator.learning_rate):
         return solvers.Momentum(rate, _MOMENTUM)
-    return solvers.resolve(estimator.solver, type(estimator).__name__)
+    # interpolated losses are too rough for a line search
+    return solvers.Adam(_MAP_RATE) if engine_of(estimator, n) == "fft" else solvers.LBFGS()
 
 
 def divergence(problem: Problem, theta: Array, value: float) -> float:

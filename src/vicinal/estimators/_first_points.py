@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from vicinal import maps
 from vicinal._features import Features, check_varies, unscaled
@@ -15,10 +16,25 @@ from vicinal.starts import PCA, Random
 from vicinal.starts.points import principal_points, random_points, spectral_points
 from vicinal.targets import Affinities
 
-__all__ = ["check_init", "first_theta", "given_metric", "learns_map", "make_problem"]
+__all__ = [
+    "check_init",
+    "first_theta",
+    "given_metric",
+    "learns_map",
+    "make_problem",
+    "short_indices",
+]
 
 _NAMES = ("auto", "pca", "spectral", "random")
 _GIVEN = ("precomputed", "precomputed_affinities")
+
+
+def short_indices(X: Any) -> Any:
+    """A sparse table whose indices have 32 bits if that is enough: some metrics take no others."""
+    if not sp.issparse(X) or X.indices.dtype == np.int32 or max(X.nnz, *X.shape) >= 2**31:
+        return X
+    parts = X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return type(X)(parts, shape=X.shape)
 
 
 def given_metric(metric: Any) -> bool:
@@ -97,13 +113,17 @@ def make_problem(estimator: Any, X: Any, target: Affinities) -> Problem:
 
 def _resolved(estimator: Any, n_features: int) -> Any:
     """The map of an estimator that learns one."""
-    mapping: Any = maps.resolve(estimator.mapping, int(estimator.n_components), "KSNE")
-    d = getattr(mapping, "n_components", estimator.n_components)
+    asked = int(estimator.n_components)
+    mapping: Any = maps.resolve(estimator.mapping, asked, "KSNE", ("points",))
+    d = getattr(mapping, "n_components", asked)
+    if getattr(mapping, "weights_columns", False):
+        d = n_features
     most = n_features if hasattr(mapping, "components") else d
-    if d != estimator.n_components or d > most:
+    if d != asked or d > most:
+        wanted = f"{d}" if d <= most else f"an int in [1, {most}]"
         raise ValueError(
-            f"The 'n_components' parameter of KSNE must be an int in [1, {n_features}] and that of "
-            f"the map if 'mapping' is {estimator.mapping!r}. Got {estimator.n_components} instead."
+            f"The 'n_components' parameter of KSNE must be {wanted} if 'mapping' is "
+            f"{estimator.mapping!r} and there are {n_features} features. Got {asked} instead."
         )
     return mapping
 

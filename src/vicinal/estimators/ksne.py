@@ -9,23 +9,27 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from vicinal import solvers
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter, with_callbacks
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_bool, check_number, check_option, check_rows, warn
 from vicinal.core.method import Data
 from vicinal.core.problem import Problem
-from vicinal.core.stages import FitResult, train
+from vicinal.core.stages import FitResult, Stage, train
 from vicinal.core.state import FitState
 from vicinal.core.stopping import advice_for
-from vicinal.core.types import Array
-from vicinal.estimators._exaggeration import divergence, learning_rates, make_stages
+from vicinal.core.types import Array, is_auto
+from vicinal.estimators._embedding_cost import check_cost, embedding_cost, plan_in_words
+from vicinal.estimators._exaggeration import divergence, make_stages
 from vicinal.estimators._first_points import (
     check_init,
     first_theta,
     given_metric,
     learns_map,
     make_problem,
+    short_indices,
 )
+from vicinal.estimators._plan import Cost
 from vicinal.estimators._resume import asked_of, fingerprint, generator
 from vicinal.estimators._rollback import unchanged_on_error
 from vicinal.estimators._telling import IterationReport, Reports
@@ -43,7 +47,7 @@ class _Fit(NamedTuple):
     X: Any
     problem: Problem
     perplexity: float
-    rates: tuple[float, float]
+    stages: list[Stage]
     asked: Any
     data: str
 
@@ -73,7 +77,7 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         max_missing: float = 0.01,
         mapping: Any = "points",
         init: Any = "auto",
-        early_exaggeration: float = 12.0,
+        early_exaggeration: float | str = "auto",
         early_exaggeration_iter: int = 250,
         exaggeration: float = 1.0,
         max_iter: int = 750,
@@ -156,18 +160,37 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         embedding : ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self, "embedding_")
-        X = check_rows(self, X, reset=False)
+        X = short_indices(check_rows(self, X, reset=False))
         with single_threaded_blas():
             return self._map.transform(X) if self._picture is None else self._picture.places(X)
+
+    def estimate_cost(self, X: Any) -> Cost:
+        """Memory and time of a fit on this data, before it is begun.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        cost : Cost
+            ``memory_bytes`` beyond the input and approximate ``seconds_per_evaluation``, of which
+            each iteration needs one.
+        """
+        self._check_parameters()
+        return embedding_cost(self, X if hasattr(X, "shape") else np.asarray(X))
 
     @unchanged_on_error
     def _fit(self, X: Any) -> KSNE:
         """Validate, affinities, start, stages, train, store."""
         given = X
         self._check_parameters()
-        X = check_table(check_rows(self, X, ensure_min_samples=2), self.metric)
+        X = short_indices(check_rows(self, X, ensure_min_samples=2))
+        X = check_table(X, self.metric)
         init, rng = check_init(self, X), generator(self, None)
+        check_cost(self, X.shape[0])
         reports = Reports(type(self).__name__, self.verbose)
+        reports.say(plan_in_words(self, X, given))
         with single_threaded_blas(), reports.watching_compilation():
             fit, left = self._prepare(X, reports)
             reports.report = IterationReporter(
@@ -184,7 +207,7 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 state = left.state
                 n_iter -= state.history["iteration"][-1] if left.cut else 0
             result = train(
-                make_stages(fit.problem, self, fit.rates),
+                fit.stages,
                 theta,
                 state,
                 max_iter=max(0, n_iter),
@@ -211,8 +234,9 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             metric_params=self.metric_params,
             max_missing=self.max_missing,
         )
-        rates = learning_rates(self, len(target), k)
-        return _Fit(X, make_problem(self, X, target), perplexity, rates, asked, data), left
+        problem = make_problem(self, X, target)
+        stages = make_stages(problem, self)
+        return _Fit(X, problem, perplexity, stages, asked, data), left
 
     def _on_iteration(self, reports: Reports) -> Any:
         """Reports each iteration; callbacks find the picture at hand in ``embedding_``."""
@@ -256,7 +280,7 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         found: dict[str, Any] = {
             "n_components_": int(self.n_components),
             "kl_divergence_": divergence(problem, theta, value),
-            "learning_rate_": fit.rates[1],
+            "learning_rate_": getattr(fit.stages[-1].solver, "learning_rate", None),
             "k_": target.k,
             "perplexity_": fit.perplexity,
             "affinities_": target,
@@ -289,8 +313,8 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         check_option(self, "kernel", ("cauchy", "gaussian"))
         check_number(self, "perplexity", 1.0)
         check_number(self, "kappa", 0.0)
-        check_number(self, "max_missing", 0.0, 1.0)
-        check_number(self, "early_exaggeration", 1.0)
+        check_number(self, "max_missing", 0.0, 0.5)
+        check_number(self, "early_exaggeration", 1.0, or_else=("auto",))
         check_number(self, "early_exaggeration_iter", 0, integer=True)
         check_number(self, "exaggeration", 0.0, open_ends=True)
         check_number(self, "max_iter", 1, integer=True)
@@ -298,6 +322,23 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         check_number(self, "n_iter_without_progress", 1, integer=True)
         check_number(self, "min_grad_norm", 0.0)
         check_option(self, "method", ("auto", "exact", "fft"))
+        if not (isinstance(self.metric, str) or callable(self.metric)):
+            raise ValueError(
+                "The 'metric' parameter of KSNE must be a str or a callable. "
+                f"Got {self.metric!r} instead."
+            )
+        if self.metric_params is not None and not isinstance(self.metric_params, dict):
+            raise ValueError(
+                "The 'metric_params' parameter of KSNE must be a dict or None. "
+                f"Got {self.metric_params!r} instead."
+            )
+        if not is_auto(self.solver):
+            solvers.resolve(self.solver, "KSNE")
+            if not is_auto(self.learning_rate):
+                raise ValueError(
+                    "The 'learning_rate' parameter of KSNE must be 'auto' if 'solver' is given, "
+                    f"which has its own. Got {self.learning_rate!r} instead."
+                )
         check_bool(self, "warm_start")
         check_number(self, "verbose", 0, integer=True, or_else=(True, False))
 

@@ -33,8 +33,13 @@ __dir__ = _listing(__name__)
 _DEFAULT_COMPONENTS = 32
 
 
-def resolve(mapping: Any, n_components: int, owner: str = "NCA") -> Map:
-    """The map with a name ("linear", "diagonal"), or the map itself."""
+def resolve(
+    mapping: Any, n_components: int, owner: str = "NCA", others: tuple[str, ...] = ()
+) -> Map:
+    """The map with a name ("linear", "diagonal"), or the map itself.
+
+    ``others`` are further names that the owner accepts, for the error message.
+    """
     if isinstance(mapping, str) and mapping == "linear":
         return Linear(n_components)
     if isinstance(mapping, str) and mapping == "diagonal":
@@ -42,9 +47,9 @@ def resolve(mapping: Any, n_components: int, owner: str = "NCA") -> Map:
     # A class has the attributes of its instances, but is not a map.
     if isinstance(mapping, Map) and not isinstance(mapping, type):
         return mapping
+    names = ", ".join(map(repr, (*others, "linear", "diagonal")))
     raise ValueError(
-        f"The 'mapping' parameter of {owner} must be 'linear', 'diagonal' or a map. "
-        f"Got {mapping!r} instead."
+        f"The 'mapping' parameter of {owner} must be {names} or a map. Got {mapping!r} instead."
     )
 
 

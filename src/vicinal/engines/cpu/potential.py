@@ -8,10 +8,12 @@ import numpy as np
 
 from vicinal._threads import n_threads, run
 from vicinal.core.types import Array
+from vicinal.engines.cpu.grid import DOUBT, PotentialField
 from vicinal.engines.dense_potential import RANGE
+from vicinal.kernels.newton import newton
 from vicinal.kernels.potential import potential_scratch, set_potential
 
-__all__ = ["CompiledPotential"]
+__all__ = ["CompiledPotential", "GridPotential"]
 
 _PLACES = 16  # of a task
 
@@ -35,4 +37,37 @@ class CompiledPotential:
             set_potential(*fixed, most, values, gradients, first, last, *scratch[thread])
 
         run(task, range(0, m, _PLACES), n_threads())
+        return values, gradients
+
+
+class GridPotential:
+    """As `DensePotential` for the Cauchy kernel in one or two dimensions, interpolated.
+
+    Places outside of the grid, and those where the identities would amplify the error of the
+    interpolation too much, are computed from all points.
+    """
+
+    def __init__(self, Z: Array, k: int) -> None:
+        self.field, self.exact = PotentialField(Z, k), CompiledPotential(Z, k, "cauchy", 0.0)
+
+    def __call__(self, places: Array) -> tuple[Array, Array]:
+        """The values (m,) and the gradients (m, d) at some places."""
+        k, (m, d) = self.exact.k, places.shape
+        values, gradients = np.empty(m), np.empty((m, d))
+        inside = np.flatnonzero(self.field.covers(places))
+        sums, slopes = self.field(places[inside])
+        found, doubt = np.empty((2, len(inside)))
+        coefficients = np.empty((k, len(inside)))
+        error = self.field.kernels.error
+        newton(sums, error, 0, len(inside), found, coefficients, doubt, np.empty(k + 1))
+        # the derivative of log e_k by S_m is c_m / m
+        pulled = np.zeros((len(inside), d))
+        for power in range(k):
+            pulled += (coefficients[power] / (power + 1.0))[:, None] * slopes[power]
+        good = doubt <= DOUBT
+        values[inside[good]], gradients[inside[good]] = found[good], pulled[good]
+        rest = np.ones(m, dtype=bool)
+        rest[inside[good]] = False
+        if rest.any():
+            values[rest], gradients[rest] = self.exact(places[rest])
         return values, gradients
