@@ -10,7 +10,8 @@ from vicinal._threads import n_threads
 from vicinal.engines import choose
 from vicinal.estimators._memory import converted_bytes
 from vicinal.estimators._plan import Cost
-from vicinal.targets.build import affinities_bytes, list_length
+from vicinal.targets.build import affinities_bytes
+from vicinal.targets.lengths import list_length
 
 __all__ = ["check_cost", "embedding_cost", "engine_of", "plan_in_words"]
 

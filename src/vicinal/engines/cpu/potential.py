@@ -58,8 +58,8 @@ class GridPotential:
         sums, slopes = self.field(places[inside])
         found, doubt = np.empty((2, len(inside)))
         coefficients = np.empty((k, len(inside)))
-        error = self.field.kernels.error
-        newton(sums, error, 0, len(inside), found, coefficients, doubt, np.empty(k + 1))
+        errors = self.field.kernels.error, self.field.rounding
+        newton(sums, *errors, 0, len(inside), found, coefficients, doubt, np.empty(k + 1))
         # the derivative of log e_k by S_m is c_m / m
         pulled = np.zeros((len(inside), d))
         for power in range(k):
