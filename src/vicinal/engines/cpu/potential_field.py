@@ -8,8 +8,14 @@ import numpy as np
 
 from vicinal import _threads
 from vicinal.core.types import Array
-from vicinal.engines.cpu.grid_points import Points, choose_box
-from vicinal.engines.cpu.grid_transforms import convolve_each, is_small, make_kernels
+from vicinal.engines.cpu.grid_points import Box, Points, choose_box, most_nodes
+from vicinal.engines.cpu.grid_transforms import (
+    convolve_each,
+    is_small,
+    make_axes,
+    make_kernels,
+    precision,
+)
 from vicinal.kernels.grid import ORDER, gather_fields
 
 __all__ = ["PotentialField"]
@@ -33,7 +39,11 @@ class PotentialField:
     def __init__(self, Z: Array, k: int) -> None:
         self.k, self.n = k, len(Z)
         Z = np.ascontiguousarray(Z.T, dtype=np.float64)
-        box = choose_box(Z, k)
+        low = Z.min(axis=1)
+        # around all of it if possible: the potentials are computed only once
+        box = Box(low, make_axes(Z.max(axis=1) - low))
+        if box.n_nodes > most_nodes(self.n):
+            box = choose_box(Z, k)
         self.box, self.low = box, box.low
         points = Points(Z, box)
         self.flat, self.complete = points.flat, len(points.rows) == self.n
@@ -42,6 +52,9 @@ class PotentialField:
         convolve_each(
             points.spread(np.ones((1, len(points.rows))))[0], self.kernels, box.axes, self.fields
         )
+        #: of the transforms, a few units in the last place of the largest sum
+        digits = 4.0 * float(np.finfo(precision(box.axes)).eps)
+        self.rounding = digits * np.abs(self.fields).max(axis=(1, 2))
 
     def covers(self, Y: Array) -> Array:
         """Which of the points (n_new, d) lie within the grid."""
