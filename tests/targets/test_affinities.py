@@ -425,18 +425,30 @@ def test_k_too_large_is_reduced_with_a_warning(rng, n, k, used):
     np.testing.assert_allclose(A.matrix.sum(axis=1), used)
 
 
-def test_too_few_neighbours_in_a_graph(rng):
-    graph = sp.random(30, 30, 0.5, format="lil", rng=rng)
+@pytest.mark.parametrize("metric", ["precomputed", "precomputed_affinities"])
+@pytest.mark.parametrize("neighbours", [[3, 4, 11], [11], []])
+def test_too_few_neighbours_in_a_graph(rng, path, metric, neighbours):
+    graph = sp.random(30, 30, 0.9, format="lil", rng=rng)
     graph[11] = 0.0
-    graph[11, [3, 4, 11]] = 0.5
-    message = r"at least k=5 neighbours of positive weight. Got 2 for row 11 instead"
-    with pytest.raises(ValueError, match=message):
-        affinities(graph, 5.0, 5, metric="precomputed_affinities")
-    with (
-        pytest.raises(ValueError, match=message),
-        pytest.warns(UserWarning, match=r"rows have fewer neighbours than perplexity=5"),
-    ):
-        affinities(graph, 5.0, 5, metric="precomputed")
+    graph[11, neighbours] = 0.5
+    count = max(0, len(neighbours) - 1)
+    message = (
+        rf"at least k=5 neighbours of positive weight. Got {count} for row 11 instead \(1 such"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=message):
+            affinities(graph, 5.0, 5, metric=metric)
+
+
+def test_a_graph_with_lists_shorter_than_the_perplexity(rng, path):
+    """These rows have equal weights, and a warning counts them."""
+    graph = sp.random(30, 30, 0.9, format="lil", rng=rng)
+    graph[11] = 0.0
+    graph[11, [3, 4, 9, 20]] = [0.5, 0.7, 0.1, 0.2]
+    with pytest.warns(UserWarning, match=r"fewer neighbours than perplexity=5 \(1 of them\)"):
+        P = affinities(graph, 5.0, 3, metric="precomputed").matrix.toarray()
+    np.testing.assert_allclose(P[11, [3, 4, 9, 20]], 0.75)
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,10 @@ def affinities(
     compiled, missing = not is_small(n), 0.0
     if metric == "precomputed_affinities":
         lists = weight_lists(X, own=True)
+        check_counts(lists, k)
     elif sp.issparse(X) and metric == "precomputed":
         lists = _squared(graph_lists(X, own=True))
+        check_counts(lists, k)
         missing = 0.0 if len(lists.indices) == n * (n - 1) else math.nan
         _warn_short(lists, perplexity)
         calibrate(lists, perplexity, compiled)
@@ -93,8 +95,8 @@ def affinities(
             lists = source.lists(X, n - 1, own=True)
         if missing > max_missing:
             _warn_missing(missing, max_missing, len(lists.indices) // n)
+        check_counts(lists, k)
         calibrate(lists, perplexity, compiled)
-    check_counts(lists, k)
     entropy = choose_sets(lists, k, compiled)
     return Affinities(lists.indptr, lists.indices, lists.values, k, entropy, missing)
 
@@ -215,8 +217,8 @@ def _warn_short(lists: Lists, perplexity: float) -> None:
     short = int(np.sum(np.diff(lists.indptr) < perplexity))
     if short:
         warnings.warn(
-            f"{short} rows have fewer neighbours than perplexity={perplexity:g}: these have equal "
-            "weights.",
+            f"Rows with fewer neighbours than perplexity={perplexity:g} ({short} of them) give all "
+            "of these the same weight.",
             stacklevel=3,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -87,12 +88,17 @@ class EuclideanRows:
         self.search = resolved(search, X)
         self.approximate = self.search == "faiss" and not is_small(self.n)
 
+    @cached_property
+    def norms(self) -> Array:
+        """Squared norms of the rows."""
+        return _norms(self.X)
+
     def table(self, queries: Any) -> Array:
         """Squared distances of some queries to all rows; those of equal rows are exactly 0."""
         if self.n <= _DIRECT_UP_TO and not sp.issparse(self.X):
             return cdist(queries, self.X, "sqeuclidean")
         d2 = euclidean_distances(queries, self.X, squared=True).astype(np.float64)
-        return _rounded(d2, queries, self.X, np.s_[:, None], np.s_[None, :])
+        return _rounded(d2, _norms(queries)[:, None] + self.norms)
 
     def lists(self, queries: Any, length: int, own: bool) -> Lists:
         """The nearest rows of each query; distances by differences."""
@@ -126,7 +132,7 @@ class EuclideanRows:
         n = queries.shape[0]
         if sp.issparse(self.X):
             i = np.repeat(np.arange(n), np.diff(indptr))
-            values[:] = _rounded(values, queries, self.X, i, indices)
+            values[:] = _rounded(values, _norms(queries)[i] + self.norms[indices])
             return
         from vicinal.kernels.affinities import exact_distances
 
@@ -139,14 +145,20 @@ class EuclideanRows:
         run(task, range(len(edges) - 1), n_threads())
 
 
-def _rounded(d2: Array, A: Any, B: Any, i: Any, j: Any) -> Array:
-    """Distances from inner products: what may be a rounding error alone is 0."""
-    norms = []
-    for M in (A, B):
-        squares = M.multiply(M) if sp.issparse(M) else np.square(M, dtype=np.float64)
-        norms.append(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
-    error = 16 * float(np.finfo(np.float64).eps)  # scikit-learn computes float32 in float64
-    d2[d2 <= error * (norms[0][i] + norms[1][j])] = 0.0
+def _norms(X: Any) -> Array:
+    """Squared norms of the rows."""
+    if sp.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+
+
+def _rounded(d2: Array, norms: Array) -> Array:
+    """Distances from inner products: what may be a rounding error alone is 0.
+
+    ``norms`` are the sums of the squared norms of both rows.
+    """
+    # scikit-learn computes inner products of float32 in float64
+    d2[d2 <= 16 * float(np.finfo(np.float64).eps) * norms] = 0.0
     return d2
 
 

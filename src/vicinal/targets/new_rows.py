@@ -94,6 +94,7 @@ def new_affinities(
     compiled = not is_small(n)
     if metric == "precomputed_affinities":
         lists = weight_lists(X_new, own=False)
+        check_counts(lists, k)
         distances, twins = lists.values.copy(), np.full(X_new.shape[0], -1, np.int64)
     else:
         if metric == "precomputed" and sp.issparse(X_new):
@@ -103,10 +104,10 @@ def new_affinities(
             rows = X_new if given else X
             source = make_source(rows, metric, metric_params or {}, search)
             lists = source.lists(X_new, length, own=False)
+        check_counts(lists, k)
         distances = np.sqrt(lists.values)
         twins = _at_zero(lists) if given else _equal_rows(X_new, X)
         calibrate(lists, perplexity, compiled)
-    check_counts(lists, k)
     entropy = choose_sets(lists, k, compiled)
     indptr, indices, marginals = lists
     return NewAffinities(indptr, indices, marginals, k, entropy, distances, twins, n)
