@@ -11,7 +11,7 @@ import numpy as np
 
 from vicinal.kernels._arithmetic import add
 from vicinal.kernels._blocks import distances
-from vicinal.kernels._jit import exp2, helper, kernel, minimum
+from vicinal.kernels._jit import exp2, inlined, kernel, minimum
 
 __all__ = [
     "LOG2_E",
@@ -31,7 +31,7 @@ LOG2_E = 1.4426950408889634
 _FLOOR = -100.0
 
 
-@helper
+@inlined
 def add_powers(w, power, n, S):
     """Add the sums of w, w², ... to S; two powers a sweep, for memory is slower than arithmetic."""
     k = len(S)
@@ -66,7 +66,7 @@ def add_powers(w, power, n, S):
         S[k - 1] += first
 
 
-@helper
+@inlined
 def relative_weights(d2, n, unit, kappa, gaussian, v, slope):
     """Weights relative to the unit of the row, and their derivative by -d².
 
@@ -86,7 +86,7 @@ def relative_weights(d2, n, unit, kappa, gaussian, v, slope):
             slope[j] = (s * unit) * s
 
 
-@helper
+@inlined
 def gaussian_unit(d2, kappa):
     """The squared distance of weight 1, relative to the weight at ``d2``."""
     if kappa == 0.0:
@@ -127,7 +127,7 @@ def ksne_power_sums(Zq, Zr, self_pos, kappa, gaussian, S, unit, i0, i1, work):
             add_powers(w, power, e - c, S[i])
 
 
-@helper
+@inlined
 def _horner(v, polynomial, slope, n, coefficients, factor):
     """slope becomes ``factor * slope * (c_1 + c_2 v + ... + c_k v^(k-1))``; two powers a sweep."""
     k = len(coefficients)
@@ -147,7 +147,7 @@ def _horner(v, polynomial, slope, n, coefficients, factor):
         slope[j] *= factor * ((polynomial[j] * v[j] + a) * v[j] + b)
 
 
-@helper
+@inlined
 def _push(Zq, Zr, i, c, e, force, G, H):
     """Add ``force_j (z_i - z_j)`` to column i of G, and take it from the columns c:e of H."""
     for f in range(0, G.shape[0], 2):

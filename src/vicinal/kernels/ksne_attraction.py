@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal.kernels._jit import exp2, helper, kernel, log2
+from vicinal.kernels._jit import exp2, inlined, kernel, log2
 from vicinal.kernels.ksne import LOG2_E
 
 __all__ = ["LENGTH", "ksne_attraction"]
@@ -17,7 +17,7 @@ __all__ = ["LENGTH", "ksne_attraction"]
 LENGTH = 512
 
 
-@helper
+@inlined
 def _gather(Z, i, indices, t, n, difference, d2):
     """Differences of row i to n rows of its list, one row of ``difference`` for each dimension."""
     d = Z.shape[1]
@@ -41,7 +41,7 @@ def _gather(Z, i, indices, t, n, difference, d2):
             d2[s] += a * a
 
 
-@helper
+@inlined
 def _energy_and_slope(d2, p, n, kappa, gaussian):
     """The sum of ``-p log2 w``; d2 becomes ``p`` times the derivative of -log w by d²."""
     total = 0.0

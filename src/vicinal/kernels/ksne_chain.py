@@ -13,13 +13,13 @@ import numpy as np
 
 from vicinal.kernels._arithmetic import NOTHING, add, times
 from vicinal.kernels._blocks import distances
-from vicinal.kernels._jit import exp2, helper, kernel, log2, maximum
+from vicinal.kernels._jit import exp2, inlined, kernel, log2, maximum
 from vicinal.kernels.ksne import LOG2_E, WIDTH, add_powers, gaussian_unit, relative_weights
 
 __all__ = ["ksne_chain"]
 
 
-@helper
+@inlined
 def _nearest(d2, n, r, values, places):
     """The r smallest squared distances and where they are, nearest first; the earlier of equals."""
     for s in range(r):
@@ -37,7 +37,7 @@ def _nearest(d2, n, r, values, places):
             places[s] = j
 
 
-@helper
+@inlined
 def _log2_weight(d2, kappa, gaussian):
     if gaussian:
         energy = -LOG2_E * d2
@@ -47,7 +47,7 @@ def _log2_weight(d2, kappa, gaussian):
     return -log2(1.0 + d2)
 
 
-@helper
+@inlined
 def _share_of_slope(d2, kappa, gaussian):
     """The derivative of -log w by d²."""
     smooth = exp2(-LOG2_E * d2) if gaussian else 1.0 / (1.0 + d2)
@@ -55,7 +55,7 @@ def _share_of_slope(d2, kappa, gaussian):
     return share if gaussian else smooth * share
 
 
-@helper
+@inlined
 def _elementary(S, unit, log2_unit, out):
     """log2 e_u for u = 0..k from the power sums of weights of at most 1, by Newton's identities.
 
@@ -79,7 +79,7 @@ def _elementary(S, unit, log2_unit, out):
         out[u] = np.log2(out[u]) + u * log2_unit if out[u] > 0.0 else NOTHING
 
 
-@helper
+@inlined
 def _chain(weights, r, k, before, after):
     """Polynomials of the members from s on, times ``after[r]``, in ``after[s]``.
 
