@@ -1,0 +1,80 @@
+"""Fits one library's t-SNE in a process of its own; started by ``ksne_speed.py``.
+
+``python _ksne_worker.py '{"tool": ..., "rows": ..., ...}'`` reads the rows from a file, writes the
+embedding to another and prints one line of JSON: seconds, seconds of the processor and peak memory.
+Runs in the environment of its library, so it needs nothing but NumPy and that.
+"""
+
+import importlib.metadata
+import json
+import sys
+import time
+import warnings
+
+import numpy as np
+from _memory import give_back, measure, resident
+
+#: rows of vicinal's first, untimed fit, which compiles what the timed one calls
+WARM_UP_ROWS = 6000
+
+
+def vicinal(X, k, iterations, exaggerated, jobs):
+    """As it comes, after a short fit that has everything compiled."""
+    from threadpoolctl import threadpool_limits
+
+    from vicinal import KSNE
+
+    def fit(rows, iterations, exaggerated):
+        with threadpool_limits(jobs):
+            model = KSNE(
+                k=k, max_iter=iterations, early_exaggeration_iter=exaggerated, random_state=0
+            ).fit(rows)
+        return model.embedding_, model.n_iter_
+
+    fit(X[:WARM_UP_ROWS], 3, 1)
+    fit(X[:2000], 3, 1)
+    return lambda: fit(X, iterations, exaggerated)
+
+
+def open_tsne(X, k, iterations, exaggerated, jobs, method):
+    """Its defaults, on so many jobs; by the FFT, or by trees as it does by itself for few rows."""
+    from openTSNE import TSNE
+
+    def fit():
+        model = TSNE(
+            n_iter=iterations - exaggerated, early_exaggeration_iter=exaggerated, n_jobs=jobs,
+            negative_gradient_method=method, random_state=0,
+        )  # fmt: skip
+        return np.asarray(model.fit(X)), iterations
+
+    return fit
+
+
+def main(tool, rows, out, k, iterations, exaggerated, jobs, method="fft"):
+    """Measure one fit."""
+    warnings.simplefilter("ignore")
+    X = np.load(rows)
+    if tool == "vicinal":
+        fit = vicinal(X, k, iterations, exaggerated, jobs)
+        package = "vicinal"
+    else:
+        fit = open_tsne(X, k, iterations, exaggerated, jobs, method)
+        package = "openTSNE"
+    found = {}
+
+    def timed():
+        found["Z"], found["iterations"] = fit()
+
+    give_back()
+    baseline, cpu = resident(), time.process_time()
+    seconds, peak = measure(timed, baseline)
+    cpu = time.process_time() - cpu
+    np.save(out, found["Z"])
+    return {
+        "seconds": seconds, "cpu": cpu, "peak": peak, "iterations": int(found["iterations"]),
+        "version": importlib.metadata.version(package) if package != "vicinal" else "",
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(**json.loads(sys.argv[1]))))
