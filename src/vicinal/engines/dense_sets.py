@@ -5,6 +5,8 @@ Everything is float64.  BLAS is not used: its bits depend on the cores.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.spatial.distance import cdist
 
@@ -13,6 +15,8 @@ from vicinal.engines.newton import near_of, newton, polynomials
 from vicinal.targets import Affinities
 
 __all__ = ["DenseSets", "attraction"]
+
+_FULL = 0.2  # share of all pairs in the lists from which whole arrays are faster
 
 
 def _log_weights(d2: Array, kernel: str, kappa: float) -> tuple[Array, Array]:
@@ -36,6 +40,8 @@ def attraction(
     """The sum of ``-p_ij log w_ij`` over the queries and references, and its gradient by Z."""
     n, d = Z.shape
     P = target.matrix if rows is None else target.matrix[rows[0]][:, rows[1]]
+    if rows is None and P.nnz > _FULL * n * n:
+        return _attraction_of_all(Z.astype(np.float64, copy=False), P, kernel, kappa, gradient)
     i, j = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr)), P.indices
     if rows is not None:
         i, j = rows[0][i], rows[1][j]
@@ -52,6 +58,21 @@ def attraction(
         along = force * difference[:, c]
         dZ[:, c] = np.bincount(i, along, n) - np.bincount(j, along, n)
     return value, dZ
+
+
+def _attraction_of_all(
+    Z: Array, P: Any, kernel: str, kappa: float, gradient: bool
+) -> tuple[float, Array | None]:
+    """The same for lists that hold most of the rows: whole arrays take a third of the time."""
+    P = P.toarray()
+    log_w, slope = _log_weights(cdist(Z, Z, "sqeuclidean"), kernel, kappa)
+    value = -float(np.sum(P * log_w))
+    if not gradient:
+        return value, None
+    force = 2.0 * P * slope
+    force += force.T.copy()  # a pair moves both of its points
+    dZ = [np.sum(force * np.subtract.outer(z, z), axis=1) for z in Z.T]
+    return value, np.column_stack(dZ)
 
 
 class DenseSets:
