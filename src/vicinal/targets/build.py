@@ -104,15 +104,16 @@ def affinities(
 def affinities_bytes(n: int, length: int, k: int, threads: int = 1) -> int:
     """Memory that affinities of n rows take at most while they are made, with such lists.
 
-    Lists (an int32 and a float64 for each entry), a block of the search, the polynomials of the
-    threads, and the distances of some rows to all.  The index of a search is not counted.
+    Lists (an int32 and a float64 for each entry), what a search finds for some queries and the
+    blocks of distances of its threads, or the polynomials of the threads and the distances of some
+    rows to all.  A copy of the rows, which the index of a search may be, is not counted.
     """
     lists = 12 * n * length
     if is_small(n):
         return 6 * lists + 8 * min(n * (length + 1) * (k + 1), 2**22)
-    search = 40 * min(n, 4096) * (length + 1)
+    search = 40 * min(n, 4096) * (length + 1) + threads * 3 * 8 * max(2**19, 32 * n)
     polynomials = 8 * threads * (n + 1) * (k + 4)
-    return lists + max(search, polynomials + 4 * 8 * SAMPLED_AT_ONCE * n)
+    return lists + max(search, polynomials + 5 * 8 * SAMPLED_AT_ONCE * n)
 
 
 def resolve_sizes(n: int, perplexity: float, k: int, metric: Any) -> tuple[float, int]:
