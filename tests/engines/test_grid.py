@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from vicinal.engines.cpu import grid, grid_transforms
+from vicinal.engines.cpu import grid
 from vicinal.engines.cpu.grid import GridSets
 from vicinal.engines.cpu.grid_points import grid_bytes, most_nodes
-from vicinal.engines.cpu.potential_field import PotentialField
+from vicinal.engines.cpu.potential import CompiledPotential, GridPotential
 from vicinal.engines.dense_sets import DenseSets
 
 #: the stated relative error of the gradient, and error of log e_k
@@ -154,10 +154,7 @@ def test_translation_and_order_of_rows(rng):
 @pytest.fixture
 def in_float64(monkeypatch):
     """Transforms in float64, so that a small step of a difference is not lost in rounding."""
-    grid_transforms.make_kernels.cache_clear()
-    monkeypatch.setattr(grid_transforms, "precision", lambda axes: np.float64)
-    yield
-    grid_transforms.make_kernels.cache_clear()
+    monkeypatch.setattr(grid, "precision", lambda axes: "float64")
 
 
 @pytest.mark.usefixtures("in_float64")
@@ -191,18 +188,29 @@ def test_memory_is_as_stated(k, rng):
     assert 0.5 * stated <= peak <= 1.1 * stated
 
 
+@pytest.mark.parametrize("k", [1, 5])
 @pytest.mark.parametrize("name", ["4", "0.01", "line"])
-def test_potential_field(name, rng):
-    """The power sums of new points over a picture, and their gradients."""
-    Z, k = picture(name, rng), 3
-    field = PotentialField(Z, k)
-    Y = np.vstack([0.5 * picture(name, rng, 30), Z[:2], 1e4 + Z[:1]])
-    covered = field.covers(Y)
-    np.testing.assert_array_equal(covered, np.arange(33) < 32)
-    sums, slopes = field(Y[covered])
-    gap = Y[covered][:, None] - Z
-    w = 1 / (1 + np.sum(gap**2, axis=2))
-    for m in range(1, k + 1):
-        np.testing.assert_allclose(sums[m - 1], np.sum(w**m, axis=1), rtol=2e-3)
-        slope = -2 * m * np.einsum("ij,ijd->id", w ** (m + 1), gap)
-        assert np.linalg.norm(slopes[m - 1] - slope) <= 1e-2 * np.linalg.norm(slope)
+def test_potential_at_new_places(name, k, rng):
+    """As the exact potential, within the grid, beyond it and at a point; each place by itself."""
+    Z = picture(name, rng)
+    near, true = GridPotential(Z, k), CompiledPotential(Z, k, "cauchy", 0.0)
+    places = np.vstack([0.5 * picture(name, rng, 30), Z[:2], 1e4 + Z[:1]])
+    values, gradients = near(places)
+    exact_values, exact_gradients = true(places)
+    np.testing.assert_allclose(values, exact_values, atol=1e-4)
+    error = np.linalg.norm(gradients - exact_gradients)
+    assert error <= 1e-4 * np.linalg.norm(exact_gradients)
+    np.testing.assert_array_equal(values[-1], exact_values[-1])
+    alone = [near(place[None]) for place in places]
+    np.testing.assert_array_equal(np.concatenate([value for value, _ in alone]), values)
+    np.testing.assert_array_equal(np.concatenate([slope for _, slope in alone]), gradients)
+
+
+def test_potential_of_a_picture_too_wide_for_a_grid(rng):
+    Z = picture("4", rng)
+    Z[3] = 1e6
+    places = Z[:5] + 0.1
+    for found, expected in zip(
+        GridPotential(Z, 2)(places), CompiledPotential(Z, 2, "cauchy", 0.0)(places), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)

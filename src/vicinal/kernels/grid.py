@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal.kernels._jit import helper, kernel
+from vicinal.kernels._jit import inlined, kernel
 
 __all__ = ["ORDER", "SELF_TERMS", "gather_fields", "gather_forces", "gather_sums", "spread"]
 
@@ -22,7 +22,7 @@ ORDER = 6
 SELF_TERMS = 4
 
 
-@helper
+@inlined
 def _spline(t, w, slope):
     """Values and derivatives of the spline at the nodes that a point touches, t beyond the first.
 
@@ -44,7 +44,7 @@ def _spline(t, w, slope):
         w[0] = scale * (1.0 - t) * w[0]
 
 
-@helper
+@inlined
 def _stencil(place, i, flat, scratch):
     """The first node of a point along both axes, and its splines: rows of ``scratch``."""
     x = place[0, i]
@@ -58,7 +58,7 @@ def _stencil(place, i, flat, scratch):
     return row, column
 
 
-@helper
+@inlined
 def _prepare(flat, scratch):
     if flat:
         for a in range(ORDER):
@@ -85,7 +85,7 @@ def spread(place, charges, first, last, flat, grid, scratch):
                     grid[m, row + a, column + b] += share * w1[b]
 
 
-@helper
+@inlined
 def _own(v, u, terms):
     """The polynomial of a point's interaction with itself, and its derivatives by v and u."""
     value = by_v = by_u = 0.0

@@ -117,7 +117,7 @@ class GridSets:
         self.points = points = Points(self.transposed, box)
         n = len(self.Z)
         self.far = np.delete(np.arange(n), points.rows) if len(points.rows) < n else None
-        self.kernels = make_kernels(self.k, box.axes)
+        self.kernels = make_kernels(self.k, box.axes, precision(box.axes))
         self.fields = np.zeros((self.k + 1, *points.shape))
         grid = points.spread(np.ones((1, len(points.rows))))[0]
         convolve_each(grid, self.kernels, box.axes, self.fields[: self.k])
@@ -131,7 +131,7 @@ class GridSets:
         self.coefficients = np.empty((k, n))
         log_total, doubt = np.empty(n), np.empty(n)
         # rounding of the transforms, a few units in the last place of the largest sum
-        digits = 4.0 * float(np.finfo(precision(points.axes)).eps)
+        digits = 4.0 * float(np.finfo(self.kernels.transforms.dtype).eps)
         rounding = digits * np.abs(self.fields[:k]).max(axis=(1, 2))
         far = _far_sums(self.Z[points.rows], self.Z[self.far], k) if self.far is not None else None
 

@@ -104,12 +104,12 @@ def is_small(axes: tuple[Axis, Axis]) -> bool:
     return axes[0].half > 1.25 * axes[0].nodes
 
 
-def precision(axes: tuple[Axis, Axis]) -> type[np.floating]:
-    """The dtype of the transforms.
+def precision(axes: tuple[Axis, Axis]) -> str:
+    """The dtype of transforms whose rounding is far below the error of interpolation.
 
-    Rounding in float32 is far below the error of interpolation, unless all weights are near 1.
+    In a small picture all weights are near 1, and float32 would not tell them apart.
     """
-    return np.float64 if is_small(axes) else np.float32
+    return "float64" if is_small(axes) else "float32"
 
 
 def _distances(axis: Axis) -> Array:
@@ -171,15 +171,16 @@ def _own_terms(near: Array, exact: float) -> tuple[Array, float]:
 
 
 @functools.lru_cache(maxsize=2)
-def make_kernels(k: int, axes: tuple[Axis, Axis]) -> Kernels:
+def make_kernels(k: int, axes: tuple[Axis, Axis], dtype: str) -> Kernels:
     """The kernels K_1, ..., K_k on a grid, each of them less 1 if `is_small`.
 
-    Kept for the next iterations: spacings and sizes come in steps for that.
+    ``dtype`` is that of the transforms.  The kernels are kept for the next iterations: spacings and
+    sizes come in steps for that.
     """
     log_w = -np.log1p(_distances(axes[0])[:, None] + _distances(axes[1]))
     unwindow = _unwindow(axes[0])[:, None] * _unwindow(axes[1])
     small, along = is_small(axes), [axis for axis in range(2) if axes[axis].half]
-    transforms = np.empty((k, *log_w.shape), dtype=precision(axes))
+    transforms = np.empty((k, *log_w.shape), dtype)
     own, error = np.empty((k, SELF_TERMS, SELF_TERMS)), np.empty(k)
 
     def task(m: int, thread: int) -> None:
@@ -211,11 +212,10 @@ def _pieces(count: int) -> list[tuple[int, int]]:
     return [(c, min(c + _ROWS, count)) for c in range(0, count, _ROWS)]
 
 
-def _forward(grids: Array, axes: tuple[Axis, Axis]) -> Array:
+def _forward(grids: Array, axes: tuple[Axis, Axis], real: np.dtype) -> Array:
     """Transforms along the rows: (n_charges, rows, half + 1)."""
     n_charges, rows, _ = grids.shape
     period = max(1, 2 * axes[1].half)
-    real = precision(axes)
     out = np.empty((n_charges, rows, axes[1].half + 1), dtype=np.result_type(real, np.complex64))
 
     def task(piece: tuple[int, int, int], thread: int) -> None:
@@ -255,7 +255,7 @@ def _by_columns(task: Callable[[tuple[int, int], int], None], columns: int) -> N
 
 def convolve_each(grid: Array, kernels: Kernels, axes: tuple[Axis, Axis], fields: Array) -> None:
     """The fields of one charge under each of the kernels: ``fields`` (k, rows, columns)."""
-    spectrum = _forward(grid[None], axes)[0]
+    spectrum = _forward(grid[None], axes, kernels.transforms.dtype)[0]
     rows, columns = spectrum.shape
     out = np.empty((len(fields), rows, columns), dtype=spectrum.dtype)
 
@@ -272,7 +272,7 @@ def convolve_each(grid: Array, kernels: Kernels, axes: tuple[Axis, Axis], fields
 
 def convolve_sum(grids: Array, kernels: Kernels, axes: tuple[Axis, Axis], field: Array) -> None:
     """The sum over m of the field of charge m under the kernel m: ``field`` (rows, columns)."""
-    spectra = _forward(grids, axes)
+    spectra = _forward(grids, axes, kernels.transforms.dtype)
     rows, columns = spectra.shape[1:]
     out = np.empty((1, rows, columns), dtype=spectra.dtype)
 

@@ -14,13 +14,22 @@ from vicinal.engines.cpu.grid_transforms import (
     is_small,
     make_axes,
     make_kernels,
-    precision,
 )
 from vicinal.kernels.grid import ORDER, gather_fields
 
 __all__ = ["PotentialField"]
 
 _POINTS = 2048  # points that a thread gathers at a time
+
+
+def _finest_box(Z: Array) -> Box | None:
+    """The finest grid around all points (d, n), None if each is too large."""
+    low = Z.min(axis=1)
+    for finer in (2, 1, 0):
+        box = Box(low, make_axes(Z.max(axis=1) - low, finer))
+        if box.n_nodes <= most_nodes(Z.shape[1]):
+            return box
+    return None
 
 
 class PotentialField:
@@ -33,27 +42,25 @@ class PotentialField:
     k : int
         Number of powers.
 
+    The transforms are in float64 and the grid is finer than that of a fit, if it does not become
+    too large: they are computed once, and a search for the least loss needs a smooth function.
     A picture that spreads too far is left to the caller: `covers` is then False everywhere.
     """
 
     def __init__(self, Z: Array, k: int) -> None:
         self.k, self.n = k, len(Z)
         Z = np.ascontiguousarray(Z.T, dtype=np.float64)
-        low = Z.min(axis=1)
-        # around all of it if possible: the potentials are computed only once
-        box = Box(low, make_axes(Z.max(axis=1) - low))
-        if box.n_nodes > most_nodes(self.n):
-            box = choose_box(Z, k)
+        box = _finest_box(Z) or choose_box(Z, k)
         self.box, self.low = box, box.low
         points = Points(Z, box)
         self.flat, self.complete = points.flat, len(points.rows) == self.n
-        self.kernels = make_kernels(k, box.axes)
+        self.kernels = make_kernels(k, box.axes, "float64")
         self.fields = np.zeros((k, *points.shape))
         convolve_each(
             points.spread(np.ones((1, len(points.rows))))[0], self.kernels, box.axes, self.fields
         )
         #: of the transforms, a few units in the last place of the largest sum
-        digits = 4.0 * float(np.finfo(precision(box.axes)).eps)
+        digits = 4.0 * float(np.finfo(np.float64).eps)
         self.rounding = digits * np.abs(self.fields).max(axis=(1, 2))
 
     def covers(self, Y: Array) -> Array:
