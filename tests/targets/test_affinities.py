@@ -491,6 +491,7 @@ def test_bad_tables(rng):
 # Size
 
 
+@pytest.mark.slow
 def test_memory_is_stated():
     """In a process of its own, where nothing else is measured."""
     program = """
