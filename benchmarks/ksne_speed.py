@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import add_output, blobs, facts, progress, table, version, write
+from _common import add_output, blobs, facts, progress, table, write
 from sklearn.decomposition import PCA
 
 FOLDER = Path(__file__).parent
@@ -112,6 +112,12 @@ def run(fit: Fit, folder: Path, peer: str) -> Fit:
     return found
 
 
+def has_peer(python: str) -> bool:
+    """Whether an interpreter has openTSNE."""
+    command = [python, "-c", "import openTSNE"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 def commit() -> str:
     """Of the code, with ``-dirty`` if files are changed."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=10"]
@@ -119,11 +125,11 @@ def commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def finished(code: str) -> dict[str, Fit]:
+def finished(store: Path, code: str) -> dict[str, Fit]:
     """What is stored of this commit."""
-    if not STORE.exists():
+    if not store.exists():
         return {}
-    lines = [json.loads(line) for line in STORE.read_text("utf-8").splitlines()]
+    lines = [json.loads(line) for line in store.read_text("utf-8").splitlines()]
     return {_key(each["fit"]): each["found"] for each in lines if each["commit"] == code}
 
 
@@ -137,7 +143,7 @@ def report(done: list[tuple[Fit, Fit]], code: str) -> str:
     versions = {found["version"] for fit, found in done if fit["tool"] == "openTSNE"}
     head = [
         "# kt-SNE beside openTSNE: speed and memory",
-        f"{facts()}\n- commit `{code}`, openTSNE {', '.join(sorted(versions)) or version('x')}",
+        f"{facts()}\n- commit `{code}`, openTSNE {', '.join(sorted(versions)) or '–'}",
         f"Rows: {source}, {COLUMNS} columns, float32. Perplexity 30, {JOBS} threads or jobs.",
     ]
     whole = [each for each in done if each[0]["iterations"] == ITERATIONS]
@@ -227,6 +233,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=None, help='sizes of whole fits, or "growth"')
     parser.add_argument("--peer", default=sys.executable, help="Python that has openTSNE")
     parser.add_argument("--quick", action="store_true", help="1,000 rows, few iterations")
+    parser.add_argument("--store", type=Path, default=STORE, help="finished fits")
     parser.add_argument("--again", action="store_true", help="do finished fits again")
     add_output(parser, "ksne_speed")
     options = parser.parse_args()
@@ -245,23 +252,26 @@ def main() -> None:
         ]  # fmt: skip
         if not chosen:
             parser.error(f"--only must name sizes of {sizes}, or 'growth'. Got {options.only}.")
+    if not has_peer(options.peer):
+        progress('openTSNE is not installed (pip install ".[bench]"): its fits are left out')
+        chosen = [fit for fit in chosen if fit["tool"] == "vicinal"]
     code = commit()
     # of changed files nobody knows which
-    known = {} if options.again or code.endswith("-dirty") else finished(code)
+    known = {} if options.again or code.endswith("-dirty") else finished(options.store, code)
     with tempfile.TemporaryDirectory() as folder:
         for fit in chosen:
             if _key(fit) not in known:
                 known[_key(fit)] = run(fit, Path(folder), options.peer)
-                _keep(code, fit, known[_key(fit)])
+                _keep(options.store, code, fit, known[_key(fit)])
     done = [(fit, known[_key(fit)]) for fit in planned if _key(fit) in known]
     text = report(done, code)
     print(text)
     write(text, options.output)
 
 
-def _keep(code: str, fit: Fit, found: Fit) -> None:
-    STORE.parent.mkdir(parents=True, exist_ok=True)
-    with STORE.open("a", encoding="utf-8") as file:
+def _keep(store: Path, code: str, fit: Fit, found: Fit) -> None:
+    store.parent.mkdir(parents=True, exist_ok=True)
+    with store.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"commit": code, "fit": fit, "found": found}) + "\n")
 
 

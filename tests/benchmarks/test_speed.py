@@ -11,6 +11,7 @@ from benchmarks_common import FOLDER
 SCRIPT = FOLDER / "nca_speed.py"
 KNCA_SCRIPT = SCRIPT.with_name("knca_speed.py")
 LMNN_SCRIPT = SCRIPT.with_name("lmnn_speed.py")
+KSNE_SCRIPT = SCRIPT.with_name("ksne_speed.py")
 CHI2_SCRIPT = SCRIPT.with_name("chi2_lmnn_memory.py")
 
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="not shipped in wheels")
@@ -106,3 +107,22 @@ def test_quick_report_of_histograms(tmp_path):
     assert len(widths) == 2 + 2 * 2  # sizes and ranks
     assert len(set(widths)) == 1
     assert "| 120 | 40 | 3 |" in report
+
+
+def test_ksne_refuses_an_unknown_size():
+    done = run("--only", "7", script=KSNE_SCRIPT)
+    assert done.returncode == 2
+    assert "--only must name sizes of (5000, 20000, 60000), or 'growth'. Got ['7']" in done.stderr
+
+
+@pytest.mark.slow
+def test_quick_report_of_ksne(tmp_path):
+    path = tmp_path / "report.md"
+    small = ("--quick", "--again", "--store", str(tmp_path / "store.jsonl"))
+    done = run(*small, "--output", str(path), script=KSNE_SCRIPT)
+    assert done.returncode == 0, done.stderr
+    report = path.read_text(encoding="utf-8")
+    assert report.strip() == done.stdout.strip()
+    assert [len(set(widths)) for widths in tables(report)] == [1, 1]
+    assert "k = 5 takes" in report
+    assert "grow with the power" in report
