@@ -66,6 +66,17 @@ def test_momentum_gains_by_hand():
     assert gains[:4] == pytest.approx([1.0, 1.0, 1.2, 0.96])
 
 
+def test_momentum_uses_the_rate_it_is_given_from_any_state():
+    """A second stage may have a rate of its own; without one it keeps that of the first."""
+    state = walk(Momentum(1e-3), quadratic, START, 3)[-1]
+    faster, kept = (Momentum(rate).step(quadratic, state.theta, state)[1] for rate in (3e-3, None))
+    same = Momentum(1e-3).step(quadratic, state.theta, state)[1]
+    np.testing.assert_array_equal(kept.theta, same.theta)
+    assert faster.rate == 3e-3
+    moved = faster.velocity - 0.8 * state.velocity
+    np.testing.assert_allclose(moved, 3 * (same.velocity - 0.8 * state.velocity), rtol=1e-12)
+
+
 def test_momentum_gains_have_a_floor():
     # A gradient that always points along the velocity is impossible to reach by descent; fake it.
     state = Momentum(0.1).init(quadratic, START)

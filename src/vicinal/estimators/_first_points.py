@@ -88,33 +88,19 @@ def learns_map(estimator: Any) -> bool:
     return not (isinstance(estimator.mapping, str) and estimator.mapping == "points")
 
 
-def make_problem(estimator: Any, X: Any, target: Affinities) -> Problem:
-    """The divergence of the picture from the affinities, as a function of the parameters."""
-    n, d = len(target), int(estimator.n_components)
-    loss = KSNELoss(
-        target.k,
-        estimator.kernel,
-        float(estimator.kappa),
-        float(estimator.exaggeration),
-        estimator.method,
-    )
+def check_mapping(estimator: Any, X: Any) -> Any:
+    """The map of the estimator, which may be that of free points."""
+    n, n_features = X.shape
+    asked = int(estimator.n_components)
     if not learns_map(estimator):
-        return Problem(maps.Positions(np.arange(n)), target, loss, maps.Points(n, d))
+        return maps.Points(n, asked)
+    mapping: Any = maps.resolve(estimator.mapping, asked, "KSNE", ("points",))
     if given_metric(estimator.metric):
         raise ValueError(
             "The 'mapping' parameter of KSNE must be 'points' if "
             f"metric={estimator.metric!r}: without rows there is nothing to map. "
             f"Got {estimator.mapping!r} instead."
         )
-    features = Features(X, "global", limit_outliers=False)
-    check_varies(features)
-    return Problem(features, target, loss, _resolved(estimator, X.shape[1]))
-
-
-def _resolved(estimator: Any, n_features: int) -> Any:
-    """The map of an estimator that learns one."""
-    asked = int(estimator.n_components)
-    mapping: Any = maps.resolve(estimator.mapping, asked, "KSNE", ("points",))
     d = getattr(mapping, "n_components", asked)
     if getattr(mapping, "weights_columns", False):
         d = n_features
@@ -126,6 +112,22 @@ def _resolved(estimator: Any, n_features: int) -> Any:
             f"{estimator.mapping!r} and there are {n_features} features. Got {asked} instead."
         )
     return mapping
+
+
+def make_problem(estimator: Any, mapping: Any, X: Any, target: Affinities) -> Problem:
+    """The divergence of the picture from the affinities, as a function of the parameters."""
+    loss = KSNELoss(
+        target.k,
+        estimator.kernel,
+        float(estimator.kappa),
+        float(estimator.exaggeration),
+        estimator.method,
+    )
+    if isinstance(mapping, maps.Points):
+        return Problem(maps.Positions(np.arange(len(target))), target, loss, mapping)
+    features = Features(X, "global", limit_outliers=False)
+    check_varies(features)
+    return Problem(features, target, loss, mapping)
 
 
 def first_theta(problem: Problem, init: Any, X: Any, d: int, rng: np.random.RandomState) -> Array:

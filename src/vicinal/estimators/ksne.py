@@ -2,67 +2,171 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal import solvers
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter, with_callbacks
 from vicinal._threads import single_threaded_blas
-from vicinal._validation import check_bool, check_number, check_option, check_rows, warn
-from vicinal.core.method import Data
+from vicinal._validation import check_rows, warn
 from vicinal.core.problem import Problem
-from vicinal.core.stages import FitResult, Stage, train
-from vicinal.core.state import FitState
+from vicinal.core.stages import FitResult, train
 from vicinal.core.stopping import advice_for
-from vicinal.core.types import Array, is_auto
+from vicinal.core.types import Array
 from vicinal.estimators._embedding_cost import check_cost, embedding_cost, plan_in_words
-from vicinal.estimators._exaggeration import divergence, make_stages
+from vicinal.estimators._embedding_fit import Fit, Left, check_parameters, prepare
+from vicinal.estimators._exaggeration import divergence
 from vicinal.estimators._first_points import (
     check_init,
     first_theta,
     given_metric,
     learns_map,
-    make_problem,
     short_indices,
 )
 from vicinal.estimators._plan import Cost
-from vicinal.estimators._resume import asked_of, fingerprint, generator
+from vicinal.estimators._resume import generator
 from vicinal.estimators._rollback import unchanged_on_error
 from vicinal.estimators._telling import IterationReport, Reports
 from vicinal.maps.fitted import FittedLinear, fitted_map
 from vicinal.models.picture import Picture, Target
-from vicinal.targets import affinities
-from vicinal.targets.build import check_table, resolve_sizes
+from vicinal.targets.build import check_table
 
 __all__ = ["KSNE"]
 
 
-class _Fit(NamedTuple):
-    """What a fit works with, and what it leaves for a later one."""
-
-    X: Any
-    problem: Problem
-    perplexity: float
-    stages: list[Stage]
-    asked: Any
-    data: str
-
-
-class _Left(NamedTuple):
-    """Where a fit ended: ``warm_start`` goes on from there."""
-
-    asked: Any
-    data: str
-    state: FitState
-    cut: bool  # by an interrupt or a callback
-
-
 class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Embed rows so that they choose the same neighbourhoods of k as in the data."""
+    r"""Pictures of unlabelled data: kt-SNE and kSNE, embeddings by neighbourhoods of k.
+
+    Each row chooses a set of k other rows: set s with a probability proportional to
+    :math:`\prod_{j \in s} w_{ij}`, in the data with Gaussian weights of the perplexity asked for,
+    in the picture with :math:`w_{ij} = 1 / (1 + \|z_i - z_j\|^2)` (kt-SNE) or
+    :math:`\exp(-\|z_i - z_j\|^2)` (kSNE).  The rows are placed so that they choose the same sets:
+    what is minimised is the mean over the rows of the divergence of the two distributions of sets
+    [Tarlow2013]_,
+
+    .. math:: \sum_j p^k_{ij} \delta_{ij} + \log e_k(w_i) - H_i,
+              \qquad \delta_{ij} = -\log w_{ij}.
+
+    With k = 1 this is t-SNE [vanDerMaaten2008]_ and SNE, but for each row by itself.  Labels are
+    never needed.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Dimensions of the picture.
+    k : int, default=5
+        Size of the neighbourhoods.  Of n rows, k is at most n - 2 (with a warning).
+    kernel : {"cauchy", "gaussian"}, default="cauchy"
+        kt-SNE or kSNE.
+    perplexity : float, default=30.0
+        How many rows a row chooses among if it chooses one: the width of the Gaussian weights.  At
+        most a third of the other rows (with a warning).
+    kappa : float, default=0.0
+        Constant that is added to all weights in the picture (Uni-SNE).
+    metric : str or callable, default="euclidean"
+        Any metric of :func:`sklearn.metrics.pairwise_distances`.  "precomputed": X holds distances,
+        dense, or sparse if only those of neighbours are known.  "precomputed_affinities": X holds
+        the weights :math:`w_{ij}` of the data, and ``perplexity`` is not used.
+    metric_params : dict, default=None
+        Further arguments of the metric.
+    max_missing : float, default=0.01
+        Largest share of the marginals :math:`p^k` that lists of neighbours may leave out, in
+        [0, 0.5].  Up to 500 rows nothing is left out.
+    mapping : {"points", "linear", "diagonal"} or map, default="points"
+        "points" places each row freely; `transform` places further rows one by one.  A map, such as
+        "linear", embeds all rows by one function, which is `transform` then.
+    init : {"auto", "pca", "spectral", "random"} or array, default="auto"
+        The start: principal components, eigenvectors of the graph of the marginals, random places,
+        or an array of shape (n_samples, n_components).  Of all but the last the standard deviation
+        of the first column is 1e-4.  "auto" is "pca", or "spectral" if X holds distances or
+        weights.  For a map: its first matrix, of shape (n_components, n_features), by "pca",
+        "random", or given.
+    early_exaggeration : float or "auto", default="auto"
+        Factor of the attraction during the first iterations.  "auto": 12 for free points; 1, for
+        none, if a map is learnt.
+    early_exaggeration_iter : int, default=250
+        Number of those iterations.
+    exaggeration : float, default=1.0
+        Factor of the attraction afterwards.
+    max_iter : int, default=750
+        Largest number of iterations, those with early exaggeration included.
+    learning_rate : float or "auto", default="auto"
+        Rate of both stages.  "auto": ``n_samples / (4 * k * exaggeration)``, with the exaggeration
+        of the stage.
+    solver : "auto", str or solver, default="auto"
+        "auto": momentum of 0.8 with gains, as in t-SNE; if a map is learnt, L-BFGS, or Adam where
+        sums are interpolated.  See :mod:`vicinal.solvers`.
+    n_iter_without_progress : int, default=300
+        Stop after so many iterations without a lower loss.
+    min_grad_norm : float, default=1e-7
+        Stop when the norm of the gradient is smaller.
+    method : {"auto", "exact", "fft"}, default="auto"
+        How the repulsion is summed.  "fft" interpolates on a grid: for the Cauchy kernel without
+        ``kappa``, in one or two dimensions.  "auto" does so from 3,000 rows on, and refuses exact
+        sums that would take longer than ten seconds of one core; "exact" accepts them.
+    warm_start : bool, default=False
+        If the last fit was of the same rows and parameters, go on from its end: complete it if it
+        was interrupted, else make ``max_iter`` more iterations.
+    random_state : int, RandomState or None, default=None
+        Draws the start if it is random, and noise in that of "spectral".
+    verbose : int, default=0
+        1 prints what is planned, what it costs, and each iteration.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        The places of the training rows.  Callbacks find the present places here during the fit.
+    kl_divergence_ : float
+        The divergence, without exaggeration.
+    components_ : ndarray of shape (n_components, n_features)
+        The matrix of a linear map; there is none for free points.
+    affinities_ : Affinities
+        The marginals of the data: ``affinities_.matrix`` is sparse, ``affinities_.missing`` is the
+        share that was left out, as measured.
+    k_, perplexity_ : int, float
+        As used.
+    learning_rate_ : float, schedule or None
+        The rate of the last stage; None if the solver finds its own.
+    n_iter_ : int
+        Number of iterations.
+    history_ : dict of lists
+        For each iteration: ``loss`` (with its exaggeration), ``grad_norm``, ``seconds``, and
+        ``chain_rows``, the number of rows whose sums could not be interpolated.
+    n_components_, n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        If X had string names.
+
+    Notes
+    -----
+    The same rows, parameters and seed give the same bits, for any number of threads.
+
+    Memory grows with ``n_samples`` times the length of the lists (some hundred neighbours), besides
+    a grid of the size of the picture; `estimate_cost` states it.  Free points keep a reference to
+    the training rows, which `transform` compares new rows with, also in a pickle.
+
+    See also `docs/theory/ksne.md`.
+
+    References
+    ----------
+    .. [Tarlow2013] D. Tarlow, K. Swersky, L. Charlin, I. Sutskever, R. Zemel, "Stochastic k-
+       Neighborhood Selection for Supervised and Unsupervised Learning", ICML 2013.
+    .. [vanDerMaaten2008] L. van der Maaten, G. Hinton, "Visualizing Data using t-SNE", JMLR 9,
+       2008.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from vicinal import KSNE
+    >>> X = load_iris().data
+    >>> model = KSNE(k=3, perplexity=20, max_iter=60).fit(X[::2])
+    >>> model.embedding_.shape
+    (75, 2)
+    >>> model.transform(X[1::2]).shape
+    (75, 2)
+    """
 
     def __init__(
         self,
@@ -149,6 +253,10 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def transform(self, X: Any) -> Array:
         """Place rows in the finished picture, each by itself.
 
+        A row that is equal to a training row gets its place (that of the first, if several are
+        equal).  Any other row minimises its own loss over the training rows, which stay where they
+        are; its place does not depend on the other rows of X.  If a map was learnt, it is applied.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
@@ -177,14 +285,14 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             ``memory_bytes`` beyond the input and approximate ``seconds_per_evaluation``, of which
             each iteration needs one.
         """
-        self._check_parameters()
+        check_parameters(self)
         return embedding_cost(self, X if hasattr(X, "shape") else np.asarray(X))
 
     @unchanged_on_error
     def _fit(self, X: Any) -> KSNE:
         """Validate, affinities, start, stages, train, store."""
         given = X
-        self._check_parameters()
+        check_parameters(self)
         X = short_indices(check_rows(self, X, ensure_min_samples=2))
         X = check_table(X, self.metric)
         init, rng = check_init(self, X), generator(self, None)
@@ -192,7 +300,7 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         reports = Reports(type(self).__name__, self.verbose)
         reports.say(plan_in_words(self, X, given))
         with single_threaded_blas(), reports.watching_compilation():
-            fit, left = self._prepare(X, reports)
+            fit, left = prepare(self, X)
             reports.report = IterationReporter(
                 self,
                 given,
@@ -219,25 +327,6 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self._warn(result)
         return self
 
-    def _prepare(self, X: Any, reports: Reports) -> tuple[_Fit, _Left | None]:
-        """The problem, and the end of the last fit if this one goes on from there."""
-        perplexity, k = resolve_sizes(X.shape[0], self.perplexity, self.k, self.metric)
-        asked, data = asked_of(self.get_params(False)), fingerprint(Data(X, _NoLabels))
-        left: _Left | None = getattr(self, "_left", None)
-        if not self.warm_start or left is None or (left.asked, left.data) != (asked, data):
-            left = None
-        target = affinities(
-            X,
-            perplexity,
-            k,
-            metric=self.metric,
-            metric_params=self.metric_params,
-            max_missing=self.max_missing,
-        )
-        problem = make_problem(self, X, target)
-        stages = make_stages(problem, self)
-        return _Fit(X, problem, perplexity, stages, asked, data), left
-
     def _on_iteration(self, reports: Reports) -> Any:
         """Reports each iteration; callbacks find the picture at hand in ``embedding_``."""
         report = reports.on_iteration()
@@ -250,7 +339,7 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
         return on_iteration
 
-    def _store(self, fit: _Fit, result: FitResult) -> None:
+    def _store(self, fit: Fit, result: FitResult) -> None:
         """Set the fitted attributes."""
         self.history_, self.n_iter_ = result.history, max(1, result.n_iter)
         self.__dict__.pop("components_", None)
@@ -258,9 +347,9 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self._left = None
         if self.warm_start:
             cut = result.reason in ("interrupted", "callback")
-            self._left = _Left(fit.asked, fit.data, result.state, cut)
+            self._left = Left(fit.asked, fit.data, result.state, cut)
 
-    def _attributes(self, fit: _Fit, report: IterationReport) -> dict[str, Any]:
+    def _attributes(self, fit: Fit, report: IterationReport) -> dict[str, Any]:
         """Fitted attributes as if the fit had stopped at this iteration."""
         assert report.here is not None
         best = report.here.best()
@@ -270,10 +359,10 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             if hasattr(self, name):
                 attributes[name] = getattr(self, name)
         if self.warm_start:
-            attributes["_left"] = _Left(fit.asked, fit.data, report.here(), True)
+            attributes["_left"] = Left(fit.asked, fit.data, report.here(), True)
         return attributes
 
-    def _fitted(self, fit: _Fit, theta: Array, problem: Problem, value: float) -> dict[str, Any]:
+    def _fitted(self, fit: Fit, theta: Array, problem: Problem, value: float) -> dict[str, Any]:
         """The attributes of a picture with these parameters."""
         target: Any = problem.target
         length = int(np.diff(target.indptr).max())
@@ -307,41 +396,6 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 ConvergenceWarning,
             )
 
-    def _check_parameters(self) -> None:
-        check_number(self, "n_components", 1, integer=True)
-        check_number(self, "k", 1, integer=True)
-        check_option(self, "kernel", ("cauchy", "gaussian"))
-        check_number(self, "perplexity", 1.0)
-        check_number(self, "kappa", 0.0)
-        check_number(self, "max_missing", 0.0, 0.5)
-        check_number(self, "early_exaggeration", 1.0, or_else=("auto",))
-        check_number(self, "early_exaggeration_iter", 0, integer=True)
-        check_number(self, "exaggeration", 0.0, open_ends=True)
-        check_number(self, "max_iter", 1, integer=True)
-        check_number(self, "learning_rate", 0.0, open_ends=True, or_else=("auto",))
-        check_number(self, "n_iter_without_progress", 1, integer=True)
-        check_number(self, "min_grad_norm", 0.0)
-        check_option(self, "method", ("auto", "exact", "fft"))
-        if not (isinstance(self.metric, str) or callable(self.metric)):
-            raise ValueError(
-                "The 'metric' parameter of KSNE must be a str or a callable. "
-                f"Got {self.metric!r} instead."
-            )
-        if self.metric_params is not None and not isinstance(self.metric_params, dict):
-            raise ValueError(
-                "The 'metric_params' parameter of KSNE must be a dict or None. "
-                f"Got {self.metric_params!r} instead."
-            )
-        if not is_auto(self.solver):
-            solvers.resolve(self.solver, "KSNE")
-            if not is_auto(self.learning_rate):
-                raise ValueError(
-                    "The 'learning_rate' parameter of KSNE must be 'auto' if 'solver' is given, "
-                    f"which has its own. Got {self.learning_rate!r} instead."
-                )
-        check_bool(self, "warm_start")
-        check_number(self, "verbose", 0, integer=True, or_else=(True, False))
-
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
@@ -352,7 +406,3 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         tags.input_tags.pairwise = given_metric(self.metric)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-class _NoLabels:
-    strata = None

@@ -238,8 +238,9 @@ class Momentum:
     Parameters
     ----------
     learning_rate : float or None
-        :math:`\eta`.  None: :math:`0.01\,\|\theta\| / \|\nabla f\|` at the start (with
-        :math:`\|\theta\| = 1` if theta is zero), constant from then on.
+        :math:`\eta`, also if a run of another rate is continued.  None:
+        :math:`0.01\,\|\theta\| / \|\nabla f\|` at the start (with :math:`\|\theta\| = 1` if
+        theta is zero), constant from then on.
     momentum : float
         :math:`\mu`, in [0, 1).
     """

@@ -1,7 +1,7 @@
 """Starts of free points: where each row is placed before the first iteration.
 
 All have the usual small scale, at which no pair is repelled more than another: the standard
-deviation of the first column is ``SCALE`` [Kobak2019].
+deviation of the first column is ``SCALE`` [KobakBerens2019].
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
+from vicinal._validation import warn
 from vicinal.targets.affinities import Affinities
 from vicinal.targets.calibration import K_UP_TO, Lists, calibrate, choose_sets, is_small
 from vicinal.targets.distances import graph_lists, make_source
@@ -120,15 +120,12 @@ def resolve_sizes(n: int, perplexity: float, k: int, metric: Any) -> tuple[float
     """Perplexity and k that n rows allow, with a warning if they are not those asked for."""
     most = max((n - 1) / 3, min(n - 1, 2))
     if perplexity > most and metric != "precomputed_affinities":
-        warnings.warn(
-            f"perplexity={perplexity:g} is too large for {n} rows: {most:g} is used.", stacklevel=3
-        )
+        warn(f"perplexity={perplexity:g} is too large for {n} rows: {most:g} is used.")
         perplexity = most
     if k > max(1, n - 2):
-        warnings.warn(
+        warn(
             f"k={k} is too large for {n} rows, which have no choice of so many: k={max(1, n - 2)} "
-            "is used.",
-            stacklevel=3,
+            "is used."
         )
         k = max(1, n - 2)
     if k > K_UP_TO:
@@ -217,17 +214,15 @@ def _squared(lists: Lists) -> Lists:
 def _warn_short(lists: Lists, perplexity: float) -> None:
     short = int(np.sum(np.diff(lists.indptr) < perplexity))
     if short:
-        warnings.warn(
+        warn(
             f"Rows with fewer neighbours than perplexity={perplexity:g} ({short} of them) give all "
-            "of these the same weight.",
-            stacklevel=3,
+            "of these the same weight."
         )
 
 
 def _warn_missing(missing: float, max_missing: float, length: int) -> None:
-    warnings.warn(
+    warn(
         f"Lists of {length} rows leave out {100 * missing:.2g} % of the affinities, more than "
         f"max_missing={max_missing:g}: rows have very many neighbours at nearly the same distance, "
-        "or the search is not exact.",
-        stacklevel=3,
+        "or the search is not exact."
     )
