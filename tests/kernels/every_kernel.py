@@ -18,6 +18,7 @@ from vicinal import kernels, neighbourhoods
 from vicinal.densities import Compact, Gaussian, Student
 from vicinal.engines import choose
 from vicinal.engines.cpu import ranges, tiles
+from vicinal.engines.cpu.potential import GridPotential
 from vicinal.metrics import Chi2Index, chi2_distances
 from vicinal.objectives import (
     Candidates,
@@ -167,6 +168,23 @@ def sets(dtype):
 def affinities_of_rows(dtype):
     A = affinities(points(dtype)[0], 8.0, 3)
     return A.indices, A.marginals, A.entropy
+
+
+@job
+def sets_by_grid(dtype):
+    lists = (np.arange(N)[:, None] + np.arange(1, 31)).astype(np.int32) % N
+    for d, k in ((1, 1), (2, 4)):
+        Z, _ = points(dtype, d)
+        P = Affinities(np.arange(N + 1) * 30, lists.ravel(), np.ones(30 * N), k, np.zeros(N))
+        yield from ksne(Z, P, method="fft")
+
+
+@job
+def sets_at_new_places(dtype):
+    Z = points(dtype, 2)[0].astype(np.float64)
+    for kernel, kappa in (("cauchy", 0.0), ("gaussian", 0.0), ("cauchy", 0.1)):
+        yield from choose.set_potential(Z, 3, kernel, kappa)(Z[:50] + 0.1)
+    yield from GridPotential(Z, 3)(Z[:50] + 0.1)
 
 
 @job
