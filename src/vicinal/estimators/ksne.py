@@ -105,7 +105,7 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Stop when the norm of the gradient is smaller.
     method : {"auto", "exact", "fft"}, default="auto"
         How the repulsion is summed.  "fft" interpolates on a grid: for the Cauchy kernel without
-        ``kappa``, in one or two dimensions.  "auto" does so from 3,000 rows on, and refuses exact
+        ``kappa``, in one or two dimensions.  "auto" does so from 2,000 rows on, and refuses exact
         sums that would take longer than ten seconds of one core; "exact" accepts them.
     warm_start : bool, default=False
         If the last fit was of the same rows and parameters, go on from its end: complete it if it

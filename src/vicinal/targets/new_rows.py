@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from vicinal.core.types import Array
 from vicinal.targets.build import check_counts, check_table, weight_lists
-from vicinal.targets.calibration import Lists, calibrate, choose_sets, is_small
+from vicinal.targets.calibration import calibrate, choose_sets, is_small
 from vicinal.targets.distances import graph_lists, make_source
 
 __all__ = ["NewAffinities", "new_affinities"]
@@ -26,9 +26,6 @@ class NewAffinities:
         As those of `Affinities`; ``indices`` are positions of known rows, the nearest first.
     distances : float64 array
         Distance of each of them; of given weights, minus their logarithm.
-    twins : int64 array of shape (n_new,)
-        Position of the first known row that is equal to the new one (of given distances: that is
-        at distance 0); -1: there is none.
     n_known : int
         Number of known rows.
     """
@@ -39,7 +36,6 @@ class NewAffinities:
     k: int
     entropy: Array
     distances: Array
-    twins: Array
     n_known: int
 
     def __len__(self) -> int:
@@ -50,6 +46,14 @@ class NewAffinities:
         """The marginals as a sparse array of shape (n_new, n_known)."""
         shape = (len(self), self.n_known)
         return sp.csr_array((self.marginals, self.indices, self.indptr), shape=shape)
+
+    def at_zero(self) -> Array:
+        """The first known row at distance 0 of each new row, -1 if there is none."""
+        first = np.full(len(self), -1, np.int64)
+        some = np.flatnonzero(np.diff(self.indptr) > 0)
+        some = some[self.distances[self.indptr[some]] == 0]
+        first[some] = self.indices[self.indptr[some]]
+        return first
 
 
 def new_affinities(
@@ -95,7 +99,7 @@ def new_affinities(
     if metric == "precomputed_affinities":
         lists = weight_lists(X_new, own=False)
         check_counts(lists, k)
-        distances, twins = lists.values.copy(), np.full(X_new.shape[0], -1, np.int64)
+        distances = lists.values.copy()
     else:
         if metric == "precomputed" and sp.issparse(X_new):
             lists = graph_lists(X_new, own=False)
@@ -106,43 +110,7 @@ def new_affinities(
             lists = source.lists(X_new, length, own=False)
         check_counts(lists, k)
         distances = np.sqrt(lists.values)
-        twins = _at_zero(lists) if given else _equal_rows(X_new, X)
         calibrate(lists, perplexity, compiled)
     entropy = choose_sets(lists, k, compiled)
     indptr, indices, marginals = lists
-    return NewAffinities(indptr, indices, marginals, k, entropy, distances, twins, n)
-
-
-def _at_zero(lists: Lists) -> Array:
-    """The first member of each list if its distance is 0, else -1."""
-    first, counts = lists.indptr[:-1], np.diff(lists.indptr)
-    twins = np.full(len(first), -1, np.int64)
-    some = np.flatnonzero(counts > 0)
-    some = some[lists.values[first[some]] == 0]
-    twins[some] = lists.indices[first[some]]
-    return twins
-
-
-def _equal_rows(X_new: Any, X: Any) -> Array:
-    """The position of the first row of X that is equal to each new row, or -1.
-
-    By the rows themselves: a distance may be rounded, or be 0 of rows that differ.
-    """
-    known: dict[bytes, int] = {}
-    for i, row in enumerate(_contents(X)):
-        known.setdefault(row, i)
-    return np.array([known.get(row, -1) for row in _contents(X_new)], dtype=np.int64)
-
-
-def _contents(X: Any) -> Any:
-    """The numbers of each row as bytes; equal rows have equal ones."""
-    if not sp.issparse(X):
-        for row in X:
-            yield (row.astype(np.float64) + 0.0).tobytes()  # -0.0 + 0.0 is 0.0
-        return
-    X = sp.csr_array(X, dtype=np.float64, copy=True)
-    X.sum_duplicates()
-    X.eliminate_zeros()
-    for i in range(X.shape[0]):
-        part = slice(X.indptr[i], X.indptr[i + 1])
-        yield X.indices[part].astype(np.int64).tobytes() + X.data[part].tobytes()
+    return NewAffinities(indptr, indices, marginals, k, entropy, distances, n)
