@@ -12,6 +12,7 @@ SCRIPT = FOLDER / "nca_speed.py"
 KNCA_SCRIPT = SCRIPT.with_name("knca_speed.py")
 LMNN_SCRIPT = SCRIPT.with_name("lmnn_speed.py")
 KSNE_SCRIPT = SCRIPT.with_name("ksne_speed.py")
+ENGINES_SCRIPT = SCRIPT.with_name("ksne_engines.py")
 CHI2_SCRIPT = SCRIPT.with_name("chi2_lmnn_memory.py")
 
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="not shipped in wheels")
@@ -126,3 +127,14 @@ def test_quick_report_of_ksne(tmp_path):
     assert [len(set(widths)) for widths in tables(report)] == [1, 1]
     assert "k = 5 takes" in report
     assert "grow with the power" in report
+
+
+@pytest.mark.slow
+def test_quick_report_of_the_engines_of_ksne(tmp_path):
+    path = tmp_path / "report.md"
+    done = run("--quick", "--output", str(path), script=ENGINES_SCRIPT)
+    assert done.returncode == 0, done.stderr
+    assert path.read_text(encoding="utf-8").strip() == done.stdout.strip()
+    (widths,) = tables(done.stdout)
+    assert len(widths) == 2 + 3 * 2  # three pictures, two k
+    assert len(set(widths)) == 1

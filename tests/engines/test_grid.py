@@ -60,6 +60,13 @@ def test_matches_exact_sums(name, k, rng):
     assert_near_exact(picture(name, rng), k, rng)
 
 
+@pytest.mark.nojit
+@pytest.mark.parametrize("name", ["1e-4", "2", "line"])
+def test_few_points(name, rng):
+    """For the loops as plain Python.  A lonely row may be wrong by `DOUBT`."""
+    assert_near_exact(picture(name, rng, 8), 2, rng, gradient=grid.DOUBT)
+
+
 @pytest.mark.parametrize("name", ["1e-8", "1e-4", "0.3"])
 def test_small_pictures_are_nearly_exact(name, rng):
     """At the start of a fit all weights are near 1: the differences from 1 count."""

@@ -118,7 +118,7 @@ class GridSets:
         n = len(self.Z)
         self.far = np.delete(np.arange(n), points.rows) if len(points.rows) < n else None
         self.kernels = make_kernels(self.k, box.axes, precision(box.axes))
-        self.fields = np.zeros((self.k + 1, *points.shape))
+        self.fields = points.empty_fields(self.k + 1)
         grid = points.spread(np.ones((1, len(points.rows))))[0]
         convolve_each(grid, self.kernels, box.axes, self.fields[: self.k])
 

@@ -106,6 +106,10 @@ class Points:
         """Work space of each thread."""
         return np.empty((_threads.n_threads(), 4, ORDER))
 
+    def empty_fields(self, count: int) -> Array:
+        """Space for fields; a line has one column of them, and the others are zero."""
+        return (np.zeros if self.flat else np.empty)((count, *self.shape))
+
     def spread(self, charges: Array) -> Array:
         """Charges (n_charges, n), in the order of ``rows``, at the nodes."""
         grid = np.zeros((len(charges), *self.shape))

@@ -55,7 +55,7 @@ class PotentialField:
         points = Points(Z, box)
         self.flat, self.complete = points.flat, len(points.rows) == self.n
         self.kernels = make_kernels(k, box.axes, "float64")
-        self.fields = np.zeros((k, *points.shape))
+        self.fields = points.empty_fields(k)
         convolve_each(
             points.spread(np.ones((1, len(points.rows))))[0], self.kernels, box.axes, self.fields
         )
