@@ -277,10 +277,11 @@ class Momentum:
         # A given rate applies to a state of another run too, such as that of an earlier stage.
         rate = state.rate if self.learning_rate is None else float(self.learning_rate)
         rate = rate if rate > 0.0 else first_rate(theta, slope, 0.01)
-        # Signs, since products underflow; where the product is zero the gain stays.
-        uphill = np.sign(slope) * np.sign(state.velocity)
-        gains = np.where(uphill < 0, state.gains + 0.2, state.gains)
-        gains = np.maximum(np.where(uphill > 0, 0.8 * gains, gains), 0.01)
+        # Signs, since products underflow; where one of the two is zero the gain stays.
+        downhill = np.signbit(slope) != np.signbit(state.velocity)
+        gains = np.where(downhill, state.gains + 0.2, 0.8 * state.gains)
+        np.copyto(gains, state.gains, where=(slope == 0.0) | (state.velocity == 0.0))
+        np.maximum(gains, 0.01, out=gains)
         with np.errstate(over="ignore", invalid="ignore"):  # the loop stops diverging runs
             velocity = self.momentum * state.velocity - rate * gains * slope
             new = projected(fun, theta + velocity)

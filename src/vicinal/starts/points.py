@@ -65,7 +65,7 @@ def spectral_points(W: Any, d: int, rng: np.random.RandomState) -> Array:
         vectors = np.linalg.eigh(walk.toarray())[1][:, ::-1][:, :wanted]
     else:
         start = np.random.RandomState(0).uniform(0.5, 1.5, n) / root  # near the constant one
-        values, vectors = eigsh(walk, k=wanted, which="LA", v0=start, tol=1e-4)
+        values, vectors = eigsh(walk, k=wanted, which="LA", v0=start, tol=1e-6)
         vectors = vectors[:, np.argsort(-values)]
     Z = np.zeros((n, d))
     Z[:, : wanted - 1] = orient((root[:, None] * vectors[:, 1:]).T).T
