@@ -105,9 +105,10 @@ def run(fit: Fit, folder: Path, peer: str) -> Fit:
     if done.returncode:
         raise RuntimeError(f"{words} failed:\n{done.stderr}")
     found = json.loads(done.stdout.splitlines()[-1])
-    X, Z = np.load(rows(fit["n"], folder)), np.load(out)
-    some = {"sample_size": min(JUDGED_ROWS, len(X)), "random_state": 0}
-    found["trustworthiness"] = trustworthiness(X, Z, n_neighbors=12, **some)
+    if fit["iterations"] == ITERATIONS:  # a picture that is cut short is not judged
+        X, Z = np.load(rows(fit["n"], folder)), np.load(out)
+        some = {"sample_size": min(JUDGED_ROWS, len(X)), "random_state": 0}
+        found["trustworthiness"] = trustworthiness(X, Z, n_neighbors=12, **some)
     progress(f"{found['seconds']:.1f} s, {found['cpu']:.1f} s of the processor")
     return found
 
