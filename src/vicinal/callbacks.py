@@ -172,9 +172,10 @@ class Frames(_Callback):
     """Record the embedding every few iterations, for :func:`vicinal.plotting.animate`.
 
     For estimators that learn places of the training rows, and show them during the fit as
-    ``embedding_``, such as ``KSNE``.  The frames take ``max_frames * n * n_components * 4`` bytes
-    at most.  Fits that share one instance, such as those of a search, each record frames; those of
-    the fit that began last are kept.
+    ``embedding_``, such as ``KSNE``.  Frames are centred, since float32 would lose the shape of a
+    picture that is small and far from the origin.  They take at most
+    ``max_frames * n * n_components * 4`` bytes.  Of several fits that share one instance, such as
+    those of a search, the frames of the one that began last are kept.
 
     Parameters
     ----------
@@ -375,14 +376,14 @@ def _check_count(owner: str, name: str, value: Any, low: int) -> None:
 
 
 def _embedding(estimator: Any) -> Any:
-    """A copy of the live embedding: the fit moves its points in place."""
+    """A centred copy of the live embedding: the fit moves its points in place."""
     places = getattr(estimator, "embedding_", None)
     if places is None:
         raise AttributeError(
             "The callback Frames needs an estimator that shows its embedding during the fit as "
             f"'embedding_'. {type(estimator).__name__} does not."
         )
-    return places.astype("float32")
+    return (places - places.mean(axis=0)).astype("float32")
 
 
 def _is_root(context: Any) -> bool:

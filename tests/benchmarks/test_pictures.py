@@ -62,9 +62,9 @@ def test_the_authors_descent_lowers_the_loss(rng):
     from vicinal.targets import affinities
 
     weights, *_ = figure6.sloppy_weights(rng.normal(size=(40, 5)))
-    frames = figure6.descend(weights, 3, 0)
-    assert sorted(frames) == [25, 250]
     target = affinities(weights, k=3, metric="precomputed_affinities")
+    frames = figure6.descend(target, 0)
+    assert sorted(frames) == [25, 250]
     start = 0.1 * np.random.RandomState(0).standard_normal((40, 2))
     losses = [KSNELoss(3)(Z, target).value for Z in (start, *frames.values())]
     assert losses[2] < losses[0]
