@@ -17,6 +17,7 @@ from vicinal.estimators._first_points import learns_map
 
 __all__ = [
     "NoProgress",
+    "Shrunk",
     "SmallGradientNorm",
     "StageEnd",
     "divergence",
@@ -95,6 +96,26 @@ def early_exaggeration(estimator: Any) -> float:
     return float(factor)
 
 
+@dataclass(frozen=True)
+class Shrunk(_Rule):
+    """The spread of free points is a thousandth of the size of their start.
+
+    While all points are close together, forces are linear in their places, and every direction in
+    which the exaggerated attraction outweighs the repulsion shrinks exponentially.  With few rows
+    or a large k these may be all directions: the picture would forget its start, digit by digit.
+    """
+
+    n_components: int
+
+    name: ClassVar[str] = "stage"
+
+    def __call__(self, progress: Any) -> bool:
+        # about the mean: gains, one for each coordinate, let the picture drift
+        spread = progress.state.theta.reshape(-1, self.n_components).std(axis=0).max()
+        # random starts shrink to a hundredth first, and then grow
+        return bool(spread <= 1e-3 * min(1.0, progress.map_size))
+
+
 def learning_rates(estimator: Any, n: int, k: int) -> tuple[float, float]:
     """The rates of the two stages; "auto" is ``n / (4 * exaggeration * k)``.
 
@@ -129,7 +150,10 @@ def make_stages(problem: Problem, estimator: Any) -> list[Stage]:
         return [late]
     objective: Any = problem.objective
     exaggerated = problem.replace(objective=replace(objective, exaggeration=factor))
-    end = CallbackStop(), StageEnd(int(estimator.early_exaggeration_iter)), Stalled(-np.inf)
+    last = StageEnd(int(estimator.early_exaggeration_iter))
+    end: tuple[StopRule, ...] = CallbackStop(), last, Stalled(-np.inf)
+    if not learns_map(estimator):
+        end = *end, Shrunk(int(estimator.n_components))
     return [Stage(exaggerated, make_solver(estimator, rates[0], len(target)), end), late]
 
 

@@ -88,7 +88,8 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Factor of the attraction during the first iterations.  "auto": 12 for free points; 1, for
         none, if a map is learnt.
     early_exaggeration_iter : int, default=250
-        Number of those iterations.
+        Number of those iterations.  They end sooner if they shrink the picture to a thousandth of
+        its start, as happens with few rows or a large k: they would only forget the start.
     exaggeration : float, default=1.0
         Factor of the attraction afterwards.
     max_iter : int, default=750
