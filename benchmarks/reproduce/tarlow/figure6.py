@@ -257,7 +257,7 @@ def _more_voters(done: list[Done], setting: str) -> tuple[str, str, str]:
     )  # fmt: skip
     text = (
         f'"when k is increased, 5t-SNE overtakes t-SNE": **{verdict}**. 5t-SNE has {shown}. It is '
-        f"ahead for sure with {_counts(ahead)} voters, and behind with {_counts(behind)}."
+        f"ahead for sure with {_counts(ahead)} of voters, and behind with {_counts(behind)}."
     )
     return "5t-SNE overtakes it with more", verdict, text
 
@@ -265,8 +265,8 @@ def _more_voters(done: list[Done], setting: str) -> tuple[str, str, str]:
 def _counts(voters: list[int]) -> str:
     """Numbers of voters in words: all, none, or a list."""
     if len(voters) == len(VOTERS):
-        return "all numbers of"
-    return ", ".join(map(str, voters)) or "no number of"
+        return "any number"
+    return f"{len(voters)} numbers ({', '.join(map(str, voters))})" if voters else "no number"
 
 
 def _rearranging(done: list[Done], setting: str) -> tuple[str, str, str]:
@@ -298,7 +298,7 @@ def _regions(done: list[Done], setting: str) -> tuple[str, str, str]:
 
 def _finding(claims: dict[str, list[tuple[str, str, str]]]) -> str:
     said = [
-        f"with {SETTINGS[s]} " + ", ".join(f"{words}: {verdict}" for words, verdict, _ in found)
+        f"({SETTINGS[s]}) " + ", ".join(f"{words}: {verdict}" for words, verdict, _ in found)
         for s, found in claims.items() if found
     ]  # fmt: skip
     return f"The paper's claims about figure 6: {'; '.join(said)}." if said else ""
