@@ -247,8 +247,7 @@ def _one_voter(done: list[Done], setting: str) -> tuple[str, str, str]:
 def _more_voters(done: list[Done], setting: str) -> tuple[str, str, str]:
     gaps = {v: _difference(done, setting, "accuracy", v) for v in VOTERS}
     sure = {v: _se(gap) for v, (gap, *_) in gaps.items()}
-    # overtaken: ahead for sure with 15 or with 30, and behind with neither
-    verdict = _verdict(max(sure[15], sure[30])) if min(sure[15], sure[30]) > -SURE else "refuted"
+    verdict = _verdict(sure[15])  # the most voters that the paper has
     ahead = [v for v in VOTERS if sure[v] > SURE]
     behind = [v for v in VOTERS if sure[v] < -SURE]
     shown = " and ".join(
