@@ -120,7 +120,7 @@ def learning_rates(estimator: Any, n: int, k: int) -> tuple[float, float]:
     """The rates of the two stages; "auto" is ``n / (4 * exaggeration * k)``.
 
     At k = 1 this is the rate of [Belkina2019]; the gradient grows with k.  There is no least rate,
-    as others have: of 25 to 150 rows, one of 10 or more scatters the points during early
+    as others have: of 25 to 75 rows, one of 10 or more scatters the points during early
     exaggeration.
     """
     rate = estimator.learning_rate

@@ -205,7 +205,7 @@ def ksne(
     Notes
     -----
     Up to 500 rows, NumPy computes whole arrays of pairs and nothing is compiled.  Beyond that,
-    memory is O(n d).  docs/theory/ksne.md derives the scheme and bounds its errors.  The result is
+    memory is O(n d).  docs/theory/ksne.md derives the scheme.  The result is
     the same, to the bit, for any number of threads.
     """
     _check_affinities(affinities, len(check_points(Z)), getattr(affinities, "k", 0))
