@@ -15,26 +15,19 @@ __all__ = ["Coarse", "Config", "Data", "Method", "Model"]
 
 
 class Model(Protocol):
-    """Predicts from the embedded training rows, whichever way the map was learnt."""
+    """Predicts from the embedded training rows, whichever way the map was learnt.
+
+    What it predicts depends on the target: classes, numbers, matching rows.
+    """
 
     Z: Array
-    asked: Any  # the parameter ``n_neighbors``
 
-    @property
-    def n_neighbors(self) -> int: ...
+    def scores(self, Z: Array, target: Any, rule: str) -> Array:
+        """How well each embedded query is predicted, given what is right for it.
 
-    @property
-    def settled_n_neighbors(self) -> int | None: ...
-
-    def probabilities(self, Z: Array, rule: str) -> Array: ...
-
-    def log_probabilities(self, Z: Array, rule: str) -> Array: ...
-
-    def nearest(self, Z: Array | None, k: int) -> tuple[Array, Array]: ...
-
-    def set_voters(self, n_neighbors: Any) -> None: ...
-
-    def choose_voters(self, deadline: float | None = None) -> None: ...
+        Higher is better; 1 is perfect.
+        """
+        ...
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,14 @@
-"""The base class of all estimators that learn a map from labels.
+"""The base class of all estimators that learn a map by minimising an objective.
 
-An estimator adds its parameters and their checks, and ``_method(data)``, which describes what to
-learn.  See ``nca.py``.
+An estimator adds its parameters and their checks, ``_check_data``, which turns what the user gave
+into rows and a target, and ``_method(data)``, which describes what to learn.  Those that learn from
+labels build on ``_labelled.py``.  See ``nca.py``.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -21,13 +23,9 @@ from vicinal._features import SCALINGS, check_varies
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import (
     check_bool,
-    check_classes,
     check_folds,
-    check_label_types,
     check_number,
     check_option,
-    check_rows,
-    check_weights,
     warn,
 )
 from vicinal.core.journal import Journal
@@ -37,16 +35,14 @@ from vicinal.core.stages import FitResult
 from vicinal.core.stopping import advice_for
 from vicinal.core.types import Array, is_auto
 from vicinal.estimators._budget import Budget
-from vicinal.estimators._classify import NeighbourClassifierMixin
 from vicinal.estimators._learn import SINGLE_FROM, Learning
 from vicinal.estimators._memory import converted_bytes
-from vicinal.estimators._neighbours import RowNumbers
 from vicinal.estimators._old_pickles import present_state
-from vicinal.estimators._overfit import Accuracies, compare
+from vicinal.estimators._overfit import Scores, compare
 from vicinal.estimators._plan import Cost, Plan, Size, make_plan
 from vicinal.estimators._resume import Resumable, asked_of, fingerprint, generator
 from vicinal.estimators._rollback import unchanged_on_error
-from vicinal.estimators._split import hold_out
+from vicinal.estimators._split import codes_or_zeros, hold_out
 from vicinal.estimators._starts import STOPPED
 from vicinal.estimators._telling import IterationReport, Reports
 from vicinal.estimators.search import (
@@ -59,7 +55,6 @@ from vicinal.estimators.search import (
     scaled_alpha,
 )
 from vicinal.maps.fitted import FittedLinear, fitted_map
-from vicinal.targets import Labels
 
 __all__ = ["MetricLearner", "last_theta", "make_problem", "size_of"]
 
@@ -77,9 +72,14 @@ _OF_THE_FIT = (
 )
 
 
-class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimator):
-    """Learns a map from labelled rows; not public."""
+class MetricLearner(CallbackSupportMixin, BaseEstimator):
+    """Learns a map; not public.
 
+    An estimator that does not offer one of the shared parameters may set it as a class attribute,
+    or leave it out: `Config` then has its default.
+    """
+
+    _model: Any
     #: allowed values of ``alpha`` besides numbers
     _named_alphas: ClassVar[tuple[str, ...]] = ("auto", "scaled")
     #: allowed values of ``scaling``
@@ -91,37 +91,31 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         """The method to learn from these rows."""
         raise NotImplementedError
 
-    def _target(self, codes: Array, weight: Array | None, n_classes: int) -> Any:
-        """The target of the objective."""
-        return Labels(codes, weight, classes=np.arange(n_classes))
-
     def _check_parameters(self) -> None:
-        check_option(self, "scaling", self._scalings)
-        check_option(self, "rule", self._rule_names)
-        check_number(self, "alpha", 0.0, or_else=self._named_alphas)
-        check_folds(self, "cv")
-        check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)
-        check_number(self, "max_iter", 1, integer=True, or_else=("auto",))
-        check_number(self, "time_budget", 0.0, open_ends=True, or_else=(None,))
-        check_number(self, "tol", 0.0, or_else=(None,))
-        check_number(self, "n_iter_no_change", 1, integer=True)
-        check_number(self, "validation_fraction", 0.0, 1.0, open_ends=True)
-        check_bool(self, "early_stopping")
-        check_bool(self, "warm_start")
-        check_number(self, "verbose", 0, integer=True, or_else=(True, False))
+        asked = self.get_params(deep=False)
+        for name, check in self._shared_checks().items():
+            if name in asked:
+                check(self, name)
+
+    def _shared_checks(self) -> dict[str, Callable[[Any, str], None]]:
+        """The checks of the shared parameters, of which an estimator need not offer all."""
+        return {
+            "scaling": partial(check_option, options=self._scalings),
+            "alpha": partial(check_number, low=0.0, or_else=self._named_alphas),
+            "cv": check_folds,
+            "max_iter": partial(check_number, low=1, integer=True, or_else=("auto",)),
+            "time_budget": partial(check_number, low=0.0, open_ends=True, or_else=(None,)),
+            "tol": partial(check_number, low=0.0, or_else=(None,)),
+            "n_iter_no_change": partial(check_number, low=1, integer=True),
+            "validation_fraction": partial(check_number, low=0.0, high=1.0, open_ends=True),
+            "early_stopping": check_bool,
+            "warm_start": check_bool,
+            "verbose": partial(check_number, low=0, integer=True, or_else=(True, False)),
+        }
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
         """The validated rows of positive weight and their target; sets what the model refers to."""
-        check_label_types(y)
-        X, y = check_rows(self, X, y, ensure_min_samples=2)
-        weight = check_weights(sample_weight, len(y))
-        self._rows = RowNumbers(None, len(y))
-        if weight is not None and not weight.all():  # rows of weight zero are dropped
-            numbers = np.flatnonzero(weight)
-            self._rows = RowNumbers(numbers, len(y))
-            X, y, weight = X[numbers], y[numbers], weight[numbers]
-        self.classes_, codes = check_classes(y, type(self).__name__)
-        return Data(X, self._target(codes, weight, len(self.classes_)), self.classes_)
+        raise NotImplementedError
 
     @unchanged_on_error
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -153,16 +147,16 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
             result = self._learn(problem, learning, left)
             reports.doing("computing the final loss")
             facts = self._store_result(data, learning, result, left)
-            accuracies = None
+            scores = None
             if config.time_budget is None and result.reason != "interrupted":
-                searched = self._searched_accuracy() if self.verbose else None
-                accuracies = compare(method, result.problem, result.theta, self.rule, searched)
+                searched = self._searched_score() if self.verbose else None
+                scores = compare(method, result.problem, result.theta, config.rule, searched)
         reports.close(result.reason)
         self._warn(method, result, facts)
-        if accuracies is not None:
-            reports.say(str(accuracies))
+        if scores is not None:
+            reports.say(str(scores))
             if result.problem.held_out is not None:
-                self._warn_overfit(method, accuracies)
+                self._warn_overfit(method, scores)
         return self
 
     def _past_fit(self) -> Resumable | None:
@@ -248,9 +242,7 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         self.n_iter_ = max(1, result.n_iter)
         self.objective_, facts = _objective(learning, result.problem, result.theta)
         self._store(data.X, learning.method, result.problem, result.theta)
-        if self.rule == "knn" and self._model.asked != "local":
-            # now, so that its warnings appear during the fit
-            self._model.choose_voters(learning.deadline)
+        self._finish_model(learning.deadline)
         self._resumable = None
         if left is not None:
             cut = learning.journal.cut if result.reason in STOPPED else None
@@ -267,6 +259,9 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         self.alpha_ = float(np.min(problem.alpha))  # annealing raises it for some rows of the map
         Z = self._map.embed(X)
         self._model = method.make_model(Z, problem.target, problem.objective)
+
+    def _finish_model(self, deadline: float | None) -> None:
+        """Whatever the model chooses during the fit, so that its warnings appear there."""
 
     def _attributes(
         self, report: IterationReport, data: Data, learning: Learning, left: Resumable | None
@@ -308,19 +303,19 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
                 ConvergenceWarning,
             )
 
-    def _searched_accuracy(self) -> float | None:
-        """The best accuracy that a search found on held-out rows; None without a search."""
+    def _searched_score(self) -> float | None:
+        """The best score that a search found on held-out rows; None without a search."""
         results = getattr(self, "cv_results_", None)
         return None if results is None else float(np.max(results["mean_test_score"]))
 
-    def _warn_overfit(self, method: Method, accuracies: Accuracies) -> None:
+    def _warn_overfit(self, method: Method, scores: Scores) -> None:
         """Warn if the map suits the training rows far better than the held-out rows."""
-        if not accuracies.part_widely:
+        if not scores.part_widely:
             return
         advice = ["decrease 'n_components'"]
         if "alpha" in self.get_params(deep=False) and not is_auto(self.alpha):
             advice.insert(0, "increase 'alpha'")
-        warn(f"{method.name} over-fits: {accuracies}. To mend it, {' or '.join(advice)}.")
+        warn(f"{method.name} over-fits: {scores}. To mend it, {' or '.join(advice)}.")
 
     def estimate_cost(self, X: Any, y: Any = None) -> Cost:
         """Estimate the memory and time of a fit to X without starting it.
@@ -350,14 +345,18 @@ class MetricLearner(CallbackSupportMixin, NeighbourClassifierMixin, BaseEstimato
         method = self._method(data)
         return make_plan(method, Config.of(self), self._size(data, method, data.X)).cost
 
+    @property
+    def _chooses_votes(self) -> bool:
+        """Whether the fit chooses the number of voters."""
+        return False
+
     def _size(self, data: Data, method: Method, given: Any) -> Size:
         """The size that determines the cost, from the rows as they were given."""
         size = size_of(data, method, is_auto(self.n_components))
-        votes = self.rule == "knn" and is_auto(self.n_neighbors)
         searches = is_auto(self.alpha) or is_auto(self.n_components)
         return size._replace(
             converted=converted_bytes(given),
-            chooses_votes=votes,
+            chooses_votes=self._chooses_votes,
             searched_rows=ROWS if searches else 0,
         )
 
@@ -395,7 +394,7 @@ def make_problem(
         fraction = config.validation_fraction
         if not plan.exact:  # scores against all rows would dominate the cheaper steps
             fraction = min(fraction, _MOST_HELD_OUT / len(data.target))
-        train, held_out = hold_out(data.target.strata, fraction, rng)
+        train, held_out = hold_out(codes_or_zeros(data.target.strata, data.n), fraction, rng)
     features = method.features(data.X, data.target, train)
     check_varies(features)
     alpha = config.alpha

@@ -10,11 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_rows, check_seed
-from vicinal.core.method import Model
 from vicinal.core.types import Array
 from vicinal.estimators._memory import converted_bytes
 from vicinal.estimators._neighbours import NeighbourSearchMixin
 from vicinal.estimators._prediction_cost import PredictionCost, prediction_cost
+from vicinal.models.votes import NeighbourModel
 
 __all__ = ["NeighbourClassifierMixin"]
 
@@ -30,7 +30,7 @@ class NeighbourClassifierMixin(NeighbourSearchMixin, ClassifierMixin):
     _voters: ClassVar[tuple[Any, ...]] = ("auto",)
     classes_: Array
     _map: Any
-    _model: Model
+    _model: NeighbourModel
 
     def _check_rows(self, X: Any) -> Any:
         check_is_fitted(self, "n_components_")

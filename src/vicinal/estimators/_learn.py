@@ -18,7 +18,7 @@ from vicinal.core.types import Array, Solver
 from vicinal.estimators._budget import Budget
 from vicinal.estimators._plan import Plan, adam_for
 from vicinal.estimators._resume import Resumable, schedule_length
-from vicinal.estimators._split import hold_out
+from vicinal.estimators._split import codes_or_zeros, hold_out
 from vicinal.estimators._starts import Ended, best_of_starts
 from vicinal.estimators._telling import Reports
 
@@ -343,7 +343,7 @@ class Learning:
             # taken from the training rows, since a search scores with the others
             rows, strata = problem.rows, problem.target.strata
             learn, score = hold_out(
-                np.zeros(len(rows), int) if strata is None else strata[rows],
+                codes_or_zeros(strata, len(problem.X))[rows],
                 self.config.validation_fraction,
                 self.rng,
                 "solver='sgd', which tunes its rate,",

@@ -18,7 +18,7 @@ from vicinal.core.method import Coarse, Data
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, EvaluationSize
 from vicinal.engines.cpu.impostors import KEPT, KEPT_SHARE, ONCE
-from vicinal.estimators._base import MetricLearner
+from vicinal.estimators._labelled import LabelledLearner
 from vicinal.estimators._learn import SINGLE_FROM
 from vicinal.estimators._plan import Plan
 from vicinal.estimators._votes_of_k import VotesOfK
@@ -46,7 +46,7 @@ BATCH_ROWS = 1000  # of a batch, which embeds their target neighbours too
 START_ROWS = 300  # suffice: the scale is learnt too, and far from it every pair is an impostor
 
 
-class LargeMargin(VotesOfK, MetricLearner):
+class LargeMargin(VotesOfK, LabelledLearner):
     """Base class of LMNN and χ²-LMNN; not public."""
 
     mu: float

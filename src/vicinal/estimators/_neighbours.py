@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._threads import single_threaded_blas
-from vicinal.core.method import Model
 from vicinal.core.types import Array
+from vicinal.models.votes import NeighbourModel
 
-__all__ = ["NeighbourSearchMixin", "RowNumbers"]
+__all__ = ["NeighbourSearchMixin", "RowNumbers", "drop_weightless_rows"]
 
 
 class RowNumbers(NamedTuple):
@@ -31,12 +31,22 @@ class RowNumbers(NamedTuple):
     total: int
 
 
+def drop_weightless_rows(
+    X: Any, y: Any, weight: Array | None
+) -> tuple[RowNumbers, Any, Any, Array | None]:
+    """The rows of positive weight, with what they are to reach, and their numbers."""
+    if weight is None or weight.all():
+        return RowNumbers(None, X.shape[0]), X, y, weight
+    numbers = np.flatnonzero(weight)
+    return RowNumbers(numbers, X.shape[0]), X[numbers], y[numbers], weight[numbers]
+
+
 class NeighbourSearchMixin:
     """``kneighbors`` and ``kneighbors_graph``, for estimators that hold their training rows."""
 
     n_neighbors: Any
     _map: Any
-    _model: Model
+    _model: NeighbourModel
     _check_rows: Any
     _set_voters: Any
     _rows: RowNumbers

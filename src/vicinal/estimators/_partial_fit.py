@@ -19,8 +19,9 @@ from vicinal._validation import (
 )
 from vicinal.core.method import Config, Data, Method
 from vicinal.core.types import Array, is_auto
-from vicinal.estimators._base import MetricLearner, last_theta, make_problem, size_of
+from vicinal.estimators._base import last_theta, make_problem, size_of
 from vicinal.estimators._budget import Budget
+from vicinal.estimators._labelled import LabelledLearner
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._neighbours import RowNumbers
 from vicinal.estimators._plan import make_plan
@@ -31,8 +32,8 @@ from vicinal.estimators.stream import Stream, StreamStep, begin_stream, check_se
 __all__ = ["StreamLearner"]
 
 
-class StreamLearner(MetricLearner):
-    """A `MetricLearner` that can learn from a stream; not public."""
+class StreamLearner(LabelledLearner):
+    """A `LabelledLearner` that can learn from a stream; not public."""
 
     #: parameters of the method that must not change after the first batch
     _settled: ClassVar[tuple[str, ...]] = ()

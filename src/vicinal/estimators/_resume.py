@@ -102,14 +102,17 @@ def asked_of(parameters: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def fingerprint(data: Data) -> str:
-    """A checksum of the rows, their classes and their weights."""
+    """A checksum of the rows and their target.
+
+    A target has its classes and weights, and ``contents``: arrays that are neither.
+    """
     X, target = data.X, data.target
     parts = (
         (X.data, X.indices, X.indptr) if sp.issparse(X) else (X.T if X.flags.f_contiguous else X,)
     )
     weight = getattr(target, "sample_weight", None)
     found = 0
-    for part in (*parts, target.strata, weight):
+    for part in (*parts, target.strata, weight, *getattr(target, "contents", ())):
         if part is not None:
             found = zlib.crc32(np.ascontiguousarray(part).view(np.uint8).data, found)
     return f"{X.shape} {X.dtype} {found:08x}"

@@ -8,13 +8,18 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-__all__ = ["TooFewRows", "classes_too_small", "hold_out", "stratified_folds"]
+__all__ = ["TooFewRows", "classes_too_small", "codes_or_zeros", "hold_out", "stratified_folds"]
 
 _FOLDS = 5  # unless another number is asked for
 
 
 class TooFewRows(ValueError):
     """No class has a row to hold out."""
+
+
+def codes_or_zeros(codes: Array | None, n: int) -> Array:
+    """The class codes; for rows without classes, one class of all n rows."""
+    return np.zeros(n, dtype=np.intp) if codes is None else codes
 
 
 def hold_out(
@@ -45,6 +50,10 @@ def hold_out(
 def classes_too_small(asker: str, members: list[Array]) -> TooFewRows:
     """The error for a split without held-out rows."""
     largest = max(map(len, members))
+    if len(members) == 1:
+        return TooFewRows(
+            f"{asker} needs at least 3 samples, one of them for scoring. Got {largest}."
+        )
     return TooFewRows(
         f"{asker} needs a class of at least 3 samples, one of them for scoring. "
         f"The largest has {largest}."

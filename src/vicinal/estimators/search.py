@@ -19,7 +19,8 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array, Map, is_auto
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._resume import asked_of
-from vicinal.estimators._split import TooFewRows, stratified_folds
+from vicinal.estimators._scores import score_name, scores_of
+from vicinal.estimators._split import TooFewRows, codes_or_zeros, stratified_folds
 from vicinal.estimators._telling import SearchStep
 
 __all__ = [
@@ -105,12 +106,14 @@ def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") ->
     there are rows to hold out.  Any other ``cv`` of scikit-learn splits the training rows.
     """
     rows = problem.rows
-    target: Any = problem.target
-    codes = target.strata[rows]
+    strata = problem.target.strata
+    codes = None if strata is None else strata[rows]
     if cv is None or isinstance(cv, int | np.integer):
-        folds = stratified_folds(codes, None if cv is None else int(cv), rng, owner)
+        n_folds = None if cv is None else int(cv)
+        folds = stratified_folds(codes_or_zeros(codes, len(rows)), n_folds, rng, owner)
     else:
-        folds = list(check_cv(cv, codes, classifier=True).split(np.zeros((len(rows), 1)), codes))
+        splitter = check_cv(cv, codes, classifier=codes is not None)
+        folds = list(splitter.split(np.zeros((len(rows), 1)), codes))
         _check_positions(folds, len(rows), owner)
     return [
         problem.replace(train=np.sort(rows[train]), held_out=np.sort(rows[held_out]))
@@ -136,7 +139,7 @@ def search_rows(problem: Problem, rng: np.random.RandomState) -> Array:
     rows = problem.rows
     if len(rows) <= ROWS:
         return rows
-    codes: Any = problem.target.strata
+    codes = codes_or_zeros(problem.target.strata, len(problem.X))
     classes = np.unique(codes[rows])
     if len(classes) > ROWS // 10:
         chosen, size = rng.permutation(classes), np.bincount(codes[rows])
@@ -406,8 +409,7 @@ def choose(problem: Problem, learning: Learning) -> Choice:
 
 def question_of(parameters: dict[str, Any], problem: Problem) -> Hashable:
     """Everything that the result of a search depends on, except the rows themselves."""
-    target: Any = problem.target
-    counts = np.bincount(target.strata)
+    counts = np.bincount(codes_or_zeros(problem.target.strata, len(problem.X)))
     return asked_of(parameters), problem.X.scale.tobytes(), counts.tobytes()
 
 
@@ -420,7 +422,6 @@ def _largest(learning: Learning, n_features: int) -> int:
 
 def _make_search(problem: Problem, learning: Learning) -> Search:
     config, method = learning.config, learning.method
-    labels: Any = problem.target
 
     def learn(fold: Problem) -> Array:
         if learning.is_late(0.0):  # also the start and the first evaluation take time
@@ -433,24 +434,22 @@ def _make_search(problem: Problem, learning: Learning) -> Search:
         return result.theta
 
     def score(fold: Problem, theta: Array) -> float:
-        Z, target = fold.embed(theta), fold.target
-        model = method.make_model(Z[fold.train], target.take(fold.train), fold.objective)
+        assert fold.held_out is not None
         with _quiet():
-            best = model.probabilities(Z[fold.held_out], config.rule).argmax(axis=1)
-        held_out: Any = target.take(fold.held_out)
-        return float(np.average(best == held_out.codes, weights=held_out.sample_weight))
+            found = scores_of(method, fold, theta, fold.held_out, fold.rows, config.rule)
+        weight = getattr(fold.target, "sample_weight", None)
+        return float(np.average(found, weights=None if weight is None else weight[fold.held_out]))
 
     def report(trial: Trial) -> None:
         values = ", ".join(f"{name}={value:g}" for name, value in trial.parameters.items())
-        learning.reports.say(f"{values}: held-out accuracy {trial.mean:.4f}")
+        learning.reports.say(f"{values}: held-out {score_name(problem.target)} {trial.mean:.4f}")
 
     folds = [
         method.suited(fold)
         for fold in cross_validation(problem, config.cv, learning.rng, method.name)
     ]
-    mass = np.bincount(labels.codes, labels.sample_weight)
     unit = problem.units.loss
-    chance, begins = mass.max() / mass.sum(), learning.reports.searching
+    chance, begins = float(getattr(problem.target, "chance", 0.0)), learning.reports.searching
     return Search(folds, learn, score, report, learning.record, chance, unit, begins)
 
 

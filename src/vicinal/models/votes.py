@@ -94,6 +94,10 @@ class NeighbourModel:
         """Class probabilities: shares of the votes for "knn", the posterior for other rules."""
         return self.votes(Z) if rule == "knn" else self.posterior(Z)
 
+    def scores(self, Z: Array, target: Any, rule: str) -> Array:
+        """1 for each query that is classified rightly, else 0."""
+        return (self.probabilities(Z, rule).argmax(axis=1) == target.codes).astype(np.float64)
+
     def log_probabilities(self, Z: Array, rule: str) -> Array:
         """Natural logarithms of the class probabilities, minus infinity for zero."""
         with np.errstate(divide="ignore"):

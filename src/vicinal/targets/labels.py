@@ -75,6 +75,15 @@ class Labels:
         """The class codes, for stratified splits."""
         return self.codes
 
+    #: what the score of a prediction is called
+    score_name: ClassVar[str] = "accuracy"
+
+    @property
+    def chance(self) -> float:
+        """The score of a prediction that knows the classes alone: the share of the largest one."""
+        mass = np.bincount(self.codes, self.sample_weight)
+        return float(mass.max() / mass.sum())
+
     def take(self, rows: Array | slice | None) -> Labels:
         """The labels of some rows, with the same classes and priors."""
         if rows is None:
