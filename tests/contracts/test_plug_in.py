@@ -65,7 +65,7 @@ def assert_resumes(stages: Any, theta: Any, n_iter: int, cut: int, **options: An
 
 
 @dataclass(frozen=True)
-class Numbers:
+class NumberSpike:
     """A number for each row."""
 
     y: Any
@@ -74,12 +74,12 @@ class Numbers:
     def __len__(self) -> int:
         return len(self.y)
 
-    def take(self, rows: Any) -> Numbers:
-        return self if rows is None else Numbers(self.y[rows])
+    def take(self, rows: Any) -> NumberSpike:
+        return self if rows is None else NumberSpike(self.y[rows])
 
 
 @dataclass(frozen=True)
-class MLKRLoss:
+class SquaredErrorSpike:
     """Squared error of the leave-one-out kernel regression: spec section 6."""
 
     units: ClassVar[Units] = Units()
@@ -107,7 +107,10 @@ class MLKRLoss:
 def friedman():
     X, y = make_friedman1(150, noise=0.1, random_state=0)
     return Problem(
-        Features(X, "standard"), Numbers((y - y.mean()) / y.std()), MLKRLoss(), Linear(3)
+        Features(X, "standard"),
+        NumberSpike((y - y.mean()) / y.std()),
+        SquaredErrorSpike(),
+        Linear(3),
     )
 
 
@@ -292,16 +295,16 @@ def test_a_network_resumes_from_a_checkpoint(wine, rng):
 
 
 def test_parts_of_this_file_keep_the_protocols():
-    assert isinstance(MLKRLoss(), Objective)
+    assert isinstance(SquaredErrorSpike(), Objective)
     assert isinstance(Stress(), Objective)
-    assert isinstance(Numbers(np.ones(3)), Target)
+    assert isinstance(NumberSpike(np.ones(3)), Target)
     assert isinstance(Distances(np.ones((3, 3))), Target)
     assert isinstance(Spots(3), Map)
     assert isinstance(TinyNetwork(3), Map)
 
 
 def test_the_library_knows_none_of_them():
-    here = {MLKRLoss, Numbers, Stress, Spots, Distances, SpotNumbers, TinyNetwork}
+    here = {SquaredErrorSpike, NumberSpike, Stress, Spots, Distances, SpotNumbers, TinyNetwork}
     source = "".join(path.read_text() for path in Path(vicinal.__file__).parent.rglob("*.py"))
     for part in here:
         assert f"class {part.__name__}" not in source

@@ -90,7 +90,7 @@ def test_a_sample_of_many_classes_holds_whole_classes(monkeypatch):
     rng = np.random.RandomState(0)
     y = np.repeat(np.arange(40), 5)
     X = rng.standard_normal((40, 3))[y] * 10 + rng.standard_normal((200, 3))
-    problem = SimpleNamespace(rows=np.arange(200), target=SimpleNamespace(strata=y))
+    problem = SimpleNamespace(X=X, rows=np.arange(200), target=SimpleNamespace(strata=y))
     rows = search.search_rows(problem, rng)
     assert 50 <= len(rows) <= 60
     assert np.bincount(y[rows])[np.unique(y[rows])].min() == 5
