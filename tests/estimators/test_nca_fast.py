@@ -20,8 +20,8 @@ from vicinal.callbacks import Checkpoint
 from vicinal.core.method import Config, Data
 from vicinal.core.problem import Problem
 from vicinal.densities import Compact, Gaussian, Student
-from vicinal.estimators._base import size_of
 from vicinal.estimators._plan import make_plan
+from vicinal.estimators._problem import size_of
 from vicinal.estimators._split import hold_out
 from vicinal.maps import Linear
 from vicinal.neighbourhoods import Nearest, RandomPairs, Tree, mass_left_out

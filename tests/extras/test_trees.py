@@ -13,7 +13,7 @@ from vicinal.core.method import Config, Data
 from vicinal.densities import Compact, Gaussian, Student
 from vicinal.engines import choose
 from vicinal.engines.cpu.tiles import coordinate_scale, kernel_points
-from vicinal.estimators._base import make_problem
+from vicinal.estimators._problem import make_problem
 from vicinal.extras import trees as _trees
 from vicinal.extras.trees import Bounded, Trees
 from vicinal.kernels.tree import LEAF, build

@@ -13,13 +13,12 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import _clock, maps
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter
-from vicinal._features import SCALINGS, check_varies
+from vicinal._features import SCALINGS
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import (
     check_bool,
@@ -35,30 +34,21 @@ from vicinal.core.stages import FitResult
 from vicinal.core.stopping import advice_for
 from vicinal.core.types import Array, is_auto
 from vicinal.estimators._budget import Budget
-from vicinal.estimators._learn import SINGLE_FROM, Learning
+from vicinal.estimators._learn import Learning
 from vicinal.estimators._memory import converted_bytes
 from vicinal.estimators._old_pickles import present_state
 from vicinal.estimators._overfit import Scores, compare
 from vicinal.estimators._plan import Cost, Plan, Size, make_plan
+from vicinal.estimators._problem import final_loss, last_theta, make_problem, size_of
 from vicinal.estimators._resume import Resumable, asked_of, fingerprint, generator
 from vicinal.estimators._rollback import unchanged_on_error
-from vicinal.estimators._split import codes_or_zeros, hold_out
 from vicinal.estimators._starts import STOPPED
 from vicinal.estimators._telling import IterationReport, Reports
-from vicinal.estimators.search import (
-    DEFAULT_ALPHA,
-    ROWS,
-    Choice,
-    alpha_unit,
-    choose,
-    question_of,
-    scaled_alpha,
-)
+from vicinal.estimators.search import ROWS, Choice, choose, question_of
 from vicinal.maps.fitted import FittedLinear, fitted_map
 
-__all__ = ["MetricLearner", "last_theta", "make_problem", "size_of"]
+__all__ = ["MetricLearner"]
 
-_MOST_HELD_OUT = 2000  # largest number of held-out rows if steps do not use all pairs
 _MANY_ALONE = 0.1  # Warn above this share of rows with no neighbour in range.
 #: attributes of the running fit that a checkpoint holds besides the map
 _OF_THE_FIT = (
@@ -240,7 +230,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         """Set the fitted attributes; return the facts of the last evaluation."""
         self.history_, self.rounds_ = result.history, result.rounds
         self.n_iter_ = max(1, result.n_iter)
-        self.objective_, facts = _objective(learning, result.problem, result.theta)
+        self.objective_, facts = final_loss(learning, result.problem, result.theta)
         self._store(data.X, learning.method, result.problem, result.theta)
         self._finish_model(learning.deadline)
         self._resumable = None
@@ -271,7 +261,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         theta, value = info.theta, info.loss
         if here is not None and not report.searching:
             theta, problem = learning.if_stopped(problem, here)
-            value, _ = _objective(learning, problem, theta)
+            value, _ = final_loss(learning, problem, theta)
         copy = type(self)(**self.get_params(deep=False))
         copy._store(data.X, learning.method, problem, theta)
         names = [name for name in _OF_THE_FIT if hasattr(self, name)]
@@ -370,70 +360,3 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def size_of(data: Data, method: Method, searches: bool = False) -> Size:
-    """The size that determines the cost; ``searches`` means that ranks below d are tried."""
-    annealing = getattr(method.start, "annealing", None)
-    widest = method.n_components
-    if annealing is not None:
-        least = 1 if searches else widest
-        widest = max(widest, annealing.n_rows(least, data.n_features))
-    itemsize = 4 if data.n >= SINGLE_FROM else 8
-    dense = not sp.issparse(data.X)
-    n_classes = 0 if data.classes is None else len(data.classes)
-    return Size(data.n, data.n_features, widest, itemsize, dense, method.cost, n_classes)
-
-
-def make_problem(
-    method: Method, config: Config, data: Data, plan: Plan, rng: np.random.RandomState
-) -> Problem:
-    """The problem to minimise, over the training rows."""
-    train, held_out = None, None
-    if config.early_stopping:
-        fraction = config.validation_fraction
-        if not plan.exact:  # scores against all rows would dominate the cheaper steps
-            fraction = min(fraction, _MOST_HELD_OUT / len(data.target))
-        train, held_out = hold_out(codes_or_zeros(data.target.strata, data.n), fraction, rng)
-    features = method.features(data.X, data.target, train)
-    check_varies(features)
-    alpha = config.alpha
-    if is_auto(alpha):  # until it is chosen
-        alpha = DEFAULT_ALPHA * alpha_unit(features)
-    elif isinstance(alpha, str):
-        alpha = scaled_alpha(features, data.n if train is None else len(train))
-    pairs = None if method.pairs is None or plan.has_lists else method.pairs.pairs(None, None)
-    problem = Problem(
-        features,
-        data.target,
-        method.objective,
-        method.mapping,
-        alpha,
-        train,
-        held_out,
-        pairs=pairs,
-    )
-    return method.suited(problem)
-
-
-def _objective(learning: Learning, problem: Problem, theta: Array) -> tuple[float, Any]:
-    """The loss of a learnt map, and the facts of its evaluation."""
-    rng = np.random.RandomState()
-    rng.set_state(learning.rng.get_state())  # a copy: the fit may go on
-    rows = learning.loss_rows(problem, rng)
-    # On a sample of rows the loss is an estimate, for which float32 suffices.
-    scorer = problem if rows is None else problem.replace(dtype=np.float32)
-    value, _, facts = scorer.score(theta, problem.train if rows is None else rows)
-    return value, facts
-
-
-def last_theta(last: Any, problem: Problem) -> Array | None:
-    """The parameters of the last fitted map in this problem's columns; None if it does not fit."""
-    mapping = problem.mapping
-    if not isinstance(last, FittedLinear) or not hasattr(mapping, "theta"):
-        return None
-    shape = (getattr(mapping, "n_components", problem.X.shape[1]), problem.X.shape[1])
-    if last.components.shape != shape:
-        return None
-    theta = last.theta_for(mapping, problem.X)
-    return theta if theta.any() else None

@@ -19,12 +19,12 @@ from vicinal._validation import (
 )
 from vicinal.core.method import Config, Data, Method
 from vicinal.core.types import Array, is_auto
-from vicinal.estimators._base import last_theta, make_problem, size_of
 from vicinal.estimators._budget import Budget
 from vicinal.estimators._labelled import LabelledLearner
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._neighbours import RowNumbers
 from vicinal.estimators._plan import make_plan
+from vicinal.estimators._problem import last_theta, make_problem, size_of
 from vicinal.estimators._rollback import unchanged_on_error
 from vicinal.estimators._telling import Reports, heading, line_of
 from vicinal.estimators.stream import Stream, StreamStep, begin_stream, check_settled

@@ -1,0 +1,89 @@
+"""The problem of a fit, its size, and what is read off its learnt map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from vicinal._features import check_varies
+from vicinal.core.method import Config, Data, Method
+from vicinal.core.problem import Problem
+from vicinal.core.types import Array, is_auto
+from vicinal.estimators._learn import SINGLE_FROM, Learning
+from vicinal.estimators._plan import Plan, Size
+from vicinal.estimators._split import codes_or_zeros, hold_out
+from vicinal.estimators.search import DEFAULT_ALPHA, alpha_unit, scaled_alpha
+from vicinal.maps.fitted import FittedLinear
+
+__all__ = ["final_loss", "last_theta", "make_problem", "size_of"]
+
+_MOST_HELD_OUT = 2000  # largest number of held-out rows if steps do not use all pairs
+
+
+def size_of(data: Data, method: Method, searches: bool = False) -> Size:
+    """The size that determines the cost; ``searches`` means that ranks below d are tried."""
+    annealing = getattr(method.start, "annealing", None)
+    widest = method.n_components
+    if annealing is not None:
+        least = 1 if searches else widest
+        widest = max(widest, annealing.n_rows(least, data.n_features))
+    itemsize = 4 if data.n >= SINGLE_FROM else 8
+    dense = not sp.issparse(data.X)
+    n_classes = 0 if data.classes is None else len(data.classes)
+    return Size(data.n, data.n_features, widest, itemsize, dense, method.cost, n_classes)
+
+
+def make_problem(
+    method: Method, config: Config, data: Data, plan: Plan, rng: np.random.RandomState
+) -> Problem:
+    """The problem to minimise, over the training rows."""
+    train, held_out = None, None
+    if config.early_stopping:
+        fraction = config.validation_fraction
+        if not plan.exact:  # scores against all rows would dominate the cheaper steps
+            fraction = min(fraction, _MOST_HELD_OUT / len(data.target))
+        train, held_out = hold_out(codes_or_zeros(data.target.strata, data.n), fraction, rng)
+    features = method.features(data.X, data.target, train)
+    check_varies(features)
+    alpha = config.alpha
+    if is_auto(alpha):  # until it is chosen
+        alpha = DEFAULT_ALPHA * alpha_unit(features)
+    elif isinstance(alpha, str):
+        alpha = scaled_alpha(features, data.n if train is None else len(train))
+    pairs = None if method.pairs is None or plan.has_lists else method.pairs.pairs(None, None)
+    problem = Problem(
+        features,
+        data.target,
+        method.objective,
+        method.mapping,
+        alpha,
+        train,
+        held_out,
+        pairs=pairs,
+    )
+    return method.suited(problem)
+
+
+def final_loss(learning: Learning, problem: Problem, theta: Array) -> tuple[float, Any]:
+    """The loss of a learnt map, and the facts of its evaluation."""
+    rng = np.random.RandomState()
+    rng.set_state(learning.rng.get_state())  # a copy: the fit may go on
+    rows = learning.loss_rows(problem, rng)
+    # On a sample of rows the loss is an estimate, for which float32 suffices.
+    scorer = problem if rows is None else problem.replace(dtype=np.float32)
+    value, _, facts = scorer.score(theta, problem.train if rows is None else rows)
+    return value, facts
+
+
+def last_theta(last: Any, problem: Problem) -> Array | None:
+    """The parameters of the last fitted map in this problem's columns; None if it does not fit."""
+    mapping = problem.mapping
+    if not isinstance(last, FittedLinear) or not hasattr(mapping, "theta"):
+        return None
+    shape = (getattr(mapping, "n_components", problem.X.shape[1]), problem.X.shape[1])
+    if last.components.shape != shape:
+        return None
+    theta = last.theta_for(mapping, problem.X)
+    return theta if theta.any() else None
