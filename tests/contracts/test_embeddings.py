@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from common.callbacks import Stop
 from common.checks import each_dtype, needs_callbacks, set_threads
 from sklearn.base import clone
 from sklearn.datasets import load_wine
@@ -255,24 +256,6 @@ def test_two_fits_end_in_the_bits_of_one(name):
     assert half.n_iter_ == 6
     half = pickle.loads(pickle.dumps(half)).fit(X)
     assert_same(answers(half, X), answers(whole, X))
-
-
-class Stop:
-    """A callback that stops a fit after some iterations, or raises."""
-
-    def __init__(self, after, raises=None):
-        self.after, self.raises = after, raises
-
-    def setup(self, estimator, context): ...
-    def teardown(self, estimator, context): ...
-    def on_fit_task_begin(self, estimator, context, **_): ...
-
-    def on_fit_task_end(self, estimator, context):
-        if context.parent is None or context.task_id + 1 < self.after:
-            return False
-        if self.raises is not None:
-            raise self.raises
-        return True
 
 
 def through_json(state):

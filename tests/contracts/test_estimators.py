@@ -16,6 +16,7 @@ from time import perf_counter
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from common.callbacks import Stop
 from common.checks import each_dtype, needs_callbacks, set_threads, unfinished
 from common.histograms import counts
 from scipy.special import logsumexp
@@ -719,24 +720,6 @@ def test_an_interrupt_keeps_the_best_map(name, call, monkeypatch):
     model.set_params(max_iter=6).fit(X, y)  # goes on
     assert model.objective_ < before
     assert model.history_["iteration"] == list(range(len(model.history_["loss"])))
-
-
-class Stop:
-    """A callback that stops a fit after some iterations, or raises."""
-
-    def __init__(self, after, raises=None):
-        self.after, self.raises = after, raises
-
-    def setup(self, estimator, context): ...
-    def teardown(self, estimator, context): ...
-    def on_fit_task_begin(self, estimator, context, **_): ...
-
-    def on_fit_task_end(self, estimator, context):
-        if context.parent is None or context.task_id + 1 < self.after:
-            return False
-        if self.raises is not None:
-            raise self.raises
-        return True
 
 
 @functools.cache

@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
+from common.callbacks import Stop
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_blobs, make_classification
 from sklearn.exceptions import ConvergenceWarning
@@ -414,25 +415,6 @@ def test_a_compact_kernel_with_every_row_out_of_range_says_so(rows):
 
 
 # Cut and gone on with
-
-
-class Stop:
-    """A callback that stops a fit after some iterations."""
-
-    def __init__(self, after):
-        self.after = after
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context, *, X=None, y=None):
-        pass
-
-    def on_fit_task_end(self, estimator, context):
-        return context.parent is not None and context.task_id + 1 >= self.after
 
 
 def same(one, other):
