@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from common.checks import needs_callbacks
 from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.manifold import TSNE, trustworthiness
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import kneighbors_graph
@@ -146,6 +147,20 @@ class Progress:
     def __init__(self, losses, grad=(1.0,), theta=(-3.0, 3.0)):
         self.losses, self.lowest = losses, np.minimum.accumulate(losses).tolist()
         self.state = type("State", (), {"grad": np.array(grad), "theta": np.array(theta)})
+
+
+@pytest.mark.parametrize(
+    ("settings", "rate"),
+    [
+        ({"learning_rate": 1e300}, "'learning_rate'"),
+        ({"solver": Momentum(1e300)}, "the rate of 'solver'"),
+    ],
+)
+def test_an_infinite_loss_names_parameters_of_ksne(settings, rate):
+    advice = f"became infinite or NaN; decrease {rate} or 'early_exaggeration'. The best picture"
+    with pytest.warns(ConvergenceWarning, match=advice):
+        model = KSNE(**SHORT, **settings).fit(IRIS)
+    assert np.isfinite(model.embedding_).all()
 
 
 def test_rules_that_end_a_fit():

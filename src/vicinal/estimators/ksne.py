@@ -15,7 +15,7 @@ from vicinal._validation import check_rows, warn
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult, train
 from vicinal.core.stopping import advice_for
-from vicinal.core.types import Array
+from vicinal.core.types import Array, is_auto
 from vicinal.estimators._embedding_cost import check_cost, embedding_cost, plan_in_words
 from vicinal.estimators._embedding_fit import Fit, Left, check_parameters, prepare
 from vicinal.estimators._exaggeration import divergence
@@ -394,6 +394,9 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Warn if the fit was cut short; ``max_iter`` iterations are what was asked for."""
         if not result.converged and result.reason != "max_iter":
             advice = advice_for(result.reason).format(n=result.n_iter)
+            if result.reason == "non_finite":  # that of the metric learners names their 'alpha'
+                rate = "'learning_rate'" if is_auto(self.solver) else "the rate of 'solver'"
+                advice = f"the loss became infinite or NaN; decrease {rate} or 'early_exaggeration'"
             warn(
                 f"KSNE did not converge: {advice}. The best picture so far is kept.",
                 ConvergenceWarning,
