@@ -63,10 +63,8 @@ DENSE_UP_TO = 500
 #: as all pairs at 1,000 to 13,000 references, in 2 to 15 dimensions (nca_few_queries.md)
 INDEX_FROM = 1000
 INDEX_UP_TO = 32
-#: most rows for exact sums of kSNE.  In a tight picture, early in a fit, interpolation is faster
-#: from 1,000 rows on; in a spread one, late, from 3,000 (k = 1) or 5,000 (k = 5).  Fits of 1,800
-#: rows take 5.2 s of a core by exact sums and 3.5 s by interpolation (k = 1), or 6.6 and 5.7 s
-#: (k = 5); of 3,000 rows 16.7 and 11.5, or 20.7 and 14.1 s
+#: most rows for exact sums of kSNE: with more, interpolation is the faster way early and late in a
+#: fit, see benchmarks/results/ksne_engines.md
 FFT_FROM = 2000
 _CHI2_TERMS = 8  # most bins at DENSE_UP_TO rows; more bins with fewer rows
 
