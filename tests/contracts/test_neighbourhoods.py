@@ -136,6 +136,20 @@ def test_a_class_of_one_row(rng, part):
     assert all(len(rows) for i, rows in enumerate(lists) if i != 4)
 
 
+@pytest.mark.parametrize("part", [Nearest(7), Nearest(5, radius=1.0), RandomPairs(6)], ids=repr)
+def test_rows_without_classes_are_of_one_class(rng, part):
+    Z = rng.standard_normal((60, 2))
+    references = np.arange(0, 60, 2)
+    without = part.pairs(Z, None, references, 0)
+    of_one = part.pairs(Z, np.zeros(60, int), references, 0)
+    np.testing.assert_array_equal(without.indices, of_one.indices)
+    np.testing.assert_array_equal(without.indptr, of_one.indptr)
+    np.testing.assert_allclose(
+        mass_left_out(Z, None, without, references),
+        mass_left_out(Z, np.arange(60) % 3, without, references),
+    )
+
+
 @each_list
 def test_no_references_are_refused(rng, part):
     Z, y = points(rng, 20, 2, 3)

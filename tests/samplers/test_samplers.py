@@ -156,8 +156,11 @@ class TestSubsample:
             one_pass(Subsample(7), Source(1000, self.CODES))
         with pytest.raises(ValueError, match=r"Got 0.001, 1 rows, instead"):
             one_pass(Subsample(0.001), Source(1000, self.CODES))
-        with pytest.raises(ValueError, match="needs the class codes"):
-            one_pass(Subsample(7), Source(1000))
+
+    def test_rows_without_classes_are_drawn_evenly(self):
+        (batch,) = one_pass(Subsample(50), Source(1000))
+        assert len(np.unique(batch.rows)) == 50
+        assert 300 < batch.rows.mean() < 700
 
 
 @pytest.mark.parametrize(

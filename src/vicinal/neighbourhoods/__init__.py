@@ -51,7 +51,11 @@ class Neighbourhood(Protocol):
     def refresh(self) -> int | None: ...
 
     def pairs(
-        self, Z: Array, codes: Array, references: Array | None = None, random_state: Any = None
+        self,
+        Z: Array,
+        codes: Array | None,
+        references: Array | None = None,
+        random_state: Any = None,
     ) -> Any: ...
 
 

@@ -12,7 +12,7 @@ from vicinal._threads import n_threads, run
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Gaussian, Kernel
 from vicinal.kernels import nca_lists, sets
-from vicinal.neighbourhoods.parts import reference_rows
+from vicinal.neighbourhoods.parts import class_codes, reference_rows
 
 __all__ = ["LeftOut", "mass_left_out", "sets_left_out"]
 
@@ -29,7 +29,7 @@ class LeftOut(NamedTuple):
 
 def mass_left_out(
     Z: Array,
-    codes: Array,
+    codes: Array | None,
     pairs: Pairs,
     references: Array | None = None,
     kernel: Kernel | None = None,
@@ -65,7 +65,7 @@ def mass_left_out(
     reference_mass = np.zeros(len(Z))
     reference_mass[references] = 1.0 if mass is None else mass[references]
     scale = math.sqrt(_LOG2_E) if isinstance(kernel, Gaussian) else 1.0
-    P = nca_lists.pack(Z, codes, reference_mass, Z[references[0]], scale)
+    P = nca_lists.pack(Z, class_codes(codes, len(Z)), reference_mass, Z[references[0]], scale)
     d = Z.shape[1]
     first, last = pairs.indptr[rows], pairs.indptr[rows + 1]
     listed = _log2_row_sums(P, d, pairs.indices, first, last, rows, kernel)

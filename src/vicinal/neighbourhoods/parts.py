@@ -75,15 +75,19 @@ class Nearest:
         check_number(self, "refresh", 1, integer=True)
 
     def pairs(
-        self, Z: Array, codes: Array, references: Array | None = None, random_state: Any = None
+        self,
+        Z: Array,
+        codes: Array | None,
+        references: Array | None = None,
+        random_state: Any = None,
     ) -> Pairs:
         """Lists for all rows of Z.
 
         Parameters
         ----------
         Z : array of shape (n, d)
-        codes : int array of shape (n,)
-            Class of each row.
+        codes : int array of shape (n,) or None
+            Class of each row; None: one class of all rows.
         references : int array, default=None
             Rows that may be listed; None for all.
         random_state : ignored
@@ -93,7 +97,7 @@ class Nearest:
         -------
         Pairs
         """
-        references = reference_rows(references, len(Z))
+        references, codes = reference_rows(references, len(Z)), class_codes(codes, len(Z))
         m = _length(self, references)
         n, width = len(Z), m + int(self.own)
         flat = np.empty(n * width, np.int32)
@@ -190,7 +194,11 @@ class RandomPairs:
         check_number(self, "refresh", 1, integer=True)
 
     def pairs(
-        self, Z: Array, codes: Array, references: Array | None = None, random_state: Any = None
+        self,
+        Z: Array,
+        codes: Array | None,
+        references: Array | None = None,
+        random_state: Any = None,
     ) -> Pairs:
         """Lists for all rows of Z; the arguments are those of :meth:`Nearest.pairs`.
 
@@ -198,7 +206,7 @@ class RandomPairs:
         :class:`numpy.random.RandomState` or None.
         """
         n = len(Z)
-        references = reference_rows(references, n)
+        references, codes = reference_rows(references, n), class_codes(codes, n)
         m = _length(self, references)
         references = references[np.argsort(codes[references], kind="stable")]
         first, last = (np.searchsorted(codes[references], codes, side=s) for s in ("left", "right"))
@@ -268,7 +276,11 @@ class Tree:
         check_bool(self, "always")
 
     def pairs(
-        self, Z: Array, codes: Array, references: Array | None = None, random_state: Any = None
+        self,
+        Z: Array,
+        codes: Array | None,
+        references: Array | None = None,
+        random_state: Any = None,
     ) -> Any:
         """Settings for the sums by trees; all arguments are ignored, since no lists are made."""
         bounded = load("vicinal.extras.trees:Bounded")
@@ -280,6 +292,11 @@ def reference_rows(references: Array | None, n: int) -> Array:
     if not len(rows):
         raise ValueError("Lists of neighbours need at least one reference.")
     return rows
+
+
+def class_codes(codes: Array | None, n: int) -> Array:
+    """The class codes; for rows without classes, one class of all rows."""
+    return np.zeros(n, dtype=np.intp) if codes is None else codes
 
 
 def _length(part: Nearest | RandomPairs, references: Array) -> int:

@@ -55,8 +55,8 @@ class RefreshLists:
     def fix(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
         """The problem over lists made at theta, and the problem over all pairs for scoring."""
         Z = problem.embed(theta)
-        target: Any = problem.target
-        pairs = self.neighbourhood.pairs(Z, target.codes, problem.train, self.rng)
+        target = problem.target
+        pairs = self.neighbourhood.pairs(Z, target.strata, problem.train, self.rng)
         left_out = self.left_out(Z, target, pairs, problem.train)
         row = {
             "n_pairs": len(pairs.indices),

@@ -79,12 +79,11 @@ class Subsample:
 
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
         """Draw the subset; every pass consists of this batch."""
-        if source.codes is None:
-            raise ValueError("The sampler Subsample needs the class codes of the rows. Got None.")
         size = self.size
+        codes = np.zeros(source.n_rows, dtype=np.intp) if source.codes is None else source.codes
         if isinstance(size, float | np.floating):
             size = round(size * source.n_rows)
-        n_classes = len(np.unique(source.codes))
+        n_classes = len(np.unique(codes))
         if size < min(2 * n_classes, source.n_rows):
             raise ValueError(
                 f"The 'size' parameter of Subsample must leave two rows for each of the "
@@ -93,7 +92,7 @@ class Subsample:
             )
         if not _leaves_rows_out(self, int(size), source.n_rows):
             return lambda theta, random_state: [Batch()]
-        batch = _random(_stratified(source.codes, int(size), random_state), source.n_rows)
+        batch = _random(_stratified(codes, int(size), random_state), source.n_rows)
         return lambda theta, random_state: [batch]
 
 
