@@ -123,6 +123,22 @@ def test_constant_columns_get_no_weight(part):
         assert np.linalg.matrix_rank(A) == min(d, 11)
 
 
+@each_start
+def test_rows_without_classes(clean, part):
+    """A start makes a map of them, or says that it needs classes."""
+    X, _ = clean
+    if getattr(part, "needs_classes", False):
+        with pytest.raises(ValueError, match=r"The start (LDA|RCA) needs the class codes"):
+            part(X, None, 2, seed())
+        return
+    for d in (1, X.shape[1]):
+        A = part(X, None, d, seed())
+        assert A.shape == (d, X.shape[1])
+        assert np.isfinite(A).all()
+        assert np.linalg.matrix_rank(A) == d
+    assert part in [*PARTS[:5], PARTS[-1], *MORE[:2]]
+
+
 @quiet
 @each_start
 @pytest.mark.parametrize("sizes", [(143, 77, 52, 35, 20, 5, 2, 2), (1, 2, 5), (1, 1), (2, 1)])

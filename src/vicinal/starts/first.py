@@ -55,6 +55,7 @@ class FirstMap:
             return self.rescale(problem, mapping.start(X, rng), rng)  # type: ignore[attr-defined]
         if isinstance(start, Auto) and getattr(mapping, "weights_columns", False):
             start = Identity()  # column weights cannot rotate
+        self._check_classes(start, target.strata)
         A = start(X, target.strata, self.rank(problem), rng, learnt_from(problem))
         if isinstance(start, Given):
             theta = mapping.theta(self._check_given(unscaled(A, X.scale), mapping))
@@ -97,6 +98,14 @@ class FirstMap:
             floor=_FLAT * spread_scale(Z) * reach,
         )
         return scorer.scaled(theta, best)
+
+    def _check_classes(self, start: Any, codes: Array | None) -> None:
+        if codes is None and getattr(start, "needs_classes", False):
+            raise ValueError(
+                f"The 'init' parameter of {self.owner} must be 'auto', 'pca', 'whiten', "
+                "'identity', 'random' or another start that needs no classes, because the rows "
+                f"have none. Got {start!r} instead."
+            )
 
     def _check_given(self, A: Array, mapping: Any) -> Array:
         must = f"The 'init' parameter of {self.owner} must"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -32,7 +32,8 @@ class Start(Protocol):
     X : ScaledRows
         Centred and scaled data of shape (n, D).
     codes : ndarray of shape (n,) or None
-        Class codes 0..C-1; starts that use no labels accept None.
+        Class codes 0..C-1; None if the rows have no classes.  A start that needs classes has a
+        class attribute ``needs_classes = True`` (default: False), and refuses None.
     n_components : int
         Number of rows d of the map.
     rng : RandomState
@@ -70,6 +71,11 @@ def _checked_shrinkage(value: Any, owner: str) -> float | str | None:
         f"The 'shrinkage' parameter of {owner} must be None, 'oas' or a float in (0, 1]. "
         f"Got {value!r} instead."
     )
+
+
+def _check_has_classes(codes: Array | None, owner: str) -> None:
+    if codes is None:
+        raise ValueError(f"The start {owner} needs the class codes of the rows. Got None instead.")
 
 
 @dataclass(frozen=True)
@@ -208,6 +214,7 @@ class LDA:
     """
 
     shrinkage: float | str | None = None
+    needs_classes: ClassVar[bool] = True
 
     def __call__(
         self,
@@ -218,6 +225,7 @@ class LDA:
         sample_weight: Array | None = None,
     ) -> Array:
         shrinkage = _checked_shrinkage(self.shrinkage, "LDA")
+        _check_has_classes(codes, "LDA")
         space = spaces.make_space(X, codes, n_components, rng, sample_weight)
         rows, _ = discriminant_rows(space, n_components, between=True, shrinkage=shrinkage)
         return _padded(rows, n_components)
@@ -238,6 +246,7 @@ class RCA:
     """
 
     shrinkage: float | str | None = None
+    needs_classes: ClassVar[bool] = True
 
     def __call__(
         self,
@@ -260,6 +269,7 @@ class RCA:
     ) -> tuple[Array, str]:
         """The map, and what was done about a singular S_W if ``shrinkage`` is None, or ""."""
         shrinkage = _checked_shrinkage(self.shrinkage, "RCA")
+        _check_has_classes(codes, "RCA")
         space = spaces.make_space(X, codes, n_components, rng, sample_weight)
         rows, complaint = discriminant_rows(space, n_components, between=False, shrinkage=shrinkage)
         return _padded(rows, n_components), complaint
