@@ -24,7 +24,7 @@ from vicinal._search import finder
 from vicinal._threads import single_threaded_blas
 from vicinal.core.types import Array
 from vicinal.metrics._checks import check_count, check_pair, draw_rows
-from vicinal.metrics._ranks import Distances, distances, nearest, ranks, sum_over_blocks
+from vicinal.metrics._ranks import distances, nearest, ranks, sum_over_blocks
 
 __all__ = [
     "continuity",
@@ -237,11 +237,9 @@ def trustworthiness(
     ----------
     [Venna2001]
     """
-    X, Z = check_pair("trustworthiness", X, Z, metric, 3)
-    of_X, of_Z, n = distances(X, metric), distances(Z, "euclidean"), X.shape[0]
-    rows = draw_rows("trustworthiness", n, sample_size, random_state)
-    k = check_count("trustworthiness", "n_neighbors", n_neighbors, None, (n - 1) // 2)
-    return _one_minus_penalty(of_Z, of_X, k, rows, n)
+    return _one_minus_penalty(
+        "trustworthiness", X, Z, n_neighbors, metric, sample_size, random_state
+    )
 
 
 def continuity(
@@ -274,15 +272,24 @@ def continuity(
     ----------
     [Venna2001]
     """
-    X, Z = check_pair("continuity", X, Z, metric, 3)
-    of_X, of_Z, n = distances(X, metric), distances(Z, "euclidean"), X.shape[0]
-    rows = draw_rows("continuity", n, sample_size, random_state)
-    k = check_count("continuity", "n_neighbors", n_neighbors, None, (n - 1) // 2)
-    return _one_minus_penalty(of_X, of_Z, k, rows, n)
+    return _one_minus_penalty("continuity", X, Z, n_neighbors, metric, sample_size, random_state)
 
 
-def _one_minus_penalty(listed: Distances, ranked: Distances, k: int, rows: Array, n: int) -> float:
-    """1 minus the scaled sum of the ranks beyond k that the k rows nearest by ``listed`` have."""
+def _one_minus_penalty(
+    name: str, X: Any, Z: Any, n_neighbors: Any, metric: Any, sample_size: Any, random_state: Any
+) -> float:
+    """1 minus the scaled sum of the ranks beyond k that the k nearest rows have on the other side.
+
+    ``name`` is that of the caller: of the trustworthiness, the nearest are those in Z and the ranks
+    those in X, and of the continuity the other way round.
+    """
+    X, Z = check_pair(name, X, Z, metric, 3)
+    n = X.shape[0]
+    rows = draw_rows(name, n, sample_size, random_state)
+    k = check_count(name, "n_neighbors", n_neighbors, None, (n - 1) // 2)
+    listed, ranked = distances(X, metric), distances(Z, "euclidean")
+    if name == "trustworthiness":
+        listed, ranked = ranked, listed
 
     def excess(block: Array) -> int:
         near = nearest(listed(block), k)
