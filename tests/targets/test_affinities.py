@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import warnings
@@ -250,6 +251,16 @@ def test_symmetric_affinities(rng):
     # SciPy would double the memory of the indices because of those of the rows
     assert A.matrix.indices.dtype == both.indices.dtype == np.int32
     assert np.shares_memory(A.matrix.indices, A.indices)
+
+
+def test_pickles_leave_out_what_follows(rng):
+    A = affinities(rng.standard_normal((60, 3)), 8.0, 5)
+    before = pickle.dumps(A)
+    both = A.symmetric
+    assert pickle.dumps(A) == before
+    again = pickle.loads(before)
+    np.testing.assert_array_equal(again.symmetric.toarray(), both.toarray())
+    assert (again.k, again.missing) == (A.k, A.missing)
 
 
 # Metrics and given distances

@@ -63,6 +63,10 @@ class Affinities:
         both.sort_indices()
         return both
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without `symmetric`, which is larger than all the rest and follows from it."""
+        return {name: value for name, value in vars(self).items() if name != "symmetric"}
+
     def take(self, rows: Any) -> Affinities:
         """Some rows: their marginals for each other."""
         if rows is None:
