@@ -87,6 +87,11 @@ def test_k_beyond_the_rows_is_lowered_with_a_warning(rng):
     assert told[0].filename == __file__
 
 
+def test_a_k_beyond_what_sets_allow_is_refused(rng):
+    with pytest.raises(ValueError, match=r"'k' parameter of KSNE must be .* \[1, 700\]. Got 900"):
+        KSNE(k=900).fit(rng.standard_normal((1000, 2)))
+
+
 def test_a_perplexity_beyond_the_rows_is_lowered_with_a_warning(rng):
     with pytest.warns(UserWarning, match="perplexity=30 is too large for 31 rows: 10 is used"):
         model = KSNE(k=2, max_iter=5).fit(rng.standard_normal((31, 3)))

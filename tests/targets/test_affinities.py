@@ -495,7 +495,7 @@ def test_bad_tables(rng):
             affinities(D, 5.0)
     with pytest.raises(ValueError, match=r"at least 2 rows. Got 1"):
         affinities(np.ones((1, 3)))
-    with pytest.raises(ValueError, match=r"'k' parameter .* in \[1, 700\]. Got 900 instead"):
+    with pytest.raises(ValueError, match=r"'k' parameter of affinities .* in \[1, 700\]. Got 900"):
         affinities(np.zeros((1000, 2)), 5.0, 900)
 
 

@@ -83,7 +83,9 @@ def check_parameters(estimator: Any) -> None:
 
 def prepare(estimator: Any, X: Any) -> tuple[Fit, Left | None]:
     """The problem, and the end of the last fit if this one goes on from there."""
-    perplexity, k = resolve_sizes(X.shape[0], estimator.perplexity, estimator.k, estimator.metric)
+    perplexity, k = resolve_sizes(
+        X.shape[0], estimator.perplexity, estimator.k, estimator.metric, "KSNE"
+    )
     mapping = check_mapping(estimator, X)
     asked, data, left = None, "", None
     if estimator.warm_start:

@@ -205,8 +205,8 @@ def ksne(
     Notes
     -----
     Up to 500 rows, NumPy computes whole arrays of pairs and nothing is compiled.  Beyond that,
-    memory is O(n d).  docs/theory/ksne.md derives the scheme.  The result is
-    the same, to the bit, for any number of threads.
+    memory is O(n d).  docs/theory/ksne.md derives the scheme.  The result is the same, to the bit,
+    for any number of threads.
     """
     _check_affinities(affinities, len(check_points(Z)), getattr(affinities, "k", 0))
     loss = KSNELoss(affinities.k, kernel, kappa, exaggeration, method)

@@ -76,7 +76,7 @@ def affinities(
     n = X.shape[0]
     if n < 2:
         raise ValueError("affinities needs at least 2 rows. Got 1 instead.")
-    perplexity, k = resolve_sizes(n, perplexity, k, metric)
+    perplexity, k = resolve_sizes(n, perplexity, k, metric, "affinities")
     compiled, missing = not is_small(n), 0.0
     if metric == "precomputed_affinities":
         lists = weight_lists(X, own=True)
@@ -116,8 +116,11 @@ def affinities_bytes(n: int, length: int, k: int, threads: int = 1) -> int:
     return lists + max(search, polynomials + 5 * 8 * SAMPLED_AT_ONCE * n)
 
 
-def resolve_sizes(n: int, perplexity: float, k: int, metric: Any) -> tuple[float, int]:
-    """Perplexity and k that n rows allow, with a warning if they are not those asked for."""
+def resolve_sizes(n: int, perplexity: float, k: int, metric: Any, owner: str) -> tuple[float, int]:
+    """Perplexity and k that n rows allow, with a warning if they are not those asked for.
+
+    ``owner`` is whose parameters they are.
+    """
     most = max((n - 1) / 3, min(n - 1, 2))
     if perplexity > most and metric != "precomputed_affinities":
         warn(f"perplexity={perplexity:g} is too large for {n} rows: {most:g} is used.")
@@ -130,7 +133,7 @@ def resolve_sizes(n: int, perplexity: float, k: int, metric: Any) -> tuple[float
         k = max(1, n - 2)
     if k > K_UP_TO:
         raise ValueError(
-            f"The 'k' parameter of affinities must be an int in [1, {K_UP_TO}]. Got {k} instead."
+            f"The 'k' parameter of {owner} must be an int in [1, {K_UP_TO}]. Got {k} instead."
         )
     return float(perplexity), int(k)
 
