@@ -9,7 +9,7 @@ import numpy as np
 from vicinal._threads import n_threads, run
 from vicinal.core.types import Array
 from vicinal.engines.cpu.grid import DOUBT
-from vicinal.engines.cpu.potential_field import PotentialField
+from vicinal.engines.cpu.potential_field import PotentialField, finest_box
 from vicinal.engines.dense_potential import RANGE
 from vicinal.kernels.newton import newton
 from vicinal.kernels.potential import potential_scratch, set_potential
@@ -45,14 +45,19 @@ class GridPotential:
     """As `DensePotential` for the Cauchy kernel in one or two dimensions, interpolated.
 
     Places outside of the grid, and those where the identities would amplify the error of the
-    interpolation too much, are computed from all points.
+    interpolation too much, are computed from all points; and so are all places if the points spread
+    too far for a grid: ``field`` is None then.
     """
 
     def __init__(self, Z: Array, k: int) -> None:
-        self.field, self.exact = PotentialField(Z, k), CompiledPotential(Z, k, "cauchy", 0.0)
+        box = finest_box(Z)
+        self.field = None if box is None else PotentialField(Z, k, box)
+        self.exact = CompiledPotential(Z, k, "cauchy", 0.0)
 
     def __call__(self, places: Array) -> tuple[Array, Array]:
         """The values (m,) and the gradients (m, d) at some places."""
+        if self.field is None:
+            return self.exact(places)
         k, (m, d) = self.exact.k, places.shape
         values, gradients = np.empty(m), np.empty((m, d))
         inside = np.flatnonzero(self.field.covers(places))

@@ -8,7 +8,7 @@ import numpy as np
 
 from vicinal import _threads
 from vicinal.core.types import Array
-from vicinal.engines.cpu.grid_points import Box, Points, choose_box, most_nodes
+from vicinal.engines.cpu.grid_points import Box, Points, most_nodes
 from vicinal.engines.cpu.grid_transforms import (
     convolve_each,
     is_small,
@@ -17,17 +17,17 @@ from vicinal.engines.cpu.grid_transforms import (
 )
 from vicinal.kernels.grid import ORDER, gather_fields
 
-__all__ = ["PotentialField"]
+__all__ = ["PotentialField", "finest_box"]
 
 _POINTS = 2048  # points that a thread gathers at a time
 
 
-def _finest_box(Z: Array) -> Box | None:
-    """The finest grid around all points (d, n), None if each is too large."""
-    low = Z.min(axis=1)
+def finest_box(Z: Array) -> Box | None:
+    """The finest grid around all points (n, d), None if each is too large."""
+    low = Z.min(axis=0).astype(np.float64)
     for finer in (2, 1, 0):
-        box = Box(low, make_axes(Z.max(axis=1) - low, finer))
-        if box.n_nodes <= most_nodes(Z.shape[1]):
+        box = Box(low, make_axes(Z.max(axis=0) - low, finer))
+        if box.n_nodes <= most_nodes(len(Z)):
             return box
     return None
 
@@ -41,19 +41,18 @@ class PotentialField:
         The picture.
     k : int
         Number of powers.
+    box : Box
+        A grid around all points of the picture, see `finest_box`.
 
     The transforms are in float64 and the grid is finer than that of a fit, if it does not become
     too large: they are computed once, and a search for the least loss needs a smooth function.
-    A picture that spreads too far is left to the caller: `covers` is then False everywhere.
     """
 
-    def __init__(self, Z: Array, k: int) -> None:
+    def __init__(self, Z: Array, k: int, box: Box) -> None:
         self.k, self.n = k, len(Z)
-        Z = np.ascontiguousarray(Z.T, dtype=np.float64)
-        box = _finest_box(Z) or choose_box(Z, k)
         self.box, self.low = box, box.low
-        points = Points(Z, box)
-        self.flat, self.complete = points.flat, len(points.rows) == self.n
+        points = Points(np.ascontiguousarray(Z.T, dtype=np.float64), box)
+        self.flat = points.flat
         self.kernels = make_kernels(k, box.axes, "float64")
         self.fields = points.empty_fields(k)
         convolve_each(
@@ -67,7 +66,7 @@ class PotentialField:
         """Which of the points (n_new, d) lie within the grid."""
         last = [axis.nodes - ORDER for axis in self.box.axes[: Y.shape[1]]]
         place = (Y - self.low) / self.box.axes[0].spacing
-        return np.all((place >= 0) & (place <= last), axis=1) & self.complete
+        return np.all((place >= 0) & (place <= last), axis=1)
 
     def __call__(self, Y: Array) -> tuple[Array, Array]:
         """S_1, ..., S_k of points that `covers`, and their gradients: (k, n_new), (k, n_new, d)."""
