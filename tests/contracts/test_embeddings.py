@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from vicinal import KSNE
 from vicinal.callbacks import Checkpoint, Progress, StopAfter
 from vicinal.core.state import FitState
+from vicinal.estimators import _embedding_fit
 from vicinal.solvers import Momentum
 
 ESTIMATORS = {
@@ -322,6 +323,25 @@ def test_callbacks_watch_save_and_stop(name, tmp_path):
 
 
 @needs_callbacks
+@each(PLAIN)
+def test_callbacks_are_told_of_the_affinities_before_they_are_computed(name, monkeypatch):
+    told, compute = [], _embedding_fit.affinities
+
+    class Listen(Stop):
+        def on_fit_activity(self, estimator, context, activity):
+            told.append(activity.words)
+
+    def affinities(*args, **kwargs):
+        told.append("they are computed")
+        return compute(*args, **kwargs)
+
+    monkeypatch.setattr(_embedding_fit, "affinities", affinities)
+    make(name).set_callbacks(Listen(99)).fit(table())
+    expected = ["computing the affinities", "they are computed", "preparing the start", ""]
+    assert [words for words in told if "compiling" not in words][:4] == expected
+
+
+@needs_callbacks
 @each()
 def test_callbacks_find_the_embedding_at_hand(name):
     X, seen = table(), []
@@ -353,6 +373,7 @@ def test_verbose_tells_the_cost_and_each_iteration(name, capsys):
     model = make(name, verbose=1).fit(table())
     lines = capsys.readouterr().out.splitlines()
     assert "MiB beyond the input" in lines[0]
+    assert "computing the affinities" in lines[1]
     assert all(line.startswith("[KSNE]") for line in lines)
     rest = lines[-len(model.history_["loss"]) :]
     for line, loss in zip(rest, model.history_["loss"], strict=True):

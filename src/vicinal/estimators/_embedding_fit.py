@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from sklearn.exceptions import ConvergenceWarning
+
 from vicinal import solvers
-from vicinal._validation import check_bool, check_number, check_option
+from vicinal._validation import check_bool, check_number, check_option, warn
 from vicinal.core.method import Data
 from vicinal.core.problem import Problem
-from vicinal.core.stages import Stage
+from vicinal.core.stages import FitResult, Stage
 from vicinal.core.state import FitState
+from vicinal.core.stopping import advice_for
 from vicinal.core.types import is_auto
 from vicinal.estimators._exaggeration import make_stages
-from vicinal.estimators._first_points import check_mapping, make_problem
+from vicinal.estimators._first_points import make_problem
 from vicinal.estimators._resume import asked_of, fingerprint
 from vicinal.targets import affinities
 from vicinal.targets.build import resolve_sizes
 
-__all__ = ["Fit", "Left", "check_parameters", "prepare"]
+__all__ = ["Fit", "Left", "check_parameters", "prepare", "warn_if_cut"]
 
 
 class Fit(NamedTuple):
@@ -81,12 +84,11 @@ def check_parameters(estimator: Any) -> None:
     check_number(estimator, "verbose", 0, integer=True, or_else=(True, False))
 
 
-def prepare(estimator: Any, X: Any) -> tuple[Fit, Left | None]:
-    """The problem, and the end of the last fit if this one goes on from there."""
+def prepare(estimator: Any, X: Any, mapping: Any) -> tuple[Fit, Left | None]:
+    """The problem of a map, and the end of the last fit if this one goes on from there."""
     perplexity, k = resolve_sizes(
         X.shape[0], estimator.perplexity, estimator.k, estimator.metric, "KSNE"
     )
-    mapping = check_mapping(estimator, X)
     asked, data, left = None, "", None
     if estimator.warm_start:
         asked, data = asked_of(estimator.get_params(deep=False)), fingerprint(Data(X, _NoLabels))
@@ -104,3 +106,17 @@ def prepare(estimator: Any, X: Any) -> tuple[Fit, Left | None]:
     problem = make_problem(estimator, mapping, X, target)
     stages = make_stages(problem, estimator)
     return Fit(X, problem, perplexity, stages, asked, data), left
+
+
+def warn_if_cut(estimator: Any, result: FitResult) -> None:
+    """Warn if the fit was cut short; ``max_iter`` iterations are what was asked for."""
+    if result.converged or result.reason == "max_iter":
+        return
+    advice = advice_for(result.reason).format(n=result.n_iter)
+    if result.reason == "non_finite":  # that of the metric learners names their 'alpha'
+        rate = "'learning_rate'" if is_auto(estimator.solver) else "the rate of 'solver'"
+        advice = f"the loss became infinite or NaN; decrease {rate} or 'early_exaggeration'"
+    warn(
+        f"KSNE did not converge: {advice}. The best picture so far is kept.",
+        ConvergenceWarning,
+    )

@@ -18,6 +18,7 @@ from vicinal.targets import Affinities
 
 __all__ = [
     "check_init",
+    "check_mapping",
     "first_theta",
     "given_metric",
     "learns_map",

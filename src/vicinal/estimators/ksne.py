@@ -6,21 +6,20 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter, with_callbacks
 from vicinal._threads import single_threaded_blas
-from vicinal._validation import check_rows, warn
+from vicinal._validation import check_rows
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult, train
-from vicinal.core.stopping import advice_for
-from vicinal.core.types import Array, is_auto
+from vicinal.core.types import Array
 from vicinal.estimators._embedding_cost import check_cost, embedding_cost, plan_in_words
-from vicinal.estimators._embedding_fit import Fit, Left, check_parameters, prepare
+from vicinal.estimators._embedding_fit import Fit, Left, check_parameters, prepare, warn_if_cut
 from vicinal.estimators._exaggeration import divergence
 from vicinal.estimators._first_points import (
     check_init,
+    check_mapping,
     first_theta,
     given_metric,
     learns_map,
@@ -299,17 +298,20 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         X = short_indices(check_rows(self, X, ensure_min_samples=2))
         X = check_table(X, self.metric)
         init, rng = check_init(self, X), generator(self, None)
+        mapping = check_mapping(self, X)
         check_cost(self, X.shape[0])
         reports = Reports(type(self).__name__, self.verbose)
         reports.say(plan_in_words(self, X, given))
         with single_threaded_blas(), reports.watching_compilation():
-            fit, left = prepare(self, X)
             reports.report = IterationReporter(
                 self,
                 given,
                 max_iter=self.max_iter,
                 reconstruction_attributes=lambda report: self._attributes(fit, report),
             )
+            reports.doing("computing the affinities")
+            reports.say("computing the affinities")
+            fit, left = prepare(self, X, mapping)
             theta, state, n_iter = None, None, self.max_iter
             if left is None:
                 reports.doing("preparing the start")
@@ -327,7 +329,7 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             )
             self._store(fit, result)
         reports.close(result.reason)
-        self._warn(result)
+        warn_if_cut(self, result)
         return self
 
     def _on_iteration(self, reports: Reports) -> Any:
@@ -389,18 +391,6 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         made = Target(self.metric, self.metric_params or {}, fit.perplexity, target.k, length + 1)
         found["_picture"] = Picture(fit.X, Z, made, self.kernel, float(self.kappa))
         return found
-
-    def _warn(self, result: FitResult) -> None:
-        """Warn if the fit was cut short; ``max_iter`` iterations are what was asked for."""
-        if not result.converged and result.reason != "max_iter":
-            advice = advice_for(result.reason).format(n=result.n_iter)
-            if result.reason == "non_finite":  # that of the metric learners names their 'alpha'
-                rate = "'learning_rate'" if is_auto(self.solver) else "the rate of 'solver'"
-                advice = f"the loss became infinite or NaN; decrease {rate} or 'early_exaggeration'"
-            warn(
-                f"KSNE did not converge: {advice}. The best picture so far is kept.",
-                ConvergenceWarning,
-            )
 
     @property
     def _n_features_out(self) -> int:
