@@ -4,7 +4,8 @@ The two steps are separate on purpose.  Between them, several devices or machine
 the references, can exchange their sums for the queries (`merge`); each then computes its part of
 the gradient from the joint sums, and the parts add up.
 
-There are four families.  `ClassSums` serves NCA, `Votes` kNCA, `Margins` LMNN, and `SetSums` kSNE.
+There are six families.  `ClassSums` serves NCA, `MatchSums` NCA with soft matches, `ChargedSums`
+MLKR, `Votes` kNCA, `Margins` LMNN, and `SetSums` kSNE.
 :mod:`vicinal.engines.choose` is the only place that decides which engine is used.
 """
 
@@ -20,10 +21,13 @@ from vicinal.densities import Kernel
 from vicinal.targets import TargetNeighbours
 
 __all__ = [
+    "ChargedSums",
     "ClassSums",
     "Data",
     "Hinges",
     "Margins",
+    "MatchSums",
+    "Means",
     "PairSource",
     "RowSums",
     "SetPotential",
@@ -31,6 +35,7 @@ __all__ = [
     "Triples",
     "Votes",
     "merge",
+    "merge_means",
 ]
 
 
@@ -97,6 +102,67 @@ class ClassSums(Protocol):
 
         ``slopes`` is (2, n_queries).  ``sums`` is the result of `sums`, or that result merged with
         the sums over other references: then only the part of the engine's own references is
+        returned.
+        """
+        ...
+
+
+class MatchSums(ClassSums, Protocol):
+    """Sums of a kernel over references that match to a degree, for NCA with soft matches.
+
+    As `ClassSums`, with the degree :math:`m_{ij}` in place of equal classes: a reference counts
+    with :math:`1 - m_{ij}` in the sum over what does not match [0], and with :math:`m_{ij}` in the
+    sum over what matches [1].  A sum over all references would lose the digits of either.
+    """
+
+
+class Means(NamedTuple):
+    """Means of charges over the references of each query, weighted by the kernel.
+
+    ``log2`` and ``shift`` (n_queries,) are those of the sum of the weights, as in `RowSums`;
+    ``means`` (n_queries, q) are the means, 0 for a query without any reference.
+    """
+
+    log2: Array
+    shift: Array
+    means: Array
+
+
+def merge_means(a: Means, b: Means) -> Means:
+    """The means over the union of two disjoint sets of references."""
+    total = merge(RowSums(a.log2, a.shift), RowSums(b.log2, b.shift))
+    means = np.zeros_like(a.means)
+    for part in (a, b):
+        here = np.isfinite(part.shift)
+        share = np.zeros(len(here))
+        share[here] = np.exp2(
+            (part.log2[here] - total.log2[here]) - (part.shift[here] - total.shift[here])
+        )
+        means += share[:, None] * part.means
+    return Means(total.log2, total.shift, means)
+
+
+class ChargedSums(Protocol):
+    """Means of the charges of the references, for kernel regression (MLKR).
+
+    ``query_rows``, ``share`` and ``name`` are as in `ClassSums`.
+    """
+
+    name: str
+    query_rows: Array
+
+    @property
+    def share(self) -> float: ...
+
+    def sums(self) -> Means:
+        """The sum of the weights, and the means of the charges, of each query."""
+        ...
+
+    def pull(self, sums: Means, slopes: Array) -> Array:
+        """Derivative of ``sum(slopes * means)`` by the points, (n, d).
+
+        ``slopes`` is (n_queries, q).  ``sums`` is the result of `sums`, or that result merged with
+        the means over other references: then only the part of the engine's own references is
         returned.
         """
         ...

@@ -18,11 +18,13 @@ import numpy as np
 
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
-from vicinal.engines import dense, dense_margins, dense_sets, dense_votes
+from vicinal.engines import dense, dense_margins, dense_matches, dense_sets, dense_votes
 from vicinal.engines.base import (
+    ChargedSums,
     ClassSums,
     Data,
     Margins,
+    MatchSums,
     PairSource,
     SetPotential,
     SetSums,
@@ -30,7 +32,7 @@ from vicinal.engines.base import (
     Votes,
 )
 from vicinal.engines.dense_potential import DensePotential
-from vicinal.targets import Affinities
+from vicinal.targets import Affinities, Labels
 
 __all__ = [
     "DENSE_UP_TO",
@@ -38,6 +40,7 @@ __all__ = [
     "SetSumsCost",
     "all_pairs",
     "attraction",
+    "charged_sums",
     "check_lists",
     "chi2_rows",
     "class_sums",
@@ -46,6 +49,7 @@ __all__ = [
     "is_small",
     "make_index",
     "margins",
+    "match_sums",
     "nearest_histograms",
     "set_potential",
     "set_sums",
@@ -107,6 +111,24 @@ def all_pairs(data: Data, kernel: Kernel) -> ClassSums:
     from vicinal.engines.cpu.class_sums import TileSums
 
     return TileSums(data, kernel)
+
+
+def match_sums(data: Data, target: Any, kernel: Kernel, pairs: Pairs | None = None) -> MatchSums:
+    """The engine that sums a kernel over references that match, for NCA with soft matches."""
+    if isinstance(target, Labels):
+        return class_sums(data, kernel, pairs)
+    if pairs is not None:
+        raise NotImplementedError("Candidate lists are not supported yet.")
+    return dense_matches.DenseMatchSums(data, target, kernel)
+
+
+def charged_sums(
+    data: Data, charges: Array, kernel: Kernel, pairs: Pairs | None = None
+) -> ChargedSums:
+    """The engine that averages the charges (n, q) of the references, for MLKR."""
+    if pairs is not None:
+        raise NotImplementedError("Candidate lists are not supported yet.")
+    return dense_matches.DenseChargedSums(data, charges, kernel)
 
 
 def make_index(

@@ -9,6 +9,8 @@ from vicinal.objectives.knca import KNCALoss, knca
 from vicinal.objectives.knca_rules import knca_posterior
 from vicinal.objectives.ksne import KSNELoss, ksne
 from vicinal.objectives.lmnn import LMNNLoss, lmnn
+from vicinal.objectives.matches import MatchLoss, nca_matches
+from vicinal.objectives.mlkr import MLKRLoss, mlkr
 from vicinal.objectives.nca import NCALoss, nca
 from vicinal.objectives.nca_rules import nca_effective_n_neighbors, nca_posterior
 
@@ -17,6 +19,8 @@ __all__ = [
     "KNCALoss",
     "KSNELoss",
     "LMNNLoss",
+    "MLKRLoss",
+    "MatchLoss",
     "NCALoss",
     "background_gradient",
     "background_weights",
@@ -26,8 +30,10 @@ __all__ = [
     "knca_posterior",
     "ksne",
     "lmnn",
+    "mlkr",
     "nca",
     "nca_effective_n_neighbors",
+    "nca_matches",
     "nca_posterior",
 ]
 __dir__ = _listing(__name__)

@@ -17,6 +17,8 @@ from vicinal.reference.background import (
 from vicinal.reference.knca import knca, knca_by_subsets, knca_posterior
 from vicinal.reference.ksne import ksne, set_marginals, set_marginals_by_subsets
 from vicinal.reference.lmnn import chi2, lmnn, simplex_projection
+from vicinal.reference.matches import matches_of_distributions, matches_of_numbers, nca_matches
+from vicinal.reference.mlkr import mlkr
 from vicinal.reference.nca import nca, nca_gradient_printed
 from vicinal.reference.rules import effective_n_neighbors, posterior
 
@@ -32,10 +34,14 @@ __all__ = [
     "knca_posterior",
     "ksne",
     "lmnn",
+    "matches_of_distributions",
+    "matches_of_numbers",
     "mixture_densities",
+    "mlkr",
     "nca",
     "nca_background",
     "nca_gradient_printed",
+    "nca_matches",
     "posterior",
     "set_marginals",
     "set_marginals_by_subsets",

@@ -1,13 +1,18 @@
-"""Targets of an objective: class labels with weights and priors, target neighbours, affinities."""
+"""Targets of an objective: labels, distributions, numbers, matches, neighbours, affinities."""
 
 from vicinal._plugins import listing as _listing
 from vicinal.targets.affinities import Affinities
 from vicinal.targets.build import affinities
+from vicinal.targets.distributions import LabelDistributions
 from vicinal.targets.labels import Labels
+from vicinal.targets.matches import Matches
+from vicinal.targets.near_numbers import NearNumbers
 from vicinal.targets.neighbours import TargetNeighbours
 from vicinal.targets.new_rows import NewAffinities, new_affinities
+from vicinal.targets.numbers import Numbers
 
 __all__ = [
-    "Affinities", "Labels", "NewAffinities", "TargetNeighbours", "affinities", "new_affinities",
+    "Affinities", "LabelDistributions", "Labels", "Matches", "NearNumbers", "NewAffinities",
+    "Numbers", "TargetNeighbours", "affinities", "new_affinities",
 ]  # fmt: skip
 __dir__ = _listing(__name__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from vicinal.core.types import Array
@@ -12,6 +14,7 @@ __all__ = [
     "class_sums",
     "leave_one_out",
     "others_of_class",
+    "plain_mass",
     "reference_mass",
     "reference_masses",
     "weights",
@@ -20,7 +23,7 @@ __all__ = [
 _LIGHTEST = 1e-60  # smallest mass relative to the largest; sums cover that range besides the shifts
 
 
-def weights(labels: Labels) -> Array:
+def weights(labels: Any) -> Array:
     """The weights of the rows, scaled to a maximum of 1, so that no sum overflows."""
     if labels.sample_weight is None:
         return np.ones(len(labels))
@@ -104,3 +107,9 @@ def reference_masses(labels: Labels, references: Array | None) -> Array:
     """Mass of each row as a reference, with maximum 1."""
     rows = np.arange(len(labels)) if references is None else references
     return reference_mass(labels, weights(labels), rows)[0]
+
+
+def plain_mass(weight: Array, rows: Array) -> Array:
+    """Mass of each row as a reference, with maximum 1; none that would vanish in a sum."""
+    mass = weight / (weight[rows].max(initial=0.0) or 1.0)
+    return np.where(mass > _LIGHTEST, mass, 0.0)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vicinal.core.types import Array
+from vicinal.targets._checks import chances_in_batch
 from vicinal.targets.labels import Labels
 
 __all__ = ["TargetNeighbours"]
@@ -97,11 +98,7 @@ class TargetNeighbours(Labels):
         """The chance that a batch embeds each row, given a row of another class in the batch."""
         sources = self.neighbours if train is None else self.neighbours[train]
         followers = np.bincount(sources[sources >= 0], minlength=len(self))
-        others = (len(self) if train is None else len(train)) - 1
-        # none of the row and its followers is drawn: share * others draws without replacement
-        left = others - np.arange(followers.max(initial=0) + 1)
-        missed = np.cumprod(np.clip(1.0 - share * others / np.maximum(left, 1), 0.0, 1.0))
-        return 1.0 - missed[followers]
+        return chances_in_batch(followers, share, len(sources) - 1)
 
     @cached_property
     def inverse(self) -> tuple[Array, Array]:

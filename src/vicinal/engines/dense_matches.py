@@ -1,0 +1,132 @@
+"""Soft matches and means of charges over whole arrays of pairs, in plain NumPy.
+
+Everything is float64.  BLAS runs on one thread, so that the bits do not depend on the cores.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from vicinal._threads import single_threaded_blas
+from vicinal.core.types import Array
+from vicinal.densities import Kernel
+from vicinal.engines.base import Data, Means, RowSums
+from vicinal.engines.dense import SortedPoints, pull_pairs
+from vicinal.targets import LabelDistributions, Matches, NearNumbers
+from vicinal.targets.matches import LEAST_MATCH
+
+__all__ = ["DenseChargedSums", "DenseMatchSums"]
+
+_LOG2_E = math.log2(math.e)
+
+
+class DenseMatchSums:
+    """Sums of a kernel over what does not match and over what does; see `base.MatchSums`."""
+
+    name, share = "dense", 1.0
+
+    def __init__(self, data: Data, target: Any, kernel: Kernel) -> None:
+        self.points = points = SortedPoints(data)
+        self.query_rows = points.queries
+        energy, self.steepness = kernel.energy(points.squared_distances(), points.d)
+        energy[points.self_pairs()] = np.inf
+        match_energy, rest = _matches(target, points.queries, points.references)
+        mass = data.mass[points.references]
+        # replaces the energies by the terms of the sums
+        far, shift_far = _terms(np.where(rest > 0, energy, np.inf), mass * rest)
+        near, shift_near = _terms(energy + match_energy, mass)
+        self.terms = far, near
+        with np.errstate(divide="ignore"):
+            log2 = np.log2(np.stack([far.sum(axis=1), near.sum(axis=1)]))
+        self._sums = RowSums(log2, _LOG2_E * np.stack([shift_far, shift_near]))
+
+    def sums(self) -> RowSums:
+        """The sums of each query, each shifted by its own least energy."""
+        return self._sums
+
+    def pull(self, sums: RowSums, slopes: Array) -> Array:
+        """Derivative of ``sum(slopes * ln(sums))`` by the points, (n, d)."""
+        W = np.zeros_like(self.terms[0])
+        for terms, own, shift, log2, slope in zip(
+            self.terms, self._sums.shift, sums.shift, sums.log2, slopes, strict=True
+        ):
+            # d ln S / d d² is minus the share of the pair, times the steepness of its energy
+            W += terms * (-slope * _scale(own, shift, log2))[:, None]
+        if self.steepness is not None:
+            W *= self.steepness
+        return pull_pairs(self.points, W)
+
+
+class DenseChargedSums:
+    """Means of the charges of the references; see `base.ChargedSums`."""
+
+    name, share = "dense", 1.0
+
+    def __init__(self, data: Data, charges: Array, kernel: Kernel) -> None:
+        self.points = points = SortedPoints(data)
+        self.query_rows = points.queries
+        self.charges = charges[points.references]
+        energy, self.steepness = kernel.energy(points.squared_distances(), points.d)
+        energy[points.self_pairs()] = np.inf
+        self.terms, shift = _terms(energy, data.mass[points.references])
+        total = self.terms.sum(axis=1)
+        with np.errstate(divide="ignore"):
+            log2 = np.log2(total)
+        with single_threaded_blas():
+            means = self.terms @ self.charges / np.where(total > 0, total, 1.0)[:, None]
+        self._sums = Means(log2, _LOG2_E * shift, means)
+
+    def sums(self) -> Means:
+        """The sum of the weights, and the means of the charges, of each query."""
+        return self._sums
+
+    def pull(self, sums: Means, slopes: Array) -> Array:
+        """Derivative of ``sum(slopes * means)`` by the points, (n, d)."""
+        # d mean / d d² is minus the share of the pair times (charge - mean)
+        with single_threaded_blas():
+            W = np.sum(slopes * sums.means, axis=1)[:, None] - slopes @ self.charges.T
+        W *= self.terms
+        W *= _scale(self._sums.shift, sums.shift, sums.log2)[:, None]
+        if self.steepness is not None:
+            W *= self.steepness
+        return pull_pairs(self.points, W)
+
+
+def _terms(energy: Array, mass: Array) -> tuple[Array, Array]:
+    """``mass * exp(shift - energy)`` and the shift, the least energy of each row."""
+    shift = energy.min(axis=1, initial=np.inf)
+    np.subtract(np.where(np.isinf(shift), 0.0, shift)[:, None], energy, out=energy)
+    np.exp(energy, out=energy)
+    energy *= mass
+    return energy, shift
+
+
+def _scale(own_shift: Array, shift: Array, log2: Array) -> Array:
+    """The factor that turns terms with an engine's own shifts into shares of the whole sums."""
+    here = np.isfinite(own_shift) & np.isfinite(log2)
+    scale = np.zeros(len(here))
+    scale[here] = np.exp2((shift[here] - own_shift[here]) - log2[here])
+    return scale
+
+
+def _matches(target: Any, queries: Array, references: Array) -> tuple[Array, Array]:
+    """-ln m of queries and references (inf where m = 0), and the mass ``1 - m`` of the rest."""
+    if isinstance(target, NearNumbers):
+        energy = target.energies(queries, references)
+        return energy, -np.expm1(-energy)
+    if isinstance(target, LabelDistributions):
+        with single_threaded_blas():
+            m = np.minimum(target.values[queries] @ target.values[references].T, 1.0)
+        m[m < LEAST_MATCH] = 0.0
+    elif isinstance(target, Matches):
+        m = target.between(queries, references).toarray()
+    else:
+        raise TypeError(f"No matches are known for {target!r}.")
+    rest = 1.0 - m
+    if isinstance(target, Matches) and target.weight is not None:
+        rest = np.where(m > 0, rest, target.weight[references])
+    with np.errstate(divide="ignore"):
+        return -np.log(m), rest

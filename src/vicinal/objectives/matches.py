@@ -1,0 +1,179 @@
+"""NCA with soft matches: any degree of match in place of equal labels."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from vicinal.core.types import Array, Evaluation, Pairs, Units
+from vicinal.densities import Gaussian, Kernel
+from vicinal.engines import choose
+from vicinal.engines.points import check_points
+from vicinal.objectives._odds import check_kind, mean_loss, slopes
+from vicinal.objectives._rows import check_kernel, prepare
+from vicinal.targets import LabelDistributions, Labels, Matches, NearNumbers
+
+__all__ = ["MatchLoss", "nca_matches"]
+
+_GAUSSIAN = Gaussian()
+
+
+@dataclass(frozen=True, eq=False)
+class MatchLoss:
+    """The loss of :func:`nca_matches` as an object: ``Evaluation = loss(Z, target, ...)``.
+
+    Parameters
+    ----------
+    kind : {"log", "accuracy"}, default="log"
+        ``-log p_i`` or ``-p_i``.
+    kernel : Gaussian or Student, default=Gaussian()
+        Replaces :math:`e^{-u^2}`; without a background.
+
+    Notes
+    -----
+    It never warns.  An evaluation reports the facts "share_of_pairs", "engine" and "left_out" (the
+    number of queries that "log" leaves out).
+    """
+
+    kind: str = "log"
+    kernel: Kernel = _GAUSSIAN
+    units: ClassVar[Units] = Units(1.0)
+
+    def __post_init__(self) -> None:
+        check_kind(self.kind, "kind", "MatchLoss")
+        check_kernel(self.kernel, "MatchLoss")
+
+    def __call__(
+        self,
+        Z: Array,
+        target: Any,
+        *,
+        queries: Array | None = None,
+        references: Array | None = None,
+        pairs: Pairs | None = None,
+        gradient: bool = True,
+    ) -> Evaluation:
+        """The mean loss of the queries and its gradient by the points."""
+        target = check_target(target)
+        Z, data, weight = prepare(Z, target, queries, references, pairs, "nca_matches")
+        if not len(data.query_rows) or not len(data.reference_rows):
+            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {})
+        engine = choose.match_sums(data, target, self.kernel, pairs)
+        sums = engine.sums()
+        left_out = np.isneginf(sums.log2[1])
+        with np.errstate(invalid="ignore"):  # inf - inf, where nothing matches
+            odds = np.subtract(*sums.log2) - np.subtract(*sums.shift)
+        odds = np.where(left_out, np.inf, odds)
+        value, counts = mean_loss(odds, weight[engine.query_rows], self.kind)
+        facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
+        facts["left_out"] = int(left_out.sum()) if self.kind == "log" else 0
+        dZ = None
+        if gradient:  # odds = sum over what does not match / sum over what matches
+            slope = counts * slopes(odds, self.kind)
+            dZ = engine.pull(sums, np.stack([slope, -slope])).astype(Z.dtype)
+        return Evaluation(value, dZ, facts)
+
+    def for_scaling(self) -> MatchLoss:
+        """The loss that chooses the scale of a map: "log".
+
+        The accuracy of a start is best at a hard nearest neighbour, where its gradient vanishes.
+        """
+        return replace(self, kind="log")
+
+
+def check_target(target: Any) -> Any:
+    """Refuse anything that does not tell which rows match."""
+    if not isinstance(target, LabelDistributions | Matches | NearNumbers | Labels):
+        raise TypeError(
+            "The 'target' parameter of nca_matches must be LabelDistributions, Matches, "
+            f"NearNumbers or Labels. Got {type(target).__name__} instead."
+        )
+    if isinstance(target, Labels) and target.priors is not None:
+        raise ValueError(
+            "The 'target' parameter of nca_matches must not have class priors. Use nca instead."
+        )
+    return target
+
+
+def nca_matches(
+    Z: Array,
+    target: LabelDistributions | Matches | NearNumbers | Labels,
+    objective: str = "log",
+    queries: Array | None = None,
+    references: Array | None = None,
+    *,
+    kernel: Kernel = _GAUSSIAN,
+    pairs: Pairs | None = None,
+    gradient: bool = True,
+    warn: bool = True,
+    report: dict[str, Any] | None = None,
+) -> tuple[float, Array]:
+    r"""Mean loss of stochastic neighbours that match to a degree, and its gradient.
+
+    A query i picks reference j with probability
+    :math:`p_{ij} = e^{-\|z_i - z_j\|^2} / \sum_{k \ne i} e^{-\|z_i - z_k\|^2}`
+    and is right with probability :math:`p_i = \sum_j m_{ij} p_{ij}`, where :math:`m_{ij}` in [0, 1]
+    says how well j matches i ([Goldberger2005]_ section 5).  The loss is the mean over the queries
+    of :math:`-p_i` ("accuracy") or of :math:`-\log p_i` ("log").  With
+    :math:`m_{ij} = [y_i = y_j]` it is that of :func:`nca`.
+
+    Parameters
+    ----------
+    Z : array of shape (n, d)
+        Embedded points.  float32 input is computed in float32 (small data: in float64), everything
+        else in float64.
+    target : LabelDistributions, Matches, NearNumbers or Labels
+        What gives :math:`m_{ij}`: label distributions, :math:`\sum_c t_{ic} t_{jc}`; a sparse
+        matrix; numbers, :math:`e^{-\|y_i - y_j\|^2 / 2 s^2}` or
+        :math:`[\|y_i - y_j\| \le s]`; or labels, without priors.
+    objective : {"log", "accuracy"}, default="log"
+        Which loss.
+    queries, references : int arrays, default=None
+        Positions in Z of the rows that are scored and of the rows they may pick; None for all.
+        A row is never its own reference.
+    kernel : Gaussian or Student, default=Gaussian()
+        Replaces :math:`e^{-u^2}`; see :mod:`vicinal.densities`.
+    pairs : Pairs, default=None
+        Lists of the rows that each row of Z may pick, as made by the parts of
+        :mod:`vicinal.neighbourhoods`; None for all.  Listed rows that are not references are
+        ignored.  The rows that `Matches` names count whether they are listed or not.  The lists are
+        held fixed: the gradient is that of the sums over them.
+    gradient : bool, default=True
+        False leaves ``dZ`` at zero, and takes less than half the time.
+    warn : bool, default=True
+        Whether to warn about queries that "log" leaves out.
+    report : dict, default=None
+        Receives "share_of_pairs", the share of all (query, reference) pairs that were computed.
+
+    Returns
+    -------
+    value : float
+        The mean loss.  A query that matches no reference (or none in its list) has p_i = 0: it
+        counts as such for "accuracy", and is left out, with a warning, for "log".
+    dZ : array of shape (n, d)
+        Gradient, float32 if Z is, else float64.
+
+    Notes
+    -----
+    Up to 500 rows, NumPy computes whole arrays of pairs and nothing is compiled.  The result is the
+    same, to the bit, for any number of threads.  Matches below 1e-30 by label distributions or
+    given as a matrix count as none.
+    """
+    check_kind(objective, "objective", "nca_matches")
+    check_kernel(kernel, "nca_matches")
+    value, dZ, facts = MatchLoss(objective, kernel)(
+        Z, target, queries=queries, references=references, pairs=pairs, gradient=gradient
+    )
+    if report is not None and "share_of_pairs" in facts:
+        report["share_of_pairs"] = facts["share_of_pairs"]
+    if warn and facts.get("left_out"):
+        warnings.warn(
+            f"{facts['left_out']:.0f} rows match no row that they may pick and are left out of the "
+            "log objective.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ

@@ -1,0 +1,87 @@
+"""Label distributions: the probability of each class for each row."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from vicinal.core.types import Array
+from vicinal.targets._checks import checked_numbers, checked_weight, part_of
+
+__all__ = ["LabelDistributions"]
+
+_SLACK = 1e-4  # of the sum of a row: probabilities in float32, or printed with few digits
+
+
+class LabelDistributions:
+    r"""A distribution over the classes for each row.
+
+    Two rows match with the probability that labels drawn from both are the same,
+    :math:`m_{ij} = \sum_c t_{ic} t_{jc}`.
+
+    Parameters
+    ----------
+    T : array-like of shape (n, n_classes)
+        Probabilities: not negative, each row summing to one (to 1e-4; rows are then divided by
+        their sum).
+    sample_weight : array-like of shape (n,), default=None
+        Importance weights v: the mass of a row as a reference and its weight as a query.
+
+    Attributes
+    ----------
+    values : float64 array of shape (n, n_classes)
+        The distributions.
+    strata : int array of shape (n,)
+        The most probable class of each row.
+    """
+
+    #: what the score of a prediction is called
+    score_name: ClassVar[str] = "expected accuracy"
+
+    def __init__(self, T: Any, sample_weight: Any = None) -> None:
+        if np.ndim(T) == 1:
+            raise ValueError(
+                "The 'T' parameter of LabelDistributions must have shape (n, n_classes). "
+                f"Got {np.shape(T)} instead."
+            )
+        self.values = checked_numbers(T, "T", "LabelDistributions")
+        if (self.values < 0).any():
+            raise ValueError(
+                "The 'T' parameter of LabelDistributions must not be negative. "
+                f"Got {self.values.min()} instead."
+            )
+        total = self.values.sum(axis=1)
+        wrong = np.flatnonzero(np.abs(total - 1.0) > _SLACK)
+        if len(wrong):
+            raise ValueError(
+                "The 'T' parameter of LabelDistributions must have rows that sum to one. "
+                f"Got {total[wrong[0]]:g} in row {wrong[0]} instead."
+            )
+        self.values /= total[:, None]
+        self.strata = self.values.argmax(axis=1)
+        self.sample_weight = checked_weight(sample_weight, len(self.values), "LabelDistributions")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def chance(self) -> float:
+        """The score of always naming the class that is most probable over all rows."""
+        if not len(self):
+            return 0.0
+        return float(np.average(self.values, axis=0, weights=self.sample_weight).max())
+
+    @property
+    def contents(self) -> tuple[Array, ...]:
+        """All arrays besides the weights."""
+        return (self.values,)
+
+    def take(self, rows: Any) -> LabelDistributions:
+        """The distributions of some rows."""
+        if rows is None:
+            return self
+        part = object.__new__(type(self))
+        part.values, part.strata = self.values[rows], self.strata[rows]
+        part.sample_weight = part_of(self.sample_weight, rows)
+        return part

@@ -1,0 +1,175 @@
+"""Matches: which rows belong together, as a sparse matrix."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from vicinal.core.types import Array
+from vicinal.targets._checks import chances_in_batch, checked_weight, part_of
+
+__all__ = ["LEAST_MATCH", "Matches"]
+
+#: smaller matches count as none: float32 has no range for them beside a match of one
+LEAST_MATCH = 1e-30
+
+
+class Matches:
+    """How well each row matches each other row: temporal neighbours, or known matches.
+
+    Parameters
+    ----------
+    M : sparse matrix or array of shape (n, n)
+        ``M[i, j]`` in [0, 1] says how right it is that row i picks row j.  The diagonal is ignored,
+        and so are entries below 1e-30.  It need not be symmetric.
+    sample_weight : array-like of shape (n,), default=None
+        Importance weights v: the mass of a row as a reference and its weight as a query.
+
+    Attributes
+    ----------
+    indptr, indices, data : int64, int32 and float64 arrays
+        The matches in compressed sparse rows, sorted by column, none of them zero.
+    weight : float64 array of shape (n,) or None
+        How many rows of all a row stands for among those that a query does not match; set by
+        `in_batch`.
+    """
+
+    strata: ClassVar[None] = None
+    #: the target of a row are other rows, which must then be present too
+    refers_to_rows: ClassVar[bool] = True
+    #: what the score of a prediction is called
+    score_name: ClassVar[str] = "share of matches"
+    weight: Array | None = None
+
+    def __init__(self, M: Any, sample_weight: Any = None) -> None:
+        self._set(_checked(M))
+        self.sample_weight = checked_weight(sample_weight, len(self), "Matches")
+
+    def _set(self, M: Any) -> None:
+        self.indptr = M.indptr.astype(np.int64)
+        self.indices = M.indices.astype(np.int32)
+        self.data = M.data.astype(np.float64)
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def matrix(self) -> Any:
+        """The matches as a sparse array of shape (n, n)."""
+        n = len(self)
+        # indptr of int64 would turn the indices into int64 as well
+        indptr = self.indptr.astype(np.int32) if self.indptr[-1] < 2**31 else self.indptr
+        return sp.csr_array((self.data, self.indices, indptr), shape=(n, n))
+
+    @property
+    def contents(self) -> tuple[Array, ...]:
+        """All arrays besides the weights."""
+        return self.indptr, self.indices, self.data
+
+    @property
+    def counts(self) -> Array:
+        """Number of matches of each row."""
+        return np.diff(self.indptr)
+
+    def between(self, queries: Any, references: Any) -> Any:
+        """The matches of some rows among others: a sparse array (n_queries, n_references)."""
+        return sp.csr_array(self.matrix[queries][:, references])
+
+    def take(self, rows: Any) -> Matches:
+        """The matches of some rows among each other."""
+        if rows is None:
+            return self
+        part = object.__new__(type(self))
+        block = self.between(rows, rows)
+        block.sort_indices()
+        part._set(block)
+        part.sample_weight = part_of(self.sample_weight, rows)
+        if self.weight is not None:
+            part.weight = self.weight[rows]
+        return part
+
+    def in_batch(
+        self, rows: Array, share: float | None = None, train: Array | None = None
+    ) -> tuple[Array, Matches, Array]:
+        r"""What a batch of rows needs: its rows and their matches, which it embeds too.
+
+        All matches of a query are then present, but of the other rows only some.  If the batch is a
+        random draw of a share f of the rows, a row l that the query does not match counts
+        :math:`1 / \pi_l` times, with :math:`\pi_l` the chance that l, or one of the rows that
+        match it, is in the batch: the sums over all rows are then estimated without bias.
+
+        Parameters
+        ----------
+        rows : int array
+            The rows of the batch.
+        share : float, default=None
+            Chance that a row is in the batch, given another one that is; None if the rows were
+            chosen by their place.  Then every row counts once.
+        train : int array, default=None
+            The rows that batches are drawn from; None: all.
+
+        Returns
+        -------
+        rows : int array
+            The rows to embed, sorted.
+        target : Matches
+            Their target; rows outside the batch have no matches.
+        queries : int array
+            Positions of the batch among these rows.
+        """
+        n = len(self)
+        own = self.matrix[rows]
+        embedded = np.zeros(n, np.bool_)
+        embedded[own.indices] = True
+        if train is not None:
+            allowed = np.zeros(n, np.bool_)
+            allowed[train] = True
+            embedded &= allowed
+        embedded[rows] = True
+        everyone = np.flatnonzero(embedded)
+        queries = np.searchsorted(everyone, rows)
+        part = object.__new__(type(self))
+        block = sp.coo_array(own[:, everyone])
+        size = (len(everyone), len(everyone))
+        block = sp.csr_array((block.data, (queries[block.row], block.col)), size)
+        block.sort_indices()
+        part._set(block)
+        part.sample_weight = part_of(self.sample_weight, everyone)
+        if share is not None:
+            part.weight = 1.0 / self._chances(share, train)[everyone]
+        return everyone, part, queries
+
+    def _chances(self, share: float, train: Array | None) -> Array:
+        """The chance that a batch embeds each row, given a query that does not match it."""
+        M = self.matrix if train is None else self.matrix[train]
+        followers = np.bincount(M.indices, minlength=len(self))
+        return chances_in_batch(followers, share, M.shape[0] - 1)
+
+
+def _checked(M: Any) -> Any:
+    """Matches in canonical compressed rows, without the diagonal and without zeros."""
+    shape = np.shape(M) if not sp.issparse(M) else M.shape
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise ValueError(f"The 'M' parameter of Matches must be square. Got shape {shape} instead.")
+    M = sp.coo_array(M)
+    if M.dtype.kind not in "biuf":
+        raise ValueError(f"The 'M' parameter of Matches must hold numbers. Got {M.dtype} instead.")
+    data = M.data.astype(np.float64)
+    wrong = ~((data >= 0) & (data <= 1))  # also NaN
+    if wrong.any():
+        raise ValueError(
+            "The 'M' parameter of Matches must have entries in [0, 1]. "
+            f"Got {data[wrong][0]} instead."
+        )
+    row, column = M.row, M.col
+    kept = (row != column) & (data >= LEAST_MATCH)
+    M = sp.csr_array((data[kept], (row[kept], column[kept])), shape)  # sums what is given twice
+    if M.nnz and M.data.max() > 1:
+        raise ValueError(
+            "The 'M' parameter of Matches must have entries in [0, 1]. "
+            f"Got {M.data.max()}, the sum of entries for the same pair, instead."
+        )
+    M.sort_indices()
+    return M
