@@ -8,6 +8,7 @@ import importlib.metadata
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -239,6 +240,13 @@ def machine_facts() -> str:
             f"- {', '.join(versions)}",
         ]
     )
+
+
+def commit() -> str:
+    """Of the code, with ``-dirty`` if files are changed."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=10"]
+    done = subprocess.run(command, cwd=RESULTS.parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def load_at_start() -> str:

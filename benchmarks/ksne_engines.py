@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import add_output, blobs, facts, progress, ratio, seconds, table, write
+from _common import add_output, blobs, commit, facts, progress, ratio, seconds, table, write
 from sklearn.decomposition import PCA
 
 from vicinal import datasets
@@ -179,7 +179,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, nargs="+", help="numbers of rows")
     add_output(parser, "ksne_engines")
     options = parser.parse_args(arguments)
-    about = facts()
+    about = f"{facts()}\n- commit `{commit()}`"
     X = blobs(1000)[0]
     found = lines(X, (1, 5), (5, 5), None, 2)  # compile before anything is timed
     if not options.quick:

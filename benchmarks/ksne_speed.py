@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import add_output, blobs, facts, progress, table, write
+from _common import add_output, blobs, commit, facts, progress, table, write
 from sklearn.decomposition import PCA
 
 FOLDER = Path(__file__).parent
@@ -117,13 +117,6 @@ def has_peer(python: str) -> bool:
     """Whether an interpreter has openTSNE."""
     command = [python, "-c", "import openTSNE"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
-def commit() -> str:
-    """Of the code, with ``-dirty`` if files are changed."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=10"]
-    done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
 
 
 def finished(store: Path, code: str) -> dict[str, Fit]:

@@ -135,6 +135,7 @@ def test_quick_report_of_the_engines_of_ksne(tmp_path):
     done = run("--quick", "--output", str(path), script=ENGINES_SCRIPT)
     assert done.returncode == 0, done.stderr
     assert path.read_text(encoding="utf-8").strip() == done.stdout.strip()
+    assert re.search(r"^- commit `\w+", done.stdout, re.M)
     (widths,) = tables(done.stdout)
     assert len(widths) == 2 + 3 * 2  # three pictures, two k
     assert len(set(widths)) == 1
