@@ -52,7 +52,13 @@ def lengths(name: str, X: Any) -> list[list[str]]:
     found = []
     for k in KS:
         shortest = affinities(X, PERPLEXITY, k, max_missing=0.5)
-        line = [name, f"{len(X):,}", str(k), str(_length(shortest)), f"{shortest.missing:.1%}"]
+        line = [
+            name,
+            f"{len(X):,}",
+            str(k),
+            str(_length(shortest)),
+            f"{100 * shortest.missing:.1f} %",
+        ]
         for share in SHARES:
             line.append(str(_length(affinities(X, PERPLEXITY, k, max_missing=share))))
         found.append(line)
@@ -90,11 +96,18 @@ def main(arguments: list[str] | None = None) -> None:
     if options.quick:
         found, times = lengths("blobs", blobs(1000)[0]), time_of_lists(1000, 90, 5)
     else:
-        found = [
-            line for name in ("usps", "mnist") for line in lengths(name, rows_of(name, 10_000))
-        ]
+        found = []
+        for name in ("usps", "mnist"):
+            found += lengths(name, rows_of(name, 10_000))
         times = time_of_lists(60_000, 90, 5)
-    header = ["data", "N", "k", "the shortest", "leave out", *(f"for {s:.0%}" for s in SHARES)]
+    header = [
+        "data",
+        "N",
+        "k",
+        "the shortest",
+        "leave out",
+        *(f"for {100 * s:g} %" for s in SHARES),
+    ]
     report = "\n\n".join(["# Lists of kSNE", about, table(header, found, NOTES), times])
     write(report, options.output)
     print(report)

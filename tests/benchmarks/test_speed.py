@@ -13,6 +13,7 @@ KNCA_SCRIPT = SCRIPT.with_name("knca_speed.py")
 LMNN_SCRIPT = SCRIPT.with_name("lmnn_speed.py")
 KSNE_SCRIPT = SCRIPT.with_name("ksne_speed.py")
 ENGINES_SCRIPT = SCRIPT.with_name("ksne_engines.py")
+LISTS_SCRIPT = SCRIPT.with_name("ksne_lists.py")
 CHI2_SCRIPT = SCRIPT.with_name("chi2_lmnn_memory.py")
 
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="not shipped in wheels")
@@ -139,3 +140,14 @@ def test_quick_report_of_the_engines_of_ksne(tmp_path):
     (widths,) = tables(done.stdout)
     assert len(widths) == 2 + 3 * 2  # three pictures, two k
     assert len(set(widths)) == 1
+
+
+def test_quick_report_of_the_lists_of_ksne(tmp_path):
+    path = tmp_path / "report.md"
+    done = run("--quick", "--output", str(path), script=LISTS_SCRIPT)
+    assert done.returncode == 0, done.stderr
+    assert path.read_text(encoding="utf-8").strip() == done.stdout.strip()
+    (widths,) = tables(done.stdout)
+    assert len(widths) == 2 + 3  # three k
+    assert len(set(widths)) == 1
+    assert re.search(r"1,000 lists of 90 with k = 5: .* s for the weights, .* s for", done.stdout)
