@@ -30,7 +30,7 @@ from sklearn.datasets import make_classification
 
 from vicinal import NCA
 from vicinal.engines.cpu import class_sums_near
-from vicinal.models import votes
+from vicinal.models import stored
 
 PART = 2000  # new rows for which all pairs are computed
 
@@ -44,13 +44,13 @@ def seconds(function):
 
 def all_pairs(model, X):
     """Seconds and probabilities without what makes many predictions fast."""
-    before = class_sums_near._POINTS_FROM, votes._OWN_SEARCH_FROM
-    class_sums_near._POINTS_FROM = votes._OWN_SEARCH_FROM = np.inf
+    before = class_sums_near._POINTS_FROM, stored._OWN_SEARCH_FROM
+    class_sums_near._POINTS_FROM = stored._OWN_SEARCH_FROM = np.inf
     try:
         model.predict_proba(X[:10])
         return seconds(lambda: model.predict_proba(X))
     finally:
-        class_sums_near._POINTS_FROM, votes._OWN_SEARCH_FROM = before
+        class_sums_near._POINTS_FROM, stored._OWN_SEARCH_FROM = before
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vicinal.models import votes
+from vicinal.models import stored, votes
 from vicinal.targets import Labels
 
 
@@ -14,7 +14,7 @@ def test_votes_by_either_search(rng, monkeypatch, d, n_neighbors):
     labels = Labels(rng.integers(0, 3, 2500))
     results = []
     for limit in (np.inf, 1):
-        monkeypatch.setattr(votes, "_OWN_SEARCH_FROM", limit)
+        monkeypatch.setattr(stored, "_OWN_SEARCH_FROM", limit)
         model = votes.NeighbourModel(Z, labels, n_neighbors)
         results.append((model.n_neighbors, model.votes(queries)))
     assert results[0][0] == results[1][0]

@@ -15,7 +15,7 @@ from vicinal._validation import (
     check_weights,
 )
 from vicinal.core.method import Data
-from vicinal.core.types import Array, is_auto
+from vicinal.core.types import Array
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._classify import NeighbourClassifierMixin
 from vicinal.estimators._neighbours import drop_weightless_rows
@@ -43,11 +43,3 @@ class LabelledLearner(NeighbourClassifierMixin, MetricLearner):
         self._rows, X, y, weight = drop_weightless_rows(X, y, weight)
         self.classes_, codes = check_classes(y, type(self).__name__)
         return Data(X, self._target(codes, weight, len(self.classes_)), self.classes_)
-
-    def _finish_model(self, deadline: float | None) -> None:
-        if self.rule == "knn" and self._model.asked != "local":
-            self._model.choose_voters(deadline)
-
-    @property
-    def _chooses_votes(self) -> bool:
-        return self.rule == "knn" and is_auto(self.n_neighbors)

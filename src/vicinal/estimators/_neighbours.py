@@ -1,17 +1,20 @@
-"""Nearest training rows in the learnt metric, with scikit-learn's names."""
+"""What estimators share that hold their training rows: parameters of prediction, ``kneighbors``."""
 
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._threads import single_threaded_blas
-from vicinal.core.types import Array
-from vicinal.models.votes import NeighbourModel
+from vicinal._validation import check_number, check_option, check_rows
+from vicinal.core.types import Array, is_auto
+from vicinal.estimators._memory import converted_bytes
+from vicinal.estimators._prediction_cost import PredictionCost, prediction_cost
+from vicinal.models.stored import StoredRows
 
 __all__ = ["NeighbourSearchMixin", "RowNumbers", "drop_weightless_rows"]
 
@@ -42,14 +45,58 @@ def drop_weightless_rows(
 
 
 class NeighbourSearchMixin:
-    """``kneighbors`` and ``kneighbors_graph``, for estimators that hold their training rows."""
+    """Predictions from training rows, ``kneighbors`` and ``kneighbors_graph``."""
 
+    rule: str
     n_neighbors: Any
+    #: allowed values of ``rule``
+    _rule_names: ClassVar[tuple[str, ...]]
+    #: allowed values of ``n_neighbors`` besides numbers
+    _voters: ClassVar[tuple[Any, ...]] = ("auto",)
     _map: Any
-    _model: NeighbourModel
-    _check_rows: Any
-    _set_voters: Any
+    _model: StoredRows
     _rows: RowNumbers
+
+    def _check_rows(self, X: Any) -> Any:
+        check_is_fitted(self, "n_components_")
+        return check_rows(self, X, reset=False)
+
+    @property
+    def n_neighbors_(self) -> int:
+        """Number of voters of ``rule="knn"``."""
+        check_is_fitted(self, "n_components_")
+        self._model.set_voters(self.n_neighbors)
+        settled = self._model.settled_n_neighbors
+        if settled is None:  # no search here: `hasattr` and Tab completion come this way
+            why = "it is chosen by the first prediction under rule='knn'"
+            if self.n_neighbors == "local":
+                why = "each row has its own; see local_n_neighbors"
+            raise AttributeError(
+                f"n_neighbors_ of {type(self).__name__} is not set for "
+                f"n_neighbors={self.n_neighbors!r}: {why}."
+            )
+        return settled
+
+    def _set_voters(self) -> None:
+        """Apply ``n_neighbors``, which like ``rule`` may be changed after a fit."""
+        check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)
+        self._model.set_voters(self.n_neighbors)
+
+    def _embedded(self, X: Any) -> Array:
+        """Checked rows, embedded; applies the parameters of prediction."""
+        X = self._check_rows(X)
+        check_option(self, "rule", self._rule_names)
+        self._set_voters()
+        with single_threaded_blas():
+            return self._map.embed(X)
+
+    def _finish_model(self, deadline: float | None) -> None:
+        if self.rule == "knn" and self._model.asked != "local":
+            self._model.choose_voters(deadline)
+
+    @property
+    def _chooses_votes(self) -> bool:
+        return self.rule == "knn" and is_auto(self.n_neighbors)
 
     def kneighbors(
         self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
@@ -130,3 +177,30 @@ class NeighbourSearchMixin:
             distances, near = self._model.nearest(Z, int(k))
         numbers = self._rows.numbers
         return distances, near if numbers is None else numbers[near]
+
+    def estimate_predict_cost(self, X: Any) -> PredictionCost:
+        """Estimate the memory and time of a prediction of X without starting it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Only its shape and dtype count.
+
+        Returns
+        -------
+        cost : PredictionCost
+            ``memory_bytes`` beyond the input, at the peak of a prediction under the ``rule``, and
+            approximate ``seconds``.
+
+        Notes
+        -----
+        Memory is usually within a quarter.  Time is rough, and a bound for the posterior, which
+        leaves out training rows that are far away.  The search tree of votes, which the first
+        prediction makes, and the choice of ``n_neighbors="auto"`` after a fit are not included; for
+        ``n_neighbors="local"`` 50 voters are counted.
+        """
+        check_is_fitted(self, "n_components_")
+        check_option(self, "rule", self._rule_names)
+        self._set_voters()
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        return prediction_cost(self._model, self.rule, X.shape, converted_bytes(X))

@@ -1,0 +1,172 @@
+"""The embedded training rows that a model predicts from, and the search for the nearest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn import get_config
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import gen_batches
+
+from vicinal import _clock, _search
+from vicinal._validation import warn
+from vicinal.core.types import Array
+
+__all__ = ["StoredRows"]
+
+_LARGEST_AUTO = 50  # largest k tried by n_neighbors="auto"
+# Pairs from which votes use our own search.  scikit-learn's tree runs on one thread, also in 15
+# dimensions, where it visits most of the rows; its search without a tree compares in float64.
+_OWN_SEARCH_FROM = 2**24
+_SEARCH_BYTES = 48  # of a search, for each neighbour of a query
+_CHUNK_BYTES = 2**25  # of the neighbours that are found at a time to choose k
+_TIMED_CHUNKS = 16  # of rows, if there is a time limit
+
+
+class StoredRows:
+    """Stored projections of the training rows, and a number k of neighbours that predict.
+
+    Subclasses say what the rows are to reach: ``n_outputs`` and ``sample_weight``, and how well the
+    nearest others predict a row: `_scores_without`.
+
+    Parameters
+    ----------
+    Z : array of shape (n, d)
+        Projections.
+    n_neighbors : int or "auto"
+        k; "auto" chooses it by leave-one-out.  Subclasses may accept other values.
+    """
+
+    deadline: float | None = None  # of a choice of k
+
+    def __init__(self, Z: Array, n_neighbors: Any) -> None:
+        self.Z, self.asked = Z, n_neighbors
+
+    @property
+    def n_outputs(self) -> int:
+        """Numbers that a prediction consists of."""
+        raise NotImplementedError
+
+    @property
+    def sample_weight(self) -> Array | None:
+        """The weights of the training rows."""
+        raise NotImplementedError
+
+    def _scores_without(self, rows: Array, near: Array) -> Array:
+        """Scores of some rows as predicted by their 1, 2, ... nearest others, ``near``."""
+        raise NotImplementedError
+
+    def set_voters(self, n_neighbors: Any) -> None:
+        """Use another k from now on."""
+        if n_neighbors != self.asked:
+            self.asked = n_neighbors
+            self.__dict__.pop("n_neighbors", None)
+
+    # Only the nearest neighbours need the tree and k: they are made on first use.
+    @cached_property
+    def index(self) -> Any:
+        """A search tree over the projections."""
+        return NearestNeighbors().fit(self.Z)
+
+    @cached_property
+    def find(self) -> Any:
+        """A search over the projections that uses all threads."""
+        return _search.finder("exact", self.Z)
+
+    @cached_property
+    def n_neighbors(self) -> int:
+        """Number of voters, at most the number of rows."""
+        return self._n_voters(self.asked)
+
+    @property
+    def settled_n_neighbors(self) -> int | None:
+        """Number of voters, or None if that has not been computed yet, or differs by query."""
+        settled = "n_neighbors" in self.__dict__ or not isinstance(self.asked, str)
+        return self.n_neighbors if settled else None
+
+    def _n_voters(self, asked: Any) -> int:
+        n = len(self.Z)
+        if asked == "auto":
+            return self._leave_one_out(min(_LARGEST_AUTO, n - 1))
+        if int(asked) > n:
+            warn(
+                f"n_neighbors={asked} is more than the {n} training rows; n_neighbors={n} is used."
+            )
+        return min(int(asked), n)
+
+    def nearest(self, Z: Array | None, k: int) -> tuple[Array, Array]:
+        """Distances and positions of the k nearest training rows, nearest first.
+
+        None stands for the training rows themselves, of which none is its own neighbour.
+        """
+        itself = Z is None
+        queries = self.Z if Z is None else Z
+        find = _search.finder("exact", self.Z)
+        distances = np.empty((len(queries), k), self.Z.dtype)
+        near = np.empty((len(queries), k), np.int64)
+        row_bytes = (64 + 3 * queries.itemsize * queries.shape[1]) * (k + itself)
+        for rows in self._chunks(len(queries), row_bytes):
+            found = find(queries[rows], k + itself)[0]
+            if itself:  # which is not always the first: others may be equal to it
+                own = found == np.arange(rows.start, rows.stop)[:, None]
+                found = np.take_along_axis(found, own.argsort(axis=1, kind="stable"), axis=1)[:, :k]
+            # A search may compare by inner products, which have fewer digits than differences.
+            apart = np.linalg.norm(queries[rows][:, None] - self.Z[found], axis=2)
+            order = apart.argsort(axis=1, kind="stable")
+            distances[rows] = np.take_along_axis(apart, order, axis=1)
+            near[rows] = np.take_along_axis(found, order, axis=1)
+        return distances, near
+
+    def _voters(self, Z: Array, k: int) -> Array:
+        """Positions of the k nearest training rows of each query, nearest first."""
+        if len(Z) * len(self.Z) < _OWN_SEARCH_FROM:
+            return self.index.kneighbors(Z, k, return_distance=False)
+        return self.find(Z, k)[0]
+
+    def _in_chunks(self, Z: Array, row_bytes: int, function: Any) -> Array:
+        """Process as many rows at a time as scikit-learn's ``working_memory`` allows."""
+        return np.concatenate([function(Z[rows]) for rows in self._chunks(len(Z), row_bytes)])
+
+    def _chunks(self, n: int, row_bytes: int) -> Iterator[slice]:
+        """Slices of as many rows as scikit-learn's ``working_memory`` allows."""
+        size = max(1, int(get_config()["working_memory"] * 2**20 // row_bytes))
+        return gen_batches(n, size)
+
+    def choose_voters(self, deadline: float | None = None) -> None:
+        """Choose k now; after the deadline, on the clock of ``_clock.now``, from fewer rows."""
+        self.deadline = deadline
+        try:
+            _ = self.n_neighbors
+        finally:
+            self.deadline = None
+
+    def _leave_one_out(self, largest: int) -> int:
+        """The k with the best mean score, each row left out in turn; the smallest k wins ties."""
+        n = len(self.Z)
+        # Strided, so that the chunks done before the deadline are a fair sample of all rows.
+        n_chunks = 1 + n * (_SEARCH_BYTES * largest + 8 * self.n_outputs) // _CHUNK_BYTES
+        if self.deadline is not None:
+            n_chunks = max(n_chunks, min(n, _TIMED_CHUNKS))
+        scores: Array | None = None
+        done: list[Array] = []
+        for rows in (np.arange(first, n, n_chunks) for first in range(n_chunks)):
+            if done and self.deadline is not None and _clock.now() >= self.deadline:
+                break
+            found = self._scores_without(rows, self._nearest_others(rows, largest))
+            scores = np.zeros((n, largest), found.dtype) if scores is None else scores
+            scores[rows] = found
+            done.append(rows)
+        chosen = slice(None) if len(done) == n_chunks else np.concatenate(done)
+        assert scores is not None
+        weight = None if self.sample_weight is None else self.sample_weight[chosen]
+        return int(np.average(scores[chosen], axis=0, weights=weight).argmax()) + 1
+
+    def _nearest_others(self, rows: Array, k: int) -> Array:
+        """Positions of the k nearest other training rows of some training rows."""
+        near = self._voters(self.Z[rows], k + 1)
+        other = near != rows[:, None]
+        other[other.all(axis=1), 0] = False  # so many duplicates that the row itself is missing
+        return near[other].reshape(len(rows), k)
