@@ -18,7 +18,14 @@ import numpy as np
 
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
-from vicinal.engines import dense, dense_margins, dense_matches, dense_sets, dense_votes
+from vicinal.engines import (
+    dense,
+    dense_margins,
+    dense_matches,
+    dense_means,
+    dense_sets,
+    dense_votes,
+)
 from vicinal.engines.base import (
     ChargedSums,
     ClassSums,
@@ -47,6 +54,7 @@ __all__ = [
     "entropies",
     "few_terms",
     "is_small",
+    "kernel_means",
     "make_index",
     "margins",
     "match_sums",
@@ -312,6 +320,17 @@ def leading_sums_by_class(
     from vicinal.engines.cpu.class_sums_near import leading_sums_by_class
 
     return leading_sums_by_class(Z, data, kernel, n_classes)
+
+
+def kernel_means(
+    Z: Array, Z_reference: Array, charges: Array, mass: Array | None, kernel: Kernel
+) -> Array:
+    """The mean of the references' charges (r, q), weighted by the kernel and the masses: (n, q).
+
+    For kernels that reach everywhere: the weights are computed relative to the nearest reference,
+    so that a point far from all of them has a mean too.
+    """
+    return dense_means.kernel_means(Z, Z_reference, charges, mass, kernel)
 
 
 def entropies(Z: Array, places: Array, Z_reference: Array, mass: Array, kernel: Kernel) -> Array:

@@ -1,0 +1,104 @@
+"""Numbers predicted from the stored projections of the training rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vicinal.core.types import Array
+from vicinal.densities import Gaussian, Kernel
+from vicinal.engines import choose
+from vicinal.engines.points import check_points
+from vicinal.models.stored import StoredRows
+from vicinal.targets import Numbers
+
+__all__ = ["RegressionModel"]
+
+_GAUSSIAN = Gaussian()
+
+
+class RegressionModel(StoredRows):
+    r"""Kernel regression, or means of the nearest rows.
+
+    .. math:: \hat y = \sum_j p_j y_j, \qquad p_j = \frac{v_j \kappa(\|z - z_j\|)}
+              {\sum_k v_k \kappa(\|z - z_k\|)}
+
+    under the rule "kernel", and under "knn" the mean of the k nearest, weighted by v.
+
+    Parameters
+    ----------
+    Z : array of shape (n, d)
+        Projections.
+    numbers : Numbers
+        The numbers of the rows, and their weights v.
+    n_neighbors : int or "auto"
+        k; "auto" chooses it by the squared error of each row predicted by the others.
+    kernel : Kernel, default=Gaussian()
+        Kernel :math:`\kappa`; it must reach everywhere.
+    """
+
+    def __init__(
+        self, Z: Array, numbers: Numbers, n_neighbors: Any, kernel: Kernel = _GAUSSIAN
+    ) -> None:
+        super().__init__(Z, n_neighbors)
+        self.numbers, self.kernel = numbers, kernel
+
+    @property
+    def n_outputs(self) -> int:
+        """Numbers of a row."""
+        return self.numbers.values.shape[1]
+
+    @property
+    def sample_weight(self) -> Array | None:
+        """The weights of the training rows."""
+        return self.numbers.sample_weight
+
+    @property
+    def variance(self) -> float:
+        """The variance of the training rows' numbers, summed over the outputs."""
+        values, weight = self.numbers.values, self.sample_weight
+        centred = values - np.average(values, axis=0, weights=weight)
+        return float(np.average(np.sum(centred**2, axis=1), weights=weight))
+
+    def predict(self, Z: Array, rule: str) -> Array:
+        """The numbers of some queries, (m, q), under the rule "kernel" or "knn"."""
+        return self.nearest_means(Z) if rule == "knn" else self.kernel_means(Z)
+
+    def scores(self, Z: Array, target: Any, rule: str) -> Array:
+        """1 - squared error / variance of each query; the mean is about R².
+
+        Where the training rows' numbers do not vary, the squared error is not divided.
+        """
+        error = np.sum((self.predict(Z, rule) - target.values) ** 2, axis=1)
+        return 1.0 - error / (self.variance or 1.0)
+
+    def kernel_means(self, Z: Array) -> Array:
+        """Means over all training rows, weighted by the kernel."""
+        return choose.kernel_means(
+            check_points(Z), self.Z, self.numbers.values, self.sample_weight, self.kernel
+        )
+
+    def nearest_means(self, Z: Array) -> Array:
+        """Means over the k nearest training rows."""
+        k = self.n_neighbors
+
+        def answer(queries: Array) -> Array:
+            return self._means(self._voters(queries, k))[:, -1]
+
+        return self._in_chunks(Z, (32 + 16 * self.n_outputs) * k, answer)
+
+    def _means(self, near: Array) -> Array:
+        """Means of the 1, 2, ..., k nearest rows of each query, (m, k, q)."""
+        values = self.numbers.values[near]
+        weight = self.sample_weight
+        if weight is None:
+            count = np.arange(1.0, near.shape[1] + 1)[:, None]
+            return np.cumsum(values, axis=1) / count
+        total = np.cumsum(weight[near], axis=1)[:, :, None]
+        return np.cumsum(weight[near][:, :, None] * values, axis=1) / total
+
+    def _scores_without(self, rows: Array, near: Array) -> Array:
+        """Minus the squared errors of the means of the 1, 2, ... nearest others."""
+        own = self.numbers.values[rows][:, None]
+        return -np.sum((self._means(near) - own) ** 2, axis=2)
