@@ -14,9 +14,11 @@ __all__ = [
     "KNCA",
     "KSNE",
     "LMNN",
+    "MLKR",
     "NCA",
     "RCA",
     "Chi2LMNN",
+    "NCARegressor",
     "callbacks",
     "datasets",
     "densities",
@@ -38,7 +40,9 @@ _HOMES = {
     "KNCA": "vicinal.estimators.knca",
     "KSNE": "vicinal.estimators.ksne",
     "LMNN": "vicinal.estimators.lmnn",
+    "MLKR": "vicinal.estimators.mlkr",
     "NCA": "vicinal.estimators.nca",
+    "NCARegressor": "vicinal.estimators.nca_regressor",
     "RCA": "vicinal.estimators.rca",
 }
 
@@ -62,7 +66,9 @@ if _TYPE_CHECKING:
     from vicinal.estimators.knca import KNCA
     from vicinal.estimators.ksne import KSNE
     from vicinal.estimators.lmnn import LMNN
+    from vicinal.estimators.mlkr import MLKR
     from vicinal.estimators.nca import NCA
+    from vicinal.estimators.nca_regressor import NCARegressor
     from vicinal.estimators.rca import RCA
 
 

@@ -5,7 +5,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from vicinal import KNCA, KSNE, LMNN, NCA, RCA, Chi2LMNN
+from vicinal import KNCA, KSNE, LMNN, MLKR, NCA, RCA, Chi2LMNN, NCARegressor
 
 _WHY = (
     "Repeating a row makes it its own neighbour, at distance zero; weighting a row must not: "
@@ -14,8 +14,8 @@ _WHY = (
 
 
 def _excused(estimator: BaseEstimator) -> dict[str, str]:
-    """The only two, and of NCA alone."""
-    if not isinstance(estimator, NCA):
+    """The only two, and of those that take weights alone."""
+    if not isinstance(estimator, NCA | MLKR | NCARegressor):
         return {}
     return {
         "check_sample_weight_equivalence_on_dense_data": _WHY,
@@ -46,6 +46,13 @@ ESTIMATORS = [
     Chi2LMNN(),
     Chi2LMNN(k=1, constraint="softmax", early_stopping=True, max_iter=20),
     Chi2LMNN(k=2, refresh_targets=5, solver="adaptive", max_iter=20),
+    MLKR(),
+    MLKR(alpha=0.01, rule="knn", n_neighbors="auto", solver="cg", scaling="global", max_iter=20),
+    MLKR(alpha=0.01, mapping="diagonal", early_stopping=True, scaling=None, max_iter=20),
+    MLKR(alpha=0.01, sampling="stochastic", kernel="student", max_iter=20),
+    MLKR("auto", cv=2, max_iter=5),
+    NCARegressor(),
+    NCARegressor(alpha=0.01, matching="hard", objective="accuracy", rule="knn", max_iter=20),
     RCA(),
     RCA(n_components=1, shrinkage="oas", scaling=None),
     KSNE(max_iter=20),

@@ -59,6 +59,7 @@ _OF_THE_FIT = (
     "_choice",
     "plan_",
     "_rows",
+    "_outputs",
 )
 
 

@@ -1,0 +1,213 @@
+"""Regression in the embedded space, and the base class of estimators that learn from numbers."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import RegressorMixin
+
+from vicinal import densities, maps, neighbourhoods, solvers, starts
+from vicinal._features import Features
+from vicinal._threads import single_threaded_blas
+from vicinal._validation import check_number, check_option, check_rows, check_weights
+from vicinal.core.method import Data, Method
+from vicinal.core.types import Array, Objective, is_auto
+from vicinal.densities import Kernel
+from vicinal.estimators._base import MetricLearner
+from vicinal.estimators._neighbours import NeighbourSearchMixin, drop_weightless_rows
+from vicinal.estimators._plan import Cost
+from vicinal.estimators._warnings import collapse_warning
+from vicinal.models.regression import RegressionModel
+from vicinal.neighbourhoods import mass_left_out
+from vicinal.neighbourhoods.refresh import refresh_lists
+from vicinal.targets import Numbers
+
+__all__ = ["NeighbourRegressorMixin", "Outputs", "RegressionLearner"]
+
+#: penalties of alpha="auto", from strong to weak: the loss is a share of the variance of y
+_ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4)
+
+
+class Outputs(NamedTuple):
+    """The units of y: each output is centred, divided by its deviation, and by the root of q.
+
+    So all outputs count alike, and a loss of one is that of predicting the means, for any number q
+    of outputs.
+    """
+
+    shift: Array
+    scale: Array
+    one: bool  # whether y had one dimension
+
+    @classmethod
+    def of(cls, y: Array, weight: Array | None, owner: str) -> Outputs:
+        """The units of some numbers (n,) or (n, q), of which at least one output must vary."""
+        columns = y.reshape(len(y), -1)
+        # divided by a power of two, since the squares of huge numbers would overflow
+        unit = np.exp2(np.frexp(np.abs(columns).max(axis=0))[1].astype(np.float64))
+        part = columns / unit
+        shift = np.average(part, axis=0, weights=weight)
+        deviation = np.sqrt(np.average((part - shift) ** 2, axis=0, weights=weight))
+        varies = deviation > 4 * np.finfo(np.float64).eps * np.abs(shift)
+        if not varies.any():
+            raise ValueError(
+                f"{owner} needs numbers y that vary. Got {columns[0].tolist()!r} for all "
+                f"{len(y)} samples instead."
+            )
+        deviation = np.where(varies, deviation, 1.0)
+        return cls(shift * unit, deviation * unit * np.sqrt(columns.shape[1]), y.ndim == 1)
+
+    def standardised(self, y: Array) -> Array:
+        """The numbers that are learnt, (n, q)."""
+        return (y.reshape(len(y), -1) - self.shift) / self.scale
+
+    def back(self, values: Array) -> Array:
+        """Predictions in the units and the shape of y."""
+        y = values * self.scale + self.shift
+        return y[:, 0] if self.one else y
+
+
+class NeighbourRegressorMixin(NeighbourSearchMixin, RegressorMixin):
+    """Regression from the stored projections of the training rows."""
+
+    #: allowed values of ``rule``: means weighted by the kernel, or of the nearest rows
+    _rule_names: ClassVar[tuple[str, ...]] = ("kernel", "knn")
+    _model: RegressionModel
+    _outputs: Outputs
+
+    def predict(self, X: Any) -> Array:
+        """The numbers of some rows under the ``rule``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            In float64, in the units of the y of ``fit``.
+        """
+        Z = self._embedded(X)
+        with single_threaded_blas():
+            return self._outputs.back(self._model.predict(Z, self.rule))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class RegressionLearner(NeighbourRegressorMixin, MetricLearner):
+    """Learns a map from rows with numbers; not public."""
+
+    mapping: Any
+    kernel: Any
+    init: Any
+    pairs: Any
+    scaling: Any
+
+    def _objective(self, kernel: Kernel) -> Objective:
+        """The loss to minimise."""
+        raise NotImplementedError
+
+    def _target(self, values: Array, weight: Array | None) -> Numbers:
+        """The target of the objective, from standardised numbers."""
+        return Numbers(values, weight)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_option(self, "rule", self._rule_names)
+        check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)
+
+    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
+        X, y = check_rows(self, X, y, ensure_min_samples=2, multi_output=True, y_numeric=True)
+        y = _numbers(y, type(self).__name__)
+        weight = check_weights(sample_weight, len(y))
+        self._rows, X, y, weight = drop_weightless_rows(X, y, weight)
+        if len(y) < 2:
+            raise ValueError("sample_weight must be positive for at least 2 rows. Got 1 row.")
+        self._outputs = Outputs.of(y, weight, type(self).__name__)
+        return Data(X, self._target(self._outputs.standardised(y), weight))
+
+    def estimate_cost(self, X: Any, y: Any = None) -> Cost:
+        """Estimate the memory and time of a fit to X without starting it.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : ignored
+            For the sake of scikit-learn's interface.
+
+        Returns
+        -------
+        cost : Cost
+            ``memory_bytes`` beyond the input and approximate ``seconds_per_evaluation``; a fit
+            needs one to two evaluations per iteration.
+        """
+        return super().estimate_cost(X)
+
+    def _method(self, data: Data) -> Method:
+        name = type(self).__name__
+        kernel = _kernel(self.kernel, name)
+        start = starts.resolve(self.init, name)
+        mapping, d = maps.resolve_rank(self, data.n_features, start)
+        pairs = self.pairs
+        pairs = None if is_auto(pairs) else neighbourhoods.resolve(pairs, name, trees=False)
+        return Method(
+            name=name,
+            objective=self._objective(kernel),
+            mapping=mapping,
+            n_components=d,
+            start=starts.first_map(start, d, name),
+            features=partial(_features, self.scaling),
+            make_model=partial(_make_model, self.n_neighbors),
+            solver=solvers.LBFGS(),
+            refresh=partial(refresh_lists, partial(_left_out, kernel)),
+            pairs=pairs,
+            kernel=kernel,
+            n_starts=int(getattr(start, "n_init", 1)),
+            alphas=_ALPHAS,
+            collapse_warning=collapse_warning,
+        )
+
+
+def _numbers(y: Any, owner: str) -> Array:
+    """Checked numbers in float64, (n,) or (n, q)."""
+    if sp.issparse(y):
+        raise TypeError(f"The y of {owner} must be a dense array. Got a sparse one instead.")
+    try:
+        return np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"The y of {owner} must hold numbers. Got an array of {y.dtype} instead."
+        ) from None
+
+
+def _kernel(kernel: Any, owner: str) -> Kernel:
+    """A kernel that reaches everywhere: numbers have no classes, and so no backgrounds."""
+    part = densities.resolve(kernel, owner)
+    if part.background or not part.reaches_everywhere:
+        raise ValueError(
+            f"The 'kernel' parameter of {owner} must be 'gaussian' or 'student', without a "
+            f"background. Got {kernel!r} instead."
+        )
+    return part
+
+
+def _features(scaling: str | None, X: Any, numbers: Numbers, train: Array | None) -> Features:
+    return Features(X, scaling, numbers.sample_weight)
+
+
+def _make_model(n_neighbors: Any, Z: Array, numbers: Numbers, objective: Any) -> RegressionModel:
+    return RegressionModel(Z, numbers, n_neighbors, objective.kernel)
+
+
+def _left_out(
+    kernel: Kernel, Z: Array, numbers: Numbers, pairs: Any, references: Array | None
+) -> neighbourhoods.LeftOut:
+    """The share of the sums that the lists leave out."""
+    rng, mass = np.random.RandomState(0), numbers.sample_weight
+    return mass_left_out(Z, None, pairs, references, kernel, mass=mass, random_state=rng)

@@ -1,0 +1,291 @@
+"""Neighbourhood components analysis for numbers as an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import pdist
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils.validation import check_is_fitted
+
+from vicinal._callback_support import with_callbacks
+from vicinal._validation import check_number, check_option
+from vicinal.core.types import Array, Map, Sampler, Solver, is_auto
+from vicinal.densities import Kernel
+from vicinal.estimators._metric import LearntMetricMixin
+from vicinal.estimators._regress import RegressionLearner
+from vicinal.neighbourhoods import Neighbourhood
+from vicinal.objectives import MatchLoss
+from vicinal.starts import Start
+from vicinal.targets import NearNumbers
+
+__all__ = ["NCARegressor"]
+
+_NEAR = 0.1  # share of all pairs of rows that are nearer than width="auto"
+_SAMPLE = 1000  # rows that choose it
+
+
+class NCARegressor(LearntMetricMixin, RegressionLearner):
+    r"""Learn a map under which near rows have near numbers, as :class:`NCA` does with labels.
+
+    Each row picks another row at random, with nearer rows more likely.  The map A is learnt so that
+    the picked row matches, that is, has nearly the same number, as often as possible
+    ([Goldberger2005]_ section 5):
+
+    .. math:: p_{ij} = \frac{e^{-\|Ax_i - Ax_j\|^2}}{\sum_{k \ne i} e^{-\|Ax_i - Ax_k\|^2}},
+              \qquad p_i = \sum_j m_{ij} p_{ij},
+              \qquad \min_A\ \mathrm{mean}_i\,(-\log p_i \text{ or } -p_i) + \alpha\|A\|_F^2,
+
+    with matches :math:`m_{ij}` by the distance of the numbers :math:`y_i` and :math:`y_j`.
+    Predictions are means of the training rows' numbers, weighted by :math:`p_{ij}`, or those of the
+    nearest rows.  :class:`MLKR` learns the squared error of that prediction instead.
+
+    Parameters of the same name as in :class:`NCA` mean the same.
+
+    Parameters
+    ----------
+    n_components : int, "auto" or None, default=None
+        Rank d of the map, at most the number of features D.  None: min(D, 32), or the rank of
+        ``init`` if that is an array.  Use 2 for a picture.  "auto" grows the rank from 2, up to 32,
+        until R² on held-out rows no longer improves, and takes the lowest rank within a standard
+        error of the best.
+    mapping : {"linear", "diagonal"} or map, default="linear"
+        A full matrix, one weight for each feature, or another map, as in :class:`NCA`.
+    matching : {"soft", "hard"}, default="soft"
+        How rows match: :math:`m_{ij} = e^{-\|y_i - y_j\|^2 / 2 s^2}`, or 1 where
+        :math:`\|y_i - y_j\| \le s` and 0 elsewhere.
+    width : float or "auto", default="auto"
+        The width s, in units of y if that has one output; several outputs are divided by their
+        standard deviations first.  "auto": a tenth of all pairs of rows are nearer than that.
+    objective : {"log", "accuracy"}, default="log"
+        Mean log-probability of a match, or expected number of matches.
+    kernel : {"gaussian", "student"} or part, default="gaussian"
+        Replaces :math:`e^{-d^2}`; "student" has a heavy tail.
+    init : {"auto", "identity", "random", "pca", "whiten"}, part or array, default="auto"
+        The start: a name, an object with parameters (``Random(n_init=10)`` restarts and keeps the
+        best), or an array of shape (n_components, n_features), which is used as given.  The scale
+        of all other starts is the best one on a sample.  "auto" is PCA without whitening
+        (identity for the diagonal map).
+    solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", \
+            "sgd"} or part, default="auto"
+        The optimiser, as in :class:`NCA`: L-BFGS on all rows, and Adam on batches.
+    sampling : {"auto", "full", "subsample", "mini_batches", "stochastic"} or part, default="auto"
+        Which rows an iteration uses, as in :class:`NCA`: all, one random subset, batches in which
+        rows pick each other, or a few rows against all.  "auto" is "full" where that takes up to
+        about 20 s on two cores, and batches of 3,000 random rows otherwise.
+    pairs : {"auto", "all", "nearest", "random"} or part, default="auto"
+        Which pairs of rows count, as in :class:`NCA`: all ("auto"), or lists of candidates that are
+        refreshed every few iterations.
+    alpha : float, "auto" or "scaled", default="auto"
+        Weight of the squared norm of the map beside the *mean* loss, in scaled features.  "auto"
+        tries six penalties from 0.1 down to 0.0003 by cross-validation, as in :class:`NCA`.
+        "scaled" is 0.4 D / n, at most 0.1.  Penalties that are not numbers are multiplied by the
+        mean variance of the features unless ``scaling`` is "standard".
+    scaling : {"standard", "global", None}, default="standard"
+        Scaling of the columns before learning, folded into ``components_``, as in :class:`NCA`.
+    rule : {"kernel", "knn"}, default="kernel"
+        How to predict: by the mean of all training rows, weighted by the kernel, or by the mean of
+        the nearest ones.
+    n_neighbors : int or "auto", default=5
+        Number of neighbours of ``rule="knn"``, limited with a warning to the number of rows.
+        "auto" chooses it, up to 50, by the squared error of each training row as predicted by the
+        others.
+    early_stopping : bool, default=False
+        Hold rows out, score them against the training rows in each iteration, stop when the score
+        no longer improves, and restore the best map.  Prediction then uses all rows.
+    validation_fraction : float, default=0.1
+        Share of the rows held out.  At most 2,000 rows with batches, a subset or lists.
+    n_iter_no_change : int, default=10
+        Number of iterations without improvement before stopping.  With batches, number of scores.
+    cv : int, splitter, iterable or None, default=None
+        Cross-validation by which "auto" chooses ``n_components`` and ``alpha``; the score is R² of
+        the ``rule`` on held-out rows.  None is five folds.  As in :class:`NCA`.
+    max_iter : int or "auto", default="auto"
+        Maximum number of iterations; a `ConvergenceWarning` says if they were too few.  With
+        batches an iteration is one step.  "auto" is 200, or 300 with batches.
+    tol : float or None, default=1e-5
+        Stop when no entry of the gradient exceeds ``tol``, or when the loss falls by less than
+        ``tol``.  None: no tolerance; all iterations are made.
+    time_budget : float or None, default=None
+        Limit in seconds for ``fit`` as a whole, as in :class:`NCA`.
+    warm_start : bool, default=False
+        Let ``fit`` continue where the last one stopped, including the state of the solver, as in
+        :class:`NCA`: a fit that was cut ends in the same bits as if it had not been cut.
+    random_state : int, RandomState or None, default=None
+        For random starts, batches, lists, held-out rows, folds and the samples that set a scale.
+    verbose : int, default=0
+        Print the plan and its cost beforehand, a line for each iteration, and a line for each
+        candidate of a search.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The map; ``transform(X) = X @ components_.T``.  Nonlinear maps have none.
+    n_components_ : int
+        Rank of the map.
+    alpha_ : float
+        The penalty that was used.
+    width_ : float
+        The width that was used, in the units of ``width``.
+    cv_results_ : dict of arrays
+        If a parameter was "auto": everything that was tried, in the columns of scikit-learn's
+        searches, and the ``stage`` of each candidate, "n_components" or "alpha".
+    n_iter_ : int
+        Iterations of the last ``fit``, at least 1.
+    objective_ : float
+        The loss of the training rows at the learnt map, penalty included.  If the fit did not use
+        all pairs, the loss of 2,000 rows against all.
+    plan_ : Plan
+        The chosen ``solver``, ``sampling``, ``pairs``, ``kernel`` and ``max_iter``, the ``cost`` of
+        an evaluation, and the ``reason``.
+    rounds_ : dict of lists
+        If lists are refreshed during the fit, one entry for each refresh: ``n_pairs``,
+        ``mean_left_out`` and ``max_left_out``.
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each feature in the metric; for linear maps only.
+    history_ : dict of lists
+        ``iteration``, ``loss``, ``grad_norm``, ``validation_score`` (minus the loss of the held-out
+        rows, NaN without early stopping), ``seconds``, ``n_evaluations``, ``share_of_pairs``.
+    n_neighbors_ : int
+        Number of neighbours of ``rule="knn"``.  If ``n_neighbors`` is "auto" it exists once it has
+        been chosen, by a fit or a prediction under that rule.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X had string names.
+
+    References
+    ----------
+    .. [Goldberger2005] J. Goldberger, S. Roweis, G. Hinton, R. Salakhutdinov, "Neighbourhood
+       components analysis", NIPS 17, 2005.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from sklearn.model_selection import train_test_split
+    >>> from vicinal import NCARegressor
+    >>> X, y = make_friedman1(n_samples=200, random_state=0)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    >>> model = NCARegressor(alpha=3e-3, random_state=0).fit(X_train, y_train)
+    >>> model.predict(X_test).shape
+    (50,)
+    >>> bool(model.score(X_test, y_test) > 0.6)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | str | None = None,
+        *,
+        mapping: str | Map = "linear",
+        matching: str = "soft",
+        width: float | str = "auto",
+        objective: str = "log",
+        kernel: str | Kernel = "gaussian",
+        init: str | Start | ArrayLike = "auto",
+        solver: str | Solver = "auto",
+        sampling: str | Sampler = "auto",
+        pairs: str | Neighbourhood = "auto",
+        alpha: float | str = "auto",
+        scaling: str | None = "standard",
+        rule: str = "kernel",
+        n_neighbors: int | str = 5,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        cv: int | BaseCrossValidator | Iterable | None = None,
+        max_iter: int | str = "auto",
+        tol: float | None = 1e-5,
+        time_budget: float | None = None,
+        warm_start: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.mapping = mapping
+        self.matching = matching
+        self.width = width
+        self.objective = objective
+        self.kernel = kernel
+        self.init = init
+        self.solver = solver
+        self.sampling = sampling
+        self.pairs = pairs
+        self.alpha = alpha
+        self.scaling = scaling
+        self.rule = rule
+        self.n_neighbors = n_neighbors
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.cv = cv
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_budget = time_budget
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NCARegressor:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows; float32 stays float32.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Finite numbers, of which at least one output must vary.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Importance of each row, as a query and as a neighbour.  This is not the same as
+            repeating rows: a repeated row would be its own neighbour.  Rows of weight zero are left
+            out.
+
+        Returns
+        -------
+        self : NCARegressor
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_option(self, "matching", ("soft", "hard"))
+        check_option(self, "objective", ("log", "accuracy"))
+        check_number(self, "width", 0.0, open_ends=True, or_else=("auto",))
+
+    def _objective(self, kernel: Kernel) -> MatchLoss:
+        return MatchLoss(self.objective, kernel)
+
+    def _target(self, values: Array, weight: Array | None) -> NearNumbers:
+        if is_auto(self.width):
+            width = _nearness(values)
+        else:
+            width = float(self.width) / self._width_unit
+        return NearNumbers(values, width, self.matching == "hard", weight)
+
+    @property
+    def _width_unit(self) -> float:
+        """One width of the standardised numbers in the units of ``width``."""
+        scale = self._outputs.scale
+        return float(scale[0]) if len(scale) == 1 else float(np.sqrt(len(scale)))
+
+    @property
+    def width_(self) -> float:
+        """The width that was used, in the units of ``width``."""
+        check_is_fitted(self, "n_components_")
+        target: Any = self._model.numbers
+        return target.width * self._width_unit
+
+
+def _nearness(values: Array) -> float:
+    """The distance of numbers within which `_NEAR` of all pairs of rows lie, on a sample of rows.
+
+    If so many pairs have equal numbers that it is zero, the least distance that is not.
+    """
+    sample = values[:: 1 + len(values) // _SAMPLE]
+    distances = pdist(sample)
+    width = float(np.quantile(distances, _NEAR))
+    return width if width > 0 else float(distances[distances > 0].min(initial=np.inf))
