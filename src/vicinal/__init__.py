@@ -14,6 +14,7 @@ __all__ = [
     "KNCA",
     "KSNE",
     "LMNN",
+    "MCML",
     "MLKR",
     "NCA",
     "RCA",
@@ -41,6 +42,7 @@ _HOMES = {
     "KSNE": "vicinal.estimators.ksne",
     "LMNN": "vicinal.estimators.lmnn",
     "MLKR": "vicinal.estimators.mlkr",
+    "MCML": "vicinal.estimators.mcml",
     "NCA": "vicinal.estimators.nca",
     "NCARegressor": "vicinal.estimators.nca_regressor",
     "RCA": "vicinal.estimators.rca",
@@ -66,6 +68,7 @@ if _TYPE_CHECKING:
     from vicinal.estimators.knca import KNCA
     from vicinal.estimators.ksne import KSNE
     from vicinal.estimators.lmnn import LMNN
+    from vicinal.estimators.mcml import MCML
     from vicinal.estimators.mlkr import MLKR
     from vicinal.estimators.nca import NCA
     from vicinal.estimators.nca_regressor import NCARegressor

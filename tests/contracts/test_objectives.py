@@ -43,7 +43,7 @@ from threadpoolctl import threadpool_limits
 from vicinal import reference
 from vicinal.densities import Compact, Gaussian, Student
 from vicinal.extras.trees import Bounded
-from vicinal.objectives import knca, ksne, lmnn, nca
+from vicinal.objectives import knca, ksne, lmnn, mcml, nca
 from vicinal.reference import finite_difference
 from vicinal.targets import Labels, TargetNeighbours
 
@@ -196,6 +196,26 @@ def knca_case(k, vote, objective, **changes):
     )  # fmt: skip
 
 
+def mcml_case(name, weighted=False, **changes):
+    """One class is not the best there can be: its rows ought to be at one point."""
+    options = changes.pop("options", {})
+
+    def fast(Z, target, queries=None, references=None, **more):
+        return mcml(Z, target, queries, references, **{"warn": False, **options, **more})
+
+    def formula(Z, target, queries=None, references=None):
+        target = as_labels(target)
+        return reference.mcml(Z, target.codes, queries, references, target.sample_weight)
+
+    return Case(
+        name, fast, formula, partial(labels, weighted=weighted), one_class=False, smooth=lattice,
+        lists=not options, wide=True,
+        weights=lambda target, rows: (
+            np.ones(len(rows)) if target.sample_weight is None else target.sample_weight[rows]
+        ), **changes,
+    )  # fmt: skip
+
+
 def lmnn_case(distance, **changes):
     def target(y, k=3):
         y = np.asarray(y)
@@ -279,6 +299,9 @@ CASES = [
         (5, "majority", "log"), (5, "all", "log"),
         (5, "majority", "accuracy"), (5, "all", "accuracy"), (12, "all", "log"),
     ]),
+    mcml_case("mcml", extremes=FAR),
+    mcml_case("mcml weights", weighted=True),
+    mcml_case("mcml trees", options={"pairs": Bounded(0.0, always=True)}),
     lmnn_case("squared"),
     lmnn_case("chi2"),
     ksne_case(5, "cauchy", extremes=HEAVY, least=1e-3),
@@ -292,7 +315,7 @@ CASES = [
 
 
 # those of `make test-fast`; every other compiles kernels of its own
-FAST = {"nca log", "nca accuracy weights uniform", "knca 5 majority log", "lmnn squared",
+FAST = {"nca log", "nca accuracy weights uniform", "knca 5 majority log", "mcml", "lmnn squared",
         "ksne 5 cauchy"}  # fmt: skip
 
 
@@ -476,7 +499,7 @@ def test_any_queries_and_references(case, data):
     target = case.target(y)
     rows = st.lists(st.integers(0, n - 1), unique=True, max_size=n)
     part = {name: np.array(data.draw(rows), int) for name in ("queries", "references")}
-    if case.name.startswith("trees"):  # of which one with nobody but the query finds the query
+    if "trees" in case.name:  # of which one with nobody but the query finds the query
         assume(len(part["references"]) > 1)
     for given_rows in (part, {}):
         got = case.fast(Z, target, **given_rows)
@@ -521,7 +544,7 @@ each_listed = each(LISTED)
 
 @pytest.mark.nojit
 @each([case for case in LISTED if not case.ordered and "uniform" not in case.name
-       and case.name != "compact accuracy weights"])  # fmt: skip
+       and case.name != "compact accuracy weights" and not case.name.startswith("mcml")])  # fmt: skip
 @pytest.mark.parametrize("d", [1, 2, 20])
 def test_lists_match_the_reference(rng, case, d):
     n = 16 if d == 2 else 40
@@ -864,7 +887,7 @@ def test_one_class_few_rows_and_no_rows(rng, case):
     else:
         rows = case.few(50)
         assert_close(case.fast(Z, target, **rows), case.plain(Z, target, **rows), 1e-10, 1e-14)
-    for n in [0] if case.name.startswith("trees") else [0, 1]:  # a tree of one row finds itself
+    for n in [0] if "trees" in case.name else [0, 1]:  # a tree of one row finds itself
         value, dZ = case.fast(Z[:n], target.take(np.arange(n)))
         assert (value, dZ.any(), dZ.shape) == (0.0, False, (n, 2))
     for rows in [{"queries": []}, {"references": []}]:

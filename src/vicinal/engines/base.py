@@ -4,8 +4,8 @@ The two steps are separate on purpose.  Between them, several devices or machine
 the references, can exchange their sums for the queries (`merge`); each then computes its part of
 the gradient from the joint sums, and the parts add up.
 
-There are six families.  `ClassSums` serves NCA, `MatchSums` NCA with soft matches, `ChargedSums`
-MLKR, `Votes` kNCA, `Margins` LMNN, and `SetSums` kSNE.
+There are six families.  `ClassSums` serves NCA and MCML, `MatchSums` NCA with soft matches,
+`ChargedSums` MLKR, `Votes` kNCA, `Margins` LMNN, and `SetSums` kSNE.
 :mod:`vicinal.engines.choose` is the only place that decides which engine is used.
 """
 
@@ -80,7 +80,7 @@ def merge(a: RowSums, b: RowSums) -> RowSums:
 
 
 class ClassSums(Protocol):
-    """Sums of a kernel over the classes, for NCA.
+    """Sums of a kernel over the classes, for NCA and MCML.
 
     ``query_rows`` are the rows of Z that the columns of the sums belong to, in that order.
     ``share`` is the share of the pairs that the last call of `sums` computed one by one, ``name``

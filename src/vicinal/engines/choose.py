@@ -97,8 +97,10 @@ def is_small(n_rows: int) -> bool:
 # Compiled engines are imported only when needed: small data do not load numba.
 
 
-def class_sums(data: Data, kernel: Kernel, pairs: Pairs | PairSource | None = None) -> ClassSums:
-    """The engine that sums a kernel over the classes, for NCA."""
+def class_sums(
+    data: Data, kernel: Kernel, pairs: Pairs | PairSource | None = None, owner: str = "nca"
+) -> ClassSums:
+    """The engine that sums a kernel over the classes, for NCA and MCML."""
     if pairs is None:
         return all_pairs(data, kernel)
     if isinstance(pairs, Pairs):
@@ -108,7 +110,7 @@ def class_sums(data: Data, kernel: Kernel, pairs: Pairs | PairSource | None = No
     if hasattr(pairs, "engine"):
         return pairs.engine(data, kernel)
     raise TypeError(
-        f"The 'pairs' parameter of nca must be Pairs, Bounded or None. Got {pairs!r} instead."
+        f"The 'pairs' parameter of {owner} must be Pairs, Bounded or None. Got {pairs!r} instead."
     )
 
 

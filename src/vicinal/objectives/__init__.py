@@ -10,6 +10,7 @@ from vicinal.objectives.knca_rules import knca_posterior
 from vicinal.objectives.ksne import KSNELoss, ksne
 from vicinal.objectives.lmnn import LMNNLoss, lmnn
 from vicinal.objectives.matches import MatchLoss, nca_matches
+from vicinal.objectives.mcml import MCMLLoss, mcml
 from vicinal.objectives.mlkr import MLKRLoss, mlkr
 from vicinal.objectives.nca import NCALoss, nca
 from vicinal.objectives.nca_rules import nca_effective_n_neighbors, nca_posterior
@@ -19,6 +20,7 @@ __all__ = [
     "KNCALoss",
     "KSNELoss",
     "LMNNLoss",
+    "MCMLLoss",
     "MLKRLoss",
     "MatchLoss",
     "NCALoss",
@@ -30,6 +32,7 @@ __all__ = [
     "knca_posterior",
     "ksne",
     "lmnn",
+    "mcml",
     "mlkr",
     "nca",
     "nca_effective_n_neighbors",

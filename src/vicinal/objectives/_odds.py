@@ -50,14 +50,18 @@ def mean_loss(odds: Array, weight: Array, objective: str) -> tuple[float, Array]
     return float(np.sum(counts * minus_log_p) / total), counts / total
 
 
-def warn_left_out(labels: Labels, rows: Array, why: str = "no other member of their class") -> None:
-    """Warn about the rows that the log objective leaves out."""
+def warn_left_out(
+    labels: Labels,
+    rows: Array,
+    why: str = "no other member of their class",
+    loss: str = "the log objective",
+) -> None:
+    """Warn about the rows that a loss leaves out."""
     if len(rows):
         names = labels.classes[np.unique(labels.codes[rows])].tolist()
         shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
         warnings.warn(
-            f"{len(rows)} rows have {why} to pick and are left out of "
-            f"the log objective: classes {shown}.",
+            f"{len(rows)} rows have {why} to pick and are left out of {loss}: classes {shown}.",
             UserWarning,
             stacklevel=3,
         )

@@ -18,6 +18,7 @@ from vicinal.reference.knca import knca, knca_by_subsets, knca_posterior
 from vicinal.reference.ksne import ksne, set_marginals, set_marginals_by_subsets
 from vicinal.reference.lmnn import chi2, lmnn, simplex_projection
 from vicinal.reference.matches import matches_of_distributions, matches_of_numbers, nca_matches
+from vicinal.reference.mcml import mcml, mcml_gradient_printed
 from vicinal.reference.mlkr import mlkr
 from vicinal.reference.nca import nca, nca_gradient_printed
 from vicinal.reference.rules import effective_n_neighbors, posterior
@@ -36,6 +37,8 @@ __all__ = [
     "lmnn",
     "matches_of_distributions",
     "matches_of_numbers",
+    "mcml",
+    "mcml_gradient_printed",
     "mixture_densities",
     "mlkr",
     "nca",

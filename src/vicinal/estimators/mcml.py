@@ -1,0 +1,250 @@
+"""Maximally collapsing metric learning as an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.model_selection import BaseCrossValidator
+
+from vicinal import maps, neighbourhoods, solvers, starts
+from vicinal._callback_support import with_callbacks
+from vicinal._features import Features
+from vicinal.core.method import Data, Method
+from vicinal.core.types import Array, Map, Sampler, Solver, is_auto
+from vicinal.estimators._consulted import ConsultedMixin
+from vicinal.estimators._labelled import LabelledLearner
+from vicinal.estimators._metric import LearntMetricMixin
+from vicinal.estimators._warnings import collapse_warning, warn_single_rows
+from vicinal.estimators.search import ALPHAS
+from vicinal.models.posterior import NCAModel
+from vicinal.neighbourhoods import LeftOut, Neighbourhood, mass_left_out
+from vicinal.neighbourhoods.refresh import refresh_lists
+from vicinal.objectives import MCMLLoss
+from vicinal.starts import Start
+from vicinal.targets import Labels
+from vicinal.targets.masses import reference_masses
+
+__all__ = ["MCML"]
+
+
+class MCML(ConsultedMixin, LearntMetricMixin, LabelledLearner):
+    r"""Learn a map that collapses each class to a point, far from the other classes.
+
+    Each row picks another row at random, with nearer rows more likely.  If all rows of a class were
+    at one point, and the classes infinitely far apart, it would pick each of the :math:`N_c - 1`
+    other rows of its class with the same probability :math:`p^0_{ij}`, and no other row.  The map A
+    is learnt so that the choices come near to that ideal [Globerson2005]_:
+
+    .. math:: p_{ij} = \frac{e^{-\|Ax_i - Ax_j\|^2}}{\sum_{k \ne i} e^{-\|Ax_i - Ax_k\|^2}},
+              \qquad \min_A\ \mathrm{mean}_i\, \mathrm{KL}(p^0_i \| p_i) + \alpha\|A\|_F^2 .
+
+    At full rank, ``n_components`` = D, this is a convex problem in the metric
+    :math:`M = A^\top A`, penalty included: every start leads to the same metric.  A map of lower
+    rank is learnt directly, and may depend on the start.
+
+    :class:`NCA` only asks that some rows of the own class be near, MCML that all of them are: it
+    suits classes of one mode, and has little to gain for classes of several.
+
+    Parameters with the same name as those of :class:`NCA` mean the same; its docstring explains
+    them in full.  Memory is O(n (D + d)); above 500 rows no n × n array is made.
+
+    Parameters
+    ----------
+    n_components : int, "auto" or None, default=None
+        Rank d of the map.  None: min(D, 32), or the rank of an array ``init``.  "auto" grows it
+        from 2 while that helps.
+    mapping : {"linear", "diagonal"} or map, default="linear"
+        A full matrix, one weight for each feature, or a map of your own, as in :class:`NCA`.
+    init : {"auto", "identity", "random", "pca", "lda", "rca", "whiten", "annealing"}, part or \
+            array, default="auto"
+        The start; its scale, unless it is an array, is the best one on a sample.
+    solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", \
+            "sgd"} or part, default="auto"
+        The optimiser: "auto" is L-BFGS on all rows, Adam on batches.
+    sampling : {"auto", "full", "subsample", "mini_batches", "stochastic"} or part, default="auto"
+        Which rows an iteration uses.  "auto" is "full" where that takes up to about 20 s on two
+        cores, and batches of 3,000 random rows otherwise.
+    pairs : {"auto", "all", "nearest", "random", "tree"} or part, default="auto"
+        Which rows each row may pick, for the sum over all classes; the attraction within the class
+        needs no pairs and is always exact.  Lists of near rows have to be long: until the classes
+        are apart, far rows have most of the probability (``rounds_`` shows what is left out).
+    alpha : float, "auto" or "scaled", default=0.0
+        Weight of the squared norm of the map beside the mean loss.  The loss itself keeps the map
+        bounded unless some direction does not vary within any class, as when there are fewer rows
+        than features; then use "auto", which chooses a penalty by cross-validation.
+    scaling : {"standard", "global", None}, default="standard"
+        Scaling of the columns before learning, folded into ``components_``, without outliers.
+        Without a penalty it changes neither the loss nor the best full-rank metric.
+    rule : {"posterior", "knn", "draw"}, default="posterior"
+        How to classify: by the total probability of each class among the rows that may be picked,
+        by a vote of the nearest training rows, or at random with those probabilities, as in
+        :class:`NCA`.
+    n_neighbors : int, "auto" or "local", default=5
+        Number of voters of ``rule="knn"``, as in :class:`NCA`.
+    early_stopping : bool, default=False
+        Hold rows out, stop when their score no longer improves, and restore the best map.
+    validation_fraction : float, default=0.1
+        Share of the rows held out.
+    n_iter_no_change : int, default=10
+        Iterations (with batches: scores) without improvement before stopping.
+    cv : int, splitter, iterable or None, default=None
+        Cross-validation by which "auto" chooses ``n_components`` and ``alpha``.
+    max_iter : int or "auto", default="auto"
+        Maximum number of iterations; "auto" is 200, or 300 with batches.
+    tol : float or None, default=1e-5
+        Stop when no entry of the gradient exceeds it, or the loss falls by less; None: never.
+    time_budget : float or None, default=None
+        Limit in seconds for ``fit`` as a whole, kept to a tenth once the first evaluation is made;
+        see :class:`NCA`.
+    warm_start : bool, default=False
+        Let ``fit`` continue where the last one stopped, including the state of the solver; a fit
+        that was cut ends in the same bits as if it had not been.
+    random_state : int, RandomState or None, default=None
+        For random starts, batches, lists, held-out rows, folds and the samples that set a scale.
+    verbose : int, default=0
+        Print the plan and its cost, and a line for each iteration.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The map; ``transform(X) = X @ components_.T``.  Nonlinear maps have none.
+    objective_ : float
+        The mean divergence of the training rows at the learnt map, penalty included; of a sample of
+        them if the fit did not use all pairs.
+    n_components_, alpha_, cv_results_, classes_, n_iter_, plan_, rounds_, history_, \
+            feature_importances_, n_neighbors_, n_features_in_, feature_names_in_
+        As in :class:`NCA`.
+
+    Notes
+    -----
+    A row that is the only one of its class has no ideal to come near to: it is left out of the
+    loss, with a warning, but other rows may still pick it.
+
+    References
+    ----------
+    .. [Globerson2005] A. Globerson, S. Roweis, "Metric learning by collapsing classes", NIPS 18,
+       2005.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import train_test_split
+    >>> from vicinal import MCML
+    >>> X, y = load_wine(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0, stratify=y)
+    >>> model = MCML(n_components=2).fit(X_train, y_train)
+    >>> model.transform(X_test).shape
+    (45, 2)
+    >>> bool(model.score(X_test, y_test) > 0.9)
+    True
+    """
+
+    _voters: ClassVar[tuple[str, ...]] = ("auto", "local")
+    _model: NCAModel
+
+    def __init__(
+        self,
+        n_components: int | str | None = None,
+        *,
+        mapping: str | Map = "linear",
+        init: str | Start | ArrayLike = "auto",
+        solver: str | Solver = "auto",
+        sampling: str | Sampler = "auto",
+        pairs: str | Neighbourhood = "auto",
+        alpha: float | str = 0.0,
+        scaling: str | None = "standard",
+        rule: str = "posterior",
+        n_neighbors: int | str = 5,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        cv: int | BaseCrossValidator | Iterable | None = None,
+        max_iter: int | str = "auto",
+        tol: float | None = 1e-5,
+        time_budget: float | None = None,
+        warm_start: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.mapping = mapping
+        self.init = init
+        self.solver = solver
+        self.sampling = sampling
+        self.pairs = pairs
+        self.alpha = alpha
+        self.scaling = scaling
+        self.rule = rule
+        self.n_neighbors = n_neighbors
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.cv = cv
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_budget = time_budget
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MCML:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows; float32 stays float32.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Importance of each row, as a query and as a neighbour.  This is not the same as
+            repeating rows: a repeated row would be its own neighbour.  Rows of weight zero are left
+            out.
+
+        Returns
+        -------
+        self : MCML
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _method(self, data: Data) -> Method:
+        name = type(self).__name__
+        start = starts.resolve(self.init, name)
+        mapping, d = maps.resolve_rank(self, data.n_features, start)
+        return Method(
+            name=name,
+            objective=MCMLLoss(),
+            mapping=mapping,
+            n_components=d,
+            start=starts.first_map(start, d, name),
+            features=partial(_features, self.scaling),
+            make_model=partial(_make_model, self.n_neighbors),
+            solver=solvers.LBFGS(),
+            refresh=partial(refresh_lists, _left_out),
+            pairs=None if is_auto(self.pairs) else neighbourhoods.resolve(self.pairs, name),
+            has_trees=True,
+            n_starts=int(getattr(start, "n_init", 1)),
+            alphas=ALPHAS,
+            warn_unusable_rows=partial(warn_single_rows, data),
+            collapse_warning=collapse_warning,
+        )
+
+
+def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Features:
+    return Features(X, scaling, labels.sample_weight)
+
+
+def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: Any) -> NCAModel:
+    return NCAModel(Z, labels, n_neighbors)
+
+
+def _left_out(Z: Array, labels: Labels, pairs: Any, references: Array | None) -> LeftOut:
+    """The share of the sums that the lists leave out."""
+    mass = reference_masses(labels, references)
+    rng = np.random.RandomState(0)
+    return mass_left_out(Z, labels.codes, pairs, references, mass=mass, random_state=rng)
