@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from vicinal import KNCA, LMNN, NCA, Chi2LMNN
+from vicinal import KNCA, LMNN, MCML, NCA, Chi2LMNN
 from vicinal.estimators.search import is_collapsed
 
 SEPARATIONS = (1e-3, 1.0, 10.0, 1e3, 1e8)
@@ -26,6 +26,8 @@ ESTIMATORS = [
     NCA(alpha=3e-3, early_stopping=True),
     KNCA(k=3),
     KNCA(k=3, alpha=0.0),
+    MCML(),
+    MCML(alpha=3e-3),
     LMNN(k=3),
     LMNN(k=3, alpha=1e-3),
 ]
@@ -98,6 +100,7 @@ def test_a_tiny_given_map_is_told_of():
     [(NCA(alpha=100.0), "alpha=100.*Decrease 'alpha'"),
      (KNCA(k=3, alpha=100.0), "alpha=100.*Decrease 'alpha'"),
      (NCA(alpha=100.0, sampling="mini_batches"), "Decrease 'alpha'"),
+     (MCML(alpha=100.0), "alpha=100.*Decrease 'alpha'"),
      (LMNN(k=3, mu=1e-9), "Increase 'mu'"),
      (LMNN(k=3, alpha=1e9), "decrease 'alpha'")],
     ids=repr,

@@ -30,7 +30,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from threadpoolctl import threadpool_limits
 
-from vicinal import KNCA, LMNN, NCA, RCA, Chi2LMNN, initialise
+from vicinal import KNCA, LMNN, MCML, NCA, RCA, Chi2LMNN, initialise
 from vicinal._features import Features
 from vicinal.callbacks import Checkpoint, Progress, StopAfter
 from vicinal.core.state import decode, encode
@@ -73,6 +73,14 @@ ESTIMATORS = {
     "knca queries": KNCA(2, k=3, sampling=StochasticQueries(30), solver="adam"),
     "knca lists": KNCA(2, k=3, pairs=Nearest(40)),
     "knca early stopping": KNCA(mapping="diagonal", k=2, early_stopping=True, n_iter_no_change=50),
+    "mcml": MCML(2),
+    "mcml full rank": MCML(rule="posterior"),
+    "mcml diagonal": MCML(mapping="diagonal", solver="momentum", scaling="global"),
+    "mcml early stopping": MCML(2, early_stopping=True, n_iter_no_change=50, n_neighbors="local"),
+    "mcml queries": MCML(2, sampling=StochasticQueries(30)),
+    "mcml batches": MCML(2, sampling=MiniBatches(40, "random")),
+    "mcml lists": MCML(2, pairs=Nearest(50)),
+    "mcml random lists": MCML(2, pairs=RandomPairs(30)),
     "lmnn": LMNN(2),
     "lmnn diagonal": LMNN(mapping="diagonal", k=1, solver="bold_driver"),
     "lmnn early stopping": LMNN(3, early_stopping=True, refresh_targets=2, n_iter_no_change=50),
@@ -94,7 +102,7 @@ ESTIMATORS = {
 }  # fmt: skip
 LEARNT = [name for name in ESTIMATORS if not name.startswith("rca")]
 # one of each class, with nothing but the defaults that matter
-PLAIN = ["nca", "knca", "lmnn", "chi2 lmnn", "rca"]
+PLAIN = ["nca", "knca", "mcml", "lmnn", "chi2 lmnn", "rca"]
 # those of `make test-fast`
 FAST = [*PLAIN, "nca diagonal", "nca queries"]
 SCHEDULED = [
@@ -102,6 +110,8 @@ SCHEDULED = [
     "nca batches",
     "nca clusters",
     "nca random clusters",
+    "mcml queries",
+    "mcml batches",
     "lmnn queries",
     "lmnn batches",
     "lmnn clusters",
@@ -453,7 +463,7 @@ def test_issue_14_voters_set_without_k(model, k):
         model.set_params(k=0).fit(X, y)
 
 
-@pytest.mark.parametrize("estimator", [NCA, KNCA, LMNN, Chi2LMNN, RCA])
+@pytest.mark.parametrize("estimator", [NCA, KNCA, MCML, LMNN, Chi2LMNN, RCA])
 def test_issue_14_help_names_types_and_solvers(estimator):
     for parameter in inspect.signature(estimator).parameters.values():
         assert "Any" not in str(parameter.annotation), parameter
@@ -461,7 +471,7 @@ def test_issue_14_help_names_types_and_solvers(estimator):
             rf"^    {parameter.name}\b.* : |, {parameter.name}\b", estimator.__doc__, re.M
         )
     listed = re.search(r"^    solver : \{(.*?)\}", estimator.__doc__, re.M | re.S)
-    if estimator in (NCA, KNCA, LMNN):
+    if estimator in (NCA, KNCA, MCML, LMNN):
         names = set(re.findall(r'"(\w+)"', listed[1]))
         assert names == {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum",
                          "adam", "sgd"}  # fmt: skip
@@ -473,7 +483,7 @@ def test_issue_14_help_names_types_and_solvers(estimator):
 # Drawn predictions
 
 
-@each(["nca", "knca"])
+@each(["nca", "knca", "mcml"])
 def test_drawn_classes_have_the_probabilities_of_the_posterior(name):
     X, y = table(name)
     model = make(name, rule="draw", alpha=0.3, max_iter=2).fit(X, y)

@@ -5,7 +5,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from vicinal import KNCA, KSNE, LMNN, MLKR, NCA, RCA, Chi2LMNN, NCARegressor
+from vicinal import KNCA, KSNE, LMNN, MCML, MLKR, NCA, RCA, Chi2LMNN, NCARegressor
 
 _WHY = (
     "Repeating a row makes it its own neighbour, at distance zero; weighting a row must not: "
@@ -15,7 +15,7 @@ _WHY = (
 
 def _excused(estimator: BaseEstimator) -> dict[str, str]:
     """The only two, and of those that take weights alone."""
-    if not isinstance(estimator, NCA | MLKR | NCARegressor):
+    if not isinstance(estimator, NCA | MCML | MLKR | NCARegressor):
         return {}
     return {
         "check_sample_weight_equivalence_on_dense_data": _WHY,
@@ -40,6 +40,9 @@ ESTIMATORS = [
     KNCA(k=3, vote="all", objective="accuracy", rule="knn", n_neighbors="auto", max_iter=20),
     KNCA(k=2, early_stopping=True, mapping="diagonal", scaling="global", max_iter=20),
     KNCA(k=1, sampling="stochastic", alpha="scaled", max_iter=10),
+    MCML(),
+    MCML(alpha="scaled", early_stopping=True, rule="posterior", scaling=None, max_iter=20),
+    MCML(mapping="diagonal", n_neighbors="auto", sampling="stochastic", max_iter=20),
     LMNN(),
     LMNN(k=1, early_stopping=True, mapping="diagonal", scaling="global", max_iter=20),
     LMNN(k=2, refresh_targets=5, solver="bold_driver", n_neighbors="auto", max_iter=20),

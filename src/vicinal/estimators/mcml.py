@@ -79,10 +79,11 @@ class MCML(ConsultedMixin, LearntMetricMixin, LabelledLearner):
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``, without outliers.
         Without a penalty it changes neither the loss nor the best full-rank metric.
-    rule : {"posterior", "knn", "draw"}, default="posterior"
-        How to classify: by the total probability of each class among the rows that may be picked,
-        by a vote of the nearest training rows, or at random with those probabilities, as in
-        :class:`NCA`.
+    rule : {"posterior", "knn", "draw"}, default="knn"
+        How to classify: by a vote of the nearest training rows, by the total probability
+        (posterior) of each class among the rows that may be picked, or at random with those
+        probabilities, as in :class:`NCA`.  The probabilities of MCML are spread over whole classes,
+        so that a vote of the nearest rows is usually better.
     n_neighbors : int, "auto" or "local", default=5
         Number of voters of ``rule="knn"``, as in :class:`NCA`.
     early_stopping : bool, default=False
@@ -157,7 +158,7 @@ class MCML(ConsultedMixin, LearntMetricMixin, LabelledLearner):
         pairs: str | Neighbourhood = "auto",
         alpha: float | str = 0.0,
         scaling: str | None = "standard",
-        rule: str = "posterior",
+        rule: str = "knn",
         n_neighbors: int | str = 5,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,

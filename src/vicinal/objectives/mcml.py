@@ -208,7 +208,7 @@ def mcml(
     warn: bool = True,
     report: dict[str, Any] | None = None,
 ) -> tuple[float, Array]:
-    r"""Mean divergence of stochastic neighbours from the ideal ones, and its gradient by the points.
+    r"""Mean divergence of stochastic neighbours from ideal ones, and its gradient by the points.
 
     A query i picks reference j with probability
     :math:`p_{ij} = e^{-\|z_i - z_j\|^2} / \sum_{k \ne i} e^{-\|z_i - z_k\|^2}`.  If all rows of a
