@@ -98,7 +98,7 @@ class MCMLLoss:
         if pairs is None:  # exact sums: what is below zero is a rounding error
             divergence = np.maximum(divergence, 0.0)
         value = float(np.sum(weight * divergence))
-        facts = {
+        facts: dict[str, Any] = {
             "share_of_pairs": engine.share,
             "engine": engine.name,
             "left_out": len(rows.left_out),
