@@ -24,13 +24,13 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from threadpoolctl import threadpool_limits
 
-from vicinal import KNCA, LMNN, MCML, NCA, RCA, Chi2LMNN, initialise
+from vicinal import KNCA, LMNN, MCML, MLKR, NCA, RCA, Chi2LMNN, NCARegressor, initialise
 from vicinal._features import Features
 from vicinal.callbacks import Checkpoint, Progress, StopAfter
 from vicinal.core.state import decode, encode
@@ -81,6 +81,20 @@ ESTIMATORS = {
     "mcml batches": MCML(2, sampling=MiniBatches(40, "random")),
     "mcml lists": MCML(2, pairs=Nearest(50)),
     "mcml random lists": MCML(2, pairs=RandomPairs(30)),
+    "mlkr": MLKR(2, alpha=3e-3),
+    "mlkr votes": MLKR(rule="knn", n_neighbors="auto", scaling="global", solver="cg", alpha=3e-3),
+    "mlkr diagonal": MLKR(mapping="diagonal", kernel="student", alpha=3e-3),
+    "mlkr early stopping": MLKR(2, early_stopping=True, solver="adam", init="pca", alpha=3e-3,
+                                n_iter_no_change=50),
+    "mlkr queries": MLKR(2, sampling=StochasticQueries(30), alpha=3e-3),
+    "mlkr batches": MLKR(2, sampling=MiniBatches(40), alpha=3e-3),
+    "mlkr subsample": MLKR(2, sampling=Subsample(40), alpha=3e-3),
+    "mlkr restarts": MLKR(2, init=initialise.Random(2), alpha=3e-3),
+    "mlkr searched": MLKR("auto", alpha="auto", cv=2),
+    "nca regressor": NCARegressor(2, alpha=3e-3),
+    "nca regressor hard": NCARegressor(matching="hard", objective="accuracy", rule="knn",
+                                       alpha=3e-3),
+    "nca regressor queries": NCARegressor(2, sampling=StochasticQueries(30), width=0.5, alpha=3e-3),
     "lmnn": LMNN(2),
     "lmnn diagonal": LMNN(mapping="diagonal", k=1, solver="bold_driver"),
     "lmnn early stopping": LMNN(3, early_stopping=True, refresh_targets=2, n_iter_no_change=50),
@@ -101,8 +115,11 @@ ESTIMATORS = {
     "rca shrunk": RCA(shrinkage="oas", scaling=None),
 }  # fmt: skip
 LEARNT = [name for name in ESTIMATORS if not name.startswith("rca")]
+NUMBERS = ("mlkr", "nca regressor")  # learn from numbers in place of classes
+CLASSIFYING = [name for name in LEARNT if not name.startswith(NUMBERS)]
 # one of each class, with nothing but the defaults that matter
-PLAIN = ["nca", "knca", "mcml", "lmnn", "chi2 lmnn", "rca"]
+PLAIN = ["nca", "knca", "mcml", "mlkr", "nca regressor", "lmnn", "chi2 lmnn", "rca"]
+LABELLED = [name for name in PLAIN if not name.startswith(NUMBERS)]
 # those of `make test-fast`
 FAST = [*PLAIN, "nca diagonal", "nca queries"]
 SCHEDULED = [
@@ -112,13 +129,17 @@ SCHEDULED = [
     "nca random clusters",
     "mcml queries",
     "mcml batches",
+    "mlkr queries",
+    "mlkr batches",
+    "nca regressor queries",
     "lmnn queries",
     "lmnn batches",
     "lmnn clusters",
     "chi2 lmnn batches",
 ]  # their rate ends with `max_iter`
 # the runs of a search are as long as that of the fit, so that it may choose something else
-RESUMED = [name for name in LEARNT if name not in (*SCHEDULED, "nca of many parts", "nca searched")]
+SEARCHED = ("nca searched", "mlkr searched")
+RESUMED = [name for name in LEARNT if name not in (*SCHEDULED, "nca of many parts", *SEARCHED)]
 
 pytestmark = [
     unfinished,
@@ -134,7 +155,7 @@ pytestmark = [
 def each(names=tuple(ESTIMATORS)):
     """A search, and annealing, fit many times."""
     marks = {name: pytest.mark.options for name in ESTIMATORS if name not in FAST}
-    marks |= {"nca searched": pytest.mark.slow, "nca annealing": pytest.mark.slow}
+    marks |= dict.fromkeys((*SEARCHED, "nca annealing"), pytest.mark.slow)
     return pytest.mark.parametrize(
         "name", [pytest.param(name, marks=marks.get(name, ())) for name in names]
     )
@@ -150,9 +171,15 @@ def make(name, **changes):
 
 @functools.cache
 def table(name, n=60):
-    """A third of wine, or histograms of three classes; more rows are made up."""
+    """A third of wine, or histograms of three classes; more rows are made up.
+
+    Numbers are those of the classes, and a wave along a column.
+    """
     if name.startswith("chi2"):
         return counts(np.random.default_rng(0), n)
+    if name.startswith(NUMBERS):
+        X, y = table("nca", n)
+        return X, y + 0.3 * np.sin(2 * (X[:, 1] - X[:, 1].mean()) / X[:, 1].std())
     if n == 60:
         X, y = load_wine(return_X_y=True)
         return X[::3], y[::3]
@@ -174,7 +201,7 @@ def answers(model, X):
     """All that a fitted model says of rows."""
     told = [model.components_, model.transform(X)]
     if hasattr(model, "predict"):
-        told += [model.predict_proba(X), model.predict(X)]
+        told += [getattr(model, "predict_proba", model.predict)(X), model.predict(X)]
         told += [model.history_["loss"], model.objective_]
     return told
 
@@ -246,7 +273,7 @@ def test_does_not_change_its_input(name):
         model = make(name, max_iter=2).fit(rows, labels)
         model.transform(rows)
         if hasattr(model, "predict"):
-            model.predict_proba(rows)
+            getattr(model, "predict_proba", model.predict)(rows)
         dense = rows.toarray() if sp.issparse(rows) else rows
         np.testing.assert_array_equal(dense, X)
         np.testing.assert_array_equal(labels, y)
@@ -265,7 +292,8 @@ def test_sparse_equals_dense(name):
         assert isinstance(Z, np.ndarray)
         np.testing.assert_allclose(Z, sparse.transform(X), rtol=1e-9, atol=1e-9 * np.abs(Z).max())
         if hasattr(sparse, "predict"):
-            np.testing.assert_array_equal(sparse.predict(wrap(X)), sparse.predict(X))
+            near = {"rtol": 1e-9} if name.startswith(NUMBERS) else {"rtol": 0.0}
+            np.testing.assert_allclose(sparse.predict(wrap(X)), sparse.predict(X), **near)
 
 
 @each()
@@ -278,12 +306,12 @@ def test_float32_stays_float32(name):
     pairs = np.stack([X32[:-1], X32[1:]], axis=1)
     assert model.pair_distance(pairs).dtype == np.float32
     if hasattr(model, "predict"):
-        assert model.predict_proba(X32).dtype == np.float64
+        assert getattr(model, "predict_proba", model.predict)(X32).dtype == np.float64
         near = {"rel": 0.05, "abs": 1e-3} if "searched" in name else {"rel": 1e-2, "abs": 1e-3}
         assert model.objective_ == pytest.approx(fitted(name).objective_, **near)
 
 
-@each()
+@each([name for name in ESTIMATORS if not name.startswith(NUMBERS)])
 def test_labels_of_any_sortable_type(name):
     X, y = table(name)
     for labels in (["a", "b", "c"], [-1, 0, 7], [0.0, 1.0, 2.0])[: 3 if name in FAST else 1]:
@@ -297,7 +325,7 @@ def test_labels_of_any_sortable_type(name):
             np.testing.assert_array_equal(model.predict(X), expected)
 
 
-@each(PLAIN)
+@each(LABELLED)
 def test_labels_may_be_bools(name):
     X, y = table(name)
     model = make(name).fit(X, y > 0)
@@ -313,7 +341,8 @@ def test_data_frames_in_and_out(name, library):
     X, y = table(name)
     names = [f"column {i}" for i in range(X.shape[1])]
     frame = frames.DataFrame({column: X[:, i] for i, column in enumerate(names)})
-    labels = frames.Series(np.array(["rot", "gelb", "blau"])[y].tolist())
+    numbers = name.startswith(NUMBERS)
+    labels = frames.Series(y if numbers else np.array(["rot", "gelb", "blau"])[y].tolist())
     model = make(name).set_output(transform=library).fit(frame, labels)
     assert model.feature_names_in_.tolist() == names
     Z = model.transform(frame)
@@ -324,7 +353,9 @@ def test_data_frames_in_and_out(name, library):
     np.testing.assert_allclose(Z.to_numpy(), fitted(name).transform(X), rtol=1e-9, atol=1e-9)
     with pytest.raises(ValueError, match="feature names"):
         model.transform(frame[names[::-1]])
-    if hasattr(model, "predict"):
+    if numbers:
+        np.testing.assert_allclose(model.predict(frame), fitted(name).predict(X), rtol=1e-9)
+    elif hasattr(model, "predict"):
         assert model.classes_.tolist() == ["blau", "gelb", "rot"]
         assert set(model.predict(frame)) <= {"blau", "gelb", "rot"}
         assert model.score(frame, labels.to_numpy()) > (0.6 if name == "chi2 lmnn" else 0.95)
@@ -362,7 +393,8 @@ def test_issue_14_extreme_units(name, factor):
         near = {"rtol": 1e-9, "atol": 1e-9 * np.abs(Z).max()}
         np.testing.assert_allclose(extreme.transform(factor * X), Z, **near)
         if hasattr(usual, "predict"):
-            np.testing.assert_array_equal(extreme.predict(factor * X), usual.predict(X))
+            near = {"rtol": 1e-9} if name.startswith(NUMBERS) else {"rtol": 0.0}
+            np.testing.assert_allclose(extreme.predict(factor * X), usual.predict(X), **near)
     if name != "chi2 lmnn":  # which divides rows by their sums
         with pytest.raises(ValueError, match=f"too {'large' if factor > 1 else 'small'} for sq"):
             make(name, scaling=None).fit(factor * X, y)
@@ -463,7 +495,7 @@ def test_issue_14_voters_set_without_k(model, k):
         model.set_params(k=0).fit(X, y)
 
 
-@pytest.mark.parametrize("estimator", [NCA, KNCA, MCML, LMNN, Chi2LMNN, RCA])
+@pytest.mark.parametrize("estimator", [NCA, KNCA, MCML, MLKR, NCARegressor, LMNN, Chi2LMNN, RCA])
 def test_issue_14_help_names_types_and_solvers(estimator):
     for parameter in inspect.signature(estimator).parameters.values():
         assert "Any" not in str(parameter.annotation), parameter
@@ -471,7 +503,7 @@ def test_issue_14_help_names_types_and_solvers(estimator):
             rf"^    {parameter.name}\b.* : |, {parameter.name}\b", estimator.__doc__, re.M
         )
     listed = re.search(r"^    solver : \{(.*?)\}", estimator.__doc__, re.M | re.S)
-    if estimator in (NCA, KNCA, MCML, LMNN):
+    if estimator in (NCA, KNCA, MCML, MLKR, NCARegressor, LMNN):
         names = set(re.findall(r'"(\w+)"', listed[1]))
         assert names == {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum",
                          "adam", "sgd"}  # fmt: skip
@@ -580,7 +612,7 @@ def test_kneighbors_number_the_rows_as_they_were_given():
         stream.set_params(n_neighbors="local").kneighbors(X)
 
 
-@each(LEARNT)
+@each(CLASSIFYING)
 def test_log_proba_is_the_logarithm(name):
     X, _ = table(name)
     model = fitted(name)
@@ -772,7 +804,7 @@ def test_a_checkpoint_goes_on_to_the_same_bits(name, tmp_path):
         model.fit(X, y)
     saved = Checkpoint.load(path)
     assert saved.n_iter_ <= 4
-    if name not in ("nca searched", "nca annealing"):  # these are not in the fit itself yet
+    if name not in (*SEARCHED, "nca annealing"):  # these are not in the fit itself yet
         assert saved.n_iter_ == 4
         stopped = make(name, max_iter=9, tol=0.0).set_callbacks(Stop(4)).fit(X, y)
         assert_same(answers(saved, X), answers(stopped, X))
@@ -785,7 +817,7 @@ def test_a_fit_that_was_cut_goes_on_to_the_same_bits(name):
     """By a callback, or by Ctrl-C; what is left is plain data."""
     X, y = table(name)
     number = LEARNT.index(name)
-    before = name in ("nca searched", "nca annealing")  # Ctrl-C skips the rest of these
+    before = name in (*SEARCHED, "nca annealing")  # Ctrl-C skips the rest of these
     cut = Stop(2 + number % 7, KeyboardInterrupt() if number % 2 and not before else None)
     model = make(name, max_iter=9, tol=0.0, warm_start=True).set_callbacks(cut).fit(X, y)
     model.set_callbacks()
@@ -834,7 +866,7 @@ def test_a_cut_fit_is_not_completed_on_other_rows():
 
 
 @needs_callbacks
-@each(["nca", "knca", "lmnn", "chi2 lmnn"])
+@each(["nca", "knca", "mlkr", "nca regressor", "lmnn", "chi2 lmnn"])
 def test_callbacks_watch_save_and_stop(name, tmp_path):
     X, y = table(name)
     console = pytest.importorskip("rich.console").Console(file=io.StringIO(), width=100)
@@ -846,7 +878,7 @@ def test_callbacks_watch_save_and_stop(name, tmp_path):
     assert f"loss {model.history_['loss'][-1]:.6g}" in shown
     assert "held-out loss" in shown
     saved = Checkpoint.load(path)
-    np.testing.assert_array_equal(saved.predict_proba(X), model.predict_proba(X))
+    assert_same(answers(saved, X)[:4], answers(model, X)[:4])
     stopped = make(name, max_iter=50, tol=0.0)
     for callback, words in [
         (StopAfter(loss=1e6), "a callback stopped it"),
@@ -878,7 +910,7 @@ def test_history_is_a_table_and_the_best_map_is_kept(name):
         assert min(model.history_["loss"]) < model.history_["loss"][0]
 
 
-@each(LEARNT)
+@each(CLASSIFYING)
 def test_prediction_is_the_likeliest_class(name):
     X, y = table(name)
     model = fitted(name)
@@ -928,7 +960,7 @@ def test_unfinished_fits_say_so_at_the_line_of_the_user(name):
     assert [warning.filename for warning in told] == [__file__]
 
 
-@each(["nca", "knca", "lmnn", "chi2 lmnn"])
+@each(["nca", "knca", "mlkr", "nca regressor", "lmnn", "chi2 lmnn"])
 def test_verbose_tells_the_cost_and_each_iteration(name, capsys):
     X, y = table(name)
     model = make(name, verbose=1).fit(X, y)
@@ -944,7 +976,7 @@ def test_verbose_tells_the_cost_and_each_iteration(name, capsys):
     assert capsys.readouterr().out == ""
 
 
-@each(["nca", "knca", "lmnn", "chi2 lmnn"])
+@each(["nca", "knca", "mlkr", "nca regressor", "lmnn", "chi2 lmnn"])
 def test_cost_is_known_before_the_fit(name):
     X, _ = table(name)
     cost = make(name).estimate_cost(X)
@@ -956,7 +988,7 @@ def test_cost_is_known_before_the_fit(name):
     assert "MiB beyond the input" in str(large)
 
 
-@each(["nca", "knca", "lmnn", "chi2 lmnn"])
+@each(["nca", "knca", "mlkr", "nca regressor", "lmnn", "chi2 lmnn"])
 def test_a_time_budget_is_kept(name):
     X, y = table(name, 3000)
     make(name, max_iter=1).fit(X, y)  # compiled
@@ -968,15 +1000,17 @@ def test_a_time_budget_is_kept(name):
     assert min(model.history_["loss"]) <= model.history_["loss"][0]
 
 
-@each(["nca", "knca", "lmnn", "chi2 lmnn"])
+@each(["nca", "knca", "mlkr", "nca regressor", "lmnn", "chi2 lmnn"])
 def test_search_in_a_pipeline(name):
     X, y = table(name)
     pipeline = make_pipeline(MaxAbsScaler(), make(name, max_iter=10))
     stem = type(ESTIMATORS[name]).__name__.lower()
     grid = {f"{stem}__n_components": [1, 2], f"{stem}__tol": [1e-2, 1e-1]}
-    search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
+    numbers = name.startswith(NUMBERS)
+    folds = KFold(3, shuffle=True, random_state=0) if numbers else 3
+    search = GridSearchCV(pipeline, grid, cv=folds).fit(X, y)
     assert search.best_score_ > (0.4 if name.startswith("chi2") else 0.85)
-    assert search.predict_proba(X).shape == (60, 3)
+    assert getattr(search, "predict" if numbers else "predict_proba")(X).shape[0] == 60
 
 
 # Bad input
@@ -992,7 +1026,9 @@ def test_nan_and_infinity_are_refused(name, bad, sparse):
     X = sp.csr_array(X) if sparse else X
     asks = [lambda: make(name).fit(X, y), lambda: model.transform(X)]
     if hasattr(model, "predict"):
-        asks += [lambda: model.predict(X), lambda: model.predict_proba(X)]
+        asks += [lambda: model.predict(X)]
+    if hasattr(model, "predict_proba"):
+        asks += [lambda: model.predict_proba(X)]
     for ask in asks:
         with pytest.raises(ValueError, match="NaN" if np.isnan(bad) else "infinity"):
             ask()
@@ -1008,7 +1044,7 @@ WRONG = [
     (lambda X, y: (X[:1], y[:1]), "minimum of 2 is required"),
     (lambda X, y: (X, None), "requires y to be passed"),
     (lambda X, y: (X, y + 0.25 * X[:, 0]), "Unknown label type"),
-    (lambda X, y: (X, np.where(y == 0, np.nan, y)), "NaN"),
+    (lambda X, y: (X, np.where(y < 1, np.nan, y)), "NaN"),
     (lambda X, y: (X.astype(str).astype(object) + "a", y), "could not convert"),
     (lambda X, y: (X + 1j, y), "Complex data not supported"),
     (
@@ -1032,6 +1068,9 @@ WRONG = [
 def test_wrong_shapes_and_kinds_are_refused(name, change, message):
     if (name == "rca" and "needs" in message) or (name == "chi2 lmnn" and "varies" in message):
         pytest.skip("does without classes, or without scales")
+    of_labels = ("1d array", "label", "classes", "class of")
+    if name.startswith(NUMBERS) and any(words in message for words in of_labels):
+        pytest.skip("learns from numbers")
     model = make(name)
     with pytest.raises(ValueError, match=message):
         model.fit(*change(*table(name)))
@@ -1043,8 +1082,8 @@ def test_other_shapes_after_a_fit_are_refused(name):
     X, _ = table(name)
     model = fitted(name)
     D, stem = X.shape[1], type(model).__name__
-    asks = ["transform", "predict", "predict_proba"] if hasattr(model, "predict") else ["transform"]
-    for ask in asks:
+    asks = ["transform", "predict", "predict_proba"]
+    for ask in (ask for ask in asks if hasattr(model, ask)):
         with pytest.raises(ValueError, match=f"{D - 1} features, but {stem} is expecting {D}"):
             getattr(model, ask)(X[:, 1:])
     for ask, pairs in [("pair_distance", X), ("pair_score", np.zeros((2, 3, D)))]:
@@ -1092,7 +1131,7 @@ def test_issue_14_a_refused_fit_changes_nothing(name, wrong):
     X, y = table(name)
     model = make(name).fit(X, y)
     before, told = dict(vars(model)), answers(model, X)
-    names = np.array(["a", "b", "c"])[y]
+    names = np.array(["a", "b", "c"])[y.astype(int)]
     if wrong == "rank":
         model.set_params(n_components=99)
     elif wrong == "start" and "init" in before:

@@ -226,7 +226,7 @@ def refuse(self, signature):
 
 Dispatcher.compile = refuse
 warnings.simplefilter("ignore")
-from vicinal import NCA, KNCA, KSNE, LMNN, Chi2LMNN
+from vicinal import NCA, KNCA, KSNE, LMNN, MLKR, Chi2LMNN, NCARegressor
 from vicinal.engines import choose
 
 options = {
@@ -250,6 +250,14 @@ for setting in [{}, {"k": 2, "kernel": "gaussian", "kappa": 0.1, "init": "spectr
                 {"mapping": "linear"}, {"n_components": 3, "metric": "cosine"}]:
     model = KSNE(max_iter=5, **setting).fit(X)
     model.transform(X[:3] + 0.01)
+for method, settings in {
+    MLKR: [{}, {"kernel": "student", "rule": "knn", "n_neighbors": "auto", "early_stopping": True}],
+    NCARegressor: [{}, {"matching": "hard", "objective": "accuracy", "mapping": "diagonal"}],
+}.items():
+    for setting in settings:
+        model = method(max_iter=5, random_state=0, **setting).fit(X, X[:, 0] * X[:, 1])
+        model.predict(X)
+        model.kneighbors(X)
 choose.DENSE_UP_TO = 0  # the trap works
 try:
     NCA().fit(X, y)

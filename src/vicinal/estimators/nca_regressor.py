@@ -24,7 +24,7 @@ from vicinal.targets import NearNumbers
 
 __all__ = ["NCARegressor"]
 
-_NEAR = 0.1  # share of all pairs of rows that are nearer than width="auto"
+_NEAR = 0.2  # share of all pairs of rows that are nearer than width="auto"
 _SAMPLE = 1000  # rows that choose it
 
 
@@ -59,7 +59,7 @@ class NCARegressor(LearntMetricMixin, RegressionLearner):
         :math:`\|y_i - y_j\| \le s` and 0 elsewhere.
     width : float or "auto", default="auto"
         The width s, in units of y if that has one output; several outputs are divided by their
-        standard deviations first.  "auto": a tenth of all pairs of rows are nearer than that.
+        standard deviations first.  "auto": a fifth of all pairs of rows have nearer numbers.
     objective : {"log", "accuracy"}, default="log"
         Mean log-probability of a match, or expected number of matches.
     kernel : {"gaussian", "student"} or part, default="gaussian"
