@@ -43,9 +43,9 @@ from threadpoolctl import threadpool_limits
 from vicinal import reference
 from vicinal.densities import Compact, Gaussian, Student
 from vicinal.extras.trees import Bounded
-from vicinal.objectives import knca, ksne, lmnn, mcml, nca
+from vicinal.objectives import knca, ksne, lmnn, mcml, nca, pair_nca
 from vicinal.reference import finite_difference
-from vicinal.targets import Labels, TargetNeighbours
+from vicinal.targets import Labels, PairWeights, TargetNeighbours
 
 KERNELS = {"gaussian": Gaussian(), "student": Student(), "compact": Compact()}
 
@@ -77,6 +77,7 @@ class Case:
     one_class: bool = True  # one class is the best there can be
     euclidean: bool = True  # a function of Euclidean distances
     labelled: bool = True  # is told classes
+    adds: bool = True  # is a mean over queries
     slow: bool = False  # the plain formula goes query by query: few of many
     lists: bool = False  # takes candidate lists
     k: int = 1  # rows that a query must be able to pick
@@ -266,6 +267,27 @@ def ksne_case(k, kernel, kappa=0.0, exaggeration=1.0, **changes):
     )  # fmt: skip
 
 
+def pair_case(**changes):
+    def target(y):
+        n, rng = len(y), np.random.default_rng(len(y))
+        if n < 2:
+            return PairWeights(n, np.zeros((0, 2), int))
+        a = rng.integers(0, n, 2 * n)
+        b = (a + rng.integers(1, n, 2 * n)) % n
+        return PairWeights(n, np.column_stack([a, b]), rng.uniform(0, 2, 2 * n))
+
+    def fast(Z, target, queries=None, references=None, **more):
+        return pair_nca(Z, target, None, queries, references, **more)
+
+    def formula(Z, target, queries=None, references=None):
+        return reference.pair_nca(Z, target.pairs, target.weights, queries, references)
+
+    return Case(
+        "pairs", fast, formula, target, labelled=False, one_class=False, adds=False,
+        smooth=lambda rng, scale: (lattice(rng, scale)[0], np.arange(16)), wide=True, **changes,
+    )  # fmt: skip
+
+
 FAR = dict.fromkeys((1e-8, 1e8, 1e14, 1e30), (1e-3, 1e-8))
 STUDENT = {"float32": ((1.0, 1e-5), (10.0, 1e-5)),
            "extremes": dict.fromkeys((1e3, 1e6, 1e12), (1e-4, 1e-9)) | {1e-6: (1e-3, 1e-9)},
@@ -310,13 +332,14 @@ CASES = [
     ksne_case(3, "cauchy", kappa=0.2, exaggeration=0.7, scales=(0.3, 1.0, 10.0), least=1e-6),
     ksne_case(1, "gaussian"),
     ksne_case(4, "gaussian"),
+    pair_case(extremes=FAR),
     ksne_case(2, "gaussian", kappa=0.03, exaggeration=0.6, scales=(0.1, 1.0, 2.0), least=1e-6),
 ]  # fmt: skip
 
 
 # those of `make test-fast`; every other compiles kernels of its own
 FAST = {"nca log", "nca accuracy weights uniform", "knca 5 majority log", "mcml", "lmnn squared",
-        "ksne 5 cauchy"}  # fmt: skip
+        "ksne 5 cauchy", "pairs"}  # fmt: skip
 
 
 def each(cases=CASES, **wanted):
@@ -440,7 +463,7 @@ def test_gradient_matches_finite_differences_at_a_converged_map(rng, case):
 # Which rows
 
 
-@each_case
+@each(adds=True)
 @pytest.mark.parametrize("n", [100, 800])
 def test_value_adds_over_queries(rng, case, n):
     Z, target = case.data(rng, n, 3, 4)

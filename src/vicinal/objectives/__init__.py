@@ -14,6 +14,7 @@ from vicinal.objectives.mcml import MCMLLoss, mcml
 from vicinal.objectives.mlkr import MLKRLoss, mlkr
 from vicinal.objectives.nca import NCALoss, nca
 from vicinal.objectives.nca_rules import nca_effective_n_neighbors, nca_posterior
+from vicinal.objectives.pair_nca import PairNCALoss, pair_nca
 
 __all__ = [
     "Candidates",
@@ -24,6 +25,7 @@ __all__ = [
     "MLKRLoss",
     "MatchLoss",
     "NCALoss",
+    "PairNCALoss",
     "background_gradient",
     "background_weights",
     "descend_background",
@@ -38,6 +40,7 @@ __all__ = [
     "nca_effective_n_neighbors",
     "nca_matches",
     "nca_posterior",
+    "pair_nca",
 ]
 __dir__ = _listing(__name__)
 

@@ -21,6 +21,7 @@ from vicinal.reference.matches import matches_of_distributions, matches_of_numbe
 from vicinal.reference.mcml import mcml, mcml_gradient_printed
 from vicinal.reference.mlkr import mlkr
 from vicinal.reference.nca import nca, nca_gradient_printed
+from vicinal.reference.pair_nca import pair_nca
 from vicinal.reference.rules import effective_n_neighbors, posterior
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "nca_background",
     "nca_gradient_printed",
     "nca_matches",
+    "pair_nca",
     "posterior",
     "set_marginals",
     "set_marginals_by_subsets",

@@ -1,4 +1,4 @@
-"""Targets of an objective: labels, distributions, numbers, matches, neighbours, affinities."""
+"""Targets of an objective: labels, distributions, numbers, matches, neighbours, affinities, pairs."""
 
 from vicinal._plugins import listing as _listing
 from vicinal.targets.affinities import Affinities
@@ -10,9 +10,10 @@ from vicinal.targets.near_numbers import NearNumbers
 from vicinal.targets.neighbours import TargetNeighbours
 from vicinal.targets.new_rows import NewAffinities, new_affinities
 from vicinal.targets.numbers import Numbers
+from vicinal.targets.pairs import PairWeights
 
 __all__ = [
     "Affinities", "LabelDistributions", "Labels", "Matches", "NearNumbers", "NewAffinities",
-    "Numbers", "TargetNeighbours", "affinities", "new_affinities",
+    "Numbers", "PairWeights", "TargetNeighbours", "affinities", "new_affinities",
 ]  # fmt: skip
 __dir__ = _listing(__name__)
