@@ -20,6 +20,7 @@ __all__ = [
     "RCA",
     "Chi2LMNN",
     "NCARegressor",
+    "PairNCA",
     "callbacks",
     "datasets",
     "densities",
@@ -45,6 +46,7 @@ _HOMES = {
     "MCML": "vicinal.estimators.mcml",
     "NCA": "vicinal.estimators.nca",
     "NCARegressor": "vicinal.estimators.nca_regressor",
+    "PairNCA": "vicinal.estimators.pair_nca",
     "RCA": "vicinal.estimators.rca",
 }
 
@@ -72,6 +74,7 @@ if _TYPE_CHECKING:
     from vicinal.estimators.mlkr import MLKR
     from vicinal.estimators.nca import NCA
     from vicinal.estimators.nca_regressor import NCARegressor
+    from vicinal.estimators.pair_nca import PairNCA
     from vicinal.estimators.rca import RCA
 
 

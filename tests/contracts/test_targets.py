@@ -12,7 +12,16 @@ from common.clouds import points, some_targets
 
 from vicinal.core.types import Target
 from vicinal.engines import choose
-from vicinal.objectives import KSNELoss, MatchLoss, MLKRLoss, knca, lmnn, nca, nca_matches
+from vicinal.objectives import (
+    KSNELoss,
+    MatchLoss,
+    MLKRLoss,
+    PairNCALoss,
+    knca,
+    lmnn,
+    nca,
+    nca_matches,
+)
 from vicinal.targets import (
     Affinities,
     LabelDistributions,
@@ -20,6 +29,7 @@ from vicinal.targets import (
     Matches,
     NearNumbers,
     Numbers,
+    PairWeights,
     TargetNeighbours,
     affinities,
 )
@@ -54,6 +64,10 @@ UNLABELLED = {
     "distributions": (LabelDistributions(SHARES, WEIGHT), MatchLoss()),
     "matches": (Matches(PARTNERS), MatchLoss("accuracy")),
     "matches with weights": (Matches(PARTNERS, WEIGHT), MatchLoss()),
+    "pairs": (
+        PairWeights(30, np.argwhere(PARTNERS > 0), WEIGHT.mean() * PARTNERS[PARTNERS > 0]),
+        PairNCALoss(),
+    ),
     "near numbers": (NearNumbers(TWO, 0.7, sample_weight=WEIGHT), MatchLoss()),
     "nearly equal numbers": (NearNumbers(TABLE[:, 1], 0.4, hard=True), MatchLoss("accuracy")),
 }

@@ -226,7 +226,7 @@ def refuse(self, signature):
 
 Dispatcher.compile = refuse
 warnings.simplefilter("ignore")
-from vicinal import NCA, KNCA, KSNE, LMNN, MLKR, Chi2LMNN, NCARegressor
+from vicinal import NCA, KNCA, KSNE, LMNN, MLKR, Chi2LMNN, NCARegressor, PairNCA
 from vicinal.engines import choose
 
 options = {
@@ -258,6 +258,9 @@ for method, settings in {
         model = method(max_iter=5, random_state=0, **setting).fit(X, X[:, 0] * X[:, 1])
         model.predict(X)
         model.kneighbors(X)
+pairs = X[np.arange(len(X) // 2 * 2).reshape(-1, 2)]
+for setting in [{}, {"mapping": "diagonal"}, {"alpha": "auto", "cv": 2, "max_iter": 5}]:
+    PairNCA(**setting).fit(pairs, np.where(np.arange(len(pairs)) % 3, 1, -1)).predict(pairs)
 choose.DENSE_UP_TO = 0  # the trap works
 try:
     NCA().fit(X, y)

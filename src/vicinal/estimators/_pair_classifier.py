@@ -70,8 +70,8 @@ class PairClassifierMixin(TupleLearnerMixin, ClassifierMixin):
         check_is_fitted(self)
         if not hasattr(self, "threshold_"):
             raise NotFittedError(
-                f"This {type(self).__name__} has no threshold yet, since it was fitted without "
-                "dissimilar pairs. Call calibrate_threshold or set_threshold before predict."
+                f"This {type(self).__name__} has no threshold yet: a fit sets one if it is given "
+                "similar and dissimilar pairs. Call calibrate_threshold or set_threshold first."
             )
         return np.where(self.pair_distance(pairs) <= self.threshold_, 1, -1)
 

@@ -140,6 +140,7 @@ class TupleLearnerMixin:
         tuples = check_tuples(type(self).__name__, tuples, size, self.preprocessor, n_features)
         if reset:
             self.n_features_in_ = tuples.shape[2]
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         return tuples
 
     def pair_distance(self, pairs: Any) -> Array:

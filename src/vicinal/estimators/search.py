@@ -15,6 +15,7 @@ from vicinal import maps
 from vicinal._features import Features
 from vicinal._validation import warn
 from vicinal.core.journal import Record
+from vicinal.core.method import Method
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, Map, is_auto
 from vicinal.estimators._learn import Learning
@@ -34,6 +35,7 @@ __all__ = [
     "alpha_unit",
     "choose",
     "cross_validation",
+    "default_alpha",
     "is_collapsed",
     "question_of",
     "ranks",
@@ -134,11 +136,14 @@ def _check_positions(folds: list[tuple[Array, Array]], n: int, owner: str) -> No
 def search_rows(problem: Problem, rng: np.random.RandomState) -> Array:
     """The rows that a search learns from: all training rows, or a sample of them.
 
-    If a sample would leave only a few rows of each class, it consists of some whole classes.
+    If a sample would leave only a few rows of each class, it consists of some whole classes.  A
+    target whose rows belong together otherwise may have ``draw(rows, size, rng)``.
     """
     rows = problem.rows
     if len(rows) <= ROWS:
         return rows
+    if hasattr(problem.target, "draw"):
+        return problem.target.draw(rows, ROWS, rng)
     codes = codes_or_zeros(problem.target.strata, len(problem.X))
     classes = np.unique(codes[rows])
     if len(classes) > ROWS // 10:
@@ -320,6 +325,12 @@ class Search:
         return columns
 
 
+def default_alpha(method: Method) -> float:
+    """The penalty used if a search has no result, for columns of variance one."""
+    alphas = method.alphas
+    return DEFAULT_ALPHA if not alphas or DEFAULT_ALPHA in alphas else alphas[len(alphas) // 2]
+
+
 def scaled_alpha(features: Features, n: int) -> float:
     """The penalty for ``alpha="scaled"``, which grows with the number of columns per row.
 
@@ -387,7 +398,8 @@ def choose(problem: Problem, learning: Learning) -> Choice:
         if is_auto(config.alpha) and not search.reason:
             chosen = search.alpha([unit * candidate for candidate in method.alphas], d)
             # a search that was stopped above the default is no evidence against the default
-            if search.trials[-1].parameters["alpha"] <= DEFAULT_ALPHA * unit or not search.reason:
+            default = default_alpha(method) * unit
+            if search.trials[-1].parameters["alpha"] <= default or not search.reason:
                 alpha = share * chosen.parameters["alpha"]
                 searched.append(f"alpha={alpha:g}")
     except Stopped:

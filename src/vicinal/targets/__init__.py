@@ -1,4 +1,4 @@
-"""Targets of an objective: labels, distributions, numbers, matches, neighbours, affinities, pairs."""
+"""Targets of objectives: labels, distributions, numbers, matches, neighbours, affinities, pairs."""
 
 from vicinal._plugins import listing as _listing
 from vicinal.targets.affinities import Affinities

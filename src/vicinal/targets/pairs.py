@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from vicinal.core.types import Array
 
-__all__ = ["PairWeights"]
+__all__ = ["PairWeights", "check_pair_weights"]
 
 
 class PairWeights:
@@ -28,11 +30,15 @@ class PairWeights:
     refers_to_rows: ClassVar[bool] = True
     strata: ClassVar[None] = None
     sample_weight: ClassVar[None] = None
+    #: what the score of a prediction is called
+    score_name: ClassVar[str] = "share of rows farther away than partners"
+    #: the score of a map that knows nothing
+    chance: ClassVar[float] = 0.5
 
     def __init__(self, n: int, pairs: Any, weights: Any = None) -> None:
         self.n = int(n)
         self.pairs = _check_pairs(pairs, self.n)
-        self.weights = _check_weights(weights, len(self.pairs))
+        self.weights = check_pair_weights(weights, len(self.pairs))
 
     def __len__(self) -> int:
         return self.n
@@ -54,6 +60,33 @@ class PairWeights:
         part = object.__new__(type(self))
         part.n, part.pairs, part.weights = len(chosen), places[kept], self.weights[kept]
         return part
+
+    @property
+    def matrix(self) -> Any:
+        """The weights as a symmetric sparse array of shape (n, n)."""
+        a, b = self.pairs.T
+        rows, columns = np.concatenate([a, b]), np.concatenate([b, a])
+        return sp.csr_array((np.tile(self.weights, 2), (rows, columns)), (self.n, self.n))
+
+    @property
+    def groups(self) -> Array:
+        """Codes of the rows that pairs of positive weight connect, for starts that need classes."""
+        M = self.matrix
+        M.eliminate_zeros()
+        return connected_components(M, directed=False)[1]
+
+    def between(self, queries: Any, references: Any) -> Any:
+        """Weights of the pairs of some rows with others: a sparse array, one row a query."""
+        return sp.csr_array(self.matrix[queries][:, references])
+
+    def draw(self, rows: Array, size: int, rng: np.random.RandomState) -> Array:
+        """About so many of the rows, sorted: those of pairs drawn at random."""
+        allowed = np.zeros(self.n, np.bool_)
+        allowed[rows] = True
+        usable = allowed[self.pairs].all(axis=1) & (self.weights > 0)
+        drawn = self.pairs[rng.permutation(np.flatnonzero(usable))].ravel()
+        _, first = np.unique(drawn, return_index=True)
+        return np.sort(drawn[np.sort(first)[:size]])
 
     def counted(self, queries: Array, references: Array) -> tuple[Array, Array]:
         """The pairs of a query and a reference, and their weights.
@@ -95,7 +128,7 @@ def _check_pairs(pairs: Any, n: int) -> Array:
     return positions.astype(np.intp)
 
 
-def _check_weights(weights: Any, m: int) -> Array:
+def check_pair_weights(weights: Any, m: int) -> Array:
     """The weight of each pair."""
     if weights is None:
         return np.ones(m)
