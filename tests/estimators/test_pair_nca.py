@@ -249,6 +249,6 @@ def test_wrong_input_is_named(wine):
 def test_pairs_of_equal_rows_are_left_out_with_a_warning(wine):
     X, (pairs, y), _ = wine
     with_twins = np.concatenate([X[pairs], X[[[5, 5], [6, 6]]]])
-    with pytest.warns(UserWarning, match="2 pairs of two equal rows are left out"):
+    with pytest.warns(UserWarning, match="Pairs of two equal rows are left out: .* these 2"):
         model = fitted(PairNCA(2), with_twins, np.append(y, [1, 1]))
     assert np.isfinite(model.objective_)

@@ -154,9 +154,9 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
     >>> from vicinal import PairNCA
     >>> X, y = load_iris(return_X_y=True)
     >>> pairs = np.random.RandomState(0).randint(0, len(X), (300, 2))
+    >>> pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     >>> same = y[pairs[:, 0]] == y[pairs[:, 1]]
-    >>> different_rows = pairs[:, 0] != pairs[:, 1]
-    >>> model = PairNCA(n_components=2).fit(X, pairs[same & different_rows])
+    >>> model = PairNCA(n_components=2).fit(X, pairs[same])
     >>> model.transform(X).shape
     (150, 2)
 
@@ -308,7 +308,7 @@ def _distinct(name: str, formed: Array, y: Any, weights: Any) -> tuple[Array, Pa
         weight = np.where(check_pair_labels(name, y, len(pairs)) == 1, weight, 0.0)
     alike = pairs[:, 0] == pairs[:, 1]
     if np.any(alike & (weight > 0)):
-        warn(f"{np.sum(alike)} pairs of two equal rows are left out: nothing is learnt from them.")
+        warn(f"Pairs of two equal rows are left out: nothing is learnt from these {alike.sum()}.")
     return rows, PairWeights(len(rows), pairs[~alike], weight[~alike])
 
 
