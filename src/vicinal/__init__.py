@@ -11,14 +11,19 @@ from vicinal._old_names import install as _install_old_names
 __version__ = "0.1.0"
 
 __all__ = [
+    "ITML",
     "KNCA",
     "KSNE",
     "LMNN",
+    "LSML",
     "MCML",
     "MLKR",
+    "MMC",
     "NCA",
     "RCA",
+    "SDML",
     "Chi2LMNN",
+    "FromLabels",
     "NCARegressor",
     "PairNCA",
     "callbacks",
@@ -39,15 +44,20 @@ __all__ = [
 #: where each class lives; every other public name is a submodule
 _HOMES = {
     "Chi2LMNN": "vicinal.estimators.chi2_lmnn",
+    "FromLabels": "vicinal.estimators.from_labels",
+    "ITML": "vicinal.estimators.itml",
     "KNCA": "vicinal.estimators.knca",
     "KSNE": "vicinal.estimators.ksne",
     "LMNN": "vicinal.estimators.lmnn",
-    "MLKR": "vicinal.estimators.mlkr",
+    "LSML": "vicinal.estimators.lsml",
     "MCML": "vicinal.estimators.mcml",
+    "MLKR": "vicinal.estimators.mlkr",
+    "MMC": "vicinal.estimators.mmc",
     "NCA": "vicinal.estimators.nca",
     "NCARegressor": "vicinal.estimators.nca_regressor",
     "PairNCA": "vicinal.estimators.pair_nca",
     "RCA": "vicinal.estimators.rca",
+    "SDML": "vicinal.estimators.sdml",
 }
 
 if _TYPE_CHECKING:
@@ -67,15 +77,20 @@ if _TYPE_CHECKING:
         targets,
     )
     from vicinal.estimators.chi2_lmnn import Chi2LMNN
+    from vicinal.estimators.from_labels import FromLabels
+    from vicinal.estimators.itml import ITML
     from vicinal.estimators.knca import KNCA
     from vicinal.estimators.ksne import KSNE
     from vicinal.estimators.lmnn import LMNN
+    from vicinal.estimators.lsml import LSML
     from vicinal.estimators.mcml import MCML
     from vicinal.estimators.mlkr import MLKR
+    from vicinal.estimators.mmc import MMC
     from vicinal.estimators.nca import NCA
     from vicinal.estimators.nca_regressor import NCARegressor
     from vicinal.estimators.pair_nca import PairNCA
     from vicinal.estimators.rca import RCA
+    from vicinal.estimators.sdml import SDML
 
 
 _install_old_names()

@@ -237,22 +237,22 @@ def part_of(
     raise ValueError(message) if isinstance(value, str) else TypeError(message)
 
 
-def check_weights(sample_weight: Any, n: int) -> Array | None:
-    """Sample weights as float64, or None; a single number applies to all rows."""
+def check_weights(sample_weight: Any, n: int, name: str = "sample_weight") -> Array | None:
+    """Weights as float64, or None; a single number applies to all rows.  Errors say ``name``."""
     if sample_weight is None:
         return None
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must be numbers. Got {sample_weight!r}.") from error
+        raise ValueError(f"{name} must be numbers. Got {sample_weight!r}.") from error
     if weight.ndim == 0:
         weight = np.full(n, float(weight))
     if weight.shape != (n,):
-        raise ValueError(f"sample_weight must have shape ({n},). Got {weight.shape} instead.")
+        raise ValueError(f"{name} must have shape ({n},). Got {weight.shape} instead.")
     if not np.isfinite(weight).all() or (weight < 0).any():
-        raise ValueError("sample_weight must be finite and not negative.")
+        raise ValueError(f"{name} must be finite and not negative.")
     if not weight.any():
-        raise ValueError("sample_weight must not be zero for all rows.")
+        raise ValueError(f"{name} must not be zero for all rows.")
     return weight
 
 

@@ -5,7 +5,22 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from vicinal import KNCA, KSNE, LMNN, MCML, MLKR, NCA, RCA, Chi2LMNN, NCARegressor
+from vicinal import (
+    ITML,
+    KNCA,
+    KSNE,
+    LMNN,
+    LSML,
+    MCML,
+    MLKR,
+    MMC,
+    NCA,
+    RCA,
+    SDML,
+    Chi2LMNN,
+    FromLabels,
+    NCARegressor,
+)
 
 _WHY = (
     "Repeating a row makes it its own neighbour, at distance zero; weighting a row must not: "
@@ -58,6 +73,12 @@ ESTIMATORS = [
     NCARegressor(alpha=0.01, matching="hard", objective="accuracy", rule="knn", max_iter=20),
     RCA(),
     RCA(n_components=1, shrinkage="oas", scaling=None),
+    FromLabels(ITML()),
+    FromLabels(ITML(5.0, prior="random", solver="projections", max_iter=5), 20),
+    FromLabels(MMC()),
+    FromLabels(MMC(diagonal=True, scaling=None)),
+    FromLabels(SDML()),
+    FromLabels(LSML(prior="covariance", scaling="global")),
     KSNE(max_iter=20),
     KSNE(3, 2, kernel="gaussian", kappa=0.01, init="spectral", metric="manhattan", max_iter=20),
     KSNE(1, mapping="linear", max_iter=20),
@@ -81,6 +102,10 @@ def test_the_excused_checks_fail_for_the_reason_given(name):
 @pytest.mark.filterwarnings("ignore:The map has collapsed")
 @pytest.mark.filterwarnings("ignore:The .k. parameter of (KNCA|LMNN|Chi2LMNN) is")
 @pytest.mark.filterwarnings("ignore:These classes have a single row")
+@pytest.mark.filterwarnings("ignore:n_constraints=")
+@pytest.mark.filterwarnings("ignore:.* pairs of (ITML|MMC) hold two equal rows")
+@pytest.mark.filterwarnings("ignore:.* quadruplets of LSML ask for two rows")
+@pytest.mark.filterwarnings("ignore:The scatter of the similar pairs is singular")
 @pytest.mark.filterwarnings("ignore:(k|perplexity)=.* is too large for")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=_excused)
 def test_scikit_learn(estimator, check):

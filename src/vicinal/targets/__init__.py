@@ -3,6 +3,7 @@
 from vicinal._plugins import listing as _listing
 from vicinal.targets.affinities import Affinities
 from vicinal.targets.build import affinities
+from vicinal.targets.constraints import pairs_from_labels, quadruplets_from_labels
 from vicinal.targets.distributions import LabelDistributions
 from vicinal.targets.labels import Labels
 from vicinal.targets.matches import Matches
@@ -15,5 +16,6 @@ from vicinal.targets.pairs import PairWeights
 __all__ = [
     "Affinities", "LabelDistributions", "Labels", "Matches", "NearNumbers", "NewAffinities",
     "Numbers", "PairWeights", "TargetNeighbours", "affinities", "new_affinities",
+    "pairs_from_labels", "quadruplets_from_labels",
 ]  # fmt: skip
 __dir__ = _listing(__name__)

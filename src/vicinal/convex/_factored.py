@@ -1,0 +1,77 @@
+"""Minimise a function of M through a square factor, M = LᵀL, by L-BFGS over L."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from vicinal.core.types import Array
+
+__all__ = ["Factored", "barrier", "minimise_factored"]
+
+_MEMORY = 20  # steps kept by L-BFGS
+
+#: value, gradient by L, and how far L is from optimal
+Function = Callable[[Array], tuple[float, Array, float]]
+
+
+class Factored(NamedTuple):
+    """The factor, the value there, the iterations, and whether L is optimal within ``tol``."""
+
+    L: Array
+    value: float
+    n_iter: int
+    converged: bool
+
+
+def minimise_factored(fun: Function, L0: Array, max_iter: int, tol: float) -> Factored:
+    """Minimise ``fun(L) -> value, gradient, residual`` until the residual is at most ``tol``.
+
+    A function that is convex in M may not be convex in L, but where L is regular its gradient by L
+    vanishes only where that by M does: every minimum is the global one.
+
+    Parameters
+    ----------
+    fun : callable
+        Of L, (D, D).
+    L0 : array of shape (D, D)
+        A regular start.
+    max_iter : int
+        Largest number of iterations.
+    tol : float
+        The residual to reach.
+    """
+    last: list[Any] = [None, np.inf]  # the point of the last evaluation, and its residual
+
+    def flat(theta: Array) -> tuple[float, Array]:
+        value, gradient, residual = fun(theta.reshape(L0.shape))
+        last[:] = theta.copy(), residual
+        return value, gradient.ravel()
+
+    def stop(intermediate_result: Any) -> None:
+        theta = intermediate_result.x
+        if not np.array_equal(theta, last[0]):  # a line search may return to an earlier point
+            flat(theta)
+        if last[1] <= tol:
+            raise StopIteration
+
+    options = {
+        "maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0,
+    }  # fmt: skip
+    found = minimize(flat, L0.ravel(), jac=True, method="L-BFGS-B", callback=stop, options=options)
+    L = found.x.reshape(L0.shape)
+    value, _, end = fun(L)
+    return Factored(L, value, max(1, int(found.nit)), end <= tol)
+
+
+def barrier(L: Array) -> tuple[float, Array]:
+    """The LogDet divergence of LᵀL from the identity, and half of its gradient by L."""
+    try:
+        inverse = np.linalg.inv(L)
+    except np.linalg.LinAlgError:  # a step of a line search may end there; next to it is a wall
+        return barrier(L + 1e-9 * max(1.0, float(np.abs(L).max())) * np.eye(len(L)))
+    value = np.sum(L * L) - 2.0 * np.linalg.slogdet(L)[1] - len(L)
+    return float(value), L - inverse.T

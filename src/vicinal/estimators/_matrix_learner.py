@@ -1,0 +1,67 @@
+"""The base of the estimators that learn a matrix M from tuples of rows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+
+from vicinal._features import SCALINGS, Features, check_varies
+from vicinal._validation import check_number, check_option, warn
+from vicinal.core.types import Array
+from vicinal.estimators._metric import MahalanobisMixin
+from vicinal.maps.fitted import FittedLinear
+
+__all__ = ["MatrixLearner", "ScaledTuples"]
+
+
+class ScaledTuples(NamedTuple):
+    """The different rows that occur in tuples, scaled, and how they were scaled."""
+
+    points: Array
+    shift: Array
+    scale: Array
+
+    def differences(self, tuples: Array, a: int = 0, b: int = 1) -> Array:
+        """Scaled differences of the members a and b of each tuple, float64."""
+        return (tuples[:, a].astype(np.float64) - tuples[:, b]) * self.scale
+
+
+class MatrixLearner(MahalanobisMixin, BaseEstimator):
+    """Scales columns, and stores a factor of M; not public.
+
+    Subclasses have the parameters ``scaling``, ``max_iter`` and ``tol``.
+    """
+
+    scaling: str | None
+    max_iter: int
+    tol: float
+    n_iter_: int
+
+    def _check_shared(self) -> None:
+        check_option(self, "scaling", SCALINGS)
+        check_number(self, "max_iter", 1, integer=True)
+        check_number(self, "tol", 0.0, open_ends=True)
+
+    def _scaled(self, tuples: Array) -> ScaledTuples:
+        """The scaling of the columns, by the rows in the tuples, each counted once."""
+        rows = np.unique(tuples.reshape(-1, tuples.shape[-1]), axis=0)
+        features = Features(rows, self.scaling, limit_outliers=False)
+        check_varies(features)
+        points = (rows - features.shift) * features.scale
+        return ScaledTuples(points, features.shift, features.scale)
+
+    def _store(self, L: Array, scaled: ScaledTuples, dtype: Any) -> None:
+        """Set the learnt metric from a factor of M in scaled columns."""
+        self.components_ = (L * scaled.scale).astype(dtype)
+        self._map = FittedLinear(self.components_, scaled.shift, scaled.scale)
+
+    def _warn_unconverged(self, advice: str = "") -> None:
+        name = type(self).__name__
+        warn(
+            f"{name} did not converge in {self.n_iter_} iterations: increase 'max_iter' or "
+            f"'tol'{advice}.",
+            ConvergenceWarning,
+        )

@@ -1,0 +1,166 @@
+"""Sparse distance metric learning from pairs."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from vicinal._threads import single_threaded_blas
+from vicinal._validation import check_number, check_seed
+from vicinal.convex.prior import prior_factor
+from vicinal.convex.sdml import largest_balance, sdml
+from vicinal.estimators._matrix_learner import MatrixLearner
+from vicinal.estimators._pair_classifier import PairClassifierMixin
+from vicinal.estimators._rollback import unchanged_on_error
+
+__all__ = ["SDML"]
+
+_AUTO_MOST, _AUTO_SHARE = 0.5, 0.5  # the usual balance, and a safe share of the largest
+
+
+class SDML(PairClassifierMixin, MatrixLearner):
+    r"""Sparse distance metric learning: few entries of M off the diagonal.
+
+    .. math::
+        \min_{M \succ 0} \operatorname{tr} M (M^0)^{-1} - \log\det M
+        + \eta \sum_c s_c\, \delta_c + \rho \sum_{i \ne j} |M_{ij}|,
+
+    where :math:`\delta_c` is the squared distance of a pair and :math:`s_c` is +1 for similar and
+    -1 for dissimilar pairs [Qi2009]_.  With
+    :math:`P = (M^0)^{-1} + \eta \sum_c s_c x_c x_c^\top` it is the graphical lasso, which
+    scikit-learn solves.  If P is not positive definite, because dissimilar pairs outweigh the
+    prior, there may be no minimum.
+
+    Parameters
+    ----------
+    balance : "auto" or float, default="auto"
+        The weight :math:`\eta` of the pairs.  "auto": 0.5, or half of the largest value for which
+        P is positive definite if that is less.
+    sparsity : float, default=0.01
+        The penalty :math:`\rho`, on M of the scaled columns.
+    prior : {"identity", "covariance", "random"} or array of shape (n_features, n_features), \
+            default="identity"
+        :math:`M^0`.  "identity": of the scaled columns.  "covariance": inverse covariance of the
+        rows in the pairs.  "random": drawn by ``random_state``.  An array, positive definite, is
+        a matrix for the original columns.
+    scaling : {"standard", "global", None}, default="standard"
+        Scaling of the columns beforehand, by the rows in the pairs; folded into ``components_``.
+    max_iter : int, default=100
+        Largest number of sweeps of the graphical lasso.
+    tol : float, default=1e-4
+        The duality gap, divided by the number of features, at which it ends.
+    preprocessor : array-like, sparse matrix or callable, default=None
+        What pairs of indices refer to: an array of rows, or a function from indices to rows.
+    random_state : int, RandomState or None, default=None
+        For ``prior="random"``.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_features, n_features)
+        A factor of M; ``transform(X) = X @ components_.T``.
+    balance_ : float
+        The weight of the pairs.
+    objective_ : float
+        Value of the objective, in scaled columns.
+    n_iter_ : int
+        Sweeps of the graphical lasso.
+    threshold_ : float
+        Largest distance of pairs that are predicted to be similar.
+    classes_ : ndarray of shape (2,)
+        -1 and 1.
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    .. [Qi2009] G.-J. Qi, J. Tang, Z.-J. Zha, T.-S. Chua, H.-J. Zhang, "An efficient sparse metric
+       learning in high-dimensional space via l1-penalized log-determinant regularization",
+       ICML 2009.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from vicinal import SDML
+    >>> from vicinal.targets import pairs_from_labels
+    >>> X, y = load_wine(return_X_y=True)
+    >>> pairs, labels = pairs_from_labels(y, random_state=0)
+    >>> SDML(preprocessor=X).fit(pairs, labels).transform(X).shape
+    (178, 13)
+    """
+
+    #: rows in a tuple
+    tuple_size: ClassVar[int] = 2
+
+    def __init__(
+        self,
+        balance: float | str = "auto",
+        sparsity: float = 0.01,
+        *,
+        prior: Any = "identity",
+        scaling: str | None = "standard",
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        preprocessor: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.balance = balance
+        self.sparsity = sparsity
+        self.prior = prior
+        self.scaling = scaling
+        self.max_iter = max_iter
+        self.tol = tol
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+
+    @unchanged_on_error
+    def fit(self, pairs: Any, y: Any) -> SDML:
+        """Learn the metric, and choose ``threshold_`` on the same pairs.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of rows, or of indices into the ``preprocessor``.
+        y : array-like of shape (n_pairs,)
+            +1 for similar and -1 for dissimilar pairs; both must occur.
+
+        Returns
+        -------
+        self : SDML
+        """
+        self._check_shared()
+        check_number(self, "balance", 0.0, or_else=("auto",))
+        check_number(self, "sparsity", 0.0)
+        rng = check_seed(self)
+        pairs, y = self._check_labelled_pairs(pairs, y)
+        with single_threaded_blas():
+            scaled = self._scaled(pairs)
+            X = scaled.differences(pairs)
+            L0 = np.linalg.inv(prior_factor("SDML", self.prior, scaled.points, scaled.scale, rng))
+            prior_inverse, K = L0 @ L0.T, (X.T * y) @ X
+            largest = largest_balance(prior_inverse, K)
+            self.balance_ = min(_AUTO_MOST, _AUTO_SHARE * largest)
+            if not isinstance(self.balance, str):
+                self.balance_ = float(self.balance)
+            P = prior_inverse + self.balance_ * K
+            result = sdml(P, self.sparsity, max_iter=self.max_iter, tol=self.tol)
+            if result is None:
+                raise ValueError(_no_solution(self, largest))
+            self.n_iter_, self.objective_ = result.n_iter, result.objective
+            self._store(np.linalg.cholesky(result.M).T, scaled, pairs.dtype)
+        if result.gap > self.tol:
+            advice = ""
+            if self.balance_ >= largest:
+                advice = f", or decrease 'balance' below {largest:.3g}"
+            self._warn_unconverged(advice)
+        self._calibrate_on_training_pairs(pairs, y)
+        return self
+
+
+def _no_solution(estimator: SDML, largest: float) -> str:
+    return (
+        f"The 'balance' parameter of SDML must be less than {largest:.3g} for these pairs, or the "
+        "'sparsity' larger: the graphical lasso found no positive definite matrix, since "
+        "dissimilar pairs outweigh the prior. Use balance='auto' for a value that is small enough. "
+        f"Got balance={estimator.balance!r} and sparsity={estimator.sparsity!r} instead."
+    )
