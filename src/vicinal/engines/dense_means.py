@@ -9,9 +9,9 @@ from vicinal._threads import n_threads, run
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 
-__all__ = ["kernel_means"]
+__all__ = ["BLOCK", "kernel_means"]
 
-_BLOCK = 2**18  # pairs in a block of queries: 2 MB
+BLOCK = 2**18  # pairs in a block of queries: 2 MB
 
 
 def kernel_means(
@@ -25,7 +25,7 @@ def kernel_means(
     columns = np.ascontiguousarray(charges.T)
     log_mass = 0.0 if mass is None else np.log(mass)
     out = np.empty((len(Z), len(columns)))
-    size = max(1, _BLOCK // len(Zr))
+    size = max(1, BLOCK // len(Zr))
 
     def task(first: int, thread: int) -> None:
         rows = slice(first, min(first + size, len(Z)))

@@ -12,7 +12,9 @@ from sklearn import get_config
 
 from vicinal._threads import n_threads
 from vicinal.engines import choose
+from vicinal.engines.dense_means import BLOCK as MEANS_BLOCK
 from vicinal.models.posterior import NCAModel
+from vicinal.models.regression import RegressionModel
 from vicinal.models.vote_of_k import KNCAModel
 from vicinal.models.votes import Chi2VotingModel
 
@@ -24,6 +26,7 @@ _ROW = 76  # bytes of a row, besides its coordinates and classes
 _DENSE_BYTES = 2_700_000  # of the arrays of pairs that a few training rows take
 _VOTE, _SHARE, _VOTING_ROW = 24, 16, 54  # bytes of a voter, of a class, of a row under rule="knn"
 _HISTOGRAM = 16  # bytes of a bin, while histograms are normalised and mapped
+_PAIR = 32  # bytes of a pair of rows in kernel regression
 _TREE_UP_TO = 15  # dimensions up to which votes use a tree
 _NEIGHBOURS_AUTO = 50  # voters, if their number is not known yet
 
@@ -45,7 +48,9 @@ def prediction_cost(
 ) -> PredictionCost:
     """The cost of predicting rows of a shape from a model; ``converted``: bytes of their copy."""
     m = shape[0]
-    if rule == "knn" or not isinstance(model, NCAModel | KNCAModel):
+    if isinstance(model, RegressionModel) and rule != "knn":
+        memory, nanoseconds = _kernel_means(model, m)
+    elif rule == "knn" or not isinstance(model, NCAModel | KNCAModel):
         memory, nanoseconds = _votes(model, m)
     elif isinstance(model, KNCAModel):
         memory, nanoseconds = _votes_of_k(model, m)
@@ -89,9 +94,18 @@ def _votes_of_k(model: KNCAModel, m: int) -> tuple[float, float]:
     return memory, m * n * (3.0 + 1.2 * k + 0.27 * d) / n_threads()
 
 
+def _kernel_means(model: RegressionModel, m: int) -> tuple[float, float]:
+    """Bytes and nanoseconds of means over all training rows, in blocks of queries."""
+    (n, d), q = model.Z.shape, model.n_outputs
+    threads = n_threads()
+    pairs = min(m * n, threads * max(n, MEANS_BLOCK))
+    memory = _PAIR * pairs + 8 * (m * (2 * q + d) + n * (q + d))
+    return memory, m * n * (12.0 + 1.5 * d + 2.0 * q) / threads
+
+
 def _votes(model: Any, m: int) -> tuple[float, float]:
     """Bytes and nanoseconds of a search for the nearest training rows, and of their votes."""
-    (n, d), C = model.Z.shape, len(model.labels.classes)
+    (n, d), C = model.Z.shape, model.n_outputs
     k = model.settled_n_neighbors or min(_NEIGHBOURS_AUTO, n)
     rows = _at_a_time(m, 32 * k + 8 * C)
     memory = rows * (_VOTE * k + _SHARE * C + _VOTING_ROW) + 3.2 * m * d

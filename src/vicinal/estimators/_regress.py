@@ -28,7 +28,7 @@ from vicinal.targets import Numbers
 __all__ = ["NeighbourRegressorMixin", "Outputs", "RegressionLearner"]
 
 #: penalties of alpha="auto", from strong to weak: the loss is a share of the variance of y
-_ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4)
+_ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
 
 
 class Outputs(NamedTuple):
@@ -49,9 +49,10 @@ class Outputs(NamedTuple):
         # divided by a power of two, since the squares of huge numbers would overflow
         unit = np.exp2(np.frexp(np.abs(columns).max(axis=0))[1].astype(np.float64))
         part = columns / unit
-        shift = np.average(part, axis=0, weights=weight)
+        # not by the deviation, which rounding keeps from being zero
+        varies = np.ptp(part, axis=0) > 4 * np.finfo(np.float64).eps
+        shift = part[0] + np.average(part - part[0], axis=0, weights=weight)
         deviation = np.sqrt(np.average((part - shift) ** 2, axis=0, weights=weight))
-        varies = deviation > 4 * np.finfo(np.float64).eps * np.abs(shift)
         if not varies.any():
             raise ValueError(
                 f"{owner} needs numbers y that vary. Got {columns[0].tolist()!r} for all "
