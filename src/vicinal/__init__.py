@@ -14,6 +14,7 @@ __all__ = [
     "ITML",
     "KNCA",
     "KSNE",
+    "LFDA",
     "LMNN",
     "LSML",
     "MCML",
@@ -23,6 +24,7 @@ __all__ = [
     "RCA",
     "SDML",
     "Chi2LMNN",
+    "Covariance",
     "FromLabels",
     "NCARegressor",
     "PairNCA",
@@ -46,8 +48,10 @@ _HOMES = {
     "Chi2LMNN": "vicinal.estimators.chi2_lmnn",
     "FromLabels": "vicinal.estimators.from_labels",
     "ITML": "vicinal.estimators.itml",
+    "Covariance": "vicinal.estimators.covariance",
     "KNCA": "vicinal.estimators.knca",
     "KSNE": "vicinal.estimators.ksne",
+    "LFDA": "vicinal.estimators.lfda",
     "LMNN": "vicinal.estimators.lmnn",
     "LSML": "vicinal.estimators.lsml",
     "MCML": "vicinal.estimators.mcml",
@@ -77,10 +81,12 @@ if _TYPE_CHECKING:
         targets,
     )
     from vicinal.estimators.chi2_lmnn import Chi2LMNN
+    from vicinal.estimators.covariance import Covariance
     from vicinal.estimators.from_labels import FromLabels
     from vicinal.estimators.itml import ITML
     from vicinal.estimators.knca import KNCA
     from vicinal.estimators.ksne import KSNE
+    from vicinal.estimators.lfda import LFDA
     from vicinal.estimators.lmnn import LMNN
     from vicinal.estimators.lsml import LSML
     from vicinal.estimators.mcml import MCML

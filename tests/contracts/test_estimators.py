@@ -30,7 +30,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from threadpoolctl import threadpool_limits
 
-from vicinal import KNCA, LMNN, MCML, MLKR, NCA, RCA, Chi2LMNN, NCARegressor, initialise
+from vicinal import (
+    KNCA,
+    LFDA,
+    LMNN,
+    MCML,
+    MLKR,
+    NCA,
+    RCA,
+    Chi2LMNN,
+    Covariance,
+    NCARegressor,
+    initialise,
+)
 from vicinal._features import Features
 from vicinal.callbacks import Checkpoint, Progress, StopAfter
 from vicinal.core.state import decode, encode
@@ -113,12 +125,18 @@ ESTIMATORS = {
     "chi2 lmnn softmax targets": Chi2LMNN(3, constraint="softmax", refresh_targets=2, k=1),
     "rca": RCA(2),
     "rca shrunk": RCA(shrinkage="oas", scaling=None),
+    "lfda": LFDA(2),
+    "lfda plain": LFDA(k=3, embedding="plain", shrinkage=0.1, scaling=None),
+    "lfda orthonormalized": LFDA(2, embedding="orthonormalized", scaling="global"),
+    "covariance": Covariance(),
 }  # fmt: skip
-LEARNT = [name for name in ESTIMATORS if not name.startswith("rca")]
+# closed forms: neither starts, nor iterations, nor classifiers
+CLOSED = ("rca", "lfda", "covariance")
+LEARNT = [name for name in ESTIMATORS if not name.startswith(CLOSED)]
 NUMBERS = ("mlkr", "nca regressor")  # learn from numbers in place of classes
 CLASSIFYING = [name for name in LEARNT if not name.startswith(NUMBERS)]
 # one of each class, with nothing but the defaults that matter
-PLAIN = ["nca", "knca", "mcml", "mlkr", "nca regressor", "lmnn", "chi2 lmnn", "rca"]
+PLAIN = ["nca", "knca", "mcml", "mlkr", "nca regressor", "lmnn", "chi2 lmnn", "rca", "lfda"]
 LABELLED = [name for name in PLAIN if not name.startswith(NUMBERS)]
 # those of `make test-fast`
 FAST = [*PLAIN, "nca diagonal", "nca queries"]
@@ -448,7 +466,7 @@ def one_hot(n=60):
     return np.column_stack([X, rng.poisson(3, n)]).astype(float), y
 
 
-@each([name for name in PLAIN if name != "rca"])
+@each([name for name in PLAIN if name not in CLOSED])
 def test_issue_14_a_table_of_flags_says_nothing_about_starts(name):
     """A cross-validation warns of nothing that the caller neither set nor can change."""
     X, y = one_hot()
@@ -495,7 +513,9 @@ def test_issue_14_voters_set_without_k(model, k):
         model.set_params(k=0).fit(X, y)
 
 
-@pytest.mark.parametrize("estimator", [NCA, KNCA, MCML, MLKR, NCARegressor, LMNN, Chi2LMNN, RCA])
+@pytest.mark.parametrize(
+    "estimator", [NCA, KNCA, MCML, MLKR, NCARegressor, LMNN, Chi2LMNN, RCA, LFDA]
+)
 def test_issue_14_help_names_types_and_solvers(estimator):
     for parameter in inspect.signature(estimator).parameters.values():
         assert "Any" not in str(parameter.annotation), parameter
@@ -566,7 +586,7 @@ def test_kneighbors_are_those_of_all_distances(name):
     np.testing.assert_allclose(sparse[0], distances, rtol=1e-6, atol=1e-6)
 
 
-@each([name for name in PLAIN if name != "rca"])
+@each([name for name in PLAIN if name not in CLOSED])
 def test_kneighbors_of_float32_ties_and_wrong_numbers(name):
     X, y = table(name)
     some = np.repeat(np.arange(0, 60, 3) + np.arange(20) % 3, 3)  # each row three times
@@ -708,7 +728,7 @@ def test_pickles_say_the_same(name):
     if name in PLAIN:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.set_params(**({"warm_start": True} if name != "rca" else {}))
+            model.set_params(**({"warm_start": True} if name not in CLOSED else {}))
             assert len(pickle.dumps(model.fit(many, np.tile(y, 5)))) < many.nbytes / 3
 
 
@@ -1138,7 +1158,7 @@ def test_issue_14_a_refused_fit_changes_nothing(name, wrong):
         model.set_params(init=np.full((2, 5), np.nan))
     other = np.full_like(X[:, :5], 7.0) if wrong == "rows" else X[:, :5]
     other = np.full_like(other, -1.0) if name.startswith("chi2") else other
-    if name == "rca" and wrong == "start":
+    if name in CLOSED and wrong == "start":
         model.set_params(shrinkage=-1.0)
     with pytest.raises(ValueError):  # noqa: PT011 - each of many
         model.fit(other, names)
@@ -1180,7 +1200,7 @@ def test_issue_14_a_refused_batch_changes_nothing(name):
     np.testing.assert_array_equal(model._stream.reservoir.X, kept.reservoir.X)
 
 
-@each([name for name in PLAIN if name != "rca"])
+@each([name for name in PLAIN if name not in CLOSED])
 def test_without_a_tolerance_all_iterations_are_made(name):
     X, y = table(name)
     assert make(name, tol=1.0, max_iter=8).fit(X, y).n_iter_ < 8
@@ -1189,7 +1209,7 @@ def test_without_a_tolerance_all_iterations_are_made(name):
         assert make(name, tol=None, max_iter=8).fit(X, y).n_iter_ == 8
 
 
-@each([name for name in PLAIN if name != "rca"])
+@each([name for name in PLAIN if name not in CLOSED])
 def test_an_array_as_start_gives_the_rank(name):
     X, y = table(name)
     init = np.full((3, X.shape[1]), 1 / 3) if name.startswith("chi2") else np.eye(3, X.shape[1])

@@ -9,6 +9,7 @@ from vicinal import (
     ITML,
     KNCA,
     KSNE,
+    LFDA,
     LMNN,
     LSML,
     MCML,
@@ -18,6 +19,7 @@ from vicinal import (
     RCA,
     SDML,
     Chi2LMNN,
+    Covariance,
     FromLabels,
     NCARegressor,
 )
@@ -79,6 +81,9 @@ ESTIMATORS = [
     FromLabels(MMC(diagonal=True, scaling=None)),
     FromLabels(SDML()),
     FromLabels(LSML(prior="covariance", scaling="global")),
+    LFDA(),
+    LFDA(1, k=2, embedding="orthonormalized", shrinkage="oas", scaling=None),
+    Covariance(),
     KSNE(max_iter=20),
     KSNE(3, 2, kernel="gaussian", kappa=0.01, init="spectral", metric="manhattan", max_iter=20),
     KSNE(1, mapping="linear", max_iter=20),
@@ -95,6 +100,7 @@ def test_the_excused_checks_fail_for_the_reason_given(name):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:The scatter within classes is singular")
+@pytest.mark.filterwarnings("ignore:The covariance of the rows is singular")
 @pytest.mark.filterwarnings("ignore:n_components=")
 @pytest.mark.filterwarnings("ignore:n_neighbors=")
 @pytest.mark.filterwarnings("ignore:The .size. parameter of StochasticQueries is 500")

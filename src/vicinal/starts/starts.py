@@ -62,7 +62,7 @@ def _padded(rows: Array, n_components: int) -> Array:
     return A
 
 
-def _checked_shrinkage(value: Any, owner: str) -> float | str | None:
+def checked_shrinkage(value: Any, owner: str) -> float | str | None:
     if value is None or (isinstance(value, str) and value == "oas"):
         return value
     if isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) <= 1:
@@ -158,7 +158,7 @@ class PCA:
         rng: RandomState,
         sample_weight: Array | None = None,
     ) -> Array:
-        shrinkage = _checked_shrinkage(self.shrinkage, "PCA")
+        shrinkage = checked_shrinkage(self.shrinkage, "PCA")
         space = spaces.make_space(X, None, n_components, rng, sample_weight)
         rows = principal_rows(
             space, n_components, whiten=self.whiten, symmetric=False, shrinkage=shrinkage
@@ -186,7 +186,7 @@ class Whiten:
         rng: RandomState,
         sample_weight: Array | None = None,
     ) -> Array:
-        shrinkage = _checked_shrinkage(self.shrinkage, "Whiten")
+        shrinkage = checked_shrinkage(self.shrinkage, "Whiten")
         space = spaces.make_space(X, None, n_components, rng, sample_weight)
         rows = principal_rows(
             space,
@@ -224,7 +224,7 @@ class LDA:
         rng: RandomState,
         sample_weight: Array | None = None,
     ) -> Array:
-        shrinkage = _checked_shrinkage(self.shrinkage, "LDA")
+        shrinkage = checked_shrinkage(self.shrinkage, "LDA")
         _check_has_classes(codes, "LDA")
         space = spaces.make_space(X, codes, n_components, rng, sample_weight)
         rows, _ = discriminant_rows(space, n_components, between=True, shrinkage=shrinkage)
@@ -268,7 +268,7 @@ class RCA:
         sample_weight: Array | None = None,
     ) -> tuple[Array, str]:
         """The map, and what was done about a singular S_W if ``shrinkage`` is None, or ""."""
-        shrinkage = _checked_shrinkage(self.shrinkage, "RCA")
+        shrinkage = checked_shrinkage(self.shrinkage, "RCA")
         _check_has_classes(codes, "RCA")
         space = spaces.make_space(X, codes, n_components, rng, sample_weight)
         rows, complaint = discriminant_rows(space, n_components, between=False, shrinkage=shrinkage)
