@@ -46,9 +46,9 @@ __all__ = [
 #: where each class lives; every other public name is a submodule
 _HOMES = {
     "Chi2LMNN": "vicinal.estimators.chi2_lmnn",
+    "Covariance": "vicinal.estimators.covariance",
     "FromLabels": "vicinal.estimators.from_labels",
     "ITML": "vicinal.estimators.itml",
-    "Covariance": "vicinal.estimators.covariance",
     "KNCA": "vicinal.estimators.knca",
     "KSNE": "vicinal.estimators.ksne",
     "LFDA": "vicinal.estimators.lfda",
