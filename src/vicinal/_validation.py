@@ -193,7 +193,7 @@ def check_declared_classes(owner: Any, classes: Any, y: Array, first: bool) -> A
     """The classes of a stream: declared with its first batch, and constant from then on."""
     check_classification_targets(y)
     name = type(owner).__name__
-    if first and classes is None and hasattr(owner, "components_"):
+    if first and classes is None and hasattr(owner, "classes_"):
         declared = owner.classes_  # those of an earlier fit, as in scikit-learn's linear models
     elif first:
         if classes is None:

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from common.callbacks import Stop
 from common.checks import each_dtype, needs_callbacks, set_threads, unfinished
 from common.histograms import counts
+from common.soft import NCAOfDistributions, NCAOfMatches
 from scipy.special import logsumexp
 from sklearn import config_context
 from sklearn.base import clone
@@ -80,6 +81,19 @@ ESTIMATORS = {
     "nca restarts": NCA(2, init=initialise.Random(2), alpha=3e-3),
     "nca annealing": NCA(2, init="annealing", alpha=3e-3),
     "nca searched": NCA("auto", alpha="auto", cv=2),
+    "nca distributions": NCAOfDistributions(2, alpha=3e-3),
+    "nca distributions votes": NCAOfDistributions(rule="knn", n_neighbors="auto", alpha=3e-3,
+                                                  mapping="diagonal"),
+    "nca distributions batches": NCAOfDistributions(2, sampling=MiniBatches(40, "random"),
+                                                    objective="accuracy", alpha=3e-3),
+    "nca distributions early": NCAOfDistributions(3, early_stopping=True, n_iter_no_change=50,
+                                                  rule="knn", n_neighbors="local", alpha=3e-3),
+    "nca matches": NCAOfMatches(2, alpha=3e-3),
+    "nca matches queries": NCAOfMatches(2, sampling=StochasticQueries(30), kernel="student",
+                                        alpha=3e-3),
+    "nca matches batches": NCAOfMatches(2, sampling=MiniBatches(30, "random"), alpha=3e-3),
+    "nca matches restarts": NCAOfMatches(mapping="diagonal", early_stopping=True, alpha=3e-3,
+                                         n_iter_no_change=50, init=initialise.Random(2)),
     "knca": KNCA(2, k=3),
     "knca all": KNCA(2, k=3, vote="all", objective="accuracy", rule="knn"),
     "knca queries": KNCA(2, k=3, sampling=StochasticQueries(30), solver="adam"),
@@ -134,7 +148,7 @@ ESTIMATORS = {
 CLOSED = ("rca", "lfda", "covariance")
 LEARNT = [name for name in ESTIMATORS if not name.startswith(CLOSED)]
 NUMBERS = ("mlkr", "nca regressor")  # learn from numbers in place of classes
-CLASSIFYING = [name for name in LEARNT if not name.startswith(NUMBERS)]
+CLASSIFYING = [name for name in LEARNT if not name.startswith((*NUMBERS, "nca matches"))]
 # one of each class, with nothing but the defaults that matter
 PLAIN = ["nca", "knca", "mcml", "mlkr", "nca regressor", "lmnn", "chi2 lmnn", "rca", "lfda"]
 LABELLED = [name for name in PLAIN if not name.startswith(NUMBERS)]
@@ -150,6 +164,9 @@ SCHEDULED = [
     "mlkr queries",
     "mlkr batches",
     "nca regressor queries",
+    "nca distributions batches",
+    "nca matches queries",
+    "nca matches batches",
     "lmnn queries",
     "lmnn batches",
     "lmnn clusters",

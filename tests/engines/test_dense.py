@@ -246,6 +246,12 @@ for load in (load_wine, load_iris):
             model.predict(X)
             model.transform(X)
             model.predict_proba(X)
+    T = 0.9 * np.eye(3)[y] + 0.1 / 3
+    for setting in options[NCA][:2] + options[NCA][4:]:
+        NCA(random_state=0, **setting).fit(X, T).predict_proba(X)
+        model = NCA(random_state=0, **setting).fit(X, matches=T @ T.T)
+        model.score(X, matches=T @ T.T)
+        model.effective_n_neighbors(X)
 for setting in [{}, {"k": 2, "kernel": "gaussian", "kappa": 0.1, "init": "spectral"},
                 {"mapping": "linear"}, {"n_components": 3, "metric": "cosine"}]:
     model = KSNE(max_iter=5, **setting).fit(X)

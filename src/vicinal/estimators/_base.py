@@ -109,20 +109,24 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         raise NotImplementedError
 
     @unchanged_on_error
-    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Validate, plan, learn, store: the sequence of every fit."""
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None, **more: Any) -> Any:
+        """Validate, plan, learn, store: the sequence of every fit.
+
+        ``more`` are arguments that the ``fit`` of one estimator takes, for its ``_check_data``.
+        """
         began, given = _clock.now(), (X, y)
         self._check_parameters()
         config, past = Config.of(self), self._past_fit()
         rng = generator(self, past)
-        data = self._check_data(X, y, sample_weight)
+        data = self._check_data(X, y, sample_weight, **more)
         method = self._method(data)
         plan = make_plan(method, config, self._size(data, method, X))
         self._forget("_stream", "n_samples_seen_")
         self.plan_ = plan
         reports = Reports(method.name, self.verbose)
         reports.say(str(plan))
-        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        passed = {"sample_weight": sample_weight, **more}
+        metadata = {name: value for name, value in passed.items() if value is not None} or None
         left = self._left_for_later(plan, data, rng)
         if past is not None and left is not None and past.completed_by(left):
             left = left._replace(before=past.before)
@@ -332,7 +336,10 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         its stage in float64 takes about 0.7 of what is stated.
         """
         classes = None if y is None else np.unique(np.asarray(y))
-        data = Data(X if hasattr(X, "shape") else np.asarray(X), classes=classes)
+        return self._cost(Data(X if hasattr(X, "shape") else np.asarray(X), classes=classes))
+
+    def _cost(self, data: Data) -> Cost:
+        """The cost of a fit to rows that are not checked."""
         method = self._method(data)
         return make_plan(method, Config.of(self), self._size(data, method, data.X)).cost
 

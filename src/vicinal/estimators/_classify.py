@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_seed
 from vicinal.core.types import Array
-from vicinal.estimators._neighbours import NeighbourSearchMixin
+from vicinal.estimators._neighbours import NeighbourSearchMixin, can_predict
 from vicinal.models.votes import NeighbourModel
 
 __all__ = ["NeighbourClassifierMixin"]
@@ -24,6 +25,7 @@ class NeighbourClassifierMixin(NeighbourSearchMixin, ClassifierMixin):
     classes_: Array
     _model: NeighbourModel
 
+    @available_if(can_predict)
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities under the ``rule``: posterior of the model, or shares of the votes.
 
@@ -40,6 +42,7 @@ class NeighbourClassifierMixin(NeighbourSearchMixin, ClassifierMixin):
         with single_threaded_blas():
             return self._model.probabilities(Z, self.rule)
 
+    @available_if(can_predict)
     def predict_log_proba(self, X: Any) -> Array:
         """Natural logarithms of the class probabilities under the ``rule``.
 
@@ -59,6 +62,7 @@ class NeighbourClassifierMixin(NeighbourSearchMixin, ClassifierMixin):
         with single_threaded_blas():
             return self._model.log_probabilities(Z, self.rule)
 
+    @available_if(can_predict)
     def predict(self, X: Any) -> Array:
         """The class of highest probability under the ``rule``, or one drawn with them for "draw".
 
@@ -70,9 +74,12 @@ class NeighbourClassifierMixin(NeighbourSearchMixin, ClassifierMixin):
         -------
         y : ndarray of shape (n_samples,)
         """
+        return self.classes_[self._predicted(X)]
+
+    def _predicted(self, X: Any) -> Array:
+        """The positions of the predicted classes in ``classes_``."""
         P = self.predict_proba(X)
-        best = P.argmax(axis=1) if self.rule != "draw" else _drawn(P, check_seed(self))
-        return self.classes_[best]
+        return P.argmax(axis=1) if self.rule != "draw" else _drawn(P, check_seed(self))
 
 
 def _drawn(P: Array, rng: np.random.RandomState) -> Array:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._threads import single_threaded_blas
@@ -14,9 +15,10 @@ from vicinal._validation import check_number, check_option, check_rows
 from vicinal.core.types import Array, is_auto
 from vicinal.estimators._memory import converted_bytes
 from vicinal.estimators._prediction_cost import PredictionCost, prediction_cost
+from vicinal.models.soft import MatchModel
 from vicinal.models.stored import StoredRows
 
-__all__ = ["NeighbourSearchMixin", "RowNumbers", "drop_weightless_rows"]
+__all__ = ["NeighbourSearchMixin", "RowNumbers", "can_predict", "drop_weightless_rows"]
 
 
 class RowNumbers(NamedTuple):
@@ -42,6 +44,17 @@ def drop_weightless_rows(
         return RowNumbers(None, X.shape[0]), X, y, weight
     numbers = np.flatnonzero(weight)
     return RowNumbers(numbers, X.shape[0]), X[numbers], y[numbers], weight[numbers]
+
+
+def can_predict(estimator: Any) -> bool:
+    """True, or an error that says why there is nothing to predict; unknown before a fit."""
+    model = getattr(estimator, "_model", None)
+    if not isinstance(model, MatchModel):
+        return True
+    raise AttributeError(
+        f"{type(estimator).__name__} predicts nothing after a fit to matches, which have no "
+        "classes. Use transform, kneighbors or score."
+    )
 
 
 class NeighbourSearchMixin:
@@ -178,6 +191,7 @@ class NeighbourSearchMixin:
         numbers = self._rows.numbers
         return distances, near if numbers is None else numbers[near]
 
+    @available_if(can_predict)
     def estimate_predict_cost(self, X: Any) -> PredictionCost:
         """Estimate the memory and time of a prediction of X without starting it.
 

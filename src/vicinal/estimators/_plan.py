@@ -44,6 +44,7 @@ class Size(NamedTuple):
     converted: int = 0  # bytes of a copy of the input in floating point
     chooses_votes: bool = False  # n_neighbors="auto", for which neighbours are searched
     searched_rows: int = 0  # most rows that a search for a penalty or a rank learns from
+    brings_matches: bool = False  # a row of a batch brings all rows that match it
 
 
 class Cost(NamedTuple):
@@ -148,12 +149,16 @@ def _sampling(
     if whole <= limit or size.n <= batch:
         return samplers.Full(), f"all {size.n} rows take some {whole:.2g} s, within {what}"
     why = f"all {size.n} rows would take some {whole:.2g} s, more than {what}"
+    # queries have all rows to pick from
+    queries = samplers.StochasticQueries(int(np.clip(_QUERY_PAIRS // size.n, *_QUERIES)))
+    together = min(batch * (1 + size.pair.company), size.n)
+    if size.brings_matches and 2 * together > size.n:
+        return queries, f"{why}, and batches of {batch} with their matches would hold {together}"
     if 2 * size.n_classes <= batch:
         return samplers.MiniBatches(batch, clusters="random"), why
-    # most rows of a batch would be alone in their class; queries have all rows to pick from
-    queries = int(np.clip(_QUERY_PAIRS // size.n, *_QUERIES))
+    # most rows of a batch would be alone in their class
     why += f", and batches of {batch} would hold fewer than two of each of {size.n_classes} classes"
-    return samplers.StochasticQueries(queries), why
+    return queries, why
 
 
 def _check_fit(method: Method, solver: Solver | None, sampling: Sampler) -> None:

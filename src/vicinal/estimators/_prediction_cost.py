@@ -68,7 +68,7 @@ def _at_a_time(m: int, row_bytes: int) -> int:
 
 def _posterior(model: NCAModel, m: int) -> tuple[float, float]:
     """Bytes and nanoseconds of sums over all training rows, of which far ones are left out."""
-    (n, d), s, C = model.Z.shape, model.Z.itemsize, len(model.labels.classes)
+    (n, d), s, C = model.Z.shape, model.Z.itemsize, model.n_outputs
     rows = _at_a_time(m, 24 * C)
     whole = m * (8 * C + d * s) if rows < m else 0
     memory = rows * (C * (16 + 4 * s) + 1.75 * d * s + _ROW) + whole
@@ -80,7 +80,7 @@ def _posterior(model: NCAModel, m: int) -> tuple[float, float]:
 
 def _votes_of_k(model: KNCAModel, m: int) -> tuple[float, float]:
     """Bytes and nanoseconds of a count of the votes of k stochastic neighbours."""
-    (n, d), s, C, k = model.Z.shape, model.Z.itemsize, len(model.labels.classes), model.k
+    (n, d), s, C, k = model.Z.shape, model.Z.itemsize, model.n_outputs, model.k
     rows = _at_a_time(m, 24 * C)
     memory = rows * (8 * C + 2.0 * d * s + 96) + (m * (8 * C + d * s) if rows < m else 0)
     if choose.is_small(n):

@@ -8,7 +8,13 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-__all__ = ["TooFewRows", "classes_too_small", "codes_or_zeros", "hold_out", "stratified_folds"]
+__all__ = [
+    "TooFewRows",
+    "classes_too_small",
+    "codes_or_zeros",
+    "hold_out",
+    "stratified_folds",
+]
 
 _FOLDS = 5  # unless another number is asked for
 

@@ -12,9 +12,9 @@ from vicinal.core.types import Array
 from vicinal.estimators._plan import Plan
 from vicinal.estimators.search import is_collapsed
 from vicinal.objectives._votes import SAFE_K, can_win, large_k, usable_votes
-from vicinal.targets import Labels
+from vicinal.targets import LabelDistributions, Labels, Matches
 
-__all__ = ["collapse_warning", "warn_no_voters", "warn_single_rows"]
+__all__ = ["collapse_warning", "warn_no_voters", "warn_single_rows", "warn_unmatched_rows"]
 
 
 def collapse_warning(Z: Array, problem: Any) -> str | None:
@@ -36,6 +36,20 @@ def warn_single_rows(data: Data, labels: Labels, plan: Plan) -> None:
         warn(
             "Rows of these classes have no other row of their class to pick, because they are the "
             f"only one or their prior is zero: {data.names(lonely)}. As queries they add nothing "
+            "to the objective."
+        )
+
+
+def warn_unmatched_rows(target: LabelDistributions | Matches, plan: Plan) -> None:
+    """Warn of rows that match no other row."""
+    if isinstance(target, Matches):
+        alone = target.counts == 0
+    else:  # all classes that are possible for such a row are impossible for all others
+        possible = target.values > 0
+        alone = ~(possible & (np.count_nonzero(possible, axis=0) > 1)).any(axis=1)
+    if alone.any():
+        warn(
+            f"{alone.sum()} of {len(alone)} rows match no other row. As queries they add nothing "
             "to the objective."
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,35 +11,28 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal import densities, maps, neighbourhoods, solvers, starts
+from vicinal import densities
 from vicinal._callback_support import with_callbacks
-from vicinal._features import Features
-from vicinal._plugins import load
 from vicinal._validation import check_number, check_option
 from vicinal.core.method import Data, Method
-from vicinal.core.stages import Refresh
-from vicinal.core.types import Array, Map, Sampler, Solver, is_auto
+from vicinal.core.types import Array, Map, Sampler, Solver
 from vicinal.densities import Kernel
 from vicinal.estimators._consulted import ConsultedMixin
 from vicinal.estimators._metric import LearntMetricMixin
+from vicinal.estimators._nca_method import learns_beta, nca_method
 from vicinal.estimators._partial_fit import StreamLearner
-from vicinal.estimators._plan import Plan
-from vicinal.estimators._warnings import collapse_warning, warn_single_rows
-from vicinal.estimators.search import ALPHAS
+from vicinal.estimators._soft_labels import SoftTargetsMixin
+from vicinal.estimators._soft_targets import check_labels
 from vicinal.estimators.stream import can_stream
-from vicinal.models.posterior import NCAModel
-from vicinal.neighbourhoods import Neighbourhood, mass_left_out
-from vicinal.neighbourhoods.refresh import refresh_lists
-from vicinal.objectives import NCALoss
+from vicinal.neighbourhoods import Neighbourhood
 from vicinal.starts import Start
 from vicinal.targets import Labels
 from vicinal.targets.labels import check_priors
-from vicinal.targets.masses import reference_masses
 
 __all__ = ["NCA"]
 
 
-class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
+class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
     r"""Learn a map under which near rows share a label: a metric, a classifier, a picture.
 
     Each row picks another row at random, with nearer rows more likely, and takes its label.  The
@@ -49,6 +41,10 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
     .. math:: p_{ij} = \frac{e^{-\|Ax_i - Ax_j\|^2}}{\sum_{k \ne i} e^{-\|Ax_i - Ax_k\|^2}},
               \qquad p_i = \sum_{j : y_j = y_i} p_{ij},
               \qquad \min_A\ \mathrm{mean}_i\,(-\log p_i \text{ or } -p_i) + \alpha\|A\|_F^2 .
+
+    In place of labels, :meth:`fit` takes label distributions :math:`t_i`, or any degrees
+    :math:`m_{ij}` to which rows match: then :math:`p_i = \sum_j m_{ij} p_{ij}`, with
+    :math:`m_{ij} = \sum_c t_{ic} t_{jc}` for distributions ([Goldberger2005]_ section 5).
 
     Memory is O(n (D + d)); above 500 rows no n × n array is made.  All cores are used, and their
     number does not change the result.  Up to about 12,000 (d = 32) or 25,000 (d = 2) rows every
@@ -189,7 +185,9 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         searches (``params``, ``mean_test_score``, ``split0_test_score``, ...), and the ``stage`` of
         each candidate, "n_components" or "alpha".
     classes_ : ndarray of shape (n_classes,)
-        The labels.
+        The labels; for label distributions, the numbers of their columns, or their names if y was a
+        data frame.  Matches have no classes: after a fit to them there is neither this attribute
+        nor ``predict``.
     n_iter_ : int
         Iterations of the last ``fit``, at least 1; or steps of the stream so far.
     objective_ : float
@@ -225,7 +223,11 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
     Notes
     -----
     A row that is the only one of its class has no row to pick: "log" leaves it out, "accuracy"
-    counts it as wrong, both with a warning; it still serves as a neighbour of other rows.
+    counts it as wrong, both with a warning; it still serves as a neighbour of other rows.  The same
+    holds for a row without any match.
+
+    Label distributions predict the mean distribution of a row's picks.  Compact kernels,
+    backgrounds, ``priors``, trees, random lists and ``partial_fit`` are for class labels alone.
 
     References
     ----------
@@ -250,7 +252,7 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
 
     _voters: ClassVar[tuple[str, ...]] = ("auto", "local")
     _settled: ClassVar[tuple[str, ...]] = ("objective", "kernel", "priors")
-    _model: NCAModel
+    _model: Any
 
     def __init__(
         self,
@@ -306,25 +308,30 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NCA:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, matches: Any = None) -> NCA:
         """Learn the map.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows; float32 stays float32.
-        y : array-like of shape (n_samples,)
-            Class labels.
+        y : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
+            Class labels; or for each row the probabilities of two or more classes, not negative
+            and summing to one.  Needed unless there are ``matches``.
         sample_weight : array-like of shape (n_samples,), default=None
             Importance of each row, as a query and as a neighbour.  This is not the same as
             repeating rows: a repeated row would be its own neighbour.  Rows of weight zero are left
             out.
+        matches : {sparse matrix, array-like} of shape (n_samples, n_samples), default=None
+            In place of y: how right it is that row i picks row j, from 0 to 1.  The diagonal is
+            ignored; it need not be symmetric.  scikit-learn's cross-validation takes some rows of
+            it, but not the same columns: use ``cv``, which takes both.
 
         Returns
         -------
         self : NCA
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, matches=matches)
 
     @available_if(can_stream)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NCA:
@@ -357,6 +364,7 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
         -------
         self : NCA
         """
+        check_labels(y, f"{type(self).__name__}.partial_fit")
         return self._partial_fit(X, y, classes, sample_weight)
 
     @property
@@ -373,64 +381,11 @@ class NCA(ConsultedMixin, LearntMetricMixin, StreamLearner):
     def _needs_all_rows(self) -> list[tuple[str, bool, str]]:
         kernel = densities.resolve(self.kernel, type(self).__name__)
         why = "learning 'beta' needs all rows; use beta='count' or a number"
-        return [("kernel", not _learns_beta(kernel), why)]
+        return [("kernel", not learns_beta(kernel), why)]
 
     def _target(self, codes: Array, weight: Array | None, n_classes: int) -> Labels:
         check_priors(self.priors, n_classes, type(self).__name__)
         return Labels(codes, weight, self.priors, classes=np.arange(n_classes))
 
     def _method(self, data: Data) -> Method:
-        name = type(self).__name__
-        kernel = densities.resolve(self.kernel, name)
-        start = starts.resolve(self.init, name)
-        mapping, d = maps.resolve_rank(self, data.n_features, start)
-        pairs = None if is_auto(self.pairs) else neighbourhoods.resolve(self.pairs, name)
-        densities.check_use(kernel, pairs, self.objective, name)
-        return Method(
-            name=name,
-            objective=NCALoss(self.objective, kernel),
-            mapping=mapping,
-            n_components=d,
-            start=starts.first_map(start, d, name),
-            features=partial(_features, self.scaling),
-            make_model=partial(_make_model, self.n_neighbors),
-            solver=solvers.LBFGS(),
-            refresh=partial(_refresh, kernel),
-            pairs=pairs,
-            has_trees=True,
-            kernel=kernel,
-            n_starts=int(getattr(start, "n_init", 1)),
-            alphas=ALPHAS,
-            warn_unusable_rows=partial(warn_single_rows, data),
-            collapse_warning=collapse_warning,
-        )
-
-
-def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Features:
-    return Features(X, scaling, labels.sample_weight)
-
-
-def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: Any) -> NCAModel:
-    return NCAModel(Z, labels, n_neighbors, objective.kernel, objective.background)
-
-
-def _learns_beta(kernel: Kernel) -> bool:
-    """Whether the background shares are learnt, between runs of the solver."""
-    return kernel.background and kernel.beta in ("em", "gradient")
-
-
-def _refresh(kernel: Kernel, plan: Plan, rng: np.random.RandomState) -> Refresh | None:
-    """What is refreshed every few iterations: lists of pairs, background shares."""
-    lists = refresh_lists(partial(_left_out, kernel), plan, rng)
-    if not _learns_beta(kernel):
-        return lists
-    return load("vicinal.extras.em_refresh:RefreshBackground")(lists, plan.noisy)
-
-
-def _left_out(
-    kernel: Kernel, Z: Array, labels: Labels, pairs: Any, references: Array | None
-) -> neighbourhoods.LeftOut:
-    """The share of the sums that the lists leave out."""
-    mass = reference_masses(labels, references)
-    rng = np.random.RandomState(0)
-    return mass_left_out(Z, labels.codes, pairs, references, kernel, mass=mass, random_state=rng)
+        return nca_method(self, data)

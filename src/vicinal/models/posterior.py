@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
+from vicinal.models.picks import StochasticPicks
 from vicinal.models.votes import NeighbourModel
-from vicinal.objectives import nca_effective_n_neighbors, nca_posterior
-from vicinal.targets import Labels
+from vicinal.objectives import nca_posterior
 
 __all__ = ["NCAModel"]
 
@@ -19,7 +19,7 @@ _GAUSSIAN = Gaussian()
 _FEW = 16  # a search for more than 1/16 of the rows takes longer than all distances
 
 
-class NCAModel(NeighbourModel):
+class NCAModel(StochasticPicks, NeighbourModel):
     """The model of NCA.
 
     Parameters
@@ -37,7 +37,7 @@ class NCAModel(NeighbourModel):
     def __init__(
         self,
         Z: Array,
-        labels: Labels,
+        labels: Any,
         n_neighbors: int | str,
         kernel: Kernel = _GAUSSIAN,
         background: Array | None = None,
@@ -55,31 +55,11 @@ class NCAModel(NeighbourModel):
             return super().log_probabilities(Z, rule)
         return self._in_chunks(
             Z,
-            24 * len(self.labels.classes),
+            24 * self.n_outputs,
             lambda part: nca_posterior(
                 part, self.Z, self.labels, self.kernel, background=self.background, log=True
             ),
         )
-
-    @cached_property
-    def effective_n_neighbors(self) -> Array:
-        """Effective number of neighbours of each training row, [Goldberger2005] section 2."""
-        return nca_effective_n_neighbors(self.Z, self.labels.sample_weight, kernel=self.kernel)
-
-    def effective_n_neighbors_of(self, Z: Array) -> Array:
-        """Effective number of neighbours of each query among the training rows."""
-        weight = self.labels.sample_weight  # no priors: votes do not use them
-        return self._in_chunks(
-            Z,
-            16 * Z.shape[1] + 200,
-            lambda part: nca_effective_n_neighbors(
-                self.Z, weight, Z_query=part, kernel=self.kernel
-            ),
-        )
-
-    def local_n_neighbors(self, Z: Array) -> Array:
-        """The k of each query: its effective number of neighbours, [Goldberger2005] section 6."""
-        return _whole(self.effective_n_neighbors_of(Z), len(self.Z))
 
     def votes(self, Z: Array) -> Array:
         """Shares of the weighted votes of the nearest training rows."""
@@ -91,7 +71,7 @@ class NCAModel(NeighbourModel):
         # this needs few searches, and none is much wider than its queries need.
         width = np.exp2(np.ceil(np.log2(k))).astype(np.intp)
         width[k > len(self.Z) // _FEW] = 0  # no search
-        shares = np.empty((len(Z), len(self.labels.classes)))
+        shares = np.empty((len(Z), self.n_outputs))
         for widest in np.unique(width):
             rows = width == widest
             if widest == 0:
@@ -102,17 +82,10 @@ class NCAModel(NeighbourModel):
 
     def _votes_of_many(self, Z: Array, k: Array) -> Array:
         """Votes of the k nearest rows of each query, for k that is a large share of all rows."""
-        codes, weight = self.labels.codes, self.labels.sample_weight
-        shares = np.empty((len(Z), len(self.labels.classes)))
+        shares = np.empty((len(Z), self.n_outputs))
         references = self.Z.astype(np.float64, copy=False)
         for i, z in enumerate(Z):  # one by one, so that the distances fit into the cache
             distances = cdist(z[None], references, "sqeuclidean")[0]
             near = np.argpartition(distances, k[i] - 1)[: k[i]]
-            ballots = None if weight is None else weight[near]
-            shares[i] = np.bincount(codes[near], ballots, minlength=shares.shape[1])
-        return shares / shares.sum(axis=1, keepdims=True)
-
-
-def _whole(effective: Array, n: int) -> Array:
-    """Effective numbers of neighbours, rounded and clipped to [1, n]."""
-    return np.clip(np.rint(effective), 1, n).astype(np.intp)
+            shares[i] = self._shares(near[None], k[i : i + 1])[0]
+        return shares

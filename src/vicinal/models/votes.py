@@ -25,12 +25,12 @@ class NeighbourModel(StoredRows):
     Z : array of shape (n, d)
         Projections.
     labels : Labels
-        Their classes, weights and priors.
+        Their classes, weights and priors.  Subclasses may take another target.
     n_neighbors : int or "auto"
         k of the vote; "auto" chooses it by leave-one-out.  Subclasses may accept other values.
     """
 
-    def __init__(self, Z: Array, labels: Labels, n_neighbors: Any) -> None:
+    def __init__(self, Z: Array, labels: Any, n_neighbors: Any) -> None:
         super().__init__(Z, n_neighbors)
         self.labels = labels
 
@@ -63,7 +63,7 @@ class NeighbourModel(StoredRows):
 
     def posterior(self, Z: Array) -> Array:
         """Class probabilities under the model of the method."""
-        return self._in_chunks(Z, 24 * len(self.labels.classes), self._posterior)
+        return self._in_chunks(Z, 24 * self.n_outputs, self._posterior)
 
     def votes(self, Z: Array) -> Array:
         """Shares of the weighted votes of the nearest training rows."""
@@ -75,9 +75,7 @@ class NeighbourModel(StoredRows):
         def answer(rows: Array) -> Array:
             return self._shares(self._voters(Z[rows], widest), k[rows])
 
-        return self._in_chunks(
-            np.arange(len(Z)), 32 * widest + 8 * len(self.labels.classes), answer
-        )
+        return self._in_chunks(np.arange(len(Z)), 32 * widest + 8 * self.n_outputs, answer)
 
     def _shares(self, neighbours: Array, k: Array) -> Array:
         """Class shares among the first k of each row's neighbours, sorted by distance."""

@@ -90,6 +90,18 @@ class Matches:
             part.weight = self.weight[rows]
         return part
 
+    def draw(self, rows: Array, size: int, rng: np.random.RandomState) -> Array:
+        """A sample of some rows, in groups that match."""
+        return matching_groups(self.matrix, rows, size, rng)
+
+    @property
+    def chance(self) -> float:
+        """The share of matches among the picks of rows that pick any other row alike."""
+        v = np.ones(len(self)) if self.sample_weight is None else self.sample_weight
+        others = v.sum() - v
+        shares = np.divide(self.matrix @ v, others, out=np.zeros(len(self)), where=others > 0)
+        return float(np.average(shares, weights=v)) if len(self) else 0.0
+
     def in_batch(
         self, rows: Array, share: float | None = None, train: Array | None = None
     ) -> tuple[Array, Matches, Array]:

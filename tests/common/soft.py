@@ -1,0 +1,45 @@
+"""NCA as it learns from soft targets, with the labels that all other estimators are given."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from vicinal import NCA
+
+__all__ = ["NCAOfDistributions", "NCAOfMatches", "matching", "softened"]
+
+
+class _Frame(np.ndarray):
+    """An array with names of columns, as a data frame has them."""
+
+    columns: list
+
+
+def softened(y, doubt=0.1):
+    """Distributions in which each label has a share of doubt, spread over all classes."""
+    classes, codes = np.unique(np.asarray(y), return_inverse=True)
+    T = (1 - doubt) * np.eye(len(classes))[codes] + doubt / len(classes)
+    frame = T.view(_Frame)
+    frame.columns = classes
+    return frame
+
+
+def matching(y, degree=0.75):
+    """Rows of one class match to a degree, those next to each other in the table entirely."""
+    same = np.asarray(y)[:, None] == np.asarray(y)
+    M = degree * same
+    M[:-1, 1:][np.eye(len(M) - 1, dtype=bool)] = 1.0
+    return sp.csr_array(M * same)
+
+
+class NCAOfDistributions(NCA):
+    """NCA that turns labels into distributions."""
+
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X, softened(y), sample_weight)
+
+
+class NCAOfMatches(NCA):
+    """NCA that turns labels into matches."""
+
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X, None, sample_weight, matches=matching(y))
