@@ -74,7 +74,8 @@ class NeighbourClassifierMixin(NeighbourSearchMixin, ClassifierMixin):
         -------
         y : ndarray of shape (n_samples,)
         """
-        return self.classes_[self._predicted(X)]
+        best = self._predicted(X)
+        return self.classes_[best]
 
     def _predicted(self, X: Any) -> Array:
         """The positions of the predicted classes in ``classes_``."""

@@ -39,7 +39,7 @@ SOFT = (LabelDistributions, Matches)
 def is_matrix(y: Any) -> bool:
     """Whether y has two dimensions and two columns or more: label distributions."""
     try:
-        shape = y.shape if hasattr(y, "shape") else np.shape(y)
+        shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
     except ValueError:  # a ragged list
         return False
     return len(shape) == 2 and int(shape[1]) > 1
