@@ -418,3 +418,15 @@ def test_labels_only():
     with pytest.warns(DataConversionWarning, match="A column-vector y was passed"):
         column = nca().fit(X, y[:, None])
     np.testing.assert_array_equal(column.components_, nca().fit(X, y).components_)
+
+
+def test_matches_know_what_a_search_asks():
+    """Rows that stay together in a sample, and the score of a map that knows nothing."""
+    target = Matches(M, np.arange(1.0, 90.0))
+    drawn = target.draw(np.arange(89), 30, np.random.RandomState(1))
+    assert len(np.unique(drawn)) == 30
+    assert target.take(drawn).counts.min() > 0
+    v = target.sample_weight
+    shares = [np.average(np.delete(row, i), weights=np.delete(v, i))
+              for i, row in enumerate(target.matrix.toarray())]  # fmt: skip
+    assert target.chance == pytest.approx(np.average(shares, weights=v))

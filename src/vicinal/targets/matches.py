@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from vicinal.core.types import Array
 from vicinal.targets._checks import chances_in_batch, checked_weight, part_of
+from vicinal.targets.groups import matching_groups
 
 __all__ = ["LEAST_MATCH", "Matches"]
 
