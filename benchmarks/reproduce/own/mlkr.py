@@ -46,7 +46,7 @@ def score_all(data: str, split: int) -> dict[str, Any]:
 
     X, y = load(data)
     train, test = rows_70_30(len(y), split)
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"rows": X.shape[0], "columns": X.shape[1]}
 
     def judge(name: str, model: Any) -> None:
         error = y[test] - model.predict(X[test])
@@ -127,7 +127,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         ),
         "r2": _table(done, names, "R2"),
         "rmse": _table(done, names, "RMSE"),
-        "tables": _described(names),
+        "tables": _described(done, names),
         "n_splits": len({each.job["split"] for each in done}),
         "folds": FOLDS,
         "clear": f"{_CLEAR:g}",
@@ -172,13 +172,13 @@ def _cell(values: Any, measure: str) -> str:
     return f"{values.mean():.{digits}f} ± {error:.{digits}f}"
 
 
-def _described(names: list[str]) -> str:
+def _described(done: list[Done], names: list[str]) -> str:
     """What each table holds."""
     lines = []
     for name in names:
-        X, _ = load(name)
+        size = next(each.result for each in done if each.job["data"] == name)
         what = REAL[name][1] if name in REAL else "made up, `make_" + name + "` of scikit-learn"
-        lines.append(f"{name}: {X.shape[0]} rows, {X.shape[1]} columns; {what}")
+        lines.append(f"{name}: {size['rows']} rows, {size['columns']} columns; {what}")
     return bullets(*lines)
 
 
