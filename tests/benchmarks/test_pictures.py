@@ -81,3 +81,32 @@ def test_regions_and_shares_of_a_class():
     mixed = rng.normal(size=(60, 2))
     assert pieces(mixed, y) > 3
     assert kept_arrangement(apart, 3.0 * apart, y) == pytest.approx(1.0)
+
+
+def test_polar_coordinates_are_found_where_they_are(rng):
+    from reproduce.goldberger.figure3 import Faces, judged
+
+    angle, height = rng.uniform(-45, 45, 400), rng.uniform(25, 35, 400)
+    turn = 1.7 * np.deg2rad(angle) + 0.4
+    polar = (height - 20)[:, None] * np.column_stack([np.cos(turn), np.sin(turn)]) + [3.0, -8.0]
+    faces = Faces(polar, angle, height)
+    found = judged(faces, faces)
+    assert found["turn"] == pytest.approx(1.7, abs=0.01)
+    assert min(found["angle"], found["radius"]) > 0.99
+    assert found["straight height"] < 0.9
+    noise = judged(faces._replace(X=rng.standard_normal((400, 2))), faces)
+    assert noise["angle"] < 0.9
+
+
+def test_faces_turn_to_the_right_and_have_their_height():
+    from reproduce.goldberger.figure3 import cut_out, turned
+
+    stripe = np.zeros((1, 64, 64))
+    stripe[0, :32, 30:34] = 1.0  # from the centre upwards
+    picture = turned(cut_out(stripe, "circle")[0], 40.0, 30.0)
+    rows, columns = np.indices(picture.shape) - 17.0
+    up, right = -np.sum(rows * picture), np.sum(columns * picture)
+    assert np.rad2deg(np.arctan2(right, up)) == pytest.approx(40.0, abs=3.0)
+    whole = turned(cut_out(np.ones((1, 64, 64)), "ellipse")[0], 0.0, 30.0)
+    tall, wide = (whole > 0.5).any(axis=1).sum(), (whole > 0.5).any(axis=0).sum()
+    assert (tall, wide) == (pytest.approx(30, abs=1), pytest.approx(24, abs=1))
