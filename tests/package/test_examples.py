@@ -108,6 +108,15 @@ def test_plot_histograms_keeps_most_in_ten_bins(tmp_path):
     assert_is_picture(tmp_path / "out/bins.png")
 
 
+def test_plot_mlkr_finds_the_plane(tmp_path):
+    pytest.importorskip("matplotlib")
+    printed = run(ROOT / "examples/plot_mlkr.py", "out/mlkr.png", folder=tmp_path)
+    plain, learnt = map(float, re.findall(r"(\d\.\d+) by", printed))
+    assert plain < 0.5
+    assert learnt > 0.8
+    assert_is_picture(tmp_path / "out/mlkr.png")
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_code_in_the_texts_runs(name, wine_csv):
     """Block after block in one session, beside a table.csv with a column `label`."""
