@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from vicinal import ITML, LSML, MMC, NCA, SDML, FromLabels
+from vicinal import ITML, LSML, MMC, NCA, SDML, FromLabels, PairNCA
 from vicinal.targets import pairs_from_labels, quadruplets_from_labels
 
 
@@ -18,7 +18,10 @@ def wine():
     return load_wine(return_X_y=True)
 
 
-@pytest.mark.parametrize("learner", [ITML(), MMC(), SDML()], ids=lambda e: type(e).__name__)
+PAIRS = [ITML(), MMC(), SDML(), PairNCA(2, alpha=0.1, random_state=0)]
+
+
+@pytest.mark.parametrize("learner", PAIRS, ids=lambda e: type(e).__name__)
 def test_equals_the_learner_on_pairs_drawn_from_the_labels(learner, wine):
     X, y = wine
     pairs, labels = pairs_from_labels(y, 50, random_state=7)

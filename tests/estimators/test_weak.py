@@ -28,9 +28,9 @@ all_learners = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNER
 
 @pytest.fixture
 def rows(rng):
-    """Three classes in four columns of different units, which the first two tell apart."""
+    """Three classes in four columns of different units; the last tells nothing."""
     y = np.repeat([0, 1, 2], 20)
-    X = rng.normal(size=(60, 4)) + 3 * np.eye(3, 4)[y]
+    X = rng.normal(size=(60, 4)) + 6 * np.eye(3, 4)[y]
     return X * [1.0, 5.0, 0.1, 30.0] + [0, 100, -3, 7], y
 
 
@@ -120,9 +120,9 @@ def test_a_constant_column_has_no_weight(learner, rows):
     if getattr(learner, "prior", None) == "random":  # drawn for five columns
         return
     M = both.get_mahalanobis_matrix()
-    np.testing.assert_allclose(
-        np.delete(np.delete(M, 1, 0), 1, 1), alone.get_mahalanobis_matrix(), rtol=1e-4
-    )
+    M = np.delete(np.delete(M, 1, 0), 1, 1)
+    units = np.outer(rows[0].std(axis=0), rows[0].std(axis=0))
+    np.testing.assert_allclose(M * units, alone.get_mahalanobis_matrix() * units, atol=1e-3)
 
 
 @all_learners
@@ -197,6 +197,8 @@ def test_priors(learner, rows, rng):
 def test_a_fit_that_ends_early_says_so(learner, rows):
     X, y = rows
     at, labels = indices(learner, y)
+    if learner.tuple_size == 4:
+        at = at[:, [2, 3, 0, 1]]  # comparisons that do not hold yet
     with pytest.warns(ConvergenceWarning, match="did not converge in 1 iterations: increase 'max"):
         clone(learner).set_params(max_iter=1, tol=1e-9).fit(X[at], *labels)
     with warnings.catch_warnings():

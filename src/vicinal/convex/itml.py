@@ -35,7 +35,7 @@ class ITMLResult(NamedTuple):
 def itml_by_lbfgs(
     X: Array, s: Array, xi0: Array, *, gamma: float, max_iter: int, tol: float
 ) -> ITMLResult:
-    r"""Solve ITML's problem [Davis2007, eq. (5)] in its primal form by L-BFGS.
+    r"""Solve the problem of [Davis2007] in its primal form by L-BFGS.
 
     .. math::
         \min_{M \succ 0, \xi} D(M, I) + \gamma D(\mathrm{diag}\,\xi, \mathrm{diag}\,\xi^0)

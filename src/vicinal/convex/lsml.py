@@ -11,7 +11,7 @@ __all__ = ["lsml"]
 
 
 def lsml(X: Array, Y: Array, weights: Array, *, max_iter: int, tol: float) -> Factored:
-    r"""Minimise squared residuals of comparisons [Liu2012, eqs. (3)-(6)].
+    r"""Minimise squared residuals of comparisons [Liu2012].
 
     .. math::
         \min_{M \succ 0} D(M, I) + \sum_c w_c [d_M(x_c) - d_M(y_c)]_+^2,

@@ -60,7 +60,7 @@ def mmc_diagonal(S: Array, Y: Array, *, max_iter: int, tol: float) -> Factored:
         \min_{w \ge 0} \langle s, w \rangle - 2 \log \operatorname{mean}_c
         \Big(\sum_j y_{cj}^2 w_j\Big)^{1/2}
 
-    [Xing2002, eq. (9)], where s is the diagonal of S.  Its minimum is one of the problem above up
+    [Xing2002, §2.1], where s is the diagonal of S.  Its minimum is one of the problem above up
     to a factor.
 
     Parameters

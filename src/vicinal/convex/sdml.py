@@ -34,7 +34,7 @@ def largest_balance(prior_inverse: Array, K: Array) -> float:
 
 
 def sdml(P: Array, sparsity: float, *, max_iter: int, tol: float) -> SDMLResult | None:
-    r"""Minimise the graphical lasso's objective [Qi2009, eq. (8)].
+    r"""Minimise the graphical lasso's objective, to which [Qi2009] comes down.
 
     .. math::
         \min_{M \succ 0} \langle P, M \rangle - \log\det M + \rho \sum_{i \ne j} |M_{ij}|

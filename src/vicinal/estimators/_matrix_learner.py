@@ -59,9 +59,11 @@ class MatrixLearner(MahalanobisMixin, BaseEstimator):
         self._map = FittedLinear(self.components_, scaled.shift, scaled.scale)
 
     def _warn_unconverged(self, advice: str = "") -> None:
-        name = type(self).__name__
+        """Warn that ``tol`` was not reached, and say what may help."""
+        how = "increase 'max_iter' or 'tol'"
+        if self.n_iter_ < self.max_iter:  # rounding hides all further progress
+            how = "increase 'tol', which is below what rounding allows here"
         warn(
-            f"{name} did not converge in {self.n_iter_} iterations: increase 'max_iter' or "
-            f"'tol'{advice}.",
+            f"{type(self).__name__} did not converge in {self.n_iter_} iterations: {how}{advice}.",
             ConvergenceWarning,
         )

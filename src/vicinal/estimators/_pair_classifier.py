@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -26,6 +26,8 @@ class PairClassifierMixin(TupleLearnerMixin, ClassifierMixin):
     `_check_labelled_pairs`, learns, and calls `_calibrate_on_training_pairs`.
     """
 
+    #: rows in a tuple, for what makes tuples
+    tuple_size: ClassVar[int] = 2
     classes_: Array
     threshold_: float
 

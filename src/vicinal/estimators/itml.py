@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -105,9 +105,6 @@ class ITML(PairClassifierMixin, MatrixLearner):
     >>> itml.transform(X).shape
     (178, 13)
     """
-
-    #: rows in a tuple
-    tuple_size: ClassVar[int] = 2
 
     def __init__(
         self,

@@ -82,7 +82,7 @@ class LSML(TupleLearnerMixin, MatrixLearner):
     (178, 13)
     """
 
-    #: rows in a tuple
+    #: rows in a tuple, for what makes tuples
     tuple_size: ClassVar[int] = 4
 
     def __init__(

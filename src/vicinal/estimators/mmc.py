@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -80,9 +80,6 @@ class MMC(PairClassifierMixin, MatrixLearner):
     >>> MMC(preprocessor=X).fit(pairs, labels).transform(X).shape
     (178, 13)
     """
-
-    #: rows in a tuple
-    tuple_size: ClassVar[int] = 2
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -88,9 +88,6 @@ class SDML(PairClassifierMixin, MatrixLearner):
     >>> SDML(preprocessor=X).fit(pairs, labels).transform(X).shape
     (178, 13)
     """
-
-    #: rows in a tuple
-    tuple_size: ClassVar[int] = 2
 
     def __init__(
         self,
