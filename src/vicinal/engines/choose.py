@@ -128,8 +128,14 @@ def match_sums(data: Data, target: Any, kernel: Kernel, pairs: Pairs | None = No
     if isinstance(target, Labels):
         return class_sums(data, kernel, pairs)
     if pairs is not None:
-        raise NotImplementedError("Candidate lists are not supported yet.")
-    return dense_matches.DenseMatchSums(data, target, kernel)
+        from vicinal.engines.cpu.listed_pairs import ListMatchSums
+
+        return ListMatchSums(data, target, kernel, pairs)
+    if is_small(len(data.Z)):
+        return dense_matches.DenseMatchSums(data, target, kernel)
+    from vicinal.engines.cpu.matches import BlockMatchSums
+
+    return BlockMatchSums(data, target, kernel)
 
 
 def charged_sums(
@@ -137,8 +143,14 @@ def charged_sums(
 ) -> ChargedSums:
     """The engine that averages the charges (n, q) of the references, for MLKR."""
     if pairs is not None:
-        raise NotImplementedError("Candidate lists are not supported yet.")
-    return dense_matches.DenseChargedSums(data, charges, kernel)
+        from vicinal.engines.cpu.listed_pairs import ListChargedSums
+
+        return ListChargedSums(data, charges, kernel, pairs)
+    if is_small(len(data.Z)):
+        return dense_matches.DenseChargedSums(data, charges, kernel)
+    from vicinal.engines.cpu.charged import BlockChargedSums
+
+    return BlockChargedSums(data, charges, kernel)
 
 
 def make_index(

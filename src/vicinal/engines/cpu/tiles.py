@@ -43,6 +43,7 @@ from vicinal.kernels._blocks import (
 
 __all__ = [
     "KernelPoints",
+    "Products",
     "Tiles",
     "coordinate_scale",
     "kernel_points",
@@ -117,7 +118,7 @@ def kernel_points(
     return KernelPoints(points, mass[order].astype(Z.dtype), codes[order], d, ordered), order
 
 
-class _Products:
+class Products:
     """Distances of whole blocks, and their gradients, by BLAS; inactive below ``BLAS_FROM``.
 
     ``|a|² + |b|² - 2 a.b`` has an error of about ``eps |z|²`` that differences do not have: fine
@@ -206,7 +207,7 @@ class Tiles:
         self.threads = min(n_threads(), len(self.rows) - 1)
         widest = max(np.diff(self.columns))
         self.scratch = [workspace(queries.Z.shape[0], dtype, widest) for _ in range(self.threads)]
-        self.products = _Products(queries, references, self.rows, self.columns, self.threads)
+        self.products = Products(queries, references, self.rows, self.columns, self.threads)
         self.near_blocks: NearBlocks | None = None
         self.reach = unused_reach(dtype)
 

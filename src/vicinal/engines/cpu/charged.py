@@ -1,0 +1,75 @@
+"""Compiled engines for means of charges (`base.ChargedSums`): all pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vicinal.core.types import Array
+from vicinal.densities import Kernel
+from vicinal.engines.base import Data, Means
+from vicinal.engines.cpu.pair_blocks import PairBlocks
+from vicinal.kernels import mlkr as kernels
+
+__all__ = ["BlockChargedSums", "factors_of", "means_of"]
+
+
+class BlockChargedSums:
+    """Means of charges over all pairs, in blocks; see `base.ChargedSums`."""
+
+    name, share = "blocks", 1.0
+
+    def __init__(self, data: Data, charges: Array, kernel: Kernel) -> None:
+        self.data, self.kernel = data, kernel
+        self.query_rows = data.query_rows
+        self.blocks = PairBlocks(data, kernel, kernels.scratch)
+        dtype = data.Z.dtype
+        self.Y = np.ascontiguousarray(charges[data.reference_rows].T, dtype=dtype)
+
+    def sums(self) -> Means:
+        """The sum of the weights, and the means of the charges, of each query."""
+        n, dtype = self.blocks.queries.n, self.data.Z.dtype
+        minima, sums = np.full(n, np.inf, dtype), np.zeros(n, dtype)
+        totals = np.zeros((len(self.Y), n), dtype)
+        self.blocks.sum_up(
+            lambda points, block, work: kernels.charged_sums_block(
+                points, self.Y, minima, sums, totals, *block, self.blocks.power, work
+            )
+        )
+        return means_of(minima, sums, totals)
+
+    def pull(self, sums: Means, slopes: Array) -> Array:
+        """Derivative of ``sum(slopes * means)`` by the points, (n, d)."""
+        Z = self.data.Z
+        shift, offset, factors, largest = factors_of(sums, slopes, Z.dtype)
+        Gq, Gr = self.blocks.pull(
+            lambda points, Gq, Gr, block, work: kernels.charged_grad_block(
+                points, self.Y, shift, offset, factors, Gq, Gr, *block, self.blocks.power, work
+            ),
+            Z.shape[1],
+        )
+        dZ = np.zeros_like(Z)
+        largest = Z.dtype.type(2.0 / self.kernel.coordinate_scale * largest)
+        dZ[self.query_rows] = Gq.T * largest
+        dZ[self.data.reference_rows] += Gr.T * largest
+        return dZ
+
+
+def means_of(minima: Array, sums: Array, totals: Array) -> Means:
+    with np.errstate(divide="ignore"):
+        log2 = np.log2(sums, dtype=np.float64)
+    means = totals.T.astype(np.float64) / np.where(sums > 0, sums, 1.0)[:, None]
+    return Means(log2, minima.astype(np.float64), means)
+
+
+def factors_of(sums: Means, slopes: Array, dtype: np.dtype) -> tuple[Array, Array, Array, float]:
+    """Shifts, and the factors of the charges with their constant, as kernels want them.
+
+    d mean / d d² of a pair is minus its share of the sum times (charge - mean).
+    """
+    empty = np.isneginf(sums.log2)
+    shift = np.where(empty, 0.0, sums.shift).astype(dtype)
+    factors = -slopes * np.where(empty, 0.0, np.exp2(-np.where(empty, 0.0, sums.log2)))[:, None]
+    largest = float(np.abs(factors).max(initial=0.0)) or 1.0  # late in training all are tiny
+    factors /= largest
+    offset = -np.sum(factors * sums.means, axis=1).astype(dtype)
+    return shift, offset, np.ascontiguousarray(factors.T, dtype=dtype), largest
