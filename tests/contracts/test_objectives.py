@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from common.affinities import some_affinities
 from common.checks import (
     assert_close,
@@ -43,9 +44,17 @@ from threadpoolctl import threadpool_limits
 from vicinal import reference
 from vicinal.densities import Compact, Gaussian, Student
 from vicinal.extras.trees import Bounded
-from vicinal.objectives import knca, ksne, lmnn, mcml, nca, pair_nca
+from vicinal.objectives import knca, ksne, lmnn, mcml, mlkr, nca, nca_matches, pair_nca
 from vicinal.reference import finite_difference
-from vicinal.targets import Labels, PairWeights, TargetNeighbours
+from vicinal.targets import (
+    LabelDistributions,
+    Labels,
+    Matches,
+    NearNumbers,
+    Numbers,
+    PairWeights,
+    TargetNeighbours,
+)
 
 KERNELS = {"gaussian": Gaussian(), "student": Student(), "compact": Compact()}
 
@@ -92,6 +101,7 @@ class Case:
     float32: tuple[tuple[float, float], ...] = ((1.0, 2e-6), (10.0, 5e-5))  # scale, error
     extremes: dict[float, tuple[float, float]] = field(default_factory=dict)  # scale: errors
     weights: Callable = lambda target, rows: np.ones(len(rows))  # of the queries in the mean
+    right: Callable | None = None  # right(target): whether i may pick j to be right; None: classes
 
     def __post_init__(self):
         if self.slow:  # both engines are compared with the same numbers
@@ -288,7 +298,97 @@ def pair_case(**changes):
     )  # fmt: skip
 
 
+# Soft matches and numbers.  What a row is told depends on its place, not on the name of its class.
+
+
+def some_weights(n, weighted):
+    return np.random.default_rng(n).uniform(0.1, 2, n) if weighted else None
+
+
+def distributions(y, weighted):
+    """Most of the mass on the own class, for some rows all of it."""
+    classes, codes = np.unique(y, return_inverse=True)
+    own = np.clip(np.random.default_rng(len(codes)).uniform(0.3, 1.2, len(codes)), 0, 1)[:, None]
+    T = own * np.eye(len(classes))[codes] + (1 - own) / max(1, len(classes))
+    return LabelDistributions(T.reshape(len(codes), -1), some_weights(len(codes), weighted))
+
+
+def some_partners(y, weighted):
+    """Three partners at random, in one direction, to some degree; none for a few rows."""
+    n, rng = len(y), np.random.default_rng(len(y))
+    row = np.repeat(np.arange(n), 3)
+    M = sp.coo_array((rng.uniform(0.1, 1, 3 * n), (row, rng.integers(0, n, 3 * n))), (n, n))
+    M = M.tocsr()
+    M.data = np.minimum(M.data, 1.0)
+    M = M.multiply((np.arange(n) % 13 != 5)[:, None])
+    return Matches(M, some_weights(n, weighted))
+
+
+def near_numbers(y, weighted, outputs=1, width=0.5, hard=False):
+    numbers = np.random.default_rng(len(y)).standard_normal((len(y), outputs)) + 2.0
+    return NearNumbers(numbers, width, hard, some_weights(len(y), weighted))
+
+
+def numbers(y, weighted, outputs):
+    values = np.random.default_rng(len(y)).standard_normal((len(y), outputs)) + 5.0
+    return Numbers(values, some_weights(len(y), weighted))
+
+
+def degrees(target):
+    """How well each row matches each other row."""
+    if isinstance(target, Labels):
+        return target.codes[:, None] == target.codes
+    if isinstance(target, LabelDistributions):
+        return reference.matches_of_distributions(target.values)
+    if isinstance(target, Matches):
+        return target.matrix.toarray()
+    return reference.matches_of_numbers(target.values, target.width, target.hard)
+
+
+def weight_of(target, rows):
+    return np.ones(len(rows)) if target.sample_weight is None else target.sample_weight[rows]
+
+
+def match_case(name, objective, target, kernel="gaussian", **changes):
+    def fast(Z, target, queries=None, references=None, **more):
+        more = {"warn": False, "kernel": KERNELS[kernel], **more}
+        return nca_matches(Z, target, objective, queries, references, **more)
+
+    def formula(Z, target, queries=None, references=None):
+        rows = (queries, references, target.sample_weight, kernel)
+        return reference.nca_matches(Z, degrees(target), objective, *rows)
+
+    def weights(target, rows):
+        others = degrees(target) * (1 - np.eye(len(target)))
+        counts = (others > 0).any(axis=1)[rows] if objective == "log" else 1.0
+        return counts * weight_of(target, rows)
+
+    options = {"labelled": False, "one_class": False, "lists": True, **changes}
+    return Case(
+        name, fast, formula, target, log=objective == "log", weights=weights,
+        bounds=(-1.0, 0.0) if objective == "accuracy" else (0.0, np.inf), smooth=lattice,
+        right=lambda target: degrees(target) > 0, **options,
+    )  # fmt: skip
+
+
+def mlkr_case(name, weighted=False, outputs=1, kernel="gaussian", **changes):
+    def fast(Z, target, queries=None, references=None, **more):
+        return mlkr(Z, target, queries, references, **{"kernel": KERNELS[kernel], **more})
+
+    def formula(Z, target, queries=None, references=None):
+        rows = (queries, references, target.sample_weight, kernel)
+        return reference.mlkr(Z, target.values, *rows)
+
+    return Case(
+        name, fast, formula, partial(numbers, weighted=weighted, outputs=outputs),
+        labelled=False, one_class=False, lists=True, weights=weight_of, smooth=lattice,
+        right=lambda target: np.ones((len(target), len(target))), **changes,
+    )  # fmt: skip
+
+
 FAR = dict.fromkeys((1e-8, 1e8, 1e14, 1e30), (1e-3, 1e-8))
+# At huge scales one neighbour is left, and the weights of pairs are differences of equal numbers.
+TINY = {1e-8: (1e-3, 1e-8)}
 STUDENT = {"float32": ((1.0, 1e-5), (10.0, 1e-5)),
            "extremes": dict.fromkeys((1e3, 1e6, 1e12), (1e-4, 1e-9)) | {1e-6: (1e-3, 1e-9)},
            "least": 1e-6}  # fmt: skip
@@ -334,12 +434,32 @@ CASES = [
     ksne_case(4, "gaussian"),
     pair_case(extremes=FAR),
     ksne_case(2, "gaussian", kappa=0.03, exaggeration=0.6, scales=(0.1, 1.0, 2.0), least=1e-6),
+    match_case("matches of labels", "log", partial(labels, weighted=True), labelled=True,
+               one_class=True, extremes=FAR),
+    match_case("matches of distributions", "log", partial(distributions, weighted=True)),
+    match_case("distributions accuracy", "accuracy", partial(distributions, weighted=False),
+               extremes=TINY),
+    match_case("distributions student", "log", partial(distributions, weighted=False), "student",
+               **STUDENT),
+    match_case("partners log", "log", partial(some_partners, weighted=True), extremes=TINY,
+               float32=((1.0, 5e-6), (10.0, 5e-5))),
+    match_case("partners student", "accuracy", partial(some_partners, weighted=False), "student",
+               **STUDENT),
+    match_case("near numbers log", "log", partial(near_numbers, weighted=False), extremes=TINY),
+    match_case("near numbers accuracy", "accuracy",
+               partial(near_numbers, weighted=True, outputs=2)),
+    match_case("hard numbers log", "log", partial(near_numbers, weighted=True, hard=True)),
+    match_case("hard numbers student", "accuracy",
+               partial(near_numbers, weighted=False, hard=True, outputs=2), "student", **STUDENT),
+    mlkr_case("mlkr", extremes=TINY),
+    mlkr_case("mlkr of three", weighted=True, outputs=3),
+    mlkr_case("mlkr student", kernel="student", **STUDENT),
 ]  # fmt: skip
 
 
 # those of `make test-fast`; every other compiles kernels of its own
 FAST = {"nca log", "nca accuracy weights uniform", "knca 5 majority log", "mcml", "lmnn squared",
-        "ksne 5 cauchy", "pairs"}  # fmt: skip
+        "ksne 5 cauchy", "pairs", "matches of distributions", "mlkr"}  # fmt: skip
 
 
 def each(cases=CASES, **wanted):
@@ -538,18 +658,21 @@ def test_any_queries_and_references(case, data):
 
 def plain_over_lists(case, Z, target, pairs, queries=None, references=None):
     """Each query by the plain formula with its own list; of no use with priors."""
-    codes = target.codes
     k = case.k
+    right = case.right(target) if case.right else target.codes[:, None] == target.codes
+    if isinstance(target, Matches):  # counts whether listed or not
+        lists = np.split(pairs.indices, pairs.indptr[1:-1])
+        pairs = lists_of([np.union1d(*pair) for pair in zip(lists, _partners(target), strict=True)])
     if references is not None or queries is not None:
         q = np.arange(len(Z)) if queries is None else queries
         r = np.arange(len(Z)) if references is None else references
         k = min(k, len(r) - bool(np.isin(q, r).any()))
 
     def loss(i, rows):
-        if not (codes[rows] == codes[i]).any():
+        if not right[i, rows].any():
             return None
         if case.name.startswith("knca"):
-            vote, objective = case.name.split()[2:]
+            codes, (vote, objective) = target.codes, case.name.split()[2:]
             if reference.knca(Z, codes, k, vote, "accuracy", [i], rows)[0] == 0:
                 return None
             return reference.knca(Z, codes, k, vote, objective, [i], rows)
@@ -559,6 +682,10 @@ def plain_over_lists(case, Z, target, pairs, queries=None, references=None):
         loss, pairs, len(Z), queries, references, target.sample_weight, log=case.log, least=k
     )
     return value, dZ + np.zeros(Z.shape)
+
+
+def _partners(target):
+    return np.split(target.indices, target.indptr[1:-1])
 
 
 LISTED = [case for case in CASES if case.lists]
@@ -880,7 +1007,9 @@ def test_finite_at_any_scale(rng, case, dtype, n):
                 assert case.bounds[0] - 1e-6 <= value <= case.bounds[1]
 
 
-@each([case for case in CASES if case.name in ("nca log", "nca accuracy", "student log")])
+@each([case for case in CASES if case.name in (
+    "nca log", "nca accuracy", "student log", "matches of distributions", "partners log",
+    "near numbers log", "hard numbers log", "mlkr")])  # fmt: skip
 @each_dtype
 @pytest.mark.parametrize("d", [3, 60])
 def test_far_outliers(rng, case, dtype, d):

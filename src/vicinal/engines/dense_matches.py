@@ -21,6 +21,7 @@ from vicinal.targets.matches import LEAST_MATCH
 __all__ = ["DenseChargedSums", "DenseMatchSums"]
 
 _LOG2_E = math.log2(math.e)
+_FAR = 1e-100  # sums over matches below this, relative to the nearest reference, lose digits
 
 
 class DenseMatchSums:
@@ -35,13 +36,16 @@ class DenseMatchSums:
         energy[points.self_pairs()] = np.inf
         match_energy, rest = _matches(target, points.queries, points.references)
         mass = data.mass[points.references]
-        # replaces the energies by the terms of the sums
-        far, shift_far = _terms(np.where(rest > 0, energy, np.inf), mass * rest)
-        near, shift_near = _terms(energy + match_energy, mass)
-        self.terms = far, near
+        x, least = _terms(energy.copy(), mass)
+        near, shift = x * np.exp(-match_energy), np.stack([least, least])
+        # matches that are all far away: in logarithms, relative to the nearest of them
+        far = np.flatnonzero(near.sum(axis=1) < _FAR)
+        near[far], shift[1, far] = _terms(energy[far] + match_energy[far], mass)
+        self.terms = x * rest, near
+        total = np.stack([terms.sum(axis=1) for terms in self.terms])
+        shift[total == 0] = np.inf
         with np.errstate(divide="ignore"):
-            log2 = np.log2(np.stack([far.sum(axis=1), near.sum(axis=1)]))
-        self._sums = RowSums(log2, _LOG2_E * np.stack([shift_far, shift_near]))
+            self._sums = RowSums(np.log2(total), _LOG2_E * shift)
 
     def sums(self) -> RowSums:
         """The sums of each query, each shifted by its own least energy."""

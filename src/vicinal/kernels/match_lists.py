@@ -1,9 +1,9 @@
 """Soft matches and means of charges over candidate lists: each query visits its own list only.
 
 Points are packed as in :mod:`vicinal.kernels.nca_lists`; a list is gathered into scratch, and all
-arithmetic runs over contiguous arrays.  ``rates`` (3, n_queries) are factors of the masses: of rows
-of other classes, of rows of the own class, which lists may hold at different rates, and of rows that
-a sparse matrix of matches names, which are always there.
+arithmetic runs over contiguous arrays.  ``rates`` (3, n_queries) are factors of the masses: of
+rows of other classes and of the own class, which lists may hold at different rates, and of rows
+that a sparse matrix of matches names, which are always there.
 """
 
 from __future__ import annotations
@@ -180,9 +180,7 @@ def match_lists_grad(lists, match, shift, factor, Gq, Gr, q0, q1, power, work, J
         _masses(lists, q, J, n, D, work[7], V)
         _match(lists, match, q, J, n, V, U, M, R)
         _energies(D, V, E, n, power)
-        pair_weights(
-            E, U, M, R, V, n, shift[0, q], shift[1, q], factor[0, q], factor[1, q], W
-        )
+        pair_weights(E, U, M, R, V, n, shift[0, q], shift[1, q], factor[0, q], factor[1, q], W)
         if power is not None:
             for t in range(n):
                 W[t] *= power / (one + D[t])

@@ -1,7 +1,7 @@
 """Soft matches of one query, in logarithms: for rows whose matches are far away, and for lists.
 
-Energies are log2 of the reciprocal: E of the kernel, U of the match, inf where there is none.  V are
-the masses of the references, M those of the matches, ``m v``, and R those of the rest,
+Energies are log2 of the reciprocal: E of the kernel, U of the match, inf where there is none.  V
+are the masses of the references, M those of the matches, ``m v``, and R those of the rest,
 ``(1 - m) v``.  The two sums of a query are shifted by their own least energy, of E for the rest
 (index 0) and of E + U for the matches (index 1); one exponential serves both as long as the shifts
 are within ``_ROOM``.
@@ -114,5 +114,3 @@ def pair_weights(E, U, M, R, V, n, low0, low1, factor0, factor1, W):
     for j in range(n):
         W[j] = factor0 * R[j] * exp2(minimum(low0 - E[j], zero))
         W[j] += factor1 * V[j] * exp2(low1 - (E[j] + U[j]))
-
-

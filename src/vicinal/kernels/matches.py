@@ -79,7 +79,6 @@ def _degrees(match, i, c, e, M):
 @helper
 def _apart(match, i, c, e, U):
     """U = squared distances of the numbers of query i and references c:e."""
-    zero = U.dtype.type(0)
     t, x = match.Tq[0, i], match.Tr[0, c:e]
     for j in range(e - c):
         U[j] = (t - x[j]) * (t - x[j])

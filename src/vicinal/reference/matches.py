@@ -66,6 +66,9 @@ def nca_matches(
     with np.errstate(divide="ignore"):
         T = np.log((q[:, None] != r[None, :]) * v[r]) + log_kappa
         log_m, log_rest = np.log(M[np.ix_(q, r)]), np.log1p(-M[np.ix_(q, r)])
+    # relative to the nearest: beside a huge distance the digits of log m would be lost
+    largest = T.max(axis=1, initial=-np.inf, keepdims=True)
+    T -= np.where(np.isfinite(largest), largest, 0.0)
     # right: p_i up to a factor; wrong: 1 - p_i up to the same factor
     log_right, P_right = softmax_rows(T + log_m)
     log_wrong, P_wrong = softmax_rows(T + log_rest)

@@ -148,7 +148,7 @@ class ListMatchSums(CompiledSums):
 
 
 def _matching(target: Any, rows: Array, dtype: Any) -> tuple[kernels.Rows, int]:
-    """How well rows match, in the layout of the kernels, and how many rows a matrix adds at most."""
+    """How well rows match, in the layout of the kernels; how many rows a matrix adds at most."""
     begin, columns = np.zeros(1, np.int64), np.empty(0, np.int32)
     degrees = rest = np.empty(0, dtype)
     if not isinstance(target, Matches):

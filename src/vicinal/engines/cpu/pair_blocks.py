@@ -109,9 +109,7 @@ class PairBlocks:
         def pair(places: tuple[int, int], thread: int) -> None:
             points, block = self._block(*places, thread)
             task(points, Gq, Gr, block, self.work[thread])
-            self.products.pull(
-                points.D, Gq, Gr, slice(*block[:2]), slice(*block[2:]), columns=True
-            )
+            self.products.pull(points.D, Gq, Gr, slice(*block[:2]), slice(*block[2:]), columns=True)
 
         with self.products.blas():
             for places in rectangle(len(self.rows) - 1, len(self.columns) - 1):
