@@ -13,18 +13,12 @@ import numpy as np
 
 from vicinal.kernels._jit import exp2, helper, log2, maximum, minimum
 
-__all__ = ["add_terms", "from_degrees", "from_energies", "match_energy", "pair_weights"]
+__all__ = ["add_terms", "from_degrees", "from_energies", "pair_weights"]
 
 # For float32 and float64: shifts that differ by so many powers of two share an exponential.
 _ROOM = (20.0, 200.0)
 # The logarithm of matches: `log2` is for numbers above sqrt(1/2), and the least match is 1e-30.
 _UNIT, _LOG_UNIT, _LEAST = 2.0**100, 100.0, 1e-30
-
-
-@helper
-def match_energy(m):
-    """-log2 of a match of at least 1e-30."""
-    return type(m)(_LOG_UNIT) - log2(m * type(m)(_UNIT))
 
 
 @helper
@@ -59,13 +53,16 @@ def from_energies(U, V, M, R, n, hard, limit):
 
 @helper
 def add_terms(E, U, M, R, V, n, minima, sums, i):
-    """Add n references to the shifts and sums of query i."""
+    """Add n references to the shifts and sums of query i; U becomes E + U."""
     zero, inf = E.dtype.type(0), E.dtype.type(np.inf)
     old0, old1 = minima[0, i], minima[1, i]
     low0, low1 = old0, old1
+    # stored, so that both passes round E + U alike: beside its use it may be reassociated
+    for j in range(n):
+        U[j] += E[j]
     for j in range(n):
         low0 = minimum(low0, E[j] if R[j] > 0 else inf)
-        low1 = minimum(low1, E[j] + U[j])
+        low1 = minimum(low1, U[j])
     if low0 < old0:
         sums[0, i] *= exp2(low0 - old0)
         minima[0, i] = low0
@@ -90,7 +87,7 @@ def add_terms(E, U, M, R, V, n, minima, sums, i):
         sums[0, i] += total0
     if low1 < inf:
         for j in range(n):
-            total1 += V[j] * exp2(low1 - (E[j] + U[j]))
+            total1 += V[j] * exp2(low1 - U[j])
         sums[1, i] += total1
 
 
@@ -103,7 +100,7 @@ def _apart(low0, low1):
 
 @helper
 def pair_weights(E, U, M, R, V, n, low0, low1, factor0, factor1, W):
-    """W = factor0 R 2**(low0 - E) + factor1 M 2**(low1 - E), in powers that do not overflow."""
+    """W = factor0 R 2**(low0 - E) + factor1 M 2**(low1 - E), without overflow; U becomes E + U."""
     zero = E.dtype.type(0)
     if abs(low1 - low0) <= E.dtype.type(_ROOM[E.itemsize // 8]):
         shift = maximum(low0, low1)
@@ -112,5 +109,7 @@ def pair_weights(E, U, M, R, V, n, low0, low1, factor0, factor1, W):
             W[j] = exp2(shift - E[j]) * (a * R[j] + b * M[j])
         return
     for j in range(n):
+        U[j] += E[j]
+    for j in range(n):
         W[j] = factor0 * R[j] * exp2(minimum(low0 - E[j], zero))
-        W[j] += factor1 * V[j] * exp2(low1 - (E[j] + U[j]))
+        W[j] += factor1 * V[j] * exp2(low1 - U[j])

@@ -1,7 +1,8 @@
-"""Soft matches from a sparse matrix over all pairs: few of them, each in logarithms.
+"""Soft matches from a sparse matrix over all pairs: few of them, one by one.
 
 The rest of the references is summed as one group, relative to the nearest reference; the matches,
-which are few, one by one.  Layout of points as in :mod:`vicinal.kernels._blocks`.
+which are few, one by one, relative to the nearest of them.  Layout of points as in
+:mod:`vicinal.kernels._blocks`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from numpy.typing import NDArray
 
 from vicinal.kernels._blocks import WIDTH, distances, pull_four, student_energies
 from vicinal.kernels._jit import exp2, helper, kernel, minimum
-from vicinal.kernels.match_rows import match_energy
 
 __all__ = ["GRAD_WIDTH", "Sparse", "scratch", "sparse_grad_block", "sparse_sums_block"]
 
 GRAD_WIDTH = 384  # references at a time: four rows of weights stay in the first-level cache
+
+_LEAST_POWER = (-79.0, -699.0)  # of `exp2`, in float32 and float64
 
 
 class Sparse(NamedTuple):
@@ -49,6 +51,12 @@ def _from(match, i, c):
         else:
             b = middle
     return a
+
+
+@helper
+def _power(x, least):
+    """2**x, or 0 where `exp2` has its least value, which is large beside a match of 1e-30."""
+    return exp2(x) if x > least else type(x)(0)
 
 
 @helper
@@ -85,6 +93,7 @@ def sparse_sums_block(points, match, minima, sums, i0, i1, j0, j1, power, work):
     """
     E, R = work[5], work[6]
     zero, inf = E.dtype.type(0), E.dtype.type(np.inf)
+    least = E.dtype.type(_LEAST_POWER[E.itemsize // 8])
     for i in range(i0, i1):
         for c in range(j0, j1, WIDTH):
             e = min(c + WIDTH, j1)
@@ -108,11 +117,10 @@ def sparse_sums_block(points, match, minima, sums, i0, i1, j0, j1, power, work):
             a = _from(match, i, c)
             while a < match.first[i + 1] and match.columns[a] < e:
                 j = match.columns[a] - c
-                energy = E[j] + match_energy(match.degrees[a])
-                if energy < minima[1, i]:
-                    sums[1, i] *= exp2(energy - minima[1, i])
-                    minima[1, i] = energy
-                sums[1, i] += V[j] * exp2(minima[1, i] - energy)
+                if E[j] < minima[1, i]:
+                    sums[1, i] *= _power(E[j] - minima[1, i], least)
+                    minima[1, i] = E[j]
+                sums[1, i] += match.degrees[a] * V[j] * _power(minima[1, i] - E[j], least)
                 a += 1
 
 
@@ -125,6 +133,7 @@ def sparse_grad_block(points, match, shift, factor, Gq, Gr, i0, i1, j0, j1, powe
     products = points.D.shape[0] > 0
     D, E, R = work[4], work[5], work[6]
     one, zero = D.dtype.type(1), D.dtype.type(0)
+    least = D.dtype.type(_LEAST_POWER[D.itemsize // 8])
     for first in range(i0, i1, 4):
         for c in range(j0, j1, GRAD_WIDTH):
             e = min(c + GRAD_WIDTH, j1)
@@ -143,8 +152,8 @@ def sparse_grad_block(points, match, shift, factor, Gq, Gr, i0, i1, j0, j1, powe
                     a = _from(match, i, c)
                     while a < match.first[i + 1] and match.columns[a] < e:
                         j = match.columns[a] - c
-                        energy = E[j] + match_energy(match.degrees[a])
-                        W[j] += factor[1, i] * V[j] * exp2(shift[1, i] - energy)
+                        power_j = _power(shift[1, i] - E[j], least)
+                        W[j] += factor[1, i] * match.degrees[a] * V[j] * power_j
                         a += 1
                     if power is not None:
                         for j in range(n):

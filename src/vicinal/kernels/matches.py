@@ -3,7 +3,7 @@
 A reference j counts with the mass ``m_ij v_j`` among the matches of query i (index 1) and with
 ``(1 - m_ij) v_j`` among the rest (index 0).  Both sums are taken relative to the nearest reference,
 so that one exponential serves both.  If the sum over the matches is then close to the least value
-of ``exp2``, because they are all far away, `match_far_rows` sums that row again in logarithms.
+of ``exp2``, because they are all far away, `match_far_block` sums that row again in logarithms.
 
 Layout of points as in :mod:`vicinal.kernels._blocks`; the rows are not sorted by class.
 """
@@ -25,7 +25,7 @@ __all__ = [
     "HARD",
     "SOFT",
     "Matching",
-    "match_far_rows",
+    "match_far_block",
     "match_grad_block",
     "match_sums_block",
     "scratch",
@@ -169,25 +169,19 @@ def match_sums_block(points, match, minima, sums, i0, i1, j0, j1, power, work):
 
 
 @kernel
-def match_far_rows(points, match, minima, sums, rows, t0, t1, power, work):
-    """The same for the queries ``rows[t0:t1]`` and all references, in logarithms.
+def match_far_block(points, match, minima, sums, is_far, i0, i1, j0, j1, power, work):
+    """The same for the queries with ``is_far``, in logarithms.
 
     ``minima`` and ``sums`` are (2, n), for the rest and the matches.
     """
-    n_references, nothing = points.Zr.shape[1], points.D[:0, :0]
     E, U, M, R = work[5], work[6], work[7], work[8]
-    for t in range(t0, t1):
-        i = rows[t]
-        minima[0, i] = minima[1, i] = np.inf
-        sums[0, i] = sums[1, i] = 0
-        for c in range(0, n_references, WIDTH):
-            e = min(c + WIDTH, n_references)
+    for i in range(i0, i1):
+        if not is_far[i]:
+            continue
+        for c in range(j0, j1, WIDTH):
+            e = min(c + WIDTH, j1)
             V = points.vr[c:e]
-            distances(points.Zq, points.Zr, nothing, i, 0, 0, c, e, E)
-            if power is not None:
-                student_energies(E, e - c, power)
-            if c <= points.self_pos[i] < e:
-                E[points.self_pos[i] - c] = np.inf
+            _energies(points, i, i0, j0, c, e, power, work[4], E)
             _logarithms(match, V, i, c, e, U, M, R)
             add_terms(E, U, M, R, V, e - c, minima, sums, i)
 

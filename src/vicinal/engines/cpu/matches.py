@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._threads import block_edges, run
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data
@@ -19,8 +18,6 @@ from vicinal.kernels.matches import Matching
 from vicinal.targets import LabelDistributions, Matches, NearNumbers
 
 __all__ = ["BlockMatchSums", "features"]
-
-_FAR_ROWS = 64  # queries per task
 
 
 class _Blocks:
@@ -49,18 +46,14 @@ class _Blocks:
 
     def _sum_far(self, minima: Array, sums: Array) -> None:
         """Sum the rows again whose matches are all far away."""
-        far = np.flatnonzero(sums[1] < matches.FAR[sums.itemsize // 8])
-        if not len(far):
-            return
-        points, edges = self.blocks.points, block_edges(len(far), _FAR_ROWS, 1)
-
-        def task(b: int, thread: int) -> None:
-            matches.match_far_rows(
-                points, self.match, minima, sums, far, edges[b], edges[b + 1],
-                self.blocks.power, self.blocks.work[thread],
-            )  # fmt: skip
-
-        run(task, range(len(edges) - 1), self.blocks.threads)
+        far = sums[1] < matches.FAR[sums.itemsize // 8]
+        minima[:, far], sums[:, far] = np.inf, 0.0
+        self.blocks.sum_up(
+            lambda points, block, work: matches.match_far_block(
+                points, self.match, minima, sums, far, *block, self.blocks.power, work
+            ),
+            far,
+        )
 
     def pull(self, shift: Array, factor: Array, d: int) -> tuple[Array, Array]:
         """Sum of ``-factor_i mass_ij 2**shift_i kappa'(d²_ij) (z_i - z_j)``, for both points."""

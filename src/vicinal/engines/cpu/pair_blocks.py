@@ -74,26 +74,32 @@ class PairBlocks:
         scale = kernel.coordinate_scale
         return kernel_points(data.Z[rows], nothing, data.mass[rows], centre, scale)[0]
 
-    @property
-    def points(self) -> Points:
-        """All points, without distances."""
-        Q, R = self.queries, self.references
-        return Points(Q.Z, R.Z, np.empty((0, 0), Q.Z.dtype), Q.mass, R.mass, self.self_pos)
-
     def _block(self, p: int, q: int, thread: int) -> tuple[Points, Block]:
         block = Block(self.rows[p], self.rows[p + 1], self.columns[q], self.columns[q + 1])
         D = self.products.distances(thread, slice(*block[:2]), slice(*block[2:]))
-        return self.points._replace(D=D), block
+        Q, R = self.queries, self.references
+        return Points(Q.Z, R.Z, D, Q.mass, R.mass, self.self_pos), block
 
-    def sum_up(self, task: Callable[[Points, Block, Array], None]) -> None:
-        """Call ``task(points, block, work)`` for all blocks, the references of a query in order."""
+    def sum_up(
+        self, task: Callable[[Points, Block, Array], None], wanted: Array | None = None
+    ) -> None:
+        """Call ``task(points, block, work)`` for all blocks, the references of a query in order.
+
+        Only for blocks with ``wanted`` queries, a mask; None: for all.
+        """
+
+        places = [
+            p
+            for p in range(len(self.rows) - 1)
+            if wanted is None or wanted[self.rows[p] : self.rows[p + 1]].any()
+        ]
 
         def rows(p: int, thread: int) -> None:
             for q in range(len(self.columns) - 1):
                 task(*self._block(p, q, thread), self.work[thread])
 
         with self.products.blas():
-            run(rows, range(len(self.rows) - 1), self.threads)
+            run(rows, places, self.threads)
 
     def pull(
         self, task: Callable[[Points, Array, Array, Block, Array], None], d: int
