@@ -29,6 +29,7 @@ __all__ = [
     "NCARegressor",
     "PairNCA",
     "callbacks",
+    "compat",
     "datasets",
     "densities",
     "initialise",
@@ -67,6 +68,7 @@ _HOMES = {
 if _TYPE_CHECKING:
     from vicinal import (
         callbacks,
+        compat,
         datasets,
         densities,
         initialise,

@@ -1,0 +1,146 @@
+"""Estimators with another library's keywords that fit one of vicinal's and keep its map."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from vicinal._validation import warn
+from vicinal.core.types import Array
+from vicinal.estimators._metric import MahalanobisMixin
+from vicinal.estimators._pair_classifier import PairClassifierMixin
+from vicinal.estimators._tuples import TupleLearnerMixin
+
+__all__ = ["DEPRECATED", "Adapter", "PairAdapter", "QuadrupletAdapter", "RowAdapter"]
+
+#: metric-learn's default of keywords that have been renamed
+DEPRECATED = "deprecated"
+#: what is copied from the fitted estimator, if it has it
+_COPIED = ("components_", "n_features_in_", "feature_names_in_", "n_iter_", "classes_",
+           "threshold_", "_map")  # fmt: skip
+
+
+class Adapter(TupleLearnerMixin, MahalanobisMixin, BaseEstimator):
+    """An estimator of vicinal under another library's keywords; not public.
+
+    The constructor stores the keywords.  ``fit`` resolves old names, warns of keywords without
+    effect, and fits an estimator of vicinal, which it keeps as ``estimator_``.
+    """
+
+    #: old name of a keyword -> its present name
+    _renamed: ClassVar[dict[str, str]] = {}
+    #: keyword -> its default, and why another value has no effect
+    _no_effect: ClassVar[dict[str, tuple[Any, str]]] = {}
+    estimator_: Any
+
+    def _settings(self) -> dict[str, Any]:
+        """The keywords under their present names; warns of old names and of those without effect.
+
+        Those without effect are left out.
+        """
+        settings, name = self.get_params(deep=False), type(self).__name__
+        for old, present in self._renamed.items():
+            value = settings.pop(old)
+            if isinstance(value, str) and value == DEPRECATED:
+                continue
+            warn(
+                f"The {old!r} parameter of {name} has been renamed to {present!r} in metric-learn, "
+                f"and will be removed from vicinal.compat: use {present!r}.",
+                FutureWarning,
+            )
+            settings[present] = value
+        for keyword, (default, why) in self._no_effect.items():
+            value = settings.pop(keyword)
+            if not (isinstance(value, type(default)) and value == default):
+                warn(f"The {keyword!r} parameter of {name} has no effect: {why}.")
+        return settings
+
+    def _keep(self, fitted: Any) -> Any:
+        """Copy what a fitted estimator has learnt."""
+        for name in _COPIED:
+            self.__dict__.pop(name, None)
+            for source in (getattr(fitted, "learner_", None), fitted):  # that of FromLabels
+                if hasattr(source, name):
+                    setattr(self, name, getattr(source, name))
+        if not isinstance(self, PairClassifierMixin):
+            self.__dict__.pop("threshold_", None)  # of pairs that were drawn
+        self.estimator_ = fitted
+        return self
+
+    def _rows(self, X: Any) -> Any:
+        """The rows, looked up in the ``preprocessor`` if these are indices."""
+        if self.preprocessor is None or np.ndim(X) != 1 or hasattr(X, "toarray"):
+            return X
+        indices = np.asarray(X)
+        if callable(self.preprocessor):
+            return self.preprocessor(indices)
+        return np.asarray(self.preprocessor)[indices]
+
+    def transform(self, X: Any) -> Array:
+        """Embed rows: ``X @ components_.T``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,)
+            Rows, or their indices into the ``preprocessor``.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self, "components_")
+        return super().transform(self._rows(X))
+
+    def score_pairs(self, pairs: Any) -> Array:
+        """Deprecated: call `pair_distance` for distances or `pair_score` for similarities."""
+        warn(
+            "score_pairs is deprecated: use pair_distance, which returns the same distances, or "
+            "pair_score for similarities.",
+            FutureWarning,
+        )
+        return self.pair_distance(pairs)
+
+
+class RowAdapter(Adapter):
+    """An estimator that learns from rows and labels, numbers or chunklets."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        tags.input_tags.three_d_array = False
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+class PairAdapter(PairClassifierMixin, Adapter):
+    """An estimator that learns from labelled pairs, and classifies pairs."""
+
+    def _fit_pairs(self, model: Any, pairs: Any, y: Any, calibration_params: Any) -> Any:
+        """Fit to pairs, and choose the threshold."""
+        self._keep(model.set_params(preprocessor=self.preprocessor).fit(pairs, y))
+        if calibration_params is not None:
+            self.calibrate_threshold(pairs, y, **calibration_params)
+        return self
+
+
+class QuadrupletAdapter(Adapter):
+    """An estimator that learns from quadruplets, and tells which of two pairs is nearer."""
+
+    def decision_function(self, quadruplets: Any) -> Array:
+        """How much nearer the first two rows of each quadruplet are than the last two."""
+        check_is_fitted(self, "components_")
+        return self.estimator_.decision_function(quadruplets)
+
+    def predict(self, quadruplets: Any) -> Array:
+        """+1 if the first two rows of a quadruplet are nearer than the last two, else -1."""
+        check_is_fitted(self, "components_")
+        return self.estimator_.predict(quadruplets)
+
+    def score(self, quadruplets: Any) -> float:
+        """The share of quadruplets whose first two rows are nearer than the last two."""
+        check_is_fitted(self, "components_")
+        return self.estimator_.score(quadruplets)

@@ -1,0 +1,350 @@
+"""metric-learn's learners from rows, under its keywords."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+
+from vicinal._validation import check_number, check_rows, check_seed, warn
+from vicinal.compat._adapter import DEPRECATED, RowAdapter
+from vicinal.core.types import Array
+from vicinal.estimators import covariance, lfda, lmnn, mlkr, nca, rca
+
+__all__ = ["LFDA", "LMNN", "MLKR", "NCA", "RCA", "Covariance", "RCA_Supervised"]
+
+_TOL = 1e-5  # of vicinal, where metric-learn leaves the tolerance to SciPy
+
+
+def _first(init: Any, d: int, shape: tuple[int, int], n_classes: int) -> Any:
+    """What ``init="auto"`` of metric-learn means; other values as they are."""
+    if not (isinstance(init, str) and init == "auto"):
+        return init
+    n, D = shape
+    if d <= min(D, n_classes - 1):
+        return "lda"
+    return "pca" if d < min(D, n) else "identity"
+
+
+def _size(X: Any, n_components: Any) -> tuple[tuple[int, int], Any]:
+    """The shape of the rows, and the rank: that of the columns if none was asked for."""
+    shape = X.shape if hasattr(X, "shape") else np.shape(np.asarray(X, dtype=object))
+    shape = shape if len(shape) == 2 else (shape[0] if shape else 1, 1)
+    return shape, shape[1] if n_components is None else n_components
+
+
+def _rank(n_components: Any, init: Any, D: int) -> Any:
+    """The rank to ask for: None, that is that of the array, if the start is an array."""
+    return n_components if not isinstance(init, str) else (n_components or D)
+
+
+class NCA(RowAdapter):
+    """metric-learn's NCA: expected accuracy of stochastic neighbours, no penalty, raw columns.
+
+    See :class:`vicinal.NCA`, which is fitted.  ``init="auto"`` is "lda", "pca" or "identity" as in
+    metric-learn; the scale of a start other than an array is chosen.
+    """
+
+    _renamed: ClassVar[dict[str, str]] = {"num_dims": "n_components"}
+
+    def __init__(
+        self,
+        init: Any = "auto",
+        n_components: int | None = None,
+        max_iter: int = 100,
+        tol: float | None = None,
+        verbose: bool = False,
+        preprocessor: Any = None,
+        random_state: Any = None,
+        num_dims: Any = DEPRECATED,
+    ) -> None:
+        self.init = init
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.num_dims = num_dims
+
+    def fit(self, X: Any, y: Any) -> NCA:
+        """Learn the metric from rows (or indices into the preprocessor) and class labels."""
+        asked, X = self._settings(), self._rows(X)
+        shape, d = _size(X, asked["n_components"])
+        model = nca.NCA(
+            _rank(asked["n_components"], asked["init"], shape[1]),
+            objective="accuracy",
+            alpha=0.0,
+            scaling=None,
+            init=_first(asked["init"], d, shape, _n_classes(y)),
+            max_iter=asked["max_iter"],
+            tol=_TOL if asked["tol"] is None else asked["tol"],
+            verbose=int(asked["verbose"]),
+            random_state=asked["random_state"],
+        )
+        return self._keep(model.fit(X, y))
+
+
+def _n_classes(y: Any) -> int:
+    return 0 if y is None else len(np.unique(np.asarray(y)))
+
+
+class LMNN(RowAdapter):
+    """metric-learn's LMNN, from the raw columns, without a penalty.
+
+    See :class:`vicinal.LMNN`, which is fitted with ``mu = (1 - regularization) / regularization``,
+    because metric-learn weighs the pull by ``regularization``.  ``convergence_tol`` is a change of
+    the loss of all rows there, and so is divided by their number.
+    """
+
+    _renamed: ClassVar[dict[str, str]] = {"k": "n_neighbors", "num_dims": "n_components"}
+    _no_effect: ClassVar[dict[str, Any]] = {
+        "learn_rate": (1e-7, "L-BFGS chooses the length of its steps"),
+        "min_iter": (50, "the fit ends when it has converged"),
+    }
+
+    def __init__(
+        self,
+        init: Any = "auto",
+        n_neighbors: int = 3,
+        min_iter: int = 50,
+        max_iter: int = 1000,
+        learn_rate: float = 1e-7,
+        regularization: float = 0.5,
+        convergence_tol: float = 0.001,
+        verbose: bool = False,
+        preprocessor: Any = None,
+        n_components: int | None = None,
+        random_state: Any = None,
+        k: Any = DEPRECATED,
+        num_dims: Any = DEPRECATED,
+    ) -> None:
+        self.init = init
+        self.n_neighbors = n_neighbors
+        self.min_iter = min_iter
+        self.max_iter = max_iter
+        self.learn_rate = learn_rate
+        self.regularization = regularization
+        self.convergence_tol = convergence_tol
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.n_components = n_components
+        self.random_state = random_state
+        self.k = k
+        self.num_dims = num_dims
+
+    def fit(self, X: Any, y: Any) -> LMNN:
+        """Learn the metric from rows (or indices into the preprocessor) and class labels."""
+        asked, X = self._settings(), self._rows(X)
+        check_number(self, "regularization", 0.0, 1.0, open_ends=True)
+        check_number(self, "convergence_tol", 0.0)
+        shape, d = _size(X, asked["n_components"])
+        model = lmnn.LMNN(
+            _rank(asked["n_components"], asked["init"], shape[1]),
+            k=asked["n_neighbors"],
+            n_neighbors=asked["n_neighbors"],
+            mu=(1.0 - asked["regularization"]) / asked["regularization"],
+            alpha=0.0,
+            scaling=None,
+            init=_first(asked["init"], d, shape, _n_classes(y)),
+            max_iter=asked["max_iter"],
+            tol=asked["convergence_tol"] / max(1, shape[0]),
+            verbose=int(asked["verbose"]),
+            random_state=asked["random_state"],
+        )
+        return self._keep(model.fit(X, y))
+
+
+class MLKR(RowAdapter):
+    """metric-learn's MLKR, from the raw columns, without a penalty.
+
+    See :class:`vicinal.MLKR`, which is fitted, and which predicts.  ``init="auto"`` is "pca" or
+    "identity" as in metric-learn.
+    """
+
+    _renamed: ClassVar[dict[str, str]] = {"num_dims": "n_components", "A0": "init"}
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        init: Any = "auto",
+        tol: float | None = None,
+        max_iter: int = 1000,
+        verbose: bool = False,
+        preprocessor: Any = None,
+        random_state: Any = None,
+        num_dims: Any = DEPRECATED,
+        A0: Any = DEPRECATED,
+    ) -> None:
+        self.n_components = n_components
+        self.init = init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.num_dims = num_dims
+        self.A0 = A0
+
+    def fit(self, X: Any, y: Any) -> MLKR:
+        """Learn the metric from rows (or indices into the preprocessor) and numbers."""
+        asked, X = self._settings(), self._rows(X)
+        shape, d = _size(X, asked["n_components"])
+        model = mlkr.MLKR(
+            _rank(asked["n_components"], asked["init"], shape[1]),
+            alpha=0.0,
+            scaling=None,
+            init=_first(asked["init"], d, shape, 0),
+            max_iter=asked["max_iter"],
+            tol=_TOL if asked["tol"] is None else asked["tol"],
+            verbose=int(asked["verbose"]),
+            random_state=asked["random_state"],
+        )
+        return self._keep(model.fit(X, y))
+
+
+class LFDA(RowAdapter):
+    """metric-learn's LFDA, from the raw columns.
+
+    See :class:`vicinal.LFDA`, which is fitted.  ``k=None`` is 7.  metric-learn's has two slips
+    (docs/migration.md), which are not repeated here: its map is another one.
+    """
+
+    _renamed: ClassVar[dict[str, str]] = {"num_dims": "n_components"}
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        k: int | None = None,
+        embedding_type: str = "weighted",
+        preprocessor: Any = None,
+        num_dims: Any = DEPRECATED,
+    ) -> None:
+        self.n_components = n_components
+        self.k = k
+        self.embedding_type = embedding_type
+        self.preprocessor = preprocessor
+        self.num_dims = num_dims
+
+    def fit(self, X: Any, y: Any) -> LFDA:
+        """Compute the map from rows (or indices into the preprocessor) and class labels."""
+        asked = self._settings()
+        model = lfda.LFDA(
+            asked["n_components"],
+            k=7 if asked["k"] is None else asked["k"],
+            embedding=asked["embedding_type"],
+            scaling=None,
+        )
+        return self._keep(model.fit(self._rows(X), y))
+
+
+class RCA(RowAdapter):
+    """metric-learn's RCA, whose ``fit`` takes chunklets.
+
+    See :class:`vicinal.RCA`, which is fitted to the rows in chunklets.  A singular scatter is
+    shrunk, with a warning, where metric-learn's map has NaN.
+    """
+
+    _renamed: ClassVar[dict[str, str]] = {"num_dims": "n_components"}
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        preprocessor: Any = None,
+        num_dims: Any = DEPRECATED,
+    ) -> None:
+        self.n_components = n_components
+        self.preprocessor = preprocessor
+        self.num_dims = num_dims
+
+    def fit(self, X: Any, chunks: Any) -> RCA:
+        """Compute the map from rows and the chunklet of each; -1 for rows in none."""
+        asked = self._settings()
+        return self._fit_chunks(self._rows(X), chunks, asked["n_components"])
+
+    def _fit_chunks(self, X: Any, chunks: Any, n_components: Any) -> Any:
+        if chunks is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        chunks = np.asarray(chunks)
+        if chunks.dtype.kind == "f" and (chunks == np.rint(chunks)).all():  # as metric-learn does
+            chunks = chunks.astype(int)
+        # metric-learn computes both scatters from these rows alone
+        inside = np.flatnonzero(chunks != -1) if chunks.ndim == 1 else np.arange(len(chunks))
+        if 0 < len(inside) < len(chunks) == np.shape(X)[0]:
+            X, chunks = X[inside] if hasattr(X, "shape") else np.asarray(X)[inside], chunks[inside]
+        return self._keep(rca.RCA(n_components, scaling=None).fit(X, chunks=chunks))
+
+
+class RCA_Supervised(RCA):
+    """metric-learn's RCA from class labels, of which chunklets are drawn.
+
+    If there are fewer than ``n_chunks`` disjoint chunklets, all of them are used, with a warning;
+    metric-learn refuses such data.  :class:`vicinal.RCA` takes labels without drawing chunklets.
+    """
+
+    _renamed: ClassVar[dict[str, str]] = {"num_dims": "n_components", "num_chunks": "n_chunks"}
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        n_chunks: int = 100,
+        chunk_size: int = 2,
+        preprocessor: Any = None,
+        random_state: Any = None,
+        num_chunks: Any = DEPRECATED,
+        num_dims: Any = DEPRECATED,
+    ) -> None:
+        self.n_components = n_components
+        self.n_chunks = n_chunks
+        self.chunk_size = chunk_size
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.num_chunks = num_chunks
+        self.num_dims = num_dims
+
+    def fit(self, X: Any, y: Any) -> RCA_Supervised:
+        """Draw chunklets from the class labels, and compute the map."""
+        asked = self._settings()
+        check_number(self, "chunk_size", 2, integer=True)
+        check_number(self, "n_chunks", 1, integer=True)
+        X, y = check_rows(self, self._rows(X), y, ensure_min_samples=2)
+        check_classification_targets(y)
+        chunks = _chunks(y, asked["n_chunks"], asked["chunk_size"], check_seed(self))
+        return self._fit_chunks(X, chunks, asked["n_components"])
+
+
+def _chunks(y: Array, n_chunks: int, size: int, rng: np.random.RandomState) -> Array:
+    """Disjoint chunklets of rows of one class, drawn at random; -1 for rows in none."""
+    order = rng.permutation(len(y))
+    by_class = [order[y[order] == label] for label in np.unique(y)]
+    every = [rows[i : i + size] for rows in by_class for i in range(0, len(rows) - size + 1, size)]
+    if not every:
+        raise ValueError(f"RCA_Supervised needs a class of at least {size} rows. Got none instead.")
+    if len(every) < n_chunks:
+        warn(
+            f"The 'n_chunks' parameter of RCA_Supervised is {n_chunks}, but there are {len(every)} "
+            f"disjoint chunklets of {size} rows: all of them are used."
+        )
+    chunks = np.full(len(y), -1)
+    for c, i in enumerate(rng.permutation(len(every))[:n_chunks]):
+        chunks[every[i]] = c
+    return chunks
+
+
+class Covariance(RowAdapter):
+    """metric-learn's Covariance; see :class:`vicinal.Covariance`, which is fitted."""
+
+    def __init__(self, preprocessor: Any = None) -> None:
+        self.preprocessor = preprocessor
+
+    def fit(self, X: Any, y: Any = None) -> Covariance:
+        """Compute the covariance of the rows (or indices into the preprocessor)."""
+        self._settings()
+        return self._keep(covariance.Covariance().fit(self._rows(X)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags

@@ -1,0 +1,348 @@
+"""metric-learn's learners from pairs and quadruplets, and from labels that give these."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from vicinal.compat._adapter import DEPRECATED, PairAdapter, QuadrupletAdapter, RowAdapter
+from vicinal.estimators import from_labels, itml, lsml, mmc, sdml
+
+__all__ = [
+    "ITML",
+    "LSML",
+    "MMC",
+    "SDML",
+    "ITML_Supervised",
+    "LSML_Supervised",
+    "MMC_Supervised",
+    "SDML_Supervised",
+]
+
+_QUIET = {"verbose": (False, "the fit prints nothing")}
+_THRESHOLD = {"convergence_threshold": "tol"}
+_CONSTRAINTS = {"num_constraints": "n_constraints"}
+_NO_START = "the problem is convex, and is solved to a known gap without a start"
+_MMC_ALONE = {
+    "init": ("identity", _NO_START),
+    "max_proj": (10_000, "nothing is projected"),
+    "diagonal_c": (1.0, "the constraint is met exactly"),
+}
+
+
+def _supervised(learner: Any, asked: dict[str, Any]) -> Any:
+    """The learner, fitted from labels."""
+    return from_labels.FromLabels(learner, asked["n_constraints"], asked["random_state"])
+
+
+def _itml(asked: dict[str, Any], bounds: Any = None) -> Any:
+    names = ("gamma", "prior", "max_iter", "tol", "random_state")
+    return itml.ITML(bounds=bounds, scaling=None, **{name: asked[name] for name in names})
+
+
+class ITML(PairAdapter):
+    """metric-learn's ITML, from the raw columns; see :class:`vicinal.ITML`, which is fitted.
+
+    ``bounds`` are compared with squared distances, as metric-learn's code does.  Without them the
+    percentiles are those of squared distances; metric-learn takes those of plain distances.
+    """
+
+    _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, "A0": "prior"}
+    _no_effect: ClassVar[dict[str, Any]] = _QUIET
+
+    def __init__(
+        self,
+        gamma: float = 1.0,
+        max_iter: int = 1000,
+        tol: float = 1e-3,
+        prior: Any = "identity",
+        verbose: bool = False,
+        preprocessor: Any = None,
+        random_state: Any = None,
+        convergence_threshold: Any = DEPRECATED,
+        A0: Any = DEPRECATED,
+    ) -> None:
+        self.gamma = gamma
+        self.max_iter = max_iter
+        self.tol = tol
+        self.prior = prior
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.convergence_threshold = convergence_threshold
+        self.A0 = A0
+
+    def fit(
+        self, pairs: Any, y: Any, bounds: Any = None, calibration_params: dict | None = None
+    ) -> ITML:
+        """Learn the metric and the threshold from pairs and their labels, +1 or -1."""
+        return self._fit_pairs(_itml(self._settings(), bounds), pairs, y, calibration_params)
+
+
+class ITML_Supervised(RowAdapter):
+    """metric-learn's ITML from class labels; :class:`vicinal.FromLabels` is fitted."""
+
+    _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, **_CONSTRAINTS, "A0": "prior"}
+    _no_effect: ClassVar[dict[str, Any]] = _QUIET
+
+    def __init__(
+        self,
+        gamma: float = 1.0,
+        max_iter: int = 1000,
+        tol: float = 1e-3,
+        n_constraints: int | None = None,
+        prior: Any = "identity",
+        verbose: bool = False,
+        preprocessor: Any = None,
+        random_state: Any = None,
+        num_constraints: Any = DEPRECATED,
+        convergence_threshold: Any = DEPRECATED,
+        A0: Any = DEPRECATED,
+    ) -> None:
+        self.gamma = gamma
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_constraints = n_constraints
+        self.prior = prior
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.num_constraints = num_constraints
+        self.convergence_threshold = convergence_threshold
+        self.A0 = A0
+
+    def fit(self, X: Any, y: Any, bounds: Any = None) -> ITML_Supervised:
+        """Draw pairs from the class labels, and learn the metric."""
+        asked = self._settings()
+        return self._keep(_supervised(_itml(asked, bounds), asked).fit(self._rows(X), y))
+
+
+def _mmc(asked: dict[str, Any]) -> Any:
+    names = ("diagonal", "max_iter", "tol")
+    return mmc.MMC(scaling=None, **{name: asked[name] for name in names})
+
+
+class MMC(PairAdapter):
+    """metric-learn's MMC, from the raw columns; see :class:`vicinal.MMC`, which is fitted.
+
+    It fixes the mean distance of dissimilar pairs where metric-learn fixes the squared distances of
+    similar pairs, so that the metrics have different scales.
+    """
+
+    _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, "A0": "init"}
+    _no_effect: ClassVar[dict[str, Any]] = {**_QUIET, **_MMC_ALONE}
+
+    def __init__(
+        self,
+        max_iter: int = 100,
+        max_proj: int = 10_000,
+        tol: float = 1e-3,
+        init: Any = "identity",
+        diagonal: bool = False,
+        diagonal_c: float = 1.0,
+        verbose: bool = False,
+        preprocessor: Any = None,
+        random_state: Any = None,
+        convergence_threshold: Any = DEPRECATED,
+        A0: Any = DEPRECATED,
+    ) -> None:
+        self.max_iter = max_iter
+        self.max_proj = max_proj
+        self.tol = tol
+        self.init = init
+        self.diagonal = diagonal
+        self.diagonal_c = diagonal_c
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.convergence_threshold = convergence_threshold
+        self.A0 = A0
+
+    def fit(self, pairs: Any, y: Any, calibration_params: dict | None = None) -> MMC:
+        """Learn the metric and the threshold from pairs and their labels, +1 or -1."""
+        return self._fit_pairs(_mmc(self._settings()), pairs, y, calibration_params)
+
+
+class MMC_Supervised(RowAdapter):
+    """metric-learn's MMC from class labels; :class:`vicinal.FromLabels` is fitted."""
+
+    _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, **_CONSTRAINTS, "A0": "init"}
+    _no_effect: ClassVar[dict[str, Any]] = {**_QUIET, **_MMC_ALONE}
+
+    def __init__(
+        self,
+        max_iter: int = 100,
+        max_proj: int = 10_000,
+        tol: float = 1e-6,
+        n_constraints: int | None = None,
+        init: Any = "identity",
+        diagonal: bool = False,
+        diagonal_c: float = 1.0,
+        verbose: bool = False,
+        preprocessor: Any = None,
+        random_state: Any = None,
+        num_constraints: Any = DEPRECATED,
+        convergence_threshold: Any = DEPRECATED,
+        A0: Any = DEPRECATED,
+    ) -> None:
+        self.max_iter = max_iter
+        self.max_proj = max_proj
+        self.tol = tol
+        self.n_constraints = n_constraints
+        self.init = init
+        self.diagonal = diagonal
+        self.diagonal_c = diagonal_c
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.num_constraints = num_constraints
+        self.convergence_threshold = convergence_threshold
+        self.A0 = A0
+
+    def fit(self, X: Any, y: Any) -> MMC_Supervised:
+        """Draw pairs from the class labels, and learn the metric."""
+        asked = self._settings()
+        return self._keep(_supervised(_mmc(asked), asked).fit(self._rows(X), y))
+
+
+def _sdml(asked: dict[str, Any]) -> Any:
+    # the default of metric-learn often has no solution
+    balance = asked["balance_param"]
+    balance = "auto" if balance == 0.5 else balance
+    return sdml.SDML(
+        balance,
+        asked["sparsity_param"],
+        prior=asked["prior"],
+        scaling=None,
+        random_state=asked["random_state"],
+    )
+
+
+class SDML(PairAdapter):
+    """metric-learn's SDML, from the raw columns; see :class:`vicinal.SDML`, which is fitted.
+
+    ``balance_param=0.5``, the default, is ``balance="auto"``: 0.5, or less if the problem has no
+    solution with it.
+    """
+
+    _no_effect: ClassVar[dict[str, Any]] = _QUIET
+
+    def __init__(
+        self,
+        balance_param: float = 0.5,
+        sparsity_param: float = 0.01,
+        prior: Any = "identity",
+        verbose: bool = False,
+        preprocessor: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.balance_param = balance_param
+        self.sparsity_param = sparsity_param
+        self.prior = prior
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+
+    def fit(self, pairs: Any, y: Any, calibration_params: dict | None = None) -> SDML:
+        """Learn the metric and the threshold from pairs and their labels, +1 or -1."""
+        return self._fit_pairs(_sdml(self._settings()), pairs, y, calibration_params)
+
+
+class SDML_Supervised(RowAdapter):
+    """metric-learn's SDML from class labels; :class:`vicinal.FromLabels` is fitted."""
+
+    _renamed: ClassVar[dict[str, str]] = _CONSTRAINTS
+    _no_effect: ClassVar[dict[str, Any]] = _QUIET
+
+    def __init__(
+        self,
+        balance_param: float = 0.5,
+        sparsity_param: float = 0.01,
+        prior: Any = "identity",
+        n_constraints: int | None = None,
+        verbose: bool = False,
+        preprocessor: Any = None,
+        random_state: Any = None,
+        num_constraints: Any = DEPRECATED,
+    ) -> None:
+        self.balance_param = balance_param
+        self.sparsity_param = sparsity_param
+        self.prior = prior
+        self.n_constraints = n_constraints
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.num_constraints = num_constraints
+
+    def fit(self, X: Any, y: Any) -> SDML_Supervised:
+        """Draw pairs from the class labels, and learn the metric."""
+        asked = self._settings()
+        return self._keep(_supervised(_sdml(asked), asked).fit(self._rows(X), y))
+
+
+def _lsml(asked: dict[str, Any]) -> Any:
+    names = ("prior", "max_iter", "tol", "random_state")
+    return lsml.LSML(scaling=None, **{name: asked[name] for name in names})
+
+
+class LSML(QuadrupletAdapter):
+    """metric-learn's LSML, from the raw columns; see :class:`vicinal.LSML`, which is fitted."""
+
+    _no_effect: ClassVar[dict[str, Any]] = _QUIET
+
+    def __init__(
+        self,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        prior: Any = "identity",
+        verbose: bool = False,
+        preprocessor: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.tol = tol
+        self.max_iter = max_iter
+        self.prior = prior
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+
+    def fit(self, quadruplets: Any, weights: Any = None) -> LSML:
+        """Learn the metric from quadruplets; the first two rows of each should be nearer."""
+        model = _lsml(self._settings()).set_params(preprocessor=self.preprocessor)
+        return self._keep(model.fit(quadruplets, weights))
+
+
+class LSML_Supervised(RowAdapter):
+    """metric-learn's LSML from class labels; :class:`vicinal.FromLabels` is fitted."""
+
+    _renamed: ClassVar[dict[str, str]] = _CONSTRAINTS
+    _no_effect: ClassVar[dict[str, Any]] = {
+        **_QUIET,
+        "weights": (None, "quadruplets drawn at random have equal weights"),
+    }
+
+    def __init__(
+        self,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        prior: Any = "identity",
+        n_constraints: int | None = None,
+        weights: Any = None,
+        verbose: bool = False,
+        preprocessor: Any = None,
+        random_state: Any = None,
+        num_constraints: Any = DEPRECATED,
+    ) -> None:
+        self.tol = tol
+        self.max_iter = max_iter
+        self.prior = prior
+        self.n_constraints = n_constraints
+        self.weights = weights
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.num_constraints = num_constraints
+
+    def fit(self, X: Any, y: Any) -> LSML_Supervised:
+        """Draw quadruplets from the class labels, and learn the metric."""
+        asked = self._settings()
+        return self._keep(_supervised(_lsml(asked), asked).fit(self._rows(X), y))
