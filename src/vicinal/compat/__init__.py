@@ -6,14 +6,13 @@
 from importlib import import_module as _import_module
 from typing import Any
 
+from vicinal._plugins import listing as _listing
+
 __all__ = ["metric_learn"]
+__dir__ = _listing(__name__)
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _import_module(f"{__name__}.{name}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
