@@ -8,6 +8,7 @@ from vicinal.engines.cpu import grid
 from vicinal.engines.cpu.grid import GridSets
 from vicinal.engines.cpu.grid_points import grid_bytes, most_nodes
 from vicinal.engines.cpu.potential import CompiledPotential, GridPotential
+from vicinal.engines.cpu.sets import TileSets
 from vicinal.engines.dense_sets import DenseSets
 
 #: the stated relative error of the gradient, and error of log e_k
@@ -132,15 +133,25 @@ def test_wide_picture_of_few_points_is_left_to_the_exact_engine(monkeypatch, rng
 
 
 @pytest.mark.parametrize("k", [1, 5])
-def test_thread_count_agnosticism(k, rng):
-    Z = picture("clusters", rng, 3000)
+@pytest.mark.parametrize("n_far", [0, 2])
+def test_thread_count_agnosticism(k, n_far, rng):
+    Z, factors = picture("clusters", rng, 3000), rng.uniform(0.5, 1.5, 3000) / 3000
+    Z[:n_far] = [-400.0, 300.0]
     results = []
     for threads in (1, 2, 3):
         with threadpool_limits(threads):
-            results.append(by_grid(Z, k, np.full(len(Z), 1e-3))[:2])
-    for log_total, dZ in results[1:]:
+            results.append(by_grid(Z, k, factors))
+    for log_total, dZ, _ in results[1:]:
         np.testing.assert_array_equal(log_total, results[0][0])
         np.testing.assert_array_equal(dZ, results[0][1])
+    assert results[0][2]["far_rows"] == n_far
+    every = np.arange(3000)
+    engine = TileSets(Z, k, "cauchy", 0.0, every, every)
+    np.testing.assert_allclose(results[0][0], engine.sums(), rtol=0, atol=LOG_SUM * k)
+    dZ = engine.pull(factors)
+    assert np.linalg.norm(results[0][1] - dZ) <= GRADIENT * np.linalg.norm(dZ)
+    # the other rows repel these a little, which is added up over the pieces
+    np.testing.assert_allclose(results[0][1][:n_far], dZ[:n_far], rtol=1e-6)
 
 
 def test_translation_and_order_of_rows(rng):

@@ -13,8 +13,9 @@ from vicinal.targets import Affinities
 
 __all__ = ["attraction"]
 
-# Rows per task: enough for their work to outweigh the call.
-_ROWS = 1024
+# Rows per task: enough for their work to outweigh the call, and few enough for some thousand rows
+# to be shared out evenly.
+_ROWS = 256
 
 
 def attraction(
@@ -28,7 +29,7 @@ def attraction(
     n, d = Z.shape
     Z = np.ascontiguousarray(Z, dtype=np.float64)
     dZ = np.empty((n if gradient else 0, d))
-    edges = block_edges(n, _ROWS, 1)
+    edges = block_edges(n, _ROWS)
     sums = np.zeros(len(edges) - 1)
     scratch = [(np.empty((d, LENGTH)), np.empty(LENGTH)) for _ in range(n_threads())]
 

@@ -104,8 +104,10 @@ class GridSets:
         for finer in range(1, _FINER + 2):
             self._potentials(box)
             log_total, doubt = self._newton()
-            finer_box = choose_box(self.transposed, k, finer)
             saved = np.count_nonzero(~(doubt <= DOUBT)) * n
+            if not saved:
+                break
+            finer_box = choose_box(self.transposed, k, finer)
             if saved <= box_cost(finer_box, n, k) or finer_box.n_nodes > most_nodes(n):
                 break
             if finer <= _FINER:
@@ -120,7 +122,7 @@ class GridSets:
         self.kernels = make_kernels(self.k, box.axes, precision(box.axes))
         self.fields = points.empty_fields(self.k + 1)
         grid = points.spread(np.ones((1, len(points.rows))))[0]
-        convolve_each(grid, self.kernels, box.axes, self.fields[: self.k])
+        self.rounding = convolve_each(grid, self.kernels, box.axes, self.fields[: self.k])
 
     def _newton(self) -> tuple[Array, Array]:
         """log e_k and its estimated error, in the order of the points; sets the coefficients."""
@@ -130,10 +132,6 @@ class GridSets:
         sums, scratch = np.empty((k, n)), points.scratch()
         self.coefficients = np.empty((k, n))
         log_total, doubt = np.empty(n), np.empty(n)
-        # rounding of the transforms, a few units in the last place of the largest sum
-        digits = 4.0 * float(np.finfo(self.kernels.transforms.dtype).eps)
-        rounding = digits * np.abs(self.fields[:k]).max(axis=(1, 2))
-        far = _far_sums(self.Z[points.rows], self.Z[self.far], k) if self.far is not None else None
 
         def task(piece: tuple[int, int], thread: int) -> None:
             first, last = piece
@@ -143,11 +141,12 @@ class GridSets:
             )  # fmt: skip
             if total:
                 sums[:, first:last] += total
-            if far is not None:
-                sums[:, first:last] += far[:, first:last]
+            if self.far is not None:
+                inner = self.Z[points.rows[first:last]]
+                sums[:, first:last] += _far_sums(inner, self.Z[self.far], k)
             newton(
-                sums, self.kernels.error, rounding, first, last, log_total, self.coefficients,
-                doubt, np.empty(k + 1),
+                sums, self.kernels.error, self.rounding, first, last, log_total,
+                self.coefficients, doubt, np.empty(k + 1),
             )  # fmt: skip
 
         _threads.run(task, points.pieces(), len(scratch))
@@ -168,20 +167,26 @@ class GridSets:
         charges = self.coefficients * factors[points.rows]
         weights = charges / np.arange(1, k + 1)[:, None]
         convolve_sum(points.spread(weights), self.kernels, points.axes, self.fields[k])
-        forces, scratch = np.empty((2, len(points.rows))), points.scratch()
+        forces, scratch, pieces = np.empty((2, len(points.rows))), points.scratch(), points.pieces()
+        d, spacing = self.Z.shape[1], points.axes[0].spacing
+        outer = np.zeros((len(pieces), 0 if self.far is None else len(self.far), d))
 
-        def task(piece: tuple[int, int], thread: int) -> None:
+        def task(number: int, thread: int) -> None:
+            first, last = pieces[number]
             gather_forces(
-                points.place, self.fields, weights, self.kernels.own, *piece, points.flat, forces,
-                scratch[thread],
+                points.place, self.fields, weights, self.kernels.own, first, last, points.flat,
+                forces, scratch[thread],
             )  # fmt: skip
+            rows = points.rows[first:last]
+            dZ[rows] = forces[:d, first:last].T / spacing
+            if self.far is not None:
+                far = self.Z[self.far]
+                inner, outer[number] = _far_pull(self.Z[rows], far, charges[:, first:last])
+                dZ[rows] += inner
 
-        _threads.run(task, points.pieces(), len(scratch))
-        dZ[points.rows] = forces[: self.Z.shape[1]].T / points.axes[0].spacing
+        _threads.run(task, range(len(pieces)), len(scratch))
         if self.far is not None:
-            inner, outer = _far_pull(self.Z[points.rows], self.Z[self.far], charges)
-            dZ[points.rows] += inner
-            dZ[self.far] += outer
+            dZ[self.far] += outer.sum(axis=0)  # in the order of the pieces
 
 
 def _far_sums(inner: Array, outer: Array, k: int) -> Array:

@@ -228,17 +228,21 @@ def _forward(grids: Array, axes: tuple[Axis, Axis], real: np.dtype) -> Array:
     return out
 
 
-def _backward(spectra: Array, axes: tuple[Axis, Axis], fields: Array) -> None:
-    """Transforms along the rows, into ``fields`` (n_fields, rows, columns)."""
+def _backward(spectra: Array, axes: tuple[Axis, Axis], fields: Array) -> Array:
+    """Transforms along the rows, into ``fields`` (n_fields, rows, columns); their largest sizes."""
     period = max(1, 2 * axes[1].half)
+    largest = np.zeros(fields.shape[:2])
 
     def task(piece: tuple[int, int, int], thread: int) -> None:
         m, first, last = piece
-        part = scipy.fft.irfft(spectra[m, first:last], n=period, axis=1, workers=1)
-        fields[m, first:last, : axes[1].nodes] = part[:, : axes[1].nodes]
+        whole = scipy.fft.irfft(spectra[m, first:last], n=period, axis=1, workers=1)
+        part = whole[:, : axes[1].nodes]
+        fields[m, first:last, : axes[1].nodes] = part
+        largest[m, first] = max(part.max(), -part.min())
 
     pieces = [(m, *piece) for m in range(len(fields)) for piece in _pieces(fields.shape[1])]
     _threads.run(task, pieces, _threads.n_threads())
+    return largest.max(axis=1)
 
 
 def _scale(spectrum: Array, transform: Array, out: Array) -> Array:
@@ -253,8 +257,11 @@ def _by_columns(task: Callable[[tuple[int, int], int], None], columns: int) -> N
     _threads.run(task, _pieces(columns), _threads.n_threads())
 
 
-def convolve_each(grid: Array, kernels: Kernels, axes: tuple[Axis, Axis], fields: Array) -> None:
-    """The fields of one charge under each of the kernels: ``fields`` (k, rows, columns)."""
+def convolve_each(grid: Array, kernels: Kernels, axes: tuple[Axis, Axis], fields: Array) -> Array:
+    """The fields of one charge under each of the kernels: ``fields`` (k, rows, columns).
+
+    Returns the rounding errors (k,): a few units in the last place of the largest value of each.
+    """
     spectrum = _forward(grid[None], axes, kernels.transforms.dtype)[0]
     rows, columns = spectrum.shape
     out = np.empty((len(fields), rows, columns), dtype=spectrum.dtype)
@@ -267,7 +274,8 @@ def convolve_each(grid: Array, kernels: Kernels, axes: tuple[Axis, Axis], fields
             out[m, :, part] = scipy.fft.ifft(scaled, axis=0, workers=1, overwrite_x=True)[:rows]
 
     _by_columns(task, columns)
-    _backward(out, axes, fields)
+    digits = 4.0 * float(np.finfo(kernels.transforms.dtype).eps)
+    return digits * _backward(out, axes, fields)
 
 
 def convolve_sum(grids: Array, kernels: Kernels, axes: tuple[Axis, Axis], field: Array) -> None:

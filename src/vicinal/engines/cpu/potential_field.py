@@ -55,12 +55,8 @@ class PotentialField:
         self.flat = points.flat
         self.kernels = make_kernels(k, box.axes, "float64")
         self.fields = points.empty_fields(k)
-        convolve_each(
-            points.spread(np.ones((1, len(points.rows))))[0], self.kernels, box.axes, self.fields
-        )
-        #: of the transforms, a few units in the last place of the largest sum
-        digits = 4.0 * float(np.finfo(np.float64).eps)
-        self.rounding = digits * np.abs(self.fields).max(axis=(1, 2))
+        grid = points.spread(np.ones((1, len(points.rows))))[0]
+        self.rounding = convolve_each(grid, self.kernels, box.axes, self.fields)
 
     def covers(self, Y: Array) -> Array:
         """Which of the points (n_new, d) lie within the grid."""
