@@ -342,9 +342,14 @@ def kernel_means(
     """The mean of the references' charges (r, q), weighted by the kernel and the masses: (n, q).
 
     For kernels that reach everywhere: the weights are computed relative to the nearest reference,
-    so that a point far from all of them has a mean too.
+    so that a point far from all of them has a mean too.  The bits of a point's mean do not depend
+    on the other points in up to 48 dimensions, beyond which products of matrices have the distances.
     """
-    return dense_means.kernel_means(Z, Z_reference, charges, mass, kernel)
+    if is_small(len(Z_reference)):
+        return dense_means.kernel_means(Z, Z_reference, charges, mass, kernel)
+    from vicinal.engines.cpu.kernel_means import kernel_means
+
+    return kernel_means(Z, Z_reference, charges, mass, kernel)
 
 
 def entropies(Z: Array, places: Array, Z_reference: Array, mass: Array, kernel: Kernel) -> Array:
