@@ -343,7 +343,7 @@ def kernel_means(
 
     For kernels that reach everywhere: the weights are computed relative to the nearest reference,
     so that a point far from all of them has a mean too.  The bits of a point's mean do not depend
-    on the other points in up to 48 dimensions, beyond which products of matrices have the distances.
+    on the other points below 48 dimensions; from there on, products of matrices have the distances.
     """
     if is_small(len(Z_reference)):
         return dense_means.kernel_means(Z, Z_reference, charges, mass, kernel)

@@ -14,7 +14,7 @@ from vicinal._threads import n_threads
 from vicinal.engines import choose
 from vicinal.engines.dense_means import BLOCK as MEANS_BLOCK
 from vicinal.models.posterior import NCAModel
-from vicinal.models.regression import RegressionModel
+from vicinal.models.regression import RegressionModel, kernel_means_bytes
 from vicinal.models.vote_of_k import KNCAModel
 from vicinal.models.votes import Chi2VotingModel
 
@@ -95,12 +95,17 @@ def _votes_of_k(model: KNCAModel, m: int) -> tuple[float, float]:
 
 
 def _kernel_means(model: RegressionModel, m: int) -> tuple[float, float]:
-    """Bytes and nanoseconds of means over all training rows, in blocks of queries."""
-    (n, d), q = model.Z.shape, model.n_outputs
+    """Bytes and nanoseconds of means over all training rows."""
+    (n, d), s, q = model.Z.shape, model.Z.itemsize, model.n_outputs
     threads = n_threads()
-    pairs = min(m * n, threads * max(n, MEANS_BLOCK))
-    memory = _PAIR * pairs + 8 * (m * (2 * q + d) + n * (q + d))
-    return memory, m * n * (12.0 + 1.5 * d + 2.0 * q) / threads
+    each = kernel_means_bytes(model.Z, q)
+    rows = _at_a_time(m, each)
+    whole = m * (d * s + 16 * q)  # the embedded rows, and what comes back
+    if choose.is_small(n):
+        pairs = min(rows * n, threads * max(n, MEANS_BLOCK))
+        return whole + _PAIR * pairs, m * n * (12.0 + 1.5 * d + 2.0 * q) / threads
+    memory = whole + rows * each + n * (each + _REFERENCE) + _SCRATCH
+    return memory, m * n * (1.0 + 0.2 * d + 0.3 * q) * (1.0 if s == 4 else 1.5) / threads
 
 
 def _votes(model: Any, m: int) -> tuple[float, float]:

@@ -13,9 +13,14 @@ from vicinal.engines.points import check_points
 from vicinal.models.stored import StoredRows
 from vicinal.targets import Numbers
 
-__all__ = ["RegressionModel"]
+__all__ = ["RegressionModel", "kernel_means_bytes"]
 
 _GAUSSIAN = Gaussian()
+
+
+def kernel_means_bytes(Z: Array, q: int) -> int:
+    """Bytes of a query in kernel regression, besides its coordinates: copies, and sums."""
+    return 3 * Z.itemsize * Z.shape[1] + 8 * (5 * q + 8)
 
 
 class RegressionModel(StoredRows):
@@ -75,8 +80,11 @@ class RegressionModel(StoredRows):
 
     def kernel_means(self, Z: Array) -> Array:
         """Means over all training rows, weighted by the kernel."""
-        return choose.kernel_means(
-            check_points(Z), self.Z, self.numbers.values, self.sample_weight, self.kernel
+        known = self.Z, self.numbers.values, self.sample_weight, self.kernel
+        return self._in_chunks(
+            check_points(Z),
+            kernel_means_bytes(Z, self.n_outputs),
+            lambda part: choose.kernel_means(part, *known),
         )
 
     def nearest_means(self, Z: Array) -> Array:
