@@ -122,7 +122,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
     return {
         "finding": "; ".join(
             f"beside {METHODS[peer]} on {len(clear[peer])} of {len(names)} tables"
-            + (f" (behind on {_listed(behind[peer])})" if behind[peer] else "")
+            + (f" (behind by as much on {_listed(behind[peer])})" if behind[peer] else "")
             for peer in PEERS
         ),
         "r2": _table(done, names, "R2"),
