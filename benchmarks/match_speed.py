@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from _common import add_output, facts, progress, ratio, table, write
+from _common import add_output, commit, facts, progress, ratio, table, write
 
 from vicinal.engines.choose import DENSE_UP_TO
 from vicinal.neighbourhoods import Nearest
@@ -36,8 +36,8 @@ NOTES = [
 ]
 MEMORY = ["loss", "bytes of a pair, small data", "bytes of a row, larger data"]
 MEMORY_NOTES = [
-    f"peak of an evaluation beyond its input: at {DENSE_UP_TO} rows, where NumPy makes whole arrays "
-    "of pairs, and at 3,000 rows, all pairs, float64, 10 dimensions"
+    f"peak of an evaluation beyond its input: at {DENSE_UP_TO} rows, where NumPy makes whole "
+    "arrays of pairs, and at 3,000 rows, all pairs, float64, 10 dimensions"
 ]
 
 
@@ -122,7 +122,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="few rows, seconds")
     add_output(parser, "match_speed")
     options = parser.parse_args(arguments)
-    about = facts()
+    about = f"{facts()}\n- commit `{commit()}`"
     n, dimensions, repeats = (600, (3,), 1) if options.quick else (3000, (2, 10, 30, 60), 5)
     notes = [NOTES[0].replace("N rows", f"{n:,} rows"), *NOTES[1:]]
     report = "\n\n".join(

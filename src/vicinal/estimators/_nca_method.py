@@ -16,7 +16,7 @@ from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._plan import Plan
-from vicinal.estimators._soft_targets import SOFT, check_soft, soft_cost, soft_model
+from vicinal.estimators._soft_targets import SOFT, check_soft, soft_model
 from vicinal.estimators._warnings import collapse_warning, warn_single_rows, warn_unmatched_rows
 from vicinal.estimators.search import ALPHAS
 from vicinal.models.posterior import NCAModel
@@ -58,12 +58,13 @@ def nca_method(estimator: Any, data: Data) -> Method:
     if not isinstance(data.target, SOFT):
         return method
     check_soft(estimator, kernel, pairs)
+    objective = MatchLoss(estimator.objective, kernel)
     return replace(
         method,
-        objective=MatchLoss(estimator.objective, kernel),
+        objective=objective,
         make_model=partial(soft_model, estimator.n_neighbors),
         has_trees=False,
-        cost=soft_cost(data.target),
+        cost=objective.cost(data.target),
         warn_unusable_rows=warn_unmatched_rows,
     )
 

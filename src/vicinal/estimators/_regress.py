@@ -157,9 +157,10 @@ class RegressionLearner(NeighbourRegressorMixin, MetricLearner):
         mapping, d = maps.resolve_rank(self, data.n_features, start)
         pairs = self.pairs
         pairs = None if is_auto(pairs) else neighbourhoods.resolve(pairs, name, trees=False)
+        objective: Any = self._objective(kernel)
         return Method(
             name=name,
-            objective=self._objective(kernel),
+            objective=objective,
             mapping=mapping,
             n_components=d,
             start=starts.first_map(start, d, name),
@@ -169,6 +170,7 @@ class RegressionLearner(NeighbourRegressorMixin, MetricLearner):
             refresh=partial(refresh_lists, partial(_left_out, kernel)),
             pairs=pairs,
             kernel=kernel,
+            cost=objective.cost(data.target),
             n_starts=int(getattr(start, "n_init", 1)),
             alphas=_ALPHAS,
             collapse_warning=collapse_warning,

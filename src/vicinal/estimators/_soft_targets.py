@@ -1,8 +1,7 @@
-"""Label distributions and matches in place of class labels: their checks, their cost, refusals."""
+"""Label distributions and matches in place of class labels: their checks, and refusals."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.utils.validation import check_array
 
 from vicinal._validation import check_rows, check_weights
 from vicinal.core.method import Data
-from vicinal.core.types import Array, EvaluationSize, PairCost
+from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.estimators._neighbours import RowNumbers, drop_weightless_rows
 from vicinal.models.soft import DistributionModel, MatchModel
@@ -27,7 +26,6 @@ __all__ = [
     "is_matrix",
     "matched_rows",
     "matches_of",
-    "soft_cost",
     "soft_model",
 ]
 
@@ -168,23 +166,3 @@ def soft_model(n_neighbors: Any, Z: Array, target: SoftTarget, objective: Any) -
     if isinstance(target, Matches):
         return MatchModel(Z, target, n_neighbors, objective.kernel)
     return DistributionModel(Z, target, n_neighbors, objective.kernel)
-
-
-def soft_cost(target: SoftTarget) -> PairCost:
-    """The cost of a pair of rows."""
-    plain = PairCost()
-    if isinstance(target, Matches):
-        # the rows that a batch brings along
-        return plain._replace(company=math.ceil(float(target.counts.mean())))
-    # a product over the classes in either pass
-    classes = target.values.shape[1]
-    single, double = (
-        (fixed + per_class * classes, each)
-        for (fixed, each), per_class in ((plain.single, 0.25), (plain.double, 0.4))
-    )
-    return plain._replace(single=single, double=double, more=_distributions_bytes)
-
-
-def _distributions_bytes(size: EvaluationSize) -> float:
-    """Memory of the distributions that an engine sorts, in its precision."""
-    return size.n * size.n_classes * (8 + size.itemsize)

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal.core.types import Array, Evaluation, Pairs, Units
+from vicinal.core.types import Array, Evaluation, PairCost, Pairs, Units
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.points import check_points
+from vicinal.objectives._costs import match_cost
 from vicinal.objectives._odds import check_kind, mean_loss, slopes
 from vicinal.objectives._rows import check_kernel, prepare
 from vicinal.targets import LabelDistributions, Labels, Matches, NearNumbers
@@ -82,6 +83,10 @@ class MatchLoss:
         The accuracy of a start is best at a hard nearest neighbour, where its gradient vanishes.
         """
         return replace(self, kind="log")
+
+    def cost(self, target: Any = None) -> PairCost:
+        """The cost of a pair of rows with such a target, or one number each, for a plan."""
+        return match_cost(None if target is None else check_target(target))
 
 
 def check_target(target: Any) -> Any:

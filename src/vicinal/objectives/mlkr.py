@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal.core.types import Array, Evaluation, Pairs, Units
+from vicinal.core.types import Array, Evaluation, PairCost, Pairs, Units
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.points import check_points
+from vicinal.objectives._costs import mlkr_cost
 from vicinal.objectives._rows import check_kernel, prepare
 from vicinal.targets import Numbers
 
@@ -74,6 +75,10 @@ class MLKRLoss:
         if gradient:
             dZ = engine.pull(sums, -2.0 * counts[:, None] * error).astype(Z.dtype)
         return Evaluation(value, dZ, facts)
+
+    def cost(self, target: Numbers | None = None) -> PairCost:
+        """The cost of a pair of rows with such a target, or one number each, for a plan."""
+        return mlkr_cost(target)
 
 
 def mlkr(
