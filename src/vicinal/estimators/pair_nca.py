@@ -58,13 +58,10 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
         A full matrix, or one weight for each feature.  Or an object with
         ``forward(theta, X, dtype)`` and, if it is not linear, ``start(X, rng)``: see
         :class:`vicinal.core.types.Map`.
-    init : {"auto", "identity", "random", "pca", "lda", "rca", "whiten"}, part or array, \
-            default="auto"
+    init : {"auto", "identity", "random", "pca", "whiten"}, part or array, default="auto"
         The start: a name, an object with parameters, or an array of shape (n_components,
         n_features), which is used as given.  The scale of all other starts is the best one on a
-        sample.  "lda" and "rca" take rows that pairs connect for a class.  "auto" is RCA with a
-        shrunk within-class scatter, or PCA if pairs connect all rows (identity for the diagonal
-        map).
+        sample.  "auto" is PCA (identity for the diagonal map).
     solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", \
             "sgd"} or part, default="auto"
         The optimiser; objects from :mod:`vicinal.solvers` take parameters.  "auto" is L-BFGS.

@@ -55,10 +55,8 @@ class FirstMap:
             return self.rescale(problem, mapping.start(X, rng), rng)  # type: ignore[attr-defined]
         if isinstance(start, Auto) and getattr(mapping, "weights_columns", False):
             start = Identity()  # column weights cannot rotate
-        # rows without classes may still come in groups of rows that belong together
-        codes = getattr(target, "groups", target.strata)
-        self._check_classes(start, codes)
-        A = start(X, codes, self.rank(problem), rng, learnt_from(problem))
+        self._check_classes(start, target.strata)
+        A = start(X, target.strata, self.rank(problem), rng, learnt_from(problem))
         if isinstance(start, Given):
             theta = mapping.theta(self._check_given(unscaled(A, X.scale), mapping))
             self._warn_out_of_range(problem, theta)

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from vicinal.core.types import Array
 
@@ -67,13 +66,6 @@ class PairWeights:
         a, b = self.pairs.T
         rows, columns = np.concatenate([a, b]), np.concatenate([b, a])
         return sp.csr_array((np.tile(self.weights, 2), (rows, columns)), (self.n, self.n))
-
-    @property
-    def groups(self) -> Array:
-        """Codes of the rows that pairs of positive weight connect, for starts that need classes."""
-        M = self.matrix
-        M.eliminate_zeros()
-        return connected_components(M, directed=False)[1]
 
     def between(self, queries: Any, references: Any) -> Any:
         """Weights of the pairs of some rows with others: a sparse array, one row a query."""
