@@ -42,32 +42,12 @@ from vicinal.engines.dense_potential import DensePotential
 from vicinal.targets import Affinities, Labels
 
 __all__ = [
-    "DENSE_UP_TO",
-    "FFT_FROM",
-    "SetSumsCost",
-    "all_pairs",
-    "attraction",
-    "charged_sums",
-    "check_lists",
-    "chi2_rows",
-    "class_sums",
-    "entropies",
-    "few_terms",
-    "is_small",
-    "kernel_means",
-    "make_index",
-    "margins",
-    "match_sums",
-    "nearest_histograms",
-    "set_potential",
-    "set_sums",
-    "set_sums_cost",
-    "set_sums_engine",
-    "simplex_columns",
-    "sums_by_class",
-    "votes",
+    "DENSE_UP_TO", "FFT_FROM", "SetSumsCost", "all_pairs", "attraction", "charged_sums",
+    "check_lists", "chi2_rows", "class_sums", "entropies", "few_terms", "is_small",
+    "kernel_means", "make_index", "margins", "match_sums", "nearest_histograms", "set_potential",
+    "set_sums", "set_sums_cost", "set_sums_engine", "simplex_columns", "sums_by_class", "votes",
     "win_shares",
-]
+]  # fmt: skip
 
 #: largest number of rows left to NumPy, see benchmarks/results/small_fits.md
 DENSE_UP_TO = 500
