@@ -31,7 +31,7 @@ def metric_learn(task, X, y, A):
 
 
 def vicinal(task, X, y, A):
-    """Its own L-BFGS on blocks of pairs; float64 throughout, as the other has it."""
+    """Its own L-BFGS on blocks of pairs."""
     from vicinal import MLKR
     from vicinal.objectives import mlkr
 
