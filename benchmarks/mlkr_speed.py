@@ -103,8 +103,8 @@ def rows_of(
 
 NOTES = (
     "Data: `make_friedman1(n, n_features, noise=1.0, random_state=0)`, columns and y as given, no "
-    "penalty; both start from the same random map, which is used as given. float64; vicinal's fit begins in float32, as it does from 1,000 rows "
-    "on, and ends in float64.",
+    "penalty; both start from the same random map, which is used as given. float64; vicinal's fit "
+    "begins in float32, as it does from 1,000 rows on, and ends in float64.",
     "evaluation: one value and gradient; the value is the sum of squared errors. fit: "
     f"{ITERATIONS} iterations of L-BFGS, each library's own; the result is R² of each row as "
     "predicted by the others, at the learnt map.",
