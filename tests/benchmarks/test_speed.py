@@ -14,6 +14,7 @@ LMNN_SCRIPT = SCRIPT.with_name("lmnn_speed.py")
 KSNE_SCRIPT = SCRIPT.with_name("ksne_speed.py")
 ENGINES_SCRIPT = SCRIPT.with_name("ksne_engines.py")
 LISTS_SCRIPT = SCRIPT.with_name("ksne_lists.py")
+WEAK_SCRIPT = SCRIPT.with_name("weak_speed.py")
 CHI2_SCRIPT = SCRIPT.with_name("chi2_lmnn_memory.py")
 
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="not shipped in wheels")
@@ -95,6 +96,21 @@ def test_lmnn_says_who_is_left_out(tmp_path):
     assert report.count("| PyLMNN | could not be started (FileNotFoundError) |") == 2
     assert "metric-learn is left out: no --metric-learn-python was given." in report
     assert "mlpack is left out: it was not asked for." in report
+
+
+@pytest.mark.slow
+def test_quick_report_of_pairs_and_quadruplets(tmp_path):
+    path = tmp_path / "report.md"
+    done = run("--quick", "--output", str(path), script=WEAK_SCRIPT)
+    assert done.returncode == 0, done.stderr
+    report = path.read_text(encoding="utf-8")
+    assert report.strip() == done.stdout.strip()
+    (widths,) = tables(report)
+    assert len(widths) == 2 + 6  # a row for each method
+    assert len(set(widths)) == 1
+    assert report.count("| 0 |") == 6  # nobody is better than the only one
+    assert "failed" not in report
+    assert "metric-learn is left out: no --metric-learn-python was given." in report
 
 
 @pytest.mark.slow

@@ -32,15 +32,20 @@ from sklearn.preprocessing import MaxAbsScaler
 from threadpoolctl import threadpool_limits
 
 from vicinal import (
+    ITML,
     KNCA,
     LFDA,
     LMNN,
+    LSML,
     MCML,
     MLKR,
+    MMC,
     NCA,
     RCA,
+    SDML,
     Chi2LMNN,
     Covariance,
+    FromLabels,
     NCARegressor,
     initialise,
 )
@@ -142,13 +147,17 @@ ESTIMATORS = {
     "chi2 lmnn softmax targets": Chi2LMNN(3, constraint="softmax", refresh_targets=2, k=1),
     "rca": RCA(2),
     "rca shrunk": RCA(shrinkage="oas", scaling=None),
+    "from labels, itml": FromLabels(ITML(), random_state=0),
+    "from labels, mmc": FromLabels(MMC(), random_state=0),
+    "from labels, sdml": FromLabels(SDML(), random_state=0),
+    "from labels, lsml": FromLabels(LSML(), random_state=0),
     "lfda": LFDA(2),
     "lfda plain": LFDA(k=3, embedding="plain", shrinkage=0.1, scaling=None),
     "lfda orthonormalized": LFDA(2, embedding="orthonormalized", scaling="global"),
     "covariance": Covariance(),
 }  # fmt: skip
 # closed forms: neither starts, nor iterations, nor classifiers
-CLOSED = ("rca", "lfda", "covariance")
+CLOSED = ("rca", "lfda", "covariance", "from labels")
 LEARNT = [name for name in ESTIMATORS if not name.startswith(CLOSED)]
 NUMBERS = ("mlkr", "nca regressor")  # learn from numbers in place of classes
 CLASSIFYING = [name for name in LEARNT if not name.startswith((*NUMBERS, "nca matches"))]

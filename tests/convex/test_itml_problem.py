@@ -106,6 +106,7 @@ def test_the_step_of_the_paper_misses_the_optimum_unless_gamma_is_one():
     assert value(M) > best.objective + 0.01
 
 
+@pytest.mark.nojit
 def test_compiled_sweeps_equal_those_of_numpy(rng, monkeypatch):
     X, s, xi0 = _pairs(rng, 40)
     plain = itml_by_projections(X, s, xi0, gamma=0.6, max_iter=30, tol=1e-12)
