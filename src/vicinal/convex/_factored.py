@@ -12,7 +12,8 @@ from vicinal.core.types import Array
 
 __all__ = ["Factored", "barrier", "minimise_factored"]
 
-_MEMORY = 20  # steps kept by L-BFGS
+#: steps kept by L-BFGS, at most and at least, and the numbers they may take
+_MOST, _LEAST, _NUMBERS = 20, 5, 2**25
 
 #: value, gradient by L, and how far L is from optimal
 Function = Callable[[Array], tuple[float, Array, float]]
@@ -58,8 +59,9 @@ def minimise_factored(fun: Function, L0: Array, max_iter: int, tol: float) -> Fa
         if last[1] <= tol:
             raise StopIteration
 
+    steps = max(_LEAST, min(_MOST, _NUMBERS // (2 * L0.size)))
     options = {
-        "maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0,
+        "maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": steps, "ftol": 0.0, "gtol": 0.0,
     }  # fmt: skip
     found = minimize(flat, L0.ravel(), jac=True, method="L-BFGS-B", callback=stop, options=options)
     L = found.x.reshape(L0.shape)

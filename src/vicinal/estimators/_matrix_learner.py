@@ -47,7 +47,7 @@ class MatrixLearner(MahalanobisMixin, BaseEstimator):
 
     def _scaled(self, tuples: Array) -> ScaledTuples:
         """The scaling of the columns, by the rows in the tuples, each counted once."""
-        rows = np.unique(tuples.reshape(-1, tuples.shape[-1]), axis=0)
+        rows = _distinct_rows(tuples.reshape(-1, tuples.shape[-1]))
         features = Features(rows, self.scaling, limit_outliers=False)
         check_varies(features)
         points = (rows - features.shift) * features.scale
@@ -67,3 +67,10 @@ class MatrixLearner(MahalanobisMixin, BaseEstimator):
             f"{type(self).__name__} did not converge in {self.n_iter_} iterations: {how}{advice}.",
             ConvergenceWarning,
         )
+
+
+def _distinct_rows(rows: Array) -> Array:
+    """The different rows, in the order of their first occurrence; faster than by sorting."""
+    rows = np.ascontiguousarray(rows + 0.0)  # -0 becomes 0: the bytes of equal rows are equal
+    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel().tolist()
+    return rows[list(dict(zip(keys, range(len(keys)), strict=True)).values())]
