@@ -87,7 +87,7 @@ def mlpack_section(options: Options) -> str:
     return table(header, rows, notes)
 
 
-def _metric_learn_python(options: Options) -> Path:
+def metric_learn_python(options: Options) -> Path:
     """The interpreter of the environment with metric-learn, which is made on first use."""
     python = _ENVIRONMENT / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     stamp = _ENVIRONMENT / "installed"
@@ -128,7 +128,7 @@ def metric_learn_section(options: Options) -> str:
             np.savez(folder / f"task{i}.npz", X=task.X, y=task.y, A=task.A)
             jobs.append({"file": f"task{i}.npz", "what": "fit"})
         try:
-            python = _metric_learn_python(options)
+            python = metric_learn_python(options)
             progress("metric-learn: measuring")
             answers = _run_metric_learn(python, folder, jobs)
         except (subprocess.SubprocessError, OSError) as error:
