@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from vicinal import KNCA, LMNN, NCA
+from vicinal import ITML, KNCA, LMNN, MCML, NCA, FromLabels
 
 
 def _knca(vote: str, k: int, n_components: int, **parameters: Any) -> Any:
@@ -31,6 +31,17 @@ def _lmnn_refreshed(k: int, n_components: int, **parameters: Any) -> Any:
     return _lmnn(k, n_components, refresh_targets=20, **parameters)
 
 
+def _mcml(k: int, n_components: int, **parameters: Any) -> Any:
+    # the loss alone, which at full rank is convex: neither a choice nor a penalty
+    ours = {"objective", "alpha"}
+    return MCML(n_components, **{n: v for n, v in parameters.items() if n not in ours})
+
+
+def _itml(k: int, n_components: int, random_state: int, scaling: str, **parameters: Any) -> Any:
+    # pairs drawn from the labels; it has no start and no choice of solver, and cannot reduce
+    return FromLabels(ITML(scaling=scaling), random_state=random_state)
+
+
 #: name of a method: ``learner(k, n_components, **parameters)``, an estimator with components_.  A
 #: further method is an entry here and in _COLOURS: jobs and reports go through this list.
 LEARNERS: dict[str, Callable[..., Any]] = {
@@ -39,6 +50,8 @@ LEARNERS: dict[str, Callable[..., Any]] = {
     "majority": partial(_knca, "majority"),
     "LMNN": _lmnn,
     "LMNN, refreshed": _lmnn_refreshed,
+    "MCML": _mcml,
+    "ITML": _itml,
 }
 
 
@@ -50,11 +63,17 @@ FAMILIES = ("all", "majority")
 PEERS = ("LMNN", "LMNN, refreshed")
 
 
+#: what else has no k: the paper's other comparators, ITML at full rank only
+WITHOUT_K = ("MCML", "ITML")
+
+
 #: lines of a method for k up to 3, up to 7, and beyond
 _COLOURS = {
     "all": ("#9ecae1", "#0072B2", "#08306b"),
     "majority": ("#fdbe85", "#D55E00", "#7f2704"),
     "LMNN": ("#a1d99b", "#009E73", "#00441b"),
+    "MCML": ("#CC79A7",) * 3,
+    "ITML": ("#E69F00",) * 3,
 }
 
 
@@ -73,7 +92,7 @@ def grid(ks: Iterable[int]) -> Iterator[dict[str, Any]]:
 
 def words(method: str, k: int) -> str:
     """As in tables and legends."""
-    return method if method == "NCA" else f"{method}, k = {k}"
+    return method if method in ("NCA", *WITHOUT_K) else f"{method}, k = {k}"
 
 
 def same_start(X: Any, y: Any, d: int, start: str, seed: int, **parameters: Any) -> Any:

@@ -19,6 +19,7 @@ from reproduce.tarlow.common import (
     FAMILIES,
     LEARNERS,
     PEERS,
+    WITHOUT_K,
     accuracies,
     colour,
     grid,
@@ -44,7 +45,11 @@ from reproduce.tarlow.uci_cells import (
 WITH_K = (*FAMILIES, "LMNN")
 
 
-METHODS = ("NCA", *WITH_K)
+METHODS = ("NCA", *WITH_K, *WITHOUT_K)
+
+
+#: methods with one objective and no penalty to choose: they stand beside every setting
+SETTLED = (*PEERS, *WITHOUT_K)
 
 
 #: claims: words, and the differences of a set
@@ -75,6 +80,11 @@ CLAIMS: tuple[tuple[str, Callable[[Cell], Any]], ...] = (
         for where, test_k in (("test k as in training", OWN), ("test k chosen", CHOSEN))
     ),
     *(
+        (f"{one} − {other}, {where}", lambda c, o=one, p=other, t=test_k: c.gap(o, p, t))
+        for one, other in (*((m, "NCA") for m in WITHOUT_K), *product(FAMILIES, WITHOUT_K))
+        for where, test_k in (("test k = 1", 1), ("test k = 5", 5), ("test k chosen", CHOSEN))
+    ),
+    *(
         (f"{vote} − NCA, training k and test k chosen",
          lambda c, v=vote: c.best((v,)) - c.best(("NCA",)) if c.ks(v) and c.ks("NCA") else None)
         for vote in WITH_K
@@ -102,6 +112,10 @@ def jobs(splits: int | None) -> Iterator[Job]:
     for split, name, rank, method, k in cells:
         setting = {"objective": "margin", "alpha": 0.0}
         yield {"data": name, "split": split, "rank": rank, **setting, "method": method, "k": k}
+    for split, name, rank in product(range(splits or SPLITS), SETS, ("2", "full")):
+        for method in WITHOUT_K if rank == "full" else WITHOUT_K[:1]:  # ITML cannot reduce
+            setting = {"objective": "convex", "alpha": 0.0}
+            yield {"data": name, "split": split, "rank": rank, **setting, "method": method, "k": 1}
 
 
 def work(
@@ -113,30 +127,31 @@ def work(
     train, test = rows_70_30(len(y), split)
     d = 2 if rank == "2" else X.shape[1]
     # all methods begin where NCA does
-    objective, alpha = SETTINGS[0] if method in PEERS else (objective, alpha)
+    objective, alpha = SETTINGS[0] if method in SETTLED else (objective, alpha)
     setting = {"objective": objective, "alpha": alpha, "scaling": "standard"}
     start = same_start(X[train], y[train], d, "pca", split, **setting)
     model = LEARNERS[method](
         k, d, init=start, solver="lbfgs", sampling="full", max_iter=500, random_state=split,
         **setting,
     )  # fmt: skip
-    A = model.fit(X[train], y[train]).components_
-    Z = X @ A.T
+    model.fit(X[train], y[train])
+    Z = X @ model.components_.T
+    run = getattr(model, "learner_", model)  # that of FromLabels
     return {
         "test": accuracies(Z[train], y[train], Z[test], y[test], TEST_K),
         "train": leave_one_out(Z[train], y[train], y[train], TEST_K),
-        "iterations": int(model.n_iter_),
-        "loss": float(model.objective_),
+        "iterations": int(run.n_iter_),
+        "loss": float(run.objective_),
     }
 
 
 def _cells(done: list[Done]) -> Cells:
     """The results of each setting, rank and set; LMNN stands beside every setting."""
     groups: dict[Any, list[Done]] = {}
-    for each in sorted(done, key=lambda each: each.job["method"] in PEERS):
+    for each in sorted(done, key=lambda each: each.job["method"] in SETTLED):
         job = each.job
         where = job["rank"], job["data"]
-        if job["method"] not in PEERS:
+        if job["method"] not in SETTLED:
             groups.setdefault(((job["objective"], job["alpha"]), *where), []).append(each)
             continue
         for setting in SETTINGS:  # the same beside each of them
@@ -210,6 +225,8 @@ def _finding(cells: Cells) -> str:
         "all beats majority": lambda c: c.gap("all", "majority", OWN),
         "kNCA (all) beats LMNN": lambda c: c.gap("all", "LMNN", OWN),
         "kNCA (majority) beats LMNN": lambda c: c.gap("majority", "LMNN", OWN),
+        "kNCA (all) beats MCML": lambda c: c.gap("all", "MCML", OWN),
+        "kNCA (all) beats ITML": lambda c: c.gap("all", "ITML", OWN),
     }
     parts = []
     for claim, gap in claims.items():
@@ -308,6 +325,27 @@ def _tables(cells: Cells) -> Iterator[str]:
                 row.append(_shown(cell.best(of)) if cell.ks(vote) else None)
             rows.append(row)
             yield f"**{name}, {rank_words}, {len(cell.splits)} splits**\n\n{table(header, rows)}"
+        comparison = _comparison(_of(cells, SETTINGS[0], rank))
+        if comparison:
+            yield f"**{rank_words}, methods without a k beside the others**\n\n{comparison}"
+
+
+def _comparison(found: dict[str, Cell]) -> str:
+    """NCA, the paper's comparators and kNCA with k chosen, set by set."""
+    if not any(cell.ks(m) for cell in found.values() for m in WITHOUT_K):
+        return ""
+    shown = (1, 5, CHOSEN)
+    methods = ("NCA", *WITHOUT_K)
+    header = ["set", *(f"{m}, {k}" for m in methods for k in shown),
+              *(f"{v}, both k chosen" for v in WITH_K)]  # fmt: skip
+    rows = []
+    for name, cell in found.items():
+        row: list[Any] = [name]
+        for m in methods:
+            row += [_shown(cell.at(m, 1, k)) if cell.ks(m) else None for k in shown]
+        row += [_shown(cell.best((v,))) if cell.ks(v) else None for v in WITH_K]
+        rows.append(row)
+    return table(header, rows)
 
 
 def _shown(scores: Any) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from reproduce.framework.experiment import Done
 from reproduce.framework.statistics import Summary, lead
+from reproduce.tarlow.common import WITHOUT_K
 
 SETS = ("wine", "iris", "ionosphere", "balance", "glass", "ecoli")
 
@@ -79,10 +80,13 @@ class Cell:
         return np.mean(gaps, axis=0) if gaps else None
 
     def gap(self, one: str, other: str, test_k: int | str) -> Any:
-        """One method less another at equal training k (NCA: 1) and test k, mean over those k."""
+        """One method less another at equal training k and test k, mean over those k.
+
+        A method without a k is the same at each of them.
+        """
         gaps = []
         for k in self.ks(one):
-            partner = other, 1 if other == "NCA" else k
+            partner = other, 1 if other in ("NCA", *WITHOUT_K) else k
             if partner in self.test:
                 voters = k if test_k == OWN else test_k
                 gaps.append(self.at(one, k, voters) - self.at(*partner, voters))
