@@ -134,6 +134,7 @@ def test_score_of_matches_is_their_share_among_the_picks(rng):
     assert model.score(X[:20], matches=M[:20]) == pytest.approx(share.mean(), rel=1e-9)
     weighted = model.score(X[:20], matches=M[:20].toarray(), sample_weight=weight[:20])
     assert weighted == pytest.approx(np.average(share, weights=weight[:20]), rel=1e-9)
+    assert model.score(X[:20], matches=sp.csr_array((20, len(X)))) == 0
     model.set_params(rule="knn", n_neighbors=3)
     near = model.kneighbors(X[:20], return_distance=False)
     dense = M.toarray()

@@ -100,6 +100,15 @@ def test_plot_pairs_joins_them_to_their_clusters(tmp_path):
     assert_is_picture(tmp_path / "out/pairs.png")
 
 
+def test_plot_matches_finds_the_order_of_a_film(tmp_path):
+    pytest.importorskip("matplotlib")
+    printed = run(ROOT / "examples/plot_matches.py", "out/matches.png", folder=tmp_path)
+    before, after = (float(error) for error in re.findall(r"([\d.]+)°", printed))
+    assert before > 60  # chance is 90
+    assert after < 10
+    assert_is_picture(tmp_path / "out/matches.png")
+
+
 def test_plot_histograms_keeps_most_in_ten_bins(tmp_path):
     pytest.importorskip("matplotlib")
     printed = run(ROOT / "examples/plot_histograms.py", "out/bins.png", folder=tmp_path)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import gen_batches
 
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
@@ -55,7 +54,9 @@ def nca_matched_shares(
     share = np.zeros(len(Z))
     with np.errstate(divide="ignore"):  # weights of zero
         log2_mass = np.log2(mass)
-    for part in gen_batches(M.nnz, max(1, _COORDINATES // d)):
+    size = max(1, _COORDINATES // d)
+    for first in range(0, M.nnz, size):
+        part = slice(first, first + size)
         i, j = query[part], M.indices[part]
         energy, _ = kernel.energy(np.sum((Z[i] - Z_reference[j]) ** 2, axis=1), d)
         picked = np.exp2(log2_mass[j] - (_LOG2_E * energy - shift[i]) - log2[i])
