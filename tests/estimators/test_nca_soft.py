@@ -18,7 +18,7 @@ from vicinal import KNCA, LMNN, NCA, initialise
 from vicinal.densities import Compact, Gaussian
 from vicinal.engines import choose
 from vicinal.models.soft import DistributionModel, MatchModel
-from vicinal.neighbourhoods import RandomPairs, Tree
+from vicinal.neighbourhoods import Nearest, RandomPairs, Tree
 from vicinal.samplers import MiniBatches, StochasticQueries
 from vicinal.targets import LabelDistributions, Matches
 from vicinal.targets.groups import matching_groups
@@ -277,6 +277,17 @@ def test_a_resumed_fit_knows_its_target(soft):
     data = [nca()._check_data(X, None, None, M), nca()._check_data(X, T, None)]
     other = [nca()._check_data(X, None, None, M * 0.5), nca()._check_data(X, T[:, ::-1], None)]
     assert len({fingerprint(d) for d in (*data, *other)}) == 4
+
+
+@either
+def test_lists(soft):
+    """Lists of the nearest, to which matches belong however far they are."""
+    near, whole = (nca(pairs=pairs, max_iter=40).fit(X, **soft) for pairs in (Nearest(60), "all"))
+    assert near.rounds_["mean_left_out"][-1] < 0.1
+    assert near.objective_ == pytest.approx(whole.objective_, rel=0.05)
+    short = nca(pairs=Nearest(1), max_iter=3)
+    with pytest.warns(UserWarning, match="leave out"):
+        assert np.isfinite(short.fit(X, **soft).objective_)
 
 
 def test_plans():
