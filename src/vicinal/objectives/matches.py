@@ -144,8 +144,9 @@ def nca_matches(
     pairs : Pairs, default=None
         Lists of the rows that each row of Z may pick, as made by the parts of
         :mod:`vicinal.neighbourhoods`; None for all.  Listed rows that are not references are
-        ignored.  The rows that `Matches` names count whether they are listed or not.  The lists are
-        held fixed: the gradient is that of the sums over them.
+        ignored.  The lists are held fixed: the gradient is that of the sums over them.  The rows
+        that `Matches` names count whether they are listed or not; so :math:`p_i` is too large where
+        the lists leave out much of the probability.
     gradient : bool, default=True
         False leaves ``dZ`` at zero, and takes less than half the time.
     warn : bool, default=True
