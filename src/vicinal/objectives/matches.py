@@ -164,9 +164,11 @@ def nca_matches(
 
     Notes
     -----
-    Up to 500 rows, NumPy computes whole arrays of pairs and nothing is compiled.  The result is the
-    same, to the bit, for any number of threads.  Matches below 1e-30 by label distributions or
-    given as a matrix count as none.
+    Up to 500 rows, NumPy computes whole arrays of pairs and nothing is compiled.  Beyond that, the
+    pairs are visited twice, in blocks or list by list, and memory is O(n (d + q)) for q classes or
+    numbers, and that of the matrix.  The result is the same, to the bit, for any number of threads.
+    Matches below 1e-30 by label distributions or given as a matrix count as none.
+    docs/theory/matches.md derives the scheme.
     """
     check_kind(objective, "objective", "nca_matches")
     check_kernel(kernel, "nca_matches")

@@ -132,8 +132,10 @@ def mlkr(
 
     Notes
     -----
-    Up to 500 rows, NumPy computes whole arrays of pairs and nothing is compiled.  The result is the
-    same, to the bit, for any number of threads.
+    Up to 500 rows, NumPy computes whole arrays of pairs and nothing is compiled.  Beyond that, the
+    pairs are visited twice, in blocks or list by list, and memory is O(n (d + q)) for q outputs.
+    The result is the same, to the bit, for any number of threads.  docs/theory/mlkr.md derives the
+    scheme.
     """
     check_kernel(kernel, "mlkr")
     numbers = y if isinstance(y, Numbers) else Numbers(y)
