@@ -48,12 +48,12 @@ def _pairs(**parameters: Any) -> Callable[..., Any]:
     return fit
 
 
-LEARNT = "pairs, α = 0.01"
+LEARNT = "pairs, α = 1"
 #: what is drawn and measured; a map that bends is one more line
 MAPS: dict[str, Callable[..., Any]] = {
     "PCA": _pca,
-    "pairs, α = 1": _pairs(),
-    LEARNT: _pairs(alpha=0.01),
+    LEARNT: _pairs(),
+    "pairs, α = 0.01": _pairs(alpha=0.01),
 }
 
 
@@ -220,24 +220,22 @@ def parts(done: list[Done]) -> dict[str, Any]:
 
 
 def _finding(done: list[Done]) -> str:
-    """The two numbers of the map learnt from pairs, for each cut."""
+    """What the map with the default penalty does with either cut."""
     told = []
     for cut in CUTS:
         runs = [each.result[LEARNT] for each in done if each.job["cut"] == cut]
         if runs:
-            angle, radius, *straight = (
-                f"{_mean(runs, key):.2f}"
-                for key in ("angle", "radius", "straight angle", "straight height")
-            )
+            angle, radius, turn, *straight = (_mean(runs, key) for key in COLUMNS)
+            verdict = "by" if turn > 1 and radius > straight[1] + 0.1 else "not by"
             told.append(
-                f"{angle} and {radius} for faces cut out by the {cut}, where straight coordinates "
-                f"of the same plane have {' and '.join(straight)}"
+                f"{verdict} polar coordinates if faces are cut out by the {cut} (rank correlation "
+                f"of the angle with the rotation {angle:.2f}, of the radius with the height "
+                f"{radius:.2f}, and of straight coordinates {straight[0]:.2f} and "
+                f"{straight[1]:.2f})"
             )
     return (
         "Learnt from pairs of faces of different persons with the same rotation and height, a "
-        "linear map puts the faces of test persons into the plane by polar coordinates: the rank "
-        "correlations of the angle with the rotation and of the radius with the height are "
-        f"{'; and '.join(told)}."
+        f"linear map puts the faces of test persons into the plane {', and '.join(told)}."
     )
 
 
