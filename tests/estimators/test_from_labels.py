@@ -97,6 +97,17 @@ def test_labels_of_any_kind(wine):
     assert -1 in FromLabels(ITML(), random_state=0).fit(X, y - 1).classes_
 
 
+@pytest.mark.parametrize("learner", [ITML(), LSML()], ids=lambda e: type(e).__name__)
+def test_rows_without_a_label_are_left_out(wine, learner):
+    X, y = wine
+    some = np.where(np.arange(len(y)) % 3, y, -1)
+    model = FromLabels(learner, 40, random_state=0, unlabelled=-1).fit(X, some)
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert (some[model.constraints_] >= 0).all()
+    alone = FromLabels(learner, 40, random_state=0).fit(X[some >= 0], some[some >= 0])
+    np.testing.assert_array_equal(model.components_, alone.components_)
+
+
 def test_what_cannot_be_fitted_is_refused(wine):
     X, y = wine
     for bad in (NCA(), ITML, None, "itml"):

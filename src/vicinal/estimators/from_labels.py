@@ -36,6 +36,9 @@ class FromLabels(LearntMetricMixin, BaseEstimator):
         number of classes [Davis2007]_, or all there are if these are fewer.
     random_state : int, RandomState or None, default=None
         Which pairs are drawn.  It also seeds a learner whose own ``random_state`` is None.
+    unlabelled : label, default=None
+        The label of rows whose class is not known, such as -1; they are in no pair.  None: every
+        label is a class, negative ones too.
 
     Attributes
     ----------
@@ -70,11 +73,17 @@ class FromLabels(LearntMetricMixin, BaseEstimator):
     """
 
     def __init__(
-        self, learner: Any, n_constraints: int | None = None, random_state: Any = None
+        self,
+        learner: Any,
+        n_constraints: int | None = None,
+        random_state: Any = None,
+        *,
+        unlabelled: Any = None,
     ) -> None:
         self.learner = learner
         self.n_constraints = n_constraints
         self.random_state = random_state
+        self.unlabelled = unlabelled
 
     @unchanged_on_error
     def fit(self, X: Any, y: Any) -> FromLabels:
@@ -84,7 +93,8 @@ class FromLabels(LearntMetricMixin, BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            Class labels; there must be two classes, one of them with two rows.
+            Class labels; there must be two classes, one of them with two rows.  Rows with the
+            label ``unlabelled`` are left out.
 
         Returns
         -------
@@ -103,12 +113,14 @@ class FromLabels(LearntMetricMixin, BaseEstimator):
         check_label_types(y)
         X, y = check_rows(self, X, y, ensure_min_samples=2)
         check_classification_targets(y)
-        self.classes_ = np.unique(y)
+        classes = np.unique(y)
+        self.classes_ = classes if self.unlabelled is None else classes[classes != self.unlabelled]
+        options = {"unlabelled": self.unlabelled, "random_state": rng}
         labels: list[Array] = []
         if size == 2:
-            self.constraints_, *labels = pairs_from_labels(y, self.n_constraints, random_state=rng)
+            self.constraints_, *labels = pairs_from_labels(y, self.n_constraints, **options)
         else:
-            self.constraints_ = quadruplets_from_labels(y, self.n_constraints, random_state=rng)
+            self.constraints_ = quadruplets_from_labels(y, self.n_constraints, **options)
         self.learner_ = clone(self.learner)
         if getattr(self.learner_, "random_state", 0) is None:
             self.learner_.set_params(random_state=rng.randint(2**31 - 1))
