@@ -363,7 +363,9 @@ def match_case(name, objective, target, kernel="gaussian", **changes):
         counts = (others > 0).any(axis=1)[rows] if objective == "log" else 1.0
         return counts * weight_of(target, rows)
 
-    options = {"labelled": False, "one_class": False, "lists": True, **changes}
+    # of many rows one case is compared with the formula, and the others with lists and small blocks
+    slow = name != "matches of distributions"
+    options = {"labelled": False, "one_class": False, "lists": True, "slow": slow, **changes}
     return Case(
         name, fast, formula, target, log=objective == "log", weights=weights,
         bounds=(-1.0, 0.0) if objective == "accuracy" else (0.0, np.inf), smooth=lattice,
@@ -382,6 +384,7 @@ def mlkr_case(name, weighted=False, outputs=1, kernel="gaussian", **changes):
     return Case(
         name, fast, formula, partial(numbers, weighted=weighted, outputs=outputs),
         labelled=False, one_class=False, lists=True, weights=weight_of, smooth=lattice,
+        slow=kernel == "student",
         right=lambda target: np.ones((len(target), len(target))), **changes,
     )  # fmt: skip
 
