@@ -11,6 +11,7 @@ from benchmarks_common import FOLDER
 SCRIPT = FOLDER / "nca_speed.py"
 KNCA_SCRIPT = SCRIPT.with_name("knca_speed.py")
 LMNN_SCRIPT = SCRIPT.with_name("lmnn_speed.py")
+MLKR_SCRIPT = SCRIPT.with_name("mlkr_speed.py")
 KSNE_SCRIPT = SCRIPT.with_name("ksne_speed.py")
 ENGINES_SCRIPT = SCRIPT.with_name("ksne_engines.py")
 LISTS_SCRIPT = SCRIPT.with_name("ksne_lists.py")
@@ -112,6 +113,19 @@ def test_quick_report_of_pairs_and_quadruplets(tmp_path):
     assert report.count("| 0 |") == 6  # nobody is better than the only one
     assert "failed" not in report
     assert "metric-learn is left out: no --metric-learn-python was given." in report
+
+
+@pytest.mark.slow
+def test_quick_report_of_mlkr(tmp_path):
+    path = tmp_path / "report.md"
+    done = run("--quick", "--repeats", "1", "--output", str(path), script=MLKR_SCRIPT)
+    assert done.returncode == 0, done.stderr
+    report = path.read_text(encoding="utf-8")
+    assert report.strip() == done.stdout.strip()
+    (widths,) = tables(report)
+    assert len(widths) == 2 + 2  # an evaluation and a fit
+    assert len(set(widths)) == 1
+    assert "metric-learn is left out: no interpreter was given." in report
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_regressor
 from sklearn.datasets import make_friedman1
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsRegressor
@@ -211,6 +212,19 @@ def test_widths():
     for width in (0.0, -1.0, "wide", np.inf):
         with pytest.raises(ValueError, match=r"'width' parameter of NCARegressor must be a float"):
             make(NCARegressor, width=width).fit(X, ties)
+
+
+def test_rows_that_match_no_other_are_counted():
+    X, y = table()
+    y = np.r_[y[:-2], 100.0, 200.0]
+    told = r"2 of 160 rows match no other row: none has a number within the width 3\. .*soft"
+    with pytest.warns(UserWarning, match=told):
+        hard = make(NCARegressor, matching="hard", width=3.0, max_iter=3).fit(X, y)
+    assert np.isfinite(hard.predict(X)).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        make(NCARegressor, width=3.0, max_iter=3).fit(X, y)
 
 
 def test_two_values_that_match_or_not_are_classes():

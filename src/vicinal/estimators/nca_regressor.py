@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial import KDTree
 from scipy.spatial.distance import pdist
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._callback_support import with_callbacks
-from vicinal._validation import check_number, check_option
+from vicinal._validation import check_number, check_option, warn
+from vicinal.core.method import Data, Method
 from vicinal.core.types import Array, Map, Sampler, Solver, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._metric import LearntMetricMixin
+from vicinal.estimators._plan import Plan
 from vicinal.estimators._regress import RegressionLearner
 from vicinal.neighbourhoods import Neighbourhood
 from vicinal.objectives import MatchLoss
@@ -265,6 +269,22 @@ class NCARegressor(LearntMetricMixin, RegressionLearner):
         else:
             width = float(self.width) / self._width_unit
         return NearNumbers(values, width, self.matching == "hard", weight)
+
+    def _method(self, data: Data) -> Method:
+        return replace(super()._method(data), warn_unusable_rows=self._warn_unmatched)
+
+    def _warn_unmatched(self, target: NearNumbers, plan: Plan) -> None:
+        """Warn of rows that match no other row under ``matching="hard"``."""
+        if not target.hard:
+            return
+        nearest = KDTree(target.values).query(target.values, 2)[0][:, 1]
+        alone = int(np.count_nonzero(nearest > target.width))
+        if alone:
+            warn(
+                f"{alone} of {len(target)} rows match no other row: none has a number within the "
+                f"width {target.width * self._width_unit:.4g}. As queries they add nothing to the "
+                "objective. Increase 'width', or use matching='soft'."
+            )
 
     @property
     def _width_unit(self) -> float:
