@@ -79,6 +79,19 @@ def test_dense_and_compiled_engines_agree(rng, monkeypatch, kind, kernel, scale)
 
 
 @pytest.mark.parametrize("dense_up_to", [500, 0])
+def test_twins_that_match_with_the_rest_far_away(monkeypatch, dense_up_to):
+    """Beside a match at no distance, the sum over the rest is less than the least number."""
+    monkeypatch.setattr(choose, "DENSE_UP_TO", dense_up_to)
+    Z = np.array([[0.0], [0.0], [26.7], [26.7], [53.5], [80.3]])
+    y = np.array([0, 0, 1, 1, 0, 1])
+    for target in [LabelDistributions(np.eye(2)[y]), Matches(y[:, None] == y),
+                   NearNumbers(y, 0.5, hard=True)]:  # fmt: skip
+        for kind in ("log", "accuracy"):
+            expected = NCALoss(kind)(Z, Labels(y))
+            assert_close(MatchLoss(kind)(Z, target)[:2], expected[:2], 1e-11)
+
+
+@pytest.mark.parametrize("dense_up_to", [500, 0])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kind", ["log", "accuracy"])
 def test_classes_told_in_any_way_are_nca(rng, monkeypatch, kind, kernel, dense_up_to):

@@ -21,7 +21,7 @@ from vicinal.targets.matches import LEAST_MATCH
 __all__ = ["DenseChargedSums", "DenseMatchSums"]
 
 _LOG2_E = math.log2(math.e)
-_FAR = 1e-100  # sums over matches below this, relative to the nearest reference, lose digits
+_FAR = 1e-100  # sums below this, relative to the nearest reference, lose digits
 
 
 class DenseMatchSums:
@@ -37,11 +37,14 @@ class DenseMatchSums:
         match_energy, rest = _matches(target, points.queries, points.references)
         mass = data.mass[points.references]
         x, least = _terms(energy.copy(), mass)
-        near, shift = x * np.exp(-match_energy), np.stack([least, least])
-        # matches that are all far away: in logarithms, relative to the nearest of them
+        apart, near, shift = x * rest, x * np.exp(-match_energy), np.stack([least, least])
+        # what is all far away: relative to the nearest of it, matches in logarithms
+        far = np.flatnonzero(apart.sum(axis=1) < _FAR)
+        alone = np.where(rest[far] > 0, energy[far], np.inf)
+        apart[far], shift[0, far] = _terms(alone, mass * rest[far])
         far = np.flatnonzero(near.sum(axis=1) < _FAR)
         near[far], shift[1, far] = _terms(energy[far] + match_energy[far], mass)
-        self.terms = x * rest, near
+        self.terms = apart, near
         total = np.stack([terms.sum(axis=1) for terms in self.terms])
         shift[total == 0] = np.inf
         with np.errstate(divide="ignore"):
