@@ -165,7 +165,7 @@ def main() -> None:
         parts.append(heading + table(HEADER, rows_of(answers, tuple(args.classes))))
     parts.append("## diabetes: numbers\n\n" + table(HEADER, rows_of(numbers, ("MLKR",))))
     errors = {
-        (c, library, a["error"].split(". ")[0][:200])
+        (c, library, a["error"].splitlines()[0].split(". ")[0].rstrip("."))
         for answers in [*found.values(), numbers]
         for (c, library), a in answers.items()
         if a.get("error", TOO_LONG) != TOO_LONG

@@ -1,10 +1,12 @@
 """The benchmark scripts run and print their tables. Nothing here looks at a time."""
 
+import json
 import os
 import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from benchmarks_common import FOLDER
 
@@ -18,6 +20,7 @@ LISTS_SCRIPT = SCRIPT.with_name("ksne_lists.py")
 WEAK_SCRIPT = SCRIPT.with_name("weak_speed.py")
 SOFT_SCRIPT = SCRIPT.with_name("soft_labels.py")
 CHI2_SCRIPT = SCRIPT.with_name("chi2_lmnn_memory.py")
+MIGRATION_SCRIPT = SCRIPT.with_name("metric_learn_migration.py")
 
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="not shipped in wheels")
 
@@ -198,3 +201,24 @@ def test_quick_report_of_soft_labels(tmp_path):
     assert len(set(widths)) == 1
     assert re.search(r"Votes less majority: [+-]\d+\.\d\d points on the mean of 4 settings", report)
     assert re.search(r"A fit to votes takes \d\.\d times the CPU time", report)
+
+
+def test_help_of_the_migration_table():
+    done = run("--help", script=MIGRATION_SCRIPT)
+    assert done.returncode == 0, done.stderr
+    assert "interpreter with metric-learn" in done.stdout
+
+
+def test_worker_of_the_migration_table(tmp_path, rng):
+    """Both of ours, on a tiny table; an error is told, not raised."""
+    X = rng.standard_normal((30, 3))
+    y, train = np.arange(30) % 2, np.arange(30) < 20
+    np.savez(tmp_path / "data.npz", X=X, y=y, numbers=False, train=train[None])
+    worker = MIGRATION_SCRIPT.with_name("_migration_worker.py")
+    for library in ("vicinal.compat", "vicinal"):
+        done = run(library, "LSML_Supervised", str(tmp_path), "1", script=worker)
+        answer = json.loads(done.stdout)
+        assert len(answer["scores"]) == len(answer["cpu"]) == len(answer["peak"]) == 1
+    answer = json.loads(run("vicinal", "SCML", str(tmp_path), "1", script=worker).stdout)
+    assert answer["scores"] == []
+    assert "SCML" in answer["error"]
