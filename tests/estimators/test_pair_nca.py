@@ -253,3 +253,41 @@ def test_pairs_of_equal_rows_are_left_out_with_a_warning(wine):
     with pytest.warns(UserWarning, match="Pairs of two equal rows are left out: .* these 2"):
         model = fitted(PairNCA(2), with_twins, np.append(y, [1, 1]))
     assert np.isfinite(model.objective_)
+
+
+class Bent:
+    """Z = tanh(X W) V, with four hidden units."""
+
+    n_components = 2
+
+    def __init__(self, n_features):
+        self.n_features = n_features
+
+    def layers(self, theta):
+        W, V = np.split(theta, [4 * self.n_features])
+        return W.reshape(-1, 4), V.reshape(4, 2)
+
+    def start(self, X, rng):
+        return rng.normal(scale=0.3, size=4 * self.n_features + 8)
+
+    def scaled(self, theta, factor):
+        return np.append(theta[: 4 * self.n_features], factor * theta[4 * self.n_features :])
+
+    def forward(self, theta, X, dtype=np.float64):
+        W, V = self.layers(theta)
+        H = np.tanh(X.matmul(W))
+
+        def pull(dZ):
+            return np.append(X.rmatmul((dZ @ V.T) * (1 - H**2)), H.T @ dZ)
+
+        return (H @ V).astype(dtype), pull
+
+
+def test_a_map_that_bends_classifies_pairs(wine):
+    X, (pairs, y), (others, y_others) = wine
+    model = fitted(PairNCA(mapping=Bent(X.shape[1]), alpha=0.01), X[pairs], y)
+    assert not hasattr(model, "components_")
+    assert model.score(X[others], y_others) > 0.85
+    Z = model.transform(X)
+    expected = np.linalg.norm(Z[others[:, 0]] - Z[others[:, 1]], axis=1)
+    np.testing.assert_allclose(model.pair_distance(X[others]), expected, rtol=1e-9)
