@@ -246,6 +246,16 @@ def test_chunklets_are_the_second_argument_of_rca():
         ml.RCA_Supervised(random_state=0).fit(X, DATA["y"])
 
 
+@pytest.mark.parametrize("name", [f"{name}_Supervised" for name in (*PAIRS, "LSML")])
+def test_negative_labels_are_unknown(name):
+    X, y = load_iris(return_X_y=True)
+    some = np.where(np.arange(150) % 3 == 0, -2, y)
+    model = getattr(ml, name)(random_state=0).fit(X, some)
+    used = model.estimator_.constraints_
+    assert used.size
+    assert (used % 3 != 0).all()
+
+
 def test_scikit_learn_takes_them():
     X, y = load_iris(return_X_y=True)
     for model in (ml.NCA(n_components=2, max_iter=20), ml.ITML_Supervised(random_state=0)):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from vicinal.compat._adapter import DEPRECATED, PairAdapter, QuadrupletAdapter, RowAdapter
 from vicinal.estimators import from_labels, itml, lsml, mmc, sdml
 
@@ -29,9 +31,17 @@ _MMC_ALONE = {
 }
 
 
-def _supervised(learner: Any, asked: dict[str, Any]) -> Any:
-    """The learner, fitted from labels."""
-    return from_labels.FromLabels(learner, asked["n_constraints"], asked["random_state"])
+def _fit_labels(learner: Any, asked: dict[str, Any], X: Any, y: Any) -> Any:
+    """The learner, fitted from labels; as in metric-learn, negative ints mean unknown classes.
+
+    Labels -1 and 1 alone are two classes, which metric-learn refuses.
+    """
+    model = from_labels.FromLabels(learner, asked["n_constraints"], asked["random_state"])
+    labels = np.asarray(y)
+    if labels.dtype.kind == "i" and len(np.unique(labels[labels >= 0])) > 1:
+        model.set_params(unlabelled=-1)
+        y = np.maximum(labels, -1)
+    return model.fit(X, y)
 
 
 def _itml(asked: dict[str, Any], bounds: Any = None) -> Any:
@@ -113,7 +123,7 @@ class ITML_Supervised(RowAdapter):
     def fit(self, X: Any, y: Any, bounds: Any = None) -> ITML_Supervised:
         """Draw pairs from the class labels, and learn the metric."""
         asked = self._settings()
-        return self._keep(_supervised(_itml(asked, bounds), asked).fit(self._rows(X), y))
+        return self._keep(_fit_labels(_itml(asked, bounds), asked, self._rows(X), y))
 
 
 def _mmc(asked: dict[str, Any]) -> Any:
@@ -201,7 +211,7 @@ class MMC_Supervised(RowAdapter):
     def fit(self, X: Any, y: Any) -> MMC_Supervised:
         """Draw pairs from the class labels, and learn the metric."""
         asked = self._settings()
-        return self._keep(_supervised(_mmc(asked), asked).fit(self._rows(X), y))
+        return self._keep(_fit_labels(_mmc(asked), asked, self._rows(X), y))
 
 
 def _sdml(asked: dict[str, Any]) -> Any:
@@ -276,7 +286,7 @@ class SDML_Supervised(RowAdapter):
     def fit(self, X: Any, y: Any) -> SDML_Supervised:
         """Draw pairs from the class labels, and learn the metric."""
         asked = self._settings()
-        return self._keep(_supervised(_sdml(asked), asked).fit(self._rows(X), y))
+        return self._keep(_fit_labels(_sdml(asked), asked, self._rows(X), y))
 
 
 def _lsml(asked: dict[str, Any]) -> Any:
@@ -345,4 +355,4 @@ class LSML_Supervised(RowAdapter):
     def fit(self, X: Any, y: Any) -> LSML_Supervised:
         """Draw quadruplets from the class labels, and learn the metric."""
         asked = self._settings()
-        return self._keep(_supervised(_lsml(asked), asked).fit(self._rows(X), y))
+        return self._keep(_fit_labels(_lsml(asked), asked, self._rows(X), y))
