@@ -54,7 +54,7 @@ def fit_bytes(plan: Any, size: Any) -> int:
         few = size._replace(n=min(n, size.searched_rows))
         copy = 8 * few.n * D if few.n < n else 0
         steps.append(copy + _all_pairs(few, few.n, 8) + min(_SEARCHING, 1300 * n))
-    if size.pair.company:  # a search for target neighbours in the input
+    if size.pair.company and not size.brings_matches:  # target neighbours are searched in the input
         steps.append(n_threads() * min(_DISTANCES, n * n) * 12)
     if size.chooses_votes:
         steps.append(n * (_VOTES + 8 * d + 32) + min(_CHUNK, n * _VOTES * _VOTE))
