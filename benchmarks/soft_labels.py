@@ -147,7 +147,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     n, splits, names = TRAINING, options.splits, options.tables
     if options.quick:
-        n, splits, names = 120, 2, ["digits"]
+        n, splits, names = 60, 2, ["digits"]
     method = " ".join(__doc__.partition("``.  ")[2].partition("\n\n")[0].split())
     page = "\n\n".join([
         "# Votes of annotators, or the label that most of them gave",

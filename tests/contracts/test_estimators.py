@@ -1091,7 +1091,7 @@ WRONG = [
     (lambda X, y: (X[:, 0], y), "Expected 2D array"),
     (lambda X, y: (X[:, :, None], y), "dim 3"),
     (lambda X, y: (X[:-1], y), "inconsistent numbers of samples"),
-    (lambda X, y: (X, np.stack([y, y], axis=1)), "y should be a 1d array"),
+    (lambda X, y: (X, np.stack([y, y], axis=1)), "y should be a 1d array|a label distribution"),
     (lambda X, y: (X[:0], y[:0]), "0 sample"),
     (lambda X, y: (X[:, :0], y), "0 feature"),
     (lambda X, y: (X[:1], y[:1]), "minimum of 2 is required"),

@@ -570,7 +570,7 @@ def test_rows_out_of_range_of_all_others_are_complained_about(rows):
     ids=["exact", "batches", "subset", "lists"],
 )
 def test_few_rows_judge_where_steps_are_cheap(rows, settings, monkeypatch):
-    monkeypatch.setattr("vicinal.estimators._base._MOST_HELD_OUT", 20)
+    monkeypatch.setattr("vicinal.estimators._problem._MOST_HELD_OUT", 20)
     judges, score = [], Problem.validation_score
 
     def noted(self, theta):
