@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import add_output, facts, progress, ratio, seconds, table, write
+from _common import add_output, commit, facts, progress, ratio, seconds, table, write
 from sklearn.datasets import load_digits, load_wine, make_classification
 from sklearn.preprocessing import scale
 
@@ -173,7 +173,8 @@ def main() -> None:
     for name, (X, y, n) in tables_of(options.quick).items():
         rows += rows_of(name, constraints(X, y, n), pythons, options.limit)
     header = ("data", "method", "library", "seconds", "ratio", "value", "excess", "iterations")
-    report = f"# Pairs and quadruplets beside metric-learn\n\n{facts()}\n\n"
+    about = f"{facts()}\n- commit `{commit()}`"
+    report = f"# Pairs and quadruplets beside metric-learn\n\n{about}\n\n"
     report += table(header, rows, notes)
     print(report)
     write(report, options.output)
