@@ -103,7 +103,7 @@ def test_lmnn_says_who_is_left_out(tmp_path):
     assert "mlpack is left out: it was not asked for." in report
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_quick_report_of_pairs_and_quadruplets(tmp_path):
     path = tmp_path / "report.md"
     done = run("--quick", "--output", str(path), script=WEAK_SCRIPT)
@@ -151,7 +151,7 @@ def test_ksne_refuses_an_unknown_size():
     assert "--only must name sizes of (5000, 20000, 60000), or 'growth'. Got ['7']" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_quick_report_of_ksne(tmp_path):
     path = tmp_path / "report.md"
     small = ("--quick", "--again", "--store", str(tmp_path / "store.jsonl"))
@@ -189,7 +189,7 @@ def test_quick_report_of_the_lists_of_ksne(tmp_path):
     assert re.search(times, done.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_quick_report_of_soft_labels(tmp_path):
     path = tmp_path / "report.md"
     done = run("--quick", "--output", str(path), script=SOFT_SCRIPT)

@@ -462,7 +462,7 @@ CASES = [
 
 # those of `make test-fast`; every other compiles kernels of its own
 FAST = {"nca log", "nca accuracy weights uniform", "knca 5 majority log", "mcml", "lmnn squared",
-        "ksne 5 cauchy", "pairs", "matches of distributions", "mlkr"}  # fmt: skip
+        "ksne 5 cauchy", "pairs", "partners log", "mlkr"}  # fmt: skip
 
 
 def each(cases=CASES, **wanted):

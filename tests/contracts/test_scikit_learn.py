@@ -70,8 +70,7 @@ ESTIMATORS = [
     MLKR(alpha=0.01, rule="knn", n_neighbors="auto", solver="cg", scaling="global", max_iter=20),
     MLKR(alpha=0.01, mapping="diagonal", early_stopping=True, scaling=None, max_iter=20),
     MLKR(alpha=0.01, sampling="stochastic", kernel="student", max_iter=20),
-    MLKR("auto", cv=2, max_iter=5),
-    NCARegressor(),
+    NCARegressor(alpha=0.01),  # searches as MLKR does
     NCARegressor(alpha=0.01, matching="hard", objective="accuracy", rule="knn", max_iter=20),
     RCA(),
     RCA(n_components=1, shrinkage="oas", scaling=None),

@@ -5,7 +5,10 @@ from time import perf_counter, sleep
 import numpy as np
 import pytest
 from common.loops import START, fun, monitor_peaking_at
+from common.problems import D, make_problem
 
+from vicinal.core.stages import Stage, train
+from vicinal.core.stopping import stop_rules
 from vicinal.core.types import Batch, Result, Sampler, Source
 from vicinal.samplers import Full
 from vicinal.solvers import (
@@ -322,6 +325,23 @@ def test_interrupt_outside_the_function(where, n):
     assert result.reason == "interrupted"
     assert np.isfinite(result.value)
     assert len({len(entries) for entries in result.history.values()}) == 1
+
+
+def test_interrupt_before_the_first_row_interrupts_the_run(rng):
+    """There is no state yet that a later run could take up."""
+    problem = make_problem(rng)
+
+    class Interrupted:
+        units = problem.objective.units
+
+        def __call__(self, *arguments, gradient=True, **options):
+            if not gradient:  # the score of the start
+                raise KeyboardInterrupt
+            return problem.objective(*arguments, **options)
+
+    stage = Stage(problem.replace(objective=Interrupted()), LBFGS(), stop_rules(LBFGS()))
+    with pytest.raises(KeyboardInterrupt):
+        train([stage], rng.standard_normal(2 * D), max_iter=3)
 
 
 @pytest.mark.parametrize(

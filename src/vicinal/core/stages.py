@@ -326,6 +326,8 @@ class _Training:
             on_iteration=self._report,
             random_state=self.random_state,
         )
+        if not result.history["iteration"]:  # interrupted before its first row: nothing to keep
+            raise KeyboardInterrupt
         if self.deadline is not None:
             self.evaluation_seconds = fun.seconds
         self.n_iter += result.n_iter
