@@ -72,7 +72,7 @@ def test_quick_report(tmp_path):
     assert "[bench] done" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_quick_report_of_knca(tmp_path):
     path = tmp_path / "report.md"
     small = ("--quick", "--sizes", "80", "--ks", "1", "5", "15", "--list-length", "20")
@@ -118,7 +118,7 @@ def test_quick_report_of_pairs_and_quadruplets(tmp_path):
     assert "metric-learn is left out: no --metric-learn-python was given." in report
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_quick_report_of_mlkr(tmp_path):
     path = tmp_path / "report.md"
     done = run("--quick", "--repeats", "1", "--output", str(path), script=MLKR_SCRIPT)
@@ -164,7 +164,7 @@ def test_quick_report_of_ksne(tmp_path):
     assert "grow with the power" in report
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_quick_report_of_the_engines_of_ksne(tmp_path):
     path = tmp_path / "report.md"
     done = run("--quick", "--output", str(path), script=ENGINES_SCRIPT)

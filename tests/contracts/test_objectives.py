@@ -465,16 +465,25 @@ FAST = {"nca log", "nca accuracy weights uniform", "knca 5 majority log", "mcml"
         "ksne 5 cauchy", "pairs", "partners log", "mlkr"}  # fmt: skip
 
 
+# those of `make test-long`: other kernels and weights of targets that are there already
+LONG = {"partners student", "hard numbers student", "mlkr student", "distributions accuracy",
+        "near numbers accuracy", "mcml trees"}  # fmt: skip
+
+
+def marks(case):
+    """When a case runs."""
+    if case.name in LONG:
+        return pytest.mark.long
+    return () if case.name in FAST else pytest.mark.options
+
+
 def each(cases=CASES, **wanted):
     """Of the cases those with these properties."""
     kept = [c for c in cases if all(getattr(c, key) == value for key, value in wanted.items())]
     assert kept
     return pytest.mark.parametrize(
         "case",
-        [
-            pytest.param(c, id=c.name, marks=() if c.name in FAST else pytest.mark.options)
-            for c in kept
-        ],
+        [pytest.param(c, id=c.name, marks=marks(c)) for c in kept],
     )
 
 
@@ -488,7 +497,7 @@ def each_with(names, many, few, **wanted):
                 case,
                 *values,
                 id="-".join([case.name, *map(_word, values)]),
-                marks=() if case.name in FAST else pytest.mark.options,
+                marks=marks(case),
             )
             for case in kept
             for values in (many if case.name in FAST else few)

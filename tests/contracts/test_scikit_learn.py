@@ -66,11 +66,11 @@ ESTIMATORS = [
     Chi2LMNN(),
     Chi2LMNN(k=1, constraint="softmax", early_stopping=True, max_iter=20),
     Chi2LMNN(k=2, refresh_targets=5, solver="adaptive", max_iter=20),
-    MLKR(),
+    MLKR(alpha=0.01),  # searches as NCA does
     MLKR(alpha=0.01, rule="knn", n_neighbors="auto", solver="cg", scaling="global", max_iter=20),
     MLKR(alpha=0.01, mapping="diagonal", early_stopping=True, scaling=None, max_iter=20),
     MLKR(alpha=0.01, sampling="stochastic", kernel="student", max_iter=20),
-    NCARegressor(alpha=0.01),  # searches as MLKR does
+    NCARegressor(alpha=0.01),
     NCARegressor(alpha=0.01, matching="hard", objective="accuracy", rule="knn", max_iter=20),
     RCA(),
     RCA(n_components=1, shrinkage="oas", scaling=None),
