@@ -18,9 +18,10 @@ from vicinal.core.types import Array, Solver
 from vicinal.estimators._budget import Budget
 from vicinal.estimators._plan import Plan, adam_for
 from vicinal.estimators._resume import Resumable, schedule_length
-from vicinal.estimators._split import codes_or_zeros, hold_out
+from vicinal.estimators._split import hold_out
 from vicinal.estimators._starts import Ended, best_of_starts
 from vicinal.estimators._telling import Reports
+from vicinal.targets.labels import class_codes
 
 __all__ = ["SINGLE_FROM", "Learning", "Resumable", "evaluation_rows"]
 
@@ -343,7 +344,7 @@ class Learning:
             # taken from the training rows, since a search scores with the others
             rows, strata = problem.rows, problem.target.strata
             learn, score = hold_out(
-                codes_or_zeros(strata, len(problem.X))[rows],
+                class_codes(strata, len(problem.X))[rows],
                 self.config.validation_fraction,
                 self.rng,
                 "solver='sgd', which tunes its rate,",

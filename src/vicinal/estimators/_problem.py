@@ -13,9 +13,10 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array, is_auto
 from vicinal.estimators._learn import SINGLE_FROM, Learning
 from vicinal.estimators._plan import Plan, Size
-from vicinal.estimators._split import codes_or_zeros, hold_out
+from vicinal.estimators._split import hold_out
 from vicinal.estimators.search import DEFAULT_ALPHA, alpha_unit, scaled_alpha
 from vicinal.maps.fitted import FittedLinear
+from vicinal.targets.labels import class_codes
 
 __all__ = ["final_loss", "last_theta", "make_problem", "size_of"]
 
@@ -44,7 +45,7 @@ def make_problem(
         fraction = config.validation_fraction
         if not plan.exact:  # scores against all rows would dominate the cheaper steps
             fraction = min(fraction, _MOST_HELD_OUT / len(data.target))
-        train, held_out = hold_out(codes_or_zeros(data.target.strata, data.n), fraction, rng)
+        train, held_out = hold_out(class_codes(data.target.strata, data.n), fraction, rng)
     features = method.features(data.X, data.target, train)
     check_varies(features)
     alpha = config.alpha

@@ -24,6 +24,7 @@ from vicinal.models.regression import RegressionModel
 from vicinal.neighbourhoods import mass_left_out
 from vicinal.neighbourhoods.refresh import refresh_lists
 from vicinal.targets import Numbers
+from vicinal.targets.masses import plain_mass, weights
 
 __all__ = ["NeighbourRegressorMixin", "Outputs", "RegressionLearner"]
 
@@ -212,5 +213,6 @@ def _left_out(
     kernel: Kernel, Z: Array, numbers: Numbers, pairs: Any, references: Array | None
 ) -> neighbourhoods.LeftOut:
     """The share of the sums that the lists leave out."""
-    rng, mass = np.random.RandomState(0), numbers.sample_weight
+    rows = np.arange(len(numbers)) if references is None else references
+    rng, mass = np.random.RandomState(0), plain_mass(weights(numbers), rows)
     return mass_left_out(Z, None, pairs, references, kernel, mass=mass, random_state=rng)

@@ -11,7 +11,6 @@ from vicinal.core.types import Array
 __all__ = [
     "TooFewRows",
     "classes_too_small",
-    "codes_or_zeros",
     "hold_out",
     "stratified_folds",
 ]
@@ -21,11 +20,6 @@ _FOLDS = 5  # unless another number is asked for
 
 class TooFewRows(ValueError):
     """No class has a row to hold out."""
-
-
-def codes_or_zeros(codes: Array | None, n: int) -> Array:
-    """The class codes; for rows without classes, one class of all n rows."""
-    return np.zeros(n, dtype=np.intp) if codes is None else codes
 
 
 def hold_out(

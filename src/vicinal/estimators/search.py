@@ -21,8 +21,9 @@ from vicinal.core.types import Array, Map, is_auto
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._resume import asked_of
 from vicinal.estimators._scores import score_name, scores_of
-from vicinal.estimators._split import TooFewRows, codes_or_zeros, stratified_folds
+from vicinal.estimators._split import TooFewRows, stratified_folds
 from vicinal.estimators._telling import SearchStep
+from vicinal.targets.labels import class_codes
 
 __all__ = [
     "ALPHAS",
@@ -112,7 +113,7 @@ def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") ->
     codes = None if strata is None else strata[rows]
     if cv is None or isinstance(cv, int | np.integer):
         n_folds = None if cv is None else int(cv)
-        folds = stratified_folds(codes_or_zeros(codes, len(rows)), n_folds, rng, owner)
+        folds = stratified_folds(class_codes(codes, len(rows)), n_folds, rng, owner)
     else:
         splitter = check_cv(cv, codes, classifier=codes is not None)
         folds = list(splitter.split(np.zeros((len(rows), 1)), codes))
@@ -144,7 +145,7 @@ def search_rows(problem: Problem, rng: np.random.RandomState) -> Array:
         return rows
     if hasattr(problem.target, "draw"):
         return problem.target.draw(rows, ROWS, rng)
-    codes = codes_or_zeros(problem.target.strata, len(problem.X))
+    codes = class_codes(problem.target.strata, len(problem.X))
     classes = np.unique(codes[rows])
     if len(classes) > ROWS // 10:
         chosen, size = rng.permutation(classes), np.bincount(codes[rows])
@@ -421,7 +422,7 @@ def choose(problem: Problem, learning: Learning) -> Choice:
 
 def question_of(parameters: dict[str, Any], problem: Problem) -> Hashable:
     """Everything that the result of a search depends on, except the rows themselves."""
-    counts = np.bincount(codes_or_zeros(problem.target.strata, len(problem.X)))
+    counts = np.bincount(class_codes(problem.target.strata, len(problem.X)))
     return asked_of(parameters), problem.X.scale.tobytes(), counts.tobytes()
 
 

@@ -12,7 +12,8 @@ from vicinal._threads import n_threads, run
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Gaussian, Kernel
 from vicinal.kernels import nca_lists, sets
-from vicinal.neighbourhoods.parts import class_codes, reference_rows
+from vicinal.neighbourhoods.parts import reference_rows
+from vicinal.targets.labels import class_codes
 
 __all__ = ["LeftOut", "mass_left_out", "sets_left_out"]
 

@@ -14,6 +14,7 @@ from vicinal._threads import block_edges, n_threads, run
 from vicinal._validation import check_bool, check_number, check_option, warn
 from vicinal.core.types import Array, Pairs
 from vicinal.kernels import neighbours
+from vicinal.targets.labels import class_codes
 
 __all__ = ["Nearest", "RandomPairs", "Tree"]
 
@@ -292,11 +293,6 @@ def reference_rows(references: Array | None, n: int) -> Array:
     if not len(rows):
         raise ValueError("Lists of neighbours need at least one reference.")
     return rows
-
-
-def class_codes(codes: Array | None, n: int) -> Array:
-    """The class codes; for rows without classes, one class of all rows."""
-    return np.zeros(n, dtype=np.intp) if codes is None else codes
 
 
 def _length(part: Nearest | RandomPairs, references: Array) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 from vicinal._plugins import load
 from vicinal._validation import check_bool, check_option, check_part, warn
 from vicinal.core.types import Array, Batch, Dealer, Source
+from vicinal.targets.labels import class_codes
 
 __all__ = ["Full", "MiniBatches", "StochasticQueries", "Subsample"]
 
@@ -80,7 +81,7 @@ class Subsample:
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
         """Draw the subset; every pass consists of this batch."""
         size = self.size
-        codes = np.zeros(source.n_rows, dtype=np.intp) if source.codes is None else source.codes
+        codes = class_codes(source.codes, source.n_rows)
         if isinstance(size, float | np.floating):
             size = round(size * source.n_rows)
         n_classes = len(np.unique(codes))

@@ -8,7 +8,7 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-__all__ = ["Labels", "check_priors"]
+__all__ = ["Labels", "check_priors", "class_codes"]
 
 
 class Labels:
@@ -93,6 +93,11 @@ class Labels:
         part.codes = self.codes[rows]
         part.sample_weight = None if self.sample_weight is None else self.sample_weight[rows]
         return part
+
+
+def class_codes(codes: Array | None, n: int) -> Array:
+    """The class codes; for rows without classes, one class of all n rows."""
+    return np.zeros(n, dtype=np.intp) if codes is None else codes
 
 
 def check_priors(priors: Any, n_classes: int, owner: str) -> Array | None:
