@@ -52,6 +52,14 @@ def rng(global_random_seed: int) -> np.random.Generator:
     return np.random.default_rng(global_random_seed)
 
 
+@pytest.fixture(autouse=True)
+def no_open_figures():
+    """A figure that a test leaves open is not seen by the next one."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 @pytest.fixture
 def interrupted_nca():
     """``interrupted_nca(call)`` is NCA, or another, interrupted in that call of its objective."""

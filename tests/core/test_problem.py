@@ -191,3 +191,22 @@ def test_history_records_the_facts_of_the_accepted_point(solver):
     late = run(first.history, theta=first.theta, state=first.state).history
     np.testing.assert_array_equal(late["place"][:4], np.full(4, np.nan))
     assert {len(column) for column in late.values()} == {7}
+
+
+class HalfFree(Linear):
+    """A linear map whose first row is not penalised."""
+
+    def penalty_weights(self, theta):
+        weights = np.full(self.components(theta).shape, 0.5)
+        weights[0] = 0.0
+        return weights.ravel()
+
+
+def test_a_map_may_weight_the_penalty_of_its_parameters(rng):
+    X, labels = rng.normal(size=(12, 3)), np.arange(12) % 3
+    theta = rng.normal(size=6)
+    free, penalised = (problem_of(X, labels, HalfFree(2), alpha=a) for a in (0.0, 0.1))
+    (low, down), (high, up) = free(theta), penalised(theta)
+    assert high - low == pytest.approx(0.05 * theta[3:] @ theta[3:])
+    np.testing.assert_allclose(up - down, np.r_[np.zeros(3), 0.1 * theta[3:]])
+    assert penalised.value(theta) == pytest.approx(high)

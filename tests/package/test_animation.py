@@ -19,12 +19,6 @@ from PIL import Image
 needs_callbacks = pytest.mark.skipif(not support.HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 def growing(rng, count, n=30):
     """Embeddings that grow, as those of t-SNE do."""
     Z = rng.normal(size=(n, 2))

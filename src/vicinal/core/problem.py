@@ -45,7 +45,8 @@ class Problem:
         From rows to embedded points.
     alpha : float or array
         Weight of the squared norm of the map, added to the mean loss ([Oneata2011] eq. (3.22)); an
-        array has one weight for each parameter (``lambda_i`` for all of row i: eq. (3.26)).
+        array has one weight for each parameter (``lambda_i`` for all of row i: eq. (3.26)).  The
+        map's ``penalty_weights``, if it has such, multiply it.
     train, held_out : int arrays, default=None
         Positions of the training rows (None: all) and of the rows held out for scoring.
     dtype : dtype
@@ -97,7 +98,7 @@ class Problem:
         )
         assert dZ is not None
         # [Oneata2011] eqs (3.23), (3.27), for the mean loss and the scaled columns
-        gradient = pull(dZ) + 2.0 * self.alpha * theta
+        gradient = pull(dZ) + 2.0 * self._weights(theta) * theta
         return float(value) + self._penalty(theta), gradient, facts
 
     def value(self, theta: Array, queries: Array | None = None) -> float:
@@ -134,9 +135,15 @@ class Problem:
 
     def _penalty(self, theta: Array) -> float:
         """[Oneata2011] eq. (3.22), or (3.26) if each parameter has its own weight."""
-        if np.ndim(self.alpha):
-            return float(theta @ (self.alpha * theta))
-        return float(self.alpha * (theta @ theta))
+        weights = self._weights(theta)
+        if np.ndim(weights):
+            return float(theta @ (weights * theta))
+        return float(weights * (theta @ theta))
+
+    def _weights(self, theta: Array) -> float | Array:
+        """The weight of each squared parameter in the penalty."""
+        relative = getattr(self.mapping, "penalty_weights", None)
+        return self.alpha if relative is None else self.alpha * relative(theta)
 
     def embed(self, theta: Array) -> Array:
         """All rows, embedded by the map."""

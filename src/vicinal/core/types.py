@@ -140,9 +140,13 @@ class Map(Protocol):
 
     A map may also have:
 
-    - ``n_components``, the dimensions of Z;
+    - ``n_components``, the dimensions of Z; a map with None gets them by ``with_rank(d)``, the
+      same map with d dimensions;
     - ``theta(components)`` and ``components(theta)``: a linear map, from and to its matrix;
     - ``start(X, rng)``: its first parameters, needed if it cannot start from a matrix;
+    - ``start_from(X, rng)``: rows with the columns that its last layer multiplies, and a function
+      from a matrix of these columns to its first parameters: so that it can start from a matrix;
+    - ``penalty_weights(theta)``: the weight of each parameter in the penalty (default: one);
     - ``scaled(theta, factor)``: the parameters whose Z is ``factor`` times as large (default:
       ``factor * theta``);
     - ``fitted(theta, features, dtype)``: the fitted map that the estimator keeps;
