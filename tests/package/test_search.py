@@ -61,12 +61,12 @@ def test_other_folds_are_those_of_scikit_learn():
 
 
 def test_ranks():
-    assert ranks(4, 32) == [2, 3, 4]
-    assert ranks(2, 32) == [2]
-    assert ranks(1, 32) == [1]
-    assert ranks(100, 32)[-1] == 32
-    assert ranks(100, 32)[:3] == [2, 3, 4]
-    assert ranks(9, 32)[-2:] == [8, 9]
+    assert ranks(4) == [2, 3, 4]
+    assert ranks(2) == [2]
+    assert ranks(1) == [1]
+    assert ranks(32)[-1] == 32
+    assert ranks(32)[:3] == [2, 3, 4]
+    assert ranks(9)[-2:] == [8, 9]
 
 
 def search_over(scores, **options):

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from vicinal import _clock, maps
+from vicinal import _clock
 from vicinal._callback_support import CallbackSupportMixin, IterationReporter
 from vicinal._features import SCALINGS
 from vicinal._threads import single_threaded_blas
@@ -211,7 +211,9 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             self.cv_results_ = choice.results
         if choice.how:
             self.plan_ = self.plan_._replace(reason=f"{self.plan_.reason}; {choice.how}")
-        mapping = maps.Linear(choice.d) if is_auto(self.n_components) else problem.mapping
+        mapping: Any = problem.mapping
+        if is_auto(self.n_components):
+            mapping = mapping.with_rank(choice.d)
         return problem.replace(mapping=mapping, alpha=choice.alpha)
 
     def _learn(self, problem: Problem, learning: Learning, left: Resumable | None) -> FitResult:

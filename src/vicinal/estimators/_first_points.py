@@ -13,6 +13,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array
 from vicinal.objectives.ksne import KSNELoss
 from vicinal.starts import PCA, Random
+from vicinal.starts.last_layer import start_rows, theta_of_features
 from vicinal.starts.points import principal_points, random_points, spectral_points
 from vicinal.targets import Affinities
 
@@ -102,6 +103,8 @@ def check_mapping(estimator: Any, X: Any) -> Any:
             f"metric={estimator.metric!r}: without rows there is nothing to map. "
             f"Got {estimator.mapping!r} instead."
         )
+    if getattr(mapping, "n_components", asked) is None:
+        mapping = mapping.with_rank(asked)
     d = getattr(mapping, "n_components", asked)
     if getattr(mapping, "weights_columns", False):
         d = n_features
@@ -149,11 +152,19 @@ def first_theta(problem: Problem, init: Any, X: Any, d: int, rng: np.random.Rand
 def _first_map(problem: Problem, init: Any, d: int, rng: np.random.RandomState) -> Array:
     """The first parameters of a map; of a named start, the first component has deviation one."""
     mapping: Any = problem.mapping
+    bends = hasattr(mapping, "start_from")
     if not isinstance(init, str):
-        return mapping.theta(unscaled(init, problem.X.scale))
-    if hasattr(mapping, "start"):
+        A = unscaled(init, problem.X.scale)
+        if bends:
+            return theta_of_features(mapping, problem.X, A, rng, "KSNE")
+        return mapping.theta(A)
+    if not bends and hasattr(mapping, "start"):
         return mapping.start(problem.X, rng)
     start = Random() if init == "random" else PCA(whiten=False)
-    theta = mapping.theta(start(problem.X, None, d, rng))
+    if bends:
+        columns, theta_of = mapping.start_from(problem.X.take(start_rows(problem, rng)), rng)
+    else:
+        columns, theta_of = problem.X, mapping.theta
+    theta = theta_of(start(columns, None, d, rng))
     size = float(problem.embed(theta)[:, 0].std())
     return problem.scaled(theta, 1.0 / size) if size > 0 else theta

@@ -192,7 +192,8 @@ def coarse_start(
             return theta
         fun = problem.replace(dtype=np.float32)
         scored = some[:: max(1, len(some) // START_ROWS)]
-        return theta * starts.repair_scale(lambda s: fun.value(s * theta, scored))
+        factor = starts.repair_scale(lambda s: fun.value(fun.scaled(theta, s), scored))
+        return fun.scaled(theta, factor)
 
     return Coarse(few, finish, _COARSE_STEPS, _COARSE_TOL)
 

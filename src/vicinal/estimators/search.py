@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 
-from vicinal import maps
 from vicinal._features import Features
 from vicinal._validation import warn
 from vicinal.core.journal import Record
@@ -87,9 +86,8 @@ class Trial(NamedTuple):
         return float(np.mean(gap)), float(error)
 
 
-def ranks(n_features: int, largest: int) -> list[int]:
-    """Ranks from 2 up to the largest that the features allow."""
-    largest = min(n_features, largest)
+def ranks(largest: int) -> list[int]:
+    """Ranks from 2 up to the largest."""
     return [d for d in _RANKS if d < largest] + [largest]
 
 
@@ -219,11 +217,13 @@ class Search:
         self.stages: list[str] = []
         self.reason = ""
 
-    def rank(self, candidates: Sequence[int], alpha: float, linear: Callable[[int], Map]) -> Trial:
+    def rank(
+        self, candidates: Sequence[int], alpha: float, with_rank: Callable[[int], Map]
+    ) -> Trial:
         """Increase the rank until this no longer helps; [Oneata2011] section 5.3."""
 
         def evaluate(d: int) -> Trial:
-            folds = [fold.replace(mapping=linear(d), alpha=alpha) for fold in self.folds]
+            folds = [fold.replace(mapping=with_rank(d), alpha=alpha) for fold in self.folds]
             return self._trial(
                 {"n_components": d, "alpha": alpha}, "n_components", folds, candidates
             )
@@ -391,11 +391,12 @@ def choose(problem: Problem, learning: Learning) -> Choice:
     searched = []
     try:
         if is_auto(config.n_components):
-            candidates = ranks(problem.X.shape[1], _largest(learning, problem.X.shape[1]))
+            with_rank = problem.mapping.with_rank  # type: ignore[attr-defined]
+            candidates = ranks(_largest(learning, problem.X.shape[1]))
             d = candidates[0]
-            d = search.rank(candidates, alpha, maps.Linear).parameters["n_components"]
+            d = search.rank(candidates, alpha, with_rank).parameters["n_components"]
             searched.append(f"n_components={d}")
-            search.folds = [fold.replace(mapping=maps.Linear(d)) for fold in search.folds]
+            search.folds = [fold.replace(mapping=with_rank(d)) for fold in search.folds]
         if is_auto(config.alpha) and not search.reason:
             chosen = search.alpha([unit * candidate for candidate in method.alphas], d)
             # a search that was stopped above the default is no evidence against the default

@@ -53,10 +53,10 @@ def resolve(
     )
 
 
-def given_rank(start: Any, n_features: int) -> int | None:
+def given_rank(start: Any, most: float) -> int | None:
     """The rank of a start that is an array; None for other starts, and for what is no map."""
     shape = np.shape(getattr(start, "array", ()))
-    return int(shape[0]) if len(shape) == 2 and 1 <= shape[0] <= n_features else None
+    return int(shape[0]) if len(shape) == 2 and 1 <= shape[0] <= most else None
 
 
 def resolve_rank(estimator: Any, n_features: int, start: Any) -> tuple[Map, int]:
@@ -77,23 +77,24 @@ def resolve_rank(estimator: Any, n_features: int, start: Any) -> tuple[Map, int]
                 f"one component for each of the {n_features} features."
             )
         return mapping, n_features
-    by_name = isinstance(estimator.mapping, str)
-    others = (None, "auto") if by_name else (None,)
+    fixed = None if isinstance(estimator.mapping, str) else getattr(mapping, "n_components", None)
+    growing = hasattr(mapping, "with_rank") and fixed is None
     most = n_features if hasattr(mapping, "components") else np.inf
+    others = (None, "auto") if growing else (None,)
     check_number(estimator, "n_components", 1, most, integer=True, or_else=others)
     if is_auto(asked) and hasattr(start, "array"):
         raise ValueError(
             f"The 'n_components' parameter of {name} must be an int if 'init' is an array. "
             "Got 'auto' instead."
         )
-    if by_name:
+    if growing:
         d = min(n_features, _DEFAULT_COMPONENTS)
         if asked is not None and not is_auto(asked):
             d = int(asked)
         else:
-            d = given_rank(start, n_features) or d
-        return resolve(estimator.mapping, d, name), d
-    d = getattr(mapping, "n_components", asked or n_features)
+            d = given_rank(start, most) or d
+        return mapping.with_rank(d), d
+    d = asked or n_features if fixed is None else fixed
     if d > most or asked not in (None, d):
         raise ValueError(
             f"The 'mapping' parameter of {name} must have n_components="

@@ -34,6 +34,10 @@ class Linear:
         """The matrix of flat parameters, (d, D)."""
         return theta.reshape(self.n_components, -1)
 
+    def with_rank(self, d: int) -> Linear:
+        """A map with d components."""
+        return Linear(d)
+
 
 @dataclass(frozen=True)
 class Diagonal:

@@ -17,6 +17,7 @@ from vicinal._features import unscaled
 from vicinal._validation import warn
 from vicinal.core.problem import Problem, for_scaling, suited
 from vicinal.core.types import Array
+from vicinal.starts.last_layer import start_rows, theta_of_features
 from vicinal.starts.starts import Auto, Given, Identity
 
 __all__ = ["FirstMap", "base_scale", "learnt_from", "repair_scale", "scale_start", "spread_scale"]
@@ -50,9 +51,12 @@ class FirstMap:
 
     def __call__(self, problem: Problem, rng: np.random.RandomState, reporter: Any = None) -> Array:
         """The first theta; a map given by the user is not rescaled."""
-        X, target, mapping, start = problem.X, problem.target, problem.mapping, self.start
+        X, target, start = problem.X, problem.target, self.start
+        mapping: Any = problem.mapping
+        if hasattr(mapping, "start_from"):
+            return self._from_last_layer(problem, rng)
         if not hasattr(mapping, "theta"):  # it cannot start from a matrix
-            return self.rescale(problem, mapping.start(X, rng), rng)  # type: ignore[attr-defined]
+            return self.rescale(problem, mapping.start(X, rng), rng)
         if isinstance(start, Auto) and getattr(mapping, "weights_columns", False):
             start = Identity()  # column weights cannot rotate
         self._check_classes(start, target.strata)
@@ -62,6 +66,26 @@ class FirstMap:
             self._warn_out_of_range(problem, theta)
             return theta
         return self.rescale(problem, mapping.theta(A), rng)
+
+    def _from_last_layer(self, problem: Problem, rng: np.random.RandomState) -> Array:
+        """The first theta of a nonlinear map: the start is a matrix of its last layer's columns.
+
+        An array of the user is a matrix of the features themselves.
+        """
+        mapping: Any = problem.mapping
+        rows, start, d = start_rows(problem, rng), self.start, self.rank(problem)
+        X = problem.X if len(rows) == len(problem.X) else problem.X.take(rows)
+        strata, weight = problem.target.strata, learnt_from(problem)
+        codes = None if strata is None else strata[rows]
+        self._check_classes(start, codes)
+        if isinstance(start, Given):
+            A = self._check_given(unscaled(start(X, codes, d, rng), X.scale), mapping)
+            theta = theta_of_features(mapping, X, A, rng, self.owner)
+            self._warn_out_of_range(problem, theta)
+            return theta
+        columns, theta_of = mapping.start_from(X, rng)
+        A = start(columns, codes, d, rng, None if weight is None else weight[rows])
+        return self.rescale(problem, theta_of(A), rng)
 
     def rank(self, problem: Problem) -> int:
         """The rank of the problem's map, since a search may try several."""
