@@ -126,7 +126,15 @@ class Features:
     def blocks(self) -> Iterator[tuple[slice, Array]]:
         """The rows in fixed blocks: dense, float64, centred and scaled."""
         for rows in self._slices():
-            yield rows, self._dense(rows, np.float64)
+            yield rows, self.dense(rows, np.float64)
+
+    def dense(self, rows: slice, dtype: Any) -> Array:
+        """Some of the rows: dense, centred and scaled, in ``dtype``; not to be written to."""
+        part = self.X[rows]
+        if self._ready:
+            return _as(part, dtype)
+        part = part.toarray() if sp.issparse(part) else part
+        return _as((part - self.shift) * self.scale, dtype)
 
     def matmul(self, B: Array, dtype: Any = np.float64) -> Array:
         """``X_scaled @ B`` for B of shape (D, m); the result is (n, m) in ``dtype``."""
@@ -142,7 +150,7 @@ class Features:
                 part = self.X[rows] if sp.issparse(self.X) else _as(self.X[rows], dtype)
                 out[rows] = part @ folded - offset
             else:
-                np.matmul(self._dense(rows, dtype), B, out=out[rows])
+                np.matmul(self.dense(rows, dtype), B, out=out[rows])
 
         self._run(product)
         return out
@@ -163,7 +171,7 @@ class Features:
                 if self._fold:
                     total += self.X[rows].T @ v
                 else:
-                    total += self._dense(rows, v.dtype).T @ v
+                    total += self.dense(rows, v.dtype).T @ v
             parts[g] = total
 
         with single_threaded_blas():
@@ -179,7 +187,7 @@ class Features:
         out = np.empty(self.shape, dtype)
 
         def product(rows: slice, thread: int) -> None:
-            np.multiply(self._dense(rows, dtype), a.astype(dtype), out=out[rows])
+            np.multiply(self.dense(rows, dtype), a.astype(dtype), out=out[rows])
 
         self._run(product)
         return out
@@ -188,7 +196,7 @@ class Features:
         """``sum_i X_scaled_i * V_i`` for V of shape (n, D): length D."""
         total = np.zeros(self.shape[1])
         for rows in self._slices():
-            total += np.einsum("ij,ij->j", self._dense(rows, V.dtype), V[rows])
+            total += np.einsum("ij,ij->j", self.dense(rows, V.dtype), V[rows])
         return total
 
     def _slices(self) -> list[slice]:
@@ -197,13 +205,6 @@ class Features:
     def _run(self, product: Any) -> None:
         with single_threaded_blas():
             run(product, self._slices(), n_threads())
-
-    def _dense(self, rows: slice, dtype: Any) -> Array:
-        part = self.X[rows]
-        if self._ready:
-            return _as(part, dtype)
-        part = part.toarray() if sp.issparse(part) else part
-        return _as((part - self.shift) * self.scale, dtype)
 
 
 def copy_limit() -> int:

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from vicinal import _features
 from vicinal._features import SCALINGS, Features
 from vicinal.core.types import Map
-from vicinal.maps import Diagonal, Linear, Simplex, resolve
+from vicinal.maps import MLP, Diagonal, Linear, Periodic, Simplex, _layers, resolve
 from vicinal.reference import finite_difference
 
 D = 7
@@ -27,7 +27,22 @@ MAPS = {
     "simplex": (Simplex(3), 3 * D, 3),
     "softmax": (Simplex(3, "softmax"), 3 * D, 3),
 }
-each_map = pytest.mark.parametrize(("mapping", "n_parameters", "d"), MAPS.values(), ids=MAPS)
+NONLINEAR = {
+    "layers": (MLP((4, 3), "tanh", n_components=3), (4 * D + 4) + (3 * 4 + 3) + 3 * 3 + 3 * D, 3),
+    "network": (MLP(5, "logistic", residual=False, n_components=2), 5 * D + 5 + 2 * 5, 2),
+    "relu": (MLP((6,), n_components=2), 6 * D + 6 + 2 * 6 + 2 * D, 2),
+    "periodic": (Periodic(3, 2, n_components=2), 3 * D + 2 * 6 + 2 + 2 * 3 * D, 2),
+    "periodic layers": (
+        Periodic(2, 2, then=MLP((3,), "tanh"), n_components=2),
+        2 * D + 2 * 4 + 2 + (3 * 3 * D + 3) + 2 * 3 + 2 * 3 * D,
+        2,
+    ),
+}
+_PARAMETERS = ("mapping", "n_parameters", "d")
+each_matrix = pytest.mark.parametrize(_PARAMETERS, MAPS.values(), ids=MAPS)
+each_nonlinear = pytest.mark.parametrize(_PARAMETERS, NONLINEAR.values(), ids=NONLINEAR)
+_ALL = MAPS | NONLINEAR
+each_map = pytest.mark.parametrize(_PARAMETERS, _ALL.values(), ids=_ALL)
 
 
 def table(rng, kind, scaling, dtype, monkeypatch, n=200):
@@ -49,7 +64,7 @@ def dense(features):
     return np.concatenate([block for _, block in features.blocks()])
 
 
-@each_map
+@each_matrix
 @pytest.mark.parametrize("scaling", SCALINGS)
 @each_dtype
 @pytest.mark.parametrize("kind", ["copied", "folded", "far away", "sparse"])
@@ -77,7 +92,7 @@ def test_pull_is_adjoint(rng, monkeypatch, kind, dtype, scaling, mapping, n_para
         assert abs(np.vdot(dZ.astype(np.float64), change) - dtheta @ direction) < tolerance * size
 
 
-@each_map
+@each_matrix
 @each_dtype
 @pytest.mark.parametrize("kind", ["copied", "folded", "sparse"])
 def test_forward_is_the_matrix_product(rng, monkeypatch, kind, dtype, mapping, n_parameters, d):
@@ -91,7 +106,7 @@ def test_forward_is_the_matrix_product(rng, monkeypatch, kind, dtype, mapping, n
     np.testing.assert_array_equal(theta, before)
 
 
-@each_map
+@each_matrix
 def test_pull_matches_finite_differences(rng, monkeypatch, mapping, n_parameters, d):
     X = table(rng, "copied", "standard", np.float64, monkeypatch)
     target = rng.standard_normal((200, d))
@@ -105,7 +120,38 @@ def test_pull_matches_finite_differences(rng, monkeypatch, mapping, n_parameters
     np.testing.assert_allclose(pull(2 * (Z - target) / 200), numeric, atol=1e-8)
 
 
-@each_map
+def change_along(mapping, theta, X, direction, step=1e-6):
+    """The derivative of Z along a direction, and the rows in which relu has no kink on the way."""
+    above, here, below = (mapping.forward(theta + s * direction, X)[0] for s in (step, 0, -step))
+    bent = np.abs(above - 2 * here + below).max(axis=1) > 1e-9 * np.linalg.norm(direction)
+    return (above - below) / (2 * step), ~bent
+
+
+@each_nonlinear
+@each_dtype
+@pytest.mark.parametrize("kind", ["copied", "far away", "sparse"])
+def test_pull_of_a_nonlinear_map_is_adjoint(
+    rng, monkeypatch, kind, dtype, mapping, n_parameters, d
+):
+    X = table(rng, kind, "standard", dtype, monkeypatch)
+    monkeypatch.setattr(_layers, "_BLOCK", 32)
+    theta = rng.standard_normal(n_parameters)
+    Z, pull = mapping.forward(theta, X, dtype)
+    assert (Z.shape, Z.dtype) == ((200, d), dtype)
+    # the whole gradient in float64, otherwise along two directions
+    directions = np.eye(n_parameters) if (kind, dtype) == ("copied", np.float64) else None
+    for direction in rng.standard_normal((2, n_parameters)) if directions is None else directions:
+        change, smooth = change_along(mapping, theta, X, direction)
+        assert smooth.mean() > 0.9
+        dZ = (rng.standard_normal((200, d)) * smooth[:, None]).astype(dtype)
+        dtheta = pull(dZ)
+        assert (dtheta.shape, dtheta.dtype) == ((n_parameters,), np.float64)
+        size = np.linalg.norm(change) * np.linalg.norm(dZ)
+        tolerance = {np.float32: 1e-5, np.float64: 1e-8}[dtype]
+        assert abs(np.vdot(dZ.astype(np.float64), change) - dtheta @ direction) <= tolerance * size
+
+
+@each_matrix
 def test_parameters_of_a_matrix_give_it_back(rng, mapping, n_parameters, d):
     theta = rng.standard_normal(n_parameters)
     if hasattr(mapping, "project"):
@@ -117,7 +163,7 @@ def test_parameters_of_a_matrix_give_it_back(rng, mapping, n_parameters, d):
         np.testing.assert_array_equal(again, theta)
 
 
-@each_map
+@each_matrix
 def test_theta_is_a_copy(rng, mapping, n_parameters, d):
     A = mapping.components(rng.standard_normal(n_parameters))
     before = A.copy()
@@ -125,7 +171,7 @@ def test_theta_is_a_copy(rng, mapping, n_parameters, d):
     np.testing.assert_array_equal(A, before)
 
 
-@each_map
+@each_matrix
 def test_projection_stays(rng, mapping, n_parameters, d):
     """A map whose parameters are not free projects them; what is allowed does not move."""
     if not hasattr(mapping, "project"):
@@ -142,6 +188,7 @@ def test_projection_stays(rng, mapping, n_parameters, d):
 @pytest.mark.parametrize("kind", ["copied", "folded", "sparse"])
 def test_thread_count_agnosticism(rng, monkeypatch, kind, dtype, mapping, n_parameters, d):
     X = table(rng, kind, "standard", dtype, monkeypatch, 1500)
+    monkeypatch.setattr(_layers, "_BLOCK", 64)
     theta, dZ = rng.standard_normal(n_parameters), rng.standard_normal((1500, d)).astype(dtype)
     answers = []
     for threads in (1, 2, 3):
@@ -164,6 +211,7 @@ def test_parts_clone_pickle_and_compare(mapping, n_parameters, d):
 def test_names():
     assert resolve("linear", 4) == Linear(4)
     assert resolve("diagonal", 4) == Diagonal()
+    assert resolve("periodic", 4) == Periodic(n_components=4)
     for wrong in ["cubic", None, 3, Linear]:
         with pytest.raises(
             ValueError, match=r"'mapping' parameter of RCA must be 'linear', .* Got"

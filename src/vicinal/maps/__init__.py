@@ -14,12 +14,16 @@ from vicinal._plugins import listing as _listing
 from vicinal._validation import check_number, warn
 from vicinal.core.types import Map, is_auto
 from vicinal.maps.linear import Diagonal, Linear
+from vicinal.maps.mlp import MLP
+from vicinal.maps.periodic import Periodic
 from vicinal.maps.points import Points, Positions
 from vicinal.maps.simplex import Simplex, project_columns
 
 __all__ = [
+    "MLP",
     "Diagonal",
     "Linear",
+    "Periodic",
     "Points",
     "Positions",
     "Simplex",
@@ -36,7 +40,9 @@ _DEFAULT_COMPONENTS = 32
 def resolve(
     mapping: Any, n_components: int, owner: str = "NCA", others: tuple[str, ...] = ()
 ) -> Map:
-    """The map with a name ("linear", "diagonal"), or the map itself.
+    """The map with a name ("linear", "diagonal", "periodic"), or the map itself.
+
+    A map that has no ``n_components`` yet gets them elsewhere, by its ``with_rank``.
 
     ``others`` are further names that the owner accepts, for the error message.
     """
@@ -44,10 +50,12 @@ def resolve(
         return Linear(n_components)
     if isinstance(mapping, str) and mapping == "diagonal":
         return Diagonal()
+    if isinstance(mapping, str) and mapping == "periodic":
+        return Periodic(n_components=n_components)
     # A class has the attributes of its instances, but is not a map.
     if isinstance(mapping, Map) and not isinstance(mapping, type):
         return mapping
-    names = ", ".join(map(repr, (*others, "linear", "diagonal")))
+    names = ", ".join(map(repr, (*others, "linear", "diagonal", "periodic")))
     raise ValueError(
         f"The 'mapping' parameter of {owner} must be {names} or a map. Got {mapping!r} instead."
     )

@@ -17,6 +17,7 @@ from vicinal.reference.background import (
 from vicinal.reference.knca import knca, knca_by_subsets, knca_posterior
 from vicinal.reference.ksne import ksne, set_marginals, set_marginals_by_subsets
 from vicinal.reference.lmnn import chi2, lmnn, simplex_projection
+from vicinal.reference.maps import mlp, periodic_features
 from vicinal.reference.matches import matches_of_distributions, matches_of_numbers, nca_matches
 from vicinal.reference.mcml import mcml, mcml_gradient_printed
 from vicinal.reference.mlkr import mlkr
@@ -42,11 +43,13 @@ __all__ = [
     "mcml_gradient_printed",
     "mixture_densities",
     "mlkr",
+    "mlp",
     "nca",
     "nca_background",
     "nca_gradient_printed",
     "nca_matches",
     "pair_nca",
+    "periodic_features",
     "posterior",
     "set_marginals",
     "set_marginals_by_subsets",

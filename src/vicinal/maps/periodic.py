@@ -1,0 +1,234 @@
+"""Learnt periodic features of single columns, in front of a linear map or a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from vicinal._validation import check_part
+from vicinal.core.types import Array
+from vicinal.maps._layers import (
+    Back,
+    LayerRows,
+    Network,
+    forward_in_blocks,
+    known_rank,
+    n_features,
+    size_of,
+)
+from vicinal.maps.mlp import MLP
+
+__all__ = ["Periodic"]
+
+_WIDE = 1000  # expanded columns beyond which a start uses the columns themselves
+
+
+@dataclass(frozen=True)
+class Periodic:
+    r"""Learnt periodic features of each column, then a linear map or a network.
+
+    .. math::
+        e_j = \mathrm{relu}(W [\cos 2\pi f_j x_j, \sin 2\pi f_j x_j] + b), \quad
+        z = A [x_1, \dots, x_D, e_1, \dots, e_D]
+
+    Each column has frequencies :math:`f_j` of its own; W and b are shared by all columns
+    ([Gorishniy2022], [Ye2024]).  The map can bend and fold single columns, which a matrix cannot.
+
+    Parameters
+    ----------
+    n_frequencies : int, default=16
+        Number of frequencies of each column.
+    width : int, default=8
+        Number of features that each column gets besides itself.
+    sigma : float, default=0.1
+        Standard deviation of the first frequencies, in cycles per unit of a scaled column.
+    then : MLP or None, default=None
+        A network for the D (1 + width) expanded columns; None: a linear map.
+    n_components : int or None, default=None
+        Dimensions of the embedded rows; None: the ``n_components`` of the estimator.
+
+    Notes
+    -----
+    The features are computed block by block, and once more in the pull-back: memory is that of Z
+    and of a few blocks.  Sparse rows are made dense in the same blocks.
+
+    References
+    ----------
+    [Gorishniy2022] Y. Gorishniy, I. Rubachev, A. Babenko, "On Embeddings for Numerical Features in
+    Tabular Deep Learning", 2022.
+
+    [Ye2024] H.-J. Ye et al., "Revisiting Nearest Neighbor for Tabular Data", 2024.
+
+    Examples
+    --------
+    >>> from vicinal.maps import MLP, Periodic
+    >>> Periodic(n_frequencies=32, then=MLP(hidden=128)).width
+    8
+    """
+
+    n_frequencies: int = 16
+    width: int = 8
+    sigma: float = 0.1
+    then: MLP | None = None
+    n_components: int | None = None
+
+    def __post_init__(self) -> None:
+        check_part(self, "n_frequencies", low=1, kind=int, closed=True)
+        check_part(self, "width", low=1, kind=int, closed=True)
+        check_part(self, "sigma")
+        known = isinstance(self.then, MLP) and self.then.n_components is None
+        if not (self.then is None or known):
+            raise ValueError(
+                "The 'then' parameter of Periodic must be None or an MLP without 'n_components', "
+                f"which is a parameter of Periodic. Got {self.then!r} instead."
+            )
+        if self.n_components is not None:
+            check_part(self, "n_components", low=1, kind=int, closed=True)
+
+    def with_rank(self, n_components: int) -> Periodic:
+        """The same map with so many dimensions."""
+        return replace(self, n_components=n_components)
+
+    def forward(
+        self, theta: Array, X: Any, dtype: Any = np.float64
+    ) -> tuple[Array, Callable[[Array], Array]]:
+        """Embed the rows; the pull-back turns ``dZ`` into the gradient of ``theta``."""
+        D, d = X.shape[1], known_rank(self)
+        network = partial(_expand_then, self.head(D))
+        shapes = [*self._shapes(D), *self.head(D).shapes]
+        widest = 2 * self.n_frequencies * D
+        return forward_in_blocks(network, shapes, theta, X, d, dtype, widest)
+
+    def head(self, n_features: int) -> Network:
+        """The layers behind the features."""
+        columns, d = n_features * (1 + self.width), known_rank(self)
+        if self.then is None:
+            return Network(columns, d)
+        return self.then.with_rank(d).network(columns)
+
+    def start_from(
+        self, X: Any, rng: np.random.RandomState
+    ) -> tuple[Any, Callable[[Array], Array]]:
+        """Rows of the expanded columns, and the parameters for a matrix of these columns.
+
+        The original columns come first.  The matrix may also have one column for each of these
+        alone; the features then get weight zero.  Rows of more than 1,000 expanded columns are
+        not used: the start gets the original ones.
+        """
+        D, head = X.shape[1], self.head(X.shape[1])
+        K, width = self.n_frequencies, self.width
+        first = [
+            rng.normal(scale=self.sigma, size=(D, K)),
+            rng.uniform(-1.0, 1.0, size=(width, 2 * K)) / np.sqrt(2 * K),
+            rng.uniform(-1.0, 1.0, size=width) / np.sqrt(2 * K),
+        ]
+        rows: Any
+        theta_of: Callable[[Array], Array]
+        expanded = LayerRows(X, lambda x: expand(first, x)[0], D * (1 + width))
+        if self.then is None:
+            rows, theta_of = expanded, lambda A: A.ravel()
+        else:
+            rows, theta_of = self.then.with_rank(known_rank(self)).start_from(expanded, rng)
+        if rows is expanded and expanded.shape[1] > _WIDE:
+            rows = X
+
+        def theta(A: Array) -> Array:
+            if head.residual and A.shape[1] == D:
+                A = np.hstack([A, np.zeros((len(A), D * width))])
+            return np.concatenate([part.ravel() for part in (*first, theta_of(A))])
+
+        return rows, theta
+
+    def penalty_weights(self, theta: Array) -> Array:
+        """One for the entries of matrices, zero for frequencies and biases."""
+        D = self._n_features(theta)
+        head = self.head(D)
+        sizes = [size_of([shape]) for shape in self._shapes(D)]
+        return np.concatenate([np.repeat([0.0, 1.0, 0.0], sizes), head.each(head.penalty_weights)])
+
+    def scaled(self, theta: Array, factor: float) -> Array:
+        """The parameters whose Z is ``factor`` times as large: the last matrices are multiplied."""
+        return self.head(self._n_features(theta)).scaled(theta, factor)
+
+    def _shapes(self, D: int) -> list[tuple[int, ...]]:
+        """The shapes of the frequencies, of W and of b."""
+        return [(D, self.n_frequencies), (self.width, 2 * self.n_frequencies), (self.width,)]
+
+    def _n_features(self, theta: Array) -> int:
+        def size(D: int) -> int:
+            return size_of(self._shapes(D)) + self.head(D).size
+
+        return n_features(size, len(theta), repr(self))
+
+
+def cos_and_sin(turns: Array, cos: Array, sin: Array) -> None:
+    """Cosine and sine of so many full turns; ``turns`` is overwritten.
+
+    NumPy has vector code for both in float32.  In float64 both follow from the tangent t of half
+    the angle, ``cos = 2 / (1 + t²) - 1`` and ``sin = 2 t / (1 + t²)``: one call instead of two, and
+    there is vector code for it.
+    """
+    if turns.dtype == np.float32:
+        turns *= turns.dtype.type(2.0 * np.pi)
+        np.cos(turns, out=cos)
+        np.sin(turns, out=sin)
+        return
+    turns -= np.rint(turns)
+    turns *= np.pi
+    np.tan(turns, out=turns)
+    np.multiply(turns, turns, out=cos)
+    cos += 1.0
+    np.divide(2.0, cos, out=cos)
+    np.multiply(turns, cos, out=sin)
+    cos -= 1.0
+
+
+def expand(parts: Sequence[Array], X: Array) -> tuple[Array, Back]:
+    """The columns of a block and their features, (D (1 + width), rows), and the way back.
+
+    The angles are ``2 pi F[j, k] X[j, i]``; back, with G the derivative by what relu sees,
+    ``dW = sum_ji G_ji [cos, sin]_ji^T``, ``db = sum_ji G_ji``, and
+    ``dF_jk = 2 pi sum_i x_ji (cos_jki dsin_jki - sin_jki dcos_jki)`` with
+    ``[dcos, dsin]_ji = W^T G_ji``.
+    """
+    F, W, b = parts
+    (D, K), (width, _), n = F.shape, W.shape, X.shape[1]
+    out = np.empty((D * (1 + width), n), X.dtype)
+    out[:D] = X
+    x = out[:D]  # the rows of a column lie next to each other here
+    waves = np.empty((D, 2 * K, n), X.dtype)
+    cos_and_sin(F[:, :, None] * x[:, None, :], waves[:, :K], waves[:, K:])
+    features = out[D:].reshape(D, width, n)
+    np.matmul(W, waves, out=features)
+    features += b[:, None]
+    np.maximum(features, 0.0, out=features)
+
+    def back(d_out: Array, inputs: bool = False) -> tuple[list[Array], Array | None]:
+        G = d_out[D:].reshape(D, width, n)
+        G *= features > 0.0
+        dW = np.matmul(G, waves.transpose(0, 2, 1)).sum(axis=0)
+        d_waves = np.matmul(W.T, G)
+        turn = waves[:, :K] * d_waves[:, K:]
+        turn -= waves[:, K:] * d_waves[:, :K]
+        dF = np.matmul(turn, x[:, :, None])[:, :, 0]
+        dF *= turn.dtype.type(2.0 * np.pi)
+        return [dF, dW, G.sum(axis=(0, 2))], None
+
+    return out, back
+
+
+def _expand_then(head: Network, parts: Sequence[Array], X: Array) -> tuple[Array, Back]:
+    """The whole map of a block, and the way back."""
+    expanded, back_features = expand(parts[:3], X)
+    Z, back_head = head(parts[3:], expanded)
+
+    def back(dZ: Array, inputs: bool = False) -> tuple[list[Array], Array | None]:
+        gradients, d_expanded = back_head(dZ, inputs=True)
+        assert d_expanded is not None
+        return [*back_features(d_expanded)[0], *gradients], None
+
+    return Z, back
