@@ -27,11 +27,31 @@ hypothesis.settings.register_profile("explore", deadline=None, max_examples=500)
 hypothesis.settings.load_profile("default_run")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that hypothesis draws examples for are `fuzz`: `make test-long` draws many more."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that hypothesis draws examples for are `fuzz`: `make test-long` draws many more.
+
+    Tests of the dense engine that say nothing new are left out.
+    """
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("fuzz")
+    left_out = [item for item in items if _is_dense_again(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not _is_dense_again(item)]
+
+
+def _is_dense_again(item: pytest.Item) -> bool:
+    """Whether the dense engine runs another option, or more rows than it is for.
+
+    tests/engines/test_dense.py and test_matches.py compare the engines for each kernel, vote,
+    distance and target.
+    """
+    values = getattr(getattr(item, "callspec", None), "params", {})
+    if values.get("engine") != "dense":
+        return False
+    n = values.get("n", 0)
+    return item.get_closest_marker("options") is not None or (type(n) is int and n > 500)
 
 
 def _seeds() -> range:

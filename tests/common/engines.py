@@ -13,12 +13,9 @@ compiled_only = pytest.mark.parametrize("engine", ["compiled"], indirect=True)
 def engine(request, monkeypatch):
     """NumPy up to 2,000 rows, or compiled loops for any number of rows.
 
-    Without compilation the loops themselves are tested, as plain Python.
+    Without compilation the loops themselves are tested, as plain Python.  tests/conftest.py leaves
+    out the dense engine where it says nothing new.
     """
-    if request.param == "dense" and request.node.get_closest_marker("options"):
-        pytest.skip(
-            "tests/engines/test_dense.py compares the engines for each kernel, vote and distance"
-        )
     limit = {"dense": 2000, "compiled": 0}[request.param]
     monkeypatch.setattr(choose, "DENSE_UP_TO", limit)
     return request.param

@@ -487,8 +487,11 @@ def each(cases=CASES, **wanted):
     )
 
 
-def each_with(names, many, few, **wanted):
-    """Cases with more parameters: `many` for those of `make test-fast`, `few` for others."""
+def each_with(names, many, few, fits=lambda case, *values: True, **wanted):
+    """Cases with more parameters: `many` for those of `make test-fast`, `few` for others.
+
+    `make test-long` has the rest of the product.
+    """
     kept = [c for c in CASES if all(getattr(c, key) == value for key, value in wanted.items())]
     return pytest.mark.parametrize(
         ("case", *names),
@@ -497,10 +500,13 @@ def each_with(names, many, few, **wanted):
                 case,
                 *values,
                 id="-".join([case.name, *map(_word, values)]),
-                marks=marks(case),
+                marks=marks(case) if case.name in FAST or values in few else pytest.mark.long,
             )
             for case in kept
-            for values in (many if case.name in FAST else few)
+            for values in (
+                many if case.name in FAST else [*few, *(v for v in many if v not in few)]
+            )
+            if fits(case, *values)
         ],
     )
 
@@ -512,6 +518,17 @@ def _word(value):
 each_case = each()
 
 
+def can_wait(case, n, d, n_classes=1):
+    """Whether the plain formula takes well under a second: of many rows for one kind of vote."""
+    return not case.slow or n <= (800 if case.name in FAST and n_classes <= 100 else 100)
+
+
+def in_blocks(case, monkeypatch, n):
+    """Cut few rows into as many blocks as thousands are: five of them, of odd sizes."""
+    if case.small_blocks and n > 100:
+        set_block_size(monkeypatch, n // 5 + 1, 1)
+
+
 def share_of(case, target, rows):
     return float(case.weights(target, np.asarray(rows)).sum())
 
@@ -519,16 +536,16 @@ def share_of(case, target, rows):
 # Values
 
 
-# 5 and 60 rows may be one block, 900 and 1700 are several; from 48 dimensions on distances may be
-# matrix products; 12 rows of 60 columns, and classes of two rows
+# 5 and 60 rows are one block, 800 are several, and so are 250 here; from 48 dimensions on distances
+# may be matrix products; 12 rows of 60 columns, and classes of two rows
 SHAPES = [(5, 3, 2), (12, 60, 3), (60, 1, 3), (60, 2, 20), (60, 13, 2), (60, 50, 3)]
-SHAPES += [(900, 3, 260), (900, 13, 5), (900, 60, 7), (1700, 2, 3), (1700, 5, 600)]
+SHAPES += [(250, 3, 90), (250, 50, 7), (800, 2, 300), (800, 13, 5), (800, 50, 7)]
 
 
-@each_with(("n", "d", "n_classes"), SHAPES, SHAPES[1:6:2] + SHAPES[6:10:3] + SHAPES[8:9])
-def test_matches_reference(rng, case, n, d, n_classes):
-    if case.slow and (n_classes > 100 or (n > 100 and case.name not in FAST)):
-        pytest.skip("the plain formula takes seconds: many rows are for one kind of vote")
+@each_with(("n", "d", "n_classes"), SHAPES, SHAPES[1:6:2] + SHAPES[6:8], can_wait)
+def test_matches_reference(rng, case, monkeypatch, n, d, n_classes):
+    if n == 250:
+        in_blocks(case, monkeypatch, n)
     Z, target = case.data(rng, n, d, n_classes, 1 / np.sqrt(d))
     if n == 5:
         target = case.target(np.array([0, 1, 0, 1, 0]))
@@ -553,12 +570,12 @@ def test_matches_reference_on_few_rows(rng, case, dtype):
             assert not np.delete(got[1], touched, axis=0).any() or case.name.startswith("backgr")
 
 
-@each_case
-@pytest.mark.parametrize("place", range(3))
+PLACES = [(place,) for place in range(3)]
+
+
+@each_with(("place",), PLACES, PLACES, lambda case, place: place < len(case.scales))
 def test_gradient_matches_finite_differences(rng, case, place):
     """At scales of 1, 10 and 100 where the objective still has a gradient there."""
-    if place >= len(case.scales):
-        pytest.skip("no more scales")
     scale = case.scales[place]
     Z, target = case.smooth(rng, scale)
     target = target if isinstance(target, Labels) else case.target(target)
@@ -575,7 +592,7 @@ def test_gradient_matches_finite_differences(rng, case, place):
 @each([case for case in CASES if not case.name.startswith(("lmnn", "compact"))])
 def test_gradient_matches_finite_differences_at_a_converged_map(rng, case):
     """And further along, where a map goes without a penalty."""
-    X, y = points(rng, 30, 4, 3)
+    X, y = points(rng, 20, 4, 3)
     target = case.target(y)
 
     def loss(a):
@@ -595,9 +612,10 @@ def test_gradient_matches_finite_differences_at_a_converged_map(rng, case):
 # Which rows
 
 
-@each(adds=True)
-@pytest.mark.parametrize("n", [100, 800])
-def test_value_adds_over_queries(rng, case, n):
+@each_with(("n",), [(100,), (250,), (800,)], [(250,)], adds=True)
+def test_value_adds_over_queries(rng, case, monkeypatch, n):
+    if n == 250:
+        in_blocks(case, monkeypatch, n)
     Z, target = case.data(rng, n, 3, 4)
     value, dZ = case.fast(Z, target)
     parts = np.array_split(rng.permutation(n), [1, n // 9, n - 40])
@@ -609,12 +627,10 @@ def test_value_adds_over_queries(rng, case, n):
     np.testing.assert_allclose(total, dZ, atol=1e-12 * np.abs(dZ).max())
 
 
-@each_with(("n", "d"), [(60, 3), (700, 3), (700, 60)], [(60, 3), (700, 60)])
+@each_with(("n", "d"), [(60, 3), (250, 3), (250, 50)], [(60, 3), (250, 50)], can_wait)
 def test_queries_and_references(rng, case, monkeypatch, n, d):
-    if case.slow and n > 100 and case.name not in FAST:
-        pytest.skip("the plain formula takes seconds: many rows are for one kind of vote")
     if case.small_blocks:
-        set_block_size(monkeypatch, 60, 1)
+        set_block_size(monkeypatch, 40, 1)
     Z, target = case.data(rng, n, d, 4, 1.5 / np.sqrt(d))
     order = rng.permutation(n)
     m = 4 if case.slow else n // 3
@@ -809,23 +825,27 @@ SIZES = [(d, *size) for d in (3, 60) for size in ((27, 1), (150, 3), (100_000, 4
 
 @each_with(("d", "size", "multiple"), SIZES, [SIZES[0], SIZES[4]], small_blocks=True)
 def test_tile_size_agnosticism(rng, case, monkeypatch, d, size, multiple):
-    Z, target = case.data(rng, 600, d, 5, 2 / np.sqrt(d))
-    q = {"queries": rng.permutation(600)[:290], "references": rng.permutation(600)[:320]}
+    Z, target = case.data(rng, 400, d, 5, 2 / np.sqrt(d))
+    q = {"queries": rng.permutation(400)[:190], "references": rng.permutation(400)[:220]}
     whole, held_out = case.fast(Z, target), case.fast(Z, target, **q)
     set_block_size(monkeypatch, size, multiple)
     assert_close(case.fast(Z, target), whole, 1e-12)
     assert_close(case.fast(Z, target, **q), held_out, 1e-12)
 
 
-PLACES = [
-    (t, *size) for t in (np.float32, np.float64) for size in ((200, 3), (1300, 2), (1000, 60))
-]
+# few rows in many blocks, or many rows of those that cut them by themselves
+TABLES = [
+    (t, *size) for t in (np.float32, np.float64)
+    for size in ((200, 3), (400, 2), (400, 50), (1300, 2), (1000, 60))
+]  # fmt: skip
 
 
-@each_with(("dtype", "n", "d"), PLACES, [PLACES[1], PLACES[2], PLACES[3], PLACES[5]])
-def test_thread_count_agnosticism(rng, case, engine, monkeypatch, dtype, n, d):  # noqa: F811
-    if engine == "dense" and n > 500:
-        pytest.skip("more rows than the dense engine is for")
+def are_cut(case, dtype, n, d):
+    return case.name in FAST or case.small_blocks == (n == 400)
+
+
+@each_with(("dtype", "n", "d"), TABLES, TABLES[1:5] + TABLES[7:10:2], are_cut)
+def test_thread_count_agnosticism(rng, case, monkeypatch, dtype, n, d):
     Z, target = case.data(rng, n, d, 5, 1.5 / np.sqrt(d))
     Z = Z.astype(dtype)
     q = {"queries": np.arange(n // 2), "references": np.arange(n // 5, n)}
@@ -839,8 +859,7 @@ def test_thread_count_agnosticism(rng, case, engine, monkeypatch, dtype, n, d): 
         assert_same_bits(case.fast(Z, target, **q), held_out)
 
 
-@each_case
-@pytest.mark.parametrize(("n", "d"), [(300, 20), (1100, 60)])
+@each_with(("n", "d"), [(300, 20), (1100, 60)], [(800, 50)])
 def test_thread_count_agnosticism_under_threadpoolctl(rng, case, n, d):
     """Which also limits BLAS."""
     Z, target = case.data(rng, n, d, 5, 1.5 / np.sqrt(d))
@@ -850,9 +869,11 @@ def test_thread_count_agnosticism_under_threadpoolctl(rng, case, n, d):
             assert_same_bits(case.fast(Z, target), expected)
 
 
-@each_with(("n", "d"), [(200, 1), (700, 3), (200, 13), (200, 60)], [(200, 1), (700, 13)],
+@each_with(("n", "d"), [(200, 1), (700, 3), (200, 13), (200, 60)], [(200, 1), (250, 13)],
            euclidean=True)  # fmt: skip
-def test_translation_and_rotation(rng, case, n, d):
+def test_translation_and_rotation(rng, case, monkeypatch, n, d):
+    if n == 250:
+        in_blocks(case, monkeypatch, n)
     Z, target = case.data(rng, n, d, 4, 1 / np.sqrt(d))
     value, dZ = case.fast(Z, target)
     np.testing.assert_allclose(dZ.sum(axis=0), 0, atol=1e-12 * max(1, n * np.abs(dZ).max()))
@@ -861,9 +882,10 @@ def test_translation_and_rotation(rng, case, n, d):
     assert_close(moved, (value, dZ @ Q.T), 1e-10)
 
 
-@each_case
-@pytest.mark.parametrize("n", [120, 700])
-def test_order_of_rows_and_names_of_classes(rng, case, n):
+@each_with(("n",), [(120,), (250,), (700,)], [(250,)])
+def test_order_of_rows_and_names_of_classes(rng, case, monkeypatch, n):
+    if n == 250:
+        in_blocks(case, monkeypatch, n)
     Z, y = case.points(rng, n, 3, 4)
     Z *= case.unit
     Z[60:70] = Z[:10]  # twins, some of another class
@@ -876,10 +898,11 @@ def test_order_of_rows_and_names_of_classes(rng, case, n):
         assert_close(case.fast(Z, case.target(named)), (value, dZ), 1e-11)
 
 
-@each_case
-@pytest.mark.parametrize("n", [200, 700])
-def test_float32_near_float64(rng, case, n):
+@each_with(("n",), [(200,), (700,)], [(250,)])
+def test_float32_near_float64(rng, case, monkeypatch, n):
     """d² is known to eps d², and that is the relative error of exp(-d²)."""
+    if n == 250:
+        in_blocks(case, monkeypatch, n)
     for scale, rtol in case.float32:
         Z, target = case.data(rng, n, 3, 4, scale)
         Z = Z.astype(np.float32)
@@ -914,9 +937,10 @@ def test_shape_and_dtype_of_the_gradient(rng, case, dtype):
             assert_same_bits(case.fast(Z, target.codes.tolist()), (value, dZ))
 
 
-@each_case
-@pytest.mark.parametrize("n", [90, 900])
-def test_without_the_gradient(rng, case, n):
+@each_with(("n",), [(90,), (900,)], [(250,)])
+def test_without_the_gradient(rng, case, monkeypatch, n):
+    if n == 250:
+        in_blocks(case, monkeypatch, n)
     Z, target = case.data(rng, n, 3, 4)
     value, dZ = case.fast(Z, target, gradient=False)
     assert value == case.fast(Z, target)[0]
@@ -1005,10 +1029,11 @@ def test_huge_and_tiny_scales(rng, case, dtype):
         assert_close(got, case.plain(W, target), errors[dtype == np.float64])
 
 
-@each_case
 @each_dtype
-@pytest.mark.parametrize("n", [40, 700])
-def test_finite_at_any_scale(rng, case, dtype, n):
+@each_with(("n",), [(40,), (250,), (700,)], [(40,), (250,)])
+def test_finite_at_any_scale(rng, case, monkeypatch, dtype, n):
+    if n == 250:
+        in_blocks(case, monkeypatch, n)
     Z, target = case.data(rng, n, 3, 3)
     for scale in [0.0, 1e-30, 1e-8, 1e3, 1e8, 1e30]:
         for rows in ({}, {"queries": np.arange(8), "references": np.arange(8, n)}):
