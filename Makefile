@@ -8,6 +8,7 @@ OLDEST_PYTHON ?= $(call find_python,python3.11 python3.12 python3,0x30b0000 <= s
 
 VENV := .venv
 OLDEST := .venv-oldest
+TORCH := .venv-torch
 # quiet, but for errors
 PIP := -m pip --disable-pip-version-check -qq
 # what decides about the installed package and its version
@@ -24,8 +25,8 @@ QUICK := not (slow or long or fuzz or options)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast test-long test-nojit test-oldest lint format bench reproduce \
-	check-results clean
+.PHONY: help demo test test-fast test-long test-nojit test-oldest test-torch lint format bench \
+	reproduce check-results clean
 
 help: ## say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) \
@@ -49,6 +50,9 @@ test-nojit: $(VENV)/.test ## run the kernels as plain Python, on tiny data
 test-oldest: $(OLDEST)/.test ## run the tests on the oldest supported dependencies
 	$(OLDEST)/bin/python -m pytest $(SPREAD) $(ARGS)
 
+test-torch: $(TORCH)/.test ## run the tests that need torch, in an environment of gigabytes
+	$(TORCH)/bin/python -m pytest $(SPREAD) tests/with_torch $(ARGS)
+
 lint: $(VENV)/.lint ## check style, layers, spelling and types
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
@@ -70,11 +74,11 @@ check-results: $(VENV)/.bench ## recompute a few jobs of every results page, and
 	$(VENV)/bin/python benchmarks/reproduce --check $(ARGS)
 
 clean: ## remove all that make, the tests and the tools have written
-	rm -rf $(VENV) $(OLDEST) .bench-env build demo dist htmlcov .coverage .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(TORCH) .bench-env build demo dist htmlcov .coverage .hypothesis
 	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests examples benchmarks tools -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
-# One environment for everything but the oldest dependencies. A stamp says what is in it, so that
+# One environment for everything but the oldest dependencies and torch. A stamp says what is in it, so that
 # the second run installs nothing.
 $(VENV)/pyvenv.cfg:
 	@test -n "$(PYTHON)" || { echo "vicinal needs Python 3.11 or newer with venv; found none." >&2; exit 1; }
@@ -88,6 +92,17 @@ $(VENV)/.bench: EXTRAS := bench,test
 $(VENV)/.demo $(VENV)/.test $(VENV)/.lint $(VENV)/.bench: $(META) $(VENV)/pyvenv.cfg
 	@echo "Installing vicinal[$(EXTRAS)] into $(VENV)"
 	@$(VENV)/bin/python $(PIP) install --editable ".[$(EXTRAS)]"
+	@touch $@
+
+# An environment of its own: torch brings gigabytes, and no other target needs it.
+$(TORCH)/pyvenv.cfg:
+	@test -n "$(PYTHON)" || { echo "vicinal needs Python 3.11 or newer with venv; found none." >&2; exit 1; }
+	@echo "Making $(TORCH) with $(PYTHON)"
+	@$(PYTHON) -m venv --clear $(TORCH)
+
+$(TORCH)/.test: $(META) $(TORCH)/pyvenv.cfg
+	@echo "Installing vicinal[test,torch] into $(TORCH)"
+	@$(TORCH)/bin/python $(PIP) install --editable ".[test,torch]"
 	@touch $@
 
 $(OLDEST)/.test: $(META) tools/constraints-oldest.txt

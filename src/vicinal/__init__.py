@@ -42,6 +42,7 @@ __all__ = [
     "samplers",
     "solvers",
     "targets",
+    "torch",
 ]
 
 #: where each class lives; every other public name is a submodule
@@ -81,6 +82,7 @@ if _TYPE_CHECKING:
         samplers,
         solvers,
         targets,
+        torch,
     )
     from vicinal.estimators.chi2_lmnn import Chi2LMNN
     from vicinal.estimators.covariance import Covariance

@@ -18,6 +18,7 @@ from vicinal.maps.mlp import MLP
 from vicinal.maps.periodic import Periodic
 from vicinal.maps.points import Points, Positions
 from vicinal.maps.simplex import Simplex, project_columns
+from vicinal.maps.torch_map import TorchMap
 
 __all__ = [
     "MLP",
@@ -27,6 +28,7 @@ __all__ = [
     "Points",
     "Positions",
     "Simplex",
+    "TorchMap",
     "given_rank",
     "project_columns",
     "resolve",
