@@ -7,8 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
+import torch
 
 from vicinal.densities import Compact, Student
 from vicinal.torch import nca_loss

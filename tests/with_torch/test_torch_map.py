@@ -6,12 +6,10 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from common.checks import assert_same_bits, each_dtype, set_threads
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
-
-torch = pytest.importorskip("torch")
-
 from torch import nn
 from with_torch.networks import D, Residual, d, plain, rows
 
@@ -224,7 +222,10 @@ def infinite():
         (frozen(), "must have a parameter that requires a gradient. Got none"),
         (infinite(), "must be finite. Got NaN or infinity in '0.bias'"),
         (nn.Sequential(nn.LazyLinear(3)), "Got an uninitialised '0.weight'"),
-        (nn.Sequential(nn.Linear(D, 2), nn.Dropout(0.5)), r"layer '1', Dropout\(p=0.5.*module.eval\(\)"),
+        (
+            nn.Sequential(nn.Linear(D, 2), nn.Dropout(0.5)),
+            r"layer '1', Dropout\(p=0.5.*module.eval\(\)",
+        ),
         (nn.Sequential(nn.Linear(D, 2), nn.BatchNorm1d(2)), "layer '1', BatchNorm1d.*nca_loss"),
         (
             nn.Sequential(nn.Linear(D, 2), nn.BatchNorm1d(2, track_running_stats=False)).eval(),

@@ -72,12 +72,12 @@ class TorchMap:
     searches, resumed fits and predictions would not agree.  To train with such layers, write a loop
     with :func:`vicinal.torch.nca_loss`.
 
-    Rows are fed in blocks of up to 1,024, dense, centred and scaled like those of all maps; a sparse
-    table is made dense block by block.  On the CPU a block that has the right precision is not
-    copied, torch runs on one thread for each of the blocks, and the bits do not depend on the
-    number of threads.  Activations are kept for one block and thread at a time: the pull-back
-    computes them again.  If the module is on a GPU, blocks and gradients travel; the objective
-    itself is computed on the CPU.
+    Rows are fed in blocks of at most 1,024, dense, centred and scaled like those of all maps; a
+    sparse table is made dense block by block.  On the CPU a block that has the right precision is
+    not copied, torch runs on one thread for each block, and the bits do not depend on the number
+    of threads.  Activations are kept for one block and thread at a time: the pull-back computes
+    them again.  If the module is on a GPU, blocks and gradients travel; the objective itself is
+    computed on the CPU.
 
     References
     ----------
