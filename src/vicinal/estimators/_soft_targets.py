@@ -15,6 +15,7 @@ from vicinal.densities import Kernel
 from vicinal.estimators._neighbours import RowNumbers, drop_weightless_rows
 from vicinal.models.soft import DistributionModel, MatchModel
 from vicinal.targets import LabelDistributions, Matches
+from vicinal.targets._checks import checked_distributions, checked_matches
 
 __all__ = [
     "SOFT",
@@ -54,24 +55,8 @@ def check_labels(y: Any, owner: str) -> None:
 
 def distributions_of(y: Any, owner: str) -> LabelDistributions:
     """Label distributions as a target; the error says how to make them from something else."""
-    if sp.issparse(y):
-        y = y.toarray()
-    T = check_array(y, dtype=np.float64, input_name="y")
-    must = (
-        f"The matrix y of {owner} must hold a label distribution in each row: probabilities of the "
-        "classes, not negative and summing to one."
-    )
-    if (T < 0).any():
-        raise ValueError(f"{must} Got {T.min():g} instead.")
-    total = T.sum(axis=1)
-    wrong = np.flatnonzero(np.abs(total - 1.0) > 1e-4)
-    if len(wrong):
-        raise ValueError(
-            f"{must} Got a sum of {total[wrong[0]]:g} in row {wrong[0]} instead. To turn counts or "
-            "scores into distributions, divide each row by its sum: "
-            "y / y.sum(axis=1, keepdims=True)."
-        )
-    return LabelDistributions(T)
+    T = check_array(y.toarray() if sp.issparse(y) else y, dtype=np.float64, input_name="y")
+    return LabelDistributions(checked_distributions(T, f"The matrix y of {owner}"))
 
 
 def distributed_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Data, RowNumbers]:
@@ -97,21 +82,7 @@ def distributed_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tupl
 
 def matches_of(matches: Any, shape: tuple[int, int], owner: str) -> Any:
     """Matches of a shape as a sparse array, entries in [0, 1]; the error names the parameter."""
-    must = f"The 'matches' parameter of {owner} must be a sparse matrix or an array of"
-    try:
-        M = sp.csr_array(matches if sp.issparse(matches) else np.asarray(matches))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{must} shape {shape}: {error}") from None
-    if M.shape != shape:
-        raise ValueError(f"{must} shape {shape}. Got {M.shape} instead.")
-    if M.dtype.kind not in "biuf":
-        raise ValueError(f"{must} numbers. Got the type {M.dtype} instead.")
-    M = M.astype(np.float64)
-    M.sum_duplicates()
-    wrong = ~((M.data >= 0) & (M.data <= 1))  # also NaN
-    if wrong.any():
-        raise ValueError(f"{must} numbers in [0, 1]. Got {M.data[wrong][0]} instead.")
-    return M
+    return checked_matches(matches, shape, f"The 'matches' parameter of {owner}")
 
 
 def matched_rows(

@@ -1,4 +1,4 @@
-"""What several targets share: checks of numbers and weights, chances of rows in batches."""
+"""Checks of what targets are made of, and chances of rows in batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ import scipy.sparse as sp
 
 from vicinal.core.types import Array
 
-__all__ = ["chances_in_batch", "checked_numbers", "checked_weight", "part_of"]
+__all__ = [
+    "chances_in_batch",
+    "checked_distributions",
+    "checked_matches",
+    "checked_numbers",
+    "checked_weight",
+    "part_of",
+]
+
+_SLACK = 1e-4  # of the sum of a distribution: float32, or numbers printed with few digits
 
 
 def checked_weight(sample_weight: Any, n: int, owner: str) -> Array | None:
@@ -50,6 +59,52 @@ def checked_numbers(values: Any, name: str, owner: str) -> Array:
     if not np.isfinite(numbers).all():
         raise ValueError(f"The {name!r} parameter of {owner} must be finite. Got NaN or infinity.")
     return np.array(numbers, order="C")
+
+
+def checked_distributions(T: Array, subject: str) -> Array:
+    """Rows of probabilities, each divided by its sum; ``subject`` begins the error message."""
+    must = (
+        f"{subject} must hold a label distribution in each row: probabilities of the classes, not "
+        "negative and summing to one."
+    )
+    if (T < 0).any():
+        raise ValueError(f"{must} Got {T.min():g} instead.")
+    total = T.sum(axis=1)
+    wrong = np.flatnonzero(np.abs(total - 1.0) > _SLACK)
+    if len(wrong):
+        raise ValueError(
+            f"{must} Got a sum of {total[wrong[0]]:g} in row {wrong[0]} instead. To turn counts or "
+            "scores into distributions, divide each row by its sum: "
+            "y / y.sum(axis=1, keepdims=True)."
+        )
+    return T / total[:, None]
+
+
+def checked_matches(M: Any, shape: tuple[int, int] | None, subject: str) -> Any:
+    """Matches in [0, 1] as a sparse array, what is given twice for a pair added up.
+
+    ``shape`` None is any square; ``subject`` begins the error message.
+    """
+    must = f"{subject} must be a sparse matrix or an array of"
+    wanted = "shape (n, n)" if shape is None else f"shape {shape}"
+    try:
+        # copied, because what is given twice is added up in place
+        M = sp.csr_array(M if sp.issparse(M) else np.asarray(M), copy=True)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{must} {wanted}: {error}") from None
+    if M.ndim != 2 or M.shape != (shape or (M.shape[0],) * 2):
+        raise ValueError(f"{must} {wanted}. Got {M.shape} instead.")
+    if M.dtype.kind not in "biuf":
+        raise ValueError(f"{must} numbers. Got the type {M.dtype} instead.")
+    M = M.astype(np.float64, copy=False)
+    M.sum_duplicates()
+    wrong = ~((M.data >= 0) & (M.data <= 1))  # also NaN
+    if wrong.any():
+        raise ValueError(
+            f"{must} numbers in [0, 1], those given twice for a pair added up. "
+            f"Got {M.data[wrong][0]} instead."
+        )
+    return M
 
 
 def part_of(values: Array | None, rows: Any) -> Array | None:

@@ -7,11 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vicinal.core.types import Array
-from vicinal.targets._checks import checked_numbers, checked_weight, part_of
+from vicinal.targets._checks import checked_distributions, checked_numbers, checked_weight, part_of
 
 __all__ = ["LabelDistributions"]
-
-_SLACK = 1e-4  # of the sum of a row: probabilities in float32, or printed with few digits
 
 
 class LabelDistributions:
@@ -45,20 +43,8 @@ class LabelDistributions:
                 "The 'T' parameter of LabelDistributions must have shape (n, n_classes). "
                 f"Got {np.shape(T)} instead."
             )
-        self.values = checked_numbers(T, "T", "LabelDistributions")
-        if (self.values < 0).any():
-            raise ValueError(
-                "The 'T' parameter of LabelDistributions must not be negative. "
-                f"Got {self.values.min()} instead."
-            )
-        total = self.values.sum(axis=1)
-        wrong = np.flatnonzero(np.abs(total - 1.0) > _SLACK)
-        if len(wrong):
-            raise ValueError(
-                "The 'T' parameter of LabelDistributions must have rows that sum to one. "
-                f"Got {total[wrong[0]]:g} in row {wrong[0]} instead."
-            )
-        self.values /= total[:, None]
+        values = checked_numbers(T, "T", "LabelDistributions")
+        self.values = checked_distributions(values, "The 'T' parameter of LabelDistributions")
         self.strata = self.values.argmax(axis=1)
         self.sample_weight = checked_weight(sample_weight, len(self.values), "LabelDistributions")
 

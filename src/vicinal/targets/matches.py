@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from vicinal.core.types import Array
-from vicinal.targets._checks import chances_in_batch, checked_weight, part_of
+from vicinal.targets._checks import chances_in_batch, checked_matches, checked_weight, part_of
 from vicinal.targets.groups import matching_groups
 
 __all__ = ["LEAST_MATCH", "Matches"]
@@ -163,26 +163,8 @@ class Matches:
 
 def _checked(M: Any) -> Any:
     """Matches in canonical compressed rows, without the diagonal and without zeros."""
-    shape = np.shape(M) if not sp.issparse(M) else M.shape
-    if len(shape) != 2 or shape[0] != shape[1]:
-        raise ValueError(f"The 'M' parameter of Matches must be square. Got shape {shape} instead.")
-    M = sp.coo_array(M)
-    if M.dtype.kind not in "biuf":
-        raise ValueError(f"The 'M' parameter of Matches must hold numbers. Got {M.dtype} instead.")
-    data = M.data.astype(np.float64)
-    wrong = ~((data >= 0) & (data <= 1))  # also NaN
-    if wrong.any():
-        raise ValueError(
-            "The 'M' parameter of Matches must have entries in [0, 1]. "
-            f"Got {data[wrong][0]} instead."
-        )
-    row, column = M.row, M.col
-    kept = (row != column) & (data >= LEAST_MATCH)
-    M = sp.csr_array((data[kept], (row[kept], column[kept])), shape)  # sums what is given twice
-    if M.nnz and M.data.max() > 1:
-        raise ValueError(
-            "The 'M' parameter of Matches must have entries in [0, 1]. "
-            f"Got {M.data.max()}, the sum of entries for the same pair, instead."
-        )
+    M = sp.coo_array(checked_matches(M, None, "The 'M' parameter of Matches"))
+    kept = (M.row != M.col) & (M.data >= LEAST_MATCH)
+    M = sp.csr_array((M.data[kept], (M.row[kept], M.col[kept])), M.shape)
     M.sort_indices()
     return M
