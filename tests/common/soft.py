@@ -1,11 +1,11 @@
-"""NCA as it learns from soft targets, with the labels that all other estimators are given."""
+"""Learners from other targets, with the labels that all other estimators are given."""
 
 import numpy as np
 import scipy.sparse as sp
 
-from vicinal import NCA
+from vicinal import NCA, PairNCA
 
-__all__ = ["NCAOfDistributions", "NCAOfMatches", "matching", "softened"]
+__all__ = ["NCAOfDistributions", "NCAOfMatches", "PairNCAOfLabels", "matching", "softened"]
 
 
 class _Frame(np.ndarray):
@@ -43,3 +43,16 @@ class NCAOfMatches(NCA):
 
     def fit(self, X, y, sample_weight=None):
         return super().fit(X, None, sample_weight, matches=matching(y))
+
+
+class PairNCAOfLabels(PairNCA):
+    """PairNCA whose pairs are rows of one class that follow each other in the table."""
+
+    def fit(self, X, y):
+        order = np.argsort(y, kind="stable")
+        pairs = np.column_stack([order[:-1], order[1:]])
+        return super().fit(X, pairs[np.asarray(y)[pairs[:, 0]] == np.asarray(y)[pairs[:, 1]]])
+
+    @property
+    def predict(self):
+        raise AttributeError("It predicts pairs, not rows.")

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from common.callbacks import Stop
 from common.checks import each_dtype, needs_callbacks, set_threads, unfinished
 from common.histograms import counts
-from common.soft import NCAOfDistributions, NCAOfMatches
+from common.soft import NCAOfDistributions, NCAOfMatches, PairNCAOfLabels
 from scipy.special import logsumexp
 from sklearn import config_context
 from sklearn.base import clone
@@ -147,6 +147,7 @@ ESTIMATORS = {
     "chi2 lmnn queries": Chi2LMNN(3, sampling=StochasticQueries(20), solver="sgd"),
     "chi2 lmnn batches": Chi2LMNN(3, sampling=MiniBatches(20, "random")),
     "chi2 lmnn softmax targets": Chi2LMNN(3, constraint="softmax", refresh_targets=2, k=1),
+    "pair nca": PairNCAOfLabels(2),
     "rca": RCA(2),
     "rca shrunk": RCA(shrinkage="oas", scaling=None),
     "from labels, itml": FromLabels(ITML(), random_state=0),
@@ -162,7 +163,7 @@ ESTIMATORS = {
 CLOSED = ("rca", "lfda", "covariance", "from labels")
 LEARNT = [name for name in ESTIMATORS if not name.startswith(CLOSED)]
 NUMBERS = ("mlkr", "nca regressor")  # learn from numbers in place of classes
-CLASSIFYING = [name for name in LEARNT if not name.startswith((*NUMBERS, "nca matches"))]
+CLASSIFYING = [name for name in LEARNT if not name.startswith((*NUMBERS, "nca matches", "pair nca"))]
 # one of each class, with nothing but the defaults that matter
 PLAIN = ["nca", "knca", "mcml", "mlkr", "nca regressor", "lmnn", "chi2 lmnn", "rca", "lfda"]
 LABELLED = [name for name in PLAIN if not name.startswith(NUMBERS)]

@@ -109,6 +109,15 @@ def test_plot_matches_finds_the_order_of_a_film(tmp_path):
     assert_is_picture(tmp_path / "out/matches.png")
 
 
+def test_plot_partners_finds_the_other_photograph(tmp_path):
+    pytest.importorskip("matplotlib")
+    printed = run(ROOT / "examples/plot_partners.py", "out/partners.png", folder=tmp_path)
+    pixels, learnt = (float(share) for share in re.findall(r"([\d.]+)%", printed))
+    assert pixels < 20
+    assert learnt > 80
+    assert_is_picture(tmp_path / "out/partners.png")
+
+
 def test_plot_histograms_keeps_most_in_ten_bins(tmp_path):
     pytest.importorskip("matplotlib")
     printed = run(ROOT / "examples/plot_histograms.py", "out/bins.png", folder=tmp_path)
