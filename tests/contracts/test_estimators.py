@@ -163,7 +163,9 @@ ESTIMATORS = {
 CLOSED = ("rca", "lfda", "covariance", "from labels")
 LEARNT = [name for name in ESTIMATORS if not name.startswith(CLOSED)]
 NUMBERS = ("mlkr", "nca regressor")  # learn from numbers in place of classes
-CLASSIFYING = [name for name in LEARNT if not name.startswith((*NUMBERS, "nca matches", "pair nca"))]
+CLASSIFYING = [
+    name for name in LEARNT if not name.startswith((*NUMBERS, "nca matches", "pair nca"))
+]
 # one of each class, with nothing but the defaults that matter
 PLAIN = ["nca", "knca", "mcml", "mlkr", "nca regressor", "lmnn", "chi2 lmnn", "rca", "lfda"]
 LABELLED = [name for name in PLAIN if not name.startswith(NUMBERS)]

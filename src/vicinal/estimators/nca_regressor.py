@@ -47,15 +47,12 @@ class NCARegressor(LearntMetricMixin, RegressionLearner):
     Predictions are means of the training rows' numbers, weighted by :math:`p_{ij}`, or those of the
     nearest rows.  :class:`MLKR` learns the squared error of that prediction instead.
 
-    Parameters of the same name as in :class:`NCA` mean the same.
+    Parameters and attributes that :class:`MLKR` has too are described there in more detail.
 
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Rank d of the map, at most the number of features D.  None: min(D, 32), or the rank of
-        ``init`` if that is an array.  Use 2 for a picture.  "auto" grows the rank from 2, up to 32,
-        until R² on held-out rows no longer improves, and takes the lowest rank within a standard
-        error of the best.
+        Rank of the map.
     mapping : {"linear", "diagonal"} or map, default="linear"
         A full matrix, one weight for each feature, or another map, as in :class:`NCA`.
     matching : {"soft", "hard"}, default="soft"
@@ -69,60 +66,42 @@ class NCARegressor(LearntMetricMixin, RegressionLearner):
     kernel : {"gaussian", "student"} or part, default="gaussian"
         Replaces :math:`e^{-d^2}`; "student" has a heavy tail.
     init : {"auto", "identity", "random", "pca", "whiten"}, part or array, default="auto"
-        The start: a name, an object with parameters (``Random(n_init=10)`` restarts and keeps the
-        best), or an array of shape (n_components, n_features), which is used as given.  The scale
-        of all other starts is the best one on a sample.  "auto" is PCA without whitening
-        (identity for the diagonal map).
+        The start of the map.
     solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", \
             "sgd"} or part, default="auto"
         The optimiser, as in :class:`NCA`: L-BFGS on all rows, and Adam on batches.
     sampling : {"auto", "full", "subsample", "mini_batches", "stochastic"} or part, default="auto"
-        Which rows an iteration uses, as in :class:`NCA`: all, one random subset, batches in which
-        rows pick each other, or a few rows against all.  "auto" is "full" where that takes up to
-        about 20 s on two cores, and batches of 3,000 random rows otherwise.
+        Which rows an iteration uses.
     pairs : {"auto", "all", "nearest", "random"} or part, default="auto"
-        Which pairs of rows count, as in :class:`NCA`: all ("auto"), or lists of candidates that are
-        refreshed every few iterations.
+        Which pairs of rows count: all, or lists of candidates.
     alpha : float, "auto" or "scaled", default="auto"
-        Weight of the squared norm of the map beside the *mean* loss, in scaled features.  "auto"
-        tries seven penalties from 0.1 down to 0.0001 by cross-validation, as in :class:`NCA`.
-        "scaled" is 0.4 D / n, at most 0.1.  Penalties that are not numbers are multiplied by the
-        mean variance of the features unless ``scaling`` is "standard".
+        Weight of the squared norm of the map beside the *mean* loss.
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``, as in :class:`NCA`.
     rule : {"kernel", "knn"}, default="kernel"
-        How to predict: by the mean of all training rows, weighted by the kernel, or by the mean of
-        the nearest ones.
+        How to predict: from all training rows by the kernel, or from the nearest ones.
     n_neighbors : int or "auto", default=5
-        Number of neighbours of ``rule="knn"``, limited with a warning to the number of rows.
-        "auto" chooses it, up to 50, by the squared error of each training row as predicted by the
-        others.
+        Number of neighbours of ``rule="knn"``.
     early_stopping : bool, default=False
-        Hold rows out, score them against the training rows in each iteration, stop when the score
-        no longer improves, and restore the best map.  Prediction then uses all rows.
+        Stop by the score of held-out rows, and restore the best map.
     validation_fraction : float, default=0.1
         Share of the rows held out.  At most 2,000 rows with batches, a subset or lists.
     n_iter_no_change : int, default=10
         Number of iterations without improvement before stopping.  With batches, number of scores.
     cv : int, splitter, iterable or None, default=None
-        Cross-validation by which "auto" chooses ``n_components`` and ``alpha``; the score is R² of
-        the ``rule`` on held-out rows.  None is five folds.  As in :class:`NCA`.
+        Cross-validation by which "auto" chooses ``n_components`` and ``alpha``.
     max_iter : int or "auto", default="auto"
-        Maximum number of iterations; a `ConvergenceWarning` says if they were too few.  With
-        batches an iteration is one step.  "auto" is 200, or 300 with batches.
+        Maximum number of iterations.
     tol : float or None, default=1e-5
-        Stop when no entry of the gradient exceeds ``tol``, or when the loss falls by less than
-        ``tol``.  None: no tolerance; all iterations are made.
+        Tolerance for the gradient, and for the fall of the loss.
     time_budget : float or None, default=None
         Limit in seconds for ``fit`` as a whole, as in :class:`NCA`.
     warm_start : bool, default=False
-        Let ``fit`` continue where the last one stopped, including the state of the solver, as in
-        :class:`NCA`: a fit that was cut ends in the same bits as if it had not been cut.
+        Let ``fit`` continue where the last one stopped.
     random_state : int, RandomState or None, default=None
         For random starts, batches, lists, held-out rows, folds and the samples that set a scale.
     verbose : int, default=0
-        Print the plan and its cost beforehand, a line for each iteration, and a line for each
-        candidate of a search.
+        Print the plan, each iteration, and each candidate of a search.
 
     Attributes
     ----------
@@ -135,27 +114,21 @@ class NCARegressor(LearntMetricMixin, RegressionLearner):
     width_ : float
         The width that was used, in the units of ``width``.
     cv_results_ : dict of arrays
-        If a parameter was "auto": everything that was tried, in the columns of scikit-learn's
-        searches, and the ``stage`` of each candidate, "n_components" or "alpha".
+        If a parameter was "auto": everything that was tried.
     n_iter_ : int
         Iterations of the last ``fit``, at least 1.
     objective_ : float
-        The loss of the training rows at the learnt map, penalty included.  If the fit did not use
-        all pairs, the loss of 2,000 rows against all.
+        The loss of the training rows at the learnt map, penalty included.
     plan_ : Plan
-        The chosen ``solver``, ``sampling``, ``pairs``, ``kernel`` and ``max_iter``, the ``cost`` of
-        an evaluation, and the ``reason``.
+        What was chosen for the fit, its cost, and the reason.
     rounds_ : dict of lists
-        If lists are refreshed during the fit, one entry for each refresh: ``n_pairs``,
-        ``mean_left_out`` and ``max_left_out``.
+        One entry for each refresh of the lists.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each feature in the metric; for linear maps only.
     history_ : dict of lists
-        ``iteration``, ``loss``, ``grad_norm``, ``validation_score`` (minus the loss of the held-out
-        rows, NaN without early stopping), ``seconds``, ``n_evaluations``, ``share_of_pairs``.
+        What was recorded in each iteration.
     n_neighbors_ : int
-        Number of neighbours of ``rule="knn"``.  If ``n_neighbors`` is "auto" it exists once it has
-        been chosen, by a fit or a prediction under that rule.
+        Number of neighbours of ``rule="knn"``, once it is known.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
