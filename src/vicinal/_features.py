@@ -123,6 +123,13 @@ class Features:
         part.X = self.X[rows]
         return part
 
+    def without_limits(self) -> Features:
+        """The same shift and scale, for rows whose outliers stay where they are."""
+        rows = object.__new__(Features)
+        rows.__dict__.update(self.__dict__)
+        rows.limits = None
+        return rows
+
     def blocks(self) -> Iterator[tuple[slice, Array]]:
         """The rows in fixed blocks: dense, float64, centred and scaled."""
         for rows in self._slices():

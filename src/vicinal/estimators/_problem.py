@@ -15,7 +15,6 @@ from vicinal.estimators._learn import SINGLE_FROM, Learning
 from vicinal.estimators._plan import Plan, Size
 from vicinal.estimators._split import hold_out
 from vicinal.estimators.search import DEFAULT_ALPHA, alpha_unit, scaled_alpha
-from vicinal.maps.fitted import FittedLinear
 from vicinal.targets.labels import class_codes
 
 __all__ = ["final_loss", "last_theta", "make_problem", "size_of"]
@@ -80,11 +79,7 @@ def final_loss(learning: Learning, problem: Problem, theta: Array) -> tuple[floa
 
 def last_theta(last: Any, problem: Problem) -> Array | None:
     """The parameters of the last fitted map in this problem's columns; None if it does not fit."""
-    mapping = problem.mapping
-    if not isinstance(last, FittedLinear) or not hasattr(mapping, "theta"):
+    if last is None:
         return None
-    shape = (getattr(mapping, "n_components", problem.X.shape[1]), problem.X.shape[1])
-    if last.components.shape != shape:
-        return None
-    theta = last.theta_for(mapping, problem.X)
-    return theta if theta.any() else None
+    theta = last.theta_for(problem.mapping, problem.X)
+    return theta if theta is not None and theta.any() else None

@@ -16,6 +16,7 @@ from vicinal.core.types import Array, Map
 __all__ = ["FittedLinear", "FittedMap", "fitted_map"]
 
 _BLOCK = 1024  # rows projected at a time
+_ROWS = 8192  # rows that a nonlinear map embeds at a time
 
 
 class FittedMap:
@@ -29,7 +30,8 @@ class FittedMap:
     features : Features
         The training rows; their shift and scale apply to other rows too.
     dtype : dtype
-        Precision of the embedded rows.
+        Precision of the training rows.  Rows are embedded in float32 if both these and the rows
+        themselves are in float32, else in float64.
     """
 
     def __init__(self, mapping: Map, theta: Array, features: Features, dtype: Any) -> None:
@@ -39,17 +41,38 @@ class FittedMap:
     @property
     def n_components(self) -> int:
         """Dimensions of the embedded rows."""
-        D = self.features.shape[1]
-        return self.transform(np.zeros((1, D))).shape[1]
+        known = getattr(self.mapping, "n_components", None)
+        if known is not None:
+            return int(known)
+        return self.transform(np.zeros((1, self.features.shape[1]))).shape[1]
 
     def transform(self, X: Any) -> Array:
         """Embed rows."""
-        rows = Features.scaled_as(self.features, X)
-        return self.mapping.forward(self.theta, rows, np.float64)[0].astype(self.dtype)
+        return self._embed(X, self.features.without_limits())
 
     def embed(self, X: Any) -> Array:
-        """Embed rows for a model."""
-        return self.transform(X)
+        """Embed rows for a model: within the limits of columns with gross outliers."""
+        return self._embed(X, self.features)
+
+    def _embed(self, X: Any, features: Features) -> Array:
+        dtype = np.result_type(X.dtype, self.dtype)
+        Z: Array | None = None
+        # in blocks, because a map may hold all its layers for all rows
+        for rows in gen_batches(X.shape[0], _ROWS):
+            part = Features.scaled_as(features, X[rows])
+            found = self.mapping.forward(self.theta, part, dtype)[0]
+            if Z is None:
+                Z = np.empty((X.shape[0], found.shape[1]), dtype)
+            Z[rows] = found
+        return np.empty((0, self.n_components), dtype) if Z is None else Z
+
+    def theta_for(self, mapping: Any, features: Features) -> Array | None:
+        """The parameters, if another map of as many columns has the same; else None.
+
+        They are not adapted to another scaling of the columns.
+        """
+        same = self.mapping == mapping and self.features.shape[1] == features.shape[1]
+        return self.theta.copy() if same else None
 
     def arrays(self) -> dict[str, Array]:
         """The fitted arrays."""
@@ -104,8 +127,13 @@ class FittedLinear:
         X = self.shift + unscaled(centred @ np.linalg.pinv(A).T, self.scale)
         return X.astype(self.components.dtype, copy=False)
 
-    def theta_for(self, mapping: Any, features: Features) -> Array:
-        """The parameters of the same map in columns with another scaling."""
+    def theta_for(self, mapping: Any, features: Features) -> Array | None:
+        """The parameters of the same map in columns with another scaling; None if it has none."""
+        if not hasattr(mapping, "theta"):
+            return None
+        D = features.shape[1]
+        if self.components.shape != (getattr(mapping, "n_components", D), D):
+            return None
         return mapping.theta(unscaled(self.components, features.scale))
 
     def arrays(self) -> dict[str, Array]:
