@@ -1,5 +1,7 @@
 """Solvers by hand: directions, rates and line searches; what all keep to is in contracts."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from common.descents import walk
@@ -158,3 +160,21 @@ def test_line_search_satisfies_strong_wolfe(phi, dphi, most, step):
     assert abs(dphi(trial.step)) <= 0.3 * abs(slope)
     assert trial.value == phi(trial.step)
     assert n <= most
+
+
+def test_weight_decay_of_adam_is_not_scaled_by_the_moments(rng):
+    """[LoshchilovHutter2019] alg. 2; the map says which parameters decay."""
+    theta, weights = rng.normal(size=4), np.array([1.0, 0.0, 2.0, 1.0])
+
+    def fun(theta, batch=None):
+        return float(np.sum(theta**4)), 4 * theta**3
+
+    plain, decaying = Adam(0.01), Adam(0.01, weight_decay=3.0)
+    first, _ = plain.step(fun, theta, plain.init(fun, theta))
+    second, _ = decaying.step(fun, theta, decaying.init(fun, theta))
+    np.testing.assert_allclose(second, first - 0.01 * 3.0 * theta, rtol=1e-14)
+    fun.mapping = SimpleNamespace(penalty_weights=lambda theta: weights)
+    third, _ = decaying.step(fun, theta, decaying.init(fun, theta))
+    np.testing.assert_allclose(third, first - 0.01 * 3.0 * weights * theta, rtol=1e-14)
+    with pytest.raises(ValueError, match=r"'weight_decay' parameter of Adam must be a number in"):
+        Adam(weight_decay=-1.0)

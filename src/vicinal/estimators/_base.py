@@ -34,6 +34,7 @@ from vicinal.core.stages import FitResult
 from vicinal.core.stopping import advice_for
 from vicinal.core.types import Array, is_auto
 from vicinal.estimators._budget import Budget
+from vicinal.estimators._importances import importances_of
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._memory import converted_bytes
 from vicinal.estimators._old_pickles import present_state
@@ -50,6 +51,7 @@ from vicinal.maps.fitted import FittedLinear, fitted_map
 __all__ = ["MetricLearner"]
 
 _MANY_ALONE = 0.1  # Warn above this share of rows with no neighbour in range.
+_FIT_PASSES = 4.0  # the importances of features may embed so many times the training rows
 #: attributes of the running fit that a checkpoint holds besides the map
 _OF_THE_FIT = (
     "classes_",
@@ -71,6 +73,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
     """
 
     _model: Any
+    _importances: Array
     #: allowed values of ``alpha`` besides numbers
     _named_alphas: ClassVar[tuple[str, ...]] = ("auto", "scaled")
     #: allowed values of ``scaling``
@@ -239,6 +242,8 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         self.n_iter_ = max(1, result.n_iter)
         self.objective_, facts = final_loss(learning, result.problem, result.theta)
         self._store(data.X, learning.method, result.problem, result.theta)
+        if not isinstance(self._map, FittedLinear):
+            self._importances = importances_of(result.problem, result.theta, _FIT_PASSES)
         self._finish_model(learning.deadline)
         self._resumable = None
         if left is not None:
@@ -249,7 +254,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
     def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
         """Set the attributes that a fitted estimator needs."""
         self._map = fitted_map(problem.mapping, theta, problem.X, X.dtype)
-        self.__dict__.pop("components_", None)
+        self._forget("components_", "_importances")
         if isinstance(self._map, FittedLinear):
             self.components_ = self._map.components
         self.n_components_ = self._map.n_components

@@ -58,6 +58,8 @@ def fit_bytes(plan: Any, size: Any) -> int:
         steps.append(n_threads() * min(_DISTANCES, n * n) * 12)
     if size.chooses_votes:
         steps.append(n * (_VOTES + 8 * d + 32) + min(_CHUNK, n * _VOTES * _VOTE))
+    if size.map is not None:
+        kept += size.map.memory_bytes(n, n_threads())
     fixed = min(_FIXED, 2000 * n)
     return int(kept + max(steps) + fixed + n_threads() * min(1024, n) * D * 8)
 

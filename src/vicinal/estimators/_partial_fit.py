@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vicinal import _clock
+from vicinal._features import Features
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import (
     check_declared_classes,
@@ -20,6 +21,7 @@ from vicinal._validation import (
 from vicinal.core.method import Config, Data, Method
 from vicinal.core.types import Array, is_auto
 from vicinal.estimators._budget import Budget
+from vicinal.estimators._importances import importances_of
 from vicinal.estimators._labelled import LabelledLearner
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._neighbours import RowNumbers
@@ -28,8 +30,11 @@ from vicinal.estimators._problem import last_theta, make_problem, size_of
 from vicinal.estimators._rollback import unchanged_on_error
 from vicinal.estimators._telling import Reports, heading, line_of
 from vicinal.estimators.stream import Stream, StreamStep, begin_stream, check_settled
+from vicinal.maps.fitted import FittedLinear, FittedMap
 
 __all__ = ["StreamLearner"]
+
+_PASSES = 0.5  # the importances of features may embed so many times the remembered rows
 
 
 class StreamLearner(LabelledLearner):
@@ -79,6 +84,8 @@ class StreamLearner(LabelledLearner):
             remembered = stream.remembered(method)
             self._rows = RowNumbers(stream.reservoir.numbers, self.n_samples_seen_)
             self._store(remembered.X.X, method, remembered, stream.theta)
+            if not isinstance(self._map, FittedLinear):
+                self._importances = importances_of(remembered, stream.theta, _PASSES)
         return self
 
     def _check_batch(
@@ -107,7 +114,11 @@ class StreamLearner(LabelledLearner):
             alpha = getattr(self, "alpha_", problem.alpha)  # as an earlier fit has chosen it
             problem = problem.replace(alpha=alpha)
         learning = Learning(method, config, plan, rng, reports, Budget(None, _clock.now()))
-        theta = last_theta(getattr(self, "_map", None), problem)  # of an earlier fit
+        last = getattr(self, "_map", None)  # of an earlier fit
+        theta = last_theta(last, problem)
+        if theta is not None and isinstance(last, FittedMap):
+            # parameters of a nonlinear map cannot be adapted to other units of the columns
+            problem = problem.replace(X=Features.scaled_as(last.features, data.X))
         if theta is None:
             theta = learning.start(problem)
         self.rounds_, self._resumable = {}, None

@@ -18,6 +18,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array, PairCost, Sampler, Solver, is_auto
 from vicinal.densities import Gaussian, Kernel
 from vicinal.estimators._memory import fit_bytes
+from vicinal.maps.cost import MapCost
 
 __all__ = ["Cost", "Plan", "Size", "adam_for", "make_plan", "rate_for"]
 
@@ -45,6 +46,7 @@ class Size(NamedTuple):
     chooses_votes: bool = False  # n_neighbors="auto", for which neighbours are searched
     searched_rows: int = 0  # most rows that a search for a penalty or a rank learns from
     brings_matches: bool = False  # a row of a batch brings all rows that match it
+    map: MapCost | None = None  # of a nonlinear map that states it
 
 
 class Cost(NamedTuple):
@@ -258,7 +260,10 @@ def _lists_seconds(size: Size, queries: int, length: int, threads: int | None = 
 
 def _total(size: Size, rows: int, nanoseconds: float, threads: int | None) -> float:
     threads = n_threads() if threads is None else threads
-    nanoseconds += 2 * _PRODUCT * rows * size.n_features * size.n_components
+    if size.map is None:
+        nanoseconds += 2 * _PRODUCT * rows * size.n_features * size.n_components
+    else:
+        nanoseconds += rows * size.map.nanoseconds
     return float(np.round(nanoseconds * 1e-9 / threads, 6))
 
 

@@ -32,7 +32,9 @@ def size_of(data: Data, method: Method, searches: bool = False) -> Size:
     itemsize = 4 if data.n >= SINGLE_FROM else 8
     dense = not sp.issparse(data.X)
     n_classes = 0 if data.classes is None else len(data.classes)
-    return Size(data.n, data.n_features, widest, itemsize, dense, method.cost, n_classes)
+    size = Size(data.n, data.n_features, widest, itemsize, dense, method.cost, n_classes)
+    stated = getattr(method.mapping, "cost", None)
+    return size if stated is None else size._replace(map=stated(data.n_features, itemsize))
 
 
 def make_problem(
@@ -79,7 +81,6 @@ def final_loss(learning: Learning, problem: Problem, theta: Array) -> tuple[floa
 
 def last_theta(last: Any, problem: Problem) -> Array | None:
     """The parameters of the last fitted map in this problem's columns; None if it does not fit."""
-    if last is None:
-        return None
-    theta = last.theta_for(problem.mapping, problem.X)
+    theta_for = getattr(last, "theta_for", None)
+    theta = None if theta_for is None else theta_for(problem.mapping, problem.X)
     return theta if theta is not None and theta.any() else None

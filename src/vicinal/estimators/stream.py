@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -121,6 +122,18 @@ class StreamStep(NamedTuple):
     share_of_pairs: float
 
 
+@dataclass(frozen=True)
+class _Known:
+    """A function whose value and gradient at the only point of interest are known."""
+
+    problem: Problem
+    value: float
+    grad: Array
+
+    def __call__(self, theta: Array, batch: Batch | None = None) -> tuple[float, Array]:
+        return self.value, self.grad
+
+
 class Stream:
     """A map that is updated with each batch, and the state needed to continue.
 
@@ -218,7 +231,7 @@ class Stream:
             )
         # A step moves along the given gradient and evaluates at the new point; there is no batch
         # for that yet, so the evaluation is postponed to the next call.
-        state = update(solver, lambda theta, batch: (here.value, here.grad), here)
+        state = update(solver, _Known(problem, here.value, here.grad), here)
         self.theta = state.theta
         self.state = state._replace(n_evaluations=here.n_evaluations)
         self.n_steps += 1

@@ -44,7 +44,8 @@ class FittedMap:
         known = getattr(self.mapping, "n_components", None)
         if known is not None:
             return int(known)
-        return self.transform(np.zeros((1, self.features.shape[1]))).shape[1]
+        row = Features.scaled_as(self.features, np.zeros((1, self.features.shape[1])))
+        return self.mapping.forward(self.theta, row, np.float64)[0].shape[1]
 
     def transform(self, X: Any) -> Array:
         """Embed rows."""
@@ -56,15 +57,13 @@ class FittedMap:
 
     def _embed(self, X: Any, features: Features) -> Array:
         dtype = np.result_type(X.dtype, self.dtype)
-        Z: Array | None = None
+        Z = np.empty((X.shape[0], self.n_components), dtype)
         # in blocks, because a map may hold all its layers for all rows
-        for rows in gen_batches(X.shape[0], _ROWS):
+        for first in range(0, len(Z), _ROWS):
+            rows = slice(first, first + _ROWS)
             part = Features.scaled_as(features, X[rows])
-            found = self.mapping.forward(self.theta, part, dtype)[0]
-            if Z is None:
-                Z = np.empty((X.shape[0], found.shape[1]), dtype)
-            Z[rows] = found
-        return np.empty((0, self.n_components), dtype) if Z is None else Z
+            Z[rows] = self.mapping.forward(self.theta, part, dtype)[0]
+        return Z
 
     def theta_for(self, mapping: Any, features: Features) -> Array | None:
         """The parameters, if another map of as many columns has the same; else None.

@@ -3,13 +3,14 @@
 References
 ----------
 [Vogl1988], [Oneata2011] §3.3.1 and [OlsenPetersen] section 3 (bold driver), [Oneata2011] §5.3.2
-(rates of stochastic gradient descent), [Jacobs1988] (delta-bar-delta), [KingmaBa2015] (Adam).
+(rates of stochastic gradient descent), [Jacobs1988] (delta-bar-delta), [KingmaBa2015] (Adam),
+[LoshchilovHutter2019] (decoupled weight decay).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -318,6 +319,11 @@ class Adam:
     Each parameter moves by about :math:`\eta` per step, whatever the scale of the loss (above
     :math:`\epsilon`).  The loss need not fall at each step.
 
+    With ``weight_decay`` each step also subtracts :math:`\eta \lambda\, w \odot \theta_{t-1}`
+    (AdamW, [LoshchilovHutter2019] alg. 2): unlike a penalty in the loss, it is not scaled by the
+    moments.  The weights w are the ``penalty_weights`` of the map, zero for biases and
+    frequencies; one for maps without such, as matrices.
+
     P is the projection ``fun.project``, if there is one.  The gradient is then the projected one:
     the moments of the plain gradient would hold what the projection takes away, such as a
     constant in each column of a map on the simplex, and the rest would be lost beside it.
@@ -330,12 +336,15 @@ class Adam:
         Decay of the moments, in [0, 1).
     epsilon : float
         Keeps the division finite.
+    weight_decay : float
+        :math:`\lambda`, in [0, inf).
     """
 
     learning_rate: float | Schedule = 0.02
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-8
+    weight_decay: float = 0.0
 
     needs_fixed_batch: ClassVar[bool] = False
     sufficient_decrease: ClassVar[bool] = False
@@ -346,6 +355,7 @@ class Adam:
         check_part(self, "beta_1", high=1.0, closed=True)
         check_part(self, "beta_2", high=1.0, closed=True)
         check_part(self, "epsilon")
+        check_part(self, "weight_decay", closed=True)
 
     def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> AdamState:
         """Evaluate once at ``theta``; both moments are zero."""
@@ -368,6 +378,8 @@ class Adam:
         root = np.sqrt(v / (1.0 - self.beta_2**t))
         rate = rate_at(self.learning_rate, state.t)
         new = theta - rate * (m / (1.0 - self.beta_1**t)) / (root + self.epsilon)
+        if self.weight_decay > 0.0:
+            new -= rate * self.weight_decay * _penalty_weights(fun, theta) * theta
         new = projected(fun, new)
         value, grad = evaluate(fun, new, batch)
         residual = projected_gradient(fun, new, grad)
@@ -378,3 +390,10 @@ class Adam:
 def _slope(grad: Array, residual: Array | None) -> Array:
     """The gradient; under a constraint, the opposite of the projected step along it."""
     return grad if residual is None else -residual
+
+
+def _penalty_weights(fun: Any, theta: Array) -> float | Array:
+    """The weight of each parameter in a penalty: the map of ``fun`` states it, or it is one."""
+    mapping = getattr(getattr(fun, "problem", fun), "mapping", None)
+    weights = getattr(mapping, "penalty_weights", None)
+    return 1.0 if weights is None else weights(theta)
