@@ -222,3 +222,13 @@ def test_worker_of_the_migration_table(tmp_path, rng):
     answer = json.loads(run("vicinal", "SCML", str(tmp_path), "1", script=worker).stdout)
     assert answer["scores"] == []
     assert "SCML" in answer["error"]
+
+
+@pytest.mark.long
+def test_quick_report_of_maps(tmp_path):
+    path = tmp_path / "report.md"
+    done = run("--quick", "--output", str(path), script=SCRIPT.with_name("maps_speed.py"))
+    assert done.returncode == 0, done.stderr
+    widths = tables(path.read_text(encoding="utf-8"))
+    assert [len(lines) for lines in widths] == [2 + 4, 2 + 7]
+    assert all(len(set(lines)) == 1 for lines in widths)

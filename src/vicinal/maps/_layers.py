@@ -8,6 +8,7 @@ its parameters and, on request, the derivative by its inputs.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,6 +25,7 @@ __all__ = [
     "Back",
     "LayerRows",
     "Network",
+    "Workspace",
     "block_size",
     "block_slices",
     "forward_in_blocks",
@@ -39,6 +41,20 @@ _GROUPS = 16  # partial sums of a gradient: as many for any number of threads
 
 #: ``back(d_outputs, inputs=False)``: gradients of the parameters, and the derivative by the inputs
 Back = Callable[..., tuple[list[Array], Array | None]]
+
+
+class Workspace:
+    """Arrays that the blocks of one thread use in turn: new large ones cost page faults."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+
+    def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array with any content; the one that had this name before is overwritten."""
+        size = int(np.prod(shape))
+        if name not in self._arrays or len(self._arrays[name]) < size:
+            self._arrays[name] = np.empty(size, dtype)
+        return self._arrays[name][:size].reshape(shape)
 
 
 def _relu(U: Array) -> Array:
@@ -150,7 +166,9 @@ class Network:
             outputs.append(act(U))
         return outputs
 
-    def __call__(self, parts: Sequence[Array], X: Array) -> tuple[Array, Back]:
+    def __call__(
+        self, parts: Sequence[Array], X: Array, work: Workspace | None = None
+    ) -> tuple[Array, Back]:
         """The outputs for a block, and the way back."""
         outputs = self.hidden_outputs(parts, X)
         last = parts[2 * len(self.hidden) :]
@@ -207,7 +225,7 @@ def n_features(size: Callable[[int], int], length: int, owner: str) -> int:
 
 
 def forward_in_blocks(
-    network: Callable[[list[Array], Array], tuple[Array, Back]],
+    network: Callable[[list[Array], Array, Workspace], tuple[Array, Back]],
     shapes: Sequence[tuple[int, ...]],
     theta: Array,
     X: Any,
@@ -220,7 +238,7 @@ def forward_in_blocks(
     Parameters
     ----------
     network : callable
-        ``Z, back = network(parts, block)`` for one block, transposed.
+        ``Z, back = network(parts, block, workspace)`` for one block, transposed.
     shapes : list of tuples
         Shapes of the parameters.
     theta : array
@@ -238,10 +256,11 @@ def forward_in_blocks(
     parts = unpack(theta.astype(dtype), shapes)
     slices = block_slices(len(X), widest)
     Z = np.empty((len(X), n_components), dtype)
+    works: defaultdict[int, Workspace] = defaultdict(Workspace)
 
     def embed(rows: slice, thread: int) -> None:
         with np.errstate(all="ignore"):  # a step may be too long: the solver undoes it
-            Z[rows] = network(parts, X.dense(rows, dtype).T)[0].T
+            Z[rows] = network(parts, X.dense(rows, dtype).T, works[thread])[0].T
 
     with single_threaded_blas():
         run(embed, slices, n_threads())
@@ -253,7 +272,7 @@ def forward_in_blocks(
 
         def add(g: int, thread: int) -> None:
             for rows in groups[g]:
-                back = network(parts, X.dense(rows, dtype).T)[1]
+                back = network(parts, X.dense(rows, dtype).T, works[thread])[1]
                 gradients, _ = back(dZ[rows].T.astype(dtype, copy=False))
                 totals[g] += np.concatenate([gradient.ravel() for gradient in gradients])
 

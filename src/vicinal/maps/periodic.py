@@ -15,6 +15,7 @@ from vicinal.maps._layers import (
     Back,
     LayerRows,
     Network,
+    Workspace,
     block_size,
     forward_in_blocks,
     known_rank,
@@ -141,7 +142,7 @@ class Periodic:
         ]
         rows: Any
         theta_of: Callable[[Array], Array]
-        expanded = LayerRows(X, lambda x: expand(first, x)[0], D * (1 + width))
+        expanded = LayerRows(X, lambda x: expand(first, x, Workspace())[0], D * (1 + width))
         if self.then is None:
             rows, theta_of = expanded, lambda A: A.ravel()
         else:
@@ -178,65 +179,69 @@ class Periodic:
         return n_features(size, len(theta), repr(self))
 
 
-def cos_and_sin(turns: Array, cos: Array, sin: Array) -> None:
-    """Cosine and sine of so many full turns; ``turns`` is overwritten.
+def make_waves(F: Array, X: Array, work: Workspace) -> Array:
+    """Cosines and sines of the angles ``2 pi F[j, k] X[j, i]``, and ones: (D, 2 K + 1, rows).
 
-    NumPy has vector code for both in float32.  In float64 both follow from the tangent t of half
-    the angle, ``cos = 2 / (1 + t²) - 1`` and ``sin = 2 t / (1 + t²)``: one call instead of two, and
-    there is vector code for it.
+    NumPy has vector code for both functions in float32.  In float64 they follow from the tangent t
+    of half the angle, ``cos = 2 / (1 + t²) - 1`` and ``sin = 2 t / (1 + t²)``: one call instead of
+    two, and there is vector code for it.
     """
-    if turns.dtype == np.float32:
-        turns *= turns.dtype.type(2.0 * np.pi)
-        np.cos(turns, out=cos)
-        np.sin(turns, out=sin)
-        return
-    turns -= np.rint(turns)
-    turns *= np.pi
-    np.tan(turns, out=turns)
-    np.multiply(turns, turns, out=cos)
-    cos += 1.0
-    np.divide(2.0, cos, out=cos)
-    np.multiply(turns, cos, out=sin)
-    cos -= 1.0
+    (D, K), n = F.shape, X.shape[1]
+    waves = work.empty("waves", (D, 2 * K + 1, n), X.dtype)
+    cos, sin = waves[:, :K], waves[:, K : 2 * K]
+    waves[:, 2 * K] = 1.0
+    single = X.dtype == np.float32
+    turn = F * F.dtype.type(2.0 * np.pi if single else np.pi)
+    angle = np.multiply(turn[:, :, None], X[:, None, :], out=sin)
+    if single:
+        np.cos(angle, out=cos)
+        np.sin(angle, out=sin)
+    else:
+        t = np.tan(angle, out=sin)
+        np.multiply(t, t, out=cos)
+        cos += 1.0
+        np.divide(2.0, cos, out=cos)
+        sin *= cos
+        cos -= 1.0
+    return waves
 
 
-def expand(parts: Sequence[Array], X: Array) -> tuple[Array, Back]:
+def expand(parts: Sequence[Array], X: Array, work: Workspace) -> tuple[Array, Back]:
     """The columns of a block and their features, (D (1 + width), rows), and the way back.
 
-    The angles are ``2 pi F[j, k] X[j, i]``; back, with G the derivative by what relu sees,
-    ``dW = sum_ji G_ji [cos, sin]_ji^T``, ``db = sum_ji G_ji``, and
-    ``dF_jk = 2 pi sum_i x_ji (cos_jki dsin_jki - sin_jki dcos_jki)`` with
-    ``[dcos, dsin]_ji = W^T G_ji``.
+    The bias is one more column of W, which multiplies ones.  Back, with G_j (width, rows) the
+    derivative by what relu sees in column j: ``dW = sum_j G_j waves_j^T``.  The derivative by the
+    angles is never formed, because ``Q_j = (G_j * x_j) waves_j^T``, which has only width (2 K + 1)
+    entries, gives ``dF_jk = 2 pi sum_m (W_sin,mk Q_cos,jmk - W_cos,mk Q_sin,jmk)``.
     """
     F, W, b = parts
     (D, K), (width, _), n = F.shape, W.shape, X.shape[1]
-    out = np.empty((D * (1 + width), n), X.dtype)
+    out = work.empty("expanded", (D * (1 + width), n), X.dtype)
     out[:D] = X
     x = out[:D]  # the rows of a column lie next to each other here
-    waves = np.empty((D, 2 * K, n), X.dtype)
-    cos_and_sin(F[:, :, None] * x[:, None, :], waves[:, :K], waves[:, K:])
+    waves = make_waves(F, x, work)
     features = out[D:].reshape(D, width, n)
-    np.matmul(W, waves, out=features)
-    features += b[:, None]
+    np.matmul(np.hstack([W, b[:, None]]), waves, out=features)
     np.maximum(features, 0.0, out=features)
 
     def back(d_out: Array, inputs: bool = False) -> tuple[list[Array], Array | None]:
-        G = d_out[D:].reshape(D, width, n)
-        G *= features > 0.0
-        dW = np.matmul(G, waves.transpose(0, 2, 1)).sum(axis=0)
-        d_waves = np.matmul(W.T, G)
-        turn = waves[:, :K] * d_waves[:, K:]
-        turn -= waves[:, K:] * d_waves[:, :K]
-        dF = np.matmul(turn, x[:, :, None])[:, :, 0]
-        dF *= turn.dtype.type(2.0 * np.pi)
-        return [dF, dW, G.sum(axis=(0, 2))], None
+        G = work.empty("G", (D, 2 * width, n), X.dtype)
+        np.multiply(d_out[D:].reshape(D, width, n), features > 0.0, out=G[:, :width])
+        np.multiply(G[:, :width], x[:, None, :], out=G[:, width:])
+        products = np.matmul(G, waves.transpose(0, 2, 1))
+        dW, Q = products[:, :width].sum(axis=0), products[:, width:]
+        dF = np.sum(Q[:, :, :K] * W[:, K:] - Q[:, :, K : 2 * K] * W[:, :K], axis=1)
+        dF *= F.dtype.type(2.0 * np.pi)
+        return [dF, dW[:, : 2 * K], dW[:, 2 * K]], None
 
     return out, back
 
 
-def _expand_then(head: Network, parts: Sequence[Array], X: Array) -> tuple[Array, Back]:
+def _expand_then(
+    head: Network, parts: Sequence[Array], X: Array, work: Workspace
+) -> tuple[Array, Back]:
     """The whole map of a block, and the way back."""
-    expanded, back_features = expand(parts[:3], X)
+    expanded, back_features = expand(parts[:3], X, work)
     Z, back_head = head(parts[3:], expanded)
 
     def back(dZ: Array, inputs: bool = False) -> tuple[list[Array], Array | None]:
