@@ -94,8 +94,9 @@ def test_polar_coordinates_are_found_where_they_are(rng):
     assert found["turn"] == pytest.approx(1.7, abs=0.01)
     assert min(found["angle"], found["radius"]) > 0.99
     assert found["straight height"] < 0.9
+    assert min(found["near angle"], found["near height"]) > 0.97
     noise = judged(faces._replace(X=rng.standard_normal((400, 2))), faces)
-    assert noise["angle"] < 0.9
+    assert max(noise["angle"], noise["near angle"]) < 0.9
 
 
 def test_faces_turn_to_the_right_and_have_their_height():

@@ -13,12 +13,14 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
+from sklearn.neighbors import KNeighborsRegressor
 
 from reproduce.framework.experiment import Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, pyplot, square_frame
 from reproduce.framework.protocol import data as stored
 from vicinal import PairNCA
+from vicinal.maps import MLP
 
 SEEDS = 6
 SIDE = 35  # pixels of a picture
@@ -48,14 +50,16 @@ def _pairs(**parameters: Any) -> Callable[..., Any]:
     return fit
 
 
-LEARNT = "pairs, α = 1"
-#: what is drawn and measured; a map that bends is one more line
+LINEAR, NETWORK = "linear, α = 1", "network, α = 0.03"
+#: what is drawn and measured; another map is one more line
 MAPS: dict[str, Callable[..., Any]] = {
     "PCA": _pca,
-    LEARNT: _pairs(),
-    "pairs, α = 0.01": _pairs(alpha=0.01),
+    LINEAR: _pairs(),
+    "linear, α = 0.01": _pairs(alpha=0.01),
+    # section 5 of the paper: 35 x 35 pixels, 100 logistic units, two linear outputs
+    NETWORK: _pairs(mapping=MLP(hidden=(100,), activation="logistic", residual=False), alpha=0.03),
 }
-
+PERSONS = ("training", "test")
 
 #: figures of a plane: keys of the results, and headings
 COLUMNS = {
@@ -64,7 +68,10 @@ COLUMNS = {
     "turn": "turn",
     "straight angle": "straight, rotation",
     "straight height": "straight, height",
+    "near angle": "near, rotation",
+    "near height": "near, height",
 }
+NEAR = 10  # faces learnt from that tell the rotation and the height of a place in the plane
 
 
 class Faces(NamedTuple):
@@ -82,20 +89,21 @@ def jobs(splits: int | None) -> Iterator[Job]:
 
 
 def work(cut: str, seed: int) -> dict[str, Any]:
-    """How well each plane tells the rotation and the height of the faces of test persons."""
+    """How well each plane tells the rotation and the height of new faces."""
     rng = np.random.RandomState(seed)
     learnt, tested = _persons(cut, rng)
     faces, pairs, weights = draw_pairs(learnt, rng)
-    others = draw_faces(tested, rng)
+    others = {"test": draw_faces(tested, rng), "training": draw_faces(learnt, rng)}
     result: dict[str, Any] = {}
     for name, fit in MAPS.items():
         model = fit(faces.X, pairs, weights, seed)
-        Z, Z_test = model.transform(faces.X), model.transform(others.X)
-        result[name] = judged(faces._replace(X=Z), others._replace(X=Z_test))
+        plane, *planes = (f._replace(X=model.transform(f.X)) for f in (faces, *others.values()))
+        result[name] = {who: judged(plane, new) for who, new in zip(others, planes, strict=True)}
         if seed == 0:
-            result[name]["Z"] = np.round(_unit(Z_test[:SHOWN]), 4).tolist()
+            result[name]["Z"] = np.round(_unit(planes[0].X[:SHOWN]), 4).tolist()
     if seed == 0:
-        shown = {"angle": others.angle[:SHOWN], "height": others.height[:SHOWN]}
+        new = others["test"]
+        shown = {"angle": new.angle[:SHOWN], "height": new.height[:SHOWN]}
         result["shown"] = {key: np.round(value, 2).tolist() for key, value in shown.items()}
     return result
 
@@ -139,7 +147,7 @@ def draw_pairs(persons: Any, rng: np.random.RandomState) -> tuple[Faces, Any, An
 
 
 def draw_faces(persons: Any, rng: np.random.RandomState) -> Faces:
-    """Faces of test persons, turned and scaled as the first faces of pairs are."""
+    """New faces, turned and scaled as the first faces of pairs are."""
     angle, height = (rng.uniform(*ends, TEST_FACES) for ends in (ANGLES, HEIGHTS))
     return _pictures(persons, rng.randint(len(persons), size=TEST_FACES), angle, height, rng)
 
@@ -152,22 +160,25 @@ def _pictures(persons: Any, who: Any, angle: Any, height: Any, rng: Any) -> Face
 
 
 def judged(learnt: Faces, tested: Faces) -> dict[str, Any]:
-    """How well polar and straight coordinates of a plane tell rotation and height.
+    """How well polar and straight coordinates, and near faces, tell rotation and height.
 
-    Both are fitted to the faces learnt from and judged by those of test persons.  ``Faces.X`` are
-    the places in the plane.
+    All are fitted to the faces learnt from and judged by those tested.  ``Faces.X`` are the places
+    in the plane.
     """
     centre, offset, rate = polar_fit(learnt)
     place = tested.X @ [1, 1j] - centre
     around = np.angle(place * np.exp(-1j * offset))
     goal = np.column_stack([learnt.angle, learnt.height])
     straight = LinearRegression().fit(learnt.X, goal).predict(tested.X)
+    near = KNeighborsRegressor(NEAR).fit(learnt.X, goal).predict(tested.X)
     return {
         "angle": _ranks(around, tested.angle),
         "radius": _ranks(np.abs(place), tested.height),
         "turn": abs(rate),
         "straight angle": _ranks(straight[:, 0], tested.angle),
         "straight height": _ranks(straight[:, 1], tested.height),
+        "near angle": _ranks(near[:, 0], tested.angle),
+        "near height": _ranks(near[:, 1], tested.height),
     }
 
 
@@ -208,34 +219,40 @@ def parts(done: list[Done]) -> dict[str, Any]:
     if not done:
         return {}
     rows = []
-    for cut, name in product(CUTS, MAPS):
-        runs = [each.result[name] for each in done if each.job["cut"] == cut]
+    for cut, name, persons in product(CUTS, MAPS, PERSONS):
+        runs = _runs(done, cut, name, persons)
         if runs:
-            rows.append([cut, name, *(_cell(runs, key) for key in COLUMNS)])
+            rows.append([cut, name, persons, *(_cell(runs, key) for key in COLUMNS)])
     return {
         "finding": _finding(done),
-        "table": table(["cut", "plane", *COLUMNS.values()], rows),
+        "table": table(["cut", "plane", "persons", *COLUMNS.values()], rows),
         "n_seeds": max(sum(each.job["cut"] == cut for each in done) for cut in CUTS),
     }
 
 
+def _runs(done: list[Done], cut: str, name: str, persons: str = "test") -> list[Any]:
+    return [each.result[name][persons] for each in done if each.job["cut"] == cut]
+
+
 def _finding(done: list[Done]) -> str:
-    """What the map with the default penalty does with either cut."""
+    """What the network and the linear map with the default penalty do with either cut."""
     told = []
-    for cut in CUTS:
-        runs = [each.result[LEARNT] for each in done if each.job["cut"] == cut]
+    for cut, (name, noun) in product(CUTS, {NETWORK: "network", LINEAR: "linear map"}.items()):
+        runs = _runs(done, cut, name)
         if runs:
-            angle, radius, turn, *straight = (_mean(runs, key) for key in COLUMNS)
-            verdict = "by" if turn > 1 and radius > straight[1] + 0.1 else "not by"
+            mean = {key: _mean(runs, key) for key in COLUMNS}
+            polar = mean["turn"] > 1 and mean["radius"] > mean["straight height"] + 0.1
             told.append(
-                f"{verdict} polar coordinates if faces are cut out by the {cut} (rank correlation "
-                f"of the angle with the rotation {angle:.2f}, of the radius with the height "
-                f"{radius:.2f}, and of straight coordinates {straight[0]:.2f} and "
-                f"{straight[1]:.2f})"
+                f"cut out by the {cut}, the {noun} puts them "
+                f"{'in' if polar else 'not in'} polar coordinates (rank correlation of the angle "
+                f"with the rotation {mean['angle']:.2f}, of the radius with the height "
+                f"{mean['radius']:.2f}; of straight coordinates {mean['straight angle']:.2f} and "
+                f"{mean['straight height']:.2f}; of what near faces tell {mean['near angle']:.2f} "
+                f"and {mean['near height']:.2f})"
             )
     return (
-        "Learnt from pairs of faces of different persons with the same rotation and height, a "
-        f"linear map puts the faces of test persons into the plane {', and '.join(told)}."
+        "Learnt from pairs of faces of different persons with the same rotation and height, and "
+        f"judged by faces of test persons: {'; '.join(told)}."
     )
 
 
