@@ -21,10 +21,10 @@ class Residual(nn.Module):
     def __init__(self, seed=0, activation=nn.Tanh, n_features=D, hidden=6):
         super().__init__()
         torch.manual_seed(seed)
-        self.linear = nn.Linear(n_features, d, bias=False)
         self.hidden = nn.Linear(n_features, hidden)
         self.activation = activation()
         self.out = nn.Linear(hidden, d, bias=False)
+        self.linear = nn.Linear(n_features, d, bias=False)
 
     def forward(self, x):
         return self.linear(x) + self.out(self.activation(self.hidden(x)))

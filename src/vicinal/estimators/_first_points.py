@@ -103,6 +103,7 @@ def check_mapping(estimator: Any, X: Any) -> Any:
             f"metric={estimator.metric!r}: without rows there is nothing to map. "
             f"Got {estimator.mapping!r} instead."
         )
+    maps.check_start(estimator, mapping)
     if getattr(mapping, "n_components", asked) is None:
         mapping = mapping.with_rank(asked)
     d = getattr(mapping, "n_components", asked)

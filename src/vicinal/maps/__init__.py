@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ __all__ = [
     "Positions",
     "Simplex",
     "TorchMap",
+    "check_start",
     "given_rank",
     "project_columns",
     "resolve",
@@ -69,10 +71,23 @@ def given_rank(start: Any, most: float) -> int | None:
     return int(shape[0]) if len(shape) == 2 and 1 <= shape[0] <= most else None
 
 
+def check_start(estimator: Any, mapping: Any) -> None:
+    """Refuse a start for a map that has its own: no matrix could give its parameters."""
+    if hasattr(mapping, "theta") or hasattr(mapping, "start_from"):
+        return
+    default = signature(type(estimator)).parameters["init"].default
+    if not (isinstance(estimator.init, str) and estimator.init == default):
+        raise ValueError(
+            f"The 'init' parameter of {type(estimator).__name__} must be {default!r}, its default, "
+            f"if 'mapping' is {mapping!r}, which has its own start. Got {estimator.init!r} instead."
+        )
+
+
 def resolve_rank(estimator: Any, n_features: int, start: Any) -> tuple[Map, int]:
     """The map of an estimator and its rank (for "auto": the largest candidate)."""
     name, asked = type(estimator).__name__, estimator.n_components
     mapping: Any = resolve(estimator.mapping, n_features, name)
+    check_start(estimator, mapping)
     if getattr(mapping, "weights_columns", False):
         if hasattr(start, "around"):
             raise ValueError(

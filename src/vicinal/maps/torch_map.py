@@ -39,8 +39,9 @@ class TorchMap:
     module : torch.nn.Module
         Maps a tensor of rows, (n, n_features), to one of points, (n, n_components), each row on its
         own.  It is copied: the module that was given does not change.  The parameters that require
-        a gradient are learnt, from the values that they have; all others, and the buffers, stay as
-        they are.
+        a gradient are learnt.  They start from the values that they have, but for the scale of the
+        points, which the fit chooses; ``init`` of the estimator must be left at its default.  All
+        other parameters, and the buffers, stay as they are.
     n_components : int, default=None
         Dimensions of the points.  None: those of the last layer, if the module is a `Sequential`
         that ends with a `Linear`, or else those of an output for rows of zeros, with as many
