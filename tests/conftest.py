@@ -18,6 +18,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 import hypothesis
 import numpy as np
 import pytest
+import sklearn
 
 # The same examples in every run; `--hypothesis-profile=explore` looks for new ones.
 hypothesis.settings.register_profile(
@@ -73,11 +74,21 @@ def rng(global_random_seed: int) -> np.random.Generator:
 
 
 @pytest.fixture(autouse=True)
-def no_open_figures():
-    """A figure that a test leaves open is not seen by the next one."""
+def no_traces():
+    """What a test leaves changed in this process is not seen by the next one.
+
+    Open figures, environment variables, scikit-learn's settings, NumPy's global generator.
+    """
+    environment, settings = dict(os.environ), sklearn.get_config()
+    np.random.seed(0)  # noqa: NPY002 - the one that random_state=None draws from
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+    sklearn.set_config(**settings)
+    pytest_own = {"PYTEST_CURRENT_TEST": os.environ["PYTEST_CURRENT_TEST"]}
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment | pytest_own)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A toy experiment with its own module, page and store."""
 
 import importlib
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -38,6 +39,10 @@ PAGE = """The squares {squares} are found. They grow.
 """
 
 
+def in_threads(workers, mp_context):
+    return ThreadPoolExecutor(workers)
+
+
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
     """A runner of the toy: ``toy(splits=..., reuse=...)``; what it did and wrote."""
@@ -59,8 +64,11 @@ def toy(tmp_path, monkeypatch):
         importlib.invalidate_caches()
         return importlib.import_module(name).toy
 
-    def run(splits=None, reuse=False, sets=None, output=tmp_path / "out", **variant):
+    def run(splits=None, reuse=False, sets=None, output=tmp_path / "out", processes=False,
+            **variant):  # fmt: skip
         log.write_text("")
+        pool = ProcessPoolExecutor if processes else in_threads  # which start at once
+        monkeypatch.setattr(runner, "ProcessPoolExecutor", pool)
         options = SimpleNamespace(
             splits=splits, sets=sets, reuse=reuse, jobs=1,
             store=tmp_path / "store", output=output, where=None,

@@ -27,7 +27,7 @@ def command(monkeypatch, capsys):
 
 
 def test_second_run_does_no_work(toy):
-    assert toy() == ["0", "1", "2"]
+    assert toy(processes=True) == ["0", "1", "2"]
     first = toy.report.read_text("utf-8")
     assert first.startswith("# A toy\n\n*Computed at commit `")
     assert (
@@ -148,7 +148,7 @@ def test_changed_code_starts_anew_unless_told_to_reuse(toy):
 
 def test_failing_job_loses_nothing_already_finished(toy):
     with pytest.raises(ValueError, match="split 2 fails"):
-        toy(fails=2)
+        toy(fails=2, processes=True)
     assert toy.log.read_text().split() == ["0", "1", "2"]
     assert [json.loads(line)["job"]["split"] for line in toy.store.open()] == [0, 1]
     assert not toy.report.exists()

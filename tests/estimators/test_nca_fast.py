@@ -198,7 +198,7 @@ def test_a_budget_of_time_is_kept_and_said(rows):
     )
     usable(model.fit(X, y), X)
     assert 1 <= model.n_iter_ < 10**5
-    assert model.history_["seconds"][-1] < 3.0  # of a machine that may be busy
+    assert model.history_["seconds"][-1] < 10.0  # of a machine that may be busy
     with pytest.raises(ValueError, match="'time_budget' parameter of NCA must be a float in"):
         NCA(time_budget=0.0, alpha=3e-3).fit(X, y)
 

@@ -240,7 +240,7 @@ def test_progress_estimates_the_time_left(data, rich_console):
     )
     # 997 iterations of at least 0.12 s
     minutes, seconds = out.splitlines()[2].split("at most ")[1].split(" left")[0].split(":")
-    assert 119 <= 60 * int(minutes) + int(seconds) <= 600
+    assert 119 <= 60 * int(minutes) + int(seconds) <= 3600  # of a machine that may be busy
     out = fit_with_progress(rich_console(file=io.StringIO()), data, expected=None)
     assert "iteration 8  loss" in out
     assert "left" not in out  # nobody knows
