@@ -14,6 +14,10 @@ if "NUMBA_CACHE_DIR" not in os.environ:
     os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="vicinal-numba-")
     atexit.register(shutil.rmtree, os.environ["NUMBA_CACHE_DIR"], ignore_errors=True)
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Threads of OpenMP and of OpenBLAS that have nothing to do sleep instead of turning in circles: the
+# workers of xdist have as many threads each as there are cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 import hypothesis
 import numpy as np

@@ -65,7 +65,8 @@ from vicinal import NCA
 from vicinal.neighbourhoods import Nearest
 def job():
     pairs = Nearest(m=20, refresh=1)
-    return NCA(n_components=3, pairs=pairs, max_iter=8, random_state=0).fit(X, y).components_
+    model = NCA(n_components=3, alpha=3e-3, pairs=pairs, max_iter=8, random_state=0)
+    return model.fit(X, y).components_
 """
 
 

@@ -109,7 +109,16 @@ def test_run_begins_no_task_after_an_error(bad):
     assert len(begun) <= 2
 
 
+@pytest.fixture
+def interrupts():
+    """Ctrl-C raises, as it does not where the tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.usefixtures("interrupts")
 def test_run_takes_interrupts_between_tasks():
     """The caller gets the interrupt when the task of the other thread has ended, and no more run.
 
@@ -138,6 +147,7 @@ def test_run_takes_interrupts_between_tasks():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.usefixtures("interrupts")
 def test_uninterrupted():
     ended = []
 
