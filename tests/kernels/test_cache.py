@@ -187,7 +187,7 @@ def test_flush(own_cache):
     assert not list(own_cache.rglob("*.nbc"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_damaged_files_in_a_new_process(tmp_path):
     assert outcome(child(tmp_path))[:2] == (0, 2)
     for path, damage in zip(tmp_path.rglob("*.nbc"), DAMAGES, strict=False):
