@@ -1,0 +1,178 @@
+"""What the page about maps says: tables and sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reproduce.framework.experiment import Done
+from reproduce.framework.numbers import read
+from reproduce.framework.pages import bullets, table
+from reproduce.framework.statistics import Summary
+from reproduce.own import table_peers
+from reproduce.own.classification_tables import TABLES
+
+__all__ = ["AVERAGE", "OURS", "parts"]
+
+AVERAGE, CHOSEN = "average", "chosen"
+#: the maps, and titles of their columns
+OURS = {
+    "linear": "linear",
+    "laplace": "linear, Laplace kernel",
+    "periodic": "periodic",
+    "network": "periodic, then MLP",
+}
+_ALL_OURS = {**OURS, AVERAGE: "average of these", CHOSEN: "chosen inside"}
+_NUMBERS = Path(__file__).parents[3] / "docs" / "results" / "data" / "table-peers.csv"
+_CLEAR = 2.0  # standard errors of a clear difference
+_TIE = 0.05  # points within which two means are the same as printed
+
+
+class _Scores:
+    """Test accuracies over tables and splits, of our maps and of the peers on the same splits."""
+
+    def __init__(self, done: list[Done], peers: list[Done]) -> None:
+        with_peers = {(e.job["data"], e.job["split"]) for e in peers}
+        self.done = [e for e in done if (e.job["data"], e.job["split"]) in with_peers]
+        keys = {(e.job["data"], e.job["split"]) for e in self.done}
+        self.peers = [e for e in peers if (e.job["data"], e.job["split"]) in keys]
+        self.tables = [name for name in TABLES if any(name == data for data, _ in keys)]
+        self.n_splits = len({split for _, split in keys})
+
+    def of(self, name: str, method: str) -> Any:
+        """Accuracies on a table, split by split."""
+        if method in table_peers.NAMES:
+            return table_peers.scores_of(self.peers, name, method)
+        if method != CHOSEN:
+            return table_peers.scores_of(self.done, name, method)
+        return np.array([each.result[chosen_of(each)] for each in self.ours(name)])
+
+    def ours(self, name: str) -> list[Done]:
+        """The jobs of a table, split by split."""
+        here = [each for each in self.done if each.job["data"] == name]
+        return sorted(here, key=lambda each: each.job["split"])
+
+    def means(self, method: str) -> Any:
+        """The mean of each table."""
+        return np.array([self.of(name, method).mean() for name in self.tables])
+
+    def mean(self, method: str) -> Summary:
+        """Over the tables; the error is that of the mean over splits."""
+        return Summary(np.mean([self.of(name, method) for name in self.tables], axis=0))
+
+
+def chosen_of(each: Done) -> str:
+    """The best on the inner rows; the simplest of equally good ones."""
+    inner = {name: each.result[f"inner of {name}"] for name in (*OURS, AVERAGE)}
+    return max(inner, key=inner.__getitem__)
+
+
+def parts(done: list[Done]) -> dict[str, Any]:
+    """Accuracies, wins and losses, times, and where the goal is missed."""
+    numbers = read(_NUMBERS)
+    scores = _Scores(done, numbers.done)
+    means = {peer: scores.mean(peer) for peer in table_peers.PEERS}
+    best = max(means, key=lambda peer: means[peer].mean)
+    return {
+        "finding": _finding(scores, best),
+        "accuracies": _accuracies(scores),
+        "against": _against(scores),
+        "missed": _missed(scores, best),
+        "seconds": _seconds(scores),
+        "choices": _choices(scores),
+        "n_splits": scores.n_splits,
+        "n_tables": len(scores.tables),
+        "clear": f"{_CLEAR:g}",
+        "peers_commit": ", ".join(f"`{commit}`" for commit in numbers.commits),
+    }
+
+
+def _finding(scores: _Scores, best: str) -> str:
+    """Each of our means beside the highest of the peers'."""
+    top = scores.mean(best)
+    words = [f"{title} {scores.mean(name):.1f}" for name, title in _ALL_OURS.items()]
+    reached = [title for name, title in _ALL_OURS.items() if scores.mean(name).mean >= top.mean]
+    goal = f"reached by: {', '.join(reached)}" if reached else "missed by all"
+    return (
+        f"Mean test accuracy over {len(scores.tables)} tables in per cent: NCA with the map "
+        f"{', '.join(words)}; the highest of the four peers is {table_peers.NAMES[best]} with "
+        f"{top:.1f}, a goal {goal}"
+    )
+
+
+def _accuracies(scores: _Scores) -> str:
+    """A row for each table, the best of all methods in bold."""
+    titles = {**table_peers.NAMES, **_ALL_OURS}
+    rows = []
+    for name in scores.tables:
+        found = {method: Summary(scores.of(name, method)) for method in titles}
+        best = max(each.mean for each in found.values())
+        cells = [
+            f"**{each:.1f}**" if each.mean > best - _TIE else f"{each:.1f}"
+            for each in found.values()
+        ]
+        rows.append([name, *cells])
+    rows.append(["**mean**", *(f"{scores.mean(method):.1f}" for method in titles)])
+    return table(["table", *titles.values()], rows)
+
+
+def _against(scores: _Scores) -> str:
+    """Tables on which each of ours is clearly ahead, about level, and clearly behind."""
+    others = {**table_peers.NAMES, "linear": OURS["linear"]}
+    rows = []
+    for ours, title in _ALL_OURS.items():
+        cells = []
+        for other in others:
+            if other == ours:
+                cells.append("–")
+                continue
+            gaps = [Summary(scores.of(n, ours) - scores.of(n, other)) for n in scores.tables]
+            ahead = sum(gap.mean > _CLEAR * gap.error and gap.mean > 0 for gap in gaps)
+            behind = sum(-gap.mean > _CLEAR * gap.error and gap.mean < 0 for gap in gaps)
+            mean = np.mean([gap.mean for gap in gaps])
+            cells.append(f"{ahead} / {len(gaps) - ahead - behind} / {behind} ({mean:+.1f})")
+        rows.append([title, *cells])
+    return table(["", *others.values()], rows)
+
+
+def _missed(scores: _Scores, best: str) -> str:
+    """By how much each of ours misses the highest mean, and on which tables most."""
+    lines = []
+    for ours, title in _ALL_OURS.items():
+        gap = scores.mean(ours).mean - scores.mean(best).mean
+        each = 100 * (scores.means(ours) - scores.means(best))
+        behind = [
+            f"{scores.tables[at]} {each[at]:+.1f}" for at in np.argsort(each) if each[at] < -_TIE
+        ]
+        ahead = [
+            f"{scores.tables[at]} {each[at]:+.1f}" for at in np.argsort(-each) if each[at] > _TIE
+        ]
+        lines.append(
+            f"{title}: {gap:+.1f} points on the mean; behind on {', '.join(behind) or 'none'}; "
+            f"ahead on {', '.join(ahead) or 'none'}"
+        )
+    return bullets(*lines)
+
+
+def _seconds(scores: _Scores) -> str:
+    """Seconds of a core for a fit on 80 % of the rows."""
+    titles = {**{k: v for k, v in table_peers.NAMES.items() if k != "k-NN"}, **OURS}
+    rows = []
+    for name in scores.tables:
+        spent = [scores.of(name, f"cpu of {method}") if method in OURS else
+                 table_peers.scores_of(scores.peers, name, f"cpu of {method}")
+                 for method in titles]  # fmt: skip
+        rows.append([name, *(f"{each.mean():.2f}" for each in spent)])
+    return table(["table", *titles.values()], rows)
+
+
+def _choices(scores: _Scores) -> str:
+    """How often each map was the best on the inner rows of a table."""
+    names = (*OURS, AVERAGE)
+    rows = []
+    for name in scores.tables:
+        taken = [chosen_of(each) for each in scores.ours(name)]
+        rows.append([name, *(taken.count(each) for each in names)])
+    return table(["table", *(_ALL_OURS[each] for each in names)], rows)
