@@ -60,7 +60,7 @@ def test_the_start_is_a_matrix_of_the_last_layer(wine):
     rows, theta_of = mapping.start_from(problem.X, rng)
     A = PCA()(rows, y, 2, rng)
     # but for the scale, which the loss chooses
-    factor = theta[-1] / A[-1, -1]
+    factor = np.linalg.norm(problem.embed(theta)) / np.linalg.norm(problem.embed(theta_of(A)))
     np.testing.assert_allclose(theta, mapping.scaled(theta_of(A), factor))
     assert factor != 1.0
     losses = [problem.value(problem.scaled(theta, s)) for s in (0.25, 0.5, 1.0, 2.0, 4.0)]
@@ -257,7 +257,7 @@ def test_a_warm_start_begins_with_the_last_map(wine):
     model.set_params(max_iter=1, tol=None).fit(X, y)  # other rows
     cold = clone(model).set_params(warm_start=False).fit(X, y)
     after, other = model.transform(X), cold.transform(X)
-    assert np.linalg.norm(after - before) < 0.2 * np.linalg.norm(other - before)
+    assert np.linalg.norm(after - before) < 0.5 * np.linalg.norm(other - before)
 
 
 def test_streams(wine, rng):

@@ -27,8 +27,6 @@ from vicinal.maps.mlp import MLP
 
 __all__ = ["Periodic"]
 
-_WIDE = 1000  # expanded columns beyond which a start uses the columns themselves
-
 
 @dataclass(frozen=True)
 class Periodic:
@@ -127,11 +125,12 @@ class Periodic:
     def start_from(
         self, X: Any, rng: np.random.RandomState
     ) -> tuple[Any, Callable[[Array], Array]]:
-        """Rows of the expanded columns, and the parameters for a matrix of these columns.
+        """The rows that a start is made for, and the parameters for a matrix of their columns.
 
-        The original columns come first.  The matrix may also have one column for each of these
-        alone; the features then get weight zero.  Rows of more than 1,000 expanded columns are
-        not used: the start gets the original ones.
+        These are the original columns, so that the features get weight zero and the first map is
+        the linear one.  A start of all expanded columns fits the training rows far better than
+        others, because many features are nearly the same.  It is used only where the last matrix
+        has no original columns, or more rows than there are.
         """
         D, head = X.shape[1], self.head(X.shape[1])
         K, width = self.n_frequencies, self.width
@@ -147,7 +146,7 @@ class Periodic:
             rows, theta_of = expanded, lambda A: A.ravel()
         else:
             rows, theta_of = self.then.with_rank(known_rank(self)).start_from(expanded, rng)
-        if rows is expanded and expanded.shape[1] > _WIDE:
+        if rows is expanded and known_rank(self) <= D:
             rows = X
 
         def theta(A: Array) -> Array:
