@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,8 @@ def test_code_in_the_texts_runs(name, wine_csv):
     assert blocks
     if not HAS_CALLBACKS:
         blocks = [block for block in blocks if "set_callbacks" not in block]
+    if find_spec("torch") is None:
+        blocks = [block for block in blocks if "torch" not in block]
     (wine_csv / "session.py").write_text("\n".join(blocks), encoding="utf-8")
     run("session.py", folder=wine_csv)
 
