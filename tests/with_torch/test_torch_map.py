@@ -87,6 +87,20 @@ def test_scaled_parameters_scale_the_points(rng, module):
     )
 
 
+def test_cost_counts_products_and_outputs():
+    plain_cost, wide = TorchMap(plain()).cost(D, 4), TorchMap(plain(hidden=600)).cost(D, 4)
+    assert plain_cost.n_parameters == 50
+    assert plain_cost.nanoseconds == pytest.approx(0.15 * 50 + 6.0 * (6 + 6 + 2))
+    assert wide.nanoseconds > 50 * plain_cost.nanoseconds
+    convolution = TorchMap(MODULES["convolution"]()).cost(D, 4)  # 9 weights at 3 places
+    assert convolution.nanoseconds >= 0.15 * (9 * 3 + 18)
+    small, large = (NCA(mapping=TorchMap(plain(hidden=h)), alpha=0.0) for h in (6, 600))
+    X = np.ones((2000, D))
+    costs = [model.estimate_cost(X) for model in (small, large)]
+    assert costs[1].memory_bytes > costs[0].memory_bytes + 2**20
+    assert costs[1].seconds_per_evaluation > costs[0].seconds_per_evaluation
+
+
 def test_biases_are_not_penalised():
     mapping = TorchMap(plain())
     weights = mapping.penalty_weights(np.zeros(mapping.n_parameters))

@@ -21,6 +21,7 @@ __all__ = [
     "fingerprint",
     "import_torch",
     "last_linear",
+    "layer_sizes",
     "scale_carriers",
     "single_threaded_torch",
     "trainable",
@@ -132,6 +133,33 @@ def fingerprint(module: Any) -> str:
         found.update(f"{name} {tensor.shape} {tensor.dtype} {tensor.requires_grad}".encode())
         found.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     return found.hexdigest()
+
+
+def layer_sizes(module: Any, n_features: int) -> tuple[int, int]:
+    """Products and outputs of all layers for one row; what has no layers counts its parameters."""
+    torch = import_torch("TorchMap")
+    products, outputs = 0, 0
+
+    def count(layer: Any, inputs: Any, found: Any) -> None:
+        nonlocal products, outputs
+        if not isinstance(found, torch.Tensor):
+            return
+        outputs += found.numel()
+        for weight in layer.parameters(recurse=False):
+            if weight.ndim > 1:  # a convolution multiplies it once for each place
+                products += weight.numel() * max(1, found.numel() // weight.shape[0])
+
+    leaves = [layer for layer in module.modules() if not any(layer.children())]
+    hooks = [layer.register_forward_hook(count) for layer in leaves]
+    try:
+        with torch.no_grad():
+            module(trainable(module)[0][1].new_zeros(1, n_features))
+    except RuntimeError:  # rows of another length, which the fit will refuse
+        pass
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return max(products, sum(p.numel() for p in module.parameters())), outputs
 
 
 @contextmanager
