@@ -36,8 +36,9 @@ class Periodic:
         e_j = \mathrm{relu}(W [\cos 2\pi f_j x_j, \sin 2\pi f_j x_j] + b), \quad
         z = A [x_1, \dots, x_D, e_1, \dots, e_D]
 
-    Each column has frequencies :math:`f_j` of its own; W and b are shared by all columns
-    ([Gorishniy2022], [Ye2024]).  The map can bend and fold single columns, which a matrix cannot.
+    Each column has frequencies :math:`f_j` of its own, as in [Gorishniy2022]; W and b are shared by
+    all columns.  [Ye2024] puts such features in front of NCA.  The map can bend and fold single
+    columns, which a matrix cannot.
 
     Parameters
     ----------
