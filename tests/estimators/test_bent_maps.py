@@ -15,8 +15,15 @@ from sklearn.model_selection import GridSearchCV
 
 from vicinal import KSNE, NCA
 from vicinal._features import Features
+from vicinal.core.method import Config, Data
 from vicinal.core.problem import Problem
+from vicinal.estimators._budget import Budget
 from vicinal.estimators._importances import exchange_importances
+from vicinal.estimators._learn import Learning
+from vicinal.estimators._plan import make_plan
+from vicinal.estimators._problem import size_of
+from vicinal.estimators._search_effort import search_effort
+from vicinal.estimators._telling import Reports
 from vicinal.maps import MLP, Linear, Periodic
 from vicinal.maps.fitted import FittedMap
 from vicinal.objectives import NCALoss
@@ -281,3 +288,23 @@ def test_early_stopping_with_any_map(wine):
     model = NCA(2, mapping=NETWORK, alpha=0.0, early_stopping=True, random_state=0,
                 n_iter_no_change=3).fit(X, y)  # fmt: skip
     assert np.isfinite(model.history_["validation_score"]).all()
+
+
+def test_costly_maps_are_searched_with_less(rng):
+    def effort(mapping, n, n_features, alpha="auto", cv=None):
+        model = NCA(2, mapping=mapping, alpha=alpha, cv=cv)
+        X, y = rng.normal(size=(n, n_features)), np.arange(n) % 2
+        data = Data(X, Labels(y), np.arange(2))
+        method, config = model._method(data), Config.of(model)
+        plan = make_plan(method, config, size_of(data, method))
+        learning = Learning(method, config, plan, rng, Reports("NCA", 0), Budget(None, 0.0))
+        return search_effort(learning, problem_of(X, y, method.mapping))
+
+    assert effort("linear", 5000, 300) == (2000, None, 40)
+    assert effort("periodic", 5000, 5) == (2000, None, 40)
+    assert effort("periodic", 300, 30) == (2000, None, 40)
+    assert effort("periodic", 3000, 900) == (500, 3, 20)
+    assert effort("periodic", 3000, 900, cv=4) == (500, 4, 20)
+    middle = effort("periodic", 5000, 100)
+    assert middle.cv == 3
+    assert 500 < middle.n_rows < 2000

@@ -23,7 +23,7 @@ from vicinal.estimators._starts import Ended, best_of_starts
 from vicinal.estimators._telling import Reports
 from vicinal.targets.labels import class_codes
 
-__all__ = ["SINGLE_FROM", "Learning", "Resumable", "evaluation_rows"]
+__all__ = ["SEARCH_STEPS", "SINGLE_FROM", "Learning", "Resumable", "evaluation_rows"]
 
 SINGLE_FROM = 1000  # number of rows from which float32 is worth compiling
 _EVALUATION_ROWS = 2000  # sampled rows that estimate the loss of a fit without all pairs
@@ -37,7 +37,7 @@ _OTHER_SCALE = (
     "The map collapsed, because the loss is flat at the scale of its start. The fit began again at "
     "another scale."
 )
-_SEARCH_TOL, _SEARCH_STEPS = 1e-3, 40  # of the runs of a search
+_SEARCH_TOL, SEARCH_STEPS = 1e-3, 40  # of the runs of a search
 
 
 @dataclass(frozen=True)
@@ -394,7 +394,7 @@ class Learning:
             lambda s: fun.value(fun.scaled(theta, s), rows), max_evaluations=evaluations
         )
 
-    def for_search(self) -> Learning:
+    def for_search(self, n_steps: int = SEARCH_STEPS) -> Learning:
         """The same for a search: coarse, on all pairs of few rows, and without a change of the fit.
 
         The best penalty or rank depends neither on the solver nor on the last digits of a map.
@@ -405,7 +405,7 @@ class Learning:
             solver=self.method.solver,
             sampling=samplers.Full(),
             pairs=None,
-            max_iter=min(self.plan.max_iter, _SEARCH_STEPS),
+            max_iter=min(self.plan.max_iter, n_steps),
         )
         config = replace(self.config, tol=max(self.config.tol or 0.0, _SEARCH_TOL))
         return replace(self, rng=rng, searching=True, plan=plan, config=config)

@@ -20,7 +20,7 @@ from vicinal.densities import Gaussian, Kernel
 from vicinal.estimators._memory import fit_bytes
 from vicinal.maps.cost import MapCost
 
-__all__ = ["Cost", "Plan", "Size", "adam_for", "make_plan", "rate_for"]
+__all__ = ["Cost", "Plan", "Size", "adam_for", "all_pairs_seconds", "make_plan", "rate_for"]
 
 _EVALUATIONS = 60  # evaluations of the exact objective in a typical fit
 _EXACT_SECONDS = 20.0  # on two reference cores: a longer fit uses batches
@@ -141,12 +141,12 @@ def _sampling(
     if method.pairs is not None:
         return samplers.Full(), "the choice of pairs makes all rows cheap"
     batch = method.batch_size or _BATCH
-    whole = _EVALUATIONS * _exact_seconds(size)
+    whole = _EVALUATIONS * all_pairs_seconds(size, size.n)
     if config.time_budget is not None:
         # Half of it: the estimate is rough, and the start takes time too.
         limit, what = 0.5 * config.time_budget, f"half of the {config.time_budget:g} s allowed"
     else:
-        whole = _EVALUATIONS * _exact_seconds(size, threads=2)
+        whole = _EVALUATIONS * all_pairs_seconds(size, size.n, threads=2)
         limit, what = _EXACT_SECONDS, f"{_EXACT_SECONDS:g} s on two cores"
     if whole <= limit or size.n <= batch:
         return samplers.Full(), f"all {size.n} rows take some {whole:.2g} s, within {what}"
@@ -239,9 +239,9 @@ def adam_for(
     return solvers.Adam(solvers.Cosine(rate_for(problem, theta, relative), n_steps))
 
 
-def _exact_seconds(size: Size, threads: int | None = None) -> float:
-    """Seconds for all pairs: O(n² d + n d D)."""
-    return _batch_seconds(size, size.n, size.n, threads)
+def all_pairs_seconds(size: Size, rows: int, threads: int | None = None) -> float:
+    """Seconds of one evaluation on all pairs of so many rows: O(n² d + n d D)."""
+    return _batch_seconds(size, rows, rows, threads)
 
 
 def _batch_seconds(size: Size, rows: int, queries: int, threads: int | None = None) -> float:

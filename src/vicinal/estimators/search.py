@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Sequence
-from functools import partial
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,15 +12,15 @@ from sklearn.model_selection import check_cv
 
 from vicinal._features import Features
 from vicinal._validation import warn
-from vicinal.core.journal import Record
 from vicinal.core.method import Method
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, Map, is_auto
+from vicinal.core.types import Array, is_auto
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._resume import asked_of
 from vicinal.estimators._scores import score_name, scores_of
+from vicinal.estimators._search_effort import ROWS, search_effort
 from vicinal.estimators._split import TooFewRows, stratified_folds
-from vicinal.estimators._telling import SearchStep
+from vicinal.estimators._trials import Search, Stopped, Trial, is_collapsed, ranks
 from vicinal.targets.labels import class_codes
 
 __all__ = [
@@ -45,58 +44,8 @@ __all__ = [
 
 #: the values of alpha="auto", from a strong penalty to a weak one, for columns of variance one
 ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3)
-#: ranks tried by n_components="auto": all small ones, then in steps of a quarter
-_RANKS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 19, 24, 30)
-_PATIENCE = 3  # ranks in a row that must fail before the search ends
-_ALPHA_PATIENCE = 2  # penalties in a row that must be clearly worse
-#: standard errors within which a simpler candidate is as good as the best
-_RANK_ERRORS, _ALPHA_ERRORS = 1.0, 0.5
-ROWS = 2000  # most rows that a search learns from
-_COLLAPSED = 0.05  # extent of all embedded rows below which all neighbours are about equal
 DEFAULT_ALPHA = 3e-3  # used if a search has no result
 _PER_COLUMN, _STRONGEST = 0.4, 0.1  # of alpha="scaled"
-
-
-class Stopped(Exception):
-    """The user, a callback or the time budget has stopped the search."""
-
-
-class Trial(NamedTuple):
-    """One candidate, and its held-out score in each fold.
-
-    ``useless`` means that the penalty has collapsed a map to one point, or that the most common
-    class would have been right as often.
-    """
-
-    parameters: dict[str, Any]
-    scores: Array
-    useless: bool = False
-
-    @property
-    def mean(self) -> float:
-        return float(np.mean(self.scores))
-
-    def behind(self, other: Trial) -> tuple[float, float]:
-        """By how much another candidate is ahead, and the standard error of this difference.
-
-        The difference is paired by fold, so variation between the folds cancels.
-        """
-        gap = other.scores - self.scores
-        error = np.std(gap, ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
-        return float(np.mean(gap)), float(error)
-
-
-def ranks(largest: int) -> list[int]:
-    """Ranks from 2 up to the largest."""
-    return [d for d in _RANKS if d < largest] + [largest]
-
-
-def is_collapsed(Z: Array, unit: float = 1.0) -> bool:
-    """Whether all embedded rows are equal on the scale of the kernel or the margin.
-
-    ``unit`` is the unit of squared distances.
-    """
-    return bool(np.ptp(Z, axis=0).max(initial=0.0) < _COLLAPSED * np.sqrt(unit))
 
 
 def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") -> list[Problem]:
@@ -132,198 +81,24 @@ def _check_positions(folds: list[tuple[Array, Array]], n: int, owner: str) -> No
         )
 
 
-def search_rows(problem: Problem, rng: np.random.RandomState) -> Array:
-    """The rows that a search learns from: all training rows, or a sample of them.
+def search_rows(problem: Problem, rng: np.random.RandomState, most: int = ROWS) -> Array:
+    """The rows that a search learns from: all training rows, or a sample of at most so many.
 
     If a sample would leave only a few rows of each class, it consists of some whole classes.  A
     target whose rows belong together otherwise may have ``draw(rows, size, rng)``.
     """
     rows = problem.rows
-    if len(rows) <= ROWS:
+    if len(rows) <= most:
         return rows
     if hasattr(problem.target, "draw"):
-        return problem.target.draw(rows, ROWS, rng)
+        return problem.target.draw(rows, most, rng)
     codes = class_codes(problem.target.strata, len(problem.X))
     classes = np.unique(codes[rows])
-    if len(classes) > ROWS // 10:
+    if len(classes) > most // 10:
         chosen, size = rng.permutation(classes), np.bincount(codes[rows])
-        last = int(np.searchsorted(np.cumsum(size[chosen]), ROWS))
+        last = int(np.searchsorted(np.cumsum(size[chosen]), most))
         rows = rows[np.isin(codes[rows], chosen[: max(2, last)])]
-    return np.sort(rng.permutation(rows)[:ROWS])
-
-
-def sparing(trials: list[Trial], errors: float = 1.0) -> Trial:
-    """The simplest candidate within some standard errors of the best.
-
-    Candidates come with the simplest first: the smallest rank, the strongest penalty.  A useless
-    candidate is chosen only if there is no other.
-    """
-    trials = [trial for trial in trials if not trial.useless] or trials
-    best = max(trials, key=lambda trial: trial.mean)
-    for trial in trials:
-        gap, error = trial.behind(best)
-        if gap <= errors * error:
-            return trial
-    return best
-
-
-class Search:
-    """Score candidates on the folds of a problem, one by one, until they no longer improve.
-
-    Parameters
-    ----------
-    folds : list of Problem
-        From `cross_validation`.
-    learn : callable
-        ``theta = learn(problem)``: train from a start.  Raises `Stopped` if training is stopped.
-    score : callable
-        ``score(problem, theta)`` on the held-out fold; higher is better.
-    report : callable
-        Called with each `Trial`.
-    record : Record or None, default=None
-        Keeps what is finished, for a fit that resumes this one.
-    begins : callable or None, default=None
-        Called with a `SearchStep` before a candidate is learnt on a fold.
-    chance : float, default=0.0
-        The score of a map without any information.
-    unit : float, default=1.0
-        The unit of squared distances.
-
-    Attributes
-    ----------
-    trials : list of Trial
-        All finished candidates.
-    stages : list of str
-        The parameter that each of them is a candidate for.
-    reason : str
-        Why the search was stopped early; empty if it was not.
-    """
-
-    def __init__(
-        self,
-        folds: list[Problem],
-        learn: Callable[[Problem], Array],
-        score: Callable[[Problem, Array], float],
-        report: Callable[[Trial], None],
-        record: Record | None = None,
-        chance: float = 0.0,
-        unit: float = 1.0,
-        begins: Callable[[SearchStep], None] | None = None,
-    ) -> None:
-        self.folds, self.learn, self.score, self.report = folds, learn, score, report
-        self.record = Record.new() if record is None else record
-        self.chance, self.unit, self.begins = chance, unit, begins
-        self.trials: list[Trial] = []
-        self.stages: list[str] = []
-        self.reason = ""
-
-    def rank(
-        self, candidates: Sequence[int], alpha: float, with_rank: Callable[[int], Map]
-    ) -> Trial:
-        """Increase the rank until this no longer helps; [Oneata2011] section 5.3."""
-
-        def evaluate(d: int) -> Trial:
-            folds = [fold.replace(mapping=with_rank(d), alpha=alpha) for fold in self.folds]
-            return self._trial(
-                {"n_components": d, "alpha": alpha}, "n_components", folds, candidates
-            )
-
-        def should_stop(trials: list[Trial]) -> bool:
-            best = int(np.argmax([trial.mean for trial in trials]))
-            return len(trials) - 1 - best >= _PATIENCE
-
-        trials = self._evaluate_all("n_components", candidates, evaluate, should_stop)
-        return sparing(trials, _RANK_ERRORS)
-
-    def alpha(self, candidates: Sequence[float], d: int) -> Trial:
-        """Decrease the penalty from a strong one on, until this no longer helps.
-
-        Each map has a start of its own, as the fit will have: a path of maps, each of which
-        continues the last, ends at lower losses and worse scores.
-        """
-
-        def evaluate(alpha: float) -> Trial:
-            folds = [fold.replace(alpha=alpha) for fold in self.folds]
-            return self._trial({"n_components": d, "alpha": alpha}, "alpha", folds, candidates)
-
-        def should_stop(trials: list[Trial]) -> bool:
-            # continue on a plateau, where all maps may still be collapsed
-            best = max(trials, key=lambda trial: trial.mean)
-            gaps = [trial.behind(best) for trial in trials[-_ALPHA_PATIENCE:]]
-            return len(trials) > _ALPHA_PATIENCE and all(gap > error for gap, error in gaps)
-
-        trials = self._evaluate_all("alpha", candidates, evaluate, should_stop)
-        return sparing(trials, _ALPHA_ERRORS)
-
-    def _begin(self, candidate: dict[str, float], fold: int, candidates: Sequence[Any]) -> None:
-        """Report that a candidate is about to be learnt on a fold."""
-        if self.begins is None:
-            return
-        (name, value), best = next(iter(candidate.items())), None
-        tried = [t for t, s in zip(self.trials, self.stages, strict=True) if s == name]
-        if tried:
-            top = max(tried, key=lambda trial: trial.mean)
-            best = ({name: top.parameters[name]}, top.mean)
-        number = list(candidates).index(value) + 1
-        self.begins(SearchStep(candidate, number, len(candidates), fold + 1, len(self.folds), best))
-
-    def _trial(
-        self, parameters: dict[str, Any], name: str, folds: list[Problem], candidates: Sequence[Any]
-    ) -> Trial:
-        """Learn a candidate for the parameter ``name`` on each fold, and score it."""
-        pairs = []
-        for f, fold in enumerate(folds):
-            self._begin({name: parameters[name]}, f, candidates)
-            pairs.append((fold, self.record.step(f"fold {f}", partial(self.learn, fold))))
-        scores = np.array([self.score(fold, theta) for fold, theta in pairs])
-        collapsed = any(is_collapsed(fold.embed(theta), self.unit) for fold, theta in pairs)
-        useless = collapsed or np.mean(scores) <= self.chance
-        return Trial(parameters, scores, bool(useless))
-
-    def _evaluate_all(
-        self,
-        stage: str,
-        candidates: Sequence[Any],
-        evaluate: Callable[[Any], Trial],
-        should_stop: Callable[[list[Trial]], bool],
-    ) -> list[Trial]:
-        """Evaluate candidates in order until ``should_stop``.
-
-        If the search is stopped, the finished candidates are kept; without any, `Stopped` is
-        raised.
-        """
-        trials: list[Trial] = list(self.record.take(stage) or [])  # of a fit that was cut
-        self.trials += trials
-        self.stages += [stage] * len(trials)
-        for candidate in list(candidates)[len(trials) :]:
-            if trials and should_stop(trials):
-                break
-            try:
-                trial = self.record.step("trial", partial(evaluate, candidate), keep=False)
-            except (Stopped, KeyboardInterrupt) as stop:
-                self.reason = str(stop) or "interrupted"
-                if not trials:
-                    raise Stopped(self.reason) from None
-                break
-            trials.append(trial)
-            self.trials.append(trial)
-            self.stages.append(stage)
-            self.record.put(stage, list(trials))
-            self.report(trial)
-        return trials
-
-    def results(self) -> dict[str, Any]:
-        """All trials in the form of scikit-learn's ``cv_results_``, with the stage of each."""
-        scores = np.array([trial.scores for trial in self.trials]).reshape(-1, len(self.folds))
-        mean = scores.mean(axis=1)
-        columns: dict[str, Any] = {"params": [dict(trial.parameters) for trial in self.trials]}
-        for name in ("n_components", "alpha"):
-            columns[f"param_{name}"] = np.array([t.parameters[name] for t in self.trials])
-        columns["stage"] = np.array(self.stages, dtype=str)
-        columns |= {f"split{f}_test_score": column for f, column in enumerate(scores.T)}
-        columns |= {"mean_test_score": mean, "std_test_score": scores.std(axis=1)}
-        columns["rank_test_score"] = 1 + np.sum(mean > mean[:, None], axis=1)
-        return columns
+    return np.sort(rng.permutation(rows)[:most])
 
 
 def default_alpha(method: Method) -> float:
@@ -370,10 +145,11 @@ def choose(problem: Problem, learning: Learning) -> Choice:
     of their losses, as the logarithm of a prior does.
     """
     config, method = learning.config, learning.method
-    learning = learning.for_search()
+    effort = search_effort(learning, problem)
+    learning = learning.for_search(effort.n_steps)
     counted = config.cv is None or isinstance(config.cv, int | np.integer)
     # splits that the user gives are of all rows
-    rows = search_rows(problem, learning.rng) if counted else problem.rows
+    rows = search_rows(problem, learning.rng, effort.n_rows) if counted else problem.rows
     share, unit = len(rows) / len(problem.rows), alpha_unit(problem.X)
     few = problem
     if share < 1.0:
@@ -382,7 +158,7 @@ def choose(problem: Problem, learning: Learning) -> Choice:
         )
     d, alpha = method.n_components, float(problem.alpha)
     try:
-        search = _make_search(few, learning)
+        search = _make_search(few, learning, effort.cv)
     except TooFewRows:
         if is_auto(config.n_components):
             raise
@@ -434,7 +210,7 @@ def _largest(learning: Learning, n_features: int) -> int:
     return d if annealing is None else min(d, annealing.n_rows(1, n_features))
 
 
-def _make_search(problem: Problem, learning: Learning) -> Search:
+def _make_search(problem: Problem, learning: Learning, cv: Any) -> Search:
     config, method = learning.config, learning.method
 
     def learn(fold: Problem) -> Array:
@@ -459,8 +235,7 @@ def _make_search(problem: Problem, learning: Learning) -> Search:
         learning.reports.say(f"{values}: held-out {score_name(problem.target)} {trial.mean:.4f}")
 
     folds = [
-        method.suited(fold)
-        for fold in cross_validation(problem, config.cv, learning.rng, method.name)
+        method.suited(fold) for fold in cross_validation(problem, cv, learning.rng, method.name)
     ]
     unit = problem.units.loss
     chance, begins = float(getattr(problem.target, "chance", 0.0)), learning.reports.searching
