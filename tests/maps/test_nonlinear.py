@@ -120,7 +120,7 @@ def test_start_from_a_matrix_is_the_linear_map_of_its_rows(rng, mapping):
 
 @pytest.mark.parametrize("then", [None, MLP(4)])
 def test_start_from_a_matrix_of_the_columns(rng, then):
-    """Features count for nothing at first, unless there are too few columns for the rank."""
+    """Features count for nothing at first, but in components that the columns do not fill."""
     X, A = table(rng), rng.standard_normal((2, D))
     mapping = Periodic(3, 2, then=then, n_components=2)
     rows, theta_of = mapping.start_from(X, rng=np.random.RandomState(0))
@@ -128,8 +128,11 @@ def test_start_from_a_matrix_of_the_columns(rng, then):
     np.testing.assert_allclose(
         mapping.forward(theta_of(A), X)[0], Linear(2).forward(A.ravel(), X)[0], atol=1e-12
     )
-    wide = mapping.with_rank(D + 1)
-    assert wide.start_from(X, np.random.RandomState(0))[0].shape == (60, 3 * D)
+    wide = mapping.with_rank(D + 2)
+    theta = wide.start_from(X, np.random.RandomState(0))[1](np.eye(D + 2, D))
+    Z = wide.forward(theta, X)[0]
+    assert np.linalg.matrix_rank(Z) == D + 2
+    assert Z[:, D:].std() < 0.5 * Z[:, :D].std()
 
 
 def test_cosine_and_sine(rng):

@@ -33,10 +33,12 @@ __all__ = [
     "n_features",
     "size_of",
     "unpack",
+    "weights_beside",
 ]
 
 _BLOCK = 1024  # rows of a block at most
 _ENTRIES = 2**18  # entries of the largest array of a block: it stays in the cache of a core
+_SMALL = 0.1  # spread of the first random components, relative to those of a matrix
 _GROUPS = 16  # partial sums of a gradient: as many for any number of threads
 
 #: ``back(d_outputs, inputs=False)``: gradients of the parameters, and the derivative by the inputs
@@ -337,3 +339,19 @@ class LayerRows:
         for rows, block in self.blocks():
             total += block.T @ V[rows]
         return total
+
+
+def weights_beside(A: Array, X: Any, outputs: LayerRows, rng: np.random.RandomState) -> Array:
+    """The first weights of the outputs of a layer, beside a matrix A of its inputs.
+
+    They are zero, but random for components that A leaves at zero, as a start does if more
+    components are requested than there are columns.  Such a component would have no gradient.
+    """
+    weights, zero = np.zeros((len(A), outputs.shape[1])), ~A.any(axis=1)
+    if zero.any() and not zero.all():
+        some = slice(0, min(len(outputs), _BLOCK))
+        H = outputs.dense(some, np.float64)
+        spread = np.std(X.dense(some, np.float64) @ A[~zero].T) / max(float(np.std(H)), 1e-12)
+        size = _SMALL * spread / np.sqrt(H.shape[1])
+        weights[zero] = rng.normal(scale=size, size=(int(zero.sum()), H.shape[1]))
+    return weights

@@ -19,13 +19,11 @@ from vicinal.maps._layers import (
     forward_in_blocks,
     known_rank,
     n_features,
+    weights_beside,
 )
 from vicinal.maps.cost import MapCost
 
 __all__ = ["MLP"]
-
-_SMALL = 0.1  # spread of the first random components, relative to those of a matrix
-_SAMPLE = 1000  # rows that measure it
 
 
 @dataclass(frozen=True)
@@ -117,12 +115,11 @@ class MLP:
         """
         network = self.network(X.shape[1])
         inner = network.start(rng)
-        rows = X
-        if not self.residual:
-            rows = LayerRows(X, lambda x: network.hidden_outputs(inner, x)[-1], network.hidden[-1])
+        outputs = LayerRows(X, lambda x: network.hidden_outputs(inner, x)[-1], network.hidden[-1])
+        rows = X if self.residual else outputs
 
         def theta_of(A: Array) -> Array:
-            V = [_last_matrix(network, inner, A, X, rng)] if self.residual else []
+            V = [weights_beside(A, X, outputs, rng)] if self.residual else []
             return np.concatenate([part.ravel() for part in (*inner, *V, A)])
 
         return rows, theta_of
@@ -139,24 +136,6 @@ class MLP:
     def _of(self, theta: Array) -> Network:
         """Its layers for parameters of which only the number is known."""
         return self.network(n_features(lambda D: self.network(D).size, len(theta), repr(self)))
-
-
-def _last_matrix(
-    network: Network, inner: Sequence[Array], A: Array, X: Any, rng: np.random.RandomState
-) -> Array:
-    """The first V: zero, but random for components that A leaves at zero.
-
-    A start gives rows of zeros if more components are requested than there are columns.  A
-    component that is zero for all rows has no gradient: it would stay zero.
-    """
-    V, zero = np.zeros(network.last_shapes[0]), ~A.any(axis=1)
-    if zero.any() and not zero.all():
-        x = X.dense(slice(0, min(len(X), _SAMPLE)), np.float64).T
-        outputs = network.hidden_outputs(inner, x)[-1]
-        spread = np.std(A[~zero] @ x) / max(float(np.std(outputs)), 1e-12)
-        size = _SMALL * spread / np.sqrt(len(outputs))
-        V[zero] = rng.normal(scale=size, size=(int(zero.sum()), len(outputs)))
-    return V
 
 
 def _is_size(size: Any) -> bool:

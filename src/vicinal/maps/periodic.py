@@ -21,6 +21,7 @@ from vicinal.maps._layers import (
     known_rank,
     n_features,
     size_of,
+    weights_beside,
 )
 from vicinal.maps.cost import MapCost
 from vicinal.maps.mlp import MLP
@@ -131,7 +132,7 @@ class Periodic:
         These are the original columns, so that the features get weight zero and the first map is
         the linear one.  A start of all expanded columns fits the training rows far better than
         others, because many features are nearly the same.  It is used only where the last matrix
-        has no original columns, or more rows than there are.
+        has no original columns.
         """
         D, head = X.shape[1], self.head(X.shape[1])
         K, width = self.n_frequencies, self.width
@@ -147,12 +148,13 @@ class Periodic:
             rows, theta_of = expanded, lambda A: A.ravel()
         else:
             rows, theta_of = self.then.with_rank(known_rank(self)).start_from(expanded, rng)
-        if rows is expanded and known_rank(self) <= D:
+        features = LayerRows(X, lambda x: expand(first, x, Workspace())[0][D:], D * width)
+        if rows is expanded:
             rows = X
 
         def theta(A: Array) -> Array:
             if head.residual and A.shape[1] == D:
-                A = np.hstack([A, np.zeros((len(A), D * width))])
+                A = np.hstack([A, weights_beside(A, X, features, rng)])
             return np.concatenate([part.ravel() for part in (*first, theta_of(A))])
 
         return rows, theta
