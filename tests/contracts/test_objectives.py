@@ -477,13 +477,20 @@ def marks(case):
     return () if case.name in FAST else pytest.mark.options
 
 
-def each(cases=CASES, **wanted):
-    """Of the cases those with these properties."""
+def each(cases=CASES, options_long=False, **wanted):
+    """Of the cases those with these properties; perhaps those of `make test-fast` alone."""
     kept = [c for c in cases if all(getattr(c, key) == value for key, value in wanted.items())]
     assert kept
     return pytest.mark.parametrize(
         "case",
-        [pytest.param(c, id=c.name, marks=marks(c)) for c in kept],
+        [
+            pytest.param(
+                c,
+                id=c.name,
+                marks=pytest.mark.long if options_long and c.name not in FAST else marks(c),
+            )
+            for c in kept
+        ],
     )
 
 
@@ -589,7 +596,7 @@ def test_gradient_matches_finite_differences(rng, case, place):
     np.testing.assert_allclose(dZ, numeric, rtol=1e-5, atol=2e-6 * size + 1e-11 * (size > 1e-6))
 
 
-@each([case for case in CASES if not case.name.startswith(("lmnn", "compact"))])
+@each([case for case in CASES if not case.name.startswith(("lmnn", "compact"))], options_long=True)
 def test_gradient_matches_finite_differences_at_a_converged_map(rng, case):
     """And further along, where a map goes without a penalty."""
     X, y = points(rng, 20, 4, 3)

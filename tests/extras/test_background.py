@@ -65,8 +65,8 @@ def test_matches_reference(rng, objective, scale, priors, kernel):
         Z, y = points(rng, 18, d, scale / np.sqrt(d))
         v = rng.uniform(0.1, 3, 18)
         v[:3] = 0.0
-        assert_matches(Z, y, objective, kernel=kernel, priors=priors)
         assert_matches(Z, y, objective, kernel=kernel, priors=priors, sample_weight=v)
+    assert_matches(Z, y, objective, kernel=kernel, priors=priors)
 
 
 @pytest.mark.filterwarnings("ignore:[0-9]+ rows have no other member")

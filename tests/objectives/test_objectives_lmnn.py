@@ -26,9 +26,9 @@ from vicinal.targets import Labels, TargetNeighbours
 
 
 @each_distance
-@pytest.mark.parametrize("scale", [1.0, 10.0, 100.0])
 @pytest.mark.parametrize("d", range(1, 21))
-def test_matches_reference(rng, distance, scale, d):
+def test_matches_reference(rng, distance, d):
+    scale = (1.0, 10.0, 100.0)[d % 3]
     Z, targets = cloud(rng, 24, d, 3, distance, scale=scale)
     expected = plain(Z, targets, distance)
     assert np.abs(expected[1]).max() > 1e-3 * scale

@@ -18,6 +18,7 @@ from common.clouds import (
     evaluate,
     plain,
 )
+from common.engines import compiled_only
 
 from vicinal.targets import TargetNeighbours
 
@@ -91,6 +92,7 @@ def test_huge_histograms(rng, size):
     assert_close(got, plain(Z, targets, "chi2", margin=size), 1e-12)
 
 
+@compiled_only
 @each_distance
 def test_float32_sums_over_many_impostors(rng, distance):
     """Thousands of impostors of each row."""

@@ -87,12 +87,12 @@ def test_matches_scikit_learn(rng, d, scale):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("d", [3, 60])
 def test_weights_and_priors(rng, objective, priors, weighted, d):
-    Z, y = points(rng, 400, d, 3, 1.5 / np.sqrt(d))
+    Z, y = points(rng, 250, d, 3, 1.5 / np.sqrt(d))
     y[y == 2] = np.where(rng.uniform(size=(y == 2).sum()) < 0.7, 0, 2)  # unbalanced
-    weight = rng.uniform(0.1, 3, 400) if weighted else None
+    weight = rng.uniform(0.1, 3, 250) if weighted else None
     if weighted:
-        weight[:40] = 0.0
-    rows = {"queries": np.arange(0, 300), "references": np.arange(80, 400)}
+        weight[:25] = 0.0
+    rows = {"queries": np.arange(0, 180), "references": np.arange(50, 250)}
     assert_matches_reference(Z, y, objective, 1e-10, weight, priors)
     assert_matches_reference(Z, y, objective, 1e-10, weight, priors, **rows)
     assert_matches_reference(Z.astype(np.float32), y, objective, 1e-5, weight, priors)

@@ -88,7 +88,8 @@ def test_gradient_matches_finite_differences(rng, distance, part):
         assert value > 0
         # no bracket changes its sign within eps of these points
         np.testing.assert_allclose(dZ, finite_difference(loss, Z, 1e-7), atol=1e-6)
-        np.testing.assert_allclose(dZ, finite_difference(loss, Z, 2e-7), atol=1e-6)
+        if part:
+            np.testing.assert_allclose(dZ, finite_difference(loss, Z, 2e-7), atol=1e-6)
 
 
 @each_distance
