@@ -14,7 +14,13 @@ from reproduce.framework.statistics import Summary
 from reproduce.own import table_peers
 from reproduce.own.classification_tables import TABLES
 
-__all__ = ["AVERAGE", "OURS", "parts"]
+__all__ = ["ALPHAS", "AVERAGE", "BATCH", "FEW", "OURS", "STEPS", "parts"]
+
+#: how all maps learn: penalties to choose from; a quarter of the rows in a batch, within limits;
+#: and steps, up to so many rows and above
+ALPHAS = (1e-2, 1e-3, 1e-4)
+BATCH = (64, 1000)
+FEW, STEPS = 2000, {"few": 200, "many": 300}
 
 AVERAGE, CHOSEN = "average", "chosen"
 #: the maps, and titles of their columns
@@ -85,6 +91,11 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "n_splits": scores.n_splits,
         "n_tables": len(scores.tables),
         "clear": f"{_CLEAR:g}",
+        "alphas": ", ".join(f"{alpha:g}" for alpha in ALPHAS),
+        "least": BATCH[0],
+        "most": f"{BATCH[1]:,}",
+        "few": f"{FEW:,}",
+        "steps": f"{STEPS['few']} steps up to {FEW:,} rows, {STEPS['many']} above",
         "peers_commit": ", ".join(f"`{commit}`" for commit in numbers.commits),
     }
 
