@@ -70,8 +70,8 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
         "all" is stricter, and faster with many classes.
     objective : {"log", "accuracy"}, default="log"
         Mean log-probability of winning the vote, or expected share of votes won.
-    mapping : {"linear", "diagonal"} or map, default="linear"
-        A full matrix, one weight for each feature, or a map of your own, as in :class:`NCA`.
+    mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
+        A full matrix, one weight for each feature, or a map that bends, as in :class:`NCA`.
     init : {"auto", "identity", "random", "pca", "lda", "rca", "whiten", "annealing"}, part or \
             array, default="auto"
         The start; its scale, unless it is an array, is the best one for "log" at this k on a

@@ -74,9 +74,9 @@ class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
     max_missing : float, default=0.01
         Largest share of the marginals :math:`p^k` that lists of neighbours may leave out, in
         [0, 0.5].  Up to 500 rows nothing is left out.
-    mapping : {"points", "linear", "diagonal"} or map, default="points"
+    mapping : {"points", "linear", "diagonal", "periodic"} or map, default="points"
         "points" places each row freely; `transform` places further rows one by one.  A map, such as
-        "linear", embeds all rows by one function, which is `transform` then.
+        "linear" or a network, embeds all rows by one function, which is `transform` then.
     init : {"auto", "pca", "spectral", "random"} or array, default="auto"
         The start: principal components, eigenvectors of the graph of the marginals, random places,
         or an array of shape (n_samples, n_components).  Of all but the last the standard deviation

@@ -88,8 +88,8 @@ class LMNN(LearntMetricMixin, LargeMargin):
         the map learnt so far; ``rounds_`` shows how many were new.  None: once, before learning, in
         the scaled columns.  Refreshing helps if these have little to do with the classes; otherwise
         it tends to over-fit.
-    mapping : {"linear", "diagonal"} or map, default="linear"
-        A full matrix, one weight for each feature, or a map of your own, as in :class:`NCA`.
+    mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
+        A full matrix, one weight for each feature, or a map that bends, as in :class:`NCA`.
     init : {"auto", "identity", "random", "pca", "lda", "rca", "whiten", "annealing"}, part or \
             array, default="pca"
         The start.  "auto" is RCA, as in NCA; PCA is as good, and better on pixels.  The scale,

@@ -57,8 +57,8 @@ class MCML(ConsultedMixin, LearntMetricMixin, LabelledLearner):
     n_components : int, "auto" or None, default=None
         Rank d of the map.  None: min(D, 32), or the rank of an array ``init``.  "auto" grows it
         from 2 while that helps.
-    mapping : {"linear", "diagonal"} or map, default="linear"
-        A full matrix, one weight for each feature, or a map of your own, as in :class:`NCA`.
+    mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
+        A full matrix, one weight for each feature, or a map that bends, as in :class:`NCA`.
     init : {"auto", "identity", "random", "pca", "lda", "rca", "whiten", "annealing"}, part or \
             array, default="auto"
         The start; its scale, unless it is an array, is the best one on a sample.

@@ -41,12 +41,12 @@ class MLKR(LearntMetricMixin, RegressionLearner):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Rank d of the map, at most the number of features D.  None: min(D, 32), or the rank of
-        ``init`` if that is an array.  Use 2 for a picture.  "auto" grows the rank from 2, up to 32,
-        until R² on held-out rows no longer improves, and takes the lowest rank within a standard
-        error of the best.
-    mapping : {"linear", "diagonal"} or map, default="linear"
-        A full matrix, one weight for each feature, or another map, as in :class:`NCA`.
+        Rank d of the map, at most the number of features D if it is linear.  None: min(D, 32), or
+        the rank of ``init`` if that is an array.  Use 2 for a picture.  "auto" grows the rank from
+        2, up to the default, until R² on held-out rows no longer improves, and takes the lowest
+        rank within a standard error of the best.
+    mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
+        A full matrix, one weight for each feature, or a map that bends, as in :class:`NCA`.
     kernel : {"gaussian", "student"} or part, default="gaussian"
         Replaces :math:`e^{-d^2}`; "student" has a heavy tail.
     init : {"auto", "identity", "random", "pca", "whiten"}, part or array, default="auto"
@@ -128,7 +128,7 @@ class MLKR(LearntMetricMixin, RegressionLearner):
         If lists are refreshed during the fit, one entry for each refresh: ``n_pairs``,
         ``mean_left_out`` and ``max_left_out``.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each feature in the metric; for linear maps only.
+        Share of each feature in the metric, for any map.
     history_ : dict of lists
         ``iteration``, ``loss``, ``grad_norm``, ``validation_score`` (minus the loss of the held-out
         rows, NaN without early stopping), ``seconds``, ``n_evaluations``, ``share_of_pairs``.

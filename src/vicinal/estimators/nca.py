@@ -53,15 +53,16 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Rank d of the map, at most the number of features D.  None: min(D, 32), or the rank of
-        ``init`` if that is an array.  Use 2 for a picture.  "auto" grows the rank from 2, up to 32,
-        until the accuracy on held-out rows no longer improves, and takes the lowest rank within a
-        standard error of the best
-        ([Oneata2011]_ section 5.3).  If ``alpha`` is "auto" too, the rank is chosen at
+        Rank d of the map, at most the number of features D if it is linear.  None: min(D, 32), or
+        the rank of ``init`` if that is an array.  Use 2 for a picture.  "auto" grows the rank from
+        2, up to the default, until the accuracy on held-out rows no longer improves, and takes the
+        lowest rank within a standard error of the best ([Oneata2011]_ section 5.3).  If ``alpha`` is "auto" too, the rank is chosen at
         ``alpha=3e-3``.  A diagonal map has D components; another number gives a warning.
-    mapping : {"linear", "diagonal"} or map, default="linear"
-        A full matrix, or one weight for each feature ([Goldberger2005]_ section 4).  Or an object
-        with ``forward(theta, X, dtype)`` and, if it is not linear, ``start(X, rng)``: see
+    mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
+        A full matrix, or one weight for each feature ([Goldberger2005]_ section 4).  Or a map that
+        bends ([Goldberger2005]_ section 5): "periodic" learns features of each column in front of
+        a matrix; :class:`vicinal.maps.MLP` is a network, :class:`vicinal.maps.TorchMap` a module of
+        torch.  A map of your own has ``forward(theta, X, dtype)``: see
         :class:`vicinal.core.types.Map`.
     objective : {"log", "accuracy"}, default="log"
         Mean log-probability of the right class (eq. 6) or expected accuracy (eq. 3).
@@ -74,8 +75,10 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         The start: a name, an object with parameters (``Random(n_init=10)`` restarts and keeps
         the best), or an array of shape (n_components, n_features), which is used as given.  The
         scale of all other starts is the best one for "log" on a sample.  "auto" is RCA with a
-        shrunk within-class scatter (identity for the diagonal map).  "annealing" begins with a map
-        of many rows and fades them out one by one ([Oneata2011]_ section 3.3.6): slow, for small d.
+        shrunk within-class scatter (identity for the diagonal map).  A map that bends starts as the
+        linear one; without a linear part, as a matrix of its last layer.  "annealing" begins with a
+        map of many rows and fades them out one by one ([Oneata2011]_ section 3.3.6): slow, for
+        small d and matrices only.
     solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", \
             "sgd"} or part, default="auto"
         The optimiser; objects from :mod:`vicinal.solvers` take parameters.  "auto" is L-BFGS on
@@ -163,7 +166,7 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         is completed, and ends in the same bits as if it had not been cut.  A fit that had ended
         makes another ``max_iter`` iterations: two fits of 50 end in the same bits as one of 100
         (on batches, a new schedule begins).  If the column scales, the solver or the map have
-        changed, the fit starts from the last ``components_``; if their shape has changed, from
+        changed, the fit starts from the last map; if its kind or shape has changed, from
         ``init``.  A search is not repeated while parameters (except those of stopping and
         printing), column scales and class counts are the same.
     random_state : int, RandomState or None, default=None
@@ -204,7 +207,7 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
     background_ : ndarray of shape (n_classes,) or None
         Share of the background in the density of each class; None for a kernel without one.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each feature in the metric; for linear maps only.
+        Share of each feature in the metric, for any map.
     n_samples_seen_ : int
         Number of rows that ``partial_fit`` has seen.
     history_ : dict of lists

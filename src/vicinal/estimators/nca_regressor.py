@@ -53,8 +53,8 @@ class NCARegressor(LearntMetricMixin, RegressionLearner):
     ----------
     n_components : int, "auto" or None, default=None
         Rank of the map.
-    mapping : {"linear", "diagonal"} or map, default="linear"
-        A full matrix, one weight for each feature, or another map, as in :class:`NCA`.
+    mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
+        A full matrix, one weight for each feature, or a map that bends, as in :class:`NCA`.
     matching : {"soft", "hard"}, default="soft"
         How rows match: :math:`m_{ij} = e^{-\|y_i - y_j\|^2 / 2 s^2}`, or 1 where
         :math:`\|y_i - y_j\| \le s` and 0 elsewhere.
@@ -124,7 +124,7 @@ class NCARegressor(LearntMetricMixin, RegressionLearner):
     rounds_ : dict of lists
         One entry for each refresh of the lists.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each feature in the metric; for linear maps only.
+        Share of each feature in the metric, for any map.
     history_ : dict of lists
         What was recorded in each iteration.
     n_neighbors_ : int

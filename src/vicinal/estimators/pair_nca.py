@@ -51,13 +51,11 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Rank d of the map, at most the number of features D.  None: min(D, 32), or the rank of
-        ``init`` if that is an array.  "auto" chooses it as :class:`NCA` does, by the score that
-        ``cv`` describes.
-    mapping : {"linear", "diagonal"} or map, default="linear"
-        A full matrix, or one weight for each feature.  Or an object with
-        ``forward(theta, X, dtype)`` and, if it is not linear, ``start(X, rng)``: see
-        :class:`vicinal.core.types.Map`.
+        Rank d of the map, at most the number of features D if it is linear.  None: min(D, 32), or
+        the rank of ``init`` if that is an array.  "auto" chooses it as :class:`NCA` does, by the
+        score that ``cv`` describes.
+    mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
+        A full matrix, one weight for each feature, or a map that bends, as in :class:`NCA`.
     init : {"auto", "identity", "random", "pca", "whiten"}, part or array, default="auto"
         The start: a name, an object with parameters, or an array of shape (n_components,
         n_features), which is used as given.  The scale of all other starts is the best one on a
@@ -129,7 +127,7 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
     rounds_ : dict of lists
         Empty: nothing is refreshed during the fit.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each feature in the metric; for linear maps only.
+        Share of each feature in the metric, for any map.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
