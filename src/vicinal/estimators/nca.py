@@ -56,8 +56,9 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         Rank d of the map, at most the number of features D if it is linear.  None: min(D, 32), or
         the rank of ``init`` if that is an array.  Use 2 for a picture.  "auto" grows the rank from
         2, up to the default, until the accuracy on held-out rows no longer improves, and takes the
-        lowest rank within a standard error of the best ([Oneata2011]_ section 5.3).  If ``alpha`` is "auto" too, the rank is chosen at
-        ``alpha=3e-3``.  A diagonal map has D components; another number gives a warning.
+        lowest rank within a standard error of the best ([Oneata2011]_ section 5.3).
+        If ``alpha`` is "auto" too, the rank is chosen at ``alpha=3e-3``.  A diagonal map has D
+        components; another number gives a warning.
     mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
         A full matrix, or one weight for each feature ([Goldberger2005]_ section 4).  Or a map that
         bends ([Goldberger2005]_ section 5): "periodic" learns features of each column in front of
