@@ -27,6 +27,7 @@ from vicinal import (
     FromLabels,
     NCARegressor,
 )
+from vicinal.maps import MLP, Periodic
 
 _WHY = (
     "Repeating a row makes it its own neighbour, at distance zero; weighting a row must not: "
@@ -54,6 +55,7 @@ ESTIMATORS = [
         early_stopping=True, priors="uniform", scaling=None, max_iter=10),
     NCA(alpha=3e-3, objective="accuracy", sampling="stochastic", kernel="student", rule="knn",
         n_neighbors="local", scaling="global", max_iter=10),
+    NCA(alpha=3e-3, mapping=Periodic(3, 2, then=MLP((4,))), max_iter=10),
     KNCA(),
     KNCA(k=3, vote="all", objective="accuracy", rule="knn", n_neighbors="auto",
          early_stopping=True, mapping="diagonal", scaling="global", max_iter=10),
