@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+from vicinal import densities
 from vicinal.densities import Compact, Student
 from vicinal.torch import nca_loss
 
 KERNELS = {
     "gaussian": lambda squared, d: -squared,
     "student": lambda squared, d: -0.5 * (d + 1) * torch.log1p(squared),
+    "laplace": lambda squared, d: -torch.sqrt(squared),
 }
 
 
@@ -27,7 +29,7 @@ def plain_loss(Z, y, references=None, include_batch=False, objective="log", kern
         if include_batch:
             own = torch.cat([torch.eye(len(Z), dtype=torch.bool), own], dim=1)
             R, y_R = torch.cat([Z, R]), torch.cat([y, y_R])
-    squared = ((Z[:, None] - R[None]) ** 2).sum(dim=-1)
+    squared = ((Z[:, None] - R[None]) ** 2).sum(dim=-1).masked_fill(own, 1.0)
     logits = KERNELS[kernel](squared, Z.shape[1]).masked_fill(own, -torch.inf)
     match = y[:, None] == y_R[None]
     own_class = torch.logsumexp(logits.masked_fill(~match, -torch.inf), dim=1)
@@ -41,7 +43,7 @@ def points(rng, n=30, d=3, dtype=torch.float64):
 
 
 @pytest.mark.parametrize("objective", ["log", "accuracy"])
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", sorted(set(KERNELS) & set(densities._BY_NAME)))
 @pytest.mark.parametrize("picks", ["batch", "references", "both"])
 def test_matches_autograd_of_a_plain_loss(rng, objective, kernel, picks):
     (Z, y), (R, y_R) = points(rng), points(rng, 20)

@@ -58,8 +58,9 @@ def nca_loss(
         With ``references``: whether the rows of Z pick from the other rows of Z as well.
     objective : {"log", "accuracy"}, default="log"
         Which loss.
-    kernel : {"gaussian", "student", "compact"} or Kernel, default="gaussian"
-        Replaces :math:`e^{-u^2}`; see :mod:`vicinal.densities`.  It must have no background.
+    kernel : str or Kernel, default="gaussian"
+        Replaces :math:`e^{-u^2}`: a name or a kernel of :mod:`vicinal.densities`, without a
+        background.
     warn : bool, default=True
         Whether to warn about rows without a reference of their class: "log" leaves them out, and
         "accuracy" counts them as wrong without a warning.
