@@ -146,9 +146,7 @@ print(measure(20_000) - few)
 def test_memory_grows_with_the_number_of_rows():
     """20,000 rows take a few megabytes more than 2,000: one array of pairs would take 1,600."""
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 10_000  # kilobytes
-    done = subprocess.run(
-        [sys.executable, "-c", COUNT], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 100_000
 
 
