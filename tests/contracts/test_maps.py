@@ -133,17 +133,17 @@ def change_along(mapping, theta, X, direction, step=1e-6):
 def test_pull_of_a_nonlinear_map_is_adjoint(
     rng, monkeypatch, kind, dtype, mapping, n_parameters, d
 ):
-    X = table(rng, kind, "standard", dtype, monkeypatch)
+    X = table(rng, kind, "standard", dtype, monkeypatch, 90)
     monkeypatch.setattr(_layers, "_BLOCK", 32)
     theta = rng.standard_normal(n_parameters)
     Z, pull = mapping.forward(theta, X, dtype)
-    assert (Z.shape, Z.dtype) == ((200, d), dtype)
+    assert (Z.shape, Z.dtype) == ((90, d), dtype)
     # the whole gradient in float64, otherwise along two directions
     directions = np.eye(n_parameters) if (kind, dtype) == ("copied", np.float64) else None
     for direction in rng.standard_normal((2, n_parameters)) if directions is None else directions:
         change, smooth = change_along(mapping, theta, X, direction)
         assert smooth.mean() > 0.9
-        dZ = (rng.standard_normal((200, d)) * smooth[:, None]).astype(dtype)
+        dZ = (rng.standard_normal((90, d)) * smooth[:, None]).astype(dtype)
         dtheta = pull(dZ)
         assert (dtheta.shape, dtheta.dtype) == ((n_parameters,), np.float64)
         size = np.linalg.norm(change) * np.linalg.norm(dZ)
