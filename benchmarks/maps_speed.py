@@ -29,7 +29,7 @@ FITS = {
     "NCA, linear": "NCA(early_stopping=True)",
     "NCA, periodic": "NCA(mapping='periodic', early_stopping=True)",
     "NCA, periodic, 300 steps": "NCA(mapping='periodic', solver=Adam(0.01), "
-    "sampling=MiniBatches(3000, 'random'), max_iter=300)",
+    "sampling=MiniBatches(3000, 'random'), max_iter=300, alpha=1e-4)",
     "NCA, layers": "NCA(mapping=MLP(), early_stopping=True)",
     "NCA, periodic and layers": "NCA(mapping=Periodic(then=MLP()), early_stopping=True)",
     "boosted trees": "HistGradientBoostingClassifier(early_stopping=True)",
