@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from contextlib import nullcontext
 
 import numpy as np
@@ -309,3 +310,16 @@ def test_costly_maps_are_searched_with_less(rng):
     middle = effort("periodic", 5000, 100)
     assert middle.cv == 3
     assert 500 < middle.n_rows < 2000
+
+
+def test_memory_is_stated(rng):
+    X, y = rng.normal(size=(400, 20)), np.arange(400) % 3
+    for mapping in ("periodic", MLP((64,))):
+        model = NCA(8, mapping=mapping, alpha=0.01, max_iter=3, tol=None, random_state=0)
+        stated = model.estimate_cost(X, y).memory_bytes
+        model.fit(X, y)  # loads what it needs
+        tracemalloc.start()
+        model.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert 0.8 * peak < stated < 2.0 * peak

@@ -34,5 +34,6 @@ class MapCost(NamedTuple):
 
     def memory_bytes(self, rows: int, threads: int) -> float:
         """Memory of an evaluation and of the solver, besides the rows and the embedded points."""
-        layers = threads * min(rows, self.block) * self.row_bytes
+        busy = min(threads, -(-rows // self.block))  # a thread takes a whole block
+        layers = busy * min(rows, self.block) * self.row_bytes
         return layers + 8.0 * (_GRADIENTS + _COPIES) * self.n_parameters
