@@ -4,9 +4,9 @@ Divided by its integral, each kernel is a density around its point, so a class i
 ([Oneata2011] section 3.2).  ``u`` is the distance in the embedded space.
 
 A kernel states what engines need to know: its ``energy``, :math:`-\ln\kappa`, and the derivative as
-functions of the squared distance; the ``power(d)`` of :math:`1 + u^2` in it; whether it
-``reaches_everywhere``; and the ``coordinate_scale`` of the compiled loops, which compute powers of
-two.
+functions of the squared distance; the ``power(d)`` by which the compiled loops tell kernels apart;
+whether it ``reaches_everywhere``; whether it is ``smooth`` at distance zero; and the
+``coordinate_scale`` of the compiled loops, which compute powers of two.
 
 >>> from vicinal.densities import resolve
 >>> resolve("compact")
@@ -25,7 +25,7 @@ from vicinal._plugins import listing as _listing
 from vicinal._validation import check_bool, check_number, part_of
 from vicinal.core.types import Array
 
-__all__ = ["Compact", "Gaussian", "Kernel", "Student", "check_use", "resolve"]
+__all__ = ["Compact", "Gaussian", "Kernel", "Laplace", "Student", "check_use", "resolve"]
 __dir__ = _listing(__name__)
 
 
@@ -46,15 +46,17 @@ class Gaussian:
     family: ClassVar[int] = 0
     #: whether every distance is within range
     reaches_everywhere: ClassVar[bool] = True
+    #: whether the derivative by the squared distance is bounded
+    smooth: ClassVar[bool] = True
     #: factor of the coordinates in compiled loops: exp(-d²) = 2**-(scaled d²)
     coordinate_scale: ClassVar[float] = math.sqrt(math.log2(math.e))
 
     def __post_init__(self) -> None:
         _check(self)
 
-    def power(self, d: int) -> float:
-        """The power of ``1 + u²`` in the reciprocal of the kernel, 0 if it has none."""
-        return 0.0
+    def power(self, d: int) -> float | None:
+        """None: the kernel has no power of ``1 + u²``; see `Student`."""
+        return None
 
     def energy(self, squared: Array, d: int) -> tuple[Array, Array | None]:
         """``-ln kappa`` of squared distances, and its derivative; None stands for ones."""
@@ -85,24 +87,74 @@ class Student:
     family: ClassVar[int] = 1
     #: whether every distance is within range
     reaches_everywhere: ClassVar[bool] = True
+    #: whether the derivative by the squared distance is bounded
+    smooth: ClassVar[bool] = True
     #: factor of the coordinates in compiled loops
     coordinate_scale: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         _check(self)
 
-    def power(self, d: int) -> float:
-        """The power of ``1 + u²`` in the reciprocal of the kernel, 0 if it has none."""
+    def power(self, d: int) -> float | None:
+        """The power of ``1 + u²`` in the reciprocal of the kernel."""
         return 0.5 * (d + 1)
 
     def energy(self, squared: Array, d: int) -> tuple[Array, Array | None]:
         """``-ln kappa`` of squared distances, and its derivative."""
-        power = self.power(d)
+        power = 0.5 * (d + 1)
         return power * np.log1p(squared), power / (1.0 + squared)
 
     def log_integral(self, d: int) -> float:
         """Logarithm of the integral over d dimensions."""
         return 0.5 * (d + 1) * math.log(math.pi) - math.lgamma(0.5 * (d + 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laplace:
+    r""":math:`\kappa(u) = e^{-u}`: a tail between the Gaussian's and Student's ([Ye2024]).
+
+    At distance zero it has a kink: the gradient with respect to a point is a unit vector times the
+    weight of the pair, and the unit vector has no limit.  There it is defined as zero, so that
+    duplicates have no effect on each other.
+
+    Parameters
+    ----------
+    background : bool, default=False
+        Whether each class also has a normal distribution; see :class:`Compact`.
+    beta : float in (0, 1), "count", "em" or "gradient", default="count"
+        The share of that distribution; see :class:`Compact`.
+    """
+
+    background: bool = False
+    beta: float | str = "count"
+    family: ClassVar[int] = 3
+    #: whether every distance is within range
+    reaches_everywhere: ClassVar[bool] = True
+    #: whether the derivative by the squared distance is bounded
+    smooth: ClassVar[bool] = False
+    #: factor of the coordinates in compiled loops: exp(-d) = 2**-(scaled d)
+    coordinate_scale: ClassVar[float] = math.log2(math.e)
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def power(self, d: int) -> float | None:
+        """0, which no power of ``1 + u²`` can be: the sign of this kernel in compiled loops."""
+        return 0.0
+
+    def energy(self, squared: Array, d: int) -> tuple[Array, Array | None]:
+        """``-ln kappa`` of squared distances, and its derivative, 0 at distance zero."""
+        u = np.sqrt(np.maximum(squared, 0.0))  # rounding may give less than zero
+        return u, np.divide(0.5, u, out=np.zeros_like(u), where=u > 0)
+
+    def log_integral(self, d: int) -> float:
+        r"""Logarithm of the integral over d dimensions.
+
+        :math:`2 \pi^{d/2} \Gamma(d) / \Gamma(d/2)`, the unit sphere times that of
+        :math:`u^{d-1} e^{-u}`.
+        """
+        sphere = math.log(2.0) + 0.5 * d * math.log(math.pi) - math.lgamma(0.5 * d)
+        return sphere + math.lgamma(d)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,15 +182,17 @@ class Compact:
     family: ClassVar[int] = 2
     #: whether every distance is within range
     reaches_everywhere: ClassVar[bool] = False
+    #: whether the derivative by the squared distance is bounded
+    smooth: ClassVar[bool] = True
     #: factor of the coordinates in compiled loops
     coordinate_scale: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         _check(self)
 
-    def power(self, d: int) -> float:
-        """The power of ``1 + u²`` in the reciprocal of the kernel, 0 if it has none."""
-        return 0.0
+    def power(self, d: int) -> float | None:
+        """None: the kernel has no power of ``1 + u²``; see `Student`."""
+        return None
 
     def energy(self, squared: Array, d: int) -> tuple[Array, Array | None]:
         """``-ln kappa`` of squared distances (inf out of range), and its derivative (0 there)."""
@@ -156,9 +210,14 @@ class Compact:
         return math.log(8.0) + ball - math.log((d + 2.0) * (d + 4.0))
 
 
-Kernel = Gaussian | Student | Compact
+Kernel = Gaussian | Student | Laplace | Compact
 
-_BY_NAME: dict[str, type[Kernel]] = {"gaussian": Gaussian, "student": Student, "compact": Compact}
+_BY_NAME: dict[str, type[Kernel]] = {
+    "gaussian": Gaussian,
+    "student": Student,
+    "laplace": Laplace,
+    "compact": Compact,
+}
 
 
 def _check(kernel: Kernel) -> None:
@@ -172,7 +231,8 @@ def resolve(kernel: Any, owner: str = "NCA") -> Kernel:
     Parameters
     ----------
     kernel : str or Kernel
-        One of "gaussian", "student", "compact", or an object such as ``Compact(beta=0.1)``.
+        One of "gaussian", "student", "laplace", "compact", or an object such as
+        ``Compact(beta=0.1)``.
     owner : str
         The estimator named in the error message.
 
@@ -187,8 +247,7 @@ def resolve(kernel: Any, owner: str = "NCA") -> Kernel:
     TypeError
         If ``kernel`` is neither a name nor a kernel object (a class must be called first).
     """
-    kinds = Gaussian | Student | Compact
-    return part_of(kernel, _BY_NAME, kinds, "kernel", owner, "kernel such as Compact(beta=0.1)")
+    return part_of(kernel, _BY_NAME, Kernel, "kernel", owner, "kernel such as Compact(beta=0.1)")
 
 
 def check_use(kernel: Kernel, pairs: Any, objective: str, name: str) -> None:

@@ -19,6 +19,7 @@ ESTIMATORS = [
     NCA(1, alpha=3e-3),
     NCA(alpha=3e-3, objective="accuracy"),
     NCA(alpha=3e-3, kernel="student"),
+    NCA(alpha=3e-3, kernel="laplace"),
     NCA(alpha=3e-3, kernel="compact"),
     NCA(alpha=3e-3, mapping="diagonal"),
     NCA(alpha=0.1),

@@ -70,6 +70,7 @@ ESTIMATORS = {
     "nca early stopping": NCA(2, early_stopping=True, priors="uniform", solver="adam",
                               n_iter_no_change=50, alpha=3e-3),
     "nca student": NCA(2, kernel="student", alpha=3e-3),
+    "nca laplace": NCA(2, kernel="laplace", alpha=3e-3),
     "nca compact": NCA(2, kernel="compact", alpha=3e-3),
     "nca em": NCA(2, kernel=Compact(beta="em"), alpha=3e-3),
     "nca queries": NCA(2, sampling=StochasticQueries(30), alpha=3e-3),

@@ -10,7 +10,7 @@ from common.checks import each_dtype, set_threads
 from common.clouds import points
 
 from vicinal import reference
-from vicinal.densities import Compact, Student
+from vicinal.densities import Compact, Laplace, Student
 from vicinal.objectives import knca_posterior, nca_posterior
 from vicinal.targets import Labels
 
@@ -36,6 +36,11 @@ MODELS = {
     "student": (
         partial(nca_posterior, kernel=Student()),
         partial(reference.posterior, kernel="student"),
+        True,
+    ),
+    "laplace": (
+        partial(nca_posterior, kernel=Laplace()),
+        partial(reference.posterior, kernel="laplace"),
         True,
     ),
     "compact": (

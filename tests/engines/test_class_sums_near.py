@@ -47,7 +47,7 @@ def share_of_pairs(Z, references, y, kernel):
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 8])
-@pytest.mark.parametrize("kernel", [densities.Gaussian(), densities.Student()])
+@pytest.mark.parametrize("kernel", [densities.Gaussian(), densities.Student(), densities.Laplace()])
 def test_matches_reference(rng, d, kernel):
     Z, R, y = clusters(rng, d)
     P = nca_posterior(Z, R, y, kernel)
@@ -75,6 +75,7 @@ def test_far_blocks_are_left_out(rng):
     Z, R, y = clusters(rng, 2, spread=20.0)
     assert share_of_pairs(Z, R, y, densities.Gaussian()) < 0.5
     assert share_of_pairs(0.01 * Z, 0.01 * R, y, densities.Gaussian()) == 1.0
+    assert share_of_pairs(20.0 * Z, 20.0 * R, y, densities.Laplace()) < 0.5
 
 
 def test_left_out_stays_within_the_tolerance(rng, monkeypatch):
@@ -106,21 +107,24 @@ def test_weights_and_outliers(rng):
     np.testing.assert_allclose(P, plain(Z, R, y, densities.Gaussian(), mass), rtol=0, atol=1e-9)
 
 
-def test_float32_where_pairs_are_many(rng, monkeypatch):
+@pytest.mark.parametrize(
+    ("kernel", "far"), [(densities.Gaussian(), 300.0), (densities.Laplace(), 3e5)]
+)
+def test_float32_where_pairs_are_many(rng, monkeypatch, kernel, far):
     """Points far out, for which float32 has too few digits, are computed in float64."""
     monkeypatch.setattr(class_sums_near, "SINGLE_FROM", 1)
     Z, R, y = clusters(rng, 5, spread=1.0)
-    exact = plain(Z, R, y, densities.Gaussian())
-    error = np.abs(nca_posterior(Z, R, y) - exact).max()
+    exact = plain(Z, R, y, kernel)
+    error = np.abs(nca_posterior(Z, R, y, kernel) - exact).max()
     assert 1e-12 < error < 1e-5
-    Z[:20] = 300.0 * rng.standard_normal((20, 5))
-    exact = plain(Z, R, y, densities.Gaussian())
-    P = nca_posterior(Z, R, y)
+    Z[:20] = far * rng.standard_normal((20, 5))
+    exact = plain(Z, R, y, kernel)
+    P = nca_posterior(Z, R, y, kernel)
     np.testing.assert_allclose(P[:20], exact[:20], rtol=0, atol=1e-9)
     assert np.abs(P - exact).max() < 1e-5
     # beyond the range of float32: all of it in float64
     far = 1e10
-    np.testing.assert_allclose(nca_posterior(Z + far, R + far, y).sum(axis=1), 1.0)
+    np.testing.assert_allclose(nca_posterior(Z + far, R + far, y, kernel).sum(axis=1), 1.0)
 
 
 def test_logarithms_keep_all_digits(rng):

@@ -13,7 +13,7 @@ from numba import config
 from threadpoolctl import threadpool_limits
 
 from vicinal import reference
-from vicinal.densities import Compact, Gaussian, Student
+from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.base import Data, merge
 from vicinal.engines.dense import DenseSums
@@ -32,7 +32,12 @@ from vicinal.objectives import (
 )
 from vicinal.targets import Labels, TargetNeighbours
 
-KERNELS = {"gaussian": Gaussian(), "student": Student(), "compact": Compact(background=False)}
+KERNELS = {
+    "gaussian": Gaussian(),
+    "student": Student(),
+    "laplace": Laplace(),
+    "compact": Compact(background=False),
+}
 SCALES = [1.0, 10.0, 100.0]
 
 
@@ -235,7 +240,8 @@ plain = {"alpha": 3e-3, **few}
 options = {
     NCA: [{}, {"n_components": 2, "kernel": "student"}, {"kernel": "compact", "max_iter": 5},
           {"objective": "accuracy", "priors": "uniform", "rule": "knn", "n_neighbors": "local"},
-          {"rule": "knn", "early_stopping": True, "max_iter": 5}, {"mapping": "diagonal"}],
+          {"rule": "knn", "early_stopping": True, "max_iter": 5}, {"mapping": "diagonal"},
+          {"kernel": "laplace"}],
     KNCA: [{}, {"k": 3, "vote": "all", "n_components": 2}, {"objective": "accuracy"}],
     LMNN: [{}, {"k": 5, "n_components": 2, "refresh_targets": 2, "max_iter": 5}],
     Chi2LMNN: [{}, {"constraint": "softmax", "n_components": 3, "max_iter": 5}],

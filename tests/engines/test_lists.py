@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from vicinal.core.types import Pairs
-from vicinal.densities import Compact, Gaussian, Student
+from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines.cpu import lists as _lists
 from vicinal.objectives import nca
 from vicinal.reference import finite_difference, squared_distances
 from vicinal.targets import Labels
 
 OBJECTIVES = ["log", "accuracy"]
-KERNELS = [Gaussian(), Student(), Compact()]
+KERNELS = [Gaussian(), Student(), Laplace(), Compact()]
 # the logarithm needs a kernel that reaches everywhere
 JOBS = [(k, o) for k in KERNELS for o in OBJECTIVES if (k, o) != (Compact(), "log")]
 each_job = pytest.mark.parametrize(
@@ -46,6 +46,8 @@ def kappa(kernel, d2, d):
         return np.exp(-d2)
     if isinstance(kernel, Student):
         return (1 + d2) ** (-(d + 1) / 2)
+    if isinstance(kernel, Laplace):
+        return np.exp(-np.sqrt(d2))
     return np.maximum(1 - d2, 0) ** 2
 
 

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from vicinal import reference
 from vicinal.core.types import EvaluationSize, PairCost
-from vicinal.densities import Compact, Gaussian, Student
+from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.base import Data, merge, merge_means
 from vicinal.engines.dense_matches import DenseChargedSums, DenseMatchSums
@@ -19,7 +19,7 @@ from vicinal.neighbourhoods import Nearest, RandomPairs
 from vicinal.objectives import MatchLoss, MLKRLoss, NCALoss, mlkr, nca_matches
 from vicinal.targets import LabelDistributions, Labels, Matches, NearNumbers, Numbers
 
-KERNELS = [Gaussian(), Student()]
+KERNELS = [Gaussian(), Student(), Laplace()]
 N = 90
 
 

@@ -9,14 +9,14 @@ import pytest
 from numba import config
 
 from vicinal import reference
-from vicinal.densities import Compact, Gaussian, Student
+from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines.cpu import near as _near
 from vicinal.engines.cpu import tiles as _tiles
 from vicinal.kernels import _blocks
 from vicinal.objectives import nca, nca_posterior
 from vicinal.targets import Labels
 
-COMPACT, GAUSSIAN, STUDENT = Compact(), Gaussian(), Student()
+COMPACT, GAUSSIAN, LAPLACE, STUDENT = Compact(), Gaussian(), Laplace(), Student()
 
 
 def clusters(rng, n, d, n_clusters=12, n_classes=4, dtype=np.float64):
@@ -118,6 +118,21 @@ def test_student_tails_that_vanish(rng, monkeypatch):
 
 
 @pytest.mark.usefixtures("order_few")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_tail_of_laplace_is_left_out(rng, monkeypatch, dtype):
+    """Beyond some forty times the width, in place of the Gaussian's six."""
+    Z, y = clusters(rng, 1200, 2, 8, 8, dtype=dtype)
+    for scale in [10, 100]:
+        W = (scale * Z).astype(dtype)
+        assert_same_bits_with_everything(monkeypatch, W, y, kernel=LAPLACE)
+    expected = reference.nca(W, y, "log", kernel="laplace")
+    value, dZ = nca(W, y, kernel=LAPLACE)
+    rtol = 1e-4 if dtype == np.float32 else 1e-10
+    assert value == pytest.approx(expected[0], rel=rtol)
+    np.testing.assert_allclose(dZ, expected[1], rtol=0, atol=rtol * np.abs(expected[1]).max())
+
+
+@pytest.mark.usefixtures("order_few")
 @pytest.mark.parametrize("kernel", [GAUSSIAN, COMPACT])
 def test_thread_count_agnosticism(rng, monkeypatch, kernel):
     Z, y = clusters(rng, 1600, 2, dtype=np.float32)
@@ -154,7 +169,7 @@ def test_twins_and_outliers(rng, monkeypatch):
 
 
 @pytest.mark.nojit
-@pytest.mark.parametrize("kernel", [GAUSSIAN, STUDENT, COMPACT])
+@pytest.mark.parametrize("kernel", [GAUSSIAN, STUDENT, LAPLACE, COMPACT])
 def test_few_rows_in_small_chunks(rng, monkeypatch, kernel):
     blocks = _tiles.block_edges
     monkeypatch.setattr(_tiles, "ORDER_FROM", 1)
@@ -229,6 +244,7 @@ def test_ordered_only_where_much_is_out_of_reach(rng, monkeypatch):
     assert [worth(scale) for scale in [0.1, 1, 10]] == [False, True, True]
     assert [worth(scale, COMPACT) for scale in [0.01, 1]] == [False, True]
     assert not worth(10, STUDENT)
+    assert [worth(scale, LAPLACE) for scale in [1, 100]] == [False, True]
     assert not worth(10, rows=slice(999))  # too few
     wide = np.tile(10 * Z, (1, 20))
     assert not _tiles.worth_ordering(wide, y, wide, y, mass, GAUSSIAN)

@@ -115,7 +115,7 @@ LISTED = r"'{}' parameter of NCA must be {}\. Got {} instead"
         ("max_iter", r"an int in \[1, inf\) or 'auto'", 10.5),
         ("time_budget", r"a float in \(0.0, inf\) or None", 0.0),
         ("reservoir_size", r"an int in \[2, inf\)", 1),
-        ("kernel", "a str among .*'compact', 'gaussian', 'student'.*", "cosine"),
+        ("kernel", "a str among .*'compact', 'gaussian', 'laplace', 'student'.*", "cosine"),
         ("sampling", "a str among .*'full', 'mini_batches'.*", "some"),
         ("pairs", "a str among .*'nearest'.*", "few"),
         ("tol", r"a float in \[0.0, inf\) or None", -1e-3),

@@ -182,7 +182,7 @@ def test_an_output_that_does_not_vary_is_predicted(kind):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"kernel": "compact"}, "'kernel' .* must be 'gaussian' or 'student'.* Got 'compact'"),
+        ({"kernel": "compact"}, "'kernel' .* 'gaussian', 'student' or 'laplace'.* Got 'compact'"),
         ({"pairs": "tree"}, "'pairs' parameter of .* Got 'tree'"),
         ({"init": "rca"}, "'init' parameter of .* start that needs no classes"),
         ({"rule": "posterior"}, "'rule' parameter of .* 'kernel', 'knn'"),
@@ -310,3 +310,10 @@ def test_large_data_use_batches_by_plan():
         warnings.simplefilter("error")
         cost = MLKR(2).estimate_cost(rows)
     assert cost.seconds_per_evaluation < 1.0
+
+
+def test_a_map_that_collapses_because_y_is_noise(rng):
+    X, y = rng.standard_normal((80, 3)), rng.standard_normal(80)
+    told = "collapsed.* is the mean of y.*nothing about y.*alpha=0.05 is too strong"
+    with pytest.warns(UserWarning, match=told):
+        MLKR(alpha=0.05, random_state=0).fit(X, y)

@@ -350,7 +350,7 @@ def test_rows_without_a_match_are_counted():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kernel": "compact"}, "'kernel' .* must be 'gaussian' or 'student' .*no match in range"),
+        ({"kernel": "compact"}, "'kernel' .* 'student' or 'laplace' .*no match in range"),
         ({"kernel": Compact(background=False), "objective": "accuracy"}, "'kernel' .* must be"),
         ({"kernel": Gaussian(background=True)}, "'kernel' .* without a background .* of a class"),
         ({"priors": "uniform"}, "'priors' parameter of NCA must be None .*Got 'uniform'"),

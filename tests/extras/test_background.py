@@ -10,7 +10,7 @@ from common.engines import engine  # noqa: F401
 from threadpoolctl import threadpool_limits
 
 from vicinal import reference
-from vicinal.densities import Compact, Gaussian, Student, resolve
+from vicinal.densities import Compact, Gaussian, Laplace, Student, resolve
 from vicinal.extras.background import Normals
 from vicinal.objectives import background_weights, em_background, nca, nca_posterior
 from vicinal.targets import Labels
@@ -371,7 +371,7 @@ def test_kernels_by_name_and_their_parameters():
         Student(background="em")
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(), Student(), Compact()])
+@pytest.mark.parametrize("kernel", [Gaussian(), Student(), Laplace(), Compact()])
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_kernel_integrals(kernel, d):
     name = type(kernel).__name__.lower()

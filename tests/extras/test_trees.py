@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from vicinal import NCA, reference
 from vicinal.core.method import Config, Data
-from vicinal.densities import Compact, Gaussian, Student
+from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.cpu.tiles import coordinate_scale, kernel_points
 from vicinal.estimators._problem import make_problem
@@ -48,7 +48,7 @@ def exact_density(Z, y, mass, c, kernel):
     D = reference.squared_distances(Z)
     D[:, y != c] = np.inf
     np.fill_diagonal(D, np.inf)
-    energy = D if isinstance(kernel, Gaussian) else 0.5 * (Z.shape[1] + 1) * np.log1p(D)
+    energy, _ = kernel.energy(D, Z.shape[1])
     least = energy.min(axis=1)
     return np.log(np.exp(least[:, None] - energy) @ mass) - least
 
@@ -90,6 +90,22 @@ def test_every_student_density_is_within_the_tolerance(rng, d):
                 error = np.abs(np.expm1(found - exact)).max()
                 assert error <= tolerance + 1e-10, (scale, c, tolerance, error)
                 assert tolerance < 0.1 or scale > 1 or share < 1
+
+
+@pytest.mark.parametrize("kind", ["plain", "duplicates", "weights"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_every_laplace_density_is_within_the_tolerance(rng, kind, dtype):
+    """Its Hessian is infinite at distance zero, near which the slope bounds the error."""
+    for scale, d in ((0.1, 2), (3.0, 5)):
+        Z, y, mass = data(rng, kind, 500, d, scale)
+        Z = Z.astype(dtype)
+        for c in (0, 3):
+            exact = exact_density(Z, y, mass, c, Laplace())
+            for tolerance in (1e-1, 1e-3):
+                found, share = tree_density(Z, y, mass, c, Laplace(), tolerance)
+                error = np.abs(np.expm1(found - exact)).max()
+                assert error <= tolerance + (1e-10 if dtype == np.float64 else 1e-5)
+                assert tolerance < 0.1 or scale > 0.1 or share < 1
 
 
 def exact_others(Z, y, mass):
@@ -321,7 +337,7 @@ def test_bad_input(rng):
         nca(Z, y, pairs=Bounded(1.0))
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(), Student()])
+@pytest.mark.parametrize("kernel", [Gaussian(), Student(), Laplace()])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_issue_14_queries_without_company_are_left_out(kernel, dtype):
     Z, y = np.arange(5, dtype=dtype)[:, None], np.array([0, 0, 1, 1, 2])

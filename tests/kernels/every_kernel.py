@@ -15,7 +15,7 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 
 from vicinal import kernels, neighbourhoods
-from vicinal.densities import Compact, Gaussian, Student
+from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.cpu import ranges, tiles
 from vicinal.engines.cpu.potential import GridPotential
@@ -67,6 +67,13 @@ def gaussian(dtype):
 @job
 def student(dtype):
     return nca(*points(dtype), kernel=Student())
+
+
+@job
+def laplace(dtype):
+    Z, y = points(dtype, d=50)
+    yield from nca(*points(dtype), kernel=Laplace())
+    yield from nca(Z, y, kernel=Laplace())  # distances by products
 
 
 @job

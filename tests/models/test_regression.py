@@ -8,13 +8,14 @@ from common.checks import each_dtype, set_threads
 from sklearn import config_context
 from sklearn.neighbors import KNeighborsRegressor
 
-from vicinal.densities import Gaussian, Student
+from vicinal.densities import Gaussian, Laplace, Student
 from vicinal.models.regression import RegressionModel
 from vicinal.targets import Numbers
 
 KERNELS = {
     "gaussian": (Gaussian(), lambda d2, d: np.exp(-d2)),
     "student": (Student(), lambda d2, d: (1 + d2) ** (-(d + 1) / 2)),
+    "laplace": (Laplace(), lambda d2, d: np.exp(-np.sqrt(d2))),
 }
 each_kernel = pytest.mark.parametrize("kernel", KERNELS)
 

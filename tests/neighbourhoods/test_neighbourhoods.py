@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from vicinal import _search
-from vicinal.densities import Compact, Gaussian, Student
+from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.extras.trees import Bounded
 from vicinal.neighbourhoods import (
     Nearest,
@@ -294,7 +294,7 @@ def test_sets_of_one_are_single_rows(rng):
         assert one.mean <= sets_left_out(scale * Z, pairs, 3).mean
 
 
-@pytest.mark.parametrize("kernel", [None, Gaussian(), Student(), Compact()])
+@pytest.mark.parametrize("kernel", [None, Gaussian(), Student(), Laplace(), Compact()])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_mass_left_out(rng, kernel, dtype):
     Z, y = points(rng, 90, 3, dtype=dtype)
@@ -303,6 +303,7 @@ def test_mass_left_out(rng, kernel, dtype):
     d2 = squared_distances(Z)[:, references]
     W = {
         Student: lambda: (1 + d2) ** -2.0,
+        Laplace: lambda: np.exp(-np.sqrt(d2)),
         Compact: lambda: np.maximum(1 - d2, 0) ** 2,
     }.get(type(kernel), lambda: np.exp(-d2))()
     W[references, references] = 0

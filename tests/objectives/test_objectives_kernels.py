@@ -8,22 +8,31 @@ import numpy as np
 import pytest
 
 from vicinal import reference
-from vicinal.densities import Compact, Gaussian, Student
+from vicinal.core.types import Pairs
+from vicinal.densities import Compact, Gaussian, Laplace, Student
+from vicinal.engines import choose
 from vicinal.engines.cpu import tiles as _tiles
-from vicinal.objectives import nca, nca_effective_n_neighbors, nca_posterior
-from vicinal.targets import Labels
+from vicinal.extras.trees import Bounded
+from vicinal.objectives import nca, nca_effective_n_neighbors, nca_matches, nca_posterior
+from vicinal.targets import LabelDistributions, Labels
 
 # (kernel, its name in `reference`, objective): the logarithm needs a kernel that reaches everywhere
 CASES = [
     pytest.param(Student(), "student", "log", id="student-log"),
     pytest.param(Student(), "student", "accuracy", id="student-accuracy"),
+    pytest.param(Laplace(), "laplace", "log", id="laplace-log"),
     pytest.param(Compact(), "compact", "accuracy", id="compact-accuracy"),
 ]
 each_case = pytest.mark.parametrize(("kernel", "name", "objective"), CASES)
 each_kernel = pytest.mark.parametrize(
     ("kernel", "name"),
-    [(Gaussian(), "gaussian"), (Student(), "student"), (Compact(), "compact")],
-    ids=["gaussian", "student", "compact"],
+    [
+        (Gaussian(), "gaussian"),
+        (Student(), "student"),
+        (Laplace(), "laplace"),
+        (Compact(), "compact"),
+    ],
+    ids=["gaussian", "student", "laplace", "compact"],
 )
 
 
@@ -59,6 +68,52 @@ def test_few_points_in_small_blocks(rng, monkeypatch, kernel, name, objective):
             assert_matches_reference(scale * Z, y, case, 1e-9)
             rows = {"queries": np.arange(8), "references": np.arange(2, 12)}
             assert_matches_reference(scale * Z, y, case, 1e-9, np.linspace(0.5, 1, 12), **rows)
+
+
+def nearly_equal(rng, dtype, kind, d):
+    """Points of which some, or all, lie at no distance or almost none."""
+    n = 24
+    Z = rng.standard_normal((n, d))
+    if kind == "all equal":
+        Z[:] = 3.7
+    elif kind == "twins":
+        Z[::2] = Z[1::2]
+    elif kind == "denormal":  # whose squares are zero, or so small that they have few digits
+        Z = np.rint(2 * Z) + float(np.finfo(dtype).tiny) ** 0.5 * 1e-3 * Z
+        Z[:8] -= np.rint(Z[:8])
+    else:
+        Z = 5.0 + 1e-7 * Z
+    return Z.astype(dtype), np.arange(n) % 3
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("engine", ["dense", "tiles", "products", "lists", "trees", "blocks"])
+@pytest.mark.parametrize("kind", ["all equal", "twins", "denormal", "near"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_kink_of_laplace(rng, monkeypatch, dtype, kind, engine):
+    """Rows at distance zero have no effect on each other, in whatever way sums are computed."""
+    Z, y = nearly_equal(rng, dtype, kind, 2 if engine != "products" else 50)
+    n = len(Z)
+    monkeypatch.setattr(choose, "DENSE_UP_TO", n if engine == "dense" else 0)
+    options = {"kernel": Laplace()}
+    if engine == "lists":
+        rows = np.tile(np.arange(n, dtype=np.int32), n)
+        options["pairs"] = Pairs(n * np.arange(n + 1), rows)
+    elif engine == "trees":
+        options["pairs"] = Bounded(0.0, always=True)
+    if engine == "blocks":
+        value, dZ = nca_matches(Z, LabelDistributions(np.eye(3)[y]), **options)
+    else:
+        value, dZ = nca(Z, y, **options)
+    # the gradient of a pair is no longer than its probability, for either of its points
+    assert np.linalg.norm(dZ, axis=1).sum() <= 4.0
+    expected, dZ_expected = reference.nca(Z, y, "log", kernel="laplace")
+    loose = 1e-3 if dtype == np.float32 else 1e-6
+    assert value == pytest.approx(expected, rel=loose)
+    if kind == "all equal":
+        assert not dZ.any()
+    elif kind == "twins":
+        np.testing.assert_allclose(dZ, dZ_expected, atol=loose * np.abs(dZ_expected).max())
 
 
 @pytest.mark.nojit

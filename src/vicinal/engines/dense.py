@@ -25,6 +25,7 @@ _LOG2_E = math.log2(math.e)
 # dimensions the gain is so large that, as in the compiled loops, an error of 4e-7 is accepted.
 _PRODUCTS_TO = 100.0
 MANY_DIMENSIONS, _MANY_PRODUCTS_TO = 48, 30.0 / math.sqrt(np.finfo(np.float64).eps)
+_DUPLICATES = 16.0 * np.finfo(np.float64).eps  # share of the squared norms; see `squared_distances`
 _BLOCK = 2**18  # pairs in a block of queries: 2 MB
 
 
@@ -72,18 +73,32 @@ class SortedPoints:
         at = np.flatnonzero(place >= 0)
         return at, place[at]
 
-    def squared_distances(self) -> Array:
-        """All pairs, (n_queries, n_references)."""
+    def energies(self, kernel: Kernel) -> tuple[Array, Array | None]:
+        """-ln kappa of all pairs, and its derivative by the squared distance; None for ones."""
+        return kernel.energy(self.squared_distances(kernel.smooth), self.d)
+
+    def squared_distances(self, smooth: bool = True) -> Array:
+        """All pairs, (n_queries, n_references).
+
+        A kernel with a kink needs roots of distances near zero, which the error of products would
+        spoil, and its weights there are so large that the products of `pull_pairs` would cancel:
+        pairs closer than rounding errors count as duplicates.
+        """
         norms_r = np.einsum("ij,ij->i", self.Zr, self.Zr)
         norms_q = norms_r if self.same else np.einsum("ij,ij->i", self.Zq, self.Zq)
         most = _PRODUCTS_TO if self.d < MANY_DIMENSIONS else _MANY_PRODUCTS_TO
+        if not smooth and self.d < MANY_DIMENSIONS:
+            most = 0.0
         if max(norms_r.max(initial=0.0), norms_q.max(initial=0.0)) > most:
-            return cdist(self.Zq, self.Zr, "sqeuclidean")
-        with single_threaded_blas():
-            D = self.Zq @ self.Zr.T
-        D *= -2.0
-        D += norms_q[:, None]
-        D += norms_r
+            D = cdist(self.Zq, self.Zr, "sqeuclidean")
+        else:
+            with single_threaded_blas():
+                D = self.Zq @ self.Zr.T
+            D *= -2.0
+            D += norms_q[:, None]
+            D += norms_r
+        if not smooth:
+            D[D <= _DUPLICATES * (norms_q[:, None] + norms_r)] = 0.0
         return D
 
 
@@ -117,7 +132,7 @@ class DenseSums:
         self.query_rows = self.points.queries
         mass = data.mass[self.points.references]
         self.mass = None if (mass == 1.0).all() else mass
-        energy, self.steepness = kernel.energy(self.points.squared_distances(), self.points.d)
+        energy, self.steepness = self.points.energies(kernel)
         energy[self.points.self_pairs()] = np.inf
         self.near = [energy[block].copy() for block in self.points.own]
         for block in self.points.own:

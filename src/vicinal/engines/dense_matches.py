@@ -32,7 +32,7 @@ class DenseMatchSums:
     def __init__(self, data: Data, target: Any, kernel: Kernel) -> None:
         self.points = points = SortedPoints(data)
         self.query_rows = points.queries
-        energy, self.steepness = kernel.energy(points.squared_distances(), points.d)
+        energy, self.steepness = points.energies(kernel)
         energy[points.self_pairs()] = np.inf
         match_energy, rest = _matches(target, points.queries, points.references)
         mass = data.mass[points.references]
@@ -76,7 +76,7 @@ class DenseChargedSums:
         self.points = points = SortedPoints(data)
         self.query_rows = points.queries
         self.charges = charges[points.references]
-        energy, self.steepness = kernel.energy(points.squared_distances(), points.d)
+        energy, self.steepness = points.energies(kernel)
         energy[points.self_pairs()] = np.inf
         self.terms, shift = _terms(energy, data.mass[points.references])
         total = self.terms.sum(axis=1)

@@ -18,7 +18,7 @@ from vicinal.densities import Kernel
 from vicinal.estimators._plan import Plan
 from vicinal.estimators._soft_targets import SOFT, check_soft, soft_model
 from vicinal.estimators._warnings import collapse_warning, warn_single_rows, warn_unmatched_rows
-from vicinal.estimators.search import ALPHAS
+from vicinal.estimators.search import ALPHAS, MORE_ALPHAS
 from vicinal.models.posterior import NCAModel
 from vicinal.neighbourhoods import mass_left_out
 from vicinal.neighbourhoods.refresh import refresh_lists
@@ -51,7 +51,8 @@ def nca_method(estimator: Any, data: Data) -> Method:
         has_trees=True,
         kernel=kernel,
         n_starts=int(getattr(start, "n_init", 1)),
-        alphas=ALPHAS,
+        # Laplace's energies grow with the norm of the map, and the penalty with its square
+        alphas=ALPHAS if kernel.smooth else MORE_ALPHAS,
         warn_unusable_rows=partial(warn_single_rows, data),
         collapse_warning=collapse_warning,
     )

@@ -19,7 +19,7 @@ from vicinal.densities import Kernel
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._neighbours import NeighbourSearchMixin, drop_weightless_rows
 from vicinal.estimators._plan import Cost
-from vicinal.estimators._warnings import collapse_warning
+from vicinal.estimators.search import MORE_ALPHAS, is_collapsed
 from vicinal.models.regression import RegressionModel
 from vicinal.neighbourhoods import mass_left_out
 from vicinal.neighbourhoods.refresh import refresh_lists
@@ -27,9 +27,6 @@ from vicinal.targets import Numbers
 from vicinal.targets.masses import plain_mass, weights
 
 __all__ = ["NeighbourRegressorMixin", "Outputs", "RegressionLearner"]
-
-#: penalties of alpha="auto", from strong to weak: the loss is a share of the variance of y
-_ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
 
 
 class Outputs(NamedTuple):
@@ -173,9 +170,21 @@ class RegressionLearner(NeighbourRegressorMixin, MetricLearner):
             kernel=kernel,
             cost=objective.cost(data.target),
             n_starts=int(getattr(start, "n_init", 1)),
-            alphas=_ALPHAS,
-            collapse_warning=collapse_warning,
+            alphas=MORE_ALPHAS,  # the loss is a share of the variance of y
+            collapse_warning=_collapse_warning,
         )
+
+
+def _collapse_warning(Z: Array, problem: Any) -> str | None:
+    """The warning for a map to one point, or None; it may be the best map, if y is noise."""
+    if not is_collapsed(Z):
+        return None
+    return (
+        "The map has collapsed: all rows are mapped to nearly the same point, where every "
+        "prediction is the mean of y. If the columns tell nothing about y, no neighbours predict "
+        f"better; if they do, the penalty alpha={float(np.min(problem.alpha)):g} is too strong: "
+        "decrease 'alpha'."
+    )
 
 
 def _numbers(y: Any, owner: str) -> Array:
@@ -195,8 +204,8 @@ def _kernel(kernel: Any, owner: str) -> Kernel:
     part = densities.resolve(kernel, owner)
     if part.background or not part.reaches_everywhere:
         raise ValueError(
-            f"The 'kernel' parameter of {owner} must be 'gaussian' or 'student', without a "
-            f"background. Got {kernel!r} instead."
+            f"The 'kernel' parameter of {owner} must be 'gaussian', 'student' or 'laplace', "
+            f"without a background. Got {kernel!r} instead."
         )
     return part
 

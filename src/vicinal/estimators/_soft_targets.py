@@ -120,10 +120,10 @@ def check_soft(estimator: Any, kernel: Kernel, pairs: Any) -> None:
 
     if not kernel.reaches_everywhere:
         why = "a row may have no match in range of a compact one"
-        refuse("kernel", "'gaussian' or 'student'", why)
+        refuse("kernel", "'gaussian', 'student' or 'laplace'", why)
     if kernel.background:
         why = "a background is a distribution of a class"
-        refuse("kernel", "'gaussian' or 'student' without a background", why)
+        refuse("kernel", "'gaussian', 'student' or 'laplace' without a background", why)
     if estimator.priors is not None:
         refuse("priors", "None", "they are the probabilities of class labels")
     if pairs is not None and not pairs.makes_lists:

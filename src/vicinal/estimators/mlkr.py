@@ -47,8 +47,8 @@ class MLKR(LearntMetricMixin, RegressionLearner):
         rank within a standard error of the best.
     mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
         A full matrix, one weight for each feature, or a map that bends, as in :class:`NCA`.
-    kernel : {"gaussian", "student"} or part, default="gaussian"
-        Replaces :math:`e^{-d^2}`; "student" has a heavy tail.
+    kernel : {"gaussian", "student", "laplace"} or part, default="gaussian"
+        Replaces :math:`e^{-d^2}`; "student" has a heavy tail, "laplace" is :math:`e^{-d}`.
     init : {"auto", "identity", "random", "pca", "whiten"}, part or array, default="auto"
         The start: a name, an object with parameters (``Random(n_init=10)`` restarts and keeps the
         best), or an array of shape (n_components, n_features), which is used as given.  The scale

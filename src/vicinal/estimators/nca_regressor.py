@@ -63,8 +63,8 @@ class NCARegressor(LearntMetricMixin, RegressionLearner):
         standard deviations first.  "auto": a fifth of all pairs of rows have nearer numbers.
     objective : {"log", "accuracy"}, default="log"
         Mean log-probability of a match, or expected number of matches.
-    kernel : {"gaussian", "student"} or part, default="gaussian"
-        Replaces :math:`e^{-d^2}`; "student" has a heavy tail.
+    kernel : {"gaussian", "student", "laplace"} or part, default="gaussian"
+        Replaces :math:`e^{-d^2}`; "student" has a heavy tail, "laplace" is :math:`e^{-d}`.
     init : {"auto", "identity", "random", "pca", "whiten"}, part or array, default="auto"
         The start of the map.
     solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", \

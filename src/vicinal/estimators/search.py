@@ -26,6 +26,7 @@ from vicinal.targets.labels import class_codes
 __all__ = [
     "ALPHAS",
     "DEFAULT_ALPHA",
+    "MORE_ALPHAS",
     "ROWS",
     "Choice",
     "Search",
@@ -44,6 +45,8 @@ __all__ = [
 
 #: the values of alpha="auto", from a strong penalty to a weak one, for columns of variance one
 ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3)
+#: the same down to weaker ones, for losses on which a penalty weighs more
+MORE_ALPHAS = (*ALPHAS, 3e-4, 1e-4)
 DEFAULT_ALPHA = 3e-3  # used if a search has no result
 _PER_COLUMN, _STRONGEST = 0.4, 0.1  # of alpha="scaled"
 

@@ -12,7 +12,7 @@ from vicinal.densities import Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import ClassSums, Data
 from vicinal.engines.cpu.class_sums import CompiledSums, prepare
-from vicinal.engines.cpu.tiles import ORDER_FROM, ORDER_UP_TO, WORTH, KernelPoints
+from vicinal.engines.cpu.tiles import ORDER_FROM, ORDER_UP_TO, WORTH, KernelPoints, power_of
 from vicinal.kernels import tree, tree_sums, tree_walk
 
 __all__ = ["SMALL", "Bounded", "Trees", "check_bounded"]
@@ -102,7 +102,7 @@ class Trees:
     queries, references : KernelPoints
     self_pos : int array
         Position of each query among the references, or -1.
-    kernel : Gaussian or Student
+    kernel : Gaussian, Student or Laplace
     bounded : Bounded
         The largest relative error; 0 sums every pair, except groups of duplicates.
     d : int
@@ -130,7 +130,7 @@ class Trees:
     ) -> None:
         self.queries, self.references, self.d = queries, references, d
         dtype, self.together = references.Z.dtype, not bounded.each_class
-        self.power, self.tolerance = dtype.type(kernel.power(d)), dtype.type(bounded.tolerance)
+        self.power, self.tolerance = power_of(kernel, d, dtype), dtype.type(bounded.tolerance)
         classes, first = np.unique(references.codes, return_index=True)
         self.forest = tree.build(references.Z[:d], references.mass, [*first, references.n])
         groups, first = np.unique(queries.codes, return_index=True)

@@ -29,9 +29,12 @@ __all__ = [
     "distances",
     "group_box",
     "group_end",
+    "merge_duplicates",
     "pull_four",
     "some_tiles",
-    "student_energies",
+    "steepen",
+    "steepness",
+    "to_energies",
     "workspace",
 ]
 
@@ -42,6 +45,7 @@ WIDTH = 768
 GRAD_WIDTH = 384
 CHUNK = 64  # most references that share a bounding box
 _TABLE = 1024  # about how many tiles are listed at a time
+_HALF_LOG2_E = 0.7213475204444817  # the scale of coordinates for Laplace's kernel, halved
 #: which tiles of a block: all, those within reach, or those beyond
 ALL, NEAR, FAR = 0, 1, 2
 
@@ -127,11 +131,47 @@ def distances(Zq, Zr, D, i, i0, j0, c, e, out):
             out[j] += s * s + t * t
 
 
+@kernel
+def merge_duplicates(D, norms_q, norms_r, share):
+    """Set the squared distances D that are below a share of both squared norms to zero."""
+    zero = D.dtype.type(0)
+    for i in range(D.shape[0]):
+        row, norm = D[i], norms_q[i]
+        for j in range(D.shape[1]):
+            row[j] = row[j] if row[j] > share * (norm + norms_r[j]) else zero
+
+
+# ``power`` says which kernel: None is the Gaussian, (d + 1) / 2 Student's, 0 Laplace's.  None is a
+# type of its own, so the code for the Gaussian is compiled without the branches of the others.
+
+
 @helper
-def student_energies(row, n, power):
-    """Turn squared distances into ``power log2(1 + d²)``, in place."""
-    for j in range(n):
-        row[j] = power * log2(row.dtype.type(1) + row[j])
+def to_energies(row, n, power):
+    """Turn squared distances into energies, in place: ``power log2(1 + d²)``, or d for Laplace."""
+    if power > 0:
+        for j in range(n):
+            row[j] = power * log2(row.dtype.type(1) + row[j])
+    else:
+        for j in range(n):
+            row[j] = np.sqrt(row[j])
+
+
+@helper
+def steepness(squared, distance):
+    """-kappa'(d²) / kappa of Laplace's kernel, ``1 / 2d`` in the unit of the data; 0 at d = 0."""
+    zero, half = type(squared)(0), type(squared)(_HALF_LOG2_E)
+    return half / distance if squared > zero else zero
+
+
+@helper
+def steepen(W, D, n, power):
+    """Multiply weights by -kappa'(d²) / kappa at the squared distances D."""
+    if power > 0:
+        for j in range(n):
+            W[j] *= power / (W.dtype.type(1) + D[j])
+    else:
+        for j in range(n):
+            W[j] *= steepness(D[j], np.sqrt(D[j]))
 
 
 @helper

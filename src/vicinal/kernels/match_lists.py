@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal.kernels._blocks import student_energies
+from vicinal.kernels._blocks import steepen, to_energies
 from vicinal.kernels._jit import helper, kernel
 from vicinal.kernels.match_rows import add_terms, from_degrees, from_energies, pair_weights
 from vicinal.kernels.matches import DISTRIBUTIONS, HARD
@@ -117,7 +117,7 @@ def _energies(D, V, E, n, power):
     for t in range(n):
         E[t] = D[t]
     if power is not None:
-        student_energies(E, n, power)
+        to_energies(E, n, power)
     for t in range(n):
         E[t] = E[t] if V[t] > 0 else inf
 
@@ -172,7 +172,7 @@ def match_lists_sums(lists, match, minima, sums, q0, q1, power, work, J, known):
 def match_lists_grad(lists, match, shift, factor, Gq, Gr, q0, q1, power, work, J, known):
     """Add the pull of the pairs of queries q0:q1 to Gq, (n_queries, d'), and to Gr, (n, d')."""
     W, D, E, U = work[0], work[1], work[2], work[3]
-    M, R, V, one = work[4], work[5], work[6], W.dtype.type(1)
+    M, R, V = work[4], work[5], work[6]
     for q in range(q0, q1):
         if factor[0, q] == 0 and factor[1, q] == 0:
             continue
@@ -182,8 +182,7 @@ def match_lists_grad(lists, match, shift, factor, Gq, Gr, q0, q1, power, work, J
         _energies(D, V, E, n, power)
         pair_weights(E, U, M, R, V, n, shift[0, q], shift[1, q], factor[0, q], factor[1, q], W)
         if power is not None:
-            for t in range(n):
-                W[t] *= power / (one + D[t])
+            steepen(W, D, n, power)
         pull(lists.P, W, J[:n], lists.rows[q], Gq[q], Gr)
 
 
@@ -217,7 +216,7 @@ def charged_lists_sums(lists, Y, minima, sums, totals, q0, q1, power, work, C):
 @kernel
 def charged_lists_grad(lists, Y, shift, offset, slopes, Gq, Gr, q0, q1, power, work, C):
     """Add the pull of the pairs of queries q0:q1 to Gq, (n_queries, d'), and to Gr, (n, d')."""
-    W, D, E, V, one = work[0], work[1], work[2], work[6], work.dtype.type(1)
+    W, D, E, V = work[0], work[1], work[2], work[6]
     for q in range(q0, q1):
         J = lists.indices[lists.first[q] : lists.last[q]]
         n = len(J)
@@ -226,6 +225,5 @@ def charged_lists_grad(lists, Y, shift, offset, slopes, Gq, Gr, q0, q1, power, w
         _charges(Y, J, n, C)
         charged_weights(E, V, n, C, 0, shift[q], offset[q], slopes, q, W)
         if power is not None:
-            for t in range(n):
-                W[t] *= power / (one + D[t])
+            steepen(W, D, n, power)
         pull(lists.P, W, J, lists.rows[q], Gq[q], Gr)

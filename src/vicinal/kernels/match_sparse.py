@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal.kernels._blocks import WIDTH, distances, pull_four, student_energies
+from vicinal.kernels._blocks import WIDTH, distances, pull_four, steepen, to_energies
 from vicinal.kernels._jit import exp2, helper, kernel, minimum
 
 __all__ = ["GRAD_WIDTH", "Sparse", "scratch", "sparse_grad_block", "sparse_sums_block"]
@@ -74,12 +74,12 @@ def _rest(match, V, i, c, e, R):
 
 @helper
 def _energies(points, i, i0, j0, c, e, power, D, E):
-    """Energies of query i and references c:e; D has their distances, for Student's kernel only."""
+    """Energies of query i and references c:e; D has d², but not for the Gaussian."""
     distances(points.Zq, points.Zr, points.D, i, i0, j0, c, e, E)
     if power is not None:
         for j in range(e - c):
             D[j] = E[j]
-        student_energies(E, e - c, power)
+        to_energies(E, e - c, power)
     if c <= points.self_pos[i] < e:
         E[points.self_pos[i] - c] = np.inf
 
@@ -132,7 +132,7 @@ def sparse_grad_block(points, match, shift, factor, Gq, Gr, i0, i1, j0, j1, powe
     """
     products = points.D.shape[0] > 0
     D, E, R = work[4], work[5], work[6]
-    one, zero = D.dtype.type(1), D.dtype.type(0)
+    zero = D.dtype.type(0)
     least = D.dtype.type(_LEAST_POWER[D.itemsize // 8])
     for first in range(i0, i1, 4):
         for c in range(j0, j1, GRAD_WIDTH):
@@ -156,8 +156,7 @@ def sparse_grad_block(points, match, shift, factor, Gq, Gr, i0, i1, j0, j1, powe
                         W[j] += factor[1, i] * match.degrees[a] * V[j] * power_j
                         a += 1
                     if power is not None:
-                        for j in range(n):
-                            W[j] *= power / (one + D[j])
+                        steepen(W, D, n, power)
                 if products and i < i1:
                     x = points.D[i - i0, c - j0 : e - j0]
                     for j in range(n):

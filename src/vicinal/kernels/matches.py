@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal.kernels._blocks import WIDTH, distances, pull_four, student_energies
+from vicinal.kernels._blocks import WIDTH, distances, pull_four, steepen, to_energies
 from vicinal.kernels._jit import exp2, helper, kernel, minimum
 from vicinal.kernels.match_rows import add_terms, from_degrees, from_energies, pair_weights
 
@@ -119,12 +119,12 @@ def _logarithms(match, V, i, c, e, U, M, R):
 
 @helper
 def _energies(points, i, i0, j0, c, e, power, D, E):
-    """Energies of query i and references c:e; D has their distances, for Student's kernel only."""
+    """Energies of query i and references c:e; D has d², but not for the Gaussian."""
     distances(points.Zq, points.Zr, points.D, i, i0, j0, c, e, E)
     if power is not None:
         for j in range(e - c):
             D[j] = E[j]
-        student_energies(E, e - c, power)
+        to_energies(E, e - c, power)
     if c <= points.self_pos[i] < e:
         E[points.self_pos[i] - c] = np.inf
 
@@ -137,7 +137,7 @@ def match_sums_block(points, match, minima, sums, i0, i1, j0, j1, power, work):
     ----------
     points : Points, whose ``D`` has its corner at (i0, j0)
     match : Matching
-    power : None for the Gaussian, (d + 1) / 2 for Student's kernel
+    power : None for the Gaussian, (d + 1) / 2 for Student's kernel, 0 for Laplace's
     work : of :func:`scratch`
     """
     E, M = work[5], work[7]
@@ -196,7 +196,7 @@ def match_grad_block(points, match, shift, factor, Gq, Gr, i0, i1, j0, j1, power
     """
     products = points.D.shape[0] > 0
     D, E, U, M, R = work[4], work[5], work[6], work[7], work[8]
-    one, zero = D.dtype.type(1), D.dtype.type(0)
+    zero = D.dtype.type(0)
     for first in range(i0, i1, 4):
         for c in range(j0, j1, GRAD_WIDTH):
             e = min(c + GRAD_WIDTH, j1)
@@ -217,8 +217,7 @@ def match_grad_block(points, match, shift, factor, Gq, Gr, i0, i1, j0, j1, power
                         _logarithms(match, V, i, c, e, U, M, R)
                         pair_weights(E, U, M, R, V, n, low, shift[1, i], a, b, W)
                     if power is not None:
-                        for j in range(n):
-                            W[j] *= power / (one + D[j])
+                        steepen(W, D, n, power)
                 if products and i < i1:
                     x = points.D[i - i0, c - j0 : e - j0]
                     for j in range(n):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal.kernels._blocks import WIDTH, distances, pull_four, student_energies
+from vicinal.kernels._blocks import WIDTH, distances, pull_four, steepen, to_energies
 from vicinal.kernels._jit import exp2, helper, kernel, minimum
 
 __all__ = [
@@ -85,7 +85,7 @@ def charged_sums_block(points, Y, minima, sums, totals, i0, i1, j0, j1, power, w
             e = min(c + WIDTH, j1)
             distances(points.Zq, points.Zr, points.D, i, i0, j0, c, e, E)
             if power is not None:
-                student_energies(E, e - c, power)
+                to_energies(E, e - c, power)
             if c <= points.self_pos[i] < e:
                 E[points.self_pos[i] - c] = np.inf
             add_charges(E, points.vr[c:e], e - c, Y, c, minima, sums, totals, i, work[0])
@@ -96,12 +96,12 @@ def charged_grad_block(points, Y, shift, offset, slopes, Gq, Gr, i0, i1, j0, j1,
     """Add the pull of the pairs of queries i0:i1 and references j0:j1 to Gq and Gr, both (d, n).
 
     The weight of a pair is ``v_j 2**(shift_i - e_ij) (offset_i + sum_k slopes[k, i] Y[k, j])``, for
-    Student's kernel times ``power / (1 + d²)``.  Where ``points.D`` holds the squared distances,
-    the weights replace them, and the caller gets the gradient by two matrix products.
+    kernels other than the Gaussian times their steepness.  Where ``points.D`` holds the squared
+    distances, the weights replace them, and the caller gets the gradient by two matrix products.
     """
     products = points.D.shape[0] > 0
     D, E = work[4], work[5]
-    one, zero = D.dtype.type(1), D.dtype.type(0)
+    zero = D.dtype.type(0)
     for first in range(i0, i1, 4):
         for c in range(j0, j1, GRAD_WIDTH):
             e = min(c + GRAD_WIDTH, j1)
@@ -116,13 +116,12 @@ def charged_grad_block(points, Y, shift, offset, slopes, Gq, Gr, i0, i1, j0, j1,
                 for j in range(n):
                     E[j] = D[j]
                 if power is not None:
-                    student_energies(E, n, power)
+                    to_energies(E, n, power)
                 if c <= points.self_pos[i] < e:
                     E[points.self_pos[i] - c] = np.inf
                 charged_weights(E, V, n, Y, c, shift[i], offset[i], slopes, i, W)
                 if power is not None:
-                    for j in range(n):
-                        W[j] *= power / (one + D[j])
+                    steepen(W, D, n, power)
                 if products:
                     x = points.D[i - i0, c - j0 : e - j0]
                     for j in range(n):

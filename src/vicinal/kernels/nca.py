@@ -1,9 +1,10 @@
 """NCA in tiles: row statistics first, then each pair's weight and its pull on both points.
 
 Layout.  Points are laid out as in :mod:`vicinal.kernels._blocks`.  A kernel value is ``2**-e`` with
-an energy e: d² for the Gaussian (``power`` None), whose points are scaled by ``sqrt(log2 e)``, and
-``power log2(1 + d²)`` for Student's kernel.  Two log-sum-exps are kept per query, over the other
-classes (index 0) and over its own (index 1), each shifted by its own exact minimum.
+an energy e: d² for the Gaussian (``power`` None), whose points are scaled by ``sqrt(log2 e)``;
+``power log2(1 + d²)`` for Student's kernel; d for Laplace's (``power`` 0), whose points are scaled
+by ``log2 e``.  Two log-sum-exps are kept per query, over the other classes (index 0) and over its
+own (index 1), each shifted by its own exact minimum.
 
 Symmetric use (``mirror``): queries and references are the same points, and every unordered pair is
 computed once for both its rows.  One exponential serves both directions as long as the shifts in a
@@ -26,7 +27,8 @@ from vicinal.kernels._blocks import (
     WIDTH,
     distances,
     pull_four,
-    student_energies,
+    steepness,
+    to_energies,
 )
 from vicinal.kernels._jit import exp2, helper, kernel, log2, maximum, minimum
 
@@ -67,8 +69,7 @@ def nca_stats_block(points, running, table, count, i0, j0, mirror, power, work):
     table, count : tiles, of `all_tiles` or `some_tiles`
     i0, j0 : first query and reference of the block, the corner of ``points.D``
     mirror : whether the references are the queries
-    power : None for the Gaussian, (d + 1) / 2 for Student's kernel; compiled once for each, so that
-        neither slows down the other
+    power : None for the Gaussian, (d + 1) / 2 for Student's kernel, 0 for Laplace's
     work : of ``Scratch``
 
     Returns
@@ -96,7 +97,7 @@ def nca_stats_block(points, running, table, count, i0, j0, mirror, power, work):
             row = work[i - a]
             distances(Zq, Zr, D, i, i0, j0, c, e, row)
             if power is not None:
-                student_energies(row, n, power)
+                to_energies(row, n, power)
             if c <= self_pos[i] < e:
                 row[self_pos[i] - c] = inf
             m = mq[i]
@@ -148,13 +149,20 @@ def _weights(row, column_shift, mass, column_weight, n, shift, weight_i, mass_i,
     vectorisation.  For Student's kernel -kappa'(d²) is kappa times power / (1 + d²).
     """
     one = row.dtype.type(1)
-    for j in range(n):
-        if power is None:
+    if power is None:
+        for j in range(n):
             e = exp2(shift + column_shift[j] - row[j])
-        else:
+            row[j] = e * (weight_i * mass[j] + mass_i * column_weight[j])
+    elif power > 0:
+        for j in range(n):
             t = one + row[j]
             e = exp2(shift + column_shift[j] - power * log2(t)) * (power / t)
-        row[j] = e * (weight_i * mass[j] + mass_i * column_weight[j])
+            row[j] = e * (weight_i * mass[j] + mass_i * column_weight[j])
+    else:
+        for j in range(n):
+            t = np.sqrt(row[j])
+            e = exp2(shift + column_shift[j] - t) * steepness(row[j], t)
+            row[j] = e * (weight_i * mass[j] + mass_i * column_weight[j])
 
 
 @kernel
@@ -166,7 +174,8 @@ def nca_grad_block(points, running, Gq, Gr, table, count, i0, j0, mirror, power,
 
     The weight of a pair is ``wq_i v_j k(mq_i) [+ wr_j v_i k(mr_j) if mirror]``, with m the minima
     and w the row factors of each kind (0 other, 1 own class; in ``running`` in place of the sums),
-    and ``k(m) = 2**(m - e)``, for Student's kernel times ``power / (1 + d²)``.
+    and ``k(m) = 2**(m - e)`` times the steepness: ``power / (1 + d²)`` for Student's kernel, and
+    ``1 / 2d`` for Laplace's.
     """
     Zq, Zr, D, self_pos = points.Zq, points.Zr, points.D, points.self_pos
     zero, inf = Zq.dtype.type(0), Zq.dtype.type(np.inf)
@@ -246,7 +255,7 @@ def nca_energy_block(Zq, Zr, vr, self_pos, shift, energy, i0, i1, power, scratch
             e = min(c + WIDTH, Zr.shape[1])
             distances(Zq, Zr, scratch.work[:0], i, 0, 0, c, e, row)
             if power is not None:
-                student_energies(row, e - c, power)
+                to_energies(row, e - c, power)
             if c <= self_pos[i] < e:
                 row[self_pos[i] - c] = shift[i]  # adds nothing
             energy[i] += _energy(row, vr[c:e], e - c, shift[i])

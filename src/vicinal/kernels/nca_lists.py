@@ -8,13 +8,15 @@ line.
 A list is first gathered into scratch: its distances, and its masses as members of the other
 classes (index 0) and of the own class (index 1), one of which is 0.  Then all arithmetic runs over
 contiguous arrays without a branch.  ``near`` defines a row's shift in each family of kernels: the
-smallest squared distance (Gaussian), 1 plus that (Student), 1 minus that (Compact).
+smallest squared distance (Gaussian), 1 plus that (Student), 1 minus that (Compact), its root
+(Laplace).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from vicinal.kernels._blocks import steepness
 from vicinal.kernels._jit import exp2, helper, kernel, maximum, minimum
 
 __all__ = [
@@ -30,7 +32,7 @@ __all__ = [
 ]
 
 # as in vicinal.densities
-GAUSSIAN, STUDENT, COMPACT = 0, 1, 2
+GAUSSIAN, STUDENT, COMPACT, LAPLACE = 0, 1, 2, 3
 
 
 def scratch(length, dtype):
@@ -52,7 +54,7 @@ def pack(Z, codes, mass, centre, scale):
 
 def energies(near, d, family):
     """-log2 kappa at the nearest point."""
-    if family == GAUSSIAN:
+    if family in (GAUSSIAN, LAPLACE):
         return near
     with np.errstate(divide="ignore"):
         log_near = np.log2(near, dtype=np.float64)
@@ -61,7 +63,7 @@ def energies(near, d, family):
 
 def nearest(energy, d, family):
     """The inverse of :func:`energies`, in the dtype of ``energy``."""
-    if family == GAUSSIAN:
+    if family in (GAUSSIAN, LAPLACE):
         return energy
     exponent = 2.0 / (d + 1) if family == STUDENT else -0.5
     return np.exp2(exponent * energy.astype(np.float64)).astype(energy.dtype)
@@ -114,6 +116,8 @@ def _near(D, M, n, family):
         return zero
     if family == GAUSSIAN:
         return low
+    if family == LAPLACE:
+        return np.sqrt(low)
     return one + low if family == STUDENT else maximum(one - low, zero)
 
 
@@ -150,6 +154,9 @@ def _terms(D, M, R, W, n, d, family, near):
             R[t] = minimum(near / (one + D[t]), one)
             W[t] = M[t]
         _raise(R, W, n, d)
+    elif family == LAPLACE:
+        for t in range(n):
+            W[t] = M[t] * exp2(minimum(near - np.sqrt(D[t]), zero))
     else:
         inverse = one / near if near > 0 else zero
         for t in range(n):
@@ -172,6 +179,10 @@ def _add_slopes(D, M, R, V, W, n, d, family, near, factor):
         _raise(R, V, n, d)
         for t in range(n):
             W[t] += V[t]
+    elif family == LAPLACE:  # kappa / 2d
+        for t in range(n):
+            u = np.sqrt(D[t])
+            W[t] += factor * M[t] * exp2(minimum(near - u, zero)) * steepness(D[t], u)
     else:  # 2 (1 - d²), as in [Oneata2011] eq. (4.19)
         scale = D.dtype.type(2) * factor / (near * near)
         for t in range(n):

@@ -13,7 +13,7 @@ from vicinal.kernels._blocks import (
     distances,
     group_box,
     group_end,
-    student_energies,
+    to_energies,
 )
 from vicinal.kernels._jit import helper, kernel, minimum
 
@@ -227,7 +227,7 @@ def least_energies(
             for i in range(a, b):
                 distances(Zq, Zr, work[:0], i, 0, 0, c, e, row)
                 if power is not None:
-                    student_energies(row, e - c, power)
+                    to_energies(row, e - c, power)
                 if c <= self_pos[i] < e:
                     row[self_pos[i] - c] = inf
                 least = inf

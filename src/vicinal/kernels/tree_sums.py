@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vicinal.kernels._blocks import pull_four
+from vicinal.kernels._blocks import pull_four, steepness, to_energies
 from vicinal.kernels._jit import exp2, helper, kernel, log2, minimum
 from vicinal.kernels.tree_walk import WIDTH
 
@@ -133,8 +133,7 @@ def _distances(packets, number, i, w, n, row):
 
 @helper
 def _energies(row, n, power, me):
-    for j in range(n):
-        row[j] = power * log2(row.dtype.type(1) + row[j])
+    to_energies(row, n, power)
     if me >= 0:
         row[me] = np.inf  # log2 of infinity is finite here
 
@@ -174,7 +173,7 @@ def sums(forest, packets, where, first, last, power, nodes, ends, w, out, minima
                 for i in range(queries):
                     query = packets.index[WIDTH * number + i]
                     _distances(packets.points, number, i, w, n, row)
-                    if power > 0:
+                    if power is not None:
                         _energies(row, n, power, w.me[i])
                     unit = minimum(minima[kind, query], _least(row, n))
                     if unit == np.inf:
@@ -189,13 +188,17 @@ def sums(forest, packets, where, first, last, power, nodes, ends, w, out, minima
 @helper
 def _weigh(row, mass, n, factor, shift, power):
     """Turn d² into minus the derivative of the kernel by d², times masses and ``factor``."""
-    if power > 0:
+    if power is None:
+        for j in range(n):
+            row[j] = factor * mass[j] * exp2(shift - row[j])
+    elif power > 0:
         for j in range(n):
             t = row.dtype.type(1) + row[j]
             row[j] = factor * power * mass[j] * exp2(shift - power * log2(t)) / t
-        return
-    for j in range(n):
-        row[j] = factor * mass[j] * exp2(shift - row[j])
+    else:
+        for j in range(n):
+            t = np.sqrt(row[j])
+            row[j] = factor * mass[j] * exp2(shift - t) * steepness(row[j], t)
 
 
 @helper

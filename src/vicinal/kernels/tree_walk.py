@@ -11,8 +11,9 @@ and computes the gradient of that sum.  For each query of a packet (a *lane*) a 
 A node G of mass M, mean z_G and second moment V may be replaced by ``M kappa(|z - z_G|)`` with an
 error of at most
 
-- ``M max(kappa_max - kappa_G, kappa_G)``, from the nearest point of its box, and
-- ``V/2 sup |Hessian|`` over the box: the first-order term vanishes at the mean.
+- ``M max(kappa_max - kappa_G, kappa_G)``, from the nearest point of its box,
+- ``V/2 sup |Hessian|`` over the box: the first-order term vanishes at the mean;
+- ``sqrt(M V) sup |gradient|``, for Laplace's kernel, whose Hessian is infinite at distance zero.
 
 It is replaced if ``spent + error <= tolerance (found - spent + M kappa_G - error)`` in every lane:
 the part already summed sets the error allowed so far.  At the end the relative error of each sum is
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vicinal.kernels._blocks import to_energies
 from vicinal.kernels._jit import exp2, helper, kernel, log2, maximum, minimum
 
 __all__ = ["WIDTH", "walk", "walk_scratch"]
@@ -35,6 +37,7 @@ __all__ = ["WIDTH", "walk", "walk_scratch"]
 WIDTH = 32
 _LN2 = 0.6931471805599453
 _CEILING = 100.0  # largest log2 of a kernel value in its unit: none overflows in float32
+_LEAST = 1e-30  # least distance for a second-order bound; the first-order one is better there
 _DEPTH = 64  # depth of a tree, which is at most log2 n
 
 # Rows of WIDTH lanes in one flat array: the compiler can then see that they do not overlap.
@@ -95,21 +98,28 @@ def _worst(w, mass, moment, tolerance, power):
     real = w.dtype.type
     ln2, half, one, two, four = real(_LN2), real(0.5), real(1), real(2), real(4)
     slope, offset, ceiling = real(2.0718), real(0.8926), real(_CEILING)
-    worst = -real(np.inf)
+    worst, steepest, least = -real(np.inf), ln2 * np.sqrt(mass * moment), real(_LEAST)
     for i in range(WIDTH):
         near, mean, unit = w[_NEAR + i], w[_MEAN + i], w[_UNIT + i]
-        if power > 0:
-            # |Hessian| = 2p (1+s)^{-p-1} max(1, |(2p + 1) - (2p + 2)/(1+s)|), the last below 2p + 1
-            curve = power * (two * power + one) / (one + near)
-            near, mean = power * log2(one + near), power * log2(one + mean)
-        else:
+        if power is None:
             # |Hessian| = max(2, |4u² - 2|) e^{-u²}: its supremum beyond u² = a, over e^{-a}, is
             # 4a - 2 from a = 3/2 on, and below max(2, 4 e^{a - 3/2}), which a chord bounds
             a = ln2 * near
             curve = half * ln2 * maximum(maximum(two, offset + slope * a), four * a - two)
+            bend = curve * moment
+        elif power > 0:
+            # |Hessian| = 2p (1+s)^{-p-1} max(1, |(2p + 1) - (2p + 2)/(1+s)|), the last below 2p + 1
+            curve = power * (two * power + one) / (one + near)
+            bend = curve * moment
+            near, mean = power * log2(one + near), power * log2(one + mean)
+        else:
+            # |Hessian| = max(1, 1/u) e^{-u}, |gradient| = e^{-u}; here u is ln2 times the distance
+            near, mean = np.sqrt(near), np.sqrt(mean)
+            curve = half * ln2 * maximum(ln2, one / maximum(near, least))
+            bend = minimum(curve * moment, steepest)
         most = exp2(minimum(unit - near, ceiling))
         value = mass * exp2(minimum(unit - mean, ceiling))
-        error = minimum(maximum(mass * most - value, value), curve * moment * most)
+        error = minimum(maximum(mass * most - value, value), bend * most)
         over = w[_SPENT + i] + error
         over += tolerance * (over - w[_FOUND + i] - value)
         over = maximum(over, one if unit - near > ceiling else -one)  # no bound is known then
@@ -142,9 +152,8 @@ def _look(points, mass, block, first, n, own, x, w, power):
                 y = points[block, k, j]
                 for i in range(WIDTH):
                     w[_MEAN + i] += (x[k, i] - y) * (x[k, i] - y)
-            if power > 0:
-                for i in range(WIDTH):
-                    w[_MEAN + i] = power * log2(real(1) + w[_MEAN + i])
+            if power is not None:
+                to_energies(w[_MEAN : _MEAN + WIDTH], WIDTH, power)
             for i in range(WIDTH):
                 if own[i] == first + j:
                     w[_MEAN + i] = real(np.inf)

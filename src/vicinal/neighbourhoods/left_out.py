@@ -65,7 +65,7 @@ def mass_left_out(
     rows = _sample(len(Z), n_queries, random_state)
     reference_mass = np.zeros(len(Z))
     reference_mass[references] = 1.0 if mass is None else mass[references]
-    scale = math.sqrt(_LOG2_E) if isinstance(kernel, Gaussian) else 1.0
+    scale = kernel.coordinate_scale
     P = nca_lists.pack(Z, class_codes(codes, len(Z)), reference_mass, Z[references[0]], scale)
     d = Z.shape[1]
     first, last = pairs.indptr[rows], pairs.indptr[rows + 1]

@@ -21,7 +21,7 @@ def check_kernel(kernel: Kernel, owner: str) -> None:
     if not kernel.reaches_everywhere or kernel.background:
         raise ValueError(
             f"The 'kernel' parameter of {owner} must reach everywhere and have no background: "
-            f"Gaussian() or Student(). Got {kernel!r} instead."
+            f"Gaussian(), Student() or Laplace(). Got {kernel!r} instead."
         )
 
 

@@ -30,7 +30,7 @@ class MatchLoss:
     ----------
     kind : {"log", "accuracy"}, default="log"
         ``-log p_i`` or ``-p_i``.
-    kernel : Gaussian or Student, default=Gaussian()
+    kernel : Gaussian, Student or Laplace, default=Gaussian()
         Replaces :math:`e^{-u^2}`; without a background.
 
     Notes
@@ -139,7 +139,7 @@ def nca_matches(
     queries, references : int arrays, default=None
         Positions in Z of the rows that are scored and of the rows they may pick; None for all.
         A row is never its own reference.
-    kernel : Gaussian or Student, default=Gaussian()
+    kernel : Gaussian, Student or Laplace, default=Gaussian()
         Replaces :math:`e^{-u^2}`; see :mod:`vicinal.densities`.
     pairs : Pairs, default=None
         Lists of the rows that each row of Z may pick, as made by the parts of

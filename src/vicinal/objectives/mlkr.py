@@ -31,7 +31,7 @@ class MLKRLoss:
 
     Parameters
     ----------
-    kernel : Gaussian or Student, default=Gaussian()
+    kernel : Gaussian, Student or Laplace, default=Gaussian()
         Replaces :math:`e^{-u^2}`; without a background.
 
     Notes
@@ -112,7 +112,7 @@ def mlkr(
     queries, references : int arrays, default=None
         Positions in Z of the rows that are predicted and of the rows that predict them; None for
         all.  A row never predicts itself.
-    kernel : Gaussian or Student, default=Gaussian()
+    kernel : Gaussian, Student or Laplace, default=Gaussian()
         Replaces :math:`e^{-u^2}`; see :mod:`vicinal.densities`.
     pairs : Pairs, default=None
         Lists of the rows that predict each row of Z, as made by the parts of

@@ -40,8 +40,9 @@ def nca_posterior(
     the probability of a class far away is zero in float64.
 
     From 1000 rows on, far references are left out that change no probability by more than 1e-9.
-    From 2.7e8 pairs on, the sums of the Gaussian kernel are computed in float32: probabilities then
-    change by less than a thousandth of themselves (by 2e-7 where it was measured).
+    From 2.7e8 pairs on, the sums of the Gaussian and of Laplace's kernel are computed in float32:
+    probabilities then change by less than a thousandth of themselves (by 2e-7 where it was
+    measured).
     """
     Z, Z_reference = check_points(Z), check_points(Z_reference, "Z_reference")
     labels = y_reference if isinstance(y_reference, Labels) else Labels(y_reference)

@@ -49,18 +49,23 @@ def squared_distances(Z: ArrayLike, W: ArrayLike | None = None) -> Array:
 def log_kernel(d2: Array, kernel: str, d: int) -> tuple[Array, Array]:
     """log kappa at squared distances, and -kappa'/kappa (derivative by the squared distance).
 
-    "gaussian" is exp(-d2), "student" (1 + d2)^-(d + 1)/2 in d dimensions ([Oneata2011] section 6)
-    and "compact" (1 - d2)^2 up to 1, eq. (4.16), and 0 beyond.
+    "gaussian" is exp(-d2), "student" (1 + d2)^-(d + 1)/2 in d dimensions ([Oneata2011] section 6),
+    "laplace" exp(-sqrt(d2)), whose derivative at 0 is taken as 0, and "compact" (1 - d2)^2 up to 1,
+    eq. (4.16), and 0 beyond.
     """
     if kernel == "gaussian":
         return -d2, np.ones_like(d2)
     if kernel == "student":
         return -0.5 * (d + 1) * np.log1p(d2), 0.5 * (d + 1) / (1 + d2)
+    if kernel == "laplace":
+        u = np.sqrt(d2)
+        return -u, np.divide(0.5, u, np.zeros_like(u), where=u > 0)
     if kernel == "compact":
         t = np.maximum(1 - d2, 0.0)
         with np.errstate(divide="ignore"):
             return 2 * np.log(t), np.divide(2.0, t, np.zeros_like(t), where=t > 0)
-    raise ValueError(f"kernel must be 'gaussian', 'student' or 'compact'. Got {kernel!r} instead.")
+    names = "'gaussian', 'student', 'laplace' or 'compact'"
+    raise ValueError(f"kernel must be {names}. Got {kernel!r} instead.")
 
 
 def softmax_rows(T: Array) -> tuple[Array, Array]:

@@ -28,6 +28,7 @@ def kernel_density(kernel: str, d2: ArrayLike, d: int) -> tuple[Array, Array]:
     integral = {
         "gaussian": pi ** (d / 2),
         "student": pi ** ((d + 1) / 2) / gamma((d + 1) / 2),
+        "laplace": 2 * pi ** (d / 2) * gamma(d) / gamma(d / 2),
         # 15/16 in [Oneata2011] section 4.6 is one over this at d = 1
         "compact": 8 * pi ** (d / 2) / gamma(d / 2 + 1) / ((d + 2) * (d + 4)),
     }[kernel]

@@ -44,7 +44,7 @@ def mlkr(
         Positions in `Z`; None stands for all rows.  A row is never its own reference.
     sample_weight : array of shape (n,), default=None
         v: the mass of a row as a reference and its weight as a query.
-    kernel : {"gaussian", "student"}, default="gaussian"
+    kernel : {"gaussian", "student", "laplace"}, default="gaussian"
 
     Returns
     -------

@@ -54,7 +54,7 @@ def nca(
     priors : None, "uniform" or array of shape (n_classes,), default=None
         None: the mass of reference j is v_j (empirical priors).  Otherwise p(c), in the order of
         ``np.unique(y)``, times the class's density with the query left out.
-    kernel : {"gaussian", "student", "compact"}, default="gaussian"
+    kernel : {"gaussian", "student", "laplace", "compact"}, default="gaussian"
         kappa; the Gaussian's is exp(-u^2).
 
     Returns

@@ -40,7 +40,7 @@ def posterior(
         In the order of ``np.unique(y_reference)``.
     sample_weight : array of shape (n_reference,), default=None
         At least one reference must have a positive mass.
-    kernel : {"gaussian", "student", "compact"}, default="gaussian"
+    kernel : {"gaussian", "student", "laplace", "compact"}, default="gaussian"
 
     Returns
     -------
@@ -76,7 +76,7 @@ def effective_n_neighbors(
         Mass of each row as a neighbour.
     Z_query : array of shape (n_query, d), default=None
         New points that choose among all rows of Z.  None: each row of Z among the others.
-    kernel : {"gaussian", "student", "compact"}, default="gaussian"
+    kernel : {"gaussian", "student", "laplace", "compact"}, default="gaussian"
 
     Returns
     -------

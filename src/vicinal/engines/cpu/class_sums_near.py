@@ -72,31 +72,31 @@ def leading_sums_by_class(
     rows = data.reference_rows
     if not worth_sorting(len(Z), data.codes[rows], Z.shape[1]):
         return sums_by_class(Z, data, kernel, n_classes)
-    gaussian = kernel.reaches_everywhere and not kernel.power(Z.shape[1])
-    many = len(Z) * len(rows) >= SINGLE_FROM and gaussian and Z.dtype == np.float64
+    exponential = kernel.reaches_everywhere and not kernel.power(Z.shape[1])  # but for Student's
+    many = len(Z) * len(rows) >= SINGLE_FROM and exponential and Z.dtype == np.float64
     if not (many and has_single_range(data.Z[rows], data.mass[rows], Z)):
         return near_sums_by_class(Z, data, kernel, n_classes)[:2]
     single = data._replace(Z=data.Z.astype(np.float32))
     log2, shift, _ = near_sums_by_class(Z.astype(np.float32), single, kernel, n_classes)
-    error = _energy_error(Z, centre_of(data.Z[rows]), shift.min(axis=1), kernel.coordinate_scale)
+    error = _energy_error(Z, centre_of(data.Z[rows]), shift.min(axis=1), kernel)
     again = np.flatnonzero(~(error <= _LARGEST_ERROR))
     if len(again):
         log2[again], shift[again], _ = near_sums_by_class(Z[again], data, kernel, n_classes)
     return log2, shift
 
 
-def _energy_error(Z: Array, centre: Array, least: Array, scale: float) -> Array:
+def _energy_error(Z: Array, centre: Array, least: Array, kernel: Kernel) -> Array:
     """Largest error of the energies that count, for each point, if coordinates are float32.
 
     With u = 2**-24: the coordinates of both points are rounded, which moves the distance s by up to
-    u (|q| + |r|), where |r| <= |q| + s, and s² by 2 s times that; differences, squares and their
-    sum add (d + 4) u s².
+    u (|q| + |r|), where |r| <= |q| + s; differences, squares and their sum add (d + 4) u / 2 times
+    s.  The energy is s for Laplace's kernel and s² for the Gaussian, with 2 s times that error.
     """
-    length = np.linalg.norm((Z - centre) * scale, axis=1)
-    squared = least + _COUNTS
-    distance = np.sqrt(squared)
-    moved = 2.0 * distance * (2.0 * length + distance)
-    return 2.0**-24 * (moved + (Z.shape[1] + 4) * squared)
+    length = np.linalg.norm((Z - centre) * kernel.coordinate_scale, axis=1)
+    energy = least + _COUNTS
+    distance = np.sqrt(energy) if kernel.smooth else energy
+    moved = 2.0 * length + (0.5 * Z.shape[1] + 3.0) * distance
+    return 2.0**-24 * moved * (2.0 * distance if kernel.smooth else 1.0)
 
 
 def worth_sorting(n: int, codes: Array, d: int) -> bool:
@@ -157,8 +157,7 @@ class _Visit:
     ) -> None:
         self.Q, self.R, self.kernel, self.d = Q, R, kernel, d
         n, dtype = Q.Z.shape[1], Q.Z.dtype
-        power = power_of(kernel, d)
-        self.power = dtype.type(power) if power else None
+        self.power = power_of(kernel, d, dtype)
         # [1] of each class is used: all references of a block are of the "own" class
         self.minima = np.full((n_classes, 2, n), np.inf, dtype)
         self.sums = np.zeros((n_classes, 2, n), dtype)

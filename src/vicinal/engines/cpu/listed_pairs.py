@@ -18,6 +18,7 @@ from vicinal.engines.cpu.charged import factors_of, means_of
 from vicinal.engines.cpu.class_sums import CompiledSums
 from vicinal.engines.cpu.lists import check_pairs, n_lanes
 from vicinal.engines.cpu.matches import features
+from vicinal.engines.cpu.tiles import power_of
 from vicinal.engines.points import centre_of
 from vicinal.kernels import match_lists as kernels
 from vicinal.kernels.nca_lists import pack
@@ -44,8 +45,7 @@ class _Listed:
         rates = _rates(pairs, self.rows).astype(Z.dtype)
         indices = np.ascontiguousarray(pairs.indices)
         self.lists = kernels.Lists(points, self.d, indices, first, last, self.rows, rates)
-        power = kernel.power(self.d)
-        self.power = Z.dtype.type(power) if power else None
+        self.power = power_of(kernel, self.d, Z.dtype)
         lanes = n_lanes(n, len(self.rows), self.d, Z.dtype.itemsize)
         self.lanes = [len(self.rows) * lane // lanes for lane in range(lanes + 1)]
         self.threads = min(n_threads(), lanes)

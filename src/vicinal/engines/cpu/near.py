@@ -9,13 +9,16 @@ is below half a unit in the last place of that bound change no bit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from vicinal._threads import n_threads, run
 from vicinal.core.types import Array
+from vicinal.densities import Kernel
 from vicinal.kernels import order as kernels
 from vicinal.kernels._blocks import ALL, CHUNK, FAR, NEAR, Reach, Scratch
 
@@ -30,26 +33,26 @@ __all__ = [
 #: what is left out is below 2**-bits of a sum: half a unit in the last place is at least 2**-25
 #: (2**-54) of it, and one bit is left for rounding errors of small distances
 _BITS = {4: 26.0, 8: 55.0}
+_LOG2_E = math.log2(math.e)
 
 
 def share_out_of_reach(
-    Zq: Array, yq: Array, Zr: Array, yr: Array, mass: Array, scale: float, power: float
+    Zq: Array, yq: Array, Zr: Array, yr: Array, mass: Array, kernel: Kernel
 ) -> float:
     """Share of the pairs that could be left out, estimated from a few single queries.
 
-    ``Zq`` and ``Zr`` are (n, d); ``scale`` is that of `coordinate_scale`; ``power`` is infinite for
-    the compact kernel.
+    ``Zq`` and ``Zr`` are (n, d).
     """
     bits, shares = _BITS[Zr.itemsize] + np.log2(mass.sum()), []
     log2_mass = np.log2(mass)
     few = 8 if len(Zr) <= 50_000 else 4
     for i in range(0, len(Zq), max(1, len(Zq) // few)):
         difference = Zr - Zq[i]
-        d2 = np.einsum("ij,ij->i", difference, difference) * scale**2
-        if np.isinf(power):
+        d2 = np.einsum("ij,ij->i", difference, difference)
+        if not kernel.reaches_everywhere:
             shares.append(np.mean(d2 >= 1))
             continue
-        energy = power * np.log2(1.0 + d2) if power else d2
+        energy = kernel.energy(d2, Zr.shape[1])[0] * _LOG2_E
         terms = np.where(d2 > 0, energy - log2_mass, np.inf)  # not itself, nor a duplicate
         far = 0.0
         for kind in (yr == yq[i], yr != yq[i]):
@@ -105,8 +108,8 @@ class NearBlocks:
         Edges of the blocks.
     own : int array of shape (2, n)
         Range of columns of each row's own class.
-    power : float
-        0 for the Gaussian, (d + 1) / 2 for Student's kernel.
+    power : number or None
+        None for the Gaussian, (d + 1) / 2 for Student's kernel, 0 for Laplace's.
     """
 
     def __init__(
@@ -117,7 +120,7 @@ class NearBlocks:
         rows: list[int],
         columns: list[int],
         own: Array,
-        power: float,
+        power: Any,
     ) -> None:
         self.mirror = Zq is Zr
         self.Zq, self.Zr, self.own, self.power = Zq, Zr, own, power
@@ -140,9 +143,11 @@ class NearBlocks:
         return widest > float(self._squared_distance(np.array(self.bits)))
 
     def _squared_distance(self, energy: Array) -> Array:
-        if not self.power:
+        if self.power is None:
             return energy
         with np.errstate(over="ignore"):
+            if self.power == 0:
+                return np.square(energy)
             return np.exp2(energy / float(self.power)) - 1.0
 
     def find_reach(self, mass: Array, self_pos: Array, scratch: Sequence[Scratch]) -> None:
@@ -150,11 +155,10 @@ class NearBlocks:
         chunks = np.searchsorted(self.edges, self.columns)
         energies = np.full((2, self.Zq.shape[1]), np.inf, self.Zq.dtype)
         log2_mass = np.log2(mass)
-        power = self.Zq.dtype.type(self.power) if self.power else None
 
         def task(p: int, thread: int) -> None:
             kernels.least_energies(
-                self.Zq, self.Zr, log2_mass, self.own, self_pos, power, self.rows[p],
+                self.Zq, self.Zr, log2_mass, self.own, self_pos, self.power, self.rows[p],
                 self.rows[p + 1], self.columns, chunks, self.edges, self.column_boxes, self.boxes,
                 scratch[thread].work, energies,
             )  # fmt: skip

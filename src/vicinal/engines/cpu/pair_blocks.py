@@ -15,7 +15,7 @@ from vicinal._threads import block_edges, n_threads, rectangle, run
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data
-from vicinal.engines.cpu.tiles import KernelPoints, Products, kernel_points
+from vicinal.engines.cpu.tiles import KernelPoints, Products, kernel_points, power_of
 from vicinal.engines.points import centre_of
 from vicinal.kernels._blocks import Points
 
@@ -45,7 +45,7 @@ class PairBlocks:
     Attributes
     ----------
     power : number or None
-        Of Student's kernel; None for the Gaussian.
+        Which kernel it is: None for the Gaussian, 0 for Laplace's, else that of Student's.
     """
 
     def __init__(self, data: Data, kernel: Kernel, scratch: Callable[[Any], Array]) -> None:
@@ -60,13 +60,12 @@ class PairBlocks:
         place = np.full(len(Z), -1)
         place[self.reference_rows] = np.arange(len(self.reference_rows))
         self.self_pos = place[self.query_rows]
-        power = kernel.power(d)
-        self.power = Z.dtype.type(power) if power else None
+        self.power = power_of(kernel, d, Z.dtype)
         self.rows, self.columns = block_edges(self.queries.n), block_edges(self.references.n)
         self.threads = min(n_threads(), len(self.rows) - 1)
         self.work = [scratch(Z.dtype) for _ in range(self.threads)]
         self.products = Products(
-            self.queries, self.references, self.rows, self.columns, self.threads
+            self.queries, self.references, self.rows, self.columns, self.threads, kernel.smooth
         )
 
     def _points(self, data: Data, rows: Array, centre: Array, kernel: Kernel) -> KernelPoints:

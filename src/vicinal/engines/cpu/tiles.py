@@ -37,11 +37,13 @@ from vicinal.kernels._blocks import (
     WIDTH,
     Points,
     all_tiles,
+    merge_duplicates,
     some_tiles,
     workspace,
 )
 
 __all__ = [
+    "DUPLICATES",
     "KernelPoints",
     "Products",
     "Tiles",
@@ -54,6 +56,8 @@ __all__ = [
 #: dimensions from which matrix products are faster than the kernels
 BLAS_FROM = 48
 
+#: pairs closer than this many times the rounding error are duplicates for a kernel with a kink
+DUPLICATES = 16.0
 #: rows from which sorting along a k-d tree costs less than it saves
 ORDER_FROM = 4000
 #: dimensions up to which bounding boxes are useful
@@ -91,13 +95,13 @@ def worth_ordering(Zq: Array, yq: Array, Zr: Array, yr: Array, mass: Array, kern
     """
     if min(len(Zq), len(Zr)) < ORDER_FROM or Zr.shape[1] > ORDER_UP_TO:
         return False
-    power = kernel.power(Zr.shape[1]) if kernel.reaches_everywhere else np.inf
-    return share_out_of_reach(Zq, yq, Zr, yr, mass, coordinate_scale(kernel), power) > WORTH
+    return share_out_of_reach(Zq, yq, Zr, yr, mass, kernel) > WORTH
 
 
-def power_of(kernel: Kernel, d: int) -> float:
-    """The power of ``1 + d²`` in Student's kernel, 0 for the others."""
-    return kernel.power(d)
+def power_of(kernel: Kernel, d: int, dtype: np.dtype) -> Any:
+    """What tells the compiled loops which kernel it is: a number of the given dtype, or None."""
+    power = kernel.power(d)
+    return None if power is None else dtype.type(power)
 
 
 def kernel_points(
@@ -123,7 +127,10 @@ class Products:
 
     ``|a|² + |b|² - 2 a.b`` has an error of about ``eps |z|²`` that differences do not have: fine
     for the float32 stage, as the final stage is float64.  Also inactive when points are so far out
-    that the error would be ``30 sqrt(eps)`` or more (0.01 in float32, 4e-7 in float64).
+    that the error would be ``30 sqrt(eps)`` or more (0.01 in float32, 4e-7 in float64).  The roots
+    that a kernel with a kink needs (not ``smooth``) would turn this error into a large one at
+    distances near zero, and so would a product with the weights of such pairs: pairs closer than
+    ``DUPLICATES`` times the error count as duplicates.
     """
 
     def __init__(
@@ -133,8 +140,9 @@ class Products:
         rows: list[int],
         columns: list[int],
         threads: int,
+        smooth: bool = True,
     ) -> None:
-        self.Zq, self.Zr = queries.Z, references.Z
+        self.Zq, self.Zr, self.smooth = queries.Z, references.Z, smooth
         self.active = queries.Z.shape[0] >= BLAS_FROM
         if self.active:
             self.norms_q = np.einsum("ki,ki->i", self.Zq, self.Zq)
@@ -158,6 +166,9 @@ class Products:
         D *= D.dtype.type(-2)
         D += self.norms_q[i, None]
         D += self.norms_r[j]
+        if not self.smooth:
+            share = D.dtype.type(DUPLICATES * np.finfo(D.dtype).eps)
+            merge_duplicates(D, self.norms_q[i], self.norms_r[j], share)
         return D
 
     def pull(self, W: Array, Gq: Array, Gr: Array, i: slice, j: slice, columns: bool) -> None:
@@ -199,15 +210,16 @@ class Tiles:
         self.queries, self.references, self.self_pos = queries, references, self_pos
         self.compact = not kernel.reaches_everywhere
         dtype = queries.Z.dtype
-        power = power_of(kernel, queries.d)
-        self.power = dtype.type(power) if power else None
+        self.power = power_of(kernel, queries.d, dtype)
         self.mirror = queries is references
         self.rows = block_edges(queries.n)
         self.columns = self.rows if self.mirror else block_edges(references.n)
         self.threads = min(n_threads(), len(self.rows) - 1)
         widest = max(np.diff(self.columns))
         self.scratch = [workspace(queries.Z.shape[0], dtype, widest) for _ in range(self.threads)]
-        self.products = Products(queries, references, self.rows, self.columns, self.threads)
+        self.products = Products(
+            queries, references, self.rows, self.columns, self.threads, kernel.smooth
+        )
         self.near_blocks: NearBlocks | None = None
         self.reach = unused_reach(dtype)
 
@@ -242,9 +254,7 @@ class Tiles:
         Q, R = self.queries, self.references
         if not (Q.ordered and R.ordered) or self.products.active:
             return None
-        near_blocks = NearBlocks(
-            Q.Z, R.Z, R.codes, self.rows, self.columns, own, float(self.power or 0.0)
-        )
+        near_blocks = NearBlocks(Q.Z, R.Z, R.codes, self.rows, self.columns, own, self.power)
         if self.compact:
             near_blocks.find_near(np.ones((2, Q.n)))
         elif not near_blocks.useful:
