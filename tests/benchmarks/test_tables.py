@@ -34,6 +34,7 @@ def made_up(ours, peers):
                 found = {name: values.get(name, 0.8) + 0.01 * split for name in titles}
                 found |= {f"inner of {name}": 0.7 for name in titles} | {"inner of periodic": 0.9}
                 found |= {f"cpu of {name}": 1.5 for name in titles}
+                found |= {f"chosen of {name}": 2 for name in titles}
                 yield Done({"data": data, "split": split}, found, 1.0, "abc")
 
     return list(done((*OURS, AVERAGE), ours)), list(done(NAMES, peers))
@@ -59,3 +60,5 @@ def test_page_of_maps_says_whether_the_goal_is_reached(periodic, monkeypatch):
     ahead = "2 / 0 / 0 (+4.0)" if periodic == 0.84 else "2 / 0 / 0 (+10.0)"
     assert f"| periodic | 0 / 0 / 2 ({100 * (periodic - 0.99):+.1f}) |" in parts["against"]
     assert ahead in parts["against"]
+    assert "alpha 0.0001 (4)" in parts["taken"]
+    assert "alpha 0.001, rate 0.01 (4)" in parts["taken"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from reproduce.framework.experiment import Experiment, Job
 from reproduce.own.classification_tables import SPLITS, TABLES, load, split_rows
-from reproduce.own.maps_report import ALPHAS, AVERAGE, BATCH, FEW, OURS, STEPS, parts
+from reproduce.own.maps_report import AVERAGE, BATCH, CANDIDATES, FEW, STEPS, parts
 
 __all__ = ["model"]
 
@@ -22,11 +22,12 @@ def jobs(splits: int | None) -> Iterator[Job]:
         yield {"data": name, "split": split}
 
 
-def model(name: str, n: int, alpha: float, seed: int, share: float = 1.0) -> Any:
+def model(name: str, n: int, candidate: dict[str, Any], seed: int, share: float = 1.0) -> Any:
     """NCA with one of the maps, for n rows; all maps learn in the same way."""
     from vicinal import NCA
     from vicinal.maps import MLP, Periodic
     from vicinal.samplers import MiniBatches
+    from vicinal.solvers import Adam, Cosine
 
     ours: dict[str, dict[str, Any]] = {
         "linear": {},
@@ -34,10 +35,12 @@ def model(name: str, n: int, alpha: float, seed: int, share: float = 1.0) -> Any
         "periodic": {"mapping": "periodic"},
         "network": {"mapping": Periodic(then=MLP())},
     }
+    steps, rate = int(share * STEPS["few" if n <= FEW else "many"]), candidate["rate"]
     return NCA(
-        alpha=alpha,
+        alpha=candidate["alpha"],
         sampling=MiniBatches(int(np.clip(n // 4, *BATCH)), clusters="random"),
-        max_iter=int(share * STEPS["few" if n <= FEW else "many"]),
+        solver="auto" if rate is None else Adam(Cosine(rate, steps)),
+        max_iter=steps,
         random_state=seed,
         **ours[name],
     )
@@ -58,20 +61,19 @@ def score_all(data: str, split: int) -> dict[str, Any]:
     X, rows = X.astype(np.float32), split_rows(y, split)
     found: dict[str, Any] = {"rows": len(y), "columns": X.shape[1]}
     inner, outer = [], []
-    for name in OURS:
+    for name, candidates in CANDIDATES.items():
         began = time.process_time()
-        tried = {
-            alpha: _fit(X, y, rows.learn, rows.choose, name, alpha, split, 0.5) for alpha in ALPHAS
-        }
-        alpha = max(tried, key=lambda each: (tried[each].accuracy, tried[each].likelihood))
-        inner.append(tried[alpha].P)
-        found[f"inner of {name}"] = tried[alpha].accuracy
-        found[f"penalty of {name}"] = alpha
+        tried = [_fit(X, y, rows.learn, rows.choose, name, each, split, 0.5) for each in candidates]
+        at = max(range(len(tried)), key=lambda i: (tried[i].accuracy, tried[i].likelihood))
+        inner.append(tried[at].P)
+        found[f"inner of {name}"] = tried[at].accuracy
+        found[f"chosen of {name}"] = at
         found[f"cpu of the choice of {name}"] = time.process_time() - began
-        fits = [_fit(X, y, rows.train, rows.test, name, alpha, split)]
+        fits = [_fit(X, y, rows.train, rows.test, name, candidates[at], split)]
         found[name], found[f"cpu of {name}"] = fits[0].accuracy, fits[0].seconds
         if len(rows.train) <= FEW:  # a second start, for the average alone
-            fits.append(_fit(X, y, rows.train, rows.test, name, alpha, SPLITS + split))
+            again = SPLITS + split
+            fits.append(_fit(X, y, rows.train, rows.test, name, candidates[at], again))
         outer.append(np.mean([each.P for each in fits], axis=0))
     found[f"inner of {AVERAGE}"] = _right(np.mean(inner, axis=0), y[rows.choose])
     found[AVERAGE] = _right(np.mean(outer, axis=0), y[rows.test])
@@ -79,10 +81,17 @@ def score_all(data: str, split: int) -> dict[str, Any]:
 
 
 def _fit(
-    X: Any, y: Any, learn: Any, judge: Any, name: str, alpha: float, seed: int, share: float = 1.0
+    X: Any,
+    y: Any,
+    learn: Any,
+    judge: Any,
+    name: str,
+    candidate: dict[str, Any],
+    seed: int,
+    share: float = 1.0,
 ) -> _Fit:
     began = time.process_time()
-    fitted = model(name, len(learn), alpha, seed, share).fit(X[learn], y[learn])
+    fitted = model(name, len(learn), candidate, seed, share).fit(X[learn], y[learn])
     seconds = time.process_time() - began
     P = np.zeros((len(judge), y.max() + 1))
     P[:, fitted.classes_] = fitted.predict_proba(X[judge])

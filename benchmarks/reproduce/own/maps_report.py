@@ -14,11 +14,18 @@ from reproduce.framework.statistics import Summary
 from reproduce.own import table_peers
 from reproduce.own.classification_tables import TABLES
 
-__all__ = ["ALPHAS", "AVERAGE", "BATCH", "FEW", "OURS", "STEPS", "parts"]
+__all__ = ["AVERAGE", "BATCH", "CANDIDATES", "FEW", "OURS", "STEPS", "parts"]
 
-#: how all maps learn: penalties to choose from; a quarter of the rows in a batch, within limits;
-#: and steps, up to so many rows and above
-ALPHAS = (1e-2, 1e-3, 1e-4)
+#: how all maps learn: penalties to choose from, with a rate of Adam for nonlinear maps (None: the
+#: estimator's own); a quarter of the rows in a batch, within limits; and steps, up to so many rows
+#: and above
+LINEAR = [{"alpha": alpha, "rate": None} for alpha in (1e-2, 1e-3, 1e-4)]
+NONLINEAR = [
+    {"alpha": 1e-2, "rate": 0.001},
+    {"alpha": 1e-2, "rate": 0.01},
+    {"alpha": 1e-3, "rate": 0.01},
+    {"alpha": 1e-4, "rate": 0.01},
+]
 BATCH = (64, 1000)
 FEW, STEPS = 2000, {"few": 200, "many": 300}
 
@@ -30,6 +37,7 @@ OURS = {
     "periodic": "periodic",
     "network": "periodic, then MLP",
 }
+CANDIDATES = {"linear": LINEAR, "laplace": LINEAR, "periodic": NONLINEAR, "network": NONLINEAR}
 _ALL_OURS = {**OURS, AVERAGE: "average of these", CHOSEN: "chosen inside"}
 _NUMBERS = Path(__file__).parents[3] / "docs" / "results" / "data" / "table-peers.csv"
 _CLEAR = 2.0  # standard errors of a clear difference
@@ -91,7 +99,9 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "n_splits": scores.n_splits,
         "n_tables": len(scores.tables),
         "clear": f"{_CLEAR:g}",
-        "alphas": ", ".join(f"{alpha:g}" for alpha in ALPHAS),
+        "alphas": ", ".join(f"{each['alpha']:g}" for each in LINEAR),
+        "pairs": "; ".join(f"{each['alpha']:g} and {each['rate']:g}" for each in NONLINEAR),
+        "taken": _taken(scores),
         "least": BATCH[0],
         "most": f"{BATCH[1]:,}",
         "few": f"{FEW:,}",
@@ -177,6 +187,19 @@ def _seconds(scores: _Scores) -> str:
                  for method in titles]  # fmt: skip
         rows.append([name, *(f"{each.mean():.2f}" for each in spent)])
     return table(["table", *titles.values()], rows)
+
+
+def _taken(scores: _Scores) -> str:
+    """How often each candidate of each map was the best on the inner rows."""
+    lines = []
+    for name, candidates in CANDIDATES.items():
+        places = [each.result[f"chosen of {name}"] for each in scores.done]
+        words = []
+        for at, each in enumerate(candidates):
+            rate = "" if each["rate"] is None else f", rate {each['rate']:g}"
+            words.append(f"alpha {each['alpha']:g}{rate} ({places.count(at)})")
+        lines.append(f"{OURS[name]}: {'; '.join(words)}")
+    return bullets(*lines)
 
 
 def _choices(scores: _Scores) -> str:
