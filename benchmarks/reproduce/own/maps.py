@@ -11,7 +11,7 @@ import numpy as np
 
 from reproduce.framework.experiment import Experiment, Job
 from reproduce.own.classification_tables import SPLITS, TABLES, load, split_rows
-from reproduce.own.maps_report import AVERAGE, BATCH, CANDIDATES, FEW, STEPS, parts
+from reproduce.own.maps_report import AGAIN, AVERAGE, BATCH, CANDIDATES, FEW, STEPS, parts
 
 __all__ = ["model"]
 
@@ -22,7 +22,7 @@ def jobs(splits: int | None) -> Iterator[Job]:
         yield {"data": name, "split": split}
 
 
-def model(name: str, n: int, candidate: dict[str, Any], seed: int, share: float = 1.0) -> Any:
+def model(name: str, n: int, candidate: dict[str, Any], seed: int, last: bool) -> Any:
     """NCA with one of the maps, for n rows; all maps learn in the same way."""
     from vicinal import NCA
     from vicinal.maps import MLP, Periodic
@@ -35,7 +35,7 @@ def model(name: str, n: int, candidate: dict[str, Any], seed: int, share: float 
         "periodic": {"mapping": "periodic"},
         "network": {"mapping": Periodic(then=MLP())},
     }
-    steps, rate = int(share * STEPS["few" if n <= FEW else "many"]), candidate["rate"]
+    steps, rate = STEPS["few" if n <= FEW else "many"][last], candidate["rate"]
     return NCA(
         alpha=candidate["alpha"],
         sampling=MiniBatches(int(np.clip(n // 4, *BATCH)), clusters="random"),
@@ -63,17 +63,17 @@ def score_all(data: str, split: int) -> dict[str, Any]:
     inner, outer = [], []
     for name, candidates in CANDIDATES.items():
         began = time.process_time()
-        tried = [_fit(X, y, rows.learn, rows.choose, name, each, split, 0.5) for each in candidates]
+        tried = [_fit(X, y, rows.learn, rows.choose, name, each, split) for each in candidates]
         at = max(range(len(tried)), key=lambda i: (tried[i].accuracy, tried[i].likelihood))
         inner.append(tried[at].P)
         found[f"inner of {name}"] = tried[at].accuracy
         found[f"chosen of {name}"] = at
         found[f"cpu of the choice of {name}"] = time.process_time() - began
-        fits = [_fit(X, y, rows.train, rows.test, name, candidates[at], split)]
+        fits = [_fit(X, y, rows.train, rows.test, name, candidates[at], split, last=True)]
         found[name], found[f"cpu of {name}"] = fits[0].accuracy, fits[0].seconds
-        if len(rows.train) <= FEW:  # a second start, for the average alone
-            again = SPLITS + split
-            fits.append(_fit(X, y, rows.train, rows.test, name, candidates[at], again))
+        if len(rows.train) <= AGAIN:  # a second start, for the average alone
+            seed = SPLITS + split
+            fits.append(_fit(X, y, rows.train, rows.test, name, candidates[at], seed, last=True))
         outer.append(np.mean([each.P for each in fits], axis=0))
     found[f"inner of {AVERAGE}"] = _right(np.mean(inner, axis=0), y[rows.choose])
     found[AVERAGE] = _right(np.mean(outer, axis=0), y[rows.test])
@@ -88,10 +88,10 @@ def _fit(
     name: str,
     candidate: dict[str, Any],
     seed: int,
-    share: float = 1.0,
+    last: bool = False,
 ) -> _Fit:
     began = time.process_time()
-    fitted = model(name, len(learn), candidate, seed, share).fit(X[learn], y[learn])
+    fitted = model(name, len(learn), candidate, seed, last).fit(X[learn], y[learn])
     seconds = time.process_time() - began
     P = np.zeros((len(judge), y.max() + 1))
     P[:, fitted.classes_] = fitted.predict_proba(X[judge])

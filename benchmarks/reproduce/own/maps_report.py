@@ -14,11 +14,11 @@ from reproduce.framework.statistics import Summary
 from reproduce.own import table_peers
 from reproduce.own.classification_tables import TABLES
 
-__all__ = ["AVERAGE", "BATCH", "CANDIDATES", "FEW", "OURS", "STEPS", "parts"]
+__all__ = ["AGAIN", "AVERAGE", "BATCH", "CANDIDATES", "FEW", "OURS", "STEPS", "parts"]
 
 #: how all maps learn: penalties to choose from, with a rate of Adam for nonlinear maps (None: the
-#: estimator's own); a quarter of the rows in a batch, within limits; and steps, up to so many rows
-#: and above
+#: estimator's own); a quarter of the rows in a batch, within limits; and steps of candidates and
+#: of the last fit, up to so many rows and above
 LINEAR = [{"alpha": alpha, "rate": None} for alpha in (1e-2, 1e-3, 1e-4)]
 NONLINEAR = [
     {"alpha": 1e-2, "rate": 0.001},
@@ -27,7 +27,8 @@ NONLINEAR = [
     {"alpha": 1e-4, "rate": 0.01},
 ]
 BATCH = (64, 1000)
-FEW, STEPS = 2000, {"few": 200, "many": 300}
+FEW, STEPS = 2000, {"few": (100, 200), "many": (100, 300)}
+AGAIN = 1000  # rows up to which the average has a second fit of each map
 
 AVERAGE, CHOSEN = "average", "chosen"
 #: the maps, and titles of their columns
@@ -104,8 +105,9 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "taken": _taken(scores),
         "least": BATCH[0],
         "most": f"{BATCH[1]:,}",
-        "few": f"{FEW:,}",
-        "steps": f"{STEPS['few']} steps up to {FEW:,} rows, {STEPS['many']} above",
+        "again": f"{AGAIN:,}",
+        "steps": f"{STEPS['few'][1]} steps up to {FEW:,} rows, {STEPS['many'][1]} above",
+        "fewer_steps": STEPS["few"][0],
         "peers_commit": ", ".join(f"`{commit}`" for commit in numbers.commits),
     }
 
