@@ -78,7 +78,7 @@ def test_the_penalties_have_the_unit_of_the_columns(iris):
 
 def test_a_sample_chooses_for_many_rows(iris, monkeypatch):
     X, y = iris
-    monkeypatch.setattr(search, "ROWS", 60)
+    monkeypatch.setattr("vicinal.estimators._search_effort.ROWS", 60)
     model = NCA(random_state=0).fit(X, y)
     assert "5-fold cross-validation on 60 of 150 rows" in model.plan_.reason
     # the penalty weighs as much against the sum of the losses
@@ -86,12 +86,12 @@ def test_a_sample_chooses_for_many_rows(iris, monkeypatch):
 
 
 def test_a_sample_of_many_classes_holds_whole_classes(monkeypatch):
-    monkeypatch.setattr(search, "ROWS", 60)
+    monkeypatch.setattr("vicinal.estimators._search_effort.ROWS", 60)
     rng = np.random.RandomState(0)
     y = np.repeat(np.arange(40), 5)
     X = rng.standard_normal((40, 3))[y] * 10 + rng.standard_normal((200, 3))
     problem = SimpleNamespace(X=X, rows=np.arange(200), target=SimpleNamespace(strata=y))
-    rows = search.search_rows(problem, rng)
+    rows = search.search_rows(problem, rng, 60)
     assert 50 <= len(rows) <= 60
     assert np.bincount(y[rows])[np.unique(y[rows])].min() == 5
     assert NCA(random_state=0).fit(X, y).score(X, y) > 0.8

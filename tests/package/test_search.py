@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from vicinal.estimators import search as _search
-from vicinal.estimators.search import Search, Stopped, Trial, cross_validation, ranks
+from vicinal.estimators._trials import Search, Stopped, Trial, ranks, sparing
+from vicinal.estimators.search import cross_validation
 
 
 class FoldStub:
@@ -174,4 +174,4 @@ def test_a_stopped_search_keeps_what_it_has(stop):
 
 def test_sparing_keeps_the_best_of_one_fold():
     trials = [Trial({"d": 2}, np.array([0.1]), []), Trial({"d": 3}, np.array([0.2]), [])]
-    assert _search.sparing(trials) is trials[1]
+    assert sparing(trials) is trials[1]
