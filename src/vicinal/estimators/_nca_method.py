@@ -15,6 +15,7 @@ from vicinal.core.method import Data, Method
 from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, is_auto
 from vicinal.densities import Kernel
+from vicinal.estimators._bent import for_bent_maps
 from vicinal.estimators._plan import Plan
 from vicinal.estimators._soft_targets import SOFT, check_soft, soft_model
 from vicinal.estimators._warnings import collapse_warning, warn_single_rows, warn_unmatched_rows
@@ -56,6 +57,7 @@ def nca_method(estimator: Any, data: Data) -> Method:
         warn_unusable_rows=partial(warn_single_rows, data),
         collapse_warning=collapse_warning,
     )
+    method = for_bent_maps(method, data.n)
     if not isinstance(data.target, SOFT):
         return method
     check_soft(estimator, kernel, pairs)

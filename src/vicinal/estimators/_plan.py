@@ -149,9 +149,13 @@ def _sampling(
     else:
         whole = _EVALUATIONS * all_pairs_seconds(size, size.n, threads=2)
         limit, what = _EXACT_SECONDS, f"{_EXACT_SECONDS:g} s on two cores"
-    if whole <= limit or size.n <= batch:
+    # a method whose own solver takes batches learns better from them
+    in_time = whole <= limit and method.solver.needs_fixed_batch
+    if in_time or size.n <= batch:
         return samplers.Full(), f"all {size.n} rows take some {whole:.2g} s, within {what}"
     why = f"all {size.n} rows would take some {whole:.2g} s, more than {what}"
+    if whole <= limit:
+        why = "maps that bend learn better from small batches"
     # queries have all rows to pick from
     queries = samplers.StochasticQueries(int(np.clip(_QUERY_PAIRS // size.n, *_QUERIES)))
     together = min(batch * (1 + size.pair.company), size.n)

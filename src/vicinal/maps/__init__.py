@@ -30,6 +30,7 @@ __all__ = [
     "Positions",
     "Simplex",
     "TorchMap",
+    "bends",
     "check_start",
     "given_rank",
     "project_columns",
@@ -63,6 +64,11 @@ def resolve(
     raise ValueError(
         f"The 'mapping' parameter of {owner} must be {names} or a map. Got {mapping!r} instead."
     )
+
+
+def bends(mapping: Any) -> bool:
+    """Whether a map is not linear."""
+    return not hasattr(mapping, "components")
 
 
 def given_rank(start: Any, most: float) -> int | None:
