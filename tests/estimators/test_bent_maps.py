@@ -28,8 +28,8 @@ from vicinal.estimators._telling import Reports
 from vicinal.maps import MLP, Linear, Periodic
 from vicinal.maps.fitted import FittedMap
 from vicinal.objectives import NCALoss
-from vicinal.samplers import StochasticQueries
-from vicinal.solvers import Adam
+from vicinal.samplers import Full, MiniBatches, StochasticQueries
+from vicinal.solvers import LBFGS, Adam
 from vicinal.starts import PCA, Auto, Given, first_map
 from vicinal.targets import Labels
 
@@ -261,8 +261,8 @@ def test_two_halves_of_a_fit_are_the_whole(wine, mapping, sampling):
 
 def test_a_warm_start_begins_with_the_last_map(wine):
     X, y = wine
-    model = NCA(2, mapping=SMALL, alpha=1e-3, random_state=0, warm_start=True).fit(X[::2], y[::2])
-    before = model.transform(X)
+    model = NCA(2, mapping=SMALL, solver="lbfgs", alpha=1e-3, random_state=0, warm_start=True)
+    before = model.fit(X[::2], y[::2]).transform(X)
     model.set_params(max_iter=1, tol=None).fit(X, y)  # other rows
     cold = clone(model).set_params(warm_start=False).fit(X, y)
     after, other = model.transform(X), cold.transform(X)
@@ -289,7 +289,22 @@ def test_early_stopping_with_any_map(wine):
     X, y = wine
     model = NCA(2, mapping=NETWORK, alpha=0.0, early_stopping=True, random_state=0,
                 n_iter_no_change=3).fit(X, y)  # fmt: skip
-    assert np.isfinite(model.history_["validation_score"]).all()
+    scores = model.history_["validation_score"]
+    assert np.isfinite(scores).sum() > 3
+    assert len(scores) < model.plan_.max_iter
+
+
+def test_bent_maps_learn_by_adam_on_small_batches(wine):
+    X, y = wine
+    model = NCA(2, mapping=SMALL, alpha=1e-3, random_state=0, max_iter=2).fit(X, y)
+    assert (model.plan_.solver, model.plan_.sampling) == (None, MiniBatches(64, "random"))
+    assert "small batches" in model.plan_.reason
+    whole = NCA(2, mapping=SMALL, alpha=1e-3, random_state=0, max_iter=2, sampling="full").fit(X, y)
+    assert whole.plan_.solver == Adam(0.01)
+    with pytest.warns(ConvergenceWarning):
+        asked = NCA(2, mapping=SMALL, alpha=1e-3, solver="lbfgs", max_iter=2).fit(X, y)
+    assert asked.plan_.sampling == Full()
+    assert NCA(2, alpha=1e-3, random_state=0).fit(X, y).plan_.solver == LBFGS()
 
 
 def test_costly_maps_are_searched_with_less(rng):
