@@ -235,24 +235,33 @@ def _runs(done: list[Done], cut: str, name: str, persons: str = "test") -> list[
 
 
 def _finding(done: list[Done]) -> str:
-    """What the network and the linear map with the default penalty do with either cut."""
+    """What the network does with either cut, and the linear map with the default penalty."""
     told = []
-    for cut, (name, noun) in product(CUTS, {NETWORK: "network", LINEAR: "linear map"}.items()):
-        runs = _runs(done, cut, name)
+    for cut in CUTS:
+        runs = _runs(done, cut, NETWORK)
         if runs:
-            mean = {key: _mean(runs, key) for key in COLUMNS}
-            polar = mean["turn"] > 1 and mean["radius"] > mean["straight height"] + 0.1
+            turn, radius, straight = (
+                _mean(runs, key) for key in ("turn", "radius", "straight height")
+            )
+            verdict = "in" if turn > 1 and radius > straight + 0.1 else "not in"
             told.append(
-                f"cut out by the {cut}, the {noun} puts them "
-                f"{'in' if polar else 'not in'} polar coordinates (rank correlation of the angle "
-                f"with the rotation {mean['angle']:.2f}, of the radius with the height "
-                f"{mean['radius']:.2f}; of straight coordinates {mean['straight angle']:.2f} and "
-                f"{mean['straight height']:.2f}; of what near faces tell {mean['near angle']:.2f} "
-                f"and {mean['near height']:.2f})"
+                f"{verdict} polar coordinates if faces are cut out by the {cut} "
+                f"(rank correlations: {_figures(runs)}; "
+                f"by a linear map {_figures(_runs(done, cut, LINEAR))})"
             )
     return (
-        "Learnt from pairs of faces of different persons with the same rotation and height, and "
-        f"judged by faces of test persons: {'; '.join(told)}."
+        "Learnt from pairs of faces of different persons with the same rotation and height, a "
+        f"network puts the faces of test persons {', and '.join(told)}."
+    )
+
+
+def _figures(runs: list[Any]) -> str:
+    angle, radius, *near = (
+        _mean(runs, key) for key in ("angle", "radius", "near angle", "near height")
+    )
+    return (
+        f"angle and rotation {angle:.2f}, radius and height {radius:.2f}, and what near faces tell "
+        f"of the two {near[0]:.2f} and {near[1]:.2f}"
     )
 
 
