@@ -1,7 +1,5 @@
 """Solvers by hand: directions, rates and line searches; what all keep to is in contracts."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from common.descents import walk
@@ -173,7 +171,7 @@ def test_weight_decay_of_adam_is_not_scaled_by_the_moments(rng):
     first, _ = plain.step(fun, theta, plain.init(fun, theta))
     second, _ = decaying.step(fun, theta, decaying.init(fun, theta))
     np.testing.assert_allclose(second, first - 0.01 * 3.0 * theta, rtol=1e-14)
-    fun.mapping = SimpleNamespace(penalty_weights=lambda theta: weights)
+    fun.penalty_weights = lambda theta: weights
     third, _ = decaying.step(fun, theta, decaying.init(fun, theta))
     np.testing.assert_allclose(third, first - 0.01 * 3.0 * weights * theta, rtol=1e-14)
     with pytest.raises(ValueError, match=r"'weight_decay' parameter of Adam must be a number in"):

@@ -142,8 +142,12 @@ class Problem:
 
     def _weights(self, theta: Array) -> float | Array:
         """The weight of each squared parameter in the penalty."""
-        relative = getattr(self.mapping, "penalty_weights", None)
-        return self.alpha if relative is None else self.alpha * relative(theta)
+        return self.alpha * self.penalty_weights(theta)
+
+    def penalty_weights(self, theta: Array) -> float | Array:
+        """The relative weight of each squared parameter, as the map states it."""
+        weights = getattr(self.mapping, "penalty_weights", None)
+        return 1.0 if weights is None else weights(theta)
 
     def embed(self, theta: Array) -> Array:
         """All rows, embedded by the map."""
@@ -218,6 +222,10 @@ class Tracked:
     def project(self) -> Callable[[Array], Array] | None:
         """The projection of the problem."""
         return self.problem.project
+
+    def penalty_weights(self, theta: Array) -> float | Array:
+        """The weights of the problem."""
+        return self.problem.penalty_weights(theta)
 
     @property
     def columns(self) -> tuple[str, ...]:

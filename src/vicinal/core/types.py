@@ -147,6 +147,7 @@ class Map(Protocol):
     - ``start_from(X, rng)``: rows with the columns that its last layer multiplies, and a function
       from a matrix of these columns to its first parameters: so that it can start from a matrix;
     - ``penalty_weights(theta)``: the weight of each parameter in the penalty (default: one);
+    - ``cost(n_features, itemsize)``: what a row costs, if it is more than a matrix would;
     - ``scaled(theta, factor)``: the parameters whose Z is ``factor`` times as large (default:
       ``factor * theta``);
     - ``fitted(theta, features, dtype)``: the fitted map that the estimator keeps;

@@ -393,7 +393,6 @@ def _slope(grad: Array, residual: Array | None) -> Array:
 
 
 def _penalty_weights(fun: Any, theta: Array) -> float | Array:
-    """The weight of each parameter in a penalty: the map of ``fun`` states it, or it is one."""
-    mapping = getattr(getattr(fun, "problem", fun), "mapping", None)
-    weights = getattr(mapping, "penalty_weights", None)
+    """The weight of each parameter in a penalty: ``fun`` states it, or it is one."""
+    weights = getattr(fun, "penalty_weights", None)
     return 1.0 if weights is None else weights(theta)
