@@ -27,10 +27,9 @@ _WARM_UP = 1500  # rows of the small fit
 
 FITS = {
     "NCA, linear": "NCA(alpha=3e-3)",
-    "NCA, periodic": "NCA(mapping='periodic', alpha=3e-3)",
-    "NCA, periodic, penalty chosen": "NCA(mapping='periodic')",
-    "NCA, layers": "NCA(mapping=MLP(), alpha=3e-3)",
-    "NCA, periodic and layers": "NCA(mapping=Periodic(then=MLP()), alpha=3e-3)",
+    "NCA, periodic": "NCA(mapping='periodic')",
+    "NCA, layers": "NCA(mapping=MLP())",
+    "NCA, periodic and layers": "NCA(mapping=Periodic(then=MLP()))",
     "boosted trees": "HistGradientBoostingClassifier(early_stopping=True)",
     "network": "make_pipeline(StandardScaler(), MLPClassifier(early_stopping=True))",
 }

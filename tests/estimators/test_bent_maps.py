@@ -133,12 +133,13 @@ def test_ranks(wine):
         NCA("auto", mapping=fixed).fit(X, y)
 
 
-def test_a_search_chooses_rank_and_penalty(wine):
+def test_a_search_chooses_the_rank(wine):
     X, y = wine
     model = NCA("auto", mapping=NETWORK, cv=2, random_state=0, max_iter=10, tol=None)
     model.fit(X[::2], y[::2])
     assert model.n_components_ == model._map.mapping.n_components
-    assert set(model.cv_results_["stage"]) == {"n_components", "alpha"}
+    assert set(model.cv_results_["stage"]) == {"n_components"}
+    assert model.alpha_ == 0.01  # by the number of rows
     assert model.score(X[1::2], y[1::2]) > 0.9
 
 
@@ -299,7 +300,13 @@ def test_bent_maps_learn_by_adam_on_small_batches(wine):
     model = NCA(2, mapping=SMALL, alpha=1e-3, random_state=0, max_iter=2).fit(X, y)
     assert (model.plan_.solver, model.plan_.sampling) == (None, MiniBatches(64, "random"))
     assert "small batches" in model.plan_.reason
-    whole = NCA(2, mapping=SMALL, alpha=1e-3, random_state=0, max_iter=2, sampling="full").fit(X, y)
+    chosen = NCA(2, mapping=SMALL, random_state=0, max_iter=2).fit(X, y)  # without a search
+    assert chosen.alpha_ == 1.0 / len(X)
+    assert "by the number of rows" in chosen.plan_.reason
+    assert not hasattr(chosen, "cv_results_")
+    whole = NCA(
+        2, mapping=SMALL, alpha=1e-3, random_state=0, max_iter=2, sampling="full", tol=None
+    ).fit(X, y)
     assert whole.plan_.solver == Adam(0.01)
     with pytest.warns(ConvergenceWarning):
         asked = NCA(2, mapping=SMALL, alpha=1e-3, solver="lbfgs", max_iter=2).fit(X, y)

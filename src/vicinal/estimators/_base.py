@@ -33,6 +33,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult
 from vicinal.core.stopping import advice_for
 from vicinal.core.types import Array, is_auto
+from vicinal.estimators._bent import BY_ROWS, without_search
 from vicinal.estimators._budget import Budget
 from vicinal.estimators._importances import importances_of
 from vicinal.estimators._learn import Learning
@@ -123,6 +124,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         rng = generator(self, past)
         data = self._check_data(X, y, sample_weight, **more)
         method = self._method(data)
+        config = without_search(config, method)
         plan = make_plan(method, config, self._size(data, method, X))
         self._forget("_stream", "n_samples_seen_")
         self.plan_ = plan
@@ -179,7 +181,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         self, given: Any, data: Data, learning: Learning, left: Resumable | None
     ) -> IterationReporter:
         """Reports this fit to the callbacks."""
-        searches = is_auto(self.alpha) or is_auto(self.n_components)
+        searches = is_auto(learning.config.alpha) or is_auto(self.n_components)
         X, y, metadata = given
         n_iter = learning.plan.max_iter * learning.method.n_starts
         return IterationReporter(
@@ -198,7 +200,10 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
 
     def _apply_search_result(self, problem: Problem, learning: Learning) -> Problem:
         """The problem with "auto" replaced by the result of a search."""
-        if not (is_auto(self.alpha) or is_auto(self.n_components)):
+        if learning.config.alpha == BY_ROWS:
+            told = f"alpha={float(problem.alpha):g} by the number of rows"
+            self.plan_ = self.plan_._replace(reason=f"{self.plan_.reason}; {told}")
+        if not (is_auto(learning.config.alpha) or is_auto(self.n_components)):
             self._forget("cv_results_", "_choice")
             return problem
         question = question_of(self.get_params(deep=False), problem)
@@ -358,7 +363,8 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
     def _size(self, data: Data, method: Method, given: Any) -> Size:
         """The size that determines the cost, from the rows as they were given."""
         size = size_of(data, method, is_auto(self.n_components))
-        searches = is_auto(self.alpha) or is_auto(self.n_components)
+        config = without_search(Config.of(self), method)
+        searches = is_auto(config.alpha) or is_auto(self.n_components)
         return size._replace(
             converted=converted_bytes(given),
             chooses_votes=self._chooses_votes,

@@ -11,6 +11,7 @@ from vicinal._features import check_varies
 from vicinal.core.method import Config, Data, Method
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, is_auto
+from vicinal.estimators._bent import BY_ROWS, penalty_by_rows
 from vicinal.estimators._learn import SINGLE_FROM, Learning
 from vicinal.estimators._plan import Plan, Size
 from vicinal.estimators._split import hold_out
@@ -52,6 +53,8 @@ def make_problem(
     alpha = config.alpha
     if is_auto(alpha):  # until it is chosen
         alpha = DEFAULT_ALPHA * alpha_unit(features)
+    elif alpha == BY_ROWS:
+        alpha = penalty_by_rows(data.n if train is None else len(train)) * alpha_unit(features)
     elif isinstance(alpha, str):
         alpha = scaled_alpha(features, data.n if train is None else len(train))
     pairs = None if method.pairs is None or plan.has_lists else method.pairs.pairs(None, None)
