@@ -109,9 +109,9 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         "auto" too).  It learns coarsely, from at most 2,000 rows, so that it takes a few seconds
         or a few times the fit; ``plan_`` says what it chose.  Without a search, a stream and
         classes of fewer than three rows get 0.003, and a nonlinear map gets one over the number of
-        rows, between 0.0001 and 0.01.  "scaled" is 0.4 D / n, at most 0.1: stronger for many features,
-        weaker for many rows.  Penalties that are not numbers are multiplied by the mean variance of
-        the features unless ``scaling`` is "standard".
+        rows, between 0.0001 and 0.01.  "scaled" is 0.4 D / n, at most 0.1: stronger for many
+        features, weaker for many rows.  Penalties that are not numbers are multiplied by the mean
+        variance of the features unless ``scaling`` is "standard".
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``: each by its standard
         deviation, or all by one number.  Constant columns get weight zero.  If up to 5 % of the
