@@ -80,6 +80,7 @@ def test_plot_large_says_its_plan_and_learns(tmp_path):
     assert_is_picture(tmp_path / "out/large.png")
 
 
+@pytest.mark.long
 def test_plot_votes_learns_from_noise(tmp_path):
     pytest.importorskip("matplotlib")
     printed = run(ROOT / "examples/plot_votes.py", "out/votes.png", folder=tmp_path)
