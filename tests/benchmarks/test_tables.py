@@ -62,3 +62,13 @@ def test_page_of_maps_says_whether_the_goal_is_reached(periodic, monkeypatch):
     assert ahead in parts["against"]
     assert "alpha 0.0001 (4)" in parts["taken"]
     assert "alpha 0.001, rate 0.01 (4)" in parts["taken"]
+
+
+def test_the_page_has_a_column_for_each_peer_and_each_map():
+    """A peer and a map of ours may have the same name."""
+    from reproduce.own import maps_report, table_peers
+
+    page = (FOLDER.parent / "docs" / "results" / "maps.md").read_text("utf-8")
+    header = next(line for line in page.splitlines() if line.startswith("| table |"))
+    titles = [*table_peers.NAMES.values(), *maps_report.OURS.values()]
+    assert header.strip("| ").split(" | ")[1 : len(titles) + 1] == titles
