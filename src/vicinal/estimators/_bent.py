@@ -1,7 +1,7 @@
 """How a map that bends is learnt: by Adam on small batches, with a penalty set by the rows.
 
-Such a map can fit any training rows.  L-BFGS on all rows does so, and predicts new rows worse than
-Adam on batches of some of them.  docs/results/maps.md compares maps that are learnt in this way.
+Such a map can fit any training rows, and L-BFGS on all rows does so.  The noise of batches keeps it
+from that.  docs/results/maps.md compares maps that are learnt on batches.
 """
 
 from __future__ import annotations

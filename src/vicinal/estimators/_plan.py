@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal import samplers, solvers
+from vicinal import maps, samplers, solvers
 from vicinal._threads import n_threads
 from vicinal.core.method import Config, Method
 from vicinal.core.problem import Problem
@@ -236,7 +236,7 @@ def rate_for(problem: Problem, theta: Array, relative: float | None = None) -> f
     spread = np.sqrt(sum(float(np.sum(part**2)) for _, part in X.blocks()))
     size = np.linalg.norm(Z) / (np.sqrt(Z.shape[1]) * spread) if spread > 0 else 0.0
     size = size if size > 0 else 1.0
-    if not hasattr(problem.mapping, "components"):
+    if maps.bends(problem.mapping):
         unit = max(1.0, spread / np.sqrt(Z.shape[0] * X.shape[1]))
         size = np.clip(size, _LEAST / unit, _MOST)
     return float((_RATE if relative is None else relative) * size)

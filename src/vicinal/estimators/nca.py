@@ -48,7 +48,8 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
 
     Memory is O(n (D + d)); above 500 rows no n × n array is made.  All cores are used, and their
     number does not change the result.  Up to about 12,000 (d = 32) or 25,000 (d = 2) rows every
-    iteration uses all rows; above that, batches are used (``plan_`` says which, and why).
+    iteration uses all rows; above that, and for nonlinear maps, batches are used (``plan_`` says
+    which, and why).
 
     Parameters
     ----------
@@ -57,8 +58,8 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         the rank of ``init`` if that is an array.  Use 2 for a picture.  "auto" grows the rank from
         2, up to the default, until the accuracy on held-out rows no longer improves, and takes the
         lowest rank within a standard error of the best ([Oneata2011]_ section 5.3).
-        If ``alpha`` is "auto" too, the rank is chosen at ``alpha=3e-3``.  A diagonal map has D
-        components; another number gives a warning.
+        If ``alpha`` is "auto" too, the rank of a matrix is chosen at ``alpha=3e-3``.  A diagonal
+        map has D components; another number gives a warning.
     mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
         A full matrix, or one weight for each feature ([Goldberger2005]_ section 4).  Or a map that
         bends ([Goldberger2005]_ section 5): "periodic" learns features of each column in front of
@@ -85,8 +86,8 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
             "sgd"} or part, default="auto"
         The optimiser; objects from :mod:`vicinal.solvers` take parameters.  "auto" is L-BFGS on
         all rows, and Adam on batches, with a rate that is set by the start and falls along a
-        cosine.  "sgd" has the rate :math:`\eta_0 / (t + t_0)`, with t0 found on held-out rows
-        ([Oneata2011]_ section 5.3.2).
+        cosine; on all rows, a nonlinear map gets Adam with a rate of 0.01.  "sgd" has the rate
+        :math:`\eta_0 / (t + t_0)`, with t0 found on held-out rows ([Oneata2011]_ section 5.3.2).
     sampling : {"auto", "full", "subsample", "mini_batches", "stochastic"} or part, default="auto"
         Which rows an iteration uses; objects from :mod:`vicinal.samplers` take parameters.  "full":
         all rows.  "subsample": one random subset for the whole fit.  "mini_batches": batches,
@@ -94,6 +95,7 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         After a subset or batches the scale of the map is searched for again on all rows, which are
         denser.  "auto" is "full" where that takes up to about 20 s on two cores, and batches of
         3,000 random rows otherwise; "stochastic" if these would hold fewer than two rows a class.
+        For a nonlinear map, "auto" is batches of a quarter of the rows, from 64 to 1,024.
     pairs : {"auto", "all", "nearest", "random", "tree"} or part, default="auto"
         Which pairs of rows count; objects from :mod:`vicinal.neighbourhoods` take parameters.
         "nearest" and "random" are lists of candidates, refreshed every few iterations (``rounds_``
