@@ -25,7 +25,7 @@ QUICK := not (slow or long or fuzz or options)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast test-long test-nojit test-oldest test-torch lint format bench \
+.PHONY: help demo test test-browser test-fast test-long test-nojit test-oldest test-torch lint format bench \
 	reproduce check-results clean
 
 help: ## say what can be made
@@ -52,6 +52,9 @@ test-oldest: $(OLDEST)/.test ## run the tests on the oldest supported dependenci
 
 test-torch: $(TORCH)/.test ## run the tests that need torch, in an environment of gigabytes
 	$(TORCH)/bin/python -m pytest $(SPREAD) tests/with_torch $(ARGS)
+
+test-browser: $(VENV)/.browser ## open report pages in a headless Chromium, and click what a person clicks
+	$(VENV)/bin/python -m pytest tests/with_browser $(ARGS)
 
 lint: $(VENV)/.lint ## check style, layers, spelling and types
 	$(VENV)/bin/ruff check
@@ -85,11 +88,12 @@ $(VENV)/pyvenv.cfg:
 	@echo "Making $(VENV) with $(PYTHON)"
 	@$(PYTHON) -m venv --clear $(VENV)
 
-$(VENV)/.demo: EXTRAS := plot,progress
+$(VENV)/.demo: EXTRAS := cli
 $(VENV)/.test: EXTRAS := test
 $(VENV)/.lint: EXTRAS := dev
 $(VENV)/.bench: EXTRAS := bench,test
-$(VENV)/.demo $(VENV)/.test $(VENV)/.lint $(VENV)/.bench: $(META) $(VENV)/pyvenv.cfg
+$(VENV)/.browser: EXTRAS := browser
+$(VENV)/.demo $(VENV)/.test $(VENV)/.lint $(VENV)/.bench $(VENV)/.browser: $(META) $(VENV)/pyvenv.cfg
 	@echo "Installing vicinal[$(EXTRAS)] into $(VENV)"
 	@$(VENV)/bin/python $(PIP) install --editable ".[$(EXTRAS)]"
 	@touch $@

@@ -122,7 +122,7 @@ def test_oldest_constraints_are_the_lower_bounds():
     project = tomllib.loads(read("pyproject.toml"))["project"]
     extras = project["optional-dependencies"]
     wanted = [*project["dependencies"]]
-    for extra in ("ann", "plot", "progress", "test"):
+    for extra in ("ann", "cli", "onnx", "plot", "progress", "report", "test"):
         wanted += extras[extra]
     bounds = dict(r.split(">=") for r in wanted if not r.startswith("vicinal["))
     pins = dict(

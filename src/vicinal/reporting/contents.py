@@ -1,0 +1,184 @@
+"""What a report page shows, as plain data.
+
+`Contents` is the border between the two halves of a report: one half computes it from an estimator
+and a table, the other turns it into a page and knows nothing of estimators.  Every text in it is
+plain text from the data or from us; the page escapes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vicinal.core.types import Array
+
+__all__ = [
+    "Contents",
+    "Embedding",
+    "Frame",
+    "History",
+    "Metric",
+    "Model",
+    "Neighbours",
+    "Score",
+    "Table",
+    "Thumbnails",
+]
+
+
+@dataclass(frozen=True)
+class Score:
+    """One line of the comparison: the accuracy of a method on rows it has not seen.
+
+    ``error`` is the standard error of ``mean`` over the folds; ``learnt`` marks the method that the
+    page is about.
+    """
+
+    name: str
+    mean: float
+    error: float
+    learnt: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The points after an iteration of the fit, as float32 of shape (n, 2) or (n, 3)."""
+
+    iteration: int
+    points: Array
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """The picture: n points, before and after learning.
+
+    Parameters
+    ----------
+    before : array of shape (n, 2) or (n, 3)
+        The rows under the old metric, by PCA of the scaled columns.
+    frames : list of Frame
+        The rows after some iterations; the last frame is the learnt map.
+    before_title, after_title : str
+        What the two pictures are, such as "PCA of the scaled columns".
+    codes : int array of shape (n,)
+        The class of each point, an index into ``classes``; all zero if there are none.
+    classes : list of str
+        Names of the classes, in the order of the legend; empty if there are none.
+    values : array of shape (n,) or None
+        Numbers to colour by, if the target is a number.
+    names : list of str
+        One name per point, such as its row number or identifier.
+    held_out : bool array of shape (n,)
+        Points that were not learnt from.
+    predicted : int array of shape (n,) or None
+        The class that the model predicts for each held-out point; -1 for the others.
+    """
+
+    before: Array
+    frames: list[Frame]
+    before_title: str
+    after_title: str
+    codes: Array
+    classes: list[str]
+    values: Array | None
+    names: list[str]
+    held_out: Array
+    predicted: Array | None = None
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The nearest training rows of each point, under the old and the new metric.
+
+    Indices of points, of shape (n, k), and the probabilities p_ij of shape (n, k) that the point
+    picks them (NaN where the method has none).
+    """
+
+    before: Array
+    after: Array
+    before_p: Array
+    after_p: Array
+
+
+@dataclass(frozen=True)
+class Table:
+    """What to show of a point: some columns of its row, as text."""
+
+    columns: list[str]
+    cells: list[list[str]]  # cells[column][point]
+
+
+@dataclass(frozen=True)
+class Thumbnails:
+    """Small pictures of some points, as one PNG with the pictures in rows of ``per_row``."""
+
+    points: Array  # indices of the points that have a picture, in the order of the sheet
+    png: bytes
+    width: int
+    height: int
+    per_row: int
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What the metric weighs: importances of the features, and the matrix for a heat map."""
+
+    features: list[str]
+    importances: Array | None
+    matrix: Array | None = None
+    matrix_features: list[str] = field(default_factory=list)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class History:
+    """Convergence: losses by iteration, and the comparison of training with held-out rows."""
+
+    iteration: list[int]
+    loss: list[float]
+    held_out: list[float | None] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Model:
+    """The model and how to load it."""
+
+    name: str
+    parameters: dict[str, str]
+    versions: dict[str, str]
+    code: str
+    file: str | None = None
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A whole page; a part that is None is left out.
+
+    Parameters
+    ----------
+    title : str
+    sentences : list of str
+        What was learnt, in plain words.
+    facts : dict of str
+        Rows, columns, classes, method, time of the fit: short texts by short names.
+    scores : list of Score
+    scores_note : str
+        How the scores were computed.
+    warnings : list of str
+        What the reader must know, such as over-fitting or columns that were left out.
+    """
+
+    title: str
+    sentences: list[str]
+    facts: dict[str, str]
+    scores: list[Score]
+    scores_note: str
+    embedding: Embedding
+    neighbours: Neighbours | None = None
+    table: Table | None = None
+    thumbnails: Thumbnails | None = None
+    metric: Metric | None = None
+    history: History | None = None
+    model: Model | None = None
+    warnings: list[str] = field(default_factory=list)
