@@ -72,6 +72,10 @@ class Embedding:
         Points that were not learnt from.
     predicted : int array of shape (n,) or None
         The class that the model predicts for each held-out point; -1 for the others.
+    target : str
+        What the colours show, such as the name of the label column.
+    note : str
+        What to know about the picture, such as "A sample of 100,000 of 1,000,000 rows is shown."
     """
 
     before: Array
@@ -84,20 +88,24 @@ class Embedding:
     names: list[str]
     held_out: Array
     predicted: Array | None = None
+    target: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class Neighbours:
     """The nearest training rows of each point, under the old and the new metric.
 
-    Indices of points, of shape (n, k), and the probabilities p_ij of shape (n, k) that the point
-    picks them (NaN where the method has none).
+    Indices of points, of shape (n, k), nearest first, -1 where there are fewer than k; and the
+    probabilities p_ij of shape (n, k) that the point picks them (NaN where the method has none).
+    ``note`` says how they were computed.
     """
 
     before: Array
     after: Array
     before_p: Array
     after_p: Array
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -132,12 +140,21 @@ class Metric:
 
 @dataclass(frozen=True)
 class History:
-    """Convergence: losses by iteration, and the comparison of training with held-out rows."""
+    """Convergence: losses by iteration, and the comparison of training with held-out rows.
+
+    ``held_out`` has the losses of held-out rows if the fit recorded them.  ``train_score`` and
+    ``held_out_score`` are the scores (``score_name``: accuracy, or R²) of rows that were learnt
+    from and of others, after the iterations ``score_iteration``; empty if none were recorded.
+    """
 
     iteration: list[int]
     loss: list[float]
     held_out: list[float | None] = field(default_factory=list)
     sentences: list[str] = field(default_factory=list)
+    score_name: str = "accuracy"
+    score_iteration: list[int] = field(default_factory=list)
+    train_score: list[float] = field(default_factory=list)
+    held_out_score: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -165,6 +182,8 @@ class Contents:
     scores : list of Score
     scores_note : str
         How the scores were computed.
+    score_name : str
+        What a score is: "accuracy" and "neighbours kept" are shares from 0 to 1, "R²" is at most 1.
     warnings : list of str
         What the reader must know, such as over-fitting or columns that were left out.
     """
@@ -182,3 +201,4 @@ class Contents:
     history: History | None = None
     model: Model | None = None
     warnings: list[str] = field(default_factory=list)
+    score_name: str = "accuracy"
