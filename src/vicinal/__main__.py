@@ -1,0 +1,5 @@
+"""``python -m vicinal`` is the command ``vicinal``."""
+
+from vicinal.cli import main
+
+main()

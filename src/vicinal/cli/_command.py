@@ -1,0 +1,85 @@
+"""Commands whose help has groups of options, and examples to copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+__all__ = ["Command", "add_options", "command", "option"]
+
+
+class _Option(click.Option):
+    """An option that belongs to a group of the help."""
+
+    def __init__(self, *args: Any, group: str = "Options", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.group = group
+
+
+class Command(click.Command):
+    """A command with examples."""
+
+    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples.strip("\n")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, group by group."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            row = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if row is not None:
+                groups.setdefault(getattr(parameter, "group", "Output"), []).append(row)
+        for title, rows in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples as they are."""
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {line}\n" for line in self.examples.splitlines()))
+
+
+def option(group: str, *names: str, **settings: Any) -> Callable[[Any], Any]:
+    """An option in a group of the help."""
+    return click.option(*names, cls=_Option, group=group, **settings)
+
+
+def add_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several options that commands share, in this order."""
+
+    def decorate(function: Any) -> Any:
+        for each in reversed(options):
+            function = each(function)
+        return function
+
+    return decorate
+
+
+def _seen(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    """The console has read these three before, so that also a wrong command line obeys them."""
+
+
+_COMMON = add_options(
+    option("Output", "--json", is_flag=True, expose_value=False, callback=_seen,
+           help="Print one JSON object on standard output."),
+    option("Output", "--quiet", is_flag=True, expose_value=False, callback=_seen,
+           help="Show no notes and no progress."),
+    option("Output", "--debug", is_flag=True, expose_value=False, callback=_seen,
+           help="Show the traceback of an error."),
+)  # fmt: skip
+
+
+def command(name: str, examples: str = "") -> Callable[[Any], Command]:
+    """A command with the options that all have; its function gets the console first."""
+
+    def decorate(function: Any) -> Command:
+        made: Command = click.command(name, cls=Command, examples=examples)(
+            _COMMON(click.pass_obj(function))
+        )
+        return made
+
+    return decorate

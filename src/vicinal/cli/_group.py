@@ -1,0 +1,92 @@
+"""The command ``vicinal`` and its list of commands, each loaded when it is needed."""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+import vicinal as package
+from vicinal.cli import _exit
+from vicinal.cli._console import Console
+
+__all__ = ["COMMANDS", "vicinal"]
+
+#: the commands, in the groups of the help
+COMMANDS = {
+    "More": ("completion",),
+}
+
+EXAMPLES = """\
+  vicinal demo
+  vicinal evaluate data.csv --label species
+  vicinal fit data.csv --label species --method nca --dim 2 -o model.vic
+  vicinal transform model.vic new.csv > embedded.csv
+  vicinal report data.csv --label species -o report.html
+"""
+
+
+class Commands(click.Group):
+    """A group that imports a command when it is needed, and ends with our exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the help."""
+        return [name for names in COMMANDS.values() for name in names]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = import_module(f"vicinal.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or name one that is spelt like it."""
+        names = self.list_commands(ctx)
+        if args and args[0] not in names and not ctx.resilient_parsing:
+            near = get_close_matches(args[0], names, n=1)
+            which = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"There is no command {args[0]!r}.{which}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands in their groups."""
+        width = max(map(len, self.list_commands(ctx)))
+        for title, names in COMMANDS.items():
+            rows = []
+            for name in names:
+                command = self.get_command(ctx, name)
+                assert command is not None
+                rows.append((name.ljust(width), command.get_short_help_str(80)))
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Add examples and the exit codes."""
+        with formatter.section("Examples"):
+            formatter.write(EXAMPLES)
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), words) for code, words in _exit.CODES.items()])
+
+    def main(  # type: ignore[override]
+        self, args: Any = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run the command line, and exit."""
+        words = list(sys.argv[1:] if args is None else args)
+        console = Console("--json" in words, quiet="--quiet" in words, debug="--debug" in words)
+        extra.update(standalone_mode=False, obj=console)
+        _exit.run(lambda: super(Commands, self).main(words, prog_name, **extra), console)
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package.__version__, prog_name="vicinal")
+def vicinal() -> None:
+    """Learn which rows of a table are alike: metrics, pictures and classifiers from a CSV file.
+
+    `vicinal COMMAND --help` shows the options of a command, with examples.
+    """
