@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 from vicinal.core.types import Array
+from vicinal.plotting._colouring import colouring
 from vicinal.plotting._matplotlib import pyplot
-from vicinal.plotting._scatter import check, class_codes, draw, scatter
+from vicinal.plotting._names import add_names
+from vicinal.plotting._points import draw_points
+from vicinal.plotting._scatter import new_panels
 
 __all__ = ["animate"]
 
@@ -65,16 +68,19 @@ def animate(
             f"The {name!r} parameter of animate must be a float in {bound}, inf). "
             f"Got {value!r} instead."
         )
-    labels = np.zeros(len(places[0]), int) if y is None else y
-    _, labels, classes = check(places[0], labels, classes)
+    colours = colouring(y, len(places[0]), classes)
+    names = "legend" if legend else "none"
     writer = _writer(path, fps)
     path.parent.mkdir(parents=True, exist_ok=True)
     plt = pyplot()
-    ax = scatter(places[0][:0], labels[:0], classes=classes, legend=legend and y is not None)
+    [ax] = new_panels(places[:1], colours, names, height=4.0)
     try:
-        artists = draw(ax, places[0], class_codes(labels, classes), size)
+        artists, _ = draw_points(ax, places[0], colours, size=size)
+        add_names(ax, places[0], colours, names)
         ax.set_aspect("equal", adjustable="box")
         ax.set_title(" ")  # leaves room for the iterations
+        ax.figure.canvas.draw()
+        ax.figure.set_layout_engine("none")  # no frame may shift the axes
         with writer.saving(ax.figure, str(path), dpi):
             for Z, view, title in zip(places, _views(places), titles, strict=True):
                 for artist, rows in artists:

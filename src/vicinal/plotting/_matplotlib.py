@@ -1,15 +1,14 @@
-"""Matplotlib, imported when a figure is made, and the colours."""
+"""Matplotlib, imported when a figure is made, and what all pictures share of it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["COLOURS", "pyplot"]
+import numpy as np
 
-# Okabe and Ito's palette for colour-blind readers, with its yellow darkened for a white page, and
-# two more colours because ten classes are common.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#BFAE00",
-            "#6A3D9A", "#999999")  # fmt: skip
+from vicinal.core.types import Array
+
+__all__ = ["background", "bad", "foreground", "given_axes", "is_dark", "plain_axes", "pyplot"]
 
 
 def pyplot() -> Any:
@@ -18,6 +17,48 @@ def pyplot() -> Any:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
-            "vicinal.plotting needs the package matplotlib: pip install matplotlib"
+            "vicinal.plotting needs the package matplotlib: pip install matplotlib, "
+            "or pip install 'vicinal[plot]'"
         ) from error
     return plt
+
+
+def bad(owner: str, name: str, must: str, got: Any) -> ValueError:
+    """The error for a parameter outside its bounds."""
+    return ValueError(f"The {name!r} parameter of {owner} must be {must}. Got {got!r} instead.")
+
+
+def background(ax: Any) -> Array:
+    """The colour behind the data as RGB: that of the axes, or of the figure if they have none."""
+    from matplotlib.colors import to_rgba
+
+    red, green, blue, alpha = to_rgba(ax.get_facecolor())
+    if alpha == 0.0:
+        red, green, blue, alpha = to_rgba(ax.figure.get_facecolor())
+    # what is transparent is taken for paper
+    return np.array([red, green, blue]) * alpha + (1.0 - alpha)
+
+
+def is_dark(ax: Any) -> bool:
+    """Whether the style has a dark background."""
+    return bool(background(ax) @ (0.2126, 0.7152, 0.0722) < 0.4)
+
+
+def foreground(ax: Any) -> str:
+    """A quiet colour for lines and outlines that is legible on the background."""
+    return "0.8" if is_dark(ax) else "0.25"
+
+
+def plain_axes(ax: Any) -> None:
+    """Axes with a left and a lower line and a faint grid."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(color="0.5", alpha=0.2, linewidth=0.6)
+    ax.set_axisbelow(True)
+
+
+def given_axes(ax: Any, count: int, owner: str) -> Array:
+    """The axes that the user gave, of which there must be ``count``."""
+    axes = np.ravel(np.asarray(ax, dtype=object))
+    if len(axes) != count:
+        raise ValueError(f"{owner} draws {count} panels. Got {len(axes)} axes instead.")
+    return axes

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from vicinal.metrics import knn_accuracy, r_nx_curve
-from vicinal.plotting._matplotlib import COLOURS, pyplot
+from vicinal.plotting._matplotlib import pyplot
+from vicinal.plotting._palette import COLOURS
 
 __all__ = ["embedding_quality"]
 

@@ -8,30 +8,12 @@ from typing import Any
 import numpy as np
 
 from vicinal.core.types import Array
-from vicinal.plotting._matplotlib import COLOURS, pyplot
+from vicinal.plotting._colouring import colouring
+from vicinal.plotting._matplotlib import given_axes, pyplot
+from vicinal.plotting._names import add_names, legend_inches
+from vicinal.plotting._points import draw_points
 
-__all__ = ["before_after", "check", "class_codes", "draw", "scatter"]
-
-_MARKS = "o^sDvP*X"  # the eleventh class has the first colour and the second marker
-_LEGEND: dict[str, Any] = {
-    "fontsize": "small",
-    "frameon": False,
-    "handletextpad": 0.1,
-    "markerscale": 1.5,
-    "loc": "center left",
-    "bbox_to_anchor": (1.0, 0.5),
-    "columnspacing": 0.8,
-}
-_NAME: dict[str, Any] = {
-    "fontsize": "small",
-    "ha": "center",
-    "va": "center",
-    "bbox": {"boxstyle": "round,pad=0.1", "facecolor": "white", "alpha": 0.7, "linewidth": 0},
-}
-_LINE = 0.2  # height of a line of the legend, in inches
-_COLUMN = 0.6  # width of a column of the legend, in inches
-_IN_LEGEND = 60  # with more classes their names are written into the picture
-_ROUNDS = 16  # rows of several markers are drawn in so many rounds
+__all__ = ["before_after", "check_points", "new_panels", "panel", "projection", "scatter"]
 
 
 def scatter(
@@ -42,11 +24,13 @@ def scatter(
     title: str | None = None,
     classes: Any = None,
     legend: bool = True,
-    size: float = 16.0,
+    size: float | None = None,
 ) -> Any:
     """Draw embedded rows, with one colour per class.
 
     Rows are drawn in a random order, the same in each call, so that no class covers the others.
+    20,000 rows and more are drawn as an image: the shade of a spot shows how many rows are there,
+    its colour the mixture of their classes.
 
     Parameters
     ----------
@@ -54,7 +38,8 @@ def scatter(
         Embedded rows, as returned by ``transform`` for ``n_components=2`` or 3.  Three components
         give a picture in three dimensions, which can be turned with the mouse.
     y : array-like of shape (n_samples,)
-        Class labels, as they should appear in the legend.
+        Class labels, as they should appear in the legend, or numbers that are not whole, which get
+        a colour bar.
     ax : matplotlib Axes, default=None
         Where to draw; None makes a new figure.  For three components it must have
         ``projection="3d"``.
@@ -64,61 +49,45 @@ def scatter(
         All labels, in the order of the colours; None: those in y, sorted.  Pass ``classes_`` if y
         may lack some classes, so that each class has the same colour in every picture.
     legend : bool, default=True
-        Whether to name the classes: in a legend to the right of the axes, or, if there are more
-        than 60, at the median of their rows.
-    size : float, default=16.0
-        Area of a marker in square points.
+        Whether to name the classes: in a legend to the right of the axes if there are at most 60,
+        and in the picture, where each class is densest, if there are more than ten.
+    size : float, default=None
+        Area of a marker in square points.  None: by the number of rows, and an image if there are
+        very many.
 
     Returns
     -------
     ax : matplotlib Axes
     """
-    Z, y, classes = check(Z, y, classes)
+    Z = check_points(Z)
+    colours = colouring(y, len(Z), classes)
+    names = "auto" if legend else "none"
     if ax is None:
-        wide = 5.0 + _COLUMN * (_n_columns(len(classes), 4.0) - 1) * legend
+        wide = 4.3 + legend_inches(colours, 4.0, names)
         figure = pyplot().figure(figsize=(wide, 4.0), layout="constrained")
-        ax = figure.add_subplot(projection=_projection(Z))
-    if (Z.shape[1] == 3) != (ax.name == "3d"):
-        raise ValueError(
-            f"The 'ax' parameter of scatter must have projection={_projection(Z)!r} for a Z of "
-            f"{Z.shape[1]} columns. Got {ax.name!r} instead."
-        )
-    codes = class_codes(y, classes)
-    draw(ax, Z, codes, size)
-    # only distances have a meaning, and no direction is special
-    blank: dict[str, Any] = {"xticks": [], "yticks": []}
-    if Z.shape[1] == 3:
-        ax.set(**blank, zticks=[])
-        ax.set_aspect("equal")
-    else:
-        ax.set(**blank)
-        ax.set_aspect("equal", adjustable="datalim")
-        for side in ax.spines.values():
-            side.set_color("0.8")
-    if title is not None:
-        ax.set_title(title, fontsize="large")
-    if legend and len(classes) <= _IN_LEGEND:
-        height = ax.get_window_extent().height / ax.figure.dpi
-        handles = [_key(c, str(label)) for c, label in enumerate(classes)]
-        ax.legend(handles=handles, ncols=_n_columns(len(classes), height), **_LEGEND)
-    elif legend:
-        for c in np.unique(codes):
-            place = np.median(Z[codes == c], axis=0)
-            ax.text(*place, str(classes[c]), **_NAME)
+        ax = figure.add_subplot(projection=projection(Z))
+    panel(ax, Z, colours, title=title, names=names, size=size)
     return ax
 
 
 def before_after(
-    panels: Mapping[str, Any], y: Any, axes: Any = None, *, classes: Any = None, size: float = 16.0
+    panels: Mapping[str, Any],
+    y: Any,
+    axes: Any = None,
+    *,
+    classes: Any = None,
+    size: float | None = None,
 ) -> Any:
     """Draw the same rows in several embeddings, side by side.
+
+    :class:`EmbeddingDisplay` does the same from a fitted estimator.
 
     Parameters
     ----------
     panels : mapping of str to array-like of shape (n_samples, 2) or (n_samples, 3)
         Title and embedded rows of each panel, from left to right.
     y : array-like of shape (n_samples,)
-        Class labels.
+        Class labels or numbers.
     axes : sequence of matplotlib Axes, default=None
         One for each panel; None makes a new figure.
     classes, size
@@ -131,88 +100,60 @@ def before_after(
     """
     if not panels:
         raise ValueError("The 'panels' parameter of before_after must hold at least one embedding.")
-    if axes is None:
-        names = np.unique(y) if classes is None else classes
-        width = 3.6 * len(panels) + 0.8 + _COLUMN * (_n_columns(len(names), 3.6) - 1)
-        figure = pyplot().figure(figsize=(width, 3.6), layout="constrained")
-        axes = [
-            figure.add_subplot(1, len(panels), i + 1, projection=_projection(np.asarray(Z)))
-            for i, Z in enumerate(panels.values())
-        ]
-    axes = np.ravel(axes)
-    if len(axes) != len(panels):
-        raise ValueError(f"There are {len(panels)} panels. Got {len(axes)} axes instead.")
-    for ax, (title, Z) in zip(axes, panels.items(), strict=True):
-        scatter(Z, y, ax, title=title, classes=classes, legend=ax is axes[-1], size=size)
+    checked = {title: check_points(Z) for title, Z in panels.items()}
+    n = len(next(iter(checked.values())))
+    colours = colouring(y, n, classes)
+    axes = new_panels(checked.values(), colours) if axes is None else axes
+    axes = given_axes(axes, len(panels), "before_after")
+    for ax, (title, Z) in zip(axes, checked.items(), strict=True):
+        panel(ax, Z, colours, title=title, size=size, beside=ax is axes[-1])
     return axes[0].figure
 
 
-def class_codes(y: Array, classes: Array) -> Array:
-    """Position of every label among the classes, which need not be sorted."""
-    order = np.argsort(classes)
-    return order[np.searchsorted(classes, y, sorter=order)]
+def new_panels(panels: Any, colours: Any, names: str = "auto", height: float = 3.6) -> list[Any]:
+    """Axes side by side in a new figure, with room for a legend."""
+    panels = list(panels)
+    width = height * len(panels) + 0.15 + legend_inches(colours, height - 0.4, names)
+    figure = pyplot().figure(figsize=(width, height), layout="constrained")
+    return [
+        figure.add_subplot(1, len(panels), i + 1, projection=projection(Z))
+        for i, Z in enumerate(panels)
+    ]
 
 
-def draw(ax: Any, Z: Array, codes: Array, size: float) -> list[tuple[Any, Array]]:
-    """Draw the rows in a random order; those of one marker at once, as matplotlib must.
-
-    Returns the artists, each with the numbers of its rows.
-    """
-    mark = codes // len(COLOURS) % len(_MARKS)
-    colours = np.array(COLOURS)[codes % len(COLOURS)]
-    order = np.random.RandomState(0).permutation(len(Z))
-    artists = []
-    for part in np.array_split(order, _ROUNDS if mark.any() else 1):
-        for m in np.unique(mark[part]):
-            rows = part[mark[part] == m]
-            artist = ax.scatter(
-                *Z[rows].T,
-                s=size,
-                c=colours[rows],
-                marker=_MARKS[m],
-                edgecolors="white",
-                linewidths=0.3,
-            )
-            artists.append((artist, rows))
-    return artists
-
-
-def _key(c: int, label: str) -> Any:
-    """The entry of a class in the legend."""
-    from matplotlib.lines import Line2D
-
-    return Line2D(
-        [],
-        [],
-        linestyle="",
-        marker=_MARKS[c // len(COLOURS) % len(_MARKS)],
-        color=COLOURS[c % len(COLOURS)],
-        markeredgecolor="white",
-        markeredgewidth=0.3,
-        markersize=4.0,
-        label=label,
-    )
+def panel(
+    ax: Any,
+    Z: Array,
+    colours: Any,
+    *,
+    title: str | None = None,
+    names: str = "auto",
+    beside: bool = True,
+    target: str | None = None,
+    size: float | None = None,
+    held_out: Array | None = None,
+) -> str:
+    """Draw one panel; return what the reader must know about rows that are not drawn."""
+    if (Z.shape[1] == 3) != (ax.name == "3d"):
+        raise ValueError(
+            f"The 'ax' parameter must have projection={projection(Z)!r} for a Z of "
+            f"{Z.shape[1]} columns. Got {ax.name!r} instead."
+        )
+    _, note = draw_points(ax, Z, colours, size=size, held_out=held_out)
+    if title is not None:
+        ax.set_title(title, fontsize="medium")
+    add_names(ax, Z, colours, names, beside=beside, title=target)
+    return note
 
 
-def _n_columns(n_classes: int, height: float) -> int:
-    """Columns of a legend that is no taller than ``height``, in inches."""
-    if n_classes > _IN_LEGEND:
-        return 1
-    return -(-n_classes // max(1, int(height / _LINE)))
+def projection(Z: Any) -> str:
+    """The projection of axes for these points."""
+    return "3d" if np.shape(Z)[-1] == 3 else "rectilinear"
 
 
-def _projection(Z: Array) -> str:
-    return "3d" if Z.shape[-1] == 3 else "rectilinear"
-
-
-def check(Z: Any, y: Any, classes: Any) -> tuple[Array, Array, Array]:
-    Z, y = np.asarray(Z), np.asarray(y)
+def check_points(Z: Any) -> Array:
+    """Points in two or three dimensions."""
+    Z = np.asarray(Z)
     if Z.ndim != 2 or Z.shape[1] not in (2, 3):
         raise ValueError(f"Z must have shape (n, 2) or (n, 3). Got {Z.shape} instead.")
-    if y.shape != (len(Z),):
-        raise ValueError(f"Z has {len(Z)} rows but y has shape {y.shape}.")
-    classes = np.unique(y) if classes is None else np.asarray(classes)
-    missing = np.setdiff1d(y, classes).tolist()
-    if missing:
-        raise ValueError(f"'classes' must list every label of y. It lacks {missing}.")
-    return Z, y, classes
+    return Z

@@ -104,8 +104,19 @@ def test_names_of_very_many_classes_are_in_the_picture(rng):
     assert ax.get_legend() is None
     written = {text.get_text(): text.get_position() for text in ax.texts}
     assert len(written) == 75
-    np.testing.assert_allclose(written["7"], np.median(Z[y == 7], axis=0))
     assert len(plotting.scatter(rng.normal(size=(300, 3)), y).texts) == 75
+
+
+def test_a_name_is_where_its_class_is_dense(rng):
+    """Not at the mean, which for two rings is the same empty place."""
+    angle, y = rng.uniform(0, 2 * np.pi, 800), np.arange(800) % 11
+    Z = (y + 5)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    ax = plotting.scatter(Z, y)
+    ax.figure.canvas.draw()
+    for text in ax.texts:
+        assert np.hypot(*text.get_position()) == pytest.approx(int(text.get_text()) + 5, abs=1.5)
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
 def test_three_components_need_axes_of_three_dimensions(rng):

@@ -1,0 +1,145 @@
+"""Points in two or three dimensions: as markers while they are few, else as an image."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vicinal.core.types import Array
+from vicinal.plotting._colouring import Classes
+from vicinal.plotting._density import draw_density
+from vicinal.plotting._matplotlib import background, foreground
+from vicinal.plotting._palette import class_marks
+
+__all__ = ["DENSITY_FROM", "draw_points", "frame", "point_marks", "point_size", "view_of"]
+
+DENSITY_FROM = 20_000  # from so many points on, shades instead of markers
+_DRAWN_IN_3D = 20_000  # most points of a picture in three dimensions, which has no image
+_MARKS_UP_TO = 1_500  # points: with more, markers are too small to differ by shape
+_ROUNDS = 16  # rows of several markers are drawn in so many rounds
+_RASTER_FROM = 5_000  # points: as vectors, they would make a file of megabytes
+_MARGIN = 0.04
+_AREAS = {"*": 1.6, "P": 1.2, "X": 1.2, "D": 0.8, "s": 0.9}  # shapes that look as large as a disc
+_FAINT = 0.28  # opacity of rows that were learnt from, beside held-out rows
+
+
+def point_size(n: int) -> float:
+    """Area of a marker in square points, for n of them in a panel of some four inches."""
+    return float(np.clip(16.0 * (1000.0 / max(n, 1)) ** 0.55, 2.5, 42.0))
+
+
+def point_marks(n: int, n_classes: int) -> list[str]:
+    """The markers of the classes if n points are drawn."""
+    if n >= DENSITY_FROM:  # an image has none
+        return ["o"] * n_classes
+    return class_marks(n_classes, distinct=n <= _MARKS_UP_TO)
+
+
+def draw_points(
+    ax: Any,
+    Z: Array,
+    colours: Any,
+    *,
+    size: float | None = None,
+    held_out: Array | None = None,
+) -> tuple[list[tuple[Any, Array]], str]:
+    """Draw embedded rows.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    Z : array of shape (n, 2) or (n, 3)
+    colours : Classes or Numbers
+    size : float or None
+        Area of a marker; None: by the number of points, and shades if there are very many.
+    held_out : bool array of shape (n,) or None
+        Rows to stand out among the others.
+
+    Returns
+    -------
+    artists : list of (artist, rows)
+        The markers, with the numbers of their rows; empty for an image.
+    note : str
+        What the reader must know about the points that are not drawn; else empty.
+    """
+    everything = np.arange(len(Z))
+    layers = [(everything, 1.0, False)]
+    if held_out is not None and held_out.any() and not held_out.all():
+        layers = [(everything[~held_out], _FAINT, False), (everything[held_out], 1.0, True)]
+    artists, note, view = [], "", view_of(Z)
+    for rows, alpha, outlined in layers:
+        if size is None and Z.shape[1] == 2 and len(rows) >= DENSITY_FROM:
+            draw_density(ax, Z[rows], colours.take(rows), view, max(alpha, 0.5))
+            continue
+        if Z.shape[1] == 3 and len(rows) > _DRAWN_IN_3D:
+            note = f"{_DRAWN_IN_3D:,} of {len(rows):,} rows, drawn at random"
+            rows = np.random.RandomState(0).permutation(rows)[:_DRAWN_IN_3D]
+        artists += _markers(ax, Z, colours, rows, size, alpha, outlined)
+    frame(ax, view)
+    return artists, note
+
+
+def _markers(
+    ax: Any, Z: Array, colours: Any, rows: Array, size: float | None, alpha: float, outlined: bool
+) -> list[tuple[Any, Array]]:
+    """Draw the rows in a random order; those of one marker at once, as matplotlib must.
+
+    Returns the artists, each with the numbers of its rows.
+    """
+    rgb = colours.rgb(ax)
+    mark = np.zeros(len(Z), dtype=np.intp)
+    shapes = ["o"]
+    if isinstance(colours, Classes):
+        few = min(len(Z), DENSITY_FROM - 1)
+        names = point_marks(few, colours.count)
+        shapes = sorted(set(names))
+        mark = np.array([shapes.index(m) for m in names])[colours.codes]
+    area = point_size(len(rows)) if size is None else size
+    edge = foreground(ax) if outlined else background(ax)
+    look: dict[str, Any] = {
+        "alpha": alpha * (0.95 if len(rows) <= 2000 else 0.8),
+        "linewidths": 0.0 if area < 4 or alpha < 1 else (0.5 if outlined else 0.3),
+        "edgecolors": [edge],
+        "rasterized": len(rows) > _RASTER_FROM,
+        "zorder": 3 if outlined else 2,
+    }
+    order = np.random.RandomState(0).permutation(rows)
+    artists = []
+    for part in np.array_split(order, _ROUNDS if len(shapes) > 1 else 1):
+        for m in np.unique(mark[part]):
+            some = part[mark[part] == m]
+            look["s"] = area * _AREAS.get(shapes[m], 1.0)
+            artist = ax.scatter(*Z[some].T, c=rgb[some], marker=shapes[m], **look)
+            artists.append((artist, some))
+    return artists
+
+
+def view_of(Z: Array) -> tuple[Array, Array]:
+    """The corners of a box around all points, with a margin."""
+    if not len(Z):
+        return np.full(Z.shape[1], -1.0), np.full(Z.shape[1], 1.0)
+    low, high = Z.min(axis=0).astype(np.float64), Z.max(axis=0).astype(np.float64)
+    size = float((high - low).max()) or 1.0
+    # a side of next to no length would give an image without pixels
+    half = np.maximum(0.5 * (high - low), 0.05 * size) + _MARGIN * size
+    return 0.5 * (low + high) - half, 0.5 * (low + high) + half
+
+
+def frame(ax: Any, view: tuple[Array, Array]) -> None:
+    """Show the whole view at one scale for all axes: only distances mean something."""
+    low, high = view
+    if ax.name == "3d":
+        ax.set(xticks=[], yticks=[], zticks=[])
+        for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
+            axis.line.set_color("0.6")
+        ax.set_aspect("equal")
+        return
+    ax.set(xticks=[], yticks=[])
+    # auto: matplotlib may widen one of them so that both axes have one scale
+    ax.set_xlim(low[0], high[0], auto=True)
+    ax.set_ylim(low[1], high[1], auto=True)
+    ax.set_aspect("equal", adjustable="datalim")
+    for side in ax.spines.values():
+        side.set_color("0.6")
+        side.set_linewidth(0.6)
