@@ -33,6 +33,7 @@ __all__ = [
     "datasets",
     "densities",
     "initialise",
+    "make_learner",
     "maps",
     "metrics",
     "model_selection",
@@ -64,6 +65,7 @@ _HOMES = {
     "PairNCA": "vicinal.estimators.pair_nca",
     "RCA": "vicinal.estimators.rca",
     "SDML": "vicinal.estimators.sdml",
+    "make_learner": "vicinal.learner.build",
 }
 
 if _TYPE_CHECKING:
@@ -101,6 +103,7 @@ if _TYPE_CHECKING:
     from vicinal.estimators.pair_nca import PairNCA
     from vicinal.estimators.rca import RCA
     from vicinal.estimators.sdml import SDML
+    from vicinal.learner.build import make_learner
 
 
 _install_old_names()

@@ -1,0 +1,232 @@
+"""The pipeline for a table: impute, encode, scale, learn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+
+from vicinal.estimators.chi2_lmnn import Chi2LMNN
+from vicinal.estimators.from_labels import FromLabels
+from vicinal.learner.columns import is_frame, is_missing, n_rows, read_columns
+from vicinal.learner.errors import ColumnError
+from vicinal.learner.kinds import Uses, Wishes, sort_columns
+from vicinal.learner.methods import find_method
+from vicinal.learner.preparation import Settings, preparation
+
+__all__ = ["check_target", "make_learner", "make_preparation"]
+
+
+def make_learner(
+    X: Any,
+    y: Any = None,
+    method: Any = "nca",
+    *,
+    n_components: Any = None,
+    random_state: Any = None,
+    numeric: Iterable[Any] = (),
+    categorical: Iterable[Any] = (),
+    ordinal: Iterable[Any] | Mapping[Any, Any] = (),
+    text: Iterable[Any] = (),
+    drop: Iterable[Any] = (),
+    max_categories: int | None = 30,
+    verbose: int = 0,
+    **params: Any,
+) -> Pipeline:
+    """Build the pipeline that learns from a table as it is: categories, gaps, text and numbers.
+
+    The table is looked at, and nothing is fitted.
+
+    Parameters
+    ----------
+    X : data frame of pandas or polars, array or sparse matrix of shape (n_samples, n_features)
+        The rows to learn from.
+    y : array-like of shape (n_samples,), default=None
+        The labels or numbers, to check them against the method; they may also be given to ``fit``
+        alone.
+    method : str or estimator, default="nca"
+        A name of ``vicinal.learner.METHODS``, or an estimator with its parameters.  Methods that
+        learn from pairs draw them from the labels (:class:`vicinal.FromLabels`).
+    n_components : int, "auto" or None, default=None
+        Rank of the map; None: the default of the method.
+    random_state : int, RandomState or None, default=None
+        For methods that draw something, and for the words of text columns.
+    numeric, categorical, text, drop : names of columns, default=()
+        Columns to be used as numbers, as categories, by their words, or not at all, whatever their
+        values look like.  Columns of arrays are named by their position.
+    ordinal : names of columns or mapping, default=()
+        Columns whose values have an order, encoded as 0, 1, 2, ….  A mapping gives the order, from
+        the lowest to the highest: ``{"size": ["S", "M", "L"]}``; names alone are enough where the
+        type of the column has the order.
+    max_categories : int or None, default=30
+        Largest number of columns for one category; the rarer values share one.  None: no limit.
+    verbose : int, default=0
+        That of the method, if it has one.
+    **params
+        Further parameters of the method.
+
+    Returns
+    -------
+    pipeline : sklearn.pipeline.Pipeline
+        Unfitted.  Its last step, "learn", is the estimator; the step "prepare" before it, if the
+        table needs one, is a ``ColumnTransformer``.
+
+    Raises
+    ------
+    vicinal.learner.errors.ColumnError
+        If a column cannot be used: a ValueError that names the column, a row, its value, and the
+        option that handles it.
+
+    Notes
+    -----
+    What is done with a column that no option names:
+
+    - Numbers and truth values: gaps are filled with the median.  If at least 1 % of the values are
+      missing, and at least 5, another column says where.
+    - Categories and strings that repeat: one column of zeros and ones for each value, a missing
+      value among them.  Values that are new at prediction count as rare ones, or as none.
+    - Ordered categories of pandas: 0, 1, 2, ….
+    - Strings of three and more words that hardly repeat: TF-IDF of the words, reduced to 32
+      components if there are many (:class:`vicinal.learner.text.TextColumns`).
+    - Dates, identifiers, row numbers, columns without values, and numbers with words among them
+      are refused.
+
+    A table of numbers without gaps gives the same result, bit for bit, as the estimator alone,
+    unless the method does not scale columns by itself: kSNE and kt-SNE get scaled columns.
+    With categories or text, numbers are divided by their standard deviation and zeros and ones are
+    left as they are, instead of all being scaled by the method: two rows of different categories
+    are then as far apart as two rows that differ in a number by 1.4 deviations, and a rare
+    category does not outweigh a common one.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from vicinal import make_learner
+    >>> X = pd.DataFrame({
+    ...     "weight": [4.1, 3.9, None, 5.2, 0.3, 0.2, 0.25, 0.4],
+    ...     "coat": ["short", "long", "long", "short", "short", None, "bald", "short"],
+    ... })
+    >>> y = ["cat"] * 4 + ["mouse"] * 4
+    >>> model = make_learner(X, y, n_components=1, random_state=0).fit(X, y)
+    >>> model.predict(pd.DataFrame({"weight": [4.4, None], "coat": ["curly", "bald"]})).tolist()
+    ['cat', 'mouse']
+    """
+    wishes = _wishes(numeric, categorical, ordinal, text, drop)
+    learn = _learner(method, n_components, random_state, verbose, params)
+    if y is not None:
+        check_target(y, n_rows(X))
+    uses = sort_columns(read_columns(X), wishes, named=is_frame(X))
+    own_scaling = _scaling_of(learn)
+    histograms = isinstance(learn, Chi2LMNN)
+    if histograms:
+        _check_histograms(uses)
+    scale = not histograms and (own_scaling is None or not uses.only_numbers)
+    settings = Settings(max_categories, random_state, scale)
+    prepare = preparation(X, uses, settings, dropped=bool(wishes.drop))
+    if scale and own_scaling is not None and "scaling" not in params:
+        learn.set_params(**{own_scaling: None})
+    steps = [("learn", learn)] if prepare is None else [("prepare", prepare), ("learn", learn)]
+    return Pipeline(steps)
+
+
+def make_preparation(X: Any, *, scale: bool = True, **options: Any) -> ColumnTransformer | None:
+    """The step "prepare" alone, as `make_learner` builds it; None if there is nothing to do.
+
+    Numbers are divided by their standard deviation if ``scale`` is True.  ``options`` are those of
+    `make_learner` for columns, and ``max_categories`` and ``random_state``.
+    """
+    names = ("numeric", "categorical", "ordinal", "text", "drop")
+    wishes = _wishes(*(options.pop(name, ()) for name in names))
+    settings = Settings(options.pop("max_categories", 30), options.pop("random_state", None), scale)
+    if options:
+        raise TypeError(f"make_preparation has no parameter {next(iter(options))!r}.")
+    uses = sort_columns(read_columns(X), wishes, named=is_frame(X))
+    return preparation(X, uses, settings, dropped=bool(wishes.drop))
+
+
+def check_target(y: Any, n: int) -> None:
+    """Refuse labels of another number than the rows, and missing ones, by their rows."""
+    if n_rows(y) != n:
+        raise ValueError(f"X has {n} rows, but y has {n_rows(y)}.")
+    if sp.issparse(y) or getattr(y, "ndim", 1) != 1:
+        return
+    values = np.asarray(y, dtype=object) if not hasattr(y, "to_list") else y.to_list()
+    rows = [i for i, value in enumerate(values) if is_missing(value)]
+    if rows:
+        listed = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
+        raise ValueError(
+            f"The labels y must not be missing. {len(rows)} of {n} are, in row {listed}: remove "
+            "these rows from X and y."
+        )
+
+
+def _wishes(numeric: Any, categorical: Any, ordinal: Any, text: Any, drop: Any) -> Wishes:
+    given = {"numeric": numeric, "categorical": categorical, "text": text, "drop": drop}
+    for option, names in {**given, "ordinal": ordinal}.items():
+        if isinstance(names, str):
+            raise TypeError(
+                f"The {option!r} parameter of make_learner must be a list of columns. "
+                f"Got {names!r} instead; use [{names!r}]."
+            )
+    levels = dict(ordinal) if isinstance(ordinal, Mapping) else dict.fromkeys(ordinal)
+    return Wishes(**{name: tuple(columns) for name, columns in given.items()}, ordinal=levels)
+
+
+def _learner(
+    method: Any, n_components: Any, random_state: Any, verbose: int, params: dict[str, Any]
+) -> Any:
+    """The estimator of the last step, with its parameters."""
+    common = {"n_components": n_components, "random_state": random_state}
+    common = {name: value for name, value in common.items() if value is not None}
+    if verbose:
+        common["verbose"] = verbose
+    if not isinstance(method, str):
+        if isinstance(method, type) or not hasattr(method, "fit"):
+            raise TypeError(
+                "The 'method' parameter of make_learner must be a name or an estimator. "
+                f"Got {method!r} instead."
+            )
+        learn = clone(method)
+        return learn.set_params(**_fitting(common, learn.get_params(), repr(method)), **params)
+    info = find_method(method)
+    known = info.parameters()
+    for name in params:
+        if name not in known:
+            raise TypeError(
+                f"Method {info.name!r} has no parameter {name!r}. It has {', '.join(known)}."
+            )
+    learn = info.load()(**{**info.presets, **_fitting(common, known, repr(info.name)), **params})
+    if info.target != "pairs":
+        return learn
+    return FromLabels(learn, random_state=random_state)
+
+
+def _fitting(common: dict[str, Any], known: Any, method: str) -> dict[str, Any]:
+    """The common parameters that a method has; a rank that it cannot have is an error."""
+    if "n_components" in common and "n_components" not in known:
+        raise ValueError(
+            f"Method {method} learns a metric for all columns and has no 'n_components'. "
+            f"Got {common['n_components']!r}; leave it out, or choose another method."
+        )
+    return {name: value for name, value in common.items() if name in known}
+
+
+def _scaling_of(learn: BaseEstimator) -> str | None:
+    """The name of the parameter by which an estimator scales columns; None if it does not."""
+    names = learn.get_params()
+    return next((name for name in ("scaling", "learner__scaling") if name in names), None)
+
+
+def _check_histograms(uses: Uses) -> None:
+    others = [*uses.categories, *uses.codes, *uses.ordinal, *uses.text]
+    if others:
+        raise ColumnError(
+            others[0],
+            "holds no numbers, but every row must be a histogram for method 'chi2-lmnn'",
+            [("drop", "to leave it out")],
+        )

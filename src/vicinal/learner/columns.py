@@ -1,0 +1,187 @@
+"""The columns of a table, read alike from pandas, polars and arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from vicinal.core.types import Array
+
+__all__ = ["Column", "is_frame", "is_missing", "is_polars", "n_rows", "read_columns"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Parameters
+    ----------
+    name : str or int
+        Its name, or its position in an array.
+    storage : {"number", "bool", "category", "object", "date", "other"}
+        How it is stored.
+    values : array
+        Its values, as they are: objects, unless they are stored as numbers.
+    levels : list or None
+        The categories in their order, if the type has them.
+    ordered : bool
+        Whether the type says that this order has a meaning.
+    """
+
+    name: Any
+    storage: str
+    values: Array
+    levels: list[Any] | None = None
+    ordered: bool = False
+
+    @cached_property
+    def missing(self) -> Array:
+        """Which rows have no value."""
+        if self.values.dtype.kind == "f":
+            return np.isnan(self.values)
+        if self.values.dtype.kind in "biu":
+            return np.zeros(len(self.values), dtype=bool)
+        return np.array([is_missing(value) for value in self.values], dtype=bool)
+
+    @cached_property
+    def present(self) -> Array:
+        """The values that are not missing."""
+        return self.values[~self.missing]
+
+    def row_of(self, position: int) -> int:
+        """The row of a place among the present values."""
+        return int(np.flatnonzero(~self.missing)[position])
+
+
+def is_polars(X: Any) -> bool:
+    return type(X).__module__.partition(".")[0] == "polars"
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a data frame, of pandas or polars."""
+    return hasattr(X, "columns") and (is_polars(X) or hasattr(X, "iloc"))
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, NaT and pandas.NA."""
+    if value is None:
+        return True
+    different = value != value
+    return different is not False and (different is True or _is_true(different))
+
+
+def _is_true(answer: Any) -> bool:
+    """The truth of an answer; pandas.NA has none, and is missing."""
+    try:
+        return bool(answer)
+    except (TypeError, ValueError):
+        return type(answer).__name__ == "NAType"
+
+
+def n_rows(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def read_columns(X: Any) -> list[Column]:
+    """The columns of a data frame or of an array; of a sparse matrix none."""
+    if sp.issparse(X):
+        return []
+    if is_polars(X):
+        return [_from_polars(X[name]) for name in X.columns]
+    if is_frame(X):
+        return [_from_pandas(X.columns[j], X.iloc[:, j]) for j in range(X.shape[1])]
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must be a table, with rows and columns. Got shape {X.shape} instead.")
+    return [_from_array(j, X[:, j]) for j in range(X.shape[1])]
+
+
+def _from_array(name: Any, values: Array) -> Column:
+    kind = values.dtype.kind
+    if kind == "O":
+        return _from_objects(name, values)
+    if kind in "US":
+        return Column(name, "object", values.astype(object))
+    stored = {"b": "bool", "i": "number", "u": "number", "f": "number", "M": "date", "m": "date"}
+    return Column(name, stored.get(kind, "other"), values)
+
+
+def _from_objects(name: Any, values: Array) -> Column:
+    """Objects of Python: numbers, truth values, strings, dates or anything else."""
+    column = Column(name, "object", values)
+    kinds = {type(value) for value in column.present}
+    if kinds and all(issubclass(kind, bool | np.bool_) for kind in kinds):
+        return Column(name, "bool", _as_numbers(column))
+    numbers = (int, float, np.number)
+    if kinds and all(issubclass(kind, numbers) and kind is not bool for kind in kinds):
+        return Column(name, "number", _as_numbers(column))
+    dates = {"date", "datetime", "Timestamp", "time", "timedelta", "Timedelta", "Period"}
+    if kinds and all(kind.__name__ in dates for kind in kinds):
+        return Column(name, "date", values)
+    if all(issubclass(kind, (str, bool, *numbers)) for kind in kinds):
+        return column
+    return Column(name, "other", values)
+
+
+def _as_numbers(column: Column) -> Array:
+    numbers = np.full(len(column.values), np.nan)
+    numbers[~column.missing] = column.present.astype(np.float64)
+    return numbers
+
+
+def _from_pandas(name: Any, series: Any) -> Column:
+    dtype = series.dtype
+    if hasattr(dtype, "categories") and hasattr(dtype, "ordered"):
+        levels = list(dtype.categories)
+        return Column(name, "category", _objects(series), levels, bool(dtype.ordered))
+    kind = getattr(dtype, "kind", "O")
+    if kind in "mM" or type(dtype).__name__ in ("DatetimeTZDtype", "PeriodDtype"):
+        return Column(name, "date", _objects(series))
+    if kind in "biuf":
+        if isinstance(dtype, np.dtype):
+            return Column(name, "bool" if kind == "b" else "number", series.to_numpy())
+        numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return Column(name, "bool" if kind == "b" else "number", numbers)
+    return _from_objects(name, _objects(series))
+
+
+def _objects(series: Any) -> Array:
+    values: Array = series.to_numpy(dtype=object)
+    return values
+
+
+def _from_polars(series: Any) -> Column:
+    name, dtype = series.name, series.dtype
+    if dtype.is_numeric():
+        return Column(name, "number", series.cast(_polars().Float64).to_numpy())
+    if dtype.is_temporal():
+        return Column(name, "date", _from_list(series.to_list()))
+    if dtype == _polars().Boolean:
+        numbers = series.cast(_polars().Float64).to_numpy() if series.null_count() else None
+        return Column(name, "bool", series.to_numpy() if numbers is None else numbers)
+    values = _from_list(series.to_list())
+    if type(dtype).__name__ == "Enum":
+        return Column(name, "category", values, list(dtype.categories))
+    if type(dtype).__name__ == "Categorical":
+        return Column(
+            name, "category", values, sorted(set(values[[v is not None for v in values]]))
+        )
+    return _from_objects(name, values)
+
+
+def _from_list(items: list[Any]) -> Array:
+    """Objects as an array of one dimension, whatever they are."""
+    values = np.empty(len(items), dtype=object)
+    for i, item in enumerate(items):
+        values[i] = item
+    return values
+
+
+def _polars() -> Any:
+    import polars
+
+    return polars

@@ -1,0 +1,81 @@
+"""What is wrong with a column, and how to handle it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["ColumnError", "shown"]
+
+_LONGEST = 40  # characters of a value that a message shows
+
+
+class ColumnError(ValueError):
+    """A column of a table that cannot be used as it is.
+
+    Parameters
+    ----------
+    column : str or int
+        Its name or position.
+    problem : str
+        What is wrong, such as "holds dates".
+    remedies : list of (str, str)
+        Pairs of an option and its use: ``("drop", "to leave it out")``.  The options are those of
+        :func:`vicinal.make_learner`; one that starts with "=" is advice and no option.
+    row : int, default=None
+        A row that shows the problem, counted from zero.
+    value : object, default=None
+        The value in that row.
+    """
+
+    def __init__(
+        self,
+        column: Any,
+        problem: str,
+        remedies: list[tuple[str, str]],
+        row: int | None = None,
+        value: Any = None,
+    ) -> None:
+        self.column, self.problem, self.remedies = column, problem, remedies
+        self.row, self.value = row, value
+        super().__init__(self.text())
+
+    def text(
+        self,
+        option: Callable[[str, Any, Any], str] | None = None,
+        place: Callable[[int], str] | None = None,
+    ) -> str:
+        """The message.
+
+        Parameters
+        ----------
+        option : callable, default=None
+            ``option(name, column, value)`` spells an option; None: as an argument in Python.  A
+            command line has its own spelling.
+        place : callable, default=None
+            ``place(row)`` says where a row is, such as "line 3"; None: "row 1".
+        """
+        option = _in_python if option is None else option
+        where = ""
+        if self.row is not None:
+            row = f"row {self.row}" if place is None else place(self.row)
+            where = f" ({row}: {shown(self.value)})"
+        ways = [
+            name[1:] if name.startswith("=") else f"{option(name, self.column, self.value)} {use}"
+            for name, use in self.remedies
+        ]
+        return f"Column {self.column!r} {self.problem}{where}. Use {', or '.join(ways)}."
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = (self.column, self.problem, self.remedies, self.row, self.value)
+        return type(self), fields
+
+
+def shown(value: Any) -> str:
+    """A value in a message, cut if it is long."""
+    text = repr(value.item() if hasattr(value, "item") else value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _in_python(name: str, column: Any, value: Any) -> str:
+    return f"{name}=[{column!r}]"

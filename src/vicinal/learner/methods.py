@@ -1,0 +1,162 @@
+"""Every method by a short name: its class, what it learns from, and one line about it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["METHODS", "MethodInfo", "find_method"]
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """A method as people choose it.
+
+    Parameters
+    ----------
+    name : str
+        The short name, such as "nca".
+    home : str
+        Its class, as "module:Class".
+    target : {"classes", "numbers", "pairs", "histograms", "none"}
+        What it learns from: a class label for each row; a number for each row; pairs or
+        quadruplets, which are drawn from class labels; class labels for rows that are histograms;
+        nothing but the rows.
+    summary : str
+        One line for lists of methods.
+    predicts : bool
+        Whether it has ``predict``.  A method without one gives ``transform`` alone.
+    presets : mapping
+        Parameters in which the method differs from the defaults of its class.
+    """
+
+    name: str
+    home: str
+    target: str
+    summary: str
+    predicts: bool = True
+    presets: Mapping[str, Any] = field(default_factory=dict)
+
+    def load(self) -> type:
+        """The class."""
+        module, _, name = self.home.partition(":")
+        found: type = getattr(import_module(module), name)
+        return found
+
+    def parameters(self) -> list[str]:
+        """The names of its parameters."""
+        return sorted(self.load()._get_param_names())  # type: ignore[attr-defined]
+
+
+def _at(module: str, name: str) -> str:
+    return f"vicinal.estimators.{module}:{name}"
+
+
+_ALL = (
+    MethodInfo(
+        "nca", _at("nca", "NCA"), "classes",
+        "neighbourhood components analysis: near rows share a label",
+    ),
+    MethodInfo(
+        "nca-diagonal", _at("nca", "NCA"), "classes",
+        "NCA with one weight for each column",
+        presets={"mapping": "diagonal"},
+    ),
+    MethodInfo(
+        "nca-periodic", _at("nca", "NCA"), "classes",
+        "NCA with a map that bends: learnt waves of each column; the most accurate on many tables",
+        presets={"mapping": "periodic"},
+    ),
+    MethodInfo(
+        "knca", _at("knca", "KNCA"), "classes",
+        "NCA for a vote of k neighbours; for labels that may be wrong",
+    ),
+    MethodInfo(
+        "lmnn", _at("lmnn", "LMNN"), "classes",
+        "large margins: other classes are kept at a distance",
+    ),
+    MethodInfo(
+        "mcml", _at("mcml", "MCML"), "classes",
+        "each class collapses towards a point",
+    ),
+    MethodInfo(
+        "rca", _at("rca", "RCA"), "classes",
+        "whitens the scatter within the classes; closed form",
+        predicts=False,
+    ),
+    MethodInfo(
+        "lfda", _at("lfda", "LFDA"), "classes",
+        "local Fisher discriminant analysis: classes of several clusters; closed form",
+        predicts=False,
+    ),
+    MethodInfo(
+        "chi2-lmnn", _at("chi2_lmnn", "Chi2LMNN"), "histograms",
+        "large margins with the χ² distance; every row is a histogram",
+    ),
+    MethodInfo(
+        "itml", _at("itml", "ITML"), "pairs",
+        "information-theoretic metric learning from similar and dissimilar pairs",
+        predicts=False,
+    ),
+    MethodInfo(
+        "mmc", _at("mmc", "MMC"), "pairs",
+        "similar pairs near, dissimilar pairs not; convex",
+        predicts=False,
+    ),
+    MethodInfo(
+        "sdml", _at("sdml", "SDML"), "pairs",
+        "a sparse metric from similar and dissimilar pairs",
+        predicts=False,
+    ),
+    MethodInfo(
+        "lsml", _at("lsml", "LSML"), "pairs",
+        "a metric from comparisons: a is nearer to b than c is to d",
+        predicts=False,
+    ),
+    MethodInfo(
+        "pair-nca", _at("pair_nca", "PairNCA"), "pairs",
+        "NCA from pairs that belong together",
+        predicts=False,
+    ),
+    MethodInfo(
+        "mlkr", _at("mlkr", "MLKR"), "numbers",
+        "metric learning for kernel regression: near rows have near numbers",
+    ),
+    MethodInfo(
+        "nca-regressor", _at("nca_regressor", "NCARegressor"), "numbers",
+        "NCA for numbers: rows match to the degree that their numbers are near",
+    ),
+    MethodInfo(
+        "kt-sne", _at("ksne", "KSNE"), "none",
+        "a picture without labels: t-SNE with neighbourhoods of k",
+        predicts=False,
+    ),
+    MethodInfo(
+        "ksne", _at("ksne", "KSNE"), "none",
+        "a picture without labels: SNE with neighbourhoods of k, with Gaussian tails",
+        predicts=False, presets={"kernel": "gaussian"},
+    ),
+    MethodInfo(
+        "covariance", _at("covariance", "Covariance"), "none",
+        "the inverse of the covariance as a metric: a baseline without labels",
+        predicts=False,
+    ),
+)  # fmt: skip
+
+#: every method by its name, in the order in which lists show them
+METHODS: Mapping[str, MethodInfo] = MappingProxyType({info.name: info for info in _ALL})
+
+
+def find_method(name: str) -> MethodInfo:
+    """The method of a name; the error names the nearest ones."""
+    if name in METHODS:
+        return METHODS[name]
+    near = difflib.get_close_matches(str(name).lower().replace("_", "-"), METHODS, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    raise ValueError(
+        f"The 'method' parameter must be one of {', '.join(METHODS)}. Got {name!r} instead.{hint}"
+    )

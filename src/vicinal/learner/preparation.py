@@ -1,0 +1,108 @@
+"""The columns of a table as numbers, by a `ColumnTransformer`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+
+from vicinal.learner.columns import is_frame, is_missing, is_polars
+from vicinal.learner.kinds import Uses
+from vicinal.learner.text import TextColumns
+
+__all__ = ["Settings", "preparation"]
+
+
+class Settings(NamedTuple):
+    """How columns are prepared: the largest number of categories, the seed, whether to scale."""
+
+    max_categories: int | None
+    random_state: Any
+    scale: bool
+
+
+def preparation(
+    X: Any, uses: Uses, settings: Settings, dropped: bool = False
+) -> ColumnTransformer | None:
+    """The step before the learner; None if X is an array of numbers without gaps."""
+    untouched = uses.only_numbers and not uses.gaps and not settings.scale and not dropped
+    if untouched and not is_frame(X):
+        return None
+    blocks = [
+        ("numbers", _numbers(settings, indicator=False), uses.numbers),
+        ("gaps", _numbers(settings, indicator=True), uses.gaps),
+        ("ordinal", _ordinal(uses.ordinal, settings), list(uses.ordinal)),
+        ("categories", _categories(X, uses.categories, settings), uses.categories),
+        ("codes", _one_hot(settings), uses.codes),
+        ("text", TextColumns(random_state=settings.random_state), uses.text),
+    ]
+    return ColumnTransformer(
+        [block for block in blocks if block[2]],
+        sparse_threshold=0.0,
+        verbose_feature_names_out=_ambiguous(uses),
+    )
+
+
+def _ambiguous(uses: Uses) -> bool:
+    """Whether a column has the name that an encoded one would get, so that names need a prefix."""
+    names = [*uses.numbers, *uses.gaps, *uses.ordinal]
+    encoded = [*uses.categories, *uses.codes, *uses.text]
+    starts = tuple([f"{name}_" for name in encoded] + ["missingindicator_"] * bool(uses.gaps))
+    several = any(str(a) != str(b) and str(a).startswith(f"{b}_") for a in encoded for b in encoded)
+    return several or any(str(name).startswith(starts) for name in names)
+
+
+def _numbers(settings: Settings, indicator: bool) -> Any:
+    """Fill gaps with the median.  All columns are filled, since gaps may come at prediction."""
+    fill = SimpleImputer(strategy="median", keep_empty_features=True)
+    if not indicator:
+        return Pipeline([("fill", fill), ("scale", StandardScaler())]) if settings.scale else fill
+    if not settings.scale:
+        return fill.set_params(add_indicator=True)
+    # Scaled before it is filled, so that the zeros and ones of the indicator stay as they are.
+    return Pipeline([("scale", StandardScaler()), ("fill", fill.set_params(add_indicator=True))])
+
+
+def _ordinal(levels: dict[Any, list[Any]], settings: Settings) -> Pipeline:
+    encode = OrdinalEncoder(
+        categories=[np.array(order, dtype=object) for order in levels.values()],
+        handle_unknown="use_encoded_value",
+        unknown_value=np.nan,
+    )
+    steps = [("encode", encode), ("fill", SimpleImputer(strategy="median"))]
+    return Pipeline([*steps, ("scale", StandardScaler())] if settings.scale else steps)
+
+
+def _categories(X: Any, names: list[Any], settings: Settings) -> Pipeline:
+    """A missing string is a category of its own, named "missing"."""
+    fill = SimpleImputer(
+        missing_values=_marker(X, names), strategy="constant", fill_value="missing"
+    )
+    return Pipeline([("fill", fill), ("encode", _one_hot(settings))])
+
+
+def _one_hot(settings: Settings) -> OneHotEncoder:
+    return OneHotEncoder(
+        handle_unknown="infrequent_if_exist",
+        max_categories=settings.max_categories,
+        sparse_output=False,
+    )
+
+
+def _marker(X: Any, names: list[Any]) -> Any:
+    """What a missing string is in X: NaN, None or pandas.NA, which stands for all three."""
+    if is_polars(X):
+        return None
+    if not is_frame(X):
+        missing = [v for j in names for v in np.asarray(X)[:, j] if is_missing(v)]
+        return None if any(value is None for value in missing) else np.nan
+    kinds = {type(v).__name__ for name in names for v in X[name].astype(object) if is_missing(v)}
+    if kinds <= {"float"}:
+        return np.nan
+    import pandas
+
+    return pandas.NA

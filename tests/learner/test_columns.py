@@ -1,0 +1,91 @@
+"""Columns that cannot be used: the error names the column, a row, its value and the option."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from vicinal import make_learner
+from vicinal.learner.errors import ColumnError
+from vicinal.learner.text import TextColumns
+
+N = 30
+DAYS = pd.date_range("2024-01-01", periods=N)
+
+REFUSED = {
+    "identifier": ([f"K{i:03}" for i in range(N)], r"identifier: 30 .*row 0: 'K000'.*drop=\['c'\]"),
+    "date": (DAYS, r"holds dates \(row 0: .*drop=\['c'\]"),
+    "date as text": (DAYS.strftime("%Y-%m-%d"), r"holds dates \(row 0: '2024-01-01'\)"),
+    "row numbers": (np.random.RandomState(0).permutation(N) + 1, "looks like row numbers"),
+    "words": ([*map(str, range(N - 1)), "n/a"], r"not in every row \(row 29: 'n/a'\).*na_values"),
+    "numbers as text": ([f"{i}.5" for i in range(N)], r"numbers as text.*astype\(float\)"),
+    "nothing": ([np.nan] * N, r"has no value in any row\. Use drop=\['c'\]"),
+    "infinite": ([1.5] * (N - 1) + [np.inf], r"infinite numbers \(row 29: inf\)"),
+    "mixed": ([1, "one", *"ab" * (N // 2 - 1)], r"both strings and other values \(row 1: 'one'\)"),
+    "lists": ([[1]] * N, r"values of type list.*row 0"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case):
+    values, message = REFUSED[case]
+    X = pd.DataFrame({"u": np.random.RandomState(0).randn(N), "c": values})
+    with pytest.raises(ColumnError, match=message) as raised:
+        make_learner(X)
+    assert raised.value.column == "c"
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+    model = make_learner(X, drop=["c"])  # what every message offers
+    assert model[0].transformers[0][2] == ["u"]
+
+
+def test_gap_rows_are_counted_in_the_table():
+    X = pd.DataFrame({"c": [None, None, *(f"K{i}" for i in range(N))], "u": 0.5})
+    with pytest.raises(ColumnError, match="row 2: 'K0'"):
+        make_learner(X)
+
+
+def test_polars_is_refused_alike():
+    X = pl.DataFrame({"u": np.linspace(0, 0.9, N), "c": DAYS})
+    with pytest.raises(ColumnError, match="'c' holds dates"):
+        make_learner(X)
+
+
+def test_options_use_what_would_be_refused():
+    ids = [f"K{i:03}" for i in range(N)]
+    X = pd.DataFrame({"row": range(N), "id": ids})
+    y = np.repeat(["a", "b"], N // 2)
+    model = make_learner(X, y, "rca", numeric=["row"], categorical=["id"]).fit(X, y)
+    assert model[-1].n_features_in_ == 1 + 30
+    assert "missing" not in str(make_learner(X, numeric=["row"], drop=["id"]))
+
+
+def test_a_message_in_other_words():
+    """A command line spells options and rows in its own way."""
+    error = ColumnError("age", "holds numbers", [("na_values", "to skip it")], 3, "?")
+    spelt = error.text(lambda name, column, value: f"--na {value}", lambda row: f"line {row + 2}")
+    assert spelt == "Column 'age' holds numbers (line 5: '?'). Use --na ? to skip it."
+
+
+def test_missing_labels_name_their_rows():
+    X = pd.DataFrame({"u": np.random.RandomState(0).randn(6)})
+    with pytest.raises(ValueError, match="2 of 6 are, in row 1, 4"):
+        make_learner(X, ["a", None, "b", "a", np.nan, "b"])
+    with pytest.raises(ValueError, match="X has 6 rows, but y has 5"):
+        make_learner(X, [0] * 5)
+
+
+def test_text_is_reduced_and_missing_texts_are_empty():
+    rng = np.random.RandomState(0)
+    words = [f"word{i}" for i in range(300)]
+    texts = [[" ".join(rng.choice(words, 30))] for _ in range(60)]
+    texts[3] = [None]
+    columns = TextColumns(5, random_state=0)
+    Z = columns.fit_transform(texts)
+    assert Z.shape == (60, 5)
+    assert not Z[3].any()
+    assert columns.get_feature_names_out()[0] == "x0_0"
+    np.testing.assert_array_equal(columns.transform(texts), Z)
+    with pytest.raises(ValueError, match="'x0' has no word that occurs in two rows"):
+        TextColumns().fit([["one"], ["two"]])

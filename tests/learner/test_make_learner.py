@@ -1,0 +1,192 @@
+"""make_learner: tables with categories, gaps and text; the same bits as without it for numbers."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.model_selection import GridSearchCV
+
+import vicinal
+from vicinal import NCA, FromLabels, make_learner
+from vicinal.learner import METHODS
+
+WORDS = ("sun", "rain", "fog", "wind", "snow")
+
+
+@pytest.fixture
+def y():
+    return np.repeat(["a", "b", "c"], 30)
+
+
+@pytest.fixture
+def mixed(rng, y):
+    """Every kind of column, with gaps in most."""
+    n = len(y)
+    sizes = pd.Categorical(rng.choice(["S", "M", "L"], n), ["S", "M", "L"], ordered=True)
+    X = pd.DataFrame({
+        "u": (y == "a") + 0.3 * rng.normal(size=n),
+        "v": (y == "b") + 0.3 * rng.normal(size=n),
+        "count": pd.array(rng.integers(0, 100, n), dtype="Int64"),
+        "flag": rng.random(n) < 0.5,
+        "maybe": pd.array(rng.random(n) < 0.5, dtype="boolean"),
+        "colour": rng.choice(["red", "green", "blue"], n),
+        "kind": pd.Categorical(rng.choice(["x", "y"], n)),
+        "nullable": pd.array(rng.choice(["p", "q"], n), dtype="string"),
+        "code": pd.Categorical(rng.choice([1, 2, 3], n)),
+        "size": sizes,
+        "note": [" ".join(rng.choice(WORDS, 6)) + f" w{i}" for i in range(n)],
+    })  # fmt: skip
+    X.loc[:9, "v"] = np.nan
+    X.loc[4, "count"] = X.loc[5, "maybe"] = X.loc[6, "nullable"] = pd.NA
+    X.loc[7, "colour"] = X.loc[8, "note"] = None
+    X.loc[9, "kind"] = X.loc[10, "code"] = X.loc[11, "size"] = np.nan
+    return X
+
+
+@pytest.mark.parametrize("as_frame", [True, False])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_numbers_give_the_same_bits_as_the_estimator(as_frame, dtype):
+    X, y = load_wine(return_X_y=True, as_frame=as_frame)
+    X = X.astype(dtype)
+    bare = NCA(2, alpha=0.01, max_iter=10, random_state=0).fit(X, y)
+    model = make_learner(X, y, n_components=2, alpha=0.01, max_iter=10, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model[-1].components_, bare.components_)
+    np.testing.assert_array_equal(model.transform(X), bare.transform(X))
+    assert model.transform(X).dtype == bare.transform(X).dtype
+    assert len(model) == (2 if as_frame else 1)
+
+
+def test_sparse_matrices_pass_through(y):
+    X = sp.random_array((len(y), 20), density=0.3, rng=np.random.default_rng(0), format="csr")
+    model = make_learner(X, y, "rca").fit(X, y)
+    assert model.transform(X).shape == (len(y), 20)
+    assert len(model) == 1
+
+
+def test_mixed_table(mixed, y):
+    model = make_learner(mixed, y, n_components=2, alpha=0.01, random_state=0)
+    model = clone(model).set_output(transform="pandas").fit(mixed, y)
+    assert model.score(mixed, y) > 0.8
+    names = model[:-1].get_feature_names_out().tolist()
+    assert names[:5] == ["u", "count", "flag", "maybe", "v"]
+    wanted = {"missingindicator_v", "size", "colour_missing", "kind_x", "nullable_p", "note_fog"}
+    assert wanted <= set(names)
+    assert model.get_feature_names_out().tolist() == ["nca0", "nca1"]
+    Z = model.transform(mixed)
+    assert list(Z.columns) == ["nca0", "nca1"]
+    kept = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(kept.transform(mixed), Z)
+
+
+def test_one_hot_columns_are_left_as_they_are_and_numbers_scaled(mixed, y):
+    model = make_learner(mixed, y, max_iter=1, alpha=0.01)
+    rows = model[:-1].fit_transform(mixed)
+    names = model[:-1].get_feature_names_out().tolist()
+    scaled = rows[:, names.index("u")]
+    np.testing.assert_allclose([scaled.mean(), scaled.std()], [0, 1], atol=1e-12)
+    for name in ("colour_red", "missingindicator_v", "code_1.0"):
+        assert set(rows[:, names.index(name)]) == {0.0, 1.0}
+    assert model[-1].scaling is None
+    assert make_learner(mixed, y, scaling="standard")[-1].scaling == "standard"
+
+
+def test_what_is_new_at_prediction(mixed, y):
+    """Unknown categories, gaps where there were none, another order, and further columns."""
+    model = make_learner(mixed, y, n_components=2, alpha=0.01, random_state=0).fit(mixed, y)
+    new = mixed.head(6).astype({"size": object, "kind": object}).assign(other="?")
+    new["colour"] = "violet"
+    new.loc[0, "size"] = "XXL"
+    new["u"] = np.nan
+    Z = model.transform(new[sorted(new.columns)])
+    assert np.isfinite(Z).all()
+    np.testing.assert_array_equal(Z, model.transform(new))
+
+
+def test_polars_gives_what_pandas_gives(mixed, y):
+    mixed = mixed.drop(columns=["size", "code"])
+    frame = pl.from_pandas(mixed)
+    parameters = {"n_components": 2, "alpha": 0.01, "max_iter": 20, "random_state": 0}
+    of_pandas = make_learner(mixed, y, **parameters).fit(mixed, y)
+    of_polars = make_learner(frame, pl.Series(y), **parameters).fit(frame, y)
+    np.testing.assert_allclose(of_polars.transform(frame), of_pandas.transform(mixed), atol=1e-10)
+
+
+def test_object_arrays(mixed, y):
+    X = mixed[["u", "v", "colour"]].to_numpy(dtype=object)
+    model = make_learner(X, y, "rca").fit(X, y)
+    assert np.isfinite(model.transform(X)).all()
+
+
+def test_grid_search(mixed, y):
+    model = make_learner(mixed, y, n_components=2, max_iter=5, random_state=0)
+    search = GridSearchCV(model, {"learn__alpha": [0.01, 0.1]}, cv=2).fit(mixed, y)
+    assert search.best_score_ > 0.5
+
+
+def test_rare_categories_share_a_column(rng, y):
+    X = pd.DataFrame({"u": rng.normal(size=len(y)), "city": [f"c{i % 40}" for i in range(len(y))]})
+    model = make_learner(X, y, "rca", max_categories=5).fit(X, y)
+    assert model[-1].n_features_in_ == 1 + 5
+    assert make_learner(X, y, "rca", max_categories=None).fit(X, y)[-1].n_features_in_ == 41
+
+
+def test_ordinal_by_order_and_by_name(mixed, y):
+    order = ["green", "red", "blue"]
+    model = make_learner(mixed, y, "rca", ordinal={"colour": order}).fit(mixed, y)
+    column = list(model[:-1].get_feature_names_out()).index("colour")
+    codes = model[:-1].transform(mixed)[:, column]
+    means = [codes[mixed["colour"] == name].mean() for name in order]
+    assert means[0] < means[1] < means[2]
+    with pytest.raises(ValueError, match=r"order of its values.*ordinal=\{'colour': \[...\]\}"):
+        make_learner(mixed, y, ordinal=["colour"])
+    with pytest.raises(ValueError, match="none of the levels"):
+        make_learner(mixed, y, ordinal={"colour": order[:2]})
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_builds_and_learns(name, y):
+    info = METHODS[name]
+    rng = np.random.RandomState(0)
+    X = pd.DataFrame(np.abs(rng.randn(len(y), 4)) + np.eye(4)[np.repeat([0, 1, 2], 30)])
+    X.columns = list("abcd")
+    X = X.div(X.sum(axis=1), axis=0)
+    if info.target != "histograms":
+        X["kind"] = rng.choice(["x", "y"], len(y))
+    few = {"max_iter": 3} if "max_iter" in info.parameters() else {}
+    if "alpha" in info.parameters():
+        few["alpha"] = 0.01
+    target = {"numbers": rng.randn(len(y)), "none": None}.get(info.target, y)
+    model = make_learner(X, target, name, random_state=0, **few)
+    assert isinstance(model[-1], FromLabels if info.target == "pairs" else info.load())
+    model.fit(X, target)
+    Z = model.transform(X)
+    assert Z.shape[0] == len(X)
+    assert hasattr(model, "predict") == info.predicts
+
+
+def test_all_estimators_have_a_name():
+    homes = {name for name in vicinal._HOMES if name[0].isupper()}
+    assert {info.load().__name__ for info in METHODS.values()} == homes - {"FromLabels"}
+
+
+def test_parameters_are_checked(mixed, y):
+    with pytest.raises(ValueError, match=r"one of nca.*Did you mean 'lmnn'"):
+        make_learner(mixed, y, "lmn")
+    with pytest.raises(TypeError, match=r"Method 'rca' has no parameter 'alpha'. It has n_comp"):
+        make_learner(mixed, y, "rca", alpha=1)
+    with pytest.raises(ValueError, match="'itml' learns a metric for all columns"):
+        make_learner(mixed, y, "itml", n_components=2)
+    with pytest.raises(ValueError, match=r"'drop' parameter .* columns of X.*Got 'colr' instead"):
+        make_learner(mixed, y, drop=["colr"])
+    with pytest.raises(TypeError, match=r"Got 'note' instead; use \['note'\]"):
+        make_learner(mixed, y, drop="note")
+    with pytest.raises(ValueError, match=r"must have one use. Got 'text' and 'drop'"):
+        make_learner(mixed, y, drop=["note"], text=["note"])
+    own = make_learner(mixed, y, NCA(alpha=0.5), n_components=1)[-1]
+    assert (own.alpha, own.n_components, own.scaling) == (0.5, 1, None)
