@@ -40,6 +40,8 @@ __all__ = [
     "neighbourhoods",
     "objectives",
     "plotting",
+    "report",
+    "reporting",
     "samplers",
     "solvers",
     "targets",
@@ -66,6 +68,7 @@ _HOMES = {
     "RCA": "vicinal.estimators.rca",
     "SDML": "vicinal.estimators.sdml",
     "make_learner": "vicinal.learner.build",
+    "report": "vicinal.reporting.make",
 }
 
 if _TYPE_CHECKING:
@@ -81,6 +84,7 @@ if _TYPE_CHECKING:
         neighbourhoods,
         objectives,
         plotting,
+        reporting,
         samplers,
         solvers,
         targets,
@@ -104,6 +108,7 @@ if _TYPE_CHECKING:
     from vicinal.estimators.rca import RCA
     from vicinal.estimators.sdml import SDML
     from vicinal.learner.build import make_learner
+    from vicinal.reporting.make import report
 
 
 _install_old_names()

@@ -1,0 +1,208 @@
+"""``vicinal.report``: fit if needed, compute what a page shows, and write it."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Callable
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from vicinal._atomic import replace_file
+from vicinal.reporting.build import build, gather
+from vicinal.reporting.contents import Contents
+from vicinal.reporting.given import parts_of
+from vicinal.reporting.recording import Recorder
+from vicinal.reporting.subject import (
+    Fitted,
+    Part,
+    check_estimator,
+    fit,
+    is_fitted,
+    kind_of_target,
+    split,
+)
+
+__all__ = ["Report", "report"]
+
+_HELD_OUT = 0.2
+_MOST_POINTS = 100_000
+_IN_NOTEBOOK = 12_000_000  # characters of a page that a notebook shows by itself
+
+
+class Report:
+    """A page about a learnt metric; made by :func:`vicinal.report`.
+
+    Attributes
+    ----------
+    contents : Contents
+        What the page shows, as plain data.
+    model : estimator
+        The fitted estimator.
+    html : str
+        The page itself; made on first use.
+    """
+
+    def __init__(self, contents: Contents, model: Any) -> None:
+        self.contents, self.model = contents, model
+
+    @cached_property
+    def html(self) -> str:
+        """The page: one self-contained file that needs no network."""
+        return import_module("vicinal.reporting.page").render(self.contents)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page to a file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file; it is replaced as a whole or not at all.
+
+        Returns
+        -------
+        path : Path
+        """
+        path, page = Path(path), self.html.encode()
+
+        def write(file: BinaryIO) -> None:
+            file.write(page)
+
+        replace_file(path, write)
+        return path
+
+    def __repr__(self) -> str:
+        return f"Report({self.contents.title!r})"
+
+    def __str__(self) -> str:
+        return "\n".join([self.contents.title, "", *self.contents.sentences])
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own; only its words where it is too large for a notebook."""
+        if len(self.html) > _IN_NOTEBOOK:
+            told = "".join(f"<p>{html.escape(text)}</p>" for text in self.contents.sentences)
+            return f"{told}<p>Save the page with <code>.save('report.html')</code>.</p>"
+        page = html.escape(self.html)
+        style = "width:100%;height:80vh;border:0"
+        return f'<iframe title="Report" srcdoc="{page}" style="{style}"></iframe>'
+
+
+def report(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    path: str | os.PathLike[str] | None = None,
+    X_test: Any = None,
+    y_test: Any = None,
+    images: Any = None,
+    title: str | None = None,
+    frames: Recorder | None = None,
+    time_budget: float | None = None,
+    random_state: Any = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Report:
+    """A page that shows what a metric has learnt, to be explored in a browser.
+
+    Parameters
+    ----------
+    estimator : estimator or Pipeline
+        An estimator of vicinal, or a pipeline that ends in one, as `make_learner` makes it.  If it
+        is not fitted, a clone is fitted to four fifths of the rows; the others are held out, so
+        that picture and scores show rows that were not learnt from.  If it is fitted, it is shown
+        as it is; X must then be the rows that it was fitted to.
+    X : table of shape (n_samples, n_features)
+        A data frame, an array or a sparse matrix.
+    y : array-like of shape (n_samples,), default=None
+        Classes or numbers.
+    path : str or path-like, default=None
+        Where to write the page; None: nowhere, see :meth:`Report.save`.
+    X_test, y_test : as X and y, default=None
+        Rows that the estimator has not seen.  If they are given, no others are held out.
+    images : (height, width) or array of shape (n_samples, height, width[, 3]), default=None
+        If rows are images: their shape, or the images, those of X_test after those of X.  Columns
+        of the names ``pixel_0_0``, ``pixel_0_1``, ... are recognised.
+    title : str, default=None
+        Title of the page.
+    frames : Recorder, default=None
+        What was recorded during the fit of a fitted estimator, for the slider over iterations.
+    time_budget : float, default=None
+        Limit in seconds for the fit, where the estimator has a ``time_budget`` that is not set.
+    random_state : int, RandomState or None, default=0
+        Chooses the rows that are held out, and those that are shown if there are very many.
+    progress : callable, default=None
+        Called with a few words when a part of the work begins.
+
+    Returns
+    -------
+    report : Report
+
+    Notes
+    -----
+    Of more than 100,000 rows a sample is shown.  Besides the fit, the cost is that of a search for
+    the ten nearest neighbours of each row, before and after.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from vicinal import NCA, report
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> page = report(NCA(2, alpha=0.01, random_state=0), X, y)
+    >>> page.contents.facts["Rows"]
+    '120 learnt from, 30 held out'
+    """
+    check_estimator(estimator)
+    rng = np.random.RandomState(random_state) if not hasattr(random_state, "rand") else random_state
+    tell = progress or (lambda words: None)
+    whole, test = parts_of(X, y, X_test, y_test)
+    kind = kind_of_target(estimator, whole.y)
+    fitted, train, test = _learn(estimator, whole, test, kind, frames, time_budget, rng, tell)
+    train, test, notes = _shown(train, test, rng)
+    points = gather(fitted, kind, train, test, standard=images is None)
+    made = Report(build(points, images, title, notes, tell), fitted.model)
+    if path is not None:
+        tell("writing the page")
+        made.save(path)
+    return made
+
+
+def _learn(
+    estimator: Any,
+    whole: Part,
+    test: Part | None,
+    kind: str,
+    frames: Recorder | None,
+    time_budget: float | None,
+    rng: np.random.RandomState,
+    tell: Callable[[str], None],
+) -> tuple[Fitted, Part, Part]:
+    """The fitted estimator, the rows that it learnt from, and others."""
+    nobody = np.empty(0, np.intp)
+    if is_fitted(estimator):
+        return Fitted(estimator, recorder=frames), whole, test or whole.take(nobody)
+    if frames is not None:
+        raise ValueError("The 'frames' parameter of report is for fitted estimators.")
+    train = whole
+    if test is None:
+        learns_labels = kind != "none" and not hasattr(estimator, "perplexity")
+        train, test = split(whole, kind if learns_labels else "none", _HELD_OUT, rng)
+    tell("fitting")
+    return fit(estimator, train, time_budget), train, test
+
+
+def _shown(train: Part, test: Part, rng: np.random.RandomState) -> tuple[Part, Part, list[str]]:
+    """A sample of the rows, if there are too many for a page."""
+    n = len(train) + len(test)
+    if n <= _MOST_POINTS:
+        return train, test, []
+    share = _MOST_POINTS / n
+
+    def sample(part: Part) -> Part:
+        return part.take(np.sort(rng.permutation(len(part))[: int(share * len(part))]))
+
+    note = f"A sample of {_MOST_POINTS:,} of {n:,} rows is shown."
+    return sample(train), sample(test), [note]
