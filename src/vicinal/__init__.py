@@ -33,6 +33,7 @@ __all__ = [
     "datasets",
     "densities",
     "initialise",
+    "load",
     "make_learner",
     "maps",
     "metrics",
@@ -43,7 +44,9 @@ __all__ = [
     "report",
     "reporting",
     "samplers",
+    "save",
     "solvers",
+    "storage",
     "targets",
     "torch",
 ]
@@ -69,6 +72,8 @@ _HOMES = {
     "SDML": "vicinal.estimators.sdml",
     "make_learner": "vicinal.learner.build",
     "report": "vicinal.reporting.make",
+    "load": "vicinal.storage.model",
+    "save": "vicinal.storage.model",
 }
 
 if _TYPE_CHECKING:
@@ -87,6 +92,7 @@ if _TYPE_CHECKING:
         reporting,
         samplers,
         solvers,
+        storage,
         targets,
         torch,
     )
@@ -109,6 +115,7 @@ if _TYPE_CHECKING:
     from vicinal.estimators.sdml import SDML
     from vicinal.learner.build import make_learner
     from vicinal.reporting.make import report
+    from vicinal.storage.model import load, save
 
 
 _install_old_names()

@@ -6,13 +6,12 @@ NumPy arrays, and ``from_arrays`` makes it from those: it can be stored without 
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from vicinal.core.coding import Coding
 from vicinal.core.types import Array, Sampling
 
 __all__ = ["Best", "FitState", "Round", "Window", "decode", "encode"]
@@ -132,9 +131,9 @@ class FitState(NamedTuple):
 
     def arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """The state as JSON values and arrays; see `from_arrays`."""
-        arrays: dict[str, Array] = {}
-        values = {name: encode(getattr(self, name), name, arrays) for name in self._fields}
-        return {"schema": SCHEMA, **values}, arrays
+        coding = Coding()
+        values = {name: coding.encode(getattr(self, name), name) for name in self._fields}
+        return {"schema": SCHEMA, **values}, coding.arrays
 
     @classmethod
     def from_arrays(
@@ -159,78 +158,18 @@ class FitState(NamedTuple):
             raise ValueError(
                 f"The state of a fit must have schema {SCHEMA}. Got {values.get('schema')!r}."
             )
-        return cls(**{name: decode(values[name], arrays, classes) for name in cls._fields})
+        coding = Coding(arrays, classes)
+        return cls(**{name: coding.decode(values[name]) for name in cls._fields})
 
 
 def encode(value: Any, name: str, arrays: dict[str, Array]) -> Any:
     """A value as JSON; arrays go into ``arrays`` under names that begin with ``name``.
 
-    Numbers that JSON cannot represent (infinite, NaN) and lists of numbers become arrays.
+    Lists of numbers become arrays.
     """
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, np.generic) or (isinstance(value, float) and not np.isfinite(value)):
-        value = np.asarray(value)
-    if isinstance(value, int | float):
-        return value
-    if isinstance(value, np.ndarray):
-        if value.dtype.hasobject:
-            raise TypeError(f"The array {name!r} must hold numbers or strings. Got objects.")
-        arrays[name] = value
-        return {"array": name}
-    if isinstance(value, dict):
-        return {"dict": {str(k): encode(v, f"{name}.{k}", arrays) for k, v in value.items()}}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        fields = {k: encode(getattr(value, k), f"{name}.{k}", arrays) for k in value._fields}
-        return {"class": _name_of(type(value)), "fields": fields}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [field.name for field in dataclasses.fields(value)]
-        fields = {k: encode(getattr(value, k), f"{name}.{k}", arrays) for k in names}
-        return {"class": _name_of(type(value)), "fields": fields}
-    if isinstance(value, list | tuple):
-        if len(value) > 0 and all(isinstance(v, int | float | np.generic) for v in value):
-            arrays[name] = np.asarray(value)
-            return {"numbers": name, "tuple": isinstance(value, tuple)}
-        items = [encode(v, f"{name}.{i}", arrays) for i, v in enumerate(value)]
-        return {"list": items, "tuple": isinstance(value, tuple)}
-    raise TypeError(f"{name!r} cannot be stored without pickle: it is a {type(value).__name__}.")
+    return Coding(arrays).encode(value, name)
 
 
 def decode(value: Any, arrays: Mapping[str, Array], classes: tuple[type, ...] = ()) -> Any:
     """Invert `encode`."""
-    if not isinstance(value, dict):
-        return value
-    if "array" in value:
-        array = arrays[value["array"]]
-        return array[()] if array.ndim == 0 else array
-    if "numbers" in value:
-        numbers = arrays[value["numbers"]].tolist()
-        return tuple(numbers) if value["tuple"] else numbers
-    if "dict" in value:
-        return {k: decode(v, arrays, classes) for k, v in value["dict"].items()}
-    if "list" in value:
-        items = [decode(v, arrays, classes) for v in value["list"]]
-        return tuple(items) if value["tuple"] else items
-    fields = {k: decode(v, arrays, classes) for k, v in value["fields"].items()}
-    return _class_of(value["class"], classes)(**fields)
-
-
-def _name_of(kind: type) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}"
-
-
-def _class_of(name: str, classes: tuple[type, ...]) -> type:
-    """The class with this name: a named tuple or dataclass of vicinal, or one of ``classes``."""
-    for kind in classes:
-        if _name_of(kind) == name:
-            return kind
-    module, _, qualname = name.partition(":")
-    found: Any = None
-    if module.split(".")[0] == "vicinal" and qualname.isidentifier():
-        found = getattr(importlib.import_module(module), qualname, None)
-    plain = isinstance(found, type) and (
-        dataclasses.is_dataclass(found) or (issubclass(found, tuple) and hasattr(found, "_fields"))
-    )
-    if not plain:
-        raise ValueError(f"The class {name!r} is not allowed in the state of a fit.")
-    return found
+    return Coding(arrays, classes).decode(value)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from vicinal._features import unscaled
 from vicinal._validation import check_rows
 from vicinal.core.types import Array
+from vicinal.storage.model import SaveMixin
 
 __all__ = ["LearntMetricMixin", "MahalanobisMixin", "check_pairs", "one_row"]
 
@@ -28,7 +29,7 @@ def _can_invert(estimator: Any) -> bool:
     raise AttributeError(only_linear("inverse_transform", fitted))
 
 
-class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class MahalanobisMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Transform and distances by ``components_`` (d, D); with the method names of metric-learn."""
 
     components_: Array

@@ -31,12 +31,19 @@ from vicinal.estimators._rollback import unchanged_on_error
 from vicinal.estimators._telling import IterationReport, Reports
 from vicinal.maps.fitted import FittedLinear, fitted_map
 from vicinal.models.picture import Picture, Target
+from vicinal.storage.model import SaveMixin
 from vicinal.targets.build import check_table
 
 __all__ = ["KSNE"]
 
 
-class KSNE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class KSNE(
+    SaveMixin,
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
     r"""Pictures of unlabelled data: kt-SNE and kSNE, embeddings by neighbourhoods of k.
 
     Each row chooses a set of k other rows: set s with a probability proportional to
