@@ -63,7 +63,7 @@ def test_options_use_what_would_be_refused():
 
 def test_a_message_in_other_words():
     """A command line spells options and rows in its own way."""
-    error = ColumnError("age", "holds numbers", [("na_values", "to skip it")], 3, "?")
+    error = ColumnError("age", "holds numbers", [("na", "to skip it")], 3, "?")
     spelt = error.text(lambda name, column, value: f"--na {value}", lambda row: f"line {row + 2}")
     assert spelt == "Column 'age' holds numbers (line 5: '?'). Use --na ? to skip it."
 

@@ -78,4 +78,6 @@ def shown(value: Any) -> str:
 
 
 def _in_python(name: str, column: Any, value: Any) -> str:
+    if name == "na":  # the table is read elsewhere
+        return f"na_values=[{value!r}] where the table is read,"
     return f"{name}=[{column!r}]"

@@ -160,7 +160,7 @@ def _refuse_mixed(column: Column) -> None:
         _refuse(column, 0, "holds numbers as text", [(advice, ""), _AS_CATEGORY, _DROP])
     if 0.5 <= share < 1.0 and len({str(value) for value in values}) > 2:
         position = int(np.flatnonzero(~numbers)[0])
-        words = ("na_values", "to read that value as missing")
+        words = ("na", "to read that value as missing")
         problem = "holds numbers, but not in every row"
         _refuse(column, position, problem, [words, _AS_CATEGORY, _DROP])
     _one_type(column)
@@ -183,7 +183,7 @@ def _number(column: Column) -> Column:
     numbers = np.array([_is_number(value) for value in column.present])
     if not numbers.all():
         position = int(np.flatnonzero(~numbers)[0])
-        words = ("na_values", "to read that value as missing")
+        words = ("na", "to read that value as missing")
         _refuse(column, position, "was called numeric and is not", [words, _AS_CATEGORY, _DROP])
     return column
 

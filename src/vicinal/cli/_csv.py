@@ -1,0 +1,181 @@
+"""Text files with one row to a line: find the separator and the header, and read them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+__all__ = ["Lines", "read_csv"]
+
+_SEPARATORS = ",;\t|"
+_SAMPLE = 100  # lines that are looked at to find the separator and the header
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+_DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+")
+
+
+class Lines:
+    """Where the rows of a text file are: a row may take several lines, and lines may be empty."""
+
+    def __init__(self, text: str, sep: str, header: bool) -> None:
+        self._text, self._sep, self._header = text, sep, header
+
+    def of(self, row: int) -> int:
+        """The line, counted from one, on which a row begins."""
+        for number, (line, _) in enumerate(self.rows()):
+            if number == row:
+                return line
+        raise IndexError(row)
+
+    def rows(self) -> Iterable[tuple[int, list[str]]]:
+        """The first line of each row, and its cells."""
+        reader, begins = csv.reader(io.StringIO(self._text), delimiter=self._sep), 1
+        skip = self._header
+        for cells in reader:
+            if cells and not skip:
+                yield begins, cells
+            skip = skip and not cells
+            begins = reader.line_num + 1
+
+
+def read_csv(
+    content: bytes,
+    name: str,
+    sep: str | None,
+    na: Sequence[str],
+    header: bool | None,
+    encoding: str | None,
+) -> tuple[Any, Lines]:
+    """The table as a data frame, and where its rows are."""
+    text = _decoded(content, name, encoding)
+    if not text.strip():
+        raise ValueError(f"{name} is empty.")
+    sep = _separator(text) if sep is None else _checked(sep)
+    sample = _cells(text, sep, _SAMPLE)
+    header = _has_header(sample) if header is None else header
+    if header and len(sample) == 1 and len(_cells(text, sep, 2)) == 1:
+        raise ValueError(f"{name} has a header and no rows.")
+    names = sample[0] if header else [f"c{j + 1}" for j in range(len(sample[0]))]
+    if header:
+        _check_names(names, name)
+    lines = Lines(text, sep, header)
+    frame = _parsed(text, name, lines, sep=sep, na=na, names=names, header=header, sample=sample)
+    if frame.iloc[:, -1].isna().any():
+        _check_lengths(lines, name, len(names))
+    return frame, lines
+
+
+def _parsed(
+    text: str, name: str, lines: Lines, *, sep: str, na: Sequence[str], names: list[str],
+    header: bool, sample: list[list[str]],
+) -> Any:  # fmt: skip
+    import pandas as pd
+
+    named = [part.strip() or f"unnamed {j + 1}" for j, part in enumerate(names)]
+    try:
+        return pd.read_csv(
+            io.StringIO(text), sep=sep, header=0 if header else None, names=named,
+            index_col=False, na_values=list(na), decimal=_decimal(sample, sep),
+            skipinitialspace=True, low_memory=False,
+        )  # fmt: skip
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        _check_lengths(lines, name, len(names))
+        raise ValueError(f"{name} cannot be read as a table: {error}") from error
+
+
+def _decoded(content: bytes, name: str, encoding: str | None) -> str:
+    if content[:2] == b"\x1f\x8b":
+        content = gzip.decompress(content)
+    if encoding is None and content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        encoding = "utf-16"
+    try:
+        return content.decode(encoding or "utf-8-sig")
+    except LookupError:
+        raise ValueError(f"--encoding: there is no encoding {encoding!r}.") from None
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ValueError(
+            f"{name} is not {encoding or 'UTF-8'}: byte 0x{content[error.start]:02x} in line {line}"
+            ". Use --encoding to say what it is, such as --encoding latin-1."
+        ) from None
+
+
+def _cells(text: str, sep: str, n: int) -> list[list[str]]:
+    """The cells of the first rows that are not empty."""
+    found: list[list[str]] = []
+    for cells in csv.reader(io.StringIO(text), delimiter=sep):
+        if cells:
+            found.append(cells)
+        if len(found) == n:
+            break
+    return found
+
+
+def _separator(text: str) -> str:
+    """The separator by which most rows have the same number of cells, and more than one."""
+    best, most = ",", (0.0, 0)
+    for sep in _SEPARATORS:
+        lengths = Counter(len(cells) for cells in _cells(text, sep, _SAMPLE))
+        length, count = max(lengths.items(), key=lambda item: (item[1], item[0]))
+        found = (count / lengths.total(), length)
+        if length > 1 and found > most:
+            best, most = sep, found
+    return best
+
+
+def _checked(sep: str) -> str:
+    sep = {"\\t": "\t", "tab": "\t", "space": " "}.get(sep, sep)
+    if len(sep) != 1:
+        raise ValueError(f"--sep must be one character, 'tab' or 'space'. Got {sep!r} instead.")
+    return sep
+
+
+def _decimal(sample: list[list[str]], sep: str) -> str:
+    """The sign before the decimals: a comma if numbers are written so, and never with a point."""
+    cells = [cell.strip() for row in sample for cell in row]
+    commas = sep != "," and any(_DECIMAL_COMMA.fullmatch(cell) for cell in cells)
+    return "," if commas and not any(_DECIMAL_POINT.fullmatch(cell) for cell in cells) else "."
+
+
+def _has_header(sample: list[list[str]]) -> bool:
+    """Whether the first row names the columns: no, if it has numbers where the others have."""
+    first, others = sample[0], sample[1:]
+    numeric = []
+    for j, cell in enumerate(first):
+        below = [row[j] for row in others if j < len(row) and row[j].strip()]
+        if below and sum(map(_is_number, below)) > len(below) / 2:
+            numeric.append(_is_number(cell) or not cell.strip())
+    return not numeric or sum(numeric) < len(numeric) / 2
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.strip().replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _check_names(names: list[str], name: str) -> None:
+    """Refuse columns of the same name."""
+    for column, count in Counter(part.strip() for part in names).items():
+        if count > 1 and column:
+            places = [str(j + 1) for j, other in enumerate(names) if other.strip() == column]
+            raise ValueError(
+                f"{name} has {count} columns named {column!r}, the columns {', '.join(places)}. "
+                "Rename them, or use --no-header if the first line holds no names."
+            )
+
+
+def _check_lengths(lines: Lines, name: str, n_columns: int) -> None:
+    """Refuse rows with too few or too many cells."""
+    for line, cells in lines.rows():
+        if len(cells) != n_columns:
+            raise ValueError(
+                f"{name}: line {line} has {len(cells)} values, but there are {n_columns} columns. "
+                "Put values that hold the separator into quotes, or use --sep."
+            )

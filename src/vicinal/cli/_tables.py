@@ -1,0 +1,296 @@
+"""Tables of the command line: CSV, TSV, Parquet and NPZ, from files and standard input."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vicinal._atomic import replace_file
+from vicinal.cli._csv import Lines, read_csv
+from vicinal.core.types import Array
+
+__all__ = ["Table", "read_table", "write_table"]
+
+_MANY = 50  # so many classes are believed, however few rows there are
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as a command reads it.
+
+    Parameters
+    ----------
+    X : pandas.DataFrame
+        All columns but the label.
+    y : array or None
+        The label column.
+    label : str or None
+        Its name.
+    name : str
+        Where the table is from, for messages.
+    lines : Lines or None
+        Where its rows are in a text file.
+    """
+
+    X: Any
+    y: Array | None
+    label: str | None
+    name: str
+    lines: Lines | None = None
+
+    def place(self, row: int) -> str:
+        """Where a row is: "line 3" of a text file, else "row 1", counted from zero."""
+        return f"row {row}" if self.lines is None else f"line {self.lines.of(row)}"
+
+    def check_classes(self) -> None:
+        """Refuse a label column that holds no classes to learn; warn of classes of one row."""
+        if self.y is None:
+            return
+        classes, counts = np.unique(self.y.astype(str), return_counts=True)
+        label = f"--label: column {self.label!r} of {self.name}"
+        if len(classes) < 2:
+            raise ValueError(
+                f"{label} has one class only, {str(classes[0])!r}. Choose another column."
+            )
+        fractions = self.y.dtype.kind == "f" and bool((self.y != np.floor(self.y)).any())
+        if fractions or (len(classes) > _MANY and 2 * len(classes) > len(self.y)):
+            n = f"{len(classes)} different values in {len(self.y)} rows"
+            what = "numbers" if self.y.dtype.kind in "iuf" else "identifiers"
+            hint = " Use --method mlkr or nca-regressor to predict numbers."
+            raise ValueError(
+                f"{label} looks like {what}, not classes: {n}.{hint if what == 'numbers' else ''}"
+            )
+        single = classes[counts == 1].tolist()
+        if single:
+            row = int(np.flatnonzero(self.y.astype(str) == single[0])[0])
+            more = f", as {len(single) - 1} other classes have" if len(single) > 1 else ""
+            warnings.warn(
+                f"Class {single[0]!r} has one row ({self.place(row)}){more}: there is nothing to "
+                "learn from it, and no other row to test it with.",
+                stacklevel=2,
+            )
+
+    def check_numbers(self) -> None:
+        """Refuse a label column that holds something other than finite numbers."""
+        if self.y is None or (self.y.dtype.kind in "iuf" and np.isfinite(self.y).all()):
+            return
+        for row, value in enumerate(self.y):
+            if not _is_finite(value):
+                raise ValueError(
+                    f"--label: column {self.label!r} of {self.name} must hold finite numbers for "
+                    f"this method. Got {value!r} in {self.place(row)}. Use --na to read a text as "
+                    "missing, or a method that learns classes, such as --method nca."
+                )
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return bool(np.isfinite(float(value)))
+    except (TypeError, ValueError):
+        return False
+
+
+def read_table(
+    source: str | Path,
+    label: str | int | None = None,
+    *,
+    sep: str | None = None,
+    na: Sequence[str] = (),
+    header: bool | None = None,
+    encoding: str | None = None,
+) -> Table:
+    """Read a table.
+
+    Parameters
+    ----------
+    source : str or Path
+        A file: Parquet (.parquet, .pq), NPZ (.npz, with arrays X and perhaps y, feature_names and
+        class_names), or text with separators; "-" is standard input.
+    label : str or int, default=None
+        The label column: its name, or its position, 1 for the first and -1 for the last.  None: no
+        label, except that an NPZ file brings its y.
+    sep : str, default=None
+        The separator of a text file; None: found from its first lines.
+    na : sequence of str, default=()
+        Texts that stand for missing values, besides the usual ones such as "NA".
+    header : bool, default=None
+        Whether the first line names the columns; None: found from the first lines.
+    encoding : str, default=None
+        The encoding of a text file; None: UTF-8, or UTF-16 if the file begins with its mark.
+
+    Returns
+    -------
+    table : Table
+    """
+    name = "standard input" if str(source) == "-" else str(source)
+    content = _content(source)
+    if not content:
+        raise ValueError(f"{name} is empty.")
+    kind = _kind(source, content)
+    if kind == "npz":
+        return _from_npz(content, name, label)
+    lines = None
+    if kind == "parquet":
+        frame = _from_parquet(content, name)
+    else:
+        frame, lines = read_csv(content, name, sep, na, header, encoding)
+    return _with_label(frame, label, name, lines)
+
+
+def _content(source: str | Path) -> bytes:
+    if str(source) == "-":
+        return sys.stdin.buffer.read()
+    path = Path(source)
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder. Name a file.")
+    if not path.exists():
+        folder = path.parent
+        others = [str(other.name) for other in folder.iterdir()] if folder.is_dir() else []
+        raise ValueError(f"There is no file {path}.{_near(path.name, others)}")
+    return path.read_bytes()
+
+
+def _kind(source: str | Path, content: bytes) -> str:
+    suffix = Path(source).suffix.lower()
+    if suffix == ".npz" or content[:4] == b"PK\x03\x04":
+        return "npz"
+    if suffix in (".parquet", ".pq") or content[:4] == b"PAR1":
+        return "parquet"
+    return "text"
+
+
+def _from_parquet(content: bytes, name: str) -> Any:
+    import pandas as pd
+
+    try:
+        frame = pd.read_parquet(io.BytesIO(content))
+    except ImportError:
+        raise ImportError(
+            "Parquet files need the package pyarrow: pip install 'vicinal[cli]'."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{name} cannot be read as Parquet: {error}") from error
+    # An index with a name is a column that pandas has put aside; one without is a row number.
+    frame = frame.reset_index(drop=all(name is None for name in frame.index.names))
+    if not len(frame):
+        raise ValueError(f"{name} has no rows.")
+    return frame
+
+
+def _from_npz(content: bytes, name: str, label: str | int | None) -> Table:
+    import pandas as pd
+
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+    except (OSError, ValueError, EOFError, KeyError) as error:
+        raise ValueError(f"{name} cannot be read as NPZ: {error}") from error
+    X = arrays.get("X")
+    if X is None or X.ndim != 2 or not len(X):
+        listed = ", ".join(f"{key} {array.shape}" for key, array in arrays.items())
+        raise ValueError(f"{name} must have an array X with rows and columns. It has {listed}.")
+    names = arrays.get("feature_names", np.array([f"x{j}" for j in range(X.shape[1])]))
+    frame = pd.DataFrame(X, columns=[str(column) for column in names])
+    key = "y" if label is None and "y" in arrays else label
+    target = arrays.get(str(key))
+    if key is None or target is None:
+        return _with_label(frame, label, name, None)
+    if target.shape != (len(X),):
+        raise ValueError(f"{name}: {key} must have shape ({len(X)},). It has {target.shape}.")
+    codes = arrays.get("class_names", np.array([]))
+    if len(codes) and target.dtype.kind in "iu" and 0 <= target.min() <= target.max() < len(codes):
+        target = codes[target].astype(object)
+    return _checked_label(Table(frame, target, str(key), name))
+
+
+def _with_label(frame: Any, label: str | int | None, name: str, lines: Lines | None) -> Table:
+    frame.columns = [str(column) for column in frame.columns]
+    if label is None:
+        return Table(frame, None, None, name, lines)
+    column = _find(frame, label, name)
+    target = frame.columns[column]
+    rest = frame.drop(columns=target)
+    if not rest.shape[1]:
+        raise ValueError(
+            f"{name} has one column only, {target!r}. Use --sep if something else separates them."
+        )
+    values = frame[target]
+    if values.dtype.kind not in "biuf" or not isinstance(values.dtype, np.dtype):
+        values = values.astype(object)
+    return _checked_label(Table(rest, values.to_numpy(), target, name, lines))
+
+
+def _find(frame: Any, label: str | int, name: str) -> int:
+    """The position of the label column."""
+    columns = list(frame.columns)
+    if label in columns:
+        return columns.index(label)
+    text, n = str(label), len(columns)
+    if text.lstrip("-").isdigit() and 1 <= abs(int(text)) <= n:
+        position = int(text)
+        return position - 1 if position > 0 else n + position
+    listed = ", ".join(columns[:12]) + (f" and {n - 12} more" if n > 12 else "")
+    one = " Use --sep if something else separates the columns." if n == 1 else ""
+    raise ValueError(
+        f"--label: {name} has no column {text!r}.{_near(text, columns)} It has {n} columns: "
+        f"{listed}; a number is a position, from 1 to {n}, or -1 for the last.{one}"
+    )
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    by_lower = {other.lower(): other for other in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+
+
+def _checked_label(table: Table) -> Table:
+    """Refuse missing labels."""
+    from vicinal.learner.columns import is_missing
+
+    assert table.y is not None
+    if table.y.dtype.kind in "biu":
+        return table
+    rows = [row for row, value in enumerate(table.y) if is_missing(value)]
+    if rows:
+        places = ", ".join(map(table.place, rows[:5])) + (", …" if len(rows) > 5 else "")
+        raise ValueError(
+            f"--label: column {table.label!r} of {table.name} has no value in {len(rows)} rows: "
+            f"{places}. Remove these rows from the file."
+        )
+    return table
+
+
+def write_table(target: str | Path, frame: Any, *, sep: str | None = None) -> None:
+    """Write a data frame as CSV, TSV, Parquet or NPZ, by the name of the file, in one step.
+
+    NPZ gets the columns of numbers as the array X, with feature_names, and an array for each other
+    column.  "-" is standard output, as CSV.
+    """
+    suffix = Path(target).suffix.lower()
+    if str(target) == "-":
+        frame.to_csv(sys.stdout, sep=sep or ",", index=False, lineterminator="\n")
+        return
+    if suffix == ".npz":
+        replace_file(Path(target), lambda file: _write_npz(file, frame))
+    elif suffix in (".parquet", ".pq"):
+        replace_file(Path(target), lambda file: frame.to_parquet(file, index=False))
+    else:
+        sep = sep or ("\t" if suffix in (".tsv", ".tab") else ",")
+        text = frame.to_csv(sep=sep, index=False, lineterminator="\n").encode()
+        replace_file(Path(target), lambda file: file.writelines([text]))
+
+
+def _write_npz(file: Any, frame: Any) -> None:
+    numbers = frame.select_dtypes("number")
+    others = {str(name): frame[name].astype(str).to_numpy(str)
+              for name in frame.columns if name not in numbers.columns}  # fmt: skip
+    arrays = {"X": numbers.to_numpy(), "feature_names": np.array(numbers.columns, dtype=str)}
+    np.savez(file, **arrays, **others)
