@@ -144,12 +144,11 @@ class Picture {
       return;
     }
     this.drawn = true;
-    const settings = { displayModeBar: false, scrollZoom: true, responsive: true, doubleClick: false };
+    const settings = { displayModeBar: false, scrollZoom: true, responsive: true };
     await Plotly.newPlot(this.plot, this.traces(), layout, settings);
     this.plot.on("plotly_hover", (event) => this.pointed(event, this.hover));
     this.plot.on("plotly_unhover", () => this.hover(null));
     this.plot.on("plotly_click", (event) => this.pointed(event, this.choose));
-    this.plot.on("plotly_doubleclick", () => this.showAll());
     this.plot.on("plotly_relayouting", () => this.hover(null));
     this.frame.addEventListener("pointerdown", () => this.frame.focus({ preventScroll: true }));
   }
