@@ -19,11 +19,11 @@ class _Option(click.Option):
 
 
 class Command(click.Command):
-    """A command with examples."""
+    """A command with further sections of help, which are printed as they are."""
 
-    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, sections: dict[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.examples = examples.strip("\n")
+        self.sections = sections
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, group by group."""
@@ -37,10 +37,11 @@ class Command(click.Command):
                 formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples as they are."""
-        if self.examples:
-            with formatter.section("Examples"):
-                formatter.write("".join(f"  {line}\n" for line in self.examples.splitlines()))
+        """Write the examples and other sections."""
+        for title, text in self.sections.items():
+            with formatter.section(title):
+                lines = text.strip("\n").splitlines()
+                formatter.write("".join(f"  {line}\n" for line in lines))
 
 
 def option(group: str, *names: str, **settings: Any) -> Callable[[Any], Any]:
@@ -73,11 +74,14 @@ _COMMON = add_options(
 )  # fmt: skip
 
 
-def command(name: str, examples: str = "") -> Callable[[Any], Command]:
+def command(
+    name: str, examples: str, sections: dict[str, str] | None = None
+) -> Callable[[Any], Command]:
     """A command with the options that all have; its function gets the console first."""
 
     def decorate(function: Any) -> Command:
-        made: Command = click.command(name, cls=Command, examples=examples)(
+        more = {**(sections or {}), "Examples": examples}
+        made: Command = click.command(name, cls=Command, sections=more)(
             _COMMON(click.pass_obj(function))
         )
         return made

@@ -36,6 +36,7 @@ class Console:
         self.as_json, self.quiet, self.debug = as_json, quiet, debug
         self.progress: bool | None = None  # None: if standard error is a terminal
         self._noted: set[str] = set()
+        self._categories: set[str] = set()
 
     def note(self, text: str) -> None:
         """Say once what the user should know, in one line on standard error."""
@@ -66,9 +67,18 @@ class Console:
     @contextmanager
     def warnings_as_notes(self) -> Iterator[None]:
         """Show warnings as notes, without the line of code that gave them."""
+
+        def show(message: Any, category: type, *_: Any, **__: Any) -> None:
+            self._categories.add(category.__name__)
+            self.note(str(message))
+
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: self.note(str(message))
+            warnings.showwarning = show
             yield
+
+    def warned(self, category: str) -> bool:
+        """Whether a warning of that category was given."""
+        return category in self._categories
 
 
 class Interrupt:

@@ -19,9 +19,10 @@ def make_rings(
     n_classes: int = 5,
     noise: float = 1.0,
     radial_noise: float = 0.02,
+    n_noise: int = 1,
     random_state: Any = None,
 ) -> tuple[Array, Array]:
-    """Draw classes on concentric circles in a plane, plus a third feature of noise.
+    """Draw classes on concentric circles in a plane, plus a third feature of noise, or more.
 
     The classes have the same mean, so LDA finds nothing; the noise has more variance than either
     axis of the plane, so PCA keeps it.  A linear map that keeps near rows of a class together finds
@@ -35,15 +36,17 @@ def make_rings(
     n_classes : int, default=5
         Number of circles.  The radius of class c is (c + 1) / n_classes.
     noise : float, default=1.0
-        Standard deviation of the third feature.  For either axis of the plane it is below 0.71.
+        Standard deviation of the other features.  For either axis of the plane it is below 0.71.
     radial_noise : float, default=0.02
         Standard deviation of the distance from the circle.
+    n_noise : int, default=1
+        Number of features of noise.
     random_state : int, RandomState instance or None, default=None
         Seed, or source of randomness.
 
     Returns
     -------
-    X : ndarray of shape (n_samples, 3)
+    X : ndarray of shape (n_samples, 2 + n_noise)
         The plane, then the noise.
     y : ndarray of shape (n_samples,)
         Classes 0 to n_classes - 1, from the inside out.
@@ -54,15 +57,17 @@ def make_rings(
         n_classes=n_classes,
         noise=noise,
         radial_noise=radial_noise,
+        n_noise=n_noise,
         random_state=random_state,
     )
     y, rng = _classes(given, n_classes)
     check_number(given, "noise", 0)
     check_number(given, "radial_noise", 0)
+    check_number(given, "n_noise", 0, integer=True)
     angle = rng.uniform(0, 2 * np.pi, size=n_samples)
     radius = (y + 1) / n_classes + radial_noise * rng.standard_normal(n_samples)
-    third = noise * rng.standard_normal(n_samples)
-    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle), third]), y
+    others = noise * rng.standard_normal((n_noise, n_samples))
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle), *others]), y
 
 
 def make_stripes(

@@ -1,0 +1,70 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vicinal.cli._command import add_options, option
+from vicinal.cli._types import DURATION, SETTING, Choice
+from vicinal.learner import METHODS
+
+__all__ = ["COLUMNS", "FORMAT", "LABEL", "LEARNING", "MODEL_FILE", "OUTPUT_TABLE", "PROGRESS"]
+
+MODEL_FILE = click.Path(dir_okay=False, path_type=Path)
+
+LABEL = option(
+    "Table", "--label", metavar="COLUMN",
+    help="The column to learn, by name or by position: 1 is the first, -1 the last.",
+)  # fmt: skip
+
+FORMAT = add_options(
+    option("Table", "--sep", metavar="TEXT", help="What separates the columns of a CSV file; found "
+           "by itself if not given."),
+    option("Table", "--na", multiple=True, metavar="TEXT", help="A text that stands for a missing "
+           "value, besides the empty one, NA and NaN. May be repeated."),
+)  # fmt: skip
+
+COLUMNS = add_options(
+    option("Columns", "--drop", multiple=True, metavar="COLUMN", help="Leave a column out. All of "
+           "these may be repeated, or name several columns: --drop id,date."),
+    option("Columns", "--numeric", multiple=True, metavar="COLUMN", help="Use it as a number; what "
+           "is not one is missing."),
+    option("Columns", "--categorical", multiple=True, metavar="COLUMN",
+           help="Use it as a category, also if it looks like a number."),
+    option("Columns", "--ordinal", multiple=True, metavar="COLUMN=A,B,C",
+           help="Use it as a category whose values have this order."),
+    option("Columns", "--text", multiple=True, metavar="COLUMN", help="Use the words in it."),
+)  # fmt: skip
+
+LEARNING = add_options(
+    option("Method", "--method", type=Choice("method", tuple(METHODS)), default="nca",
+           show_default=True, metavar="NAME", help="What to learn by; `vicinal fit --help` lists "
+           "all."),
+    option("Method", "--dim", type=click.IntRange(min=1), metavar="N",
+           help="Dimensions to map to; 2 for a picture. Default: that of the method."),
+    option("Method", "--set", "settings", multiple=True, type=SETTING, metavar="NAME=VALUE",
+           help="Any other parameter of the method, such as alpha=0.01. May be repeated."),
+    option("Method", "--seed", type=click.IntRange(min=0), default=0, show_default=True,
+           help="For all that is drawn at random: the same seed gives the same result."),
+    option("Limits", "--time-budget", type=DURATION, metavar="TIME",
+           help="Learn for at most this long: 30s, 2m, 1h. The best so far is kept."),
+    option("Limits", "--threads", type=click.IntRange(min=1), metavar="N",
+           help="Use at most so many threads. Default: all cores. The result is the same."),
+)  # fmt: skip
+
+
+def _set_progress(context: click.Context, parameter: click.Parameter, value: bool | None) -> None:
+    context.obj.progress = value
+
+
+PROGRESS = option(
+    "Output", "--progress/--no-progress", default=None, expose_value=False, callback=_set_progress,
+    help="Show the iterations on standard error. Default: if that is a terminal.",
+)  # fmt: skip
+
+OUTPUT_TABLE = option(
+    "Output", "-o", "--output", default="-", show_default=True, metavar="FILE",
+    help="The table to write: .csv, .tsv, .parquet or .npz; - is CSV on standard output.",
+)  # fmt: skip

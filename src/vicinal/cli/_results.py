@@ -1,0 +1,87 @@
+"""Tables that commands write: mapped rows, predictions, and what stands beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from vicinal.cli._console import Console
+from vicinal.cli._tables import Table, write_table
+from vicinal.cli._work import named_columns, spoken_columns
+
+__all__ = ["embedded", "mapped", "predicted", "write"]
+
+
+def mapped(model: Any, table: Table, keep: Sequence[str]) -> Any:
+    """The rows in the learnt space, as a data frame."""
+    with spoken_columns(table):
+        return embedded(model, model.transform(table.X), table, keep)
+
+
+def embedded(model: Any, places: Any, table: Table, keep: Sequence[str]) -> Any:
+    """Places of the rows as a data frame, after the columns that are kept."""
+    import pandas as pd
+
+    frame = pd.DataFrame(places, columns=_dimensions(model, places.shape[1]))
+    return _beside(table, keep, frame)
+
+
+def _dimensions(model: Any, number: int) -> list[str]:
+    names = getattr(model, "get_feature_names_out", None)
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    names = getattr(last, "get_feature_names_out", None)
+    if names is None:
+        return [f"dim{j + 1}" for j in range(number)]
+    return [str(name) for name in names()]
+
+
+def predicted(
+    model: Any, table: Table, proba: bool, keep: Sequence[str]
+) -> tuple[Any, tuple[str, float] | None]:
+    """Predictions as a data frame, and their score if the table has the truth."""
+    import pandas as pd
+
+    with spoken_columns(table):
+        guesses = model.predict(table.X)
+        frame = pd.DataFrame({"prediction": guesses})
+        if proba:
+            shares = model.predict_proba(table.X)
+            for name, share in zip(model.classes_, shares.T, strict=True):
+                frame[f"p({name})"] = share
+    return _beside(table, keep, frame), _score(model, table, guesses)
+
+
+def _score(model: Any, table: Table, guesses: Any) -> tuple[str, float] | None:
+    if table.y is None:
+        return None
+    if hasattr(model, "classes_"):
+        from sklearn.metrics import accuracy_score
+
+        return "accuracy", float(accuracy_score(table.y, guesses))
+    from sklearn.metrics import r2_score
+
+    return "r2", float(r2_score(table.y, guesses))
+
+
+def _beside(table: Table, keep: Sequence[str], frame: Any) -> Any:
+    """The kept columns of the table, the label among them, and then the frame."""
+    import pandas as pd
+
+    whole = table.X
+    if table.label is not None:
+        whole = whole.assign(**{str(table.label): table.y})
+    kept = named_columns(keep, whole, "--keep")
+    return pd.concat([whole[kept].reset_index(drop=True), frame], axis=1)
+
+
+def write(
+    console: Console, frame: Any, output: str, data: str, facts: dict[str, Any] | None = None
+) -> None:
+    """Write a table; with --json, an object about it, which holds the rows if there is no file."""
+    told = {"data": data, "n_rows": len(frame), "columns": list(frame.columns), **(facts or {})}
+    if console.as_json and output == "-":
+        console.result("", {**told, "rows": frame.to_numpy().tolist()})
+        return
+    write_table(output, frame)
+    if output != "-":
+        console.result(f"Wrote {len(frame)} rows to {output}.", {**told, "output": output})

@@ -1,0 +1,184 @@
+"""Steps that several commands take: read a table, build a learner, fit it, keep it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vicinal.cli._console import Console
+from vicinal.cli._exit import Failure
+from vicinal.cli._learning import Limits, Outcome, check_settings, learn
+from vicinal.cli._tables import Table, read_table
+from vicinal.cli._types import near
+from vicinal.learner import METHODS
+from vicinal.learner.errors import ColumnError
+
+__all__ = [
+    "build",
+    "check_output",
+    "column_names",
+    "fit",
+    "load_model",
+    "named_columns",
+    "read",
+    "spoken_columns",
+]
+
+
+def check_output(path: Path | str) -> None:
+    """Refuse a place that cannot be written, before the work begins."""
+    path = Path(path)
+    if str(path) == "-":
+        return
+    if path.is_dir():
+        raise Failure(f"{path}: this is a folder. Name a file.")
+    if not path.parent.is_dir():
+        raise Failure(f"{path}: the folder {path.parent} does not exist.")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise Failure(f"{path}: it may not be written.")
+
+
+def read(data: str, options: dict[str, Any], needs_label: bool = False) -> Table:
+    """The table of a command; ``needs_label``: the command makes no sense without one."""
+    label = options.get("label")
+    table = read_table(data, label, sep=options.get("sep"), na=options.get("na", ()))
+    if needs_label and label is None:
+        raise click.UsageError(
+            f"--label: which column is to be learnt? {data} has {column_names(table.X)}."
+        )
+    return table
+
+
+def column_names(frame: Any, most: int = 12) -> str:
+    """The names of columns for a message."""
+    names = [str(name) for name in frame.columns]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def named_columns(given: Iterable[str], frame: Any, option: str) -> list[str]:
+    """The columns that an option names: each by itself, or several with commas between them."""
+    known, found = {str(name): name for name in frame.columns}, []
+    for text in given:
+        for name in [text] if text in known else [part.strip() for part in text.split(",")]:
+            if name not in known:
+                raise click.UsageError(
+                    f"{option}: there is no column {name!r}.{near(name, known)} The columns are "
+                    f"{column_names(frame)}."
+                )
+            found.append(known[name])
+    return found
+
+
+def _orders(given: Iterable[str], frame: Any) -> dict[str, Any]:
+    """``size=S,M,L`` as ``{"size": ["S", "M", "L"]}``."""
+    orders: dict[str, Any] = {}
+    for text in given:
+        name, equals, levels = text.rpartition("=") if text.count("=") == 1 else text.partition("=")
+        name = name if equals else text
+        (column,) = named_columns([name], frame, "--ordinal")
+        orders[column] = [level.strip() for level in levels.split(",")] if equals else None
+    return orders
+
+
+def column_options(table: Table, options: dict[str, Any]) -> dict[str, Any]:
+    """The options about columns, as `make_learner` takes them."""
+    wishes: dict[str, Any] = {
+        name: named_columns(options[name], table.X, f"--{name}")
+        for name in ("drop", "numeric", "categorical", "text")
+    }
+    return {**wishes, "ordinal": _orders(options["ordinal"], table.X)}
+
+
+def build(table: Table, options: dict[str, Any]) -> Any:
+    """The pipeline that the options describe."""
+    from vicinal import make_learner
+
+    method, settings = options["method"], dict(options["settings"])
+    known = METHODS[method].parameters()
+    check_settings(method, settings, known)
+    if options["dim"] is not None and "n_components" in settings:
+        raise click.UsageError("--dim and --set n_components say the same: give one of them.")
+    if options["time_budget"] is not None and "time_budget" in known:
+        settings["time_budget"] = options["time_budget"]
+    if options.get("early_stopping"):
+        if "early_stopping" not in known:
+            raise click.UsageError(f"--early-stopping: {method} has no iterations to stop.")
+        settings["early_stopping"] = True
+    if METHODS[method].target != "none" and table.y is None:
+        raise click.UsageError(
+            f"--label: which column is {method} to learn? The columns are {column_names(table.X)}."
+        )
+    with spoken_columns(table):
+        return make_learner(
+            table.X, table.y, method, n_components=settings.pop("n_components", options["dim"]),
+            random_state=options["seed"], **column_options(table, options), **settings,
+        )  # fmt: skip
+
+
+@contextmanager
+def spoken_columns(table: Table) -> Iterator[None]:
+    """Errors about columns name options of the command line and lines of the file."""
+    try:
+        yield
+    except ColumnError as error:
+        raise Failure(error.text(_spelt, table.place)) from error
+
+
+def _spelt(name: str, column: Any, value: Any) -> str:
+    words = {"ordinal": f"--ordinal {column}=LOWEST,…,HIGHEST", "na": f"--na {value}"}
+    return words.get(name, f"--{name} {column}")
+
+
+def fit(console: Console, pipeline: Any, table: Table, options: dict[str, Any]) -> Outcome:
+    """Fit the pipeline as the options say."""
+    limits = Limits(
+        options["time_budget"], options["threads"], options.get("checkpoint"),
+        options.get("every", 10), options.get("resume"),
+    )  # fmt: skip
+    with spoken_columns(table):
+        return learn(console, pipeline, table.X, table.y, limits)
+
+
+def save(pipeline: Any, path: Path) -> None:
+    """Write the model file."""
+    import vicinal
+
+    vicinal.save(pipeline, path)
+
+
+def size(table: Table, pipeline: Any) -> dict[str, Any]:
+    """Rows, columns, classes and dimensions."""
+    classes = getattr(pipeline.steps[-1][1], "classes_", None)
+    return {
+        "label": table.label,
+        "n_rows": len(table.X),
+        "n_columns": table.X.shape[1],
+        "n_classes": None if classes is None else len(classes),
+        "n_components": pipeline.transform(table.X[:1]).shape[1],
+    }
+
+
+def sentence(facts: dict[str, Any]) -> str:
+    """What was learnt from what."""
+    source = "standard input" if facts["data"] == "-" else facts["data"]
+    target = f", the column {facts['label']!r}" if facts["label"] else ""
+    classes = f" of {facts['n_classes']} classes" if facts["n_classes"] else ""
+    return (
+        f"Learnt {facts['method']} from {source}: {facts['n_rows']} rows, {facts['n_columns']} "
+        f"columns{target}{classes}; {facts['n_components']} dimensions."
+    )
+
+
+def load_model(path: Path) -> Any:
+    """The model of a file."""
+    import vicinal
+
+    if not path.exists():
+        raise Failure(f"{path}: there is no such model file. `vicinal fit` writes one.")
+    return vicinal.load(path)

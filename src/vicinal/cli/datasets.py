@@ -1,0 +1,119 @@
+"""``vicinal datasets``: data sets to try the other commands on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vicinal.cli._command import command as _command
+from vicinal.cli._command import option
+from vicinal.cli._console import Console
+from vicinal.cli._options import OUTPUT_TABLE
+
+__all__ = ["command"]
+
+#: synthetic sets: the function that draws them, its arguments, and what is special about them
+SYNTHETIC: dict[str, tuple[str, dict[str, Any], str]] = {
+    "rings": (
+        "make_rings",
+        {"n_classes": 3, "radial_noise": 0.05, "n_noise": 8},
+        "three rings in a plane, hidden among eight columns of noise",
+    ),
+    "stripes": ("make_stripes", {}, "long thin stripes of two classes"),
+    "histograms": ("make_histograms", {}, "histograms of three classes, for chi2-lmnn"),
+}
+
+EXAMPLES = """
+vicinal datasets
+vicinal datasets wine -o wine.csv
+vicinal datasets digits --part train -o train.parquet
+vicinal datasets digits --part test -o test.parquet
+vicinal datasets rings --seed 1 | vicinal fit - --label label --dim 2 -o rings.vic
+"""
+
+
+@_command("datasets", EXAMPLES)
+@click.argument("name", required=False)
+@option("Table", "--part", type=click.Choice(["all", "train", "test"]), default="all",
+        show_default=True, help="Training or test rows: by the official split of the set if it has "
+        "one, else 70 % and 30 % of each class, drawn by --seed.")
+@option("Table", "--seed", type=click.IntRange(min=0), default=0, show_default=True,
+        help="Draws the rows of a synthetic set, and a split.")
+@OUTPUT_TABLE
+def command(console: Console, name: str | None, output: str, part: str, seed: int) -> None:
+    """List data sets, or write one as a table.
+
+    Without NAME, lists the sets that are here: those that scikit-learn ships, synthetic ones, and
+    those in the folder that the environment variable VICINAL_DATA names. Any other name is looked
+    up at OpenML. The last column of the table is 'label', the name of the class, or 'target', a
+    number.
+    """
+    if name is None:
+        console.result(*_listing())
+        return
+    from vicinal.cli import _results, _work
+
+    _work.check_output(output)
+    bunch = dataset(name, seed)
+    frame = as_frame(bunch)
+    if part != "all":
+        frame = frame[_rows(bunch, seed) == (part == "train")]
+    _results.write(console, frame.reset_index(drop=True), output, name)
+
+
+def _listing() -> tuple[str, dict[str, Any]]:
+    """The sets that are here, as text and as data."""
+    from vicinal.datasets import available
+
+    here = available()
+    folder = [name for name in here["folder"] if name not in here["builtin"]]
+    lines = ["Built in (scikit-learn):", *(f"  {name}" for name in here["builtin"])]
+    lines += ["Synthetic:", *(f"  {name:<12} {about}" for name, (_, _, about) in SYNTHETIC.items())]
+    if folder:
+        lines += ["In the folder VICINAL_DATA:", *(f"  {name}" for name in folder)]
+    lines.append("\nvicinal datasets NAME -o NAME.csv writes one.")
+    return "\n".join(lines), {**here, "synthetic": list(SYNTHETIC)}
+
+
+def dataset(name: str, seed: int = 0) -> Any:
+    """A set by its name, with the attributes of `vicinal.datasets.load`."""
+    import numpy as np
+    from sklearn.utils import Bunch
+
+    from vicinal import datasets
+
+    if name not in SYNTHETIC:
+        return datasets.load(name)
+    function, arguments, about = SYNTHETIC[name]
+    X, y = getattr(datasets, function)(**arguments, random_state=seed)
+    return Bunch(
+        data=X, target=y, feature_names=[f"x{j + 1}" for j in range(X.shape[1])],
+        target_names=np.array([f"class {c + 1}" for c in range(y.max() + 1)]),
+        is_train=None, name=name, DESCR=about,
+    )  # fmt: skip
+
+
+def as_frame(bunch: Any) -> Any:
+    """A set as a data frame, its label last."""
+    import pandas as pd
+
+    frame = pd.DataFrame(bunch.data, columns=list(bunch.feature_names))
+    if len(bunch.target_names):
+        frame["label"] = bunch.target_names[bunch.target]
+    else:
+        frame["target"] = bunch.target
+    return frame
+
+
+def _rows(bunch: Any, seed: int) -> Any:
+    """Which rows are for training."""
+    import numpy as np
+    from sklearn.model_selection import train_test_split
+
+    if bunch.is_train is not None:
+        return bunch.is_train
+    rows = np.arange(len(bunch.data))
+    strata = bunch.target if len(bunch.target_names) else None
+    train, _ = train_test_split(rows, test_size=0.3, stratify=strata, random_state=seed)
+    return np.isin(rows, train)

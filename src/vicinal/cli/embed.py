@@ -1,0 +1,82 @@
+"""``vicinal embed``: a picture of a table without labels, by kt-SNE."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vicinal.cli import _options
+from vicinal.cli._command import command as _command
+from vicinal.cli._command import option
+from vicinal.cli._console import Console
+from vicinal.cli._exit import INTERRUPTED, OK
+from vicinal.cli._types import DURATION, SETTING
+
+__all__ = ["command"]
+
+EXAMPLES = """
+vicinal embed data.csv > places.csv
+vicinal embed data.csv --label species --plot picture.png -o places.csv
+vicinal embed data.csv --k 1 --perplexity 50 --dim 3 -o places.parquet
+vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.csv
+"""
+
+
+@_command("embed", EXAMPLES)
+@click.argument("data")
+@option("Table", "--label", metavar="COLUMN", help="A column that only colours the picture, by "
+        "name or position; it is written beside the places and not used otherwise.")
+@_options.FORMAT
+@_options.COLUMNS
+@option("Method", "--k", type=click.IntRange(min=1), default=5, show_default=True,
+        help="Size of the neighbourhoods; 1 is t-SNE.")
+@option("Method", "--perplexity", type=click.FloatRange(min=1), default=30.0, show_default=True,
+        help="How many neighbours each row looks at.")
+@option("Method", "--dim", type=click.IntRange(min=1), default=2, show_default=True, metavar="N",
+        help="Dimensions of the picture.")
+@option("Method", "--set", "settings", multiple=True, type=SETTING, metavar="NAME=VALUE",
+        help="Any other parameter of KSNE, such as max_iter=500. May be repeated.")
+@option("Method", "--seed", type=click.IntRange(min=0), default=0, show_default=True,
+        help="The same seed gives the same picture.")
+@option("Limits", "--time-budget", type=DURATION, metavar="TIME",
+        help="Learn for at most this long: 30s, 2m, 1h.")
+@option("Limits", "--threads", type=click.IntRange(min=1), metavar="N",
+        help="Use at most so many threads. Default: all cores. The result is the same.")
+@_options.PROGRESS
+@option("Output", "--keep", multiple=True, metavar="COLUMN",
+        help="Columns of the table to put beside the places. May be repeated, or name several.")
+@option("Output", "--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+        help="Draw the picture too: .png, .svg or .pdf.")
+@option("Output", "--model", type=_options.MODEL_FILE, metavar="FILE",
+        help="Write a model file too, which places further rows.")
+@_options.OUTPUT_TABLE
+def command(
+    console: Console, data: str, output: str, plot: Path | None, model: Path | None, **options: Any
+) -> int:
+    """Place the rows of DATA in a plane, alike ones together, without labels (kt-SNE).
+
+    Writes a table with the places of the rows. Ctrl-C keeps the places so far.
+    """
+    from vicinal.cli import _results, _work
+
+    for path in (output, plot, model):
+        if path is not None:
+            _work.check_output(path)
+    table = _work.read(data, options)
+    own = (("k", options.pop("k")), ("perplexity", options.pop("perplexity")))
+    options["settings"] = (*own, *options["settings"])
+    pipeline = _work.build(table, {**options, "method": "kt-sne"})
+    outcome = _work.fit(console, pipeline, table, options)
+    embedded = pipeline.steps[-1][1].embedding_
+    keep = [*options["keep"]]
+    frame = _results.embedded(pipeline, embedded, table, keep)
+    if plot is not None:
+        _work.draw_scatter(embedded, table, plot)
+    if model is not None:
+        _work.save(pipeline, model)
+    facts = {"data": data, "plot": plot, "model": model, **outcome.facts()}
+    _results.write(console, frame, output, data, facts)
+    console.say(outcome.words())
+    return INTERRUPTED if outcome.interrupted else OK
