@@ -17,6 +17,12 @@ class _Option(click.Option):
         super().__init__(*args, **kwargs)
         self.group = group
 
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """What follows the help: the default, but not the range, which the words imply."""
+        extra: Any = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
+
 
 class Command(click.Command):
     """A command with further sections of help, which are printed as they are."""
@@ -32,9 +38,9 @@ class Command(click.Command):
             row = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
             if row is not None:
                 groups.setdefault(getattr(parameter, "group", "Output"), []).append(row)
-        for title, rows in groups.items():
+        for title in sorted(groups, key=lambda title: title == "Output"):  # the last one
             with formatter.section(title):
-                formatter.write_dl(rows)
+                formatter.write_dl(groups[title])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples and other sections."""
@@ -81,7 +87,9 @@ def command(
 
     def decorate(function: Any) -> Command:
         more = {**(sections or {}), "Examples": examples}
-        made: Command = click.command(name, cls=Command, sections=more)(
+        made: Command = click.command(
+            name, cls=Command, sections=more, context_settings={"max_content_width": 100}
+        )(
             _COMMON(click.pass_obj(function))
         )
         return made

@@ -50,6 +50,11 @@ class Console:
         if not self.quiet:
             click.echo(text, err=True)
 
+    def step(self, words: str) -> None:
+        """Say which part of the work begins, if a person is watching."""
+        if self.shows_progress:
+            click.echo(f"{words[:1].upper()}{words[1:]} …", err=True)
+
     def result(self, text: str, facts: dict[str, Any]) -> None:
         """Print the result of the command: the text, or the facts as one JSON object."""
         if self.as_json:

@@ -17,7 +17,10 @@ __all__ = ["COMMANDS", "vicinal"]
 
 #: the commands, in the groups of the help
 COMMANDS = {
-    "More": ("completion",),
+    "Learn": ("fit", "evaluate", "embed"),
+    "Use a model": ("transform", "predict", "info"),
+    "Look": ("plot", "report"),
+    "More": ("demo", "datasets", "completion"),
 }
 
 EXAMPLES = """\
@@ -27,6 +30,9 @@ EXAMPLES = """\
   vicinal transform model.vic new.csv > embedded.csv
   vicinal report data.csv --label species -o report.html
 """
+
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class Commands(click.Group):
@@ -83,7 +89,7 @@ class Commands(click.Group):
         _exit.run(lambda: super(Commands, self).main(words, prog_name, **extra), console)
 
 
-@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Commands, context_settings=SETTINGS)
 @click.version_option(package.__version__, prog_name="vicinal")
 def vicinal() -> None:
     """Learn which rows of a table are alike: metrics, pictures and classifiers from a CSV file.

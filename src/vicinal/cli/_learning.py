@@ -15,7 +15,15 @@ from vicinal.cli._console import Console, Interrupt
 from vicinal.cli._exit import Failure
 from vicinal.cli._types import near
 
-__all__ = ["Limits", "Outcome", "check_settings", "learn", "thread_limit"]
+__all__ = [
+    "Limits",
+    "Outcome",
+    "check_settings",
+    "learn",
+    "learner_of",
+    "thread_limit",
+    "watched",
+]
 
 
 @dataclass(frozen=True)
@@ -98,29 +106,40 @@ class _Watch:
         """Nothing to clean up."""
 
 
+@contextmanager
+def watched(console: Console, pipeline: Any, limits: Limits) -> Iterator[_Watch]:
+    """Watch the fits of a pipeline in this block, and bound them."""
+    learner = learner_of(pipeline)
+    watch = _Watch(Interrupt(console))
+    callbacks = _callbacks(console, learner, limits)
+    if callbacks is not None:
+        learner.set_callbacks(watch, *callbacks)
+    try:
+        with watch.interrupt, thread_limit(limits.threads):
+            yield watch
+    finally:
+        if callbacks is not None:
+            learner.set_callbacks()
+
+
+def learner_of(pipeline: Any) -> Any:
+    """The estimator that iterates."""
+    last = pipeline.steps[-1][1] if hasattr(pipeline, "steps") else pipeline
+    return getattr(last, "learner", last)  # that of FromLabels, whose clone keeps its callbacks
+
+
 def learn(console: Console, pipeline: Any, X: Any, y: Any, limits: Limits) -> Outcome:
     """Fit a pipeline in place."""
     step, last = pipeline.steps[-1]
-    learner = getattr(last, "learner", last)  # that of FromLabels, whose clone keeps its callbacks
-    interrupt = Interrupt(console)
-    watch = _Watch(interrupt)
-    callbacks, fit_params = _callbacks(console, learner, limits), {}
-    if callbacks is not None:
-        learner.set_callbacks(watch, *callbacks)
-    if limits.resume is not None:
-        fit_params[f"{step}__resume_from"] = limits.resume
+    resume = {} if limits.resume is None else {f"{step}__resume_from": limits.resume}
     before = time.perf_counter()
-    with interrupt, thread_limit(limits.threads):
+    with watched(console, pipeline, limits) as watch:
         try:
-            pipeline.fit(X, y, **fit_params)
+            pipeline.fit(X, y, **resume)
         except KeyboardInterrupt:
-            raise Failure(
-                "Interrupted before there was a model: nothing was written.", 130
-            ) from None
-        finally:
-            if callbacks is not None:
-                learner.set_callbacks()
-    ending = "interrupted" if interrupt.seen else watch.ending
+            raise Failure("Interrupted before there was a model: nothing was written.", 130) from None
+    interrupted = watch.interrupt.seen
+    ending = "interrupted" if interrupted else watch.ending
     if ending in ("", "finished"):
         ending = "not converged" if console.warned("ConvergenceWarning") else "converged"
     return Outcome(
@@ -128,7 +147,7 @@ def learn(console: Console, pipeline: Any, X: Any, y: Any, limits: Limits) -> Ou
         iterations=getattr(getattr(last, "learner_", last), "n_iter_", None),
         ending=ending,
         converged=ending == "converged",
-        interrupted=interrupt.seen,
+        interrupted=interrupted,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-__all__ = ["DURATION", "SETTING", "Choice", "near"]
+__all__ = ["DURATION", "IMAGE_SHAPE", "SETTING", "Choice", "near"]
 
 _UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
@@ -94,4 +94,17 @@ class Choice(click.ParamType):
         return [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
 
 
-DURATION, SETTING = _Duration(), _Setting()
+class _ImageShape(click.ParamType):
+    """The height and width of images, "28x28"."""
+
+    name = "HxW"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
+        """Height and width."""
+        found = re.fullmatch(r"([1-9][0-9]*)[x×]([1-9][0-9]*)", value.strip().lower())
+        if found is None:
+            self.fail(f"{value!r} is not a height and a width such as 28x28.", param, ctx)
+        return int(found[1]), int(found[2])
+
+
+DURATION, SETTING, IMAGE_SHAPE = _Duration(), _Setting(), _ImageShape()

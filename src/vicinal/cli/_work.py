@@ -137,12 +137,16 @@ def _spelt(name: str, column: Any, value: Any) -> str:
 
 def fit(console: Console, pipeline: Any, table: Table, options: dict[str, Any]) -> Outcome:
     """Fit the pipeline as the options say."""
-    limits = Limits(
+    with spoken_columns(table):
+        return learn(console, pipeline, table.X, table.y, limits(options))
+
+
+def limits(options: dict[str, Any]) -> Limits:
+    """What bounds a fit."""
+    return Limits(
         options["time_budget"], options["threads"], options.get("checkpoint"),
         options.get("every", 10), options.get("resume"),
     )  # fmt: skip
-    with spoken_columns(table):
-        return learn(console, pipeline, table.X, table.y, limits)
 
 
 def save(pipeline: Any, path: Path) -> None:

@@ -30,15 +30,15 @@ vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.
         "name or position; it is written beside the places and not used otherwise.")
 @_options.FORMAT
 @_options.COLUMNS
-@option("Method", "--k", type=click.IntRange(min=1), default=5, show_default=True,
+@option("Method", "--k", type=click.IntRange(min=1), default=5, show_default=True, metavar="N",
         help="Size of the neighbourhoods; 1 is t-SNE.")
-@option("Method", "--perplexity", type=click.FloatRange(min=1), default=30.0, show_default=True,
+@option("Method", "--perplexity", type=click.FloatRange(min=1), default=30.0, show_default=True, metavar="N",
         help="How many neighbours each row looks at.")
 @option("Method", "--dim", type=click.IntRange(min=1), default=2, show_default=True, metavar="N",
         help="Dimensions of the picture.")
 @option("Method", "--set", "settings", multiple=True, type=SETTING, metavar="NAME=VALUE",
         help="Any other parameter of KSNE, such as max_iter=500. May be repeated.")
-@option("Method", "--seed", type=click.IntRange(min=0), default=0, show_default=True,
+@option("Method", "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
         help="The same seed gives the same picture.")
 @option("Limits", "--time-budget", type=DURATION, metavar="TIME",
         help="Learn for at most this long: 30s, 2m, 1h.")

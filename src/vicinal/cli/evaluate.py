@@ -36,11 +36,11 @@ vicinal evaluate data.csv --label species --json > scores.json
         "nca, or mlkr if the label is a number.")
 @option("Method", "--dim", type=click.IntRange(min=1), metavar="N",
         help="Dimensions of all methods. Default: that of each method.")
-@option("Method", "--seed", type=click.IntRange(min=0), default=0, show_default=True,
+@option("Method", "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
         help="Draws the folds, and all else that is random.")
-@option("Scores", "--folds", type=click.IntRange(min=2), default=5, show_default=True,
+@option("Scores", "--folds", type=click.IntRange(min=2), default=5, show_default=True, metavar="N",
         help="Number of folds.")
-@option("Scores", "--repeats", type=click.IntRange(min=1), default=1, show_default=True,
+@option("Scores", "--repeats", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
         help="Draw the folds so many times.")
 @option("Scores", "--neighbours", type=click.IntRange(min=1), metavar="K",
         help="Neighbours that vote.")

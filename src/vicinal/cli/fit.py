@@ -25,7 +25,7 @@ vicinal fit big.csv --label y --checkpoint big.checkpoint
 vicinal fit big.csv --label y --checkpoint big.checkpoint --resume big.checkpoint
 """
 
-_LISTED = "\n".join(f"  {name:<14} {info.summary}" for name, info in METHODS.items())
+_LISTED = "\n".join(f"{name:<14} {info.summary}" for name, info in METHODS.items())
 
 
 @_command("fit", EXAMPLES, {"Methods": _LISTED})
