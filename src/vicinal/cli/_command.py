@@ -89,9 +89,7 @@ def command(
         more = {**(sections or {}), "Examples": examples}
         made: Command = click.command(
             name, cls=Command, sections=more, context_settings={"max_content_width": 100}
-        )(
-            _COMMON(click.pass_obj(function))
-        )
+        )(_COMMON(click.pass_obj(function)))
         return made
 
     return decorate

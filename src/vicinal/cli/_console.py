@@ -35,6 +35,8 @@ class Console:
     def __init__(self, as_json: bool = False, quiet: bool = False, debug: bool = False) -> None:
         self.as_json, self.quiet, self.debug = as_json, quiet, debug
         self.progress: bool | None = None  # None: if standard error is a terminal
+        self.told: dict[str, Any] = {}  # the facts of the last result
+        self._silent = False
         self._noted: set[str] = set()
         self._categories: set[str] = set()
 
@@ -57,10 +59,19 @@ class Console:
 
     def result(self, text: str, facts: dict[str, Any]) -> None:
         """Print the result of the command: the text, or the facts as one JSON object."""
+        self.told = plain(facts)
+        if self._silent:
+            return
         if self.as_json:
-            text = json.dumps(plain(facts), indent=2, ensure_ascii=False)
+            text = json.dumps(self.told, indent=2, ensure_ascii=False)
         if text:
             click.echo(text)
+
+    def part(self) -> Console:
+        """The console of a command that runs as a part of this one."""
+        part = Console(False, self.quiet, self.debug)
+        part.progress, part._silent = self.progress, self.as_json
+        return part
 
     @property
     def shows_progress(self) -> bool:

@@ -13,7 +13,7 @@ import vicinal as package
 from vicinal.cli import _exit
 from vicinal.cli._console import Console
 
-__all__ = ["COMMANDS", "vicinal"]
+__all__ = ["COMMANDS", "run_part", "vicinal"]
 
 #: the commands, in the groups of the help
 COMMANDS = {
@@ -87,6 +87,11 @@ class Commands(click.Group):
         console = Console("--json" in words, quiet="--quiet" in words, debug="--debug" in words)
         extra.update(standalone_mode=False, obj=console)
         _exit.run(lambda: super(Commands, self).main(words, prog_name, **extra), console)
+
+
+def run_part(words: list[str], console: Console) -> Any:
+    """Run a command inside another one; errors are left to the outer one."""
+    return click.Group.main(vicinal, words, "vicinal", standalone_mode=False, obj=console)
 
 
 @click.command(cls=Commands, context_settings=SETTINGS)

@@ -64,7 +64,7 @@ class Outcome:
     def words(self) -> str:
         """How it ended, for people."""
         after = "" if self.iterations is None else f" after {self.iterations} iterations"
-        how = "Done" if self.converged and not after else self.ending.capitalize()
+        how = "Finished" if self.converged else self.ending.capitalize()
         return f"{how}{after}, in {self.seconds:.1f} s."
 
     def facts(self) -> dict[str, Any]:
@@ -137,7 +137,9 @@ def learn(console: Console, pipeline: Any, X: Any, y: Any, limits: Limits) -> Ou
         try:
             pipeline.fit(X, y, **resume)
         except KeyboardInterrupt:
-            raise Failure("Interrupted before there was a model: nothing was written.", 130) from None
+            raise Failure(
+                "Interrupted before there was a model: nothing was written.", 130
+            ) from None
     interrupted = watch.interrupt.seen
     ending = "interrupted" if interrupted else watch.ending
     if ending in ("", "finished"):

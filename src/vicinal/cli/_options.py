@@ -24,6 +24,10 @@ FORMAT = add_options(
            "by itself if not given."),
     option("Table", "--na", multiple=True, metavar="TEXT", help="A text that stands for a missing "
            "value, besides the empty one, NA and NaN. May be repeated."),
+    option("Table", "--header/--no-header", default=None, help="Whether the first line of a CSV "
+           "file names the columns; found by itself if not given."),
+    option("Table", "--encoding", metavar="NAME", help="The encoding of a CSV file, such as "
+           "latin-1. Default: UTF-8."),
 )  # fmt: skip
 
 COLUMNS = add_options(

@@ -7,7 +7,7 @@ from typing import Any
 
 from vicinal.cli._console import Console
 from vicinal.cli._tables import Table, write_table
-from vicinal.cli._work import named_columns, spoken_columns
+from vicinal.cli._work import known_columns, named_columns, spoken_columns
 
 __all__ = ["embedded", "mapped", "predicted", "write"]
 
@@ -15,7 +15,7 @@ __all__ = ["embedded", "mapped", "predicted", "write"]
 def mapped(model: Any, table: Table, keep: Sequence[str]) -> Any:
     """The rows in the learnt space, as a data frame."""
     with spoken_columns(table):
-        return embedded(model, model.transform(table.X), table, keep)
+        return embedded(model, model.transform(known_columns(model, table)), table, keep)
 
 
 def embedded(model: Any, places: Any, table: Table, keep: Sequence[str]) -> Any:
@@ -27,7 +27,6 @@ def embedded(model: Any, places: Any, table: Table, keep: Sequence[str]) -> Any:
 
 
 def _dimensions(model: Any, number: int) -> list[str]:
-    names = getattr(model, "get_feature_names_out", None)
     last = model.steps[-1][1] if hasattr(model, "steps") else model
     names = getattr(last, "get_feature_names_out", None)
     if names is None:
@@ -42,10 +41,11 @@ def predicted(
     import pandas as pd
 
     with spoken_columns(table):
-        guesses = model.predict(table.X)
+        X = known_columns(model, table)
+        guesses = model.predict(X)
         frame = pd.DataFrame({"prediction": guesses})
         if proba:
-            shares = model.predict_proba(table.X)
+            shares = model.predict_proba(X)
             for name, share in zip(model.classes_, shares.T, strict=True):
                 frame[f"p({name})"] = share
     return _beside(table, keep, frame), _score(model, table, guesses)

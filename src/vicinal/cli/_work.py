@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,15 +43,36 @@ def check_output(path: Path | str) -> None:
         raise Failure(f"{path}: it may not be written.")
 
 
-def read(data: str, options: dict[str, Any], needs_label: bool = False) -> Table:
-    """The table of a command; ``needs_label``: the command makes no sense without one."""
-    label = options.get("label")
-    table = read_table(data, label, sep=options.get("sep"), na=options.get("na", ()))
-    if needs_label and label is None:
-        raise click.UsageError(
-            f"--label: which column is to be learnt? {data} has {column_names(table.X)}."
-        )
-    return table
+def read(data: str, options: dict[str, Any]) -> Table:
+    """The table of a command."""
+    return read_table(
+        data, options.get("label"), sep=options["sep"], na=options["na"], header=options["header"],
+        encoding=options["encoding"],
+    )  # fmt: skip
+
+
+def no_label(table: Table, method: str) -> click.UsageError:
+    """The error for a table without a label column."""
+    return click.UsageError(
+        f"--label: which column is {method} to learn? {table.name} has {column_names(table.X)}."
+    )
+
+
+def compared(table: Table, methods: Sequence[str], baselines: Sequence[str]) -> list[str]:
+    """The methods to compare: the baselines, and those that were asked for."""
+    targets = {METHODS[name].target for name in methods if name in METHODS}
+    numbers = "numbers" in targets or (not targets and is_number(table.y))
+    if numbers and targets - {"numbers", "none"}:
+        raise click.UsageError("--method: these methods learn different kinds of labels.")
+    _check_target(table, "numbers" if numbers else "classes")
+    chosen = list(methods) or ["mlkr" if numbers else "nca"]
+    plain = [name for name in baselines if not (numbers and name == "lda")]
+    return [*plain, *(name for name in chosen if name not in plain)]
+
+
+def is_number(y: Any) -> bool:
+    """Whether a column holds numbers rather than classes: one that is not whole is there."""
+    return y.dtype.kind == "f" and bool((y % 1 != 0).any())
 
 
 def column_names(frame: Any, most: int = 12) -> str:
@@ -111,14 +132,35 @@ def build(table: Table, options: dict[str, Any]) -> Any:
             raise click.UsageError(f"--early-stopping: {method} has no iterations to stop.")
         settings["early_stopping"] = True
     if METHODS[method].target != "none" and table.y is None:
-        raise click.UsageError(
-            f"--label: which column is {method} to learn? The columns are {column_names(table.X)}."
-        )
+        raise no_label(table, method)
+    _check_target(table, METHODS[method].target)
     with spoken_columns(table):
         return make_learner(
             table.X, table.y, method, n_components=settings.pop("n_components", options["dim"]),
             random_state=options["seed"], **column_options(table, options), **settings,
         )  # fmt: skip
+
+
+def _check_target(table: Table, target: str) -> None:
+    if target == "numbers":
+        table.check_numbers()
+    elif target != "none":
+        table.check_classes()
+
+
+def known_columns(model: Any, table: Table) -> Any:
+    """The columns that a model knows, by name; others, such as the label, are left out."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return table.X
+    here = {str(column) for column in table.X.columns}
+    missing = [str(name) for name in names if str(name) not in here]
+    if missing and not hasattr(model, "named_steps") or missing and len(model.steps) == 1:
+        raise Failure(
+            f"{table.name} has no column {missing[0]!r}, which the model was fitted to."
+            f"{near(missing[0], here)} It has {column_names(table.X)}."
+        )
+    return table.X[[name for name in names if str(name) in here]]
 
 
 @contextmanager
@@ -164,7 +206,7 @@ def size(table: Table, pipeline: Any) -> dict[str, Any]:
         "n_rows": len(table.X),
         "n_columns": table.X.shape[1],
         "n_classes": None if classes is None else len(classes),
-        "n_components": pipeline.transform(table.X[:1]).shape[1],
+        "n_components": int(pipeline.transform(table.X.iloc[:1]).shape[1]),
     }
 
 

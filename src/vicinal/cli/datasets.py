@@ -35,11 +35,24 @@ vicinal datasets rings --seed 1 | vicinal fit - --label label --dim 2 -o rings.v
 
 @_command("datasets", EXAMPLES)
 @click.argument("name", required=False)
-@option("Table", "--part", type=click.Choice(["all", "train", "test"]), default="all",
-        show_default=True, help="Training or test rows: by the official split of the set if it has "
-        "one, else 70 % and 30 % of each class, drawn by --seed.")
-@option("Table", "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
-        help="Draws the rows of a synthetic set, and a split.")
+@option(
+    "Table",
+    "--part",
+    type=click.Choice(["all", "train", "test"]),
+    default="all",
+    show_default=True,
+    help="Training or test rows: by the official split of the set if it has "
+    "one, else 70 % and 30 % of each class, drawn by --seed.",
+)
+@option(
+    "Table",
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Draws the rows of a synthetic set, and a split.",
+)
 @OUTPUT_TABLE
 def command(console: Console, name: str | None, output: str, part: str, seed: int) -> None:
     """List data sets, or write one as a table.

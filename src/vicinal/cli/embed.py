@@ -26,31 +26,96 @@ vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.
 
 @_command("embed", EXAMPLES)
 @click.argument("data")
-@option("Table", "--label", metavar="COLUMN", help="A column that only colours the picture, by "
-        "name or position; it is written beside the places and not used otherwise.")
+@option(
+    "Table",
+    "--label",
+    metavar="COLUMN",
+    help="A column that only colours the picture, by "
+    "name or position; it is written beside the places and not used otherwise.",
+)
 @_options.FORMAT
 @_options.COLUMNS
-@option("Method", "--k", type=click.IntRange(min=1), default=5, show_default=True, metavar="N",
-        help="Size of the neighbourhoods; 1 is t-SNE.")
-@option("Method", "--perplexity", type=click.FloatRange(min=1), default=30.0, show_default=True, metavar="N",
-        help="How many neighbours each row looks at.")
-@option("Method", "--dim", type=click.IntRange(min=1), default=2, show_default=True, metavar="N",
-        help="Dimensions of the picture.")
-@option("Method", "--set", "settings", multiple=True, type=SETTING, metavar="NAME=VALUE",
-        help="Any other parameter of KSNE, such as max_iter=500. May be repeated.")
-@option("Method", "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
-        help="The same seed gives the same picture.")
-@option("Limits", "--time-budget", type=DURATION, metavar="TIME",
-        help="Learn for at most this long: 30s, 2m, 1h.")
-@option("Limits", "--threads", type=click.IntRange(min=1), metavar="N",
-        help="Use at most so many threads. Default: all cores. The result is the same.")
+@option(
+    "Method",
+    "--k",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Size of the neighbourhoods; 1 is t-SNE.",
+)
+@option(
+    "Method",
+    "--perplexity",
+    type=click.FloatRange(min=1),
+    default=30.0,
+    show_default=True,
+    metavar="N",
+    help="How many neighbours each row looks at.",
+)
+@option(
+    "Method",
+    "--dim",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Dimensions of the picture.",
+)
+@option(
+    "Method",
+    "--set",
+    "settings",
+    multiple=True,
+    type=SETTING,
+    metavar="NAME=VALUE",
+    help="Any other parameter of KSNE, such as max_iter=500. May be repeated.",
+)
+@option(
+    "Method",
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="The same seed gives the same picture.",
+)
+@option(
+    "Limits",
+    "--time-budget",
+    type=DURATION,
+    metavar="TIME",
+    help="Learn for at most this long: 30s, 2m, 1h.",
+)
+@option(
+    "Limits",
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Use at most so many threads. Default: all cores. The result is the same.",
+)
 @_options.PROGRESS
-@option("Output", "--keep", multiple=True, metavar="COLUMN",
-        help="Columns of the table to put beside the places. May be repeated, or name several.")
-@option("Output", "--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-        help="Draw the picture too: .png, .svg or .pdf.")
-@option("Output", "--model", type=_options.MODEL_FILE, metavar="FILE",
-        help="Write a model file too, which places further rows.")
+@option(
+    "Output",
+    "--keep",
+    multiple=True,
+    metavar="COLUMN",
+    help="Columns of the table to put beside the places. May be repeated, or name several.",
+)
+@option(
+    "Output",
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Draw the picture too: .png, .svg or .pdf.",
+)
+@option(
+    "Output",
+    "--model",
+    type=_options.MODEL_FILE,
+    metavar="FILE",
+    help="Write a model file too, which places further rows.",
+)
 @_options.OUTPUT_TABLE
 def command(
     console: Console, data: str, output: str, plot: Path | None, model: Path | None, **options: Any
@@ -59,7 +124,7 @@ def command(
 
     Writes a table with the places of the rows. Ctrl-C keeps the places so far.
     """
-    from vicinal.cli import _results, _work
+    from vicinal.cli import _drawing, _results, _work
 
     for path in (output, plot, model):
         if path is not None:
@@ -70,10 +135,10 @@ def command(
     pipeline = _work.build(table, {**options, "method": "kt-sne"})
     outcome = _work.fit(console, pipeline, table, options)
     embedded = pipeline.steps[-1][1].embedding_
-    keep = [*options["keep"]]
+    keep = [*options["keep"], *([] if table.label is None else [table.label])]
     frame = _results.embedded(pipeline, embedded, table, keep)
     if plot is not None:
-        _work.draw_scatter(embedded, table, plot)
+        _drawing.scatter(embedded, table.y, table.label, "kt-SNE").savefig(plot, dpi=150)
     if model is not None:
         _work.save(pipeline, model)
     facts = {"data": data, "plot": plot, "model": model, **outcome.facts()}

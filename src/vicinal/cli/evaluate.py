@@ -30,26 +30,85 @@ vicinal evaluate data.csv --label species --json > scores.json
 @_options.LABEL
 @_options.FORMAT
 @_options.COLUMNS
-@option("Method", "--method", "methods", multiple=True, metavar="NAME",
-        type=Choice("method", (*BASELINES, *METHODS)),
-        help="A method to compare with Euclidean distance, PCA and LDA. May be repeated. Default: "
-        "nca, or mlkr if the label is a number.")
-@option("Method", "--dim", type=click.IntRange(min=1), metavar="N",
-        help="Dimensions of all methods. Default: that of each method.")
-@option("Method", "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
-        help="Draws the folds, and all else that is random.")
-@option("Scores", "--folds", type=click.IntRange(min=2), default=5, show_default=True, metavar="N",
-        help="Number of folds.")
-@option("Scores", "--repeats", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-        help="Draw the folds so many times.")
-@option("Scores", "--neighbours", type=click.IntRange(min=1), metavar="K",
-        help="Neighbours that vote.")
-@option("Limits", "--threads", type=click.IntRange(min=1), metavar="N",
-        help="Use at most so many threads. Default: all cores. The result is the same.")
+@option(
+    "Method",
+    "--method",
+    "methods",
+    multiple=True,
+    metavar="NAME",
+    type=Choice("method", (*BASELINES, *METHODS)),
+    help="A method to compare with the Euclidean distance, PCA and LDA. May be repeated. "
+    "Default: nca, or mlkr if the label is a number; `vicinal fit --help` lists all.",
+)
+@option(
+    "Method",
+    "--dim",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Dimensions that every method maps to. Default: that of each method.",
+)
+@option(
+    "Method",
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Draws the folds, and all else that is random.",
+)
+@option(
+    "Scores",
+    "--folds",
+    type=click.IntRange(min=2),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Number of folds.",
+)
+@option(
+    "Scores",
+    "--repeats",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Draw the folds so many times.",
+)
+@option(
+    "Scores",
+    "--neighbours",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    metavar="K",
+    help="Number of neighbours that vote.",
+)
+@option(
+    "Limits",
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Use at most so many threads. Default: all cores. The result is the same.",
+)
 def command(console: Console, data: str, **options: Any) -> None:
     """Compare methods on rows of DATA that they have not seen.
 
-    Every method is fitted on all folds but one, with its preparation of the columns, and the rows
+    Every method is fitted to all folds but one, with its preparation of the columns, and the rows
     of that fold get the class of their nearest neighbours: the table shows the mean accuracy, or R²
     if the label is a number, and its standard error over the folds.
     """
+    from vicinal.cli import _work
+    from vicinal.cli._learning import thread_limit
+    from vicinal.model_selection import compare_methods
+
+    table = _work.read(data, options)
+    if table.y is None:
+        raise _work.no_label(table, "evaluate")
+    methods = _work.compared(table, options["methods"], BASELINES)
+    with thread_limit(options["threads"]), _work.spoken_columns(table):
+        comparison = compare_methods(
+            table.X, table.y, methods, n_components=options["dim"], cv=options["folds"],
+            repeats=options["repeats"], n_neighbors=options["neighbours"],
+            random_state=options["seed"], **_work.column_options(table, options),
+        )  # fmt: skip
+    console.result(str(comparison), {"data": data, "label": table.label, **comparison.to_dict()})

@@ -34,20 +34,50 @@ _LISTED = "\n".join(f"{name:<14} {info.summary}" for name, info in METHODS.items
 @_options.FORMAT
 @_options.COLUMNS
 @_options.LEARNING
-@option("Limits", "--early-stopping", is_flag=True,
-        help="Hold a tenth of the rows out, show their score, and stop when it no longer improves.")
-@option("Limits", "--strict", is_flag=True,
-        help="End with exit code 3 if the fit did not converge.")
-@option("Checkpoint", "--checkpoint", type=_options.MODEL_FILE, metavar="FILE",
-        help="Keep the state of the fit in this file, so that a killed one can go on.")
-@option("Checkpoint", "--every", type=click.IntRange(min=1), default=10, show_default=True,
-        metavar="N", help="Iterations from one checkpoint to the next.")
-@option("Checkpoint", "--resume", type=_options.MODEL_FILE, metavar="FILE",
-        help="Go on from a checkpoint, with the same table and options; the end is the same, bit "
-        "by bit, as if the fit had never stopped.")
+@option(
+    "Limits",
+    "--early-stopping",
+    is_flag=True,
+    help="Hold a tenth of the rows out, show their score, and stop when it no longer improves.",
+)
+@option(
+    "Limits", "--strict", is_flag=True, help="End with exit code 3 if the fit did not converge."
+)
+@option(
+    "Checkpoint",
+    "--checkpoint",
+    type=_options.MODEL_FILE,
+    metavar="FILE",
+    help="Keep the state of the fit in this file, so that a killed one can go on.",
+)
+@option(
+    "Checkpoint",
+    "--every",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Iterations from one checkpoint to the next.",
+)
+@option(
+    "Checkpoint",
+    "--resume",
+    type=_options.MODEL_FILE,
+    metavar="FILE",
+    help="Go on from a checkpoint, with the same table and options; the end is the same, bit "
+    "by bit, as if the fit had never stopped.",
+)
 @_options.PROGRESS
-@option("Output", "-o", "--output", type=_options.MODEL_FILE, default=Path("model.vic"),
-        show_default=True, metavar="FILE", help="The model file to write.")
+@option(
+    "Output",
+    "-o",
+    "--output",
+    type=_options.MODEL_FILE,
+    default=Path("model.vic"),
+    show_default=True,
+    metavar="FILE",
+    help="The model file to write.",
+)
 def command(console: Console, data: str, output: Path, strict: bool, **options: Any) -> int:
     """Learn from DATA which rows are alike, and write a model file.
 

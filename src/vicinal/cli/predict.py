@@ -25,14 +25,22 @@ vicinal predict model.vic test.csv --label species
 @_command("predict", EXAMPLES)
 @click.argument("model", type=_options.MODEL_FILE)
 @click.argument("data", default="-")
-@option("Table", "--label", metavar="COLUMN",
-        help="The column with the truth, if it is known: the accuracy, or R² for numbers, is "
-        "shown.")
+@option(
+    "Table",
+    "--label",
+    metavar="COLUMN",
+    help="The column with the truth, if it is known: the accuracy, or R² for numbers, is shown.",
+)
 @_options.FORMAT
 @option("Output", "--proba", is_flag=True, help="Add a column with the probability of each class.")
-@option("Output", "--keep", multiple=True, metavar="COLUMN",
-        help="Columns of the table to put beside the predictions. May be repeated, or name "
-        "several: --keep id,species.")
+@option(
+    "Output",
+    "--keep",
+    multiple=True,
+    metavar="COLUMN",
+    help="Columns of the table to put beside the predictions. May be repeated, or name "
+    "several: --keep id,species.",
+)
 @_options.OUTPUT_TABLE
 def command(
     console: Console, model: Path, data: str, proba: bool, output: str, **options: Any

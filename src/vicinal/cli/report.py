@@ -27,22 +27,49 @@ vicinal report digits.csv --label digit --images 8x8 --title "Digits" -o digits.
 @_command("report", EXAMPLES)
 @click.argument("data")
 @_options.LABEL
-@option("Table", "--test", metavar="FILE", help="A table of rows that were not learnt from. "
-        "Default: a fifth of the rows of DATA are held out.")
+@option(
+    "Table",
+    "--test",
+    metavar="FILE",
+    help="A table of rows that were not learnt from. "
+    "Default: a fifth of the rows of DATA are held out.",
+)
 @_options.FORMAT
 @_options.COLUMNS
-@option("Method", "--model", type=_options.MODEL_FILE, metavar="FILE",
-        help="Show this model, which was fitted to DATA, instead of learning one.")
+@option(
+    "Method",
+    "--model",
+    type=_options.MODEL_FILE,
+    metavar="FILE",
+    help="Show this model, which was fitted to DATA, instead of learning one.",
+)
 @_options.LEARNING
-@option("Page", "--images", type=IMAGE_SHAPE, metavar="HxW",
-        help="The columns are the pixels of an image of this height and width: show thumbnails.")
+@option(
+    "Page",
+    "--images",
+    type=IMAGE_SHAPE,
+    metavar="HxW",
+    help="The columns are the pixels of an image of this height and width: show thumbnails.",
+)
 @option("Page", "--title", metavar="TEXT", help="Title of the page.")
 @_options.PROGRESS
-@option("Output", "-o", "--output", type=click.Path(dir_okay=False, path_type=Path),
-        default=Path("report.html"), show_default=True, metavar="FILE",
-        help="The page to write: one file that needs no network.")
-@option("Output", "--model-out", type=_options.MODEL_FILE, metavar="FILE",
-        help="Write the model that was learnt, too.")
+@option(
+    "Output",
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    metavar="FILE",
+    help="The page to write: one file that needs no network.",
+)
+@option(
+    "Output",
+    "--model-out",
+    type=_options.MODEL_FILE,
+    metavar="FILE",
+    help="Write the model that was learnt, too.",
+)
 def command(
     console: Console, data: str, output: Path, model: Path | None, test: str | None,
     model_out: Path | None, title: str | None, images: Any, **options: Any,

@@ -25,9 +25,14 @@ cat new.csv | vicinal transform model.vic - | head
 @click.argument("model", type=_options.MODEL_FILE)
 @click.argument("data", default="-")
 @_options.FORMAT
-@option("Output", "--keep", multiple=True, metavar="COLUMN",
-        help="Columns of the table to put beside the result, such as an identifier. May be "
-        "repeated, or name several: --keep id,species.")
+@option(
+    "Output",
+    "--keep",
+    multiple=True,
+    metavar="COLUMN",
+    help="Columns of the table to put beside the result, such as an identifier. May be "
+    "repeated, or name several: --keep id,species.",
+)
 @_options.OUTPUT_TABLE
 def command(console: Console, model: Path, data: str, output: str, **options: Any) -> None:
     """Map the rows of DATA by a MODEL file: one column for each dimension.
