@@ -32,18 +32,18 @@ def subject(console: Console, data: str, options: dict[str, Any]) -> Subject:
     """The model of a file, or one that is learnt now, and its rows."""
     table = _work.read(data, options)
     test = None if options["test"] is None else _work.read(options["test"], options)
-    held_out = (None, None) if test is None else (test.X, test.y)
+    X, y, label = table.X, table.y, table.label
+    X_test, y_test = (None, None) if test is None else (test.X, test.y)
     if options["model"] is not None:
         model = _work.load_model(options["model"])
-        return Subject(model, table.X, table.y, *held_out, table.label)
+        return Subject(model, X, y, X_test, y_test, label)
     options = {**options, "dim": options["dim"] or _default_rank(options)}
     pipeline = _work.build(table, options)
-    X, y = table.X, table.y
     if test is None:
-        X, y, *held_out = _split(X, y, options["seed"])
+        X, y, X_test, y_test = _split(X, y, options["seed"])
     with _work.spoken_columns(table):
         outcome = learn(console, pipeline, X, y, _work.limits(options))
-    return Subject(pipeline, X, y, *held_out, table.label, outcome.interrupted)
+    return Subject(pipeline, X, y, X_test, y_test, label, outcome.interrupted)
 
 
 def _default_rank(options: dict[str, Any]) -> int | None:

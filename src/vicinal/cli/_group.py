@@ -17,10 +17,10 @@ __all__ = ["COMMANDS", "run_part", "vicinal"]
 
 #: the commands, in the groups of the help
 COMMANDS = {
-    "Learn": ("fit", "evaluate", "embed"),
+    "Learn": ("fit", "embed"),
     "Use a model": ("transform", "predict", "info"),
-    "Look": ("plot", "report"),
-    "More": ("demo", "datasets", "completion"),
+    "Look": ("plot",),
+    "More": ("datasets", "completion"),
 }
 
 EXAMPLES = """\

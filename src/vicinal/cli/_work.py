@@ -155,7 +155,8 @@ def known_columns(model: Any, table: Table) -> Any:
         return table.X
     here = {str(column) for column in table.X.columns}
     missing = [str(name) for name in names if str(name) not in here]
-    if missing and not hasattr(model, "named_steps") or missing and len(model.steps) == 1:
+    # A step that prepares columns says itself which it needs: not those that it drops.
+    if missing and len(getattr(model, "steps", ())) < 2:
         raise Failure(
             f"{table.name} has no column {missing[0]!r}, which the model was fitted to."
             f"{near(missing[0], here)} It has {column_names(table.X)}."
