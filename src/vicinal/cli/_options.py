@@ -51,7 +51,7 @@ LEARNING = add_options(
     option("Method", "--set", "settings", multiple=True, type=SETTING, metavar="NAME=VALUE",
            help="Any other parameter of the method, such as alpha=0.01. May be repeated."),
     option("Method", "--seed", type=click.IntRange(min=0), default=0, show_default=True,
-           metavar="N", help="For all that is drawn at random: the same seed gives the same result."),
+           metavar="N", help="Draws all that is random: the same seed gives the same result."),
     option("Limits", "--time-budget", type=DURATION, metavar="TIME",
            help="Learn for at most this long: 30s, 2m, 1h. The best so far is kept."),
     option("Limits", "--threads", type=click.IntRange(min=1), metavar="N",
