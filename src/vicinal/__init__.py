@@ -40,6 +40,7 @@ __all__ = [
     "model_selection",
     "neighbourhoods",
     "objectives",
+    "onnx",
     "plotting",
     "report",
     "reporting",
@@ -48,6 +49,7 @@ __all__ = [
     "solvers",
     "storage",
     "targets",
+    "to_onnx",
     "torch",
 ]
 
@@ -74,6 +76,7 @@ _HOMES = {
     "report": "vicinal.reporting.make",
     "load": "vicinal.storage.model",
     "save": "vicinal.storage.model",
+    "to_onnx": "vicinal.onnx.export",
 }
 
 if _TYPE_CHECKING:
@@ -88,6 +91,7 @@ if _TYPE_CHECKING:
         model_selection,
         neighbourhoods,
         objectives,
+        onnx,
         plotting,
         reporting,
         samplers,
@@ -114,6 +118,7 @@ if _TYPE_CHECKING:
     from vicinal.estimators.rca import RCA
     from vicinal.estimators.sdml import SDML
     from vicinal.learner.build import make_learner
+    from vicinal.onnx.export import to_onnx
     from vicinal.reporting.make import report
     from vicinal.storage.model import load, save
 

@@ -33,7 +33,18 @@ def modules_loaded_by(statement: str) -> set[str]:
 
 
 HEAVY = {"joblib", "llvmlite", "numba", "numpy", "scipy", "sklearn"}
-OPTIONAL = {"dask", "faiss", "matplotlib", "pandas", "polars", "pyarrow", "rich", "torch"}
+OPTIONAL = {
+    "dask",
+    "faiss",
+    "matplotlib",
+    "onnx",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "rich",
+    "skl2onnx",
+    "torch",
+}
 
 
 def test_import_is_light():

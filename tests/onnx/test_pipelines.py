@@ -1,0 +1,112 @@
+"""Pipelines with our estimators, converted by skl2onnx and by ``vicinal.to_onnx``."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import skl2onnx
+from onnxruntime import InferenceSession
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_iris
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline, make_union
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import vicinal
+from vicinal.onnx import feed, register
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+_X, _Y = (part[::2] for part in load_iris(return_X_y=True))
+
+
+def nca():
+    return vicinal.NCA(alpha=1e-2, max_iter=3, random_state=0)
+
+
+def run(graph, inputs):
+    session = InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, inputs)
+
+
+def test_an_estimator_transforms_in_the_middle_and_predicts_at_the_end():
+    middle = make_pipeline(nca(), KNeighborsClassifier(3))
+    end = make_pipeline(StandardScaler(), nca())
+    beside = make_pipeline(make_union(StandardScaler(), make_pipeline(StandardScaler(), nca())))
+    beside.steps.append(("learn", nca()))
+    for model in (middle, end, beside):
+        model.fit(_X, _Y)
+        labels, probabilities = run(vicinal.to_onnx(model), {"X": _X})
+        np.testing.assert_array_equal(labels, model.predict(_X))
+        np.testing.assert_allclose(probabilities, model.predict_proba(_X), atol=1e-10)
+
+
+def test_skl2onnx_converts_by_itself():
+    register()
+    register()  # a second call changes nothing
+    X = _X.astype(np.float32)
+    model = make_pipeline(StandardScaler(), nca()).fit(X, _Y)
+    labels, probabilities = run(skl2onnx.to_onnx(model, X), {"X": X})
+    np.testing.assert_array_equal(labels, model.predict(X))
+    found = np.array([[row[c] for c in model.classes_] for row in probabilities])  # its default
+    np.testing.assert_allclose(found, model.predict_proba(X), atol=1e-5)
+    options = {id(model.steps[-1][1]): {"output": "transform"}}
+    (Z,) = run(skl2onnx.to_onnx(model, X, options=options), {"X": X})
+    np.testing.assert_allclose(Z, model.transform(X), atol=1e-4)
+
+
+def test_dictionaries_of_probabilities_are_made_on_request():
+    X = _X.astype(np.float32)
+    model = nca().fit(X, _Y)
+    probabilities = run(vicinal.to_onnx(model, X, zipmap=True), {"X": X})[1]
+    expected = model.predict_proba(X)
+    assert list(probabilities[0]) == [0, 1, 2]
+    assert probabilities[7][1] == pytest.approx(expected[7, 1], abs=1e-6)
+
+
+def test_a_data_frame_gives_one_input_for_each_column():
+    rng = np.random.RandomState(0)
+    table = pd.DataFrame({
+        "length": _X[:, 0],
+        "petals": np.rint(_X[:, 2]).astype(int),
+        "colour": rng.choice(["red", "blue"], size=75),
+    })  # fmt: skip
+    columns = [
+        ("numbers", StandardScaler(), ["length", "petals"]),
+        ("words", OneHotEncoder(handle_unknown="ignore", sparse_output=False), ["colour"]),
+    ]
+    y = np.array(["setosa", "versicolor", "virginica"])[_Y]
+    model = Pipeline([("prepare", ColumnTransformer(columns)), ("learn", nca())]).fit(table, y)
+    graph = vicinal.to_onnx(model, table)
+    assert [column.name for column in graph.graph.input] == list(table)
+    assert '["length", "petals", "colour"]' in [fact.value for fact in graph.metadata_props]
+    new = table.iloc[:20].assign(colour="green")  # an unknown category
+    for rows in (table, new):
+        labels, probabilities = run(graph, feed(graph, rows))
+        np.testing.assert_array_equal(labels, model.predict(rows))
+        np.testing.assert_allclose(probabilities, model.predict_proba(rows), atol=1e-10)
+    with pytest.raises(ValueError, match="X must have the columns \\['colour'\\]"):
+        feed(graph, table[["length", "petals"]])
+    with pytest.raises(ValueError, match="'X' parameter of to_onnx must be a data frame"):
+        vicinal.to_onnx(model)
+
+
+def test_an_estimator_takes_the_columns_of_a_data_frame():
+    pl = pytest.importorskip("polars")
+    for table in (pd.DataFrame(_X, columns=list("abcd")), pl.DataFrame(_X, schema=list("abcd"))):
+        model = vicinal.LFDA(n_components=2).fit(table, _Y)
+        graph = vicinal.to_onnx(model, table)
+        np.testing.assert_allclose(run(graph, feed(graph, table))[0], model.transform(table))
+
+
+def test_another_last_step_has_no_output_to_choose():
+    model = make_pipeline(nca(), KNeighborsClassifier(3)).fit(_X, _Y)
+    with pytest.raises(ValueError, match="must be 'auto' for a pipeline that ends with KNeigh"):
+        vicinal.to_onnx(model, output="transform")
+
+
+def test_without_the_packages_an_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "skl2onnx", None)
+    with pytest.raises(ImportError, match=r"to_onnx needs onnx and skl2onnx: pip install 'vicinal"):
+        vicinal.to_onnx(nca())
