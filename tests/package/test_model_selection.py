@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import sys
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, Randomize
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from vicinal import LMNN, NCA, Chi2LMNN, model_selection
+from vicinal import LMNN, NCA, Chi2LMNN
 from vicinal.estimators.chi2_lmnn import own_class_distance
 from vicinal.metrics import chi2_distances
 from vicinal.model_selection import margin_search
@@ -251,6 +252,6 @@ def test_wrong_rows_are_told_of_as_by_a_fit(histograms):
 
 
 def test_the_example():
-    result = doctest.testmod(model_selection)
+    result = doctest.testmod(sys.modules[margin_search.__module__])
     assert result.attempted > 0
     assert result.failed == 0

@@ -60,8 +60,10 @@ class Table:
             raise ValueError(
                 f"{label} has one class only, {str(classes[0])!r}. Choose another column."
             )
-        fractions = self.y.dtype.kind == "f" and bool((self.y != np.floor(self.y)).any())
-        if fractions or (len(classes) > _MANY and 2 * len(classes) > len(self.y)):
+        from vicinal.learner.targets import target_kind
+
+        identifiers = len(classes) > _MANY and 2 * len(classes) > len(self.y)
+        if identifiers or target_kind(self.y) == "numbers":
             n = f"{len(classes)} different values in {len(self.y)} rows"
             what = "numbers" if self.y.dtype.kind in "iuf" else "identifiers"
             hint = " Use --method mlkr or nca-regressor to predict numbers."

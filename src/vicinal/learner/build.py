@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
-from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
 from vicinal.estimators.chi2_lmnn import Chi2LMNN
 from vicinal.estimators.from_labels import FromLabels
-from vicinal.learner.columns import is_frame, is_missing, n_rows, read_columns
+from vicinal.learner.columns import is_frame, n_rows, read_columns
 from vicinal.learner.errors import ColumnError
 from vicinal.learner.kinds import Uses, Wishes, sort_columns
 from vicinal.learner.methods import find_method
 from vicinal.learner.preparation import Settings, preparation
+from vicinal.learner.targets import check_target
 
-__all__ = ["check_target", "make_learner", "make_preparation"]
+__all__ = ["make_learner", "make_preparation"]
 
 
 def make_learner(
@@ -134,8 +132,8 @@ def make_learner(
     return Pipeline(steps)
 
 
-def make_preparation(X: Any, *, scale: bool = True, **options: Any) -> ColumnTransformer | None:
-    """The step "prepare" alone, as `make_learner` builds it; None if there is nothing to do.
+def make_preparation(X: Any, *, scale: bool = True, **options: Any) -> Any:
+    """The step "prepare" alone, a ``ColumnTransformer``; None if there is nothing to do.
 
     Numbers are divided by their standard deviation if ``scale`` is True.  ``options`` are those of
     `make_learner` for columns, and ``max_categories`` and ``random_state``.
@@ -147,22 +145,6 @@ def make_preparation(X: Any, *, scale: bool = True, **options: Any) -> ColumnTra
         raise TypeError(f"make_preparation has no parameter {next(iter(options))!r}.")
     uses = sort_columns(read_columns(X), wishes, named=is_frame(X))
     return preparation(X, uses, settings, dropped=bool(wishes.drop))
-
-
-def check_target(y: Any, n: int) -> None:
-    """Refuse labels of another number than the rows, and missing ones, by their rows."""
-    if n_rows(y) != n:
-        raise ValueError(f"X has {n} rows, but y has {n_rows(y)}.")
-    if sp.issparse(y) or getattr(y, "ndim", 1) != 1:
-        return
-    values = np.asarray(y, dtype=object) if not hasattr(y, "to_list") else y.to_list()
-    rows = [i for i, value in enumerate(values) if is_missing(value)]
-    if rows:
-        listed = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
-        raise ValueError(
-            f"The labels y must not be missing. {len(rows)} of {n} are, in row {listed}: remove "
-            "these rows from X and y."
-        )
 
 
 def _wishes(numeric: Any, categorical: Any, ordinal: Any, text: Any, drop: Any) -> Wishes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
@@ -27,8 +28,10 @@ class Settings(NamedTuple):
 
 def preparation(
     X: Any, uses: Uses, settings: Settings, dropped: bool = False
-) -> ColumnTransformer | None:
+) -> ColumnTransformer | StandardScaler | None:
     """The step before the learner; None if X is an array of numbers without gaps."""
+    if sp.issparse(X):  # centred columns would not be sparse
+        return StandardScaler(with_mean=False) if settings.scale else None
     untouched = uses.only_numbers and not uses.gaps and not settings.scale and not dropped
     if untouched and not is_frame(X):
         return None

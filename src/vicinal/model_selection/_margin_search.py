@@ -1,4 +1,4 @@
-"""Parameter searches for the margin methods, with scikit-learn's search classes."""
+"""Searches for the parameters of the margin methods, with scikit-learn's search classes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 
-from vicinal._plugins import listing as _listing
 from vicinal.estimators.chi2_lmnn import Chi2LMNN, own_class_distance
 from vicinal.estimators.lmnn import LMNN
 
 __all__ = ["margin_search"]
-__dir__ = _listing(__name__)
 
 _MU = (0.1, 0.3, 1.0, 3.0, 10.0)
 _MU_OF_CHI2 = (0.3, 1.0, 3.0)

@@ -1,0 +1,136 @@
+"""The methods of a comparison: how each is built, fitted to a fold and scored."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+
+from vicinal._validation import warn
+from vicinal.core.types import Array
+from vicinal.learner.build import make_learner, make_preparation
+from vicinal.learner.methods import find_method
+
+__all__ = ["Rival", "make_rival"]
+
+_BASELINES = ("euclidean", "pca", "lda")
+_KEPT_VARIANCE = 0.95  # of the scaled columns, by PCA without a rank
+
+
+@dataclass
+class Rival:
+    """A method in the comparison, and what it has reached so far."""
+
+    name: str
+    model: Any  # an unfitted Pipeline
+    scores: list[float] = field(default_factory=list)
+    own: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    told: dict[str, int] = field(default_factory=dict)
+    n_components: int = 0
+    budget: float | None = None
+
+    def compete(
+        self, X: Any, y: Array, train: Array, test: Array, n_neighbors: int, kind: str
+    ) -> None:
+        """Fit the method to the training rows of a fold, and score the others."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self._compete(X, y, train, test, n_neighbors, kind)
+        for warning in caught:
+            if issubclass(warning.category, UserWarning):
+                text = str(warning.message)
+                self.told[text] = self.told.get(text, 0) + 1
+
+    def _compete(
+        self, X: Any, y: Array, train: Array, test: Array, n_neighbors: int, kind: str
+    ) -> None:
+        rows, others = _safe_indexing(X, train), _safe_indexing(X, test)
+        began = time.perf_counter()
+        model = clone(self.model)
+        if self.budget is not None:
+            model.set_params(**{str(self.time_parameter): self.budget})
+        model.fit(rows, y[train])
+        self.seconds.append(time.perf_counter() - began)
+        Z, new = model.transform(rows), model.transform(others)
+        voters = KNeighborsClassifier if kind == "classes" else KNeighborsRegressor
+        score = accuracy_score if kind == "classes" else r2_score
+        vote = voters(min(n_neighbors, len(train))).fit(Z, y[train])
+        self.scores.append(float(score(y[test], vote.predict(new))))
+        self.n_components = int(Z.shape[1])
+        if hasattr(model, "predict"):
+            self.own.append(float(score(y[test], model.predict(others))))
+
+    @property
+    def time_parameter(self) -> str | None:
+        """The name of the parameter that limits the time of a fit, if the method has one."""
+        names = self.model.get_params()
+        return next((name for name in names if name.rpartition("__")[2] == "time_budget"), None)
+
+    def repeat_warnings(self) -> None:
+        """Say once what the fits of the folds have warned of."""
+        if self.told:
+            first, more = next(iter(self.told)), sum(self.told.values()) - 1
+            also = f" (and {more} more warnings in the folds)" if more else ""
+            warn(f"{self.name}: {first}{also}")
+
+
+def make_rival(
+    method: Any, X: Any, y: Array, kind: str, *, n_components: Any, random_state: int,
+    columns: dict[str, Any],
+) -> Rival:  # fmt: skip
+    """A method by its name, or an estimator with a name."""
+    options = {"random_state": random_state, **columns}
+    if isinstance(method, str) and method not in _BASELINES:
+        info = find_method(method)
+        _check_kind(info.name, info.target, kind)
+        rank = n_components if "n_components" in info.parameters() else None
+        return Rival(method, make_learner(X, y, method, n_components=rank, **options))
+    if isinstance(method, str):
+        if method == "lda":
+            _check_kind(method, "classes", kind)
+        prepare = ("prepare", make_preparation(X, **options))
+        learn = _baseline(method, y, n_components, random_state)
+        return Rival(method, Pipeline([prepare, *learn]))
+    if not (isinstance(method, tuple) and len(method) == 2 and isinstance(method[0], str)):
+        raise TypeError(
+            "The 'methods' parameter of compare_methods must hold names and pairs of a name and an "
+            f"estimator. Got {method!r} instead."
+        )
+    name, estimator = method
+    if not hasattr(estimator, "transform"):
+        raise TypeError(f"The estimator of {name!r} must have 'transform'. Got {estimator!r}.")
+    if isinstance(estimator, Pipeline):
+        return Rival(name, estimator)
+    return Rival(name, make_learner(X, y, estimator, **columns))
+
+
+def _baseline(name: str, y: Array, n_components: Any, random_state: int) -> list[Any]:
+    if name == "euclidean":
+        return []
+    if name == "pca":
+        rank = _KEPT_VARIANCE if n_components is None else n_components
+        return [("learn", PCA(rank, random_state=random_state))]
+    most = len(np.unique(y)) - 1
+    rank = None if n_components is None else min(n_components, most)
+    return [("learn", LinearDiscriminantAnalysis(n_components=rank))]
+
+
+def _check_kind(name: str, wants: str, kind: str) -> None:
+    learns = {"numbers": "numbers", "none": kind}.get(wants, "classes")
+    if learns != kind:
+        other = "'mlkr' or 'nca-regressor'" if kind == "numbers" else "'nca'"
+        raise ValueError(
+            f"Method {name!r} learns from {learns}, but y holds {kind}. Use {other}, or the "
+            "'target' parameter of compare_methods if y holds something else."
+        )
