@@ -1,20 +1,15 @@
 """Animations, and the curves of several embeddings."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.animation import FFMpegWriter
+from PIL import Image
 
 from vicinal import _callback_support as support
 from vicinal import plotting
 from vicinal.callbacks import Frames
 from vicinal.metrics import knn_accuracy, r_nx_auc, r_nx_curve
-
-pytest.importorskip("matplotlib")
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-from matplotlib.animation import FFMpegWriter
-from PIL import Image
 
 needs_callbacks = pytest.mark.skipif(not support.HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
 

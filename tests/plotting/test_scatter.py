@@ -3,23 +3,12 @@
 import subprocess
 import sys
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-
-from vicinal import plotting
-
-pytest.importorskip("matplotlib")
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 from matplotlib.colors import to_hex
 
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
+from vicinal import plotting
 
 
 def drawn(ax):

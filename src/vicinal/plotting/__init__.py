@@ -4,10 +4,27 @@ Needs matplotlib, which is imported when a figure is made: ``pip install matplot
 """
 
 from vicinal._plugins import listing as _listing
+from vicinal.plotting._accuracy import AccuracyDisplay
 from vicinal.plotting._animation import animate
+from vicinal.plotting._convergence import ConvergenceDisplay
 from vicinal.plotting._embedding import EmbeddingDisplay
-from vicinal.plotting._quality import embedding_quality
+from vicinal.plotting._metric import MetricDisplay
+from vicinal.plotting._neighbours import NeighboursDisplay
+from vicinal.plotting._quality import EmbeddingQualityDisplay, embedding_quality
+from vicinal.plotting._regions import DecisionRegionsDisplay
 from vicinal.plotting._scatter import before_after, scatter
 
-__all__ = ["EmbeddingDisplay", "animate", "before_after", "embedding_quality", "scatter"]
+__all__ = [
+    "AccuracyDisplay",
+    "ConvergenceDisplay",
+    "DecisionRegionsDisplay",
+    "EmbeddingDisplay",
+    "EmbeddingQualityDisplay",
+    "MetricDisplay",
+    "NeighboursDisplay",
+    "animate",
+    "before_after",
+    "embedding_quality",
+    "scatter",
+]
 __dir__ = _listing(__name__)

@@ -82,7 +82,8 @@ def colouring(y: Any, n: int, classes: Any = None, numbers: bool | None = None) 
     Parameters
     ----------
     y : array-like of shape (n,) or None
-        Labels or numbers; None: one colour for all.  Numbers of several outputs, (n, q): the first.
+        Labels or numbers; None: one colour for all.  Of several numbers, (n, q), the first one
+        counts; of label distributions, (n, n_classes), the likeliest class.
     n : int
         Number of rows.
     classes : array-like or None
@@ -93,7 +94,9 @@ def colouring(y: Any, n: int, classes: Any = None, numbers: bool | None = None) 
     if y is None:
         return Classes(np.zeros(n, dtype=np.intp), [])
     y = np.asarray(y)
-    if y.ndim == 2 and numbers is not False and y.shape[0] == n:
+    if y.ndim == 2 and classes is not None and y.shape[1] == len(classes):
+        y = np.asarray(classes)[y.argmax(axis=1)]
+    elif y.ndim == 2:
         y = y[:, 0]
     if y.shape != (n,):
         raise ValueError(f"Z has {n} rows but y has shape {y.shape}.")

@@ -17,7 +17,8 @@ __all__ = ["DENSITY_FROM", "draw_points", "frame", "point_marks", "point_size", 
 DENSITY_FROM = 20_000  # from so many points on, shades instead of markers
 _DRAWN_IN_3D = 20_000  # most points of a picture in three dimensions, which has no image
 _MARKS_UP_TO = 1_500  # points: with more, markers are too small to differ by shape
-_ROUNDS = 16  # rows of several markers are drawn in so many rounds
+_ROUNDS = 16  # rows of several markers are drawn in so many rounds, of at least ...
+_ROUND = 64  # ... so many rows
 _RASTER_FROM = 5_000  # points: as vectors, they would make a file of megabytes
 _MARGIN = 0.04
 _AREAS = {"*": 1.6, "P": 1.2, "X": 1.2, "D": 0.8, "s": 0.9}  # shapes that look as large as a disc
@@ -106,7 +107,8 @@ def _markers(
     }
     order = np.random.RandomState(0).permutation(rows)
     artists = []
-    for part in np.array_split(order, _ROUNDS if len(shapes) > 1 else 1):
+    rounds = min(_ROUNDS, 1 + len(rows) // _ROUND) if len(shapes) > 1 else 1
+    for part in np.array_split(order, rounds):
         for m in np.unique(mark[part]):
             some = part[mark[part] == m]
             look["s"] = area * _AREAS.get(shapes[m], 1.0)

@@ -1,0 +1,236 @@
+"""The learnt metric: which features count, and together with which others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from vicinal._features import unscaled
+from vicinal.core.types import Array
+from vicinal.plotting._fitted import Fitted, standardiser
+from vicinal.plotting._matplotlib import bad, given_axes, pyplot
+from vicinal.plotting._names import shortened
+from vicinal.plotting._palette import COLOURS
+
+__all__ = ["MetricDisplay"]
+
+_OWNER = "MetricDisplay"
+_HEAT = "PuOr_r"  # orange and purple, which the colour-blind tell apart
+
+
+class MetricDisplay:
+    r"""The importances of the features, and the learnt metric as a heat map.
+
+    The squared distance is :math:`d^2(x, x') = (x - x')^T M (x - x')`.  The heat map shows M for
+    columns in units of their deviations, divided by its trace, so that its diagonal holds the
+    importances.  Off the diagonal, a positive entry means that differences of the same sign in two
+    features add up; a negative one, that they cancel.  A map that is not linear has no M: there are
+    bars only.
+
+    Parameters
+    ----------
+    importances : array-like of shape (n_features,)
+        Share of each feature in the metric.
+    matrix : array-like of shape (n_features, n_features), default=None
+        M; None: bars only.
+    feature_names : sequence of str, default=None
+        None: x0, x1, ...
+    name : str, default=""
+        The method, for the title.
+
+    Attributes
+    ----------
+    importances, matrix, feature_names
+        As given, in the order of the columns.
+    shown_ : int ndarray
+        The features that were drawn, from the most important one.
+    axes_ : ndarray of matplotlib Axes
+        The bars, and the heat map if there is one.
+    ax_ : matplotlib Axes
+        The bars.
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from vicinal import NCA
+    >>> from vicinal.plotting import MetricDisplay
+    >>> wine = load_wine(as_frame=True)
+    >>> nca = NCA(2, random_state=0).fit(wine.data, wine.target)
+    >>> MetricDisplay.from_estimator(nca).figure_.savefig("metric.png")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        importances: Any,
+        matrix: Any = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+        name: str = "",
+    ) -> None:
+        self.importances = np.asarray(importances, dtype=np.float64)
+        D = len(self.importances)
+        self.matrix = None if matrix is None else np.asarray(matrix, dtype=np.float64)
+        if self.matrix is not None and self.matrix.shape != (D, D):
+            raise bad(_OWNER, "matrix", f"of shape ({D}, {D})", self.matrix.shape)
+        names = [f"x{i}" for i in range(D)] if feature_names is None else list(feature_names)
+        if len(names) != D:
+            raise bad(_OWNER, "feature_names", f"of length {D}", len(names))
+        self.feature_names, self.name = names, name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+        ax: Any = None,
+        **options: Any,
+    ) -> MetricDisplay:
+        """Draw the metric of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator or Pipeline
+            Fitted; a pipeline must end in an estimator with ``transform``.  Its features are those
+            that the last step sees, such as the columns after one-hot encoding.
+        X : {array-like, sparse matrix, data frame}, default=None
+            Rows whose deviations are the units of the columns.  None: the units that were used to
+            learn, which our estimators remember.
+        y : ignored
+            For the sake of scikit-learn's interface.
+        feature_names : sequence of str, default=None
+            None: those that the estimator knows.
+        ax : sequence of two matplotlib Axes, or one if the map is not linear, default=None
+            None makes a new figure.
+        **options
+            As in :meth:`plot`.
+
+        Returns
+        -------
+        display : MetricDisplay
+        """
+        fitted = Fitted(estimator, _OWNER)
+        importances, matrix = _metric(fitted, X)
+        if feature_names is None:
+            feature_names = fitted.feature_names(len(importances))
+        display = cls(importances, matrix, feature_names=feature_names, name=fitted.name)
+        return display.plot(ax, **options)
+
+    def plot(self, ax: Any = None, *, max_features: int = 20) -> MetricDisplay:
+        """Draw the bars, and the heat map if there is a matrix.
+
+        Parameters
+        ----------
+        ax : sequence of two matplotlib Axes, or one without a matrix, default=None
+            None makes a new figure.
+        max_features : int, default=20
+            How many features to draw, the most important ones.  One more bar shows the sum of the
+            others.
+
+        Returns
+        -------
+        display : MetricDisplay
+        """
+        whole = isinstance(max_features, Integral) and not isinstance(max_features, bool)
+        if not whole or max_features < 1:
+            raise bad(_OWNER, "max_features", "an int in [1, inf)", max_features)
+        order = np.argsort(-self.importances, kind="stable")
+        self.shown_ = order[: int(max_features)]
+        panels = 1 + (self.matrix is not None)
+        if ax is None:
+            longest = max(len(shortened(self.feature_names[i])) for i in self.shown_)
+            ax = _new_axes(len(self.shown_), panels, longest)
+        self.axes_ = given_axes(ax, panels, _OWNER)
+        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
+        self._bars(self.axes_[0])
+        if self.matrix is not None:
+            self._heat(self.axes_[1])
+        return self
+
+    def _bars(self, ax: Any) -> None:
+        share = 100.0 * self.importances[self.shown_]
+        names = [shortened(self.feature_names[i]) for i in self.shown_]
+        rest = len(self.importances) - len(self.shown_)
+        ax.barh(range(len(share)), share, color=COLOURS[0], height=0.75)
+        if rest:
+            others = 100.0 * self.importances.sum() - share.sum()
+            ax.barh([len(share)], [others], color="0.6", height=0.75, hatch="///", edgecolor="0.4")
+            names.append(f"the other {rest:,} together")
+        ax.set_yticks(range(len(names)), names, fontsize=_font(len(names)))
+        ax.set_ylim(len(names) - 0.5, -0.5)
+        ax.tick_params(axis="y", length=0)
+        ax.set_xlabel("share of the metric, %", fontsize="small")
+        ax.tick_params(axis="x", labelsize="small")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(axis="x", color="0.5", alpha=0.2, linewidth=0.6)
+        ax.set_axisbelow(True)
+        title = f"{self.name}: importance of features" if self.name else "importance of features"
+        ax.set_title(title, fontsize="medium")
+
+    def _heat(self, ax: Any) -> None:
+        assert self.matrix is not None
+        part = self.matrix[np.ix_(self.shown_, self.shown_)]
+        part = part / (np.trace(self.matrix) or 1.0)
+        most = float(np.abs(part).max()) or 1.0
+        image = ax.imshow(part, cmap=_HEAT, vmin=-most, vmax=most, aspect="auto")
+        names = [shortened(self.feature_names[i]) for i in self.shown_]
+        ticks = range(len(names))
+        ax.set_xticks(ticks, names, rotation=90, fontsize=_font(len(names)))
+        ax.set_yticks([])
+        ax.set_ylim(self.axes_[0].get_ylim())  # its rows are those of the bars
+        ax.tick_params(length=0)
+        for side in ax.spines.values():
+            side.set_visible(False)
+        bar = ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02, aspect=28)
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize="x-small")
+        title = "metric, in units of deviations"
+        if len(names) < len(self.importances):
+            title = f"metric of the {len(names)} most important"
+        ax.set_title(title, fontsize="medium")
+
+
+def _font(count: int) -> float:
+    """Size of names beside so many rows."""
+    return float(np.clip(10.0 - 0.09 * count, 5.0, 9.0))
+
+
+def _new_axes(count: int, panels: int, longest: int) -> Any:
+    """Axes for so many bars, of which a heat map is about square."""
+    side = float(np.clip(0.22 * (count + 1), 1.8, 12.0))
+    names = 0.075 * longest * _font(count) / 9.0  # inches
+    width = names + 2.4 + (side + 0.6) * (panels - 1)
+    height = side + 0.8 + (max(0.0, names - 0.4) if panels == 2 else 0.0)
+    ratios = {"width_ratios": [2.4, side + 0.6]} if panels == 2 else {}
+    _, axes = pyplot().subplots(
+        1, panels, figsize=(width, height), layout="constrained", gridspec_kw=ratios
+    )
+    return axes
+
+
+def _metric(fitted: Fitted, X: Any) -> tuple[Array, Array | None]:
+    """The importances and the matrix, in units of deviations."""
+    learner = fitted.learner
+    components = getattr(learner, "components_", None)
+    if components is None:
+        found = getattr(learner, "feature_importances_", None)
+        if found is None:
+            raise ValueError(
+                f"The 'estimator' parameter of {_OWNER} must have 'components_' or "
+                f"'feature_importances_'. {fitted.name} has neither."
+            )
+        return np.asarray(found, dtype=np.float64), None
+    A = np.asarray(components, dtype=np.float64)
+    if X is not None:
+        columns = fitted.columns(X)
+        A = A * np.sqrt(standardiser(columns).fit(columns).var_)
+    elif hasattr(learner, "_map"):
+        A = unscaled(A, learner._map.scale)
+    importances = np.sum(A**2, axis=0)
+    return importances / (importances.sum() or 1.0), A.T @ A
