@@ -1,6 +1,7 @@
 """Columns that cannot be used: the error names the column, a row, its value and the option."""
 
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -89,3 +90,27 @@ def test_text_is_reduced_and_missing_texts_are_empty():
     np.testing.assert_array_equal(columns.transform(texts), Z)
     with pytest.raises(ValueError, match="'x0' has no word that occurs in two rows"):
         TextColumns().fit([["one"], ["two"]])
+
+
+def test_names_that_are_numbers_and_names_that_are_there_twice():
+    """A number is a position to scikit-learn's ColumnTransformer, not a name."""
+    y = np.repeat(["a", "b"], 10)
+    X = pd.DataFrame({7: y, 5: np.random.RandomState(0).randn(20)})
+    model = make_learner(X, y, "rca").fit(X, y)
+    assert model[-1].n_features_in_ == 3
+    assert make_learner(X, y, "rca", drop=[7]).fit(X, y)[-1].n_features_in_ == 1
+    X.columns = ["u", "u"]
+    with pytest.raises(ValueError, match="several columns named 'u'"):
+        make_learner(X, y)
+
+
+def test_decimals_and_ordered_numbers():
+    y = ["a", "b", "c"] * 10
+    X = pd.DataFrame(
+        {"price": [Decimal("1.5"), None, Decimal("2.5")] * 10, "stars": 10 * [1, 2, 5]}
+    )
+    for ordinal in (["stars"], {"stars": [1, 2, 3, 4, 5]}):
+        rows = make_learner(X, y, "covariance", ordinal=ordinal)[:-1].fit_transform(X)
+        assert np.isfinite(rows).all()
+    with pytest.raises(ValueError, match="'stars' holds numbers, which have an order of their own"):
+        make_learner(X, y, ordinal={"stars": [5, 2, 1]})

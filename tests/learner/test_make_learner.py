@@ -95,6 +95,18 @@ def test_one_hot_columns_are_left_as_they_are_and_numbers_scaled(mixed, y):
     assert make_learner(mixed, y, scaling="standard")[-1].scaling == "standard"
 
 
+def test_scaling_by_the_method_or_before_it(mixed, y):
+    numbers = mixed[["u", "flag"]]
+    assert "StandardScaler" not in str(make_learner(numbers, y))
+    assert "StandardScaler" in str(make_learner(numbers, y, "kt-sne"))
+    assert "StandardScaler" not in str(make_learner(numbers, y, "kt-sne", scaling=None))
+    assert make_learner(mixed, y, "itml")[-1].learner.scaling is None
+    assert make_learner(numbers, y, "itml")[-1].learner.scaling == "standard"
+    assert make_learner(numbers, y, scaling="global")[-1].scaling == "global"
+    with pytest.raises(ValueError, match=r"'auto', 'standard' or None for KSNE.* Got 'global'"):
+        make_learner(numbers, y, "kt-sne", scaling="global")
+
+
 def test_what_is_new_at_prediction(mixed, y):
     """Unknown categories, gaps where there were none, another order, and further columns."""
     model = make_learner(mixed, y, n_components=2, alpha=0.01, random_state=0).fit(mixed, y)

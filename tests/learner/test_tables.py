@@ -52,6 +52,12 @@ def test_files_without_a_header(file):
     assert list(read_table(file(content), header=True).X.columns) == ["5.1", "3.5", "setosa"]
 
 
+def test_files_with_spaces(file):
+    table = read_table(file("  1.5   2  7\n  2.5  10  8\n"), -1)
+    assert table.X.to_numpy().tolist() == [[1.5, 2], [2.5, 10]]
+    assert read_table(file("1.5,2\n")).X.to_numpy().tolist() == [[1.5, 2]]
+
+
 def test_lines_count_empty_lines_and_quoted_breaks(file):
     table = read_table(file('a,b\n1,"x\ny"\n\n2,z\n'))
     assert [table.place(row) for row in (0, 1)] == ["line 2", "line 5"]

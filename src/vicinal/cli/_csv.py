@@ -15,6 +15,7 @@ __all__ = ["Lines", "read_csv"]
 _SEPARATORS = ",;\t|"
 _SAMPLE = 100  # lines that are looked at to find the separator and the header
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+_SPACES, _MARGINS = re.compile(r"[ \t]+"), re.compile(r"^[ \t]+|[ \t]+$", re.MULTILINE)
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+")
 
 
@@ -54,6 +55,8 @@ def read_csv(
     text = _decoded(content, name, encoding)
     if not text.strip():
         raise ValueError(f"{name} is empty.")
+    if sep is None and _is_spaced(text):
+        text, sep = _SPACES.sub(" ", _MARGINS.sub("", text)), " "
     sep = _separator(text) if sep is None else _checked(sep)
     sample = _cells(text, sep, _SAMPLE)
     header = _has_header(sample) if header is None else header
@@ -115,6 +118,14 @@ def _cells(text: str, sep: str, n: int) -> list[list[str]]:
     return found
 
 
+def _is_spaced(text: str) -> bool:
+    """Whether there are numbers with nothing but spaces between them, any number of spaces."""
+    rows = [line.split() for line in text[:100_000].splitlines()[:_SAMPLE] if line.strip()]
+    numbers = [_is_number(cell) for row in rows[1:] or rows for cell in row]
+    same = len({len(row) for row in rows}) == 1 and len(rows[0]) > 1
+    return same and all(numbers) and not any("," in cell or ";" in cell for cell in rows[-1])
+
+
 def _separator(text: str) -> str:
     """The separator by which most rows have the same number of cells, and more than one."""
     best, most = ",", (0.0, 0)
@@ -144,6 +155,8 @@ def _decimal(sample: list[list[str]], sep: str) -> str:
 def _has_header(sample: list[list[str]]) -> bool:
     """Whether the first row names the columns: no, if it has numbers where the others have."""
     first, others = sample[0], sample[1:]
+    if not others:
+        return not any(map(_is_number, first))
     numeric = []
     for j, cell in enumerate(first):
         below = [row[j] for row in others if j < len(row) and row[j].strip()]

@@ -33,6 +33,7 @@ def make_learner(
     text: Iterable[Any] = (),
     drop: Iterable[Any] = (),
     max_categories: int | None = 30,
+    scaling: Any = "auto",
     verbose: int = 0,
     **params: Any,
 ) -> Pipeline:
@@ -63,6 +64,9 @@ def make_learner(
         type of the column has the order.
     max_categories : int or None, default=30
         Largest number of columns for one category; the rarer values share one.  None: no limit.
+    scaling : {"auto", "standard", None} or a scaling of the method, default="auto"
+        How columns are scaled (see the notes).  "standard" divides every column by its standard
+        deviation; None leaves all as they are, as for pixels.
     verbose : int, default=0
         That of the method, if it has one.
     **params
@@ -95,11 +99,11 @@ def make_learner(
       are refused.
 
     A table of numbers without gaps gives the same result, bit for bit, as the estimator alone,
-    unless the method does not scale columns by itself: kSNE and kt-SNE get scaled columns.
-    With categories or text, numbers are divided by their standard deviation and zeros and ones are
-    left as they are, instead of all being scaled by the method: two rows of different categories
-    are then as far apart as two rows that differ in a number by 1.4 deviations, and a rare
-    category does not outweigh a common one.
+    unless the method does not scale columns by itself: kSNE and kt-SNE get scaled columns, which
+    ``scaling=None`` prevents.  With categories or text, numbers are divided by their standard
+    deviation and zeros and ones are left as they are, instead of all being scaled by the method:
+    two rows of different categories are then as far apart as two rows that differ in a number by
+    1.4 deviations, and a rare category does not outweigh a common one.
 
     Examples
     --------
@@ -119,15 +123,13 @@ def make_learner(
     if y is not None:
         check_target(y, n_rows(X))
     uses = sort_columns(read_columns(X), wishes, named=is_frame(X))
-    own_scaling = _scaling_of(learn)
-    histograms = isinstance(learn, Chi2LMNN)
-    if histograms:
+    if isinstance(learn, Chi2LMNN):
         _check_histograms(uses)
-    scale = not histograms and (own_scaling is None or not uses.only_numbers)
+        scale = False
+    else:
+        scale = _share_scaling(learn, scaling, uses.only_numbers)
     settings = Settings(max_categories, random_state, scale)
     prepare = preparation(X, uses, settings, dropped=bool(wishes.drop))
-    if scale and own_scaling is not None and "scaling" not in params:
-        learn.set_params(**{own_scaling: None})
     steps = [("learn", learn)] if prepare is None else [("prepare", prepare), ("learn", learn)]
     return Pipeline(steps)
 
@@ -198,10 +200,21 @@ def _fitting(common: dict[str, Any], known: Any, method: str) -> dict[str, Any]:
     return {name: value for name, value in common.items() if name in known}
 
 
-def _scaling_of(learn: BaseEstimator) -> str | None:
-    """The name of the parameter by which an estimator scales columns; None if it does not."""
+def _share_scaling(learn: BaseEstimator, scaling: Any, only_numbers: bool) -> bool:
+    """Tell the estimator how to scale, and return whether columns are scaled before it."""
     names = learn.get_params()
-    return next((name for name in ("scaling", "learner__scaling") if name in names), None)
+    own = next((name for name in ("scaling", "learner__scaling") if name in names), None)
+    if own is None:
+        if scaling not in ("auto", "standard", None):
+            raise ValueError(
+                f"The 'scaling' parameter of make_learner must be 'auto', 'standard' or None for "
+                f"{type(learn).__name__}, which does not scale by itself. Got {scaling!r} instead."
+            )
+        return scaling is not None
+    before = scaling == "auto" and not only_numbers
+    if before or scaling != "auto":
+        learn.set_params(**{own: None if before else scaling})
+    return before
 
 
 def _check_histograms(uses: Uses) -> None:

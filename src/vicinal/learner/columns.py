@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -93,11 +95,18 @@ def read_columns(X: Any) -> list[Column]:
     if is_polars(X):
         return [_from_polars(X[name]) for name in X.columns]
     if is_frame(X):
+        _check_names(list(X.columns))
         return [_from_pandas(X.columns[j], X.iloc[:, j]) for j in range(X.shape[1])]
     X = np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"X must be a table, with rows and columns. Got shape {X.shape} instead.")
     return [_from_array(j, X[:, j]) for j in range(X.shape[1])]
+
+
+def _check_names(names: list[Any]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"X has several columns named {twice[0]!r}. Rename them.")
 
 
 def _from_array(name: Any, values: Array) -> Column:
@@ -116,7 +125,7 @@ def _from_objects(name: Any, values: Array) -> Column:
     kinds = {type(value) for value in column.present}
     if kinds and all(issubclass(kind, bool | np.bool_) for kind in kinds):
         return Column(name, "bool", _as_numbers(column))
-    numbers = (int, float, np.number)
+    numbers = (int, float, Decimal, np.number)
     if kinds and all(issubclass(kind, numbers) and kind is not bool for kind in kinds):
         return Column(name, "number", _as_numbers(column))
     dates = {"date", "datetime", "Timestamp", "time", "timedelta", "Timedelta", "Period"}

@@ -100,11 +100,14 @@ def sort_columns(columns: list[Column], wishes: Wishes, named: bool) -> Uses:
         elif column.name in wishes.categorical:
             uses.add(_one_type(column), "category")
         elif column.name in wishes.ordinal:
-            uses.add(column, "ordinal", _levels(column, wishes.ordinal[column.name]))
+            order = wishes.ordinal[column.name]
+            in_order = order is None and column.storage in ("number", "bool")
+            uses.add(column, *(("number",) if in_order else ("ordinal", _levels(column, order))))
         elif column.name in wishes.text:
             uses.add(column, "text")
         else:
-            uses.add(column, _use(column, named), column.levels)
+            use = _use(column, named)
+            uses.add(column, use, _levels(column, None) if use == "ordinal" else None)
     if not columns or len(wishes.drop) < len(columns):
         return uses
     raise ValueError("The 'drop' parameter of make_learner leaves no column to learn from.")
@@ -192,13 +195,16 @@ def _levels(column: Column, given: Sequence[Any] | None) -> list[Any]:
     """The levels of an ordinal column, from the lowest to the highest."""
     levels = column.levels if given is None else list(given)
     if levels is None:
-        if column.storage in ("number", "bool"):
-            return sorted(set(column.present.tolist()))
         seen = sorted({str(value) for value in column.present})
         shown = ", ".join(map(repr, seen[:5])) + (", …" if len(seen) > 5 else "")
         raise ValueError(
             f"Column {column.name!r} is to be ordinal, but the order of its values is not known: "
             f"{shown}. Use ordinal={{{column.name!r}: [...]}}, from the lowest to the highest."
+        )
+    if not isinstance(levels[0], str) and levels != sorted(levels):
+        raise ValueError(
+            f"Column {column.name!r} holds numbers, which have an order of their own. Levels in "
+            f"another order must be strings. Got {levels!r}."
         )
     for position, value in enumerate(column.present):
         if value not in levels:

@@ -44,10 +44,18 @@ def preparation(
         ("text", TextColumns(random_state=settings.random_state), uses.text),
     ]
     return ColumnTransformer(
-        [block for block in blocks if block[2]],
+        [(name, part, _located(X, columns)) for name, part, columns in blocks if columns],
         sparse_threshold=0.0,
         verbose_feature_names_out=_ambiguous(uses),
     )
+
+
+def _located(X: Any, names: list[Any]) -> list[Any]:
+    """Columns as a `ColumnTransformer` takes them: a number is a position to it, not a name."""
+    if not is_frame(X) or all(isinstance(name, str) for name in X.columns):
+        return names
+    positions = {name: j for j, name in enumerate(X.columns)}
+    return [positions[name] for name in names]
 
 
 def _ambiguous(uses: Uses) -> bool:
@@ -72,12 +80,16 @@ def _numbers(settings: Settings, indicator: bool) -> Any:
 
 def _ordinal(levels: dict[Any, list[Any]], settings: Settings) -> Pipeline:
     encode = OrdinalEncoder(
-        categories=[np.array(order, dtype=object) for order in levels.values()],
+        categories=[_array(order) for order in levels.values()],
         handle_unknown="use_encoded_value",
         unknown_value=np.nan,
     )
     steps = [("encode", encode), ("fill", SimpleImputer(strategy="median"))]
     return Pipeline([*steps, ("scale", StandardScaler())] if settings.scale else steps)
+
+
+def _array(levels: list[Any]) -> Any:
+    return np.array(levels, dtype=object if isinstance(levels[0], str) else None)
 
 
 def _categories(X: Any, names: list[Any], settings: Settings) -> Pipeline:
