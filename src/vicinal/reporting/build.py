@@ -20,9 +20,9 @@ from vicinal.reporting.picture import Axes, frames_of, thinned
 from vicinal.reporting.recording import Recorded
 from vicinal.reporting.scores import Comparison, by_split, kept_neighbours
 from vicinal.reporting.spaces import Scaling, Space, principal
-from vicinal.reporting.subject import Fitted, Part, embedded
+from vicinal.reporting.subject import Fitted, Part, embedded, learns_labels, name_of
 from vicinal.reporting.table import columns_of, table_of
-from vicinal.reporting.thumbnails import images_of, make_thumbnails, shape_in_names
+from vicinal.reporting.thumbnails import images_of, make_thumbnails
 from vicinal.reporting.words import Facts, facts_of, sentences_of
 
 __all__ = ["Points", "build", "gather"]
@@ -44,6 +44,7 @@ class Points:
     train: Array
     test: Array
     scaling: Scaling
+    standard: bool  # whether the old metric uses it
     before: Space
     after: Space
     classes: Array
@@ -64,26 +65,35 @@ class Points:
         return embedded(learner, self.prepared)
 
 
-def gather(fitted: Fitted, kind: str, train: Part, test: Part, standard: bool) -> Points:
+def gather(fitted: Fitted, kind: str, train: Part, test: Part, images: Any) -> Points:
     """Prepare and embed the rows of a page.
 
-    ``standard`` says whether the old metric measures columns in standard deviations.
+    The old metric measures columns in standard deviations where the learner does so.  The columns
+    of images have one unit, and are taken as they are.
     """
     parts = [part for part in (train, test) if len(part)]
     prepared = _stacked([fitted.prepared(part.X) for part in parts])
     at_train, at_test = np.arange(len(train)), np.arange(len(train), len(train) + len(test))
     learner = fitted.learner
     chi2 = isinstance(learner, HistogramMixin)
-    scaling = Scaling.of(prepared[: len(train)], standard)
-    old = np.asarray(_dense(prepared)) if chi2 else scaling(prepared)
+    scaling = Scaling.of(prepared[: len(train)])
+    standard = images is None and _scales(learner)
+    old = _dense(prepared) if chi2 else scaling(prepared, standard)
     if chi2:
         old = old / np.maximum(old.sum(axis=1, keepdims=True), 1e-300)
     Z = _places(learner, prepared, train)
     classes, y = _target(kind, parts)
     return Points(
-        fitted, kind, parts, prepared, at_train, at_test, scaling, Space(old, chi2),
+        fitted, kind, parts, prepared, at_train, at_test, scaling, standard, Space(old, chi2),
         Space(Z, chi2), classes, y,
     )  # fmt: skip
+
+
+def _scales(learner: Any) -> bool:
+    """Whether a learner measures columns in standard deviations, or does not see their scales."""
+    given = learner.get_params()
+    named = next((name for name in ("scaling", "learner__scaling") if name in given), None)
+    return given[named] == "standard" if named else learns_labels(learner)
 
 
 def _target(kind: str, parts: list[Part]) -> tuple[Array, Array | None]:
@@ -120,7 +130,7 @@ def _dense(X: Any) -> Any:
 def build(points: Points, images: Any, title: str | None, notes: list[str], tell: Tell) -> Contents:
     """Everything that the page shows."""
     fitted, learner = points.fitted, points.fitted.learner
-    name = type(learner).__name__
+    name = name_of(learner)
     tell("comparing with other distances")
     comparison = _compare(points, name)
     tell("drawing the picture")
@@ -136,10 +146,10 @@ def build(points: Points, images: Any, title: str | None, notes: list[str], tell
     metric = metric_of(learner, names, importances, points.scaling)
     tables = [part.X for part in points.parts]
     columns = columns_of(tables[0], names)
-    history = history_of(learner, parting)
+    history = history_of(learner, parting, fitted.messages)
     facts = Facts(
         name, len(points.train), len(points.test), tables[0].shape[1], len(points.classes),
-        points.kind, points.after.points.shape[1], hasattr(learner, "components_"),
+        points.kind, learns_labels(learner), points.after.points.shape[1], hasattr(learner, "components_"),
         fitted.seconds, None if history is None else getattr(learner, "n_iter_", None),
     )  # fmt: skip
     codes = points.y if points.kind == "classes" else None
@@ -153,7 +163,7 @@ def build(points: Points, images: Any, title: str | None, notes: list[str], tell
         embedding=embedding,
         neighbours=neighbours,
         table=table_of(tables, columns, names, importances),
-        thumbnails=_thumbnails(points, images, columns),
+        thumbnails=_thumbnails(points, images),
         metric=metric,
         history=history,
         model=model_of(fitted.model, learner, None),
@@ -163,8 +173,8 @@ def build(points: Points, images: Any, title: str | None, notes: list[str], tell
 
 
 def _compare(points: Points, name: str) -> Comparison | None:
-    """Scores on held-out rows; without labels, the share of neighbours that the picture keeps."""
-    if points.y is None:
+    """Scores on held-out rows, or the share of neighbours that a map without labels keeps."""
+    if points.y is None or not learns_labels(points.fitted.learner):
         if points.n < 4:
             return None
         d = points.after.points.shape[1]
@@ -203,7 +213,8 @@ def _embedding(points: Points) -> tuple[Embedding, Parting | None]:
     name = "R²" if points.kind == "numbers" else "accuracy"
     parting = parting_of(seen, points.train, points.test, points.y, name)
     before, share = principal(points.before.points, n_axes)
-    what = "histograms" if points.after.chi2 else "columns"
+    what = "standardised columns" if points.standard else "columns"
+    what = "histograms" if points.after.chi2 else what
     numbers = points.kind == "numbers"
     codes = points.y if points.kind == "classes" else None
     embedding = Embedding(
@@ -233,9 +244,7 @@ def _predicted(points: Points) -> Array | None:
     return found
 
 
-def _thumbnails(points: Points, images: Any, columns: list[str]) -> Thumbnails | None:
-    if images is None:
-        images = shape_in_names(columns)
+def _thumbnails(points: Points, images: Any) -> Thumbnails | None:
     if images is None:
         return None
     rows = np.concatenate([part.rows for part in points.parts])

@@ -30,9 +30,10 @@ def part_of(X: Any, y: Any, suffix: str, first: int = 0) -> Part:
     """A table with its labels; its rows are numbered from ``first``."""
     if not hasattr(X, "shape"):
         X = np.asarray(X)
-    if X.ndim != 2:
+    if len(X.shape) != 2:
         raise ValueError(
-            f"The 'X{suffix}' parameter of report must have two dimensions. Got {X.ndim} instead."
+            f"The 'X{suffix}' parameter of report must have two dimensions. Got "
+            f"{len(X.shape)} instead."
         )
     X = X.tocsr() if sp.issparse(X) else X
     n = int(X.shape[0])

@@ -9,7 +9,7 @@ import numpy as np
 
 from vicinal.core.types import Array
 from vicinal.reporting.contents import History
-from vicinal.reporting.scores import knn_scores, mean_and_error
+from vicinal.reporting.scores import SHARE, knn_scores, mean_and_error
 from vicinal.reporting.spaces import Space
 
 __all__ = ["Parting", "history_of", "parting_of"]
@@ -37,8 +37,10 @@ class Parting:
     def add(self, iteration: int, space: Space) -> None:
         """Score the points after an iteration."""
         self.iterations.append(iteration)
+        extremes = SHARE if self.name == "accuracy" else ()
         for queries, scores in ((self._own, self.train), (self._test, self.held_out)):
-            scores.append(mean_and_error(knn_scores(space, self._references, queries, self._y)))
+            found = knn_scores(space, self._references, queries, self._y)
+            scores.append(mean_and_error(found, extremes))
 
     @property
     def wide(self) -> bool:
@@ -61,8 +63,8 @@ class Parting:
                 "More rows, fewer dimensions or a larger penalty (alpha) may help."
             )
         best = int(np.argmax([mean for mean, _ in self.held_out]))
-        (top, error), (last, _) = self.held_out[best], self.held_out[-1]
-        if top - last > max(0.01, _ERRORS * error):
+        (top, error), (last, other) = self.held_out[best], self.held_out[-1]
+        if top - last > max(0.01, _ERRORS * math.hypot(error, other)):
             told.append(
                 f"The held-out rows were predicted best after iteration {self.iterations[best]} "
                 f"({_figure(top, self.name)}); early_stopping=True would have stopped near it."
@@ -82,8 +84,8 @@ def parting_of(
     return parting
 
 
-def history_of(learner: Any, parting: Parting | None) -> History | None:
-    """The history of a fit; None if the method does not iterate."""
+def history_of(learner: Any, parting: Parting | None, messages: list[str]) -> History | None:
+    """The history of a fit, which gave these warnings; None if the method does not iterate."""
     history = getattr(learner, "history_", None)
     if not history or not history.get("loss"):
         return None
@@ -91,7 +93,7 @@ def history_of(learner: Any, parting: Parting | None) -> History | None:
     loss = [float(value) for value in history["loss"]]
     scores = history.get("validation_score") or []
     held_out = [None if s is None or math.isnan(s) else -float(s) for s in scores]
-    sentences = [_ending(learner, iteration, loss)]
+    sentences = [_ending(learner, iteration, loss, messages)]
     told: dict[str, Any] = {}
     if parting is not None:
         sentences += parting.sentences()
@@ -105,10 +107,13 @@ def history_of(learner: Any, parting: Parting | None) -> History | None:
     return History(iteration, loss, held_out if any_held_out else [], sentences, **told)
 
 
-def _ending(learner: Any, iteration: list[int], loss: list[float]) -> str:
+def _ending(learner: Any, iteration: list[int], loss: list[float], messages: list[str]) -> str:
     n = int(getattr(learner, "n_iter_", iteration[-1]))
     times = "iteration" if n == 1 else "iterations"
-    return f"The fit made {n} {times}; the loss fell from {loss[0]:.4g} to {min(loss):.4g}."
+    cut = any("did not converge" in message for message in messages)
+    ended = f"The fit was cut after {n:,} {times}, before it converged" if cut else ""
+    fell = f"the loss fell from {loss[0]:.4g} to {min(loss):.4g}"
+    return f"{ended or f'The fit ended after {n:,} {times}'}; {fell}."
 
 
 def _figure(score: float, name: str) -> str:

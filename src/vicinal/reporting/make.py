@@ -24,8 +24,11 @@ from vicinal.reporting.subject import (
     fit,
     is_fitted,
     kind_of_target,
+    learner_of,
+    learns_labels,
     split,
 )
+from vicinal.reporting.thumbnails import shape_in_names
 
 __all__ = ["Report", "report"]
 
@@ -162,7 +165,9 @@ def report(
     kind = kind_of_target(estimator, whole.y)
     fitted, train, test = _learn(estimator, whole, test, kind, frames, time_budget, rng, tell)
     train, test, notes = _shown(train, test, rng)
-    points = gather(fitted, kind, train, test, standard=images is None)
+    if images is None and hasattr(X, "columns"):
+        images = shape_in_names([str(name) for name in X.columns])
+    points = gather(fitted, kind, train, test, images)
     made = Report(build(points, images, title, notes, tell), fitted.model)
     if path is not None:
         tell("writing the page")
@@ -188,8 +193,8 @@ def _learn(
         raise ValueError("The 'frames' parameter of report is for fitted estimators.")
     train = whole
     if test is None:
-        learns_labels = kind != "none" and not hasattr(estimator, "perplexity")
-        train, test = split(whole, kind if learns_labels else "none", _HELD_OUT, rng)
+        by = kind if learns_labels(learner_of(estimator)) else "none"
+        train, test = split(whole, by, _HELD_OUT, rng)
     tell("fitting")
     return fit(estimator, train, time_budget), train, test
 

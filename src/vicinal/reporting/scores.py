@@ -14,9 +14,19 @@ from vicinal.core.types import Array
 from vicinal.reporting.contents import Score
 from vicinal.reporting.spaces import Space, principal
 
-__all__ = ["Comparison", "by_split", "kept_neighbours", "knn_scores", "mean_and_error"]
+__all__ = [
+    "KEPT",
+    "SHARE",
+    "Comparison",
+    "by_split",
+    "kept_neighbours",
+    "knn_scores",
+    "mean_and_error",
+]
 
 _K = 5  # voters
+KEPT = "neighbours kept"  # what a score is without labels
+SHARE = (0.0, 1.0)  # the scores of a wrong and a right row
 _LDA_COLUMNS = 2000  # with more columns the discriminant takes too long
 
 
@@ -69,7 +79,7 @@ def by_split(
         The learnt method.
     """
     d = after.points.shape[1]
-    spaces = {"Euclidean": before}
+    spaces = {"χ² distance" if before.chi2 else "Euclidean": before}
     if not before.chi2:
         spaces |= {f"PCA, {_dims(d)}": Space(_pca(before.points, train, d))}
         if y.dtype.kind != "f" and before.points.shape[1] <= _LDA_COLUMNS:
@@ -77,9 +87,13 @@ def by_split(
             spaces |= {f"LDA, {_dims(Z.shape[1])}": Space(Z)}
     found = {label: knn_scores(space, train, test, y) for label, space in spaces.items()}
     found[name] = knn_scores(after, train, test, y)
-    scores = [Score(label, *mean_and_error(s), learnt=label == name) for label, s in found.items()]
-    gain, error = mean_and_error(found[name] - found["Euclidean"])
     what = "accuracy" if y.dtype.kind != "f" else "R²"
+    first, share = next(iter(found)), what == "accuracy"
+    scores = [
+        Score(label, *mean_and_error(one, SHARE if share else ()), learnt=label == name)
+        for label, one in found.items()
+    ]
+    gain, error = mean_and_error(found[name] - found[first], (-1.0, 1.0) if share else ())
     predict = "vote on its class" if what == "accuracy" else "give the mean that predicts it"
     note = (
         f"Scored on {len(test):,} rows that were held out of learning: the {_K} nearest of the "
@@ -88,11 +102,14 @@ def by_split(
     return Comparison(scores, note, what, gain, error)
 
 
-def mean_and_error(values: Array) -> tuple[float, float]:
-    """A mean and its standard error; never zero for a share, however few rows there are."""
-    n = len(values)
-    error = float(np.std(values) / np.sqrt(n))
-    return float(np.mean(values)), max(error, 0.5 / n if n < 1000 else 0.0)
+def mean_and_error(values: Array, extremes: tuple[float, ...] = ()) -> tuple[float, float]:
+    """A mean and its standard error.
+
+    For the error the ``extremes`` are added to the values, one right and one wrong row, so that
+    it is not zero where all of a few rows are right.
+    """
+    padded = np.concatenate([values, extremes])
+    return float(np.mean(values)), float(np.std(padded) / np.sqrt(len(padded)))
 
 
 def kept_neighbours(before: Space, picture: Space, after: Space, name: str) -> Comparison:
@@ -113,7 +130,7 @@ def kept_neighbours(before: Space, picture: Space, after: Space, name: str) -> C
         f"No labels: the share of the {k} nearest rows of the table that are among the {k} nearest "
         f"points of the picture, over {len(rows):,} rows. ± is one standard error."
     )
-    return Comparison(scores, note, "neighbours kept", gain, error)
+    return Comparison(scores, note, KEPT, gain, error)
 
 
 def _pca(points: Any, train: Array, d: int) -> Array:

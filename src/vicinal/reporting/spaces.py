@@ -27,8 +27,8 @@ class Scaling:
     scale: Array
 
     @classmethod
-    def of(cls, X: Any, standard: bool) -> Scaling:
-        """Of the training rows; constant columns get the scale zero if ``standard``."""
+    def of(cls, X: Any) -> Scaling:
+        """Of the training rows; constant columns get the scale zero."""
         if sp.issparse(X):
             mean = np.asarray(X.mean(axis=0)).ravel()
             square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
@@ -36,16 +36,15 @@ class Scaling:
             mean = np.zeros_like(mean)  # a shift would fill the table
         else:
             mean, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
-        if not standard:
-            return cls(mean, np.ones_like(mean))
         varies = deviation > 1e-10 * np.abs(mean)
         return cls(mean, np.divide(1.0, deviation, out=np.zeros_like(mean), where=varies))
 
-    def __call__(self, X: Any) -> Any:
-        """Scaled rows, as float32: they are looked at, not learnt from."""
+    def __call__(self, X: Any, standard: bool) -> Any:
+        """Centred rows, scaled if ``standard``, as float32: they are looked at, not learnt from."""
+        scale = self.scale if standard else np.ones_like(self.scale)
         if sp.issparse(X):
-            return sp.csr_matrix(X.multiply(self.scale)).astype(np.float32)
-        return ((X - self.shift) * self.scale).astype(np.float32)
+            return sp.csr_matrix(X.multiply(scale)).astype(np.float32)
+        return ((X - self.shift) * scale).astype(np.float32)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal._callback_support import HAS_CALLBACKS
 from vicinal.core.types import Array
 from vicinal.estimators._tuples import TupleLearnerMixin
+from vicinal.estimators.from_labels import FromLabels
+from vicinal.estimators.ksne import KSNE
 from vicinal.reporting.recording import Recorder
 
 __all__ = [
@@ -29,6 +31,8 @@ __all__ = [
     "is_fitted",
     "kind_of_target",
     "learner_of",
+    "learns_labels",
+    "name_of",
     "split",
     "take",
 ]
@@ -90,6 +94,16 @@ def embedded(learner: Any, prepared: Any) -> Array:
 def learner_of(model: Any) -> Any:
     """The estimator that learns: the last step of a pipeline, or the model itself."""
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
+
+
+def learns_labels(learner: Any) -> bool:
+    """Whether a learner uses labels; KSNE ignores them."""
+    return not isinstance(learner, KSNE)
+
+
+def name_of(learner: Any) -> str:
+    """What people call the method."""
+    return type(learner.learner if isinstance(learner, FromLabels) else learner).__name__
 
 
 def is_fitted(model: Any) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.reporting.contents import Metric, Neighbours
 from vicinal.reporting.history import Parting
-from vicinal.reporting.scores import Comparison
+from vicinal.reporting.scores import KEPT, Comparison
 
 __all__ = ["Facts", "facts_of", "figure", "sentences_of", "verdict"]
 
@@ -27,6 +27,7 @@ class Facts:
     n_columns: int
     n_classes: int
     kind: str
+    labels: bool  # whether the method uses them
     d: int
     linear: bool
     seconds: float | None
@@ -50,8 +51,8 @@ def sentences_of(
     """The first paragraph of the page."""
     told = [_what(facts)]
     if comparison is not None:
-        told += verdict(comparison)
-    if neighbours is not None and codes is not None and held_out.any():
+        told += verdict(comparison, facts.d, facts.n_columns)
+    if neighbours is not None and codes is not None and (held_out.any() or not facts.labels):
         told.append(_neighbours_agree(neighbours, codes, held_out))
     if parting is not None and parting.wide:
         told.append(
@@ -66,26 +67,27 @@ def sentences_of(
 
 def _what(facts: Facts) -> str:
     rows = f"{facts.n_train:,} rows"
-    if facts.kind == "classes":
+    if facts.kind == "classes" and facts.labels:
         rows += f" of {facts.n_classes} classes"
-    d = "one dimension" if facts.d == 1 else f"{facts.d} dimensions"
+    d = dimensions(facts.d)
     columns = "1 column" if facts.n_columns == 1 else f"{facts.n_columns:,} columns"
     kind = "a linear map" if facts.linear else "a map"
     told = f"{facts.method} learnt {kind} of {columns} to {d} from {rows}"
-    if facts.method == "KSNE":
-        told = f"KSNE placed {rows} of {columns} in {d}"
+    if not facts.labels:
+        told = f"{facts.method} placed {rows} of {columns} in {d}"
     if facts.n_held_out:
         return f"{told}; {facts.n_held_out:,} rows were held out, and not learnt from."
     return told + "."
 
 
-def verdict(comparison: Comparison) -> list[str]:
+def verdict(comparison: Comparison, d: int, n_columns: int) -> list[str]:
     """Whether the learnt metric is better than what was there, beyond the error."""
     learnt = next(score for score in comparison.scores if score.learnt)
     first, name = comparison.scores[0], comparison.name
     gain, error = comparison.gain, comparison.gain_error
+    where = "" if name == KEPT else " on rows that were not learnt from"
     told = (
-        f"{_capital(name)} on rows that were not learnt from: "
+        f"{_capital(name)}{where}: "
         f"{_with_error(learnt.mean, learnt.error, name)} with {learnt.name}, "
         f"{_with_error(first.mean, first.error, name)} with {first.name}."
     )
@@ -93,17 +95,28 @@ def verdict(comparison: Comparison) -> list[str]:
     if gain > _CLEAR * error:
         judged = f"{learnt.name} is better by {by}."
     elif gain < -_CLEAR * error:
-        judged = f"{learnt.name} is worse than {first.name} by {by}: do not use it here as it is."
+        judged = f"{learnt.name} is worse than {first.name} by {by}."
+        if name != KEPT and d < n_columns:
+            judged += (
+                f" {_capital(dimensions(d))} cannot hold all {n_columns:,} columns: use it as a "
+                "picture, and learn more dimensions to predict."
+            )
     else:
         judged = (
             f"The difference, {_difference(gain, error, name)}, is within the error: {learnt.name} "
             f"is not shown to be better than {first.name}."
         )
     rivals = [score for score in comparison.scores[1:] if not score.learnt]
-    best = max(rivals, key=lambda score: score.mean, default=None)
-    if best is not None and best.mean > learnt.mean:
+    if rivals:
+        best = max(rivals, key=lambda score: score.mean)
         judged += f" {best.name} reaches {_with_error(best.mean, best.error, name)}."
     return [told, judged]
+
+
+def dimensions(d: int) -> str:
+    """A number of dimensions in words."""
+    words = {1: "one dimension", 2: "two dimensions", 3: "three dimensions"}
+    return words.get(d, f"{d} dimensions")
 
 
 def _capital(text: str) -> str:
@@ -123,7 +136,8 @@ def _difference(gain: float, error: float, name: str) -> str:
 
 
 def _neighbours_agree(neighbours: Neighbours, codes: Array, held_out: Array) -> str:
-    rows = np.flatnonzero(held_out)
+    unseen = bool(held_out.any())
+    rows = np.flatnonzero(held_out) if unseen else np.arange(len(codes))
 
     def share(near: Array) -> float:
         listed = near[rows] >= 0
@@ -132,9 +146,9 @@ def _neighbours_agree(neighbours: Neighbours, codes: Array, held_out: Array) -> 
 
     k = neighbours.after.shape[1]
     return (
-        f"Of the {k} nearest training rows of a held-out row, {100 * share(neighbours.after):.0f} "
-        f"% are of its class under the learnt metric, {100 * share(neighbours.before):.0f} % "
-        "before."
+        f"Of the {k} nearest {'training rows of a held-out row' if unseen else 'rows of a row'}, "
+        f"{100 * share(neighbours.after):.0f} % are of its class after learning, "
+        f"{100 * share(neighbours.before):.0f} % before."
     )
 
 
