@@ -149,8 +149,9 @@ def build(points: Points, images: Any, title: str | None, notes: list[str], tell
     history = history_of(learner, parting, fitted.messages)
     facts = Facts(
         name, len(points.train), len(points.test), tables[0].shape[1], len(points.classes),
-        points.kind, learns_labels(learner), points.after.points.shape[1], hasattr(learner, "components_"),
-        fitted.seconds, None if history is None else getattr(learner, "n_iter_", None),
+        points.kind, learns_labels(learner), points.after.points.shape[1],
+        hasattr(learner, "components_"), fitted.seconds,
+        None if history is None else getattr(learner, "n_iter_", None),
     )  # fmt: skip
     codes = points.y if points.kind == "classes" else None
     sentences = sentences_of(facts, comparison, neighbours, codes, points.held_out, metric, parting)
