@@ -19,6 +19,7 @@ __all__ = [
     "SHARE",
     "Comparison",
     "by_split",
+    "dims",
     "kept_neighbours",
     "knn_scores",
     "mean_and_error",
@@ -28,6 +29,7 @@ _K = 5  # voters
 KEPT = "neighbours kept"  # what a score is without labels
 SHARE = (0.0, 1.0)  # the scores of a wrong and a right row
 _LDA_COLUMNS = 2000  # with more columns the discriminant takes too long
+_LDA_ROWS = 20_000  # more rows do not change it by much
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,10 @@ def by_split(
     d = after.points.shape[1]
     spaces = {"χ² distance" if before.chi2 else "Euclidean": before}
     if not before.chi2:
-        spaces |= {f"PCA, {_dims(d)}": Space(_pca(before.points, train, d))}
+        spaces |= {f"PCA, {dims(d)}": Space(_pca(before.points, train, d))}
         if y.dtype.kind != "f" and before.points.shape[1] <= _LDA_COLUMNS:
             Z = _lda(before.points, train, y, d)
-            spaces |= {f"LDA, {_dims(Z.shape[1])}": Space(Z)}
+            spaces |= {f"LDA, {dims(Z.shape[1])}": Space(Z)}
     found = {label: knn_scores(space, train, test, y) for label, space in spaces.items()}
     found[name] = knn_scores(after, train, test, y)
     what = "accuracy" if y.dtype.kind != "f" else "R²"
@@ -123,11 +125,11 @@ def kept_neighbours(before: Space, picture: Space, after: Space, name: str) -> C
         near = space.nearest(rows, np.arange(n), k)[0]
         return np.array([np.isin(a, b).mean() for a, b in zip(near, true, strict=True)])
 
-    found = {f"PCA, {_dims(picture.points.shape[1])}": kept(picture), name: kept(after)}
+    found = {f"PCA, {dims(picture.points.shape[1])}": kept(picture), name: kept(after)}
     scores = [Score(label, *mean_and_error(s), learnt=label == name) for label, s in found.items()]
     gain, error = mean_and_error(found[name] - next(iter(found.values())))
     note = (
-        f"No labels: the share of the {k} nearest rows of the table that are among the {k} nearest "
+        f"Labels are not used. Shown is the share of the {k} nearest rows of the table that are among the {k} nearest "
         f"points of the picture, over {len(rows):,} rows. ± is one standard error."
     )
     return Comparison(scores, note, KEPT, gain, error)
@@ -147,8 +149,10 @@ def _lda(points: Any, train: Array, y: Array, d: int) -> Array:
     made = LinearDiscriminantAnalysis(
         n_components=min(d, len(np.unique(y[train])) - 1, dense.shape[1])
     )
-    return made.fit(dense[train], y[train]).transform(dense).astype(np.float32)
+    some = np.random.RandomState(0).permutation(train)[:_LDA_ROWS]
+    return made.fit(dense[some], y[some]).transform(dense).astype(np.float32)
 
 
-def _dims(d: int) -> str:
+def dims(d: int) -> str:
+    """A number of dimensions, in few words."""
     return "1 dimension" if d == 1 else f"{d} dimensions"
