@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -61,7 +60,9 @@ class Report:
     @cached_property
     def html(self) -> str:
         """The page: one self-contained file that needs no network."""
-        return import_module("vicinal.reporting.page").render(self.contents)
+        from vicinal.reporting.page import render
+
+        return render(self.contents)
 
     def save(
         self, path: str | os.PathLike[str], *, model: str | os.PathLike[str] | None = None

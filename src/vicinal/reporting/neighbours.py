@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._threads import n_threads, run, single_threaded_blas
+from vicinal._threads import single_threaded_blas
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian
+from vicinal.engines import choose
+from vicinal.engines.base import Data
 from vicinal.models.picks import StochasticPicks
 from vicinal.models.regression import RegressionModel
 from vicinal.reporting.contents import Neighbours
@@ -17,7 +19,6 @@ from vicinal.starts.first import base_scale, scale_start
 
 __all__ = ["find_neighbours", "pick_probabilities"]
 
-_BLOCK = 2**21  # pairs that are compared at a time
 _SAMPLE = 500  # rows by which the scale of the old metric is chosen
 
 
@@ -65,34 +66,17 @@ def pick_probabilities(Z: Array, train: Array, d2: Array, kernel: Any = None) ->
     where the sum is over all training points.
     """
     kernel = Gaussian() if kernel is None else kernel
-    d = Z.shape[1]
-    Z = np.asarray(Z, np.float32)
-    Z = Z - Z[train].mean(axis=0)
-    points = Z[train]
-    norms = np.einsum("ij,ij->i", points, points)
-    position = np.full(len(Z), -1)
-    position[train] = np.arange(len(train))
-    nearest = kernel.energy(d2[:, :1], d)[0]  # the shift that keeps the sum from underflowing
-    total = np.empty(len(Z))
-    step = max(1, _BLOCK // len(points))
-
-    def task(first: int, thread: int) -> None:
-        rows = np.arange(first, min(first + step, len(Z)))
-        block = Z[rows]
-        apart = np.einsum("ij,ij->i", block, block)[:, None] + norms - 2.0 * (block @ points.T)
-        energy = kernel.energy(np.maximum(apart, 0.0), d)[0] - nearest[rows].astype(np.float32)
-        weight = np.exp(-np.maximum(energy, 0.0))  # rounding aside, none is nearer
-        own = position[rows] >= 0
-        weight[np.flatnonzero(own), position[rows][own]] = 0.0
-        total[rows] = weight.sum(axis=1)
-
+    n, d = Z.shape
+    Z = np.ascontiguousarray(Z - Z[train].mean(axis=0))
+    data = Data(Z, np.zeros(n, np.int64), np.ones(n), np.arange(n), train)
+    engine = choose.class_sums(data, kernel)
     with single_threaded_blas():
-        run(task, range(0, len(Z), step), n_threads())
-    shown = np.exp(nearest - kernel.energy(d2, d)[0])
-    shown[~np.isfinite(d2)] = 0.0
-    # in float32 the sum may miss a little of what is shown
-    total = np.maximum(total, shown.sum(axis=1))[:, None]
-    return np.where(np.isfinite(d2), shown / total, np.nan).astype(np.float32)
+        sums = engine.sums()
+    log_total = np.empty(n)
+    # kept apart until the end: far from all training points both are huge
+    log_total[engine.query_rows] = np.log(2.0) * (sums.log2[1] - sums.shift[1])
+    P = np.exp(-kernel.energy(d2, d)[0] - log_total[:, None])
+    return np.where(np.isfinite(d2), np.minimum(P, 1.0), np.nan).astype(np.float32)
 
 
 def _kernel_of(learner: Any) -> Any:

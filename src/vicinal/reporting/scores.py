@@ -129,8 +129,9 @@ def kept_neighbours(before: Space, picture: Space, after: Space, name: str) -> C
     scores = [Score(label, *mean_and_error(s), learnt=label == name) for label, s in found.items()]
     gain, error = mean_and_error(found[name] - next(iter(found.values())))
     note = (
-        f"Labels are not used. Shown is the share of the {k} nearest rows of the table that are among the {k} nearest "
-        f"points of the picture, over {len(rows):,} rows. ± is one standard error."
+        f"Labels are not used. The score is the share of the {k} nearest rows of the table that "
+        f"are among the {k} nearest points of the picture, over {len(rows):,} rows. ± is one "
+        "standard error."
     )
     return Comparison(scores, note, KEPT, gain, error)
 
