@@ -14,7 +14,13 @@ import sklearn
 
 from vicinal._display import Activity
 
-__all__ = ["HAS_CALLBACKS", "CallbackSupportMixin", "IterationReporter", "with_callbacks"]
+__all__ = [
+    "HAS_CALLBACKS",
+    "CallbackSupportMixin",
+    "IterationReporter",
+    "saves_fit_state",
+    "with_callbacks",
+]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -198,6 +204,12 @@ class IterationReporter:
             return {"history_": history, **attributes(info)}
 
         return reconstruct
+
+
+def saves_fit_state(estimator: Any) -> bool:
+    """Whether a callback of the estimator saves it together with the state of its fit."""
+    callbacks = getattr(estimator, "_skl_callbacks", ()) if HAS_CALLBACKS else ()
+    return any(getattr(callback, "saves_fit_state", False) for callback in callbacks)
 
 
 def _takes_fitted_estimator(callback: Any) -> bool:

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import _clock
-from vicinal._callback_support import CallbackSupportMixin, IterationReporter
+from vicinal._callback_support import CallbackSupportMixin, IterationReporter, saves_fit_state
 from vicinal._features import SCALINGS
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import (
@@ -35,6 +35,7 @@ from vicinal.core.stopping import advice_for
 from vicinal.core.types import Array, is_auto
 from vicinal.estimators._bent import BY_ROWS, without_search
 from vicinal.estimators._budget import Budget
+from vicinal.estimators._checkpoints import check_same_fit, take_over
 from vicinal.estimators._importances import importances_of
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._memory import converted_bytes
@@ -113,26 +114,32 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         raise NotImplementedError
 
     @unchanged_on_error
-    def _fit(self, X: Any, y: Any, sample_weight: Any = None, **more: Any) -> Any:
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, resume_from: Any = None, **more: Any
+    ) -> Any:
         """Validate, plan, learn, store: the sequence of every fit.
 
         ``more`` are arguments that the ``fit`` of one estimator takes, for its ``_check_data``.
         """
-        began, given = _clock.now(), (X, y)
+        began, given, resumes = _clock.now(), (X, y), resume_from is not None
         self._check_parameters()
-        config, past = Config.of(self), self._past_fit()
+        if resumes:
+            take_over(self, resume_from)
+        config, past = Config.of(self), self._past_fit(resumes)
         rng = generator(self, past)
         data = self._check_data(X, y, sample_weight, **more)
         method = self._method(data)
         config = without_search(config, method)
         plan = make_plan(method, config, self._size(data, method, X))
+        passed = {"sample_weight": sample_weight, **more}
+        metadata = {name: value for name, value in passed.items() if value is not None} or None
+        left = self._left_for_later(plan, data, rng, resumes)
+        if resumes and check_same_fit(self, past, left, resume_from).cut is None:
+            return self._report_ended(*given, metadata)
         self._forget("_stream", "n_samples_seen_")
         self.plan_ = plan
         reports = Reports(method.name, self.verbose)
         reports.say(str(plan))
-        passed = {"sample_weight": sample_weight, **more}
-        metadata = {name: value for name, value in passed.items() if value is not None} or None
-        left = self._left_for_later(plan, data, rng)
         if past is not None and left is not None and past.completed_by(left):
             left = left._replace(before=past.before)
             reports.journal = Journal(past.cut_for(plan))
@@ -140,7 +147,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             problem = make_problem(method, config, data, plan, rng)
             method.warn_unusable_rows(problem.target.take(problem.train), plan)
             budget = Budget(config.time_budget, began)
-            learning = Learning(method, config, plan, rng, reports, budget)
+            learning = Learning(method, config, plan, rng, reports, budget, counts_all=resumes)
             # only now, so that callbacks see no fit that fails before it begins
             reports.report = self._reporter((*given, metadata), data, learning, left)
             problem = self._apply_search_result(problem, learning)
@@ -152,6 +159,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
                 searched = self._searched_score() if self.verbose else None
                 scores = compare(method, result.problem, result.theta, config.rule, searched)
         reports.close(result.reason)
+        self._drop_unused_state()
         self._warn(method, result, facts)
         if scores is not None:
             reports.say(str(scores))
@@ -159,20 +167,34 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
                 self._warn_overfit(method, scores)
         return self
 
-    def _past_fit(self) -> Resumable | None:
+    def _report_ended(self, X: Any, y: Any, metadata: Any) -> Any:
+        """Tell the callbacks that the fit of a checkpoint had ended: nothing is left to do."""
+        IterationReporter(self, X, y, max_iter=0, metadata=metadata).close()
+        self._drop_unused_state()
+        return self
+
+    def _drop_unused_state(self) -> None:
+        """Forget the state of the fit, which callbacks have saved, unless a later fit uses it."""
+        if not self.warm_start:
+            self._resumable = None
+
+    def _past_fit(self, resumes: bool) -> Resumable | None:
         """The last fit, if this one may resume it: it was asked for the same."""
         past: Resumable | None = getattr(self, "_resumable", None)
+        if resumes:  # `take_over` has compared the parameters
+            return past
         if not self.warm_start or past is None or past.asked != asked_of(self.get_params(False)):
             return None
         return past
 
     def _left_for_later(
-        self, plan: Plan, data: Data, rng: np.random.RandomState
+        self, plan: Plan, data: Data, rng: np.random.RandomState, resumes: bool
     ) -> Resumable | None:
-        """What this fit leaves for a later one, before its first run; None without warm_start."""
-        if not self.warm_start:
+        """What this fit leaves for a later one, before its first run; None if none will need it."""
+        if not (self.warm_start or resumes or saves_fit_state(self)):
             return None
-        asked, before = asked_of(self.get_params(False)), getattr(self, "_map", None)
+        asked = asked_of(self.get_params(False))
+        before = getattr(self, "_map", None) if self.warm_start else None
         return Resumable(
             plan, None, np.empty(0), None, asked, fingerprint(data), rng.get_state(), None, before
         )
@@ -228,7 +250,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         """The result of the fit: it continues the last one, or begins with its starts."""
         journal = learning.journal
         begin: tuple[Array | None, Resumable | None] | None = None
-        if left is not None and not journal.resumes("starts"):
+        if self.warm_start and left is not None and not journal.resumes("starts"):
             last: Resumable | None = getattr(self, "_resumable", None)
             theta = last_theta(left.before, problem)
             if last is not None and last.fits(learning.plan, problem.mapping, problem.X.scale):

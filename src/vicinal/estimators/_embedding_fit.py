@@ -4,43 +4,56 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import solvers
+from vicinal._callback_support import saves_fit_state
 from vicinal._validation import check_bool, check_number, check_option, warn
 from vicinal.core.method import Data
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult, Stage
 from vicinal.core.state import FitState
 from vicinal.core.stopping import advice_for
-from vicinal.core.types import is_auto
-from vicinal.estimators._exaggeration import make_stages
-from vicinal.estimators._first_points import make_problem
+from vicinal.core.types import Array, is_auto
+from vicinal.estimators._checkpoints import check_same_rows
+from vicinal.estimators._exaggeration import divergence, make_stages
+from vicinal.estimators._first_points import learns_map, make_problem
 from vicinal.estimators._resume import asked_of, fingerprint
+from vicinal.maps.fitted import FittedLinear, fitted_map
+from vicinal.models.picture import Picture, Target
 from vicinal.targets import affinities
 from vicinal.targets.build import resolve_sizes
 
-__all__ = ["Fit", "Left", "check_parameters", "prepare", "warn_if_cut"]
+__all__ = [
+    "Fit",
+    "Last",
+    "Left",
+    "check_parameters",
+    "last_fit",
+    "learnt_attributes",
+    "prepare",
+    "warn_if_cut",
+]
 
 
 class Fit(NamedTuple):
-    """What a fit works with, and what it leaves for a later one."""
+    """What a fit works with."""
 
     X: Any
     problem: Problem
     perplexity: float
     stages: list[Stage]
-    asked: Any
-    data: str
 
 
 class Left(NamedTuple):
-    """Where a fit ended: ``warm_start`` goes on from there."""
+    """Where a fit ended: ``warm_start`` and ``resume_from`` go on from there."""
 
     asked: Any
     data: str
     state: FitState
-    cut: bool  # by an interrupt or a callback
+    cut: bool  # by an interrupt, a callback or a kill
+    max_iter: int | None = None  # of that fit
 
 
 class _NoLabels:
@@ -84,17 +97,54 @@ def check_parameters(estimator: Any) -> None:
     check_number(estimator, "verbose", 0, integer=True, or_else=(True, False))
 
 
-def prepare(estimator: Any, X: Any, mapping: Any) -> tuple[Fit, Left | None]:
-    """The problem of a map, and the end of the last fit if this one goes on from there."""
+class Last(NamedTuple):
+    """What identifies a fit, and the end of the last one if this one goes on from there."""
+
+    asked: Any = None
+    data: str | None = None  # None: nobody will go on from this fit
+    left: Left | None = None
+
+    def n_iter(self, max_iter: int) -> int:
+        """How many iterations the fit makes: all, or those that a fit that was cut has left."""
+        left = self.left
+        if left is None or not left.cut:
+            return max_iter
+        if left.max_iter == max_iter and left.state.left is not None:
+            return left.state.left
+        return max(0, max_iter - left.state.history["iteration"][-1])
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is a last fit, which nothing had cut."""
+        return self.left is not None and not self.left.cut
+
+    def leaves(self, state: FitState, cut: bool, max_iter: int) -> Left | None:
+        """What the present fit leaves for a later one."""
+        return None if self.data is None else Left(self.asked, self.data, state, cut, max_iter)
+
+
+def last_fit(estimator: Any, X: Any, resume_from: Any) -> Last:
+    """The last fit of the estimator, or that of a checkpoint, which must be of these rows."""
+    resumes = resume_from is not None
+    if not (estimator.warm_start or resumes or saves_fit_state(estimator)):
+        return Last()
+    asked, data = asked_of(estimator.get_params(deep=False)), fingerprint(Data(X, _NoLabels))
+    left: Left | None = getattr(estimator, "_left", None)
+    if resumes:
+        assert left is not None
+        check_same_rows(estimator, left.data, data, resume_from)
+    elif not estimator.warm_start or (
+        left is not None and (left.asked, left.data) != (asked, data)
+    ):
+        left = None
+    return Last(asked, data, left)
+
+
+def prepare(estimator: Any, X: Any, mapping: Any) -> Fit:
+    """The problem of a map and its stages."""
     perplexity, k = resolve_sizes(
         X.shape[0], estimator.perplexity, estimator.k, estimator.metric, "KSNE"
     )
-    asked, data, left = None, "", None
-    if estimator.warm_start:
-        asked, data = asked_of(estimator.get_params(deep=False)), fingerprint(Data(X, _NoLabels))
-        left = getattr(estimator, "_left", None)
-        if left is not None and (left.asked, left.data) != (asked, data):
-            left = None
     target = affinities(
         X,
         perplexity,
@@ -105,7 +155,36 @@ def prepare(estimator: Any, X: Any, mapping: Any) -> tuple[Fit, Left | None]:
     )
     problem = make_problem(estimator, mapping, X, target)
     stages = make_stages(problem, estimator)
-    return Fit(X, problem, perplexity, stages, asked, data), left
+    return Fit(X, problem, perplexity, stages)
+
+
+def learnt_attributes(
+    estimator: Any, fit: Fit, theta: Array, problem: Problem, value: float
+) -> dict[str, Any]:
+    """The attributes of a picture with these parameters."""
+    target: Any = problem.target
+    length = int(np.diff(target.indptr).max())
+    found: dict[str, Any] = {
+        "n_components_": int(estimator.n_components),
+        "kl_divergence_": divergence(problem, theta, value),
+        "learning_rate_": getattr(fit.stages[-1].solver, "learning_rate", None),
+        "k_": target.k,
+        "perplexity_": fit.perplexity,
+        "affinities_": target,
+        "_map": None,
+        "_picture": None,
+    }
+    if learns_map(estimator):
+        learnt = found["_map"] = fitted_map(problem.mapping, theta, problem.X, fit.X.dtype)
+        found["embedding_"] = learnt.transform(fit.X)
+        if isinstance(learnt, FittedLinear):
+            found["components_"] = learnt.components
+        return found
+    Z = found["embedding_"] = problem.embed(theta).astype(fit.X.dtype)
+    options = estimator.metric_params or {}
+    made = Target(estimator.metric, options, fit.perplexity, target.k, length + 1)
+    found["_picture"] = Picture(fit.X, Z, made, estimator.kernel, float(estimator.kappa))
+    return found
 
 
 def warn_if_cut(estimator: Any, result: FitResult) -> None:

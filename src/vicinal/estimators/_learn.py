@@ -57,6 +57,8 @@ class Learning:
         The time of the whole fit.
     searching : bool
         Whether this is part of a search for parameters, which may take half of the time.
+    counts_all : bool
+        Whether a run that goes on from a checkpoint counts the iterations before it, too.
     """
 
     method: Method
@@ -66,6 +68,7 @@ class Learning:
     reports: Reports
     budget: Budget
     searching: bool = False
+    counts_all: bool = False
 
     @property
     def deadline(self) -> float | None:
@@ -173,7 +176,7 @@ class Learning:
         return self._instead_of_collapsed(problem, theta, result, told)
 
     def _run(self, problem: Problem, theta: Array | None, resumed: Resumable | None) -> FitResult:
-        state = self.journal.take_state()  # of a run that was cut
+        cut = state = self.journal.take_state()  # of a run that was cut
         left = None if state is None else state.left
         if state is None and resumed is not None:
             state, left = resumed.state, resumed.steps_left(self.plan)
@@ -185,9 +188,9 @@ class Learning:
             solver = state.part
         else:
             solver = self.record.step("solver", lambda: self._solver(problem, at))
-        if left is None:
-            # a schedule may be shorter than `max_iter` for lack of time
-            left = self.plan.max_iter if self.plan.solver is not None else schedule_length(solver)
+        # a schedule may be shorter than `max_iter` for lack of time
+        most = self.plan.max_iter if self.plan.solver is not None else schedule_length(solver)
+        left = most if left is None else left
         result = train(
             self._stages(problem, solver),
             theta,
@@ -199,6 +202,8 @@ class Learning:
             on_iteration=self.reports.on_iteration(self.searching),
             random_state=self.rng,
         )
+        if self.counts_all and cut is not None:
+            result.n_iter += most - left
         if self.plan.corrects_scale and not self.method.batches_keep_scale:
             if not self.searching:
                 self.reports.doing("correcting the scale of the map")

@@ -222,7 +222,7 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> Chi2LMNN:
+    def fit(self, X: Any, y: Any, *, resume_from: Any = None) -> Chi2LMNN:
         """Learn the map.
 
         Parameters
@@ -231,12 +231,15 @@ class Chi2LMNN(HistogramMixin, LargeMargin):
             Histograms, no entry negative; float32 stays float32.
         y : array-like of shape (n_samples,)
             Class labels.
+        resume_from : path, default=None
+            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
+            and parameters must be the same; only ``verbose`` and ``time_budget`` may differ.
 
         Returns
         -------
         self : Chi2LMNN
         """
-        return self._fit(X, y)
+        return self._fit(X, y, resume_from=resume_from)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

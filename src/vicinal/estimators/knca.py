@@ -228,7 +228,7 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> KNCA:
+    def fit(self, X: Any, y: Any, *, resume_from: Any = None) -> KNCA:
         """Learn the map.
 
         Parameters
@@ -237,12 +237,15 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
             Rows; float32 stays float32.
         y : array-like of shape (n_samples,)
             Class labels.
+        resume_from : path, default=None
+            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
+            and parameters must be the same; only ``verbose`` and ``time_budget`` may differ.
 
         Returns
         -------
         self : KNCA
         """
-        return self._fit(X, y)
+        return self._fit(X, y, resume_from=resume_from)
 
     @available_if(can_stream)
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> KNCA:

@@ -14,23 +14,29 @@ from vicinal._validation import check_rows
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult, train
 from vicinal.core.types import Array
+from vicinal.estimators._checkpoints import take_over
 from vicinal.estimators._embedding_cost import check_cost, embedding_cost, plan_in_words
-from vicinal.estimators._embedding_fit import Fit, Left, check_parameters, prepare, warn_if_cut
-from vicinal.estimators._exaggeration import divergence
+from vicinal.estimators._embedding_fit import (
+    Fit,
+    Last,
+    Left,
+    check_parameters,
+    last_fit,
+    learnt_attributes,
+    prepare,
+    warn_if_cut,
+)
 from vicinal.estimators._first_points import (
     check_init,
     check_mapping,
     first_theta,
     given_metric,
-    learns_map,
     short_indices,
 )
 from vicinal.estimators._plan import Cost
 from vicinal.estimators._resume import generator
 from vicinal.estimators._rollback import unchanged_on_error
 from vicinal.estimators._telling import IterationReport, Reports
-from vicinal.maps.fitted import FittedLinear, fitted_map
-from vicinal.models.picture import Picture, Target
 from vicinal.storage.model import SaveMixin
 from vicinal.targets.build import check_table
 
@@ -227,7 +233,7 @@ class KSNE(
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None) -> KSNE:
+    def fit(self, X: Any, y: Any = None, *, resume_from: Any = None) -> KSNE:
         """Embed the rows of X.
 
         Parameters
@@ -236,14 +242,17 @@ class KSNE(
             Rows; or, of shape (n_samples, n_samples), distances or weights: see ``metric``.
         y : object, default=None
             Ignored: labels are never needed.
+        resume_from : path, default=None
+            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
+            and parameters must be the same; only ``verbose`` may differ.
 
         Returns
         -------
         self : KSNE
         """
-        return self._fit(X)
+        return self._fit(X, resume_from)
 
-    def fit_transform(self, X: Any, y: Any = None) -> Array:
+    def fit_transform(self, X: Any, y: Any = None, *, resume_from: Any = None) -> Array:
         """Embed the rows of X and return their places.
 
         Parameters
@@ -252,12 +261,14 @@ class KSNE(
             As in `fit`.
         y : object, default=None
             Ignored.
+        resume_from : path, default=None
+            As in `fit`.
 
         Returns
         -------
         embedding : ndarray of shape (n_samples, n_components)
         """
-        return self.fit(X).embedding_
+        return self.fit(X, resume_from=resume_from).embedding_
 
     def transform(self, X: Any) -> Array:
         """Place rows in the finished picture, each by itself.
@@ -298,15 +309,18 @@ class KSNE(
         return embedding_cost(self, X if hasattr(X, "shape") else np.asarray(X))
 
     @unchanged_on_error
-    def _fit(self, X: Any) -> KSNE:
+    def _fit(self, X: Any, resume_from: Any) -> KSNE:
         """Validate, affinities, start, stages, train, store."""
         given = X
         check_parameters(self)
+        if resume_from is not None:
+            take_over(self, resume_from)
         X = short_indices(check_rows(self, X, ensure_min_samples=2))
         X = check_table(X, self.metric)
         init, rng = check_init(self, X), generator(self, None)
         mapping = check_mapping(self, X)
         check_cost(self, X.shape[0])
+        last = last_fit(self, X, resume_from)
         reports = Reports(type(self).__name__, self.verbose)
         reports.say(plan_in_words(self, X, given))
         with single_threaded_blas(), reports.watching_compilation():
@@ -314,29 +328,35 @@ class KSNE(
                 self,
                 given,
                 max_iter=self.max_iter,
-                reconstruction_attributes=lambda report: self._attributes(fit, report),
+                reconstruction_attributes=lambda report: self._attributes(fit, last, report),
             )
+            if resume_from is not None and last.has_ended:  # nothing is left to do
+                return self._close(reports, "finished")
             reports.doing("computing the affinities")
             reports.say("computing the affinities")
-            fit, left = prepare(self, X, mapping)
-            theta, state, n_iter = None, None, self.max_iter
-            if left is None:
+            fit, theta, n_iter = prepare(self, X, mapping), None, last.n_iter(self.max_iter)
+            if last.left is None:
                 reports.doing("preparing the start")
                 theta = first_theta(fit.problem, init, X, self.n_components, rng)
-            else:
-                state = left.state
-                n_iter -= state.history["iteration"][-1] if left.cut else 0
             result = train(
                 fit.stages,
                 theta,
-                state,
-                max_iter=max(0, n_iter),
+                None if last.left is None else last.left.state,
+                max_iter=n_iter,
                 on_iteration=self._on_iteration(reports),
                 random_state=rng,
             )
-            self._store(fit, result)
-        reports.close(result.reason)
+            if resume_from is not None:
+                result.n_iter += self.max_iter - n_iter
+            self._store(fit, last, result)
+        self._close(reports, result.reason)
         warn_if_cut(self, result)
+        return self
+
+    def _close(self, reports: Reports, reason: str) -> KSNE:
+        """Report the end of the fit; what callbacks have saved is kept for ``warm_start`` alone."""
+        reports.close(reason)
+        self._left = self._left if self.warm_start else None
         return self
 
     def _on_iteration(self, reports: Reports) -> Any:
@@ -351,53 +371,27 @@ class KSNE(
 
         return on_iteration
 
-    def _store(self, fit: Fit, result: FitResult) -> None:
+    def _store(self, fit: Fit, last: Last, result: FitResult) -> None:
         """Set the fitted attributes."""
         self.history_, self.n_iter_ = result.history, max(1, result.n_iter)
         self.__dict__.pop("components_", None)
-        self.__dict__.update(self._fitted(fit, result.theta, result.problem, result.value))
-        self._left = None
-        if self.warm_start:
-            cut = result.reason in ("interrupted", "callback")
-            self._left = Left(fit.asked, fit.data, result.state, cut)
+        self.__dict__.update(
+            learnt_attributes(self, fit, result.theta, result.problem, result.value)
+        )
+        cut = result.reason in ("interrupted", "callback")
+        self._left: Left | None = last.leaves(result.state, cut, self.max_iter)
 
-    def _attributes(self, fit: Fit, report: IterationReport) -> dict[str, Any]:
+    def _attributes(self, fit: Fit, last: Last, report: IterationReport) -> dict[str, Any]:
         """Fitted attributes as if the fit had stopped at this iteration."""
         assert report.here is not None
         best = report.here.best()
-        attributes = self._fitted(fit, best.theta, report.problem, best.value)
+        attributes = learnt_attributes(self, fit, best.theta, report.problem, best.value)
         attributes["n_iter_"] = max(1, report.info.iteration)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 attributes[name] = getattr(self, name)
-        if self.warm_start:
-            attributes["_left"] = Left(fit.asked, fit.data, report.here(), True)
+        attributes["_left"] = last.leaves(report.here(), True, self.max_iter)
         return attributes
-
-    def _fitted(self, fit: Fit, theta: Array, problem: Problem, value: float) -> dict[str, Any]:
-        """The attributes of a picture with these parameters."""
-        target: Any = problem.target
-        length = int(np.diff(target.indptr).max())
-        found: dict[str, Any] = {
-            "n_components_": int(self.n_components),
-            "kl_divergence_": divergence(problem, theta, value),
-            "learning_rate_": getattr(fit.stages[-1].solver, "learning_rate", None),
-            "k_": target.k,
-            "perplexity_": fit.perplexity,
-            "affinities_": target,
-            "_map": None,
-            "_picture": None,
-        }
-        if learns_map(self):
-            learnt = found["_map"] = fitted_map(problem.mapping, theta, problem.X, fit.X.dtype)
-            found["embedding_"] = learnt.transform(fit.X)
-            if isinstance(learnt, FittedLinear):
-                found["components_"] = learnt.components
-            return found
-        Z = found["embedding_"] = problem.embed(theta).astype(fit.X.dtype)
-        made = Target(self.metric, self.metric_params or {}, fit.perplexity, target.k, length + 1)
-        found["_picture"] = Picture(fit.X, Z, made, self.kernel, float(self.kappa))
-        return found
 
     @property
     def _n_features_out(self) -> int:

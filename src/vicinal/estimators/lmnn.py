@@ -251,7 +251,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> LMNN:
+    def fit(self, X: Any, y: Any, *, resume_from: Any = None) -> LMNN:
         """Learn the map.
 
         Parameters
@@ -260,12 +260,15 @@ class LMNN(LearntMetricMixin, LargeMargin):
             Rows; float32 stays float32.
         y : array-like of shape (n_samples,)
             Class labels.
+        resume_from : path, default=None
+            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
+            and parameters must be the same; only ``verbose`` and ``time_budget`` may differ.
 
         Returns
         -------
         self : LMNN
         """
-        return self._fit(X, y)
+        return self._fit(X, y, resume_from=resume_from)
 
     def _method(self, data: Data) -> Method:
         name, k = type(self).__name__, self._number

@@ -193,7 +193,7 @@ class MCML(ConsultedMixin, LearntMetricMixin, LabelledLearner):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MCML:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, resume_from: Any = None) -> MCML:
         """Learn the map.
 
         Parameters
@@ -206,12 +206,15 @@ class MCML(ConsultedMixin, LearntMetricMixin, LabelledLearner):
             Importance of each row, as a query and as a neighbour.  This is not the same as
             repeating rows: a repeated row would be its own neighbour.  Rows of weight zero are left
             out.
+        resume_from : path, default=None
+            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
+            and parameters must be the same; only ``verbose`` and ``time_budget`` may differ.
 
         Returns
         -------
         self : MCML
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, resume_from=resume_from)
 
     def _method(self, data: Data) -> Method:
         name = type(self).__name__

@@ -207,7 +207,7 @@ class MLKR(LearntMetricMixin, RegressionLearner):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MLKR:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, resume_from: Any = None) -> MLKR:
         """Learn the map.
 
         Parameters
@@ -220,12 +220,15 @@ class MLKR(LearntMetricMixin, RegressionLearner):
             Importance of each row, as a query and as a neighbour.  This is not the same as
             repeating rows: a repeated row would be its own neighbour.  Rows of weight zero are left
             out.
+        resume_from : path, default=None
+            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
+            and parameters must be the same; only ``verbose`` and ``time_budget`` may differ.
 
         Returns
         -------
         self : MLKR
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, resume_from=resume_from)
 
     def _objective(self, kernel: Kernel) -> MLKRLoss:
         return MLKRLoss(kernel=kernel)

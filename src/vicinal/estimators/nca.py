@@ -318,7 +318,15 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, matches: Any = None) -> NCA:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        matches: Any = None,
+        resume_from: Any = None,
+    ) -> NCA:
         """Learn the map.
 
         Parameters
@@ -336,12 +344,15 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
             In place of y: how right it is that row i picks row j, from 0 to 1.  The diagonal is
             ignored; it need not be symmetric.  scikit-learn's cross-validation takes some rows of
             it, but not the same columns: use ``cv``, which takes both.
+        resume_from : path, default=None
+            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
+            and parameters must be the same; only ``verbose`` and ``time_budget`` may differ.
 
         Returns
         -------
         self : NCA
         """
-        return self._fit(X, y, sample_weight, matches=matches)
+        return self._fit(X, y, sample_weight, matches=matches, resume_from=resume_from)
 
     @available_if(can_stream)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NCA:

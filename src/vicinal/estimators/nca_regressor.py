@@ -207,7 +207,9 @@ class NCARegressor(LearntMetricMixin, RegressionLearner):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NCARegressor:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, resume_from: Any = None
+    ) -> NCARegressor:
         """Learn the map.
 
         Parameters
@@ -220,12 +222,15 @@ class NCARegressor(LearntMetricMixin, RegressionLearner):
             Importance of each row, as a query and as a neighbour.  This is not the same as
             repeating rows: a repeated row would be its own neighbour.  Rows of weight zero are left
             out.
+        resume_from : path, default=None
+            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
+            and parameters must be the same; only ``verbose`` and ``time_budget`` may differ.
 
         Returns
         -------
         self : NCARegressor
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, resume_from=resume_from)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

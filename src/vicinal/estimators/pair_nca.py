@@ -199,7 +199,9 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, pairs: Any = None, weights: Any = None) -> PairNCA:
+    def fit(
+        self, X: Any, pairs: Any = None, weights: Any = None, *, resume_from: Any = None
+    ) -> PairNCA:
         """Learn the map.
 
         Parameters
@@ -216,12 +218,15 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
             else is learnt from it, but ``threshold_`` is chosen with its help.
         weights : array-like of shape (n_pairs,), default=None
             Weight of each pair; None: ones.  Those of pairs with label -1 are ignored.
+        resume_from : path, default=None
+            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
+            and parameters must be the same; only ``verbose`` and ``time_budget`` may differ.
 
         Returns
         -------
         self : PairNCA
         """
-        self._fit(X, pairs, weights)
+        self._fit(X, pairs, weights, resume_from=resume_from)
         self._forget("threshold_")
         if pairs is not None and self._is_pairs(X) and len(np.unique(pairs)) == 2:
             self._calibrate_on_training_pairs(X, np.asarray(pairs))

@@ -3,7 +3,7 @@
 They follow scikit-learn's ``FitCallback`` protocol (scikit-learn >= 1.9).  Set them on the
 estimator that iterates, alone or inside a ``Pipeline`` or a search::
 
-    NCA().set_callbacks(Progress(), StopAfter(seconds=60), Checkpoint("nca.joblib")).fit(X, y)
+    NCA().set_callbacks(Progress(), StopAfter(seconds=60), Checkpoint("nca.vic")).fit(X, y)
 
 The loss and the held-out score come from the estimator's ``history_``, which grows during the
 fit.  To watch a whole ``Pipeline`` or ``GridSearchCV``, use ``sklearn.callback.ProgressBar``.
@@ -11,47 +11,23 @@ fit.  To watch a whole ``Pipeline`` or ``GridSearchCV``, use ``sklearn.callback.
 
 from __future__ import annotations
 
-import copy
 import math
-import os
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from vicinal import _clock
-from vicinal._atomic import replace_file
 from vicinal._display import Activity, Status, open_display, require_rich
 from vicinal._plugins import listing as _listing
+from vicinal.callbacks._base import Callback, check_count
+from vicinal.callbacks._checkpoint import Checkpoint
 
 __all__ = ["Checkpoint", "Frames", "Progress", "StopAfter"]
 __dir__ = _listing(__name__)
 
-#: Attributes that scikit-learn sets on an estimator for its callbacks: they belong to the running
-#: fit and are not saved.
-_RUNTIME_ATTRIBUTES = (
-    "_skl_callbacks",
-    "_skl_callbacks_to_teardown",
-    "_callback_fit_ctx",
-    "_parent_callback_ctx",
-)
 
-
-class _Callback:
-    """Empty hooks: callbacks override those they need."""
-
-    def setup(self, estimator: Any, context: Any) -> None:
-        """Get ready; called when a fit begins."""
-
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Called when a task begins."""
-
-    def teardown(self, estimator: Any, context: Any) -> None:
-        """Clean up; called when a fit has ended, also after an error."""
-
-
-class StopAfter(_Callback):
+class StopAfter(Callback):
     """Stop a fit when its time is up or its loss is low enough.
 
     The fit ends as it would at `max_iter`: the best map so far is kept.
@@ -100,75 +76,7 @@ class StopAfter(_Callback):
         self._began.pop(id(context), None)
 
 
-class Checkpoint(_Callback):
-    """Save the estimator every few iterations and at the end, as if the fit had stopped there.
-
-    The file is replaced atomically, so it always holds a complete estimator: a killed process
-    loses only the iterations since the last save, and the part of a file that it may leave is
-    removed by the next save.  It predicts with the best map so far.  If `warm_start` is True,
-    ``fit`` of the loaded estimator completes the fit.  Callbacks are not saved.  Fits that share
-    one instance, such as those of a search, write to the same file.
-
-    On batches each save corrects the scale of the map, as the end of a fit does, which costs as
-    much as dozens of steps: increase ``every``.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file; missing folders are created.
-    every : int, default=10
-        Number of iterations between two saves.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], every: int = 10) -> None:
-        _check_count("Checkpoint", "every", every, 1)
-        self.path = Path(path)
-        self.every = every
-
-    @staticmethod
-    def load(path: str | os.PathLike[str]) -> Any:
-        """Load a saved estimator.  As with any pickle, load only files from sources you trust.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file that a checkpoint wrote.
-
-        Returns
-        -------
-        estimator : estimator
-            Ready to predict and transform.
-        """
-        import joblib
-
-        return joblib.load(path)
-
-    def setup(self, estimator: Any, context: Any) -> None:
-        """Create the folder now, so that a wrong path fails before the work begins."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-
-    def wants_fitted_estimator(self, context: Any) -> bool:
-        """Whether to save after the task that ends."""
-        return _is_root(context) or (context.task_id + 1) % self.every == 0
-
-    def on_fit_task_end(
-        self, estimator: Any, context: Any, *, fitted_estimator: Any = None
-    ) -> None:
-        """Save the estimator when it is due."""
-        if fitted_estimator is None or not self.wants_fitted_estimator(context):
-            return
-        saved = copy.copy(fitted_estimator)
-        for name in _RUNTIME_ATTRIBUTES:
-            vars(saved).pop(name, None)
-        self._write(saved)
-
-    def _write(self, saved: Any) -> None:
-        import joblib
-
-        replace_file(self.path, lambda file: joblib.dump(saved, file))
-
-
-class Frames(_Callback):
+class Frames(Callback):
     """Record the embedding every few iterations, for :func:`vicinal.plotting.animate`.
 
     For estimators that learn places of the training rows, and show them during the fit as
@@ -193,8 +101,8 @@ class Frames(_Callback):
     """
 
     def __init__(self, every: int = 1, max_frames: int = 200) -> None:
-        _check_count("Frames", "every", every, 1)
-        _check_count("Frames", "max_frames", max_frames, 2)
+        check_count("Frames", "every", every, 1)
+        check_count("Frames", "max_frames", max_frames, 2)
         self.every, self.max_frames = every, max_frames
         self._begin(None)
 
@@ -229,7 +137,7 @@ class Frames(_Callback):
             self.embeddings.append(_embedding(estimator))
 
 
-class Progress(_Callback):
+class Progress(Callback):
     """Show what a fit does: iteration, loss, time left, and what it does between iterations.
 
     On standard error: one line that is updated in a terminal or a notebook, plain lines elsewhere.
@@ -367,14 +275,6 @@ class _Run:
         return parts
 
 
-def _check_count(owner: str, name: str, value: Any, low: int) -> None:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < low:
-        raise ValueError(
-            f"The {name!r} parameter of {owner} must be an int in [{low}, inf). "
-            f"Got {value!r} instead."
-        )
-
-
 def _embedding(estimator: Any) -> Any:
     """A centred copy of the live embedding: the fit moves its points in place."""
     places = getattr(estimator, "embedding_", None)
@@ -384,11 +284,6 @@ def _embedding(estimator: Any) -> Any:
             f"'embedding_'. {type(estimator).__name__} does not."
         )
     return (places - places.mean(axis=0)).astype("float32")
-
-
-def _is_root(context: Any) -> bool:
-    """Whether the task is the whole fit of an estimator, alone or inside a meta-estimator."""
-    return context.parent is None or context.source_estimator_name is not None
 
 
 def _latest(estimator: Any, name: str) -> float | None:

@@ -1,0 +1,325 @@
+"""Checkpoints: what the file holds, fits that go on from it, and writes that fail."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+import sys
+import threading
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+from common import killed
+from common.callbacks import Stop
+from common.checks import needs_callbacks, unfinished
+from sklearn import config_context
+from sklearn.datasets import load_wine
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+import vicinal
+from vicinal import KSNE, LMNN, NCA
+from vicinal.callbacks import Checkpoint
+
+pytestmark = [needs_callbacks, unfinished]
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, y = load_wine(return_X_y=True)
+    return X[::3], y[::3]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "fit.vic"
+
+
+def nca(**changes):
+    return NCA(**{"n_components": 2, "alpha": 3e-3, "max_iter": 9, "tol": 0.0, **changes})
+
+
+def cut(model, path, data, after=6, every=4):
+    """A fit after whose power cut only the file is left."""
+    model.set_callbacks(Checkpoint(path, every=every), Stop(after, RuntimeError("a power cut")))
+    with pytest.raises(RuntimeError, match="a power cut"):
+        model.fit(*data)
+    return model.set_callbacks()
+
+
+def assert_same_fit(one, other):
+    one, other = killed.result(one), killed.result(other)
+    assert one.keys() == other.keys()
+    for name, value in other.items():
+        np.testing.assert_array_equal(one[name], value, err_msg=name)
+
+
+# What the file holds
+
+
+@pytest.mark.parametrize("name", ["fit.vic", "fit.joblib", "new/folder/fit"])
+def test_the_file_is_a_model_file_whatever_its_name(wine, tmp_path, name):
+    path, lock = tmp_path / name, Stop(99)
+    lock.lock = threading.Lock()  # callbacks are not saved
+    model = nca().set_callbacks(Checkpoint(path, every=4), lock).fit(*wine)
+    for load in (vicinal.load, Checkpoint.load):
+        with warnings.catch_warnings(action="error"):
+            loaded = load(path)
+        assert_same_fit(loaded, model)
+        np.testing.assert_array_equal(loaded.predict_proba(wine[0]), model.predict_proba(wine[0]))
+    assert model._resumable is None  # the state is kept in the file alone
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("every", [0, -1, 2.5, True])
+def test_a_bad_period_is_refused(every):
+    with pytest.raises(ValueError, match=rf"'every' parameter of Checkpoint .* Got {every} in"):
+        Checkpoint("model.vic", every=every)
+
+
+def test_what_cannot_be_saved_is_refused_before_the_work_begins(wine, tmp_path):
+    def distance(a, b):
+        raise AssertionError("the fit has begun")
+
+    model = KSNE(metric=distance).set_callbacks(Checkpoint(tmp_path / "ksne.vic"))
+    with pytest.raises(TypeError, match="'metric' parameter of KSNE is the function 'distance'"):
+        model.fit(wine[0])
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        nca().set_callbacks(Checkpoint(tmp_path)).fit(*wine)
+
+
+# Fits that go on
+
+
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_a_fit_goes_on_and_counts_all_its_iterations(wine, path, warm_start):
+    whole = nca().fit(*wine)
+    cut(nca(warm_start=warm_start), path, wine)
+    again = nca(warm_start=warm_start, verbose=0).fit(*wine, resume_from=str(path))
+    assert_same_fit(again, whole)
+    assert again.n_iter_ == 9
+    assert (again._resumable is not None) == warm_start
+
+
+def test_a_fit_that_was_stopped_goes_on_although_its_last_save_was_its_end(wine, path):
+    """Ctrl-C keeps the best map so far, in the estimator and in the file."""
+    whole = nca().fit(*wine)
+    for error in (None, KeyboardInterrupt()):
+        stopped = nca().set_callbacks(Checkpoint(path, every=4), Stop(6, error)).fit(*wine)
+        assert_same_fit(vicinal.load(path), stopped)
+        assert_same_fit(nca().fit(*wine, resume_from=path), whole)
+
+
+def test_a_fit_that_had_ended_is_not_repeated(wine, path):
+    whole = nca().set_callbacks(Checkpoint(path)).fit(*wine)
+    ksne = KSNE(perplexity=5, max_iter=8).set_callbacks(Checkpoint(f"{path}.ksne")).fit(wine[0])
+    none = Stop(1, AssertionError("an iteration"))
+    assert_same_fit(nca().set_callbacks(none).fit(*wine, resume_from=path), whole)
+    again = KSNE(perplexity=5, max_iter=8).set_callbacks(none)
+    again.fit(wine[0], resume_from=f"{path}.ksne")
+    assert_same_fit(again, ksne)
+    assert again._left is None
+
+
+def test_the_last_fit_of_the_estimator_leaves_no_traces(wine, path):
+    X, y = wine
+    cut(nca(), path, wine)
+    before = NCA("auto", alpha="auto", cv=2, max_iter=2).fit(X[:40], y[:40])
+    before.set_params(**nca().get_params()).set_output(transform="default")
+    again = before.fit(X, y, resume_from=path)
+    assert_same_fit(again, nca().fit(X, y))
+    assert not hasattr(again, "cv_results_")
+
+
+def test_it_works_inside_a_pipeline(wine, path):
+    def pipeline():
+        return Pipeline([("scale", StandardScaler()), ("nca", nca())])
+
+    whole = pipeline().fit(*wine)
+    rows = StandardScaler().fit_transform(wine[0])
+    cut(nca(), path, (rows, wine[1]))
+    again = pipeline().fit(*wine, nca__resume_from=path)
+    assert_same_fit(again[-1], whole[-1])
+    with config_context(enable_metadata_routing=True):
+        routed = pipeline()
+        routed[-1].set_fit_request(resume_from=True)
+        assert_same_fit(routed.fit(*wine, resume_from=path)[-1], whole[-1])
+
+
+# Files that do not fit
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"alpha": 0.1}, r"parameters differ: alpha was 0\.003 and is 0\.1 now\.$"),
+        ({"max_iter": 5, "rule": "knn"}, "rule was 'posterior' and is 'knn' now; max_iter was 9"),
+        ({"init": np.eye(2, 13)}, r"init was 'auto' and is an array of shape \(2, 13\) now"),
+    ],
+)
+def test_other_parameters_are_refused(wine, path, changes, words):
+    cut(nca(), path, wine)
+    with pytest.raises(ValueError, match=rf"NCA\.fit cannot resume from .*fit\.vic.*: .*{words}"):
+        nca(**changes).fit(*wine, resume_from=path)
+    nca(verbose=0, time_budget=60.0).fit(*wine, resume_from=path)
+
+
+def test_an_array_as_a_parameter_is_compared(wine, path):
+    start = np.random.RandomState(0).standard_normal((2, 13))
+    cut(nca(init=start), path, wine)
+    assert_same_fit(nca(init=start).fit(*wine, resume_from=path), nca(init=start).fit(*wine))
+    start[1, 7] += 1e-9
+    with pytest.raises(ValueError, match="init was an array"):
+        nca(init=start).fit(*wine, resume_from=path)
+
+
+def test_other_rows_labels_and_weights_are_refused(wine, path):
+    X, y = wine
+    cut(nca(), path, wine)
+    model = nca().fit(X, y)
+    before = dict(vars(model))
+    for rows in [(X[1:], y[1:]), (X[::-1], y), (X, np.roll(y, 1)), (X, y, np.arange(1.0, 61.0))]:
+        with pytest.raises(ValueError, match=r"the rows differ: they were \(60, 13\) float64 "):
+            model.fit(*rows, resume_from=path)
+    assert vars(model) == before
+    cut(KSNE(perplexity=5, max_iter=9), path, (X,))
+    with pytest.raises(ValueError, match="the rows differ"):
+        KSNE(perplexity=5, max_iter=9).fit(X[::-1], resume_from=path)
+
+
+def test_files_without_a_fit_to_resume_are_refused(wine, path, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no checkpoint .*path\.exists\(\) else None"):
+        nca().fit(*wine, resume_from=path)
+    with pytest.raises(ValueError, match=r"'resume_from' parameter of NCA\.fit .* Got 3 instead"):
+        nca().fit(*wine, resume_from=3)
+    nca().fit(*wine).save(path)
+    with pytest.raises(ValueError, match="without the state of its fit"):
+        nca().fit(*wine, resume_from=path)
+    cut(LMNN(2, max_iter=9), path, wine)
+    with pytest.raises(ValueError, match="it holds a LMNN"):
+        nca().fit(*wine, resume_from=path)
+    path.write_bytes(b"what is this?")
+    with pytest.raises(vicinal.storage.FileError, match=r"fit\.vic"):
+        nca().fit(*wine, resume_from=path)
+
+
+# Checkpoints of earlier versions
+
+
+def test_a_pickle_of_earlier_versions_goes_on_with_a_warning(wine, path):
+    """Its contents tell what it is."""
+    cut(nca(warm_start=True), path, wine)
+    for compress in (0, 3, ("gzip", 3), ("bz2", 3), ("xz", 3)):
+        joblib.dump(vicinal.load(path), path.with_suffix(".old"), compress=compress)
+        with pytest.warns(UserWarning, match=r"fit\.old.* pickle, which runs whatever code"):
+            loaded = Checkpoint.load(path.with_suffix(".old"))
+    with pytest.warns(UserWarning, match="It is a pickle"):
+        again = nca(warm_start=True).fit(*wine, resume_from=path.with_suffix(".old"))
+    for model in (again, loaded.fit(*wine)):
+        assert model.history_["loss"] == nca().fit(*wine).history_["loss"]
+    with pytest.raises(vicinal.storage.FileError):  # only checkpoints may be pickles
+        vicinal.load(path.with_suffix(".old"))
+
+
+# Writes that fail
+
+
+class FullDisk(Checkpoint):
+    """A disk that is full at some of the saves: the system refuses to write."""
+
+    def __init__(self, path, full):
+        super().__init__(path, every=1)
+        self.full, self.n = full, 0
+
+    def _write(self, saved):
+        import resource
+
+        self.n += 1
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        if self.n in self.full:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+        try:
+            super()._write(saved)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits of file sizes")
+def test_a_full_disk_costs_neither_the_fit_nor_the_former_file(wine, path):
+    whole = nca().fit(*wine)
+    model = nca().set_callbacks(FullDisk(path, {1, 4, 5}), Stop(5, RuntimeError("a power cut")))
+    with warnings.catch_warnings(record=True) as told, pytest.raises(RuntimeError):
+        warnings.simplefilter("always")
+        model.fit(*wine)
+    words = [str(warning.message) for warning in told]
+    assert len(words) == 3
+    assert all(f"The checkpoint {str(path)!r} could not be saved: [Errno 27]" in w for w in words)
+    assert "There is no file yet, and the fit goes on until the next save" in words[0]
+    assert "The former file is kept" in words[1]
+    assert list(path.parent.iterdir()) == [path]
+    assert vicinal.load(path).n_iter_ == 3
+    last = FullDisk(path, set(range(2, 99)))
+    with pytest.warns(UserWarning, match="could not be saved"):
+        again = nca().set_callbacks(last).fit(*wine, resume_from=path)
+    assert_same_fit(again, whole)
+    assert vicinal.load(path).history_["iteration"][-1] == 4
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), ValueError])
+def test_a_failed_write_keeps_the_former_checkpoint(wine, path, monkeypatch, error):
+    """Wherever it fails: the disk when the file is synchronised, or the encoder."""
+    model = nca().set_callbacks(Checkpoint(path)).fit(*wine)
+    before = path.read_bytes()
+
+    def fail(*args):
+        raise error
+
+    if isinstance(error, OSError):
+        monkeypatch.setattr(os, "fsync", fail)
+        with pytest.warns(UserWarning, match="No space left on device. The former file is kept"):
+            model.fit(*wine)
+    else:
+        monkeypatch.setattr("vicinal.storage.container.json.dumps", fail)
+        with pytest.raises(error):
+            model.fit(*wine)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+# Processes that are killed
+
+
+def assert_ends_in_the_same_bits(kills, n_kills):
+    expected = killed.fit(kills.name)
+    found = kills.to_the_end(n_kills)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=f"{kills.name}: {name}")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_a_killed_fit_ends_in_the_same_bits(tmp_path):
+    kills = killed.Kills("nca schedule on batches", tmp_path)
+    assert_ends_in_the_same_bits(kills, 3)
+    assert kills.counts["kills"] >= 1
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+@pytest.mark.parametrize("name", killed.CONFIGURATIONS)
+def test_fits_that_are_killed_again_and_again_end_in_the_same_bits(name, tmp_path):
+    """At least 100 kills over all solvers and stages; the counts are printed."""
+    kills, number = killed.Kills(name, tmp_path, seed=len(name)), 0
+    while kills.counts["kills"] < 4:
+        assert_ends_in_the_same_bits(kills, 4)
+        number += 1
+    told = ", ".join(f"{key} {n}" for key, n in sorted(kills.counts.items()))
+    line = f"{name}: {number} fits, {told}"
+    print(line)
+    log = os.environ.get("VICINAL_KILLS")
+    if log:
+        with pathlib.Path(log).open("a") as file:
+            print(line, file=file)
