@@ -1,16 +1,19 @@
 """Fits in processes of their own, which are killed at random moments and resumed until they end.
 
-``python tests/common/killed.py NAME PATH EVERY`` fits a configuration with a checkpoint, which it
-resumes if there is one, and writes the result beside it.
+``python tests/common/killed.py PATH EVERY`` is the server of `Kills`: for each line of standard
+input, the name of a configuration, it fits in a new process, which saves a checkpoint every few
+iterations, goes on from it if there is one, and writes the result beside it.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
+import traceback
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -49,7 +52,7 @@ CONFIGURATIONS = {
     "nca distributions": ("NCA(2, alpha=3e-3)", "distributions"),
     "nca unseeded": ("NCA(2, alpha=3e-3, sampling=samplers.MiniBatches(40), "
                      "random_state=np.random.RandomState(7))", "classes"),
-    "nca float32, then float64": ("NCA(2, alpha=3e-3, max_iter=60, tol=1e-4)", "many"),
+    "nca float32, then float64": ("NCA(2, alpha=3e-3, max_iter=60, tol=1e-7)", "many"),
     "knca": ("KNCA(2, k=3)", "classes"),
     "knca lists": ("KNCA(2, k=3, pairs=neighbourhoods.Nearest(40))", "classes"),
     "mcml": ("MCML(2)", "classes"),
@@ -130,69 +133,80 @@ def fit(name, path=None, every=1):
 
 
 class Kills:
-    """Kills the fits of a configuration at random moments, and counts when.
+    """Kills the fits of configurations at random moments, and counts when.
+
+    A server process imports everything once; each fit runs in a process of its own that is forked
+    from it, knows nothing but the file, and is killed by SIGKILL.
 
     Attributes
     ----------
     counts : Counter
-        ``kills``, and of these: ``before`` the first save, ``writing`` a file, ``between`` saves,
-        ``after`` the last one, with the result not yet written.
+        ``kills``, and of these: ``before`` the first save, while ``writing`` a file, ``between``
+        saves, and when the fit had ``ended``; ``readable``: files that were whole after a kill.
     """
 
-    def __init__(self, name, folder, seed=0, every=1):
-        self.name, self.folder, self.every = name, Path(folder), every
+    def __init__(self, folder, seed=0, every=1):
+        self.folder, self.every = Path(folder), every
         self.rng, self.counts = np.random.RandomState(seed), Counter()
-        self.path = self.folder / "fit.vic"
-        self.found = self.folder / "result.npz"
+        self.path, self.found = self.folder / "fit.vic", self.folder / "result.npz"
 
-    def start(self):
-        """A new process, which has just begun to fit."""
-        command = [sys.executable, __file__, self.name, str(self.path), str(self.every)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        assert process.stdout.readline() == b"begins\n"
+    def __enter__(self):
+        command = [sys.executable, __file__, str(self.path), str(self.every)]
+        self.server = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
+        assert self.server.stdout.readline() == b"ready\n"
+        return self
+
+    def __exit__(self, *_):
+        self.server.stdin.close()
+        assert self.server.wait() == 0
+
+    def run(self, name, patience=None):
+        """Run a fit in a new process, and kill it after some seconds; return whether it was."""
         self.litter = self.unfinished()
-        return process
+        self.server.stdin.write(f"{name}\n".encode())
+        pid = int(self.server.stdout.readline())
+        ended, _, _ = select.select([self.server.stdout], [], [], patience)
+        if not ended:
+            os.kill(pid, signal.SIGSTOP)  # so that it does not go on while we look
+            self.note()
+            os.kill(pid, signal.SIGKILL)
+        status = int(self.server.stdout.readline())
+        assert os.waitstatus_to_exitcode(status) == (0 if ended else -signal.SIGKILL)
+        return not ended
+
+    def to_the_end(self, name, n_kills):
+        """The result of a fit that is killed so many times at most."""
+        self.forget()
+        began = time.perf_counter()
+        self.run(name)
+        length = time.perf_counter() - began
+        self.forget()
+        for _ in range(n_kills):
+            if not self.run(name, self.rng.uniform(0, 0.5 * length)):
+                break
+            self.check_file()
+        else:
+            self.run(name)
+        with np.load(self.found) as found:
+            return dict(found)
+
+    def forget(self):
+        """Remove the files of the last fit."""
+        self.path.unlink(missing_ok=True)
+        self.found.unlink(missing_ok=True)
 
     def unfinished(self):
         """The files that are being written, or whose writers were killed."""
         return {name for name in os.listdir(self.folder) if name.endswith(".tmp")}
-
-    def to_the_end(self, n_kills):
-        """The result of a fit that is killed so many times at most."""
-        for file in (self.path, self.found):
-            file.unlink(missing_ok=True)
-        began = time.perf_counter()
-        with self.start() as process:  # how long it takes
-            process.communicate()
-        assert process.returncode == 0
-        length = time.perf_counter() - began
-        self.path.unlink(), self.found.unlink()
-        for _ in range(n_kills):
-            with self.start() as process:
-                time.sleep(self.rng.uniform(0, 0.6 * length))
-                ended = process.poll() is not None
-                if not ended:
-                    process.send_signal(signal.SIGSTOP)  # so that it does not go on while we look
-                    self.note()
-                    process.send_signal(signal.SIGKILL)
-            if ended:
-                assert process.returncode == 0
-                break
-            assert process.returncode == -signal.SIGKILL
-            self.check_file()
-        else:
-            with self.start() as process:
-                process.communicate()
-            assert process.returncode == 0
-        with np.load(self.found) as found:
-            return dict(found)
 
     def note(self):
         """Count a kill by what the process was doing."""
         self.counts["kills"] += 1
         writing = self.unfinished() - self.litter
         when = "writing" if writing else "between" if self.path.exists() else "before"
-        self.counts["after" if self.found.exists() else when] += 1
+        self.counts["ended" if self.found.exists() else when] += 1
 
     def check_file(self):
         """What a kill leaves is no file yet, or a complete one."""
@@ -203,16 +217,30 @@ class Kills:
             self.counts["readable"] += 1
 
 
-def main(name, path, every):
-    """Fit, and write the result in one step."""
+def serve(path, every):
+    """Fork a process for each name that is read; print its number and how it ended."""
     path = Path(path)
-    model_of(name)  # imports
-    print("begins", flush=True)
-    found = fit(name, path, int(every))
-    part = path.with_name("part.npz")
-    np.savez(part, **found)
-    part.replace(path.with_name("result.npz"))
+    for expression in CONFIGURATIONS:
+        model_of(expression)  # imports
+    import vicinal.callbacks
+    import vicinal.storage  # noqa: F401
+
+    print("ready", flush=True)
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                found = fit(line.strip(), path, int(every))
+                with open(path.with_name("part.npz"), "wb") as file:
+                    np.savez(file, **found)
+                path.with_name("part.npz").replace(path.with_name("result.npz"))
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+        print(pid, flush=True)
+        print(os.waitpid(pid, 0)[1], flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    serve(*sys.argv[1:])

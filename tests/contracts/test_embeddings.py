@@ -287,8 +287,8 @@ def test_a_fit_that_was_cut_goes_on_to_the_same_bits(name, after, raises):
 @each()
 def test_a_checkpoint_goes_on_to_the_same_bits(name, tmp_path):
     """After a power cut: a fit that no callback stopped, with its memory on disk."""
-    X, path = table(), tmp_path / "model.joblib"
-    model = make(name, warm_start=True)
+    X, path = table(), tmp_path / "model.vic"
+    model = make(name)
     model.set_callbacks(Checkpoint(path, every=3), Stop(7, RuntimeError("a power cut")))
     with pytest.raises(RuntimeError, match="a power cut"):
         model.fit(X)
@@ -297,7 +297,22 @@ def test_a_checkpoint_goes_on_to_the_same_bits(name, tmp_path):
     assert saved.n_iter_ == 6
     stopped = make(name).set_callbacks(Stop(6)).fit(X)
     assert_same(answers(saved, X), answers(stopped, X))
-    assert_same(answers(saved.fit(X), X), answers(fitted(name), X))
+    again = make(name).fit(X, resume_from=path)
+    assert_same(answers(again, X), answers(fitted(name), X))
+    assert again.n_iter_ == fitted(name).n_iter_
+
+
+@needs_callbacks
+def test_a_second_fit_that_was_cut_is_completed(tmp_path):
+    """By a later fit, or from a checkpoint; the iterations of the first one do not count."""
+    X, path = table(), tmp_path / "model.vic"
+    whole = make("ksne", warm_start=True).fit(X).fit(X)
+    cut = make("ksne", warm_start=True).fit(X)
+    cut.set_callbacks(Checkpoint(path, every=1), Stop(4)).fit(X).set_callbacks().fit(X)
+    assert cut.history_["loss"] == whole.history_["loss"]
+    again = make("ksne", warm_start=True).fit(X, resume_from=path)
+    assert again.history_["loss"] == whole.history_["loss"]
+    assert again.n_iter_ == whole.n_iter_ == 9
 
 
 @needs_callbacks

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from common.callbacks import Stop
 from common.checks import needs_callbacks, set_threads, unfinished
 from common.histograms import counts
-from common.soft import NCAOfDistributions, NCAOfMatches, PairNCAOfLabels
+from common.soft import NCAOfDistributions, NCAOfMatches, PairNCAOfLabels, make_storable
 from scipy.special import logsumexp
 from sklearn import config_context
 from sklearn.base import clone
@@ -881,11 +881,12 @@ def through_json(cut):
 
 @needs_callbacks
 @each(LEARNT, goes_on=True)
-def test_a_checkpoint_goes_on_to_the_same_bits(name, tmp_path):
+def test_a_checkpoint_goes_on_to_the_same_bits(name, tmp_path, monkeypatch):
     """After a power cut: a fit that no callback stopped, with its memory on disk."""
+    make_storable(monkeypatch)
     X, y = table(name)
-    path = tmp_path / "model.joblib"
-    model = make(name, max_iter=9, tol=0.0, warm_start=True)
+    path = tmp_path / "model.vic"
+    model = make(name, max_iter=9, tol=0.0)
     model.set_callbacks(Checkpoint(path, every=4), Stop(6, RuntimeError("a power cut")))
     with pytest.raises(RuntimeError, match="a power cut"):
         model.fit(X, y)
@@ -895,7 +896,9 @@ def test_a_checkpoint_goes_on_to_the_same_bits(name, tmp_path):
         assert saved.n_iter_ == 4
         stopped = make(name, max_iter=9, tol=0.0).set_callbacks(Stop(4)).fit(X, y)
         assert_same(answers(saved, X), answers(stopped, X))
-    assert_bits(saved.fit(X, y), uncut(name))
+    again = make(name, max_iter=9, tol=0.0).fit(X, y, resume_from=path)
+    assert_bits(again, uncut(name))
+    assert again.n_iter_ == again.history_["iteration"][-1]
 
 
 @needs_callbacks

@@ -8,10 +8,10 @@ import re
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from types import SimpleNamespace
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -311,6 +311,7 @@ def test_stop_after_needs_a_limit():
 @needs_callbacks
 def test_checkpoint_costs_nothing_when_it_is_not_due(data, tmp_path):
     class Unwritten(Checkpoint):
+        def setup(self, estimator, context): ...
         def _write(self, saved): ...
 
     callbacks = [Unwritten(tmp_path / "creeping.vic", every=4), StopAfter(loss=0.0)]

@@ -30,9 +30,9 @@ class Checkpoint(Callback):
     as one that was never killed.  Callbacks are not saved.
 
     The file is replaced in one step, so it is always complete: a killed process loses only the
-    iterations since the last save, and the part of a file that it may leave is removed by the next
-    save.  If a file cannot be written, as on a full disk, the fit warns, goes on, and tries again
-    at the next save; the former file stays as it was.  Fits that share one instance, such as those
+    iterations since the last save, and the part of a file that it may leave is removed by the
+    next save.  If a save fails, as on a full disk, the fit warns, goes on, and tries again at
+    the next save; the former file stays as it was.  Fits that share one instance, such as those
     of a search, write to the same file.
 
     On batches each save corrects the scale of the map, as the end of a fit does, which costs as
@@ -92,7 +92,10 @@ class Checkpoint(Callback):
         return load_checkpoint(path, module)
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Create the folder now, so that a wrong path fails before the work begins."""
+        """Create the folder now, so that what cannot be saved fails before the work begins."""
+        from vicinal.storage.codec import encode
+
+        encode(type(estimator)(**estimator.get_params(deep=False)), "The estimator", {})
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.path.is_dir():
             raise IsADirectoryError(f"The checkpoint {str(self.path)!r} is a folder.")
@@ -116,7 +119,7 @@ class Checkpoint(Callback):
             vars(saved).pop(name, None)
         try:
             self._write(saved)
-        except OSError as error:  # hours of work are worth more than one save
+        except Exception as error:  # whatever it is: the fit is worth more than one save
             kept = "The former file is kept" if self.path.exists() else "There is no file yet"
             then = "" if is_root(context) else ", and the fit goes on until the next save"
             from vicinal._validation import warn
