@@ -76,6 +76,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
 
     _model: Any
     _importances: Array
+    _resumable: Resumable | None
     #: allowed values of ``alpha`` besides numbers
     _named_alphas: ClassVar[tuple[str, ...]] = ("auto", "scaled")
     #: allowed values of ``scaling``

@@ -183,6 +183,8 @@ class KSNE(
     (75, 2)
     """
 
+    _left: Left | None
+
     def __init__(
         self,
         n_components: int = 2,
@@ -379,7 +381,7 @@ class KSNE(
             learnt_attributes(self, fit, result.theta, result.problem, result.value)
         )
         cut = result.reason in ("interrupted", "callback")
-        self._left: Left | None = last.leaves(result.state, cut, self.max_iter)
+        self._left = last.leaves(result.state, cut, self.max_iter)
 
     def _attributes(self, fit: Fit, last: Last, report: IterationReport) -> dict[str, Any]:
         """Fitted attributes as if the fit had stopped at this iteration."""
