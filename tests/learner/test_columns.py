@@ -25,6 +25,7 @@ REFUSED = {
     "nothing": ([np.nan] * N, r"has no value in any row\. Use drop=\['c'\]"),
     "infinite": ([1.5] * (N - 1) + [np.inf], r"infinite numbers \(row 29: inf\)"),
     "mixed": ([1, "one", *"ab" * (N // 2 - 1)], r"both strings and other values \(row 1: 'one'\)"),
+    "NA": (pd.Series([pd.NA] + [1.5] * (N - 1), dtype=object), r"row 0: <NA>.*astype\('Float64'\)"),
     "lists": ([[1]] * N, r"values of type list.*row 0"),
 }
 

@@ -130,8 +130,9 @@ def test_polars_gives_what_pandas_gives(mixed, y):
 
 def test_object_arrays(mixed, y):
     X = mixed[["u", "v", "colour"]].to_numpy(dtype=object)
-    model = make_learner(X, y, "rca").fit(X, y)
-    assert np.isfinite(model.transform(X)).all()
+    for rows in (X, X.tolist(), X[:, 2:].astype(str)):
+        model = make_learner(rows, y, "rca").fit(rows, y)
+        assert np.isfinite(model.transform(rows)).all()
 
 
 def test_grid_search(mixed, y):

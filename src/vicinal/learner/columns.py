@@ -12,8 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from vicinal.core.types import Array
+from vicinal.learner.errors import ColumnError
 
-__all__ = ["Column", "is_frame", "is_missing", "is_polars", "n_rows", "read_columns"]
+__all__ = ["Column", "as_array", "is_frame", "is_missing", "is_polars", "n_rows", "read_columns"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Column:
         The categories in their order, if the type has them.
     ordered : bool
         Whether the type says that this order has a meaning.
+    error : ColumnError or None
+        Why it cannot be used, if that shows at first sight.
     """
 
     name: Any
@@ -39,6 +42,7 @@ class Column:
     values: Array
     levels: list[Any] | None = None
     ordered: bool = False
+    error: ColumnError | None = None
 
     @cached_property
     def missing(self) -> Array:
@@ -97,10 +101,15 @@ def read_columns(X: Any) -> list[Column]:
     if is_frame(X):
         _check_names(list(X.columns))
         return [_from_pandas(X.columns[j], X.iloc[:, j]) for j in range(X.shape[1])]
-    X = np.asarray(X)
+    X = as_array(X)
     if X.ndim != 2:
         raise ValueError(f"X must be a table, with rows and columns. Got shape {X.shape} instead.")
     return [_from_array(j, X[:, j]) for j in range(X.shape[1])]
+
+
+def as_array(X: Any) -> Array:
+    """An array as it is; a list of rows as objects, since NumPy would make strings of numbers."""
+    return X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
 
 
 def _check_names(names: list[Any]) -> None:
@@ -124,10 +133,10 @@ def _from_objects(name: Any, values: Array) -> Column:
     column = Column(name, "object", values)
     kinds = {type(value) for value in column.present}
     if kinds and all(issubclass(kind, bool | np.bool_) for kind in kinds):
-        return Column(name, "bool", _as_numbers(column))
+        return _numbers(name, "bool", column)
     numbers = (int, float, Decimal, np.number)
     if kinds and all(issubclass(kind, numbers) and kind is not bool for kind in kinds):
-        return Column(name, "number", _as_numbers(column))
+        return _numbers(name, "number", column)
     dates = {"date", "datetime", "Timestamp", "time", "timedelta", "Timedelta", "Period"}
     if kinds and all(kind.__name__ in dates for kind in kinds):
         return Column(name, "date", values)
@@ -136,10 +145,19 @@ def _from_objects(name: Any, values: Array) -> Column:
     return Column(name, "other", values)
 
 
-def _as_numbers(column: Column) -> Array:
+def _numbers(name: Any, storage: str, column: Column) -> Column:
+    """Objects as numbers; pandas.NA among them is an error, since scikit-learn cannot read it."""
+    error = None
+    for row in np.flatnonzero(column.missing):
+        if type(column.values[row]).__name__ == "NAType":
+            advice = ("=a type of pandas for it (X[...].astype('Float64'))", "")
+            problem = "holds numbers and pandas.NA as objects of Python"
+            remedies = [advice, ("drop", "to leave it out")]
+            error = ColumnError(name, problem, remedies, int(row), column.values[row])
+            break
     numbers = np.full(len(column.values), np.nan)
     numbers[~column.missing] = column.present.astype(np.float64)
-    return numbers
+    return Column(name, storage, numbers, error=error)
 
 
 def _from_pandas(name: Any, series: Any) -> Column:

@@ -93,6 +93,8 @@ def sort_columns(columns: list[Column], wishes: Wishes, named: bool) -> Uses:
     for column in columns:
         if column.name in wishes.drop:
             continue
+        if column.error is not None:
+            raise column.error
         if len(column.present) == 0 and len(column.values):
             raise ColumnError(column.name, "has no value in any row", [_DROP])
         if column.name in wishes.numeric:

@@ -11,7 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from vicinal.learner.columns import is_frame, is_missing, is_polars
+from vicinal.learner.columns import as_array, is_frame, is_missing, is_polars
 from vicinal.learner.kinds import Uses
 from vicinal.learner.text import TextColumns
 
@@ -92,8 +92,10 @@ def _array(levels: list[Any]) -> Any:
     return np.array(levels, dtype=object if isinstance(levels[0], str) else None)
 
 
-def _categories(X: Any, names: list[Any], settings: Settings) -> Pipeline:
+def _categories(X: Any, names: list[Any], settings: Settings) -> Any:
     """A missing string is a category of its own, named "missing"."""
+    if getattr(getattr(X, "dtype", None), "kind", "O") == "U":  # none is missing
+        return _one_hot(settings)
     fill = SimpleImputer(
         missing_values=_marker(X, names), strategy="constant", fill_value="missing"
     )
@@ -113,7 +115,7 @@ def _marker(X: Any, names: list[Any]) -> Any:
     if is_polars(X):
         return None
     if not is_frame(X):
-        missing = [v for j in names for v in np.asarray(X)[:, j] if is_missing(v)]
+        missing = [v for j in names for v in as_array(X)[:, j] if is_missing(v)]
         return None if any(value is None for value in missing) else np.nan
     kinds = {type(v).__name__ for name in names for v in X[name].astype(object) if is_missing(v)}
     if kinds <= {"float"}:
