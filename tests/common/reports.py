@@ -56,9 +56,7 @@ def neighbours(rng, codes, k=K):
     anyone = rng.integers(0, n, (n, k))
     after = np.where(rng.random((n, k)) < 0.9, own, anyone)
     p = np.sort(rng.dirichlet(np.full(k, 0.7), n), axis=1)[:, ::-1]
-    return Neighbours(
-        anyone, after, p[:, ::-1] * 0.4, p * 0.9, "Nearest among the rows learnt from."
-    )
+    return Neighbours(anyone, after, p * 0.4, p * 0.9, "Nearest among the rows learnt from.")
 
 
 def make_contents(

@@ -88,8 +88,8 @@ def _label(value: float, share: bool) -> str:
 
 # Curves -------------------------------------------------------------------------------------------
 
-WIDTH, HEIGHT = 640, 280
-LEFT, RIGHT, TOP, BOTTOM = 58, 12, 10, 40
+WIDTH, HEIGHT = 480, 250
+LEFT, RIGHT, TOP, BOTTOM = 52, 12, 10, 46
 
 
 def curves(lines: list[Curve], words: str, *, x_name: str, share: bool = False) -> str:
@@ -112,7 +112,7 @@ def curves(lines: list[Curve], words: str, *, x_name: str, share: bool = False) 
         parts.append(element("line", class_="grid", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y))
         parts.append(element("text", _label(t, share), x=LEFT - 8, y=y + 4, text_anchor="end"))
     low = HEIGHT - BOTTOM + 18
-    for t in ticks(*x_limits, most=8):
+    for t in ticks(*x_limits, most=6):
         parts.append(element("text", _number(t), x=across(t), y=low, text_anchor="middle"))
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(element("text", escape(x_name), x=middle, y=HEIGHT - 4, text_anchor="middle"))

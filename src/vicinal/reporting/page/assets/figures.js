@@ -32,7 +32,6 @@ function listenToTheme(changed) {
     button.setAttribute("aria-label", dark ? "Use light colours" : "Use dark colours");
     changed();
   };
-  button.removeAttribute("aria-pressed");
   button.addEventListener("click", () => set(!isDark()));
   system.addEventListener("change", () => set(system.matches));
   set(system.matches);

@@ -17,7 +17,7 @@ class Legend {
     ramp.style.background = `linear-gradient(to top, ${RAMP.join(", ")})`;
     this.box.replaceChildren(
       make("h3", {}, this.rows.data.target || "Value"),
-      make("div", { class: "scale", role: "img", "aria-label": `Colours from ${number(low)}, dark blue, to ${number(high)}, yellow` },
+      make("div", { class: "scale", role: "img", "aria-label": `Colours from ${number(low)}, dark violet, to ${number(high)}, yellow` },
         ramp, make("div", { class: "ends" }, make("span", {}, number(high)), make("span", {}, number((low + high) / 2)), make("span", {}, number(low)))),
     );
   }

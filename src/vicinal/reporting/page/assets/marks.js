@@ -2,29 +2,33 @@
 
 // The order of symbols: the next one begins when the ten colours are used up.
 const SYMBOLS = ["circle", "diamond", "square", "cross", "x", "circle-open", "diamond-open", "square-open"];
-// On dark paper, in place of the colours that could not be seen there.
-const ON_DARK = { "#000000": "#f2f2f2", "#6A3D9A": "#b794e0", "#0072B2": "#3d9fdc" };
-// Cividis: even steps of lightness, the same for colour-blind readers.
-const RAMP = ["#00224e", "#213b6e", "#4c556c", "#6c6e72", "#8e8978", "#b4a76c", "#dcc95d", "#fee838"];
+// How far colours are moved to white on dark paper.
+const LIGHTER = 0.22;
+// Viridis: even steps of lightness, safe for colour-blind readers.
+const RAMP = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"];
 
 const isDark = () => document.documentElement.dataset.theme === "dark";
 
 /** The colour of a class on the paper of today, or on white. */
 function classColour(data, code, dark = isDark()) {
   const colour = data.colours[code % data.colours.length];
-  return dark ? ON_DARK[colour] || colour : colour;
+  return dark ? mixed(colour, "#ffffff", LIGHTER) : colour;
 }
+
+/** A colour on the way from one to another. */
+function mixed(from, to, share) {
+  const channel = (hex, k) => parseInt(hex.slice(1 + 2 * k, 3 + 2 * k), 16);
+  const light = [0, 1, 2].map((k) => Math.round(channel(from, k) + share * (channel(to, k) - channel(from, k))));
+  return `rgb(${light.join(",")})`;
+}
+
 const classSymbol = (data, code) => SYMBOLS[Math.floor(code / data.colours.length) % SYMBOLS.length];
 
 /** The colour of a number between low and high. */
 function rampColour(value, low, high) {
   const place = Math.min(Math.max((value - low) / (high - low || 1), 0), 1) * (RAMP.length - 1);
   const i = Math.min(Math.floor(place), RAMP.length - 2);
-  const channel = (hex, k) => parseInt(hex.slice(1 + 2 * k, 3 + 2 * k), 16);
-  const mixed = [0, 1, 2].map((k) =>
-    Math.round(channel(RAMP[i], k) + (place - i) * (channel(RAMP[i + 1], k) - channel(RAMP[i], k))),
-  );
-  return `rgb(${mixed.join(",")})`;
+  return mixed(RAMP[i], RAMP[i + 1], place - i);
 }
 
 // Outlines around (0, 0) for a radius of 1, as SVG path data, which a canvas reads as well.

@@ -10,6 +10,9 @@ class Panel {
     $("neighbours").hidden = chosen === null;
     if (chosen === null) return;
     $("chosen").replaceChildren(...this.facts(chosen));
+    // The bars of both lists have one scale: the largest probability of either fills the room.
+    const all = ["before", "after"].flatMap((which) => this.rows.neighbours(chosen, which).map(({ p }) => p || 0));
+    this.largest = Math.max(...all, 1e-9);
     const lists = this.rows.data.k
       ? [this.list(chosen, "before", "Under the old metric"), this.list(chosen, "after", "Under the learnt metric")]
       : [];
@@ -52,7 +55,7 @@ class Panel {
     const bar = make("span", { class: "bar" });
     if (p !== null) {
       const fill = make("span");
-      fill.style.width = `${100 * p}%`;
+      fill.style.width = `${(100 * p) / this.largest}%`;
       bar.append(fill);
     }
     const mark = same === null
