@@ -115,3 +115,15 @@ def test_decimals_and_ordered_numbers():
         assert np.isfinite(rows).all()
     with pytest.raises(ValueError, match="'stars' holds numbers, which have an order of their own"):
         make_learner(X, y, ordinal={"stars": [5, 2, 1]})
+
+
+def test_one_message_names_all_columns():
+    ids = [f"K{i:03}" for i in range(N)]
+    X = pd.DataFrame({"row": range(N), "id": ids, "u": np.random.RandomState(0).randn(N)})
+    with pytest.raises(ColumnError) as raised:
+        make_learner(X)
+    lines = str(raised.value).splitlines()
+    assert [line.split()[1] for line in lines] == ["'row'", "'id'"]
+    spelt = raised.value.text(lambda name, column, value: f"--{name} {column}")
+    assert "--drop row" in spelt
+    assert "--drop id" in spelt

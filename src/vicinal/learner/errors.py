@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 __all__ = ["ColumnError", "shown"]
@@ -26,6 +26,8 @@ class ColumnError(ValueError):
         A row that shows the problem, counted from zero.
     value : object, default=None
         The value in that row.
+    others : sequence of ColumnError, default=()
+        The same for further columns; the message has a line for each.
     """
 
     def __init__(
@@ -35,9 +37,10 @@ class ColumnError(ValueError):
         remedies: list[tuple[str, str]],
         row: int | None = None,
         value: Any = None,
+        others: Sequence[ColumnError] = (),
     ) -> None:
         self.column, self.problem, self.remedies = column, problem, remedies
-        self.row, self.value = row, value
+        self.row, self.value, self.others = row, value, tuple(others)
         super().__init__(self.text())
 
     def text(
@@ -64,11 +67,19 @@ class ColumnError(ValueError):
             name[1:] if name.startswith("=") else f"{option(name, self.column, self.value)} {use}"
             for name, use in self.remedies
         ]
-        return f"Column {self.column!r} {self.problem}{where}. Use {', or '.join(ways)}."
+        line = f"Column {self.column!r} {self.problem}{where}. Use {', or '.join(ways)}."
+        return "\n".join([line, *(other.text(option, place) for other in self.others)])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        fields = (self.column, self.problem, self.remedies, self.row, self.value)
+        fields = (self.column, self.problem, self.remedies, self.row, self.value, self.others)
         return type(self), fields
+
+    @classmethod
+    def all_of(cls, errors: Sequence[ColumnError]) -> ColumnError:
+        """One error for several columns."""
+        first = errors[0]
+        row, value = first.row, first.value
+        return cls(first.column, first.problem, first.remedies, row, value, errors[1:])
 
 
 def shown(value: Any) -> str:

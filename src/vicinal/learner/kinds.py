@@ -84,35 +84,44 @@ class Uses:
 
 
 def sort_columns(columns: list[Column], wishes: Wishes, named: bool) -> Uses:
-    """The use of each column; a `ColumnError` for the first that has none.
+    """The use of each column; a `ColumnError` about all columns that have none.
 
     ``named`` is False for arrays, whose integers are never taken for row numbers.
     """
     wishes.check([column.name for column in columns])
-    uses = Uses()
+    uses, errors = Uses(), []
     for column in columns:
-        if column.name in wishes.drop:
-            continue
-        if column.error is not None:
-            raise column.error
-        if len(column.present) == 0 and len(column.values):
-            raise ColumnError(column.name, "has no value in any row", [_DROP])
-        if column.name in wishes.numeric:
-            uses.add(_number(column), "number")
-        elif column.name in wishes.categorical:
-            uses.add(_one_type(column), "category")
-        elif column.name in wishes.ordinal:
-            order = wishes.ordinal[column.name]
-            in_order = order is None and column.storage in ("number", "bool")
-            uses.add(column, *(("number",) if in_order else ("ordinal", _levels(column, order))))
-        elif column.name in wishes.text:
-            uses.add(column, "text")
-        else:
-            use = _use(column, named)
-            uses.add(column, use, _levels(column, None) if use == "ordinal" else None)
-    if not columns or len(wishes.drop) < len(columns):
-        return uses
-    raise ValueError("The 'drop' parameter of make_learner leaves no column to learn from.")
+        if column.name not in wishes.drop:
+            try:
+                _sort(column, uses, wishes, named)
+            except ColumnError as error:
+                errors.append(error)
+    if errors:
+        raise ColumnError.all_of(errors)
+    if columns and len(wishes.drop) == len(columns):
+        raise ValueError("The 'drop' parameter of make_learner leaves no column to learn from.")
+    return uses
+
+
+def _sort(column: Column, uses: Uses, wishes: Wishes, named: bool) -> None:
+    """Add a column to those of its use."""
+    if column.error is not None:
+        raise column.error
+    if len(column.present) == 0 and len(column.values):
+        raise ColumnError(column.name, "has no value in any row", [_DROP])
+    if column.name in wishes.numeric:
+        uses.add(_number(column), "number")
+    elif column.name in wishes.categorical:
+        uses.add(_one_type(column), "category")
+    elif column.name in wishes.ordinal:
+        order = wishes.ordinal[column.name]
+        in_order = order is None and column.storage in ("number", "bool")
+        uses.add(column, *(("number",) if in_order else ("ordinal", _levels(column, order))))
+    elif column.name in wishes.text:
+        uses.add(column, "text")
+    else:
+        use = _use(column, named)
+        uses.add(column, use, _levels(column, None) if use == "ordinal" else None)
 
 
 def _use(column: Column, named: bool) -> str:
