@@ -250,6 +250,45 @@ class TorchMap:
             f"n_parameters={self.n_parameters}, checksum={self._fingerprint[:8]!r})"
         )
 
+    def stored_fields(self) -> dict[str, Any]:
+        """What a model file holds of the map: the arrays of the module, but not its code."""
+        state = {}
+        for name, tensor in self._module.state_dict().items():
+            try:
+                state[name] = tensor.detach().cpu().numpy()
+            except (AttributeError, TypeError) as error:  # no tensor, or as bfloat16
+                raise TypeError(
+                    f"A model file cannot hold {name!r} of the module of a TorchMap: NumPy has no "
+                    "such arrays."
+                ) from error
+        kind = type(self._module).__name__
+        return {
+            "n_components": self.n_components,
+            "dtype": self.dtype,
+            "kind": kind,
+            "state": state,
+        }
+
+    @classmethod
+    def from_stored_fields(cls, fields: dict[str, Any], module: Any) -> TorchMap:
+        """Invert `stored_fields`, with a module of the same architecture, which is copied."""
+        if module is None:
+            raise ValueError(
+                f"it holds a TorchMap of a module {fields['kind']!r}, whose arrays are stored but "
+                "whose code is not. Pass a module of the same architecture: load(path, module=...)"
+            )
+        torch = import_torch("TorchMap")
+        check_module(module)
+        module = deepcopy(module)
+        try:
+            state = {name: torch.as_tensor(array) for name, array in fields["state"].items()}
+            module.load_state_dict(state)
+        except (RuntimeError, TypeError) as error:
+            raise ValueError(
+                f"the 'module' parameter must have the architecture that was saved: {error}"
+            ) from error
+        return cls(module, fields["n_components"], dtype=fields["dtype"])
+
     def __getstate__(self) -> dict[str, Any]:
         module = self._module
         if self.device != "cpu":  # so that it can be loaded where there is no such device

@@ -15,7 +15,19 @@ import scipy.sparse as sp
 from vicinal.core.types import Array
 from vicinal.storage.names import HOMES, name_of
 
-__all__ = ["check_object", "check_random_state", "check_sparse", "need"]
+__all__ = [
+    "CHECKS",
+    "check_lists",
+    "check_random_state",
+    "check_sparse",
+    "count",
+    "double",
+    "indices",
+    "need",
+    "number",
+    "one_of",
+    "real",
+]
 
 _LARGEST = 2**31 - 1
 
@@ -24,16 +36,6 @@ def need(holds: bool, what: str) -> None:
     """Refuse the file unless something holds."""
     if not holds:
         raise ValueError(what)
-
-
-def check_object(name: str, value: Any) -> None:
-    """Refuse an object whose fields do not fit together."""
-    check = CHECKS.get(name)
-    if check is not None:
-        try:
-            check(value)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from error
 
 
 def real(
@@ -115,11 +117,6 @@ def check_random_state(state: Any) -> None:
     count(position, "the position of MT19937", 0, 624)
     count(has_gauss, "the flag of MT19937", 0, 1)
     number(cached, "the cached number of MT19937")
-
-
-def _rng_or_none(state: Any) -> None:
-    if state is not None:
-        check_random_state(state)
 
 
 def _weights(array: Any, n: int, what: str = "sample_weight") -> None:

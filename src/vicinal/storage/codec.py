@@ -11,9 +11,10 @@ import scipy.sparse as sp
 
 from vicinal.core.coding import Coding
 from vicinal.core.types import Array
-from vicinal.storage.checks import check_object, check_random_state, check_sparse, need
+from vicinal.storage.checks import check_random_state, check_sparse, need
 from vicinal.storage.container import DTYPES
 from vicinal.storage.fields import allowed_fields, is_estimator, parameters_of, stored_fields
+from vicinal.storage.fit_checks import check_estimator, check_object
 from vicinal.storage.names import class_of, name_of
 
 __all__ = ["ModelCoding", "decode", "encode"]
@@ -65,7 +66,7 @@ class ModelCoding(Coding):
 
     def __init__(self, arrays: Mapping[str, Array] | None = None, module: Any = None) -> None:
         super().__init__(arrays)
-        self.module = module
+        self.module, self.used_module = module, False
         self._owners: dict[str, str] = {}
         self._used: set[str] = set()
         self._in_columns: dict[str, Array] = {}
@@ -186,7 +187,8 @@ class ModelCoding(Coding):
         return self.arrays[name]
 
     def check_all_used(self) -> None:
-        """Refuse arrays that nothing refers to."""
+        """Refuse arrays that nothing refers to, and a module that nothing needs."""
+        need(self.module is None or self.used_module, "it holds no TorchMap: 'module' must be None")
         extra = sorted(self.arrays.keys() - self._used)
         need(not extra, f"arrays that nothing refers to: {extra[:5]}")
 
@@ -198,10 +200,12 @@ class ModelCoding(Coding):
         need(not unknown, f"{name} has no field {sorted(unknown)[:5]}")
         if hasattr(kind, "from_stored_fields"):
             made = kind.from_stored_fields(fields, self.module)
+            self.used_module = True
         elif is_estimator(kind):
             made = object.__new__(kind)
             defaults = {k: v for k, v in parameters_of(kind).items() if k not in fields}
             made.__dict__.update(defaults | fields)
+            check_estimator(made)
         elif isinstance(getattr(kind, "_fields", None), tuple) or hasattr(
             kind, "__dataclass_fields__"
         ):
@@ -300,4 +304,4 @@ def _a(value: Any) -> str:
     """What a value is, in words."""
     if callable(value) and not isinstance(value, type) and hasattr(value, "__name__"):
         return f"the function {value.__name__!r}"
-    return f"a {type(value).__name__}"
+    return f"an object of class {type(value).__name__}"

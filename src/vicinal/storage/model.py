@@ -15,6 +15,7 @@ from vicinal.storage import container
 from vicinal.storage.codec import ModelCoding
 from vicinal.storage.container import FileError
 from vicinal.storage.names import name_of
+from vicinal.storage.pipelines import from_fields, is_pipeline, to_fields
 
 __all__ = ["SaveMixin", "describe", "load", "read_object", "save", "write_object"]
 
@@ -52,13 +53,15 @@ def read_object(path: Any, kind: str, module: Any = None) -> Any:
     return decoded(path, header[kind], arrays, module)
 
 
-def decoded(path: Any, coded: Any, arrays: dict[str, Array], module: Any) -> Any:
+def decoded(
+    path: Any, coded: Any, arrays: dict[str, Array], module: Any, finish: Any = None
+) -> Any:
     """The object of a file; any problem with it is a FileError that names the file."""
     coding = ModelCoding(arrays, module)
     try:
         found = coding.decode(coded)
         coding.check_all_used()
-        return found
+        return found if finish is None else finish(found)
     except MemoryError as error:
         raise FileError(f"{path} needs more memory than there is.") from error
     except ImportError:
@@ -102,10 +105,17 @@ def save(model: Any, path: Any) -> None:
     >>> (vicinal.load(path).predict(X) == model.predict(X)).all()
     True
     """
+    if is_pipeline(model):
+        fields = to_fields(model)
+        learn = fields["learn"]
+        about = _about(learn, str(name_of(type(learn))))
+        write_object(path, "pipeline", fields, about)
+        return
     name = name_of(type(model))
     if name is None or not hasattr(model, "get_params"):
         raise TypeError(
-            f"A model file can hold an estimator of vicinal. Got {type(model).__name__} instead."
+            "A model file holds an estimator of vicinal or a pipeline of vicinal.make_learner. "
+            f"Got a {type(model).__name__} instead."
         )
     write_object(path, "model", model, _about(model, name))
 
@@ -132,7 +142,11 @@ def load(path: Any, *, module: Any = None) -> Any:
     vicinal.storage.FileError
         If the file cannot be read; the message names it and says what is wrong.
     """
-    return read_object(path, "model", module)
+    header, arrays = container.read(path)
+    kind = header.get("kind")
+    if kind not in ("model", "pipeline") or kind not in header:
+        raise FileError(f"{path} must hold a model. Got {str(kind)[:40]!r} instead.")
+    return decoded(path, header[kind], arrays, module, from_fields if kind == "pipeline" else None)
 
 
 class SaveMixin:
