@@ -37,7 +37,7 @@ NEW = 5  # rows to predict
 
 def rows(dtype=np.float64):
     """Three clouds, their classes, and numbers along the first column."""
-    rng = np.random.default_rng(0)
+    rng = np.random.RandomState(0)  # whose numbers never change
     y = np.arange(N) % 3
     X = rng.standard_normal((N, D)) + 2.0 * rng.standard_normal((3, D))[y]
     return X.astype(dtype), y, X[:, 0] + 0.1 * rng.standard_normal(N)
@@ -45,9 +45,9 @@ def rows(dtype=np.float64):
 
 X, Y, NUMBERS = rows()
 COUNTS = np.abs(X) / np.abs(X).sum(axis=1, keepdims=True)
-PAIRS = np.random.default_rng(1).integers(0, N, (40, 2))
+PAIRS = np.random.RandomState(1).randint(0, N, (40, 2))
 ALIKE = np.where(Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]], 1, -1)
-QUADRUPLETS = np.random.default_rng(2).integers(0, N, (30, 4))
+QUADRUPLETS = np.random.RandomState(2).randint(0, N, (30, 4))
 WORDS = np.array(["ant", "bee", "cat"])
 SHORT = {"max_iter": 3, "random_state": 0}
 MATCHES = sp.csr_array(0.5 * (Y[:, None] == Y))
@@ -151,15 +151,15 @@ def table():
     """A data frame with all kinds of columns, and its labels."""
     import pandas
 
-    rng = np.random.default_rng(3)
+    rng = np.random.RandomState(3)
     n = 60
     y = rng.choice(["yes", "no"], n)
     weather = np.array(["sun", "rain", "snow", "wind", "fog"])
     return pandas.DataFrame(
         {
             "number": rng.standard_normal(n) + (y == "yes"),
-            "gaps": np.where(rng.random(n) < 0.2, np.nan, rng.standard_normal(n)),
-            "count": rng.integers(0, 5, n),
+            "gaps": np.where(rng.random_sample(n) < 0.2, np.nan, rng.standard_normal(n)),
+            "count": rng.randint(0, 5, n),
             "kind": rng.choice(np.array(["u", "v", "w", "x", None], dtype=object), n),
             "rare": rng.choice(["p", "q", "r", "s"], n, p=[0.5, 0.3, 0.1, 0.1]),
             "size": pandas.Categorical(rng.choice(["S", "L"], n), ["S", "L"], ordered=True),

@@ -37,7 +37,8 @@ def test_every_public_part_is_in_the_table():
     """A solver, sampler, kernel, start, map or neighbourhood that can be named can be saved."""
     from vicinal import densities, initialise, maps, neighbourhoods, samplers, solvers
 
-    protocols = {"FirstMap", "Scatter", "Start", "BinStart", "GivenBins", "Positions", "LeftOut"}
+    protocols = {"FirstMap", "Scatter", "Start", "BinStart", "GivenBins", "Positions", "LeftOut",
+                 "Iteration"}  # fmt: skip
     for module in (densities, initialise, maps, neighbourhoods, samplers, solvers):
         for public in module.__all__:
             part = getattr(module, public)

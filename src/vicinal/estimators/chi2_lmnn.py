@@ -43,6 +43,7 @@ from vicinal.models.votes import Chi2VotingModel
 from vicinal.neighbourhoods import target_neighbours
 from vicinal.objectives import LMNNLoss
 from vicinal.starts import BinStart
+from vicinal.storage.model import SaveMixin
 
 __all__ = ["Chi2LMNN", "own_class_distance"]
 
@@ -50,7 +51,7 @@ _SHARE = 1 / 6  # margin="auto", as a share of the distance to the nearest row o
 _MARGIN_ROWS = 1000  # about how many rows that distance is measured on
 
 
-class Chi2LMNN(HistogramMixin, LargeMargin):
+class Chi2LMNN(SaveMixin, HistogramMixin, LargeMargin):
     r"""Learn a map from histograms to histograms that keeps other classes beyond a margin.
 
     Rows are histograms: non-negative, and summing to one.  The map L distributes the mass of each

@@ -19,7 +19,7 @@ from safetensors.numpy import save as file_of
 from vicinal._atomic import replace_file
 from vicinal.core.types import Array
 
-__all__ = ["DTYPES", "FORMAT", "SCHEMA", "FileError", "read", "write"]
+__all__ = ["DTYPES", "FORMAT", "SCHEMA", "FileError", "content_of", "read", "write"]
 
 FORMAT = "vicinal"  # the key of the header among the metadata
 SCHEMA = 1
@@ -49,7 +49,16 @@ def write(path: Any, header: dict[str, Any], arrays: Mapping[str, Array]) -> Non
     arrays : dict of arrays
         Numbers or bools, of the types in `DTYPES`.
     """
-    path = Path(path)
+    content = content_of(header, arrays)
+
+    def write_all(file: BinaryIO) -> None:
+        file.write(content)
+
+    replace_file(Path(path), write_all)
+
+
+def content_of(header: dict[str, Any], arrays: Mapping[str, Array]) -> bytes:
+    """The bytes of a file."""
     plain = {name: _plain(name, array) for name, array in arrays.items()}
     text = json.dumps(header, allow_nan=False, separators=(",", ":"))
     content = file_of({**plain, _CHECKSUM: _checksum(text, plain)}, {FORMAT: text})
@@ -60,11 +69,7 @@ def write(path: Any, header: dict[str, Any], arrays: Mapping[str, Array]) -> Non
             f"The header of a model file must have at most {_HEAD} bytes and {_PARTS} values. "
             f"Got {n_head} bytes and {n_parts} values instead."
         )
-
-    def write_all(file: BinaryIO) -> None:
-        file.write(content)
-
-    replace_file(path, write_all)
+    return content
 
 
 def read(path: Any) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -78,7 +78,7 @@ def allowed_fields(name: str, kind: type) -> tuple[frozenset[str], frozenset[str
     if is_estimator(kind):
         asked = parameters_of(kind)
         needed = {key for key, default in asked.items() if default is inspect.Parameter.empty}
-        return frozenset(needed), _FITTED | frozenset(asked)
+        return frozenset(needed), (_FITTED | frozenset(asked)) - needed
     if name in _OBJECTS:
         needed_text, _, more = _OBJECTS[name][0].partition("|")
         return frozenset(needed_text.split()), frozenset(more.split())
@@ -109,4 +109,6 @@ def stored_fields(name: str, value: Any) -> dict[str, Any]:
             f"A model file cannot hold this {kind.__name__}: "
             f"no field for {sorted(unknown)}, no value for {sorted(missing)}."
         )
-    return {key: item for key, item in found.items() if key not in skipped}
+    # public ones first: they give shared arrays their names
+    names = sorted(found.keys() - skipped, key=lambda key: (key.startswith("_"), key))
+    return {key: found[key] for key in names}

@@ -212,5 +212,7 @@ def _short(value: Any) -> Any:
         return value
     if isinstance(value, float) and np.isfinite(value):
         return value
+    if isinstance(value, np.random.RandomState):
+        return "RandomState"
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:197]}..."

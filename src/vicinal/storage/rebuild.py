@@ -126,26 +126,30 @@ def _frame(columns: list[Array], names: Any) -> Any:
     if names is None and len(numbers) == 1 and numbers <= {np.dtype("f4"), np.dtype("f8")}:
         return np.column_stack(columns)
     try:
-        import pandas
-
-        labels = list(range(len(columns))) if names is None else names
-        table = pandas.concat(
-            [pandas.Series(column, dtype=column.dtype) for column in columns], axis=1
-        )
-        return table.set_axis(labels, axis=1)
+        return _in_pandas(columns, names)
     except ImportError:
         if names is None:
             return np.column_stack([column.astype(object) for column in columns])
     import polars
 
-    return polars.DataFrame({k: c.tolist() for k, c in zip(names, columns, strict=True)})
+    return polars.DataFrame(dict(zip(names, columns, strict=True)))
+
+
+def _in_pandas(columns: list[Array], names: Any) -> Any:
+    import pandas
+
+    labels = list(range(len(columns))) if names is None else names
+    series = [pandas.Series(column, dtype=column.dtype) for column in columns]
+    return pandas.concat(series, axis=1).set_axis(labels, axis=1)
 
 
 def _set_imputer(part: Any, state: dict[str, Any], n: int) -> None:
     found = state["statistics_"]
     need(isinstance(found, np.ndarray) and found.shape == (n,), "statistics of an imputer")
     need(found.dtype.kind in "fO", "statistics of an imputer must be numbers or strings")
-    need(found.dtype == part.statistics_.dtype, "statistics of an imputer have another type")
+    # scikit-learn makes float64 of all frames of polars
+    alike = found.dtype.kind == part.statistics_.dtype.kind
+    need(alike, "statistics of an imputer have another type")
     part.statistics_ = found
     if part.add_indicator:
         same = np.array_equal(part.indicator_.features_, state["missing_in_fit"])

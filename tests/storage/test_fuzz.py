@@ -1,0 +1,61 @@
+"""Hostile files: none runs code, fills the memory or ends the process."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from storage_models import MODELS, fitted
+
+import vicinal
+
+HERE = Path(__file__).parent
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of memory")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A file of each kind of model."""
+    folder = tmp_path_factory.mktemp("files")
+    for name in MODELS:
+        vicinal.save(fitted(name), folder / f"{name}.vic")
+    return folder
+
+
+def open_mutated(folder, first, count):
+    """Counts by result; fails if a file did harm."""
+    path = os.pathsep.join([str(HERE), *sys.path])
+    run = subprocess.run(
+        [sys.executable, str(HERE / "mutations.py"), str(folder), str(first), str(count)],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    current = (folder / "current").read_text()
+    assert run.returncode == 0, f"crash at {current}: {run.stderr[-2000:]}"
+    found = json.loads(run.stdout.splitlines()[-1])
+    assert not found["failures"], "\n".join(found["failures"][:20])
+    return collections.Counter(found["counts"])
+
+
+def test_thousand_mutated_files_do_no_harm(folder):
+    counts = open_mutated(folder, 0, 1000)
+    assert sum(counts.values()) == 1000
+    # a fuzzer whose files are all refused at the door tests nothing behind it
+    assert counts["contents, loaded, answers"] > 20
+    assert counts["contents, refused"] > 300
+
+
+@pytest.mark.long
+def test_hundred_thousand_mutated_files_do_no_harm(folder, capsys):
+    counts = collections.Counter()
+    for first in range(1000, 101_000, 5000):
+        counts += open_mutated(folder, first, 5000)
+    assert sum(counts.values()) == 100_000
+    with capsys.disabled():
+        print()
+        for kind, number in sorted(counts.items()):
+            print(f"| {kind} | {number} |")
