@@ -201,5 +201,6 @@ def test_parameters_are_checked(mixed, y):
         make_learner(mixed, y, drop="note")
     with pytest.raises(ValueError, match=r"must have one use. Got 'text' and 'drop'"):
         make_learner(mixed, y, drop=["note"], text=["note"])
+    assert make_learner(mixed, y, "itml", gamma=2.0, n_constraints=7)[-1].n_constraints == 7
     own = make_learner(mixed, y, NCA(alpha=0.5), n_components=1)[-1]
     assert (own.alpha, own.n_components, own.scaling) == (0.5, 1, None)

@@ -87,6 +87,12 @@ def test_round_trip(tmp_path, name):
     assert table.y.tolist() == ["p", "q"]
 
 
+def test_names_that_npz_cannot_hold(tmp_path):
+    with pytest.raises(ValueError, match="NPZ cannot hold a column named 'file'"):
+        write_table(tmp_path / "t.npz", pd.DataFrame({"u": [0.5], "file": ["a"]}))
+    assert not list(tmp_path.iterdir())
+
+
 def test_standard_output(capsys):
     write_table("-", pd.DataFrame({"u": [0.5], "s": ["a,b"]}))
     assert capsys.readouterr().out == 'u,s\n0.5,"a,b"\n'

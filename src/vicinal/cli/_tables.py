@@ -294,5 +294,8 @@ def _write_npz(file: Any, frame: Any) -> None:
     numbers = frame.select_dtypes("number")
     others = {str(name): frame[name].astype(str).to_numpy(str)
               for name in frame.columns if name not in numbers.columns}  # fmt: skip
+    for name in ("X", "feature_names", "file", "allow_pickle"):
+        if name in others:
+            raise ValueError(f"NPZ cannot hold a column named {name!r}. Write CSV or Parquet.")
     arrays = {"X": numbers.to_numpy(), "feature_names": np.array(numbers.columns, dtype=str)}
     np.savez(file, **arrays, **others)

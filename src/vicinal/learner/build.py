@@ -119,7 +119,7 @@ def make_learner(
     ['cat', 'mouse']
     """
     wishes = _wishes(numeric, categorical, ordinal, text, drop)
-    learn = _learner(method, n_components, random_state, verbose, params)
+    learn = _learner(method, n_components, random_state, verbose, dict(params))
     if y is not None:
         check_target(y, n_rows(X))
     uses = sort_columns(read_columns(X), wishes, named=is_frame(X))
@@ -184,10 +184,11 @@ def _learner(
             raise TypeError(
                 f"Method {info.name!r} has no parameter {name!r}. It has {', '.join(known)}."
             )
+    n_constraints = params.pop("n_constraints", None)
     learn = info.load()(**{**info.presets, **_fitting(common, known, repr(info.name)), **params})
     if info.target != "pairs":
         return learn
-    return FromLabels(learn, random_state=random_state)
+    return FromLabels(learn, n_constraints, random_state)
 
 
 def _fitting(common: dict[str, Any], known: Any, method: str) -> dict[str, Any]:

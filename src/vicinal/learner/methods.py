@@ -48,8 +48,9 @@ class MethodInfo:
         return found
 
     def parameters(self) -> list[str]:
-        """The names of its parameters."""
-        return sorted(self.load()._get_param_names())  # type: ignore[attr-defined]
+        """The names of its parameters; "n_constraints" is that of :class:`vicinal.FromLabels`."""
+        names: list[str] = self.load()._get_param_names()  # type: ignore[attr-defined]
+        return sorted([*names, "n_constraints"] if self.target == "pairs" else names)
 
 
 def _at(module: str, name: str) -> str:
