@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 from small_contents import HOSTILE, small_contents
 
+from vicinal.reporting import make
+from vicinal.reporting.contents import Score
+from vicinal.reporting.history import parting_of
 from vicinal.reporting.neighbours import pick_probabilities
+from vicinal.reporting.picture import Axes, thinned
+from vicinal.reporting.scores import Comparison
+from vicinal.reporting.spaces import Space
 from vicinal.reporting.thumbnails import make_thumbnails, png, shape_in_names
+from vicinal.reporting.words import verdict
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +59,10 @@ def test_pick_probabilities_match_the_formula(rng):
     np.testing.assert_allclose(found, np.take_along_axis(P, near, axis=1), rtol=1e-4)
 
 
-def test_text_of_the_data_stays_as_it_is():
-    contents = small_contents(hostile=True)
+def test_text_of_the_data_stays_as_it_is(contents):
+    plain, contents = contents, small_contents(hostile=True)
+    for a, b in zip(plain.embedding.frames, contents.embedding.frames, strict=True):
+        np.testing.assert_array_equal(a.points, b.points)  # the same random_state, the same picture
     assert contents.title == HOSTILE
     assert all(name.startswith(HOSTILE) for name in contents.embedding.classes)
     assert HOSTILE + "0" in contents.table.columns
@@ -86,3 +95,52 @@ def test_pixels_are_recognised_by_their_names_alone():
     assert shape_in_names(names) == (2, 3)
     assert shape_in_names(names[::-1]) is None
     assert shape_in_names([f"column {j}" for j in range(64)]) is None
+
+
+def comparison(learnt, plain, gain, error):
+    scores = [Score("Euclidean", plain, 0.01), Score("NCA", learnt, 0.01, learnt=True)]
+    return Comparison(scores, "", "accuracy", gain, error)
+
+
+def test_words_say_better_only_beyond_the_error():
+    better = " ".join(verdict(comparison(0.95, 0.9, 0.05, 0.01), 2, 13))
+    assert "NCA is better by 5.0 ± 1.0 points" in better
+    unclear = " ".join(verdict(comparison(0.95, 0.9, 0.05, 0.03), 2, 13))
+    assert "within the error: NCA is not shown to be better than Euclidean" in unclear
+    worse = " ".join(verdict(comparison(0.8, 0.9, -0.1, 0.01), 2, 13))
+    assert "NCA is worse than Euclidean by 10.0 ± 1.0 points. Two dimensions" in worse
+
+
+def test_over_fitting_is_found_where_there_is_nothing_to_learn(rng):
+    y = rng.integers(0, 2, 200)
+    told = rng.normal(size=(200, 2))
+    told[:150] += 3.0 * y[:150, None]  # a map that knows the classes of the training rows only
+    parting = parting_of([(7, Space(told))], np.arange(150), np.arange(150, 200), y, "accuracy")
+    assert parting.wide
+    assert "over-fits" in " ".join(parting.sentences())
+    honest = parting_of([(7, Space(told))], np.arange(100), np.arange(100, 150), y, "accuracy")
+    assert not honest.wide
+
+
+def test_pictures_do_not_turn_or_grow_between_frames(rng):
+    Z = rng.normal(size=(50, 5)) * np.arange(5, 0, -1)
+    turn = np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    axes = Axes(Z, np.arange(40), 2)
+    np.testing.assert_allclose(axes.show(3.0 * Z @ turn + 1.0), axes.show(Z), atol=1e-4)
+    assert "5 dimensions" in axes.title
+
+
+def test_frames_are_bounded_by_the_number_of_points():
+    assert len(thinned(range(100), 1_000)) == 29
+    assert len(thinned(range(100), 60_000)) == 9
+    assert len(thinned(range(100), 100_000)) == 5
+    assert thinned([1, 2, 3], 10) == [1, 2, 3]
+
+
+def test_a_large_table_is_sampled_by_class(monkeypatch):
+    monkeypatch.setattr(make, "_MOST_POINTS", 50)
+    contents = small_contents()
+    assert contents.warnings == ["A sample of 50 of 75 rows is shown."]
+    held_out = contents.embedding.held_out
+    assert held_out.sum() == 10
+    assert np.bincount(contents.embedding.codes[~held_out]).tolist() == [14, 13, 13]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from vicinal._atomic import replace_file
 from vicinal.reporting.build import build
@@ -148,7 +149,8 @@ def report(
     title : str, default=None
         Title of the page.
     frames : Recorder, default=None
-        What was recorded during the fit of a fitted estimator, for the slider over iterations.
+        What was recorded during the fit of a fitted estimator, for the slider over iterations; see
+        :class:`vicinal.reporting.Recorder`.
     time_budget : float, default=None
         About how many seconds the report may take: half of it is for the fit, where the estimator
         has a ``time_budget`` that is not set, a quarter for cross-validation.
@@ -178,7 +180,7 @@ def report(
     '120 learnt from, 30 held out'
     """
     check_estimator(estimator)
-    rng = np.random.RandomState(random_state) if not hasattr(random_state, "rand") else random_state
+    rng = check_random_state(random_state)
     tell = progress or (lambda words: None)
     whole, test = parts_of(X, y, X_test, y_test)
     kind = kind_of_target(estimator, whole.y)
@@ -229,7 +231,11 @@ def _shown(train: Part, test: Part, rng: np.random.RandomState) -> tuple[Part, P
     share = _MOST_POINTS / n
 
     def sample(part: Part) -> Part:
-        return part.take(np.sort(rng.permutation(len(part))[: int(share * len(part))]))
+        order = rng.permutation(len(part))
+        if part.y is not None:  # every so-manyth row of those in order of y: each class its share
+            order = order[np.argsort(part.y[order], kind="stable")]
+        at = np.linspace(0, len(part) - 1, int(share * len(part))).astype(int)
+        return part.take(np.sort(order[at]))
 
     note = f"A sample of {_MOST_POINTS:,} of {n:,} rows is shown."
     return sample(train), sample(test), [note]

@@ -124,6 +124,10 @@ def check_estimator(model: Any) -> None:
             "The 'estimator' parameter of report must be an estimator of vicinal, or a Pipeline "
             f"that ends in one. Got {model!r} instead."
         )
+    if learner.__sklearn_tags__().input_tags.pairwise:
+        raise ValueError(
+            f"report shows rows, and {name} was given distances: metric={learner.metric!r}."
+        )
     if isinstance(learner, TupleLearnerMixin) and not is_fitted(model):
         raise ValueError(
             f"{name} learns from pairs or quadruplets, and report has rows. Fit it first, or use "
