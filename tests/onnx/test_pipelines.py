@@ -92,6 +92,51 @@ def test_a_data_frame_gives_one_input_for_each_column():
         vicinal.to_onnx(model)
 
 
+def _table(rng, n=90):
+    """Numbers, gaps, categories, rare ones, missing strings, an order and truth values."""
+    y = rng.randint(3, size=n)
+    table = pd.DataFrame({
+        "weight": rng.normal(size=n) + y,
+        "height": np.where(rng.uniform(size=n) < 0.1, np.nan, rng.normal(size=n) * y),
+        "count": pd.array(rng.randint(50, size=n), dtype="Int64"),
+        "colour": rng.choice(["red", "blue", "green"], size=n),
+        "coat": np.where(rng.uniform(size=n) < 0.1, None, rng.choice(["long", "short"], size=n)),
+        "city": [f"city {i}" for i in rng.zipf(1.5, size=n) % 40],
+        "size": pd.Categorical(rng.choice(["S", "M", "L"], size=n), ["S", "M", "L"], ordered=True),
+        "wild": rng.uniform(size=n) < 0.5,
+    })  # fmt: skip
+    return table, y
+
+
+def test_a_learner_of_a_table_predicts_as_its_pipeline():
+    table, y = _table(np.random.RandomState(0))
+    model = vicinal.make_learner(
+        table, y, n_components=2, max_categories=5, max_iter=3, alpha=1e-2, random_state=0
+    ).fit(table, y)
+    graph = vicinal.to_onnx(model, table)
+    new = _table(np.random.RandomState(1))[0].assign(colour="pink", city="nowhere", weight=np.nan)
+    new.loc[:3, "count"] = pd.NA
+    for rows in (table, new):
+        labels, probabilities = run(graph, feed(graph, rows))
+        np.testing.assert_array_equal(labels, model.predict(rows))
+        np.testing.assert_allclose(probabilities, model.predict_proba(rows), atol=1e-10)
+
+
+def test_text_and_empty_categories_are_refused():
+    table, y = _table(np.random.RandomState(0))
+    words = "a mild and sunny day with some clouds and no rain at all".split()
+    rng = np.random.RandomState(2)
+    texts = [" ".join(rng.choice(words, size=6)) for _ in y]
+    text = table[["weight"]].assign(note=texts)
+    model = vicinal.make_learner(text, y, text=["note"], max_iter=2, alpha=1e-2).fit(text, y)
+    with pytest.raises(ValueError, match="cannot convert columns of text, note: ONNX has no"):
+        vicinal.to_onnx(model, text)
+    empty = table[["weight"]].assign(coat=np.where(y == 0, "", "long"))
+    model = vicinal.make_learner(empty, y, max_iter=2, alpha=1e-2).fit(empty, y)
+    with pytest.raises(ValueError, match="in which the empty string is a category"):
+        vicinal.to_onnx(model, empty)
+
+
 def test_an_estimator_takes_the_columns_of_a_data_frame():
     pl = pytest.importorskip("polars")
     for table in (pd.DataFrame(_X, columns=list("abcd")), pl.DataFrame(_X, schema=list("abcd"))):

@@ -251,7 +251,7 @@ def test_integers_are_inputs_in_float64(fitted):
 def test_what_cannot_be_converted_is_refused_by_name(fitted):
     with pytest.raises(ValueError, match=r"'output' parameter of to_onnx must be one of 'auto'"):
         vicinal.to_onnx(fitted("gaussian"), output="both")
-    with pytest.raises(ValueError, match=r"'target_opset' parameter.*in \[18, inf\).*Got 15"):
+    with pytest.raises(ValueError, match=r"'target_opset' parameter.*in \[19, inf\).*Got 15"):
         vicinal.to_onnx(fitted("gaussian"), target_opset=15)
     with pytest.raises(ValueError, match=r"'zipmap' parameter.*must be False for inputs in float"):
         vicinal.to_onnx(fitted("gaussian"), zipmap=True)

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import skl2onnx
 from onnx import ModelProto, helper
-from skl2onnx.common.data_types import DoubleTensorType
+from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal.onnx._convert import settled
 from vicinal.onnx._inputs import input_types
+from vicinal.onnx._preparation import converters
 from vicinal.onnx._registry import ESTIMATORS, register_all
 
 __all__ = ["converted"]
@@ -36,21 +37,31 @@ def converted(
     else:
         _check_last(model, last, output)
     types = input_types(model, X)
-    if zipmap and any(isinstance(kind, DoubleTensorType) for _, kind in types):
+    if zipmap and not _is_single(types):
         raise ValueError(
             "The 'zipmap' parameter of to_onnx must be False for inputs in float64: ONNX has "
             "dictionaries of float32 only. Got True instead."
         )
     if is_classifier(last):
         options[id(last)]["zipmap"] = zipmap
-    graph = skl2onnx.to_onnx(
+    steps = converters(FloatTensorType if _is_single(types) else DoubleTensorType)
+    graph = skl2onnx.convert_sklearn(
         model,
+        name=type(last).__name__,
         initial_types=types,
         target_opset=target_opset,
         options={key: value for key, value in options.items() if value},
+        custom_conversion_functions=steps.graphs,
+        custom_shape_calculators=steps.shapes,
     )
     helper.set_model_props(graph, _metadata(model, last))
     return graph
+
+
+def _is_single(types: list[tuple[str, Any]]) -> bool:
+    """Whether all numbers are in float32, and there are some."""
+    kinds = {type(kind) for _, kind in types}
+    return FloatTensorType in kinds and DoubleTensorType not in kinds
 
 
 def _check_bool(zipmap: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto
 from skl2onnx._parse import _parse_sklearn_classifier
 from skl2onnx.common.data_types import (
     DoubleTensorType,
@@ -20,7 +20,7 @@ from vicinal.estimators._neighbours import NeighbourSearchMixin
 from vicinal.models.soft import MatchModel
 from vicinal.onnx._maps import check_map, embed, histograms, transform
 from vicinal.onnx._models import n_outputs, predict
-from vicinal.onnx._writer import Writer
+from vicinal.onnx._writer import Writer, hand_over
 
 __all__ = ["OPTIONS", "OUTPUTS", "TRANSFORM", "convert", "parse", "set_shapes", "settled"]
 
@@ -32,7 +32,7 @@ OPTIONS = {
     "nocl": [False, True],
 }
 TRANSFORM = "VicinalTransform"  # what a graph of transform is called in skl2onnx's registry
-_FIRST_OPSET = 18  # from there on all reductions take their axes as inputs
+_FIRST_OPSET = 19  # reductions take their axes as inputs, and strings can be compared
 
 
 def settled(model: Any, output: str) -> str:
@@ -119,8 +119,8 @@ def convert(scope: Any, operator: Any, container: Any) -> None:
     else:
         results = _prediction(writer, X, model, operator.scope_inst)
     for name, variable in zip(results, operator.outputs, strict=True):
-        _keep(writer, name, variable.full_name)
-    _hand_over(writer, container)
+        writer.name_output(name, variable.full_name)
+    hand_over(writer, container)
 
 
 def _prediction(w: Writer, X: str, model: Any, scope: Any) -> list[str]:
@@ -166,23 +166,3 @@ def _rows(w: Writer, inputs: Any) -> str:
         for variable in inputs
     ]
     return names[0] if len(names) == 1 else w.op("Concat", *names, axis=1)
-
-
-def _keep(w: Writer, name: str, output: str) -> None:
-    """Give a result the name of an output."""
-    w.nodes.append(helper.make_node("Identity", [name], [output], name=w.unique("Identity")))
-
-
-def _hand_over(w: Writer, container: Any) -> None:
-    for tensor in w.constants:
-        container.initializers.append(tensor)
-    for node in w.nodes:
-        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        container.add_node(
-            node.op_type,
-            list(node.input),
-            list(node.output),
-            op_version=container.target_opset,
-            name=node.name,
-            **attributes,
-        )

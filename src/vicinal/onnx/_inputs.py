@@ -9,6 +9,8 @@ from onnx import ModelProto, TensorProto
 from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
 from sklearn.pipeline import Pipeline
 
+from vicinal.learner.columns import Column, is_frame, is_missing, read_columns
+
 __all__ = ["input_types", "values_of"]
 
 _DTYPES = {
@@ -17,13 +19,14 @@ _DTYPES = {
     TensorProto.INT64: np.int64,
     TensorProto.STRING: object,
 }
+_NUMBERS = ("number", "bool")  # how columns of numbers are stored
 
 
 def input_types(model: Any, X: Any) -> list[tuple[str, Any]]:
     """Names and types of the inputs, from some rows, or from the estimator alone."""
     if X is None:
         return [("X", _type_of(model)([None, _n_features(model)]))]
-    if _is_frame(X):
+    if is_frame(X):
         return _types_of_columns(X)
     X = np.asarray(X)
     if X.ndim != 2 or X.dtype.kind not in "biuf":
@@ -52,45 +55,36 @@ def _type_of(model: Any) -> Any:
 
 
 def _types_of_columns(X: Any) -> list[tuple[str, Any]]:
-    names = [str(name) for name in X.columns]
-    numeric = {name: _is_numeric(X[name]) for name in X.columns}
-    single = all(str(X[name].dtype).lower() == "float32" for name in X.columns if numeric[name])
+    columns = read_columns(X)
+    single = all(c.values.dtype == np.float32 for c in columns if c.storage in _NUMBERS)
     number = FloatTensorType if single else DoubleTensorType
     return [
-        (name, (number if numeric[column] else StringTensorType)([None, 1]))
-        for name, column in zip(names, X.columns, strict=True)
+        (str(c.name), (number if c.storage in _NUMBERS else StringTensorType)([None, 1]))
+        for c in columns
     ]
-
-
-def _is_frame(X: Any) -> bool:
-    return hasattr(X, "columns") and hasattr(X, "to_numpy")
-
-
-def _is_numeric(column: Any) -> bool:
-    """Whether a column of pandas or polars holds numbers; booleans count as such."""
-    if hasattr(column.dtype, "is_numeric"):
-        return bool(column.dtype.is_numeric()) or str(column.dtype) == "Boolean"
-    return getattr(column.dtype, "kind", "O") in "biuf"
 
 
 def values_of(graph: ModelProto, X: Any) -> dict[str, Any]:
     """See `vicinal.onnx.feed`."""
     inputs = graph.graph.input
     dtypes = [_DTYPES[variable.type.tensor_type.elem_type] for variable in inputs]
-    if not _is_frame(X):
+    if not is_frame(X):
         return {inputs[0].name: np.ascontiguousarray(X, dtype=dtypes[0])}
-    if len(inputs) == 1 and inputs[0].name not in list(X.columns):
+    columns = {str(column.name): column for column in read_columns(X)}
+    if len(inputs) == 1 and inputs[0].name not in columns:
         return {inputs[0].name: np.ascontiguousarray(X.to_numpy(), dtype=dtypes[0])}
-    columns = {str(column): X[column] for column in X.columns}
     lacking = [variable.name for variable in inputs if variable.name not in columns]
     if lacking:
         raise ValueError(f"X must have the columns {lacking!r}, which the model asks for.")
     return {
-        variable.name: _column(columns[variable.name], dtype)
+        variable.name: _values(columns[variable.name], dtype)
         for variable, dtype in zip(inputs, dtypes, strict=True)
     }
 
 
-def _column(values: Any, dtype: Any) -> Any:
-    """A column as an array of shape (n, 1)."""
-    return np.asarray(values.to_numpy(), dtype=dtype).reshape(-1, 1)
+def _values(column: Column, dtype: Any) -> Any:
+    """A column as an array of shape (n, 1); missing strings are empty."""
+    values: Any = column.values
+    if dtype is object:
+        values = ["" if is_missing(value) else str(value) for value in values]
+    return np.array(values, dtype=dtype).reshape(-1, 1)

@@ -11,7 +11,7 @@ from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 from vicinal.core.types import Array
 
-__all__ = ["Writer"]
+__all__ = ["Writer", "hand_over"]
 
 _ELEMENTS = {
     np.dtype(np.float32): TensorProto.FLOAT,
@@ -68,6 +68,11 @@ class Writer:
         self.nodes.append(node)
         return names
 
+    def name_output(self, name: str, output: str) -> None:
+        """Give a result the name of an output."""
+        node = helper.make_node("Identity", [name], [output], name=self.unique("Identity"))
+        self.nodes.append(node)
+
     def reduce(self, kind: str, x: str, axis: int, keep: bool = True) -> str:
         """``Sum``, ``Max`` or another reduction of one axis."""
         return self.op(f"Reduce{kind}", x, self.constant([axis]), keepdims=int(keep))
@@ -116,3 +121,18 @@ def _graph(inner: Writer, row: str, out: str, shape: tuple[int, int]) -> GraphPr
         [info(out, inner.element, [shape[1]])],
         initializer=inner.constants,
     )
+
+
+def hand_over(w: Writer, container: Any) -> None:
+    """Add all nodes and constants to a container of skl2onnx."""
+    container.initializers.extend(w.constants)
+    for node in w.nodes:
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        container.add_node(
+            node.op_type,
+            list(node.input),
+            list(node.output),
+            op_version=container.target_opset,
+            name=node.name,
+            **attributes,
+        )

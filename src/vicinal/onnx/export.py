@@ -38,7 +38,7 @@ def to_onnx(
         Whether the probabilities are a list of dictionaries by class instead of an array; for
         inputs in float32 only.
     target_opset : int, default=None
-        Version of ONNX's operators, at least 18; None: the newest that skl2onnx supports.
+        Version of ONNX's operators, at least 19; None: the newest that skl2onnx supports.
 
     Returns
     -------
