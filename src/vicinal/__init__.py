@@ -23,6 +23,7 @@ __all__ = [
     "NCA",
     "RCA",
     "SDML",
+    "TRUSTED_TYPES",
     "Chi2LMNN",
     "Covariance",
     "FromLabels",
@@ -53,7 +54,7 @@ __all__ = [
     "torch",
 ]
 
-#: where each class lives; every other public name is a submodule
+#: where each class, function and list lives; every other public name is a submodule
 _HOMES = {
     "Chi2LMNN": "vicinal.estimators.chi2_lmnn",
     "Covariance": "vicinal.estimators.covariance",
@@ -72,6 +73,7 @@ _HOMES = {
     "PairNCA": "vicinal.estimators.pair_nca",
     "RCA": "vicinal.estimators.rca",
     "SDML": "vicinal.estimators.sdml",
+    "TRUSTED_TYPES": "vicinal.storage.trusted",
     "make_learner": "vicinal.learner.build",
     "report": "vicinal.reporting.make",
     "load": "vicinal.storage.model",
@@ -121,6 +123,7 @@ if _TYPE_CHECKING:
     from vicinal.onnx.export import to_onnx
     from vicinal.reporting.make import report
     from vicinal.storage.model import load, save
+    from vicinal.storage.trusted import TRUSTED_TYPES
 
 
 _install_old_names()

@@ -13,9 +13,11 @@ import warnings
 from dataclasses import dataclass
 from time import perf_counter
 
+import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import skops.io
 from common.callbacks import Stop
 from common.checks import needs_callbacks, set_threads, unfinished
 from common.histograms import counts
@@ -31,6 +33,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from threadpoolctl import threadpool_limits
 
+import vicinal
 from vicinal import (
     ITML,
     KNCA,
@@ -784,10 +787,19 @@ def test_clones_are_unfitted_and_equal(name):
 
 
 @each()
-def test_pickles_say_the_same(name):
+def test_pickles_say_the_same(name, tmp_path):
     X, y = table(name)
     data = pickle.dumps(fitted(name))
     assert_same(answers(pickle.loads(data), X), answers(fitted(name), X))
+    # as do deep copies, files of joblib, and files of skops, which trusts nothing else
+    assert_same(answers(copy.deepcopy(fitted(name)), X), answers(fitted(name), X))
+    joblib.dump(fitted(name), tmp_path / "model")
+    assert_same(answers(joblib.load(tmp_path / "model"), X), answers(fitted(name), X))
+    ours = type(fitted(name)).__module__.startswith("vicinal.")
+    besides = [] if ours else [f"{type(fitted(name)).__module__}.{type(fitted(name)).__name__}"]
+    trusted = [*vicinal.TRUSTED_TYPES, *besides]
+    loaded = skops.io.loads(skops.io.dumps(fitted(name)), trusted=trusted)
+    assert_same(answers(loaded, X), answers(fitted(name), X))
     # and hold no rows: of many columns, the map and the projections are few
     wide = np.hstack([X] * 20)
     many = np.vstack([wide] * 5)

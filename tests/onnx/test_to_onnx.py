@@ -144,7 +144,8 @@ def test_an_estimator_of_pairs_transforms_and_keeps_its_threshold():
 
 def _pairs():
     rng = np.random.RandomState(1)
-    left, right = rng.randint(len(_X), size=(2, 60))
+    left = rng.randint(len(_X), size=60)
+    right = (left + rng.randint(1, len(_X), size=60)) % len(_X)
     pairs = np.stack([_X[left], _X[right]], axis=1)
     return pairs, np.where(_Y[left] == _Y[right], 1, -1), left
 

@@ -74,7 +74,8 @@ def test_all_and_dir_list_the_same_names():
 @pytest.mark.parametrize("name", vicinal.__all__)
 def test_public_name_resolves(name):
     value = getattr(vicinal, name)
-    assert value.__name__.rpartition(".")[2] == name
+    if name != "TRUSTED_TYPES":  # a list
+        assert value.__name__.rpartition(".")[2] == name
     assert value.__doc__
     assert getattr(vicinal, name) is value
 

@@ -23,6 +23,7 @@ _LARGEST_AUTO = 50  # largest k tried by n_neighbors="auto"
 _OWN_SEARCH_FROM = 2**24
 _SEARCH_BYTES = 48  # of a search, for each neighbour of a query
 _CHUNK_BYTES = 2**25  # of the neighbours that are found at a time to choose k
+_SEARCHES = ("index", "find")  # what a model keeps of them
 _TIMED_CHUNKS = 16  # of rows, if there is a time limit
 
 
@@ -64,6 +65,10 @@ class StoredRows:
         if n_neighbors != self.asked:
             self.asked = n_neighbors
             self.__dict__.pop("n_neighbors", None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the searches, which are made again on first use."""
+        return {name: value for name, value in vars(self).items() if name not in _SEARCHES}
 
     # Only the nearest neighbours need the tree and k: they are made on first use.
     @cached_property

@@ -16,6 +16,7 @@ from vicinal.storage.codec import ModelCoding
 from vicinal.storage.container import FileError
 from vicinal.storage.names import name_of
 from vicinal.storage.pipelines import from_fields, is_pipeline, to_fields
+from vicinal.storage.versions import VersionMixin
 
 __all__ = ["SaveMixin", "describe", "load", "read_object", "save", "write_object"]
 
@@ -149,8 +150,8 @@ def load(path: Any, *, module: Any = None) -> Any:
     return decoded(path, header[kind], arrays, module, from_fields if kind == "pipeline" else None)
 
 
-class SaveMixin:
-    """The method ``save`` of estimators."""
+class SaveMixin(VersionMixin):
+    """The method ``save`` of estimators, and the version in their pickles."""
 
     def save(self, path: Any) -> None:
         """Save the estimator in one file, without pickle: see :func:`vicinal.save`.
