@@ -10,6 +10,7 @@ import pytest
 
 from vicinal import make_learner
 from vicinal.learner.errors import ColumnError
+from vicinal.learner.new_rows import check_new_rows
 from vicinal.learner.text import TextColumns
 
 N = 30
@@ -127,3 +128,18 @@ def test_one_message_names_all_columns():
     spelt = raised.value.text(lambda name, column, value: f"--{name} {column}")
     assert "--drop row" in spelt
     assert "--drop id" in spelt
+
+
+def test_new_rows_are_refused_by_column_and_row():
+    rng = np.random.RandomState(0)
+    X = pd.DataFrame({"age": rng.randn(N), "size": rng.randn(N), "kind": ["x", "y"] * (N // 2)})
+    y = np.repeat(["a", "b"], N // 2)
+    model = make_learner(X, y, "rca").fit(X, y)
+    check_new_rows(model, X.assign(other="?"))
+    check_new_rows(model, pl.from_pandas(X))
+    words = X.astype({"age": object})
+    words.loc[4, "age"] = "unknown"
+    with pytest.raises(ColumnError, match=r"'age' must hold numbers .*\(row 4: 'unknown'\)"):
+        check_new_rows(model, words)
+    with pytest.raises(ValueError, match=r"lacks 2 of the 3 columns .*'age', 'kind'. Is it 'Age'"):
+        check_new_rows(model, X.rename(columns={"age": "Age"}).drop(columns="kind"))

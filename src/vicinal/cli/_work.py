@@ -150,6 +150,9 @@ def _check_target(table: Table, target: str) -> None:
 
 def known_columns(model: Any, table: Table) -> Any:
     """The columns that a model knows, by name; others, such as the label, are left out."""
+    from vicinal.learner.new_rows import check_new_rows
+
+    check_new_rows(model, table.X)
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         return table.X

@@ -12,7 +12,7 @@ import numpy as np
 from vicinal.learner.columns import Column, is_missing
 from vicinal.learner.errors import ColumnError
 
-__all__ = ["Uses", "Wishes", "sort_columns"]
+__all__ = ["Uses", "Wishes", "is_number", "sort_columns"]
 
 _FEW = 20  # so many different strings are categories, however few rows there are
 _SHARE = 0.5  # categories repeat: columns with a larger share of different values are no categories
@@ -167,7 +167,7 @@ def _use_of_strings(column: Column) -> str:
 def _refuse_mixed(column: Column) -> None:
     """Refuse numbers with a few words among them, and numbers that are stored as text."""
     values = column.present
-    numbers = np.array([_is_number(value) for value in values])
+    numbers = np.array([is_number(value) for value in values])
     share = numbers.mean()
     if share == 1.0 and len(set(values)) > _FEW:
         advice = "=numbers in its place (X[...].astype(float))"
@@ -194,7 +194,7 @@ def _number(column: Column) -> Column:
     """Refuse a column that was called numeric and has values that are none."""
     if column.storage in ("number", "bool"):
         return column
-    numbers = np.array([_is_number(value) for value in column.present])
+    numbers = np.array([is_number(value) for value in column.present])
     if not numbers.all():
         position = int(np.flatnonzero(~numbers)[0])
         words = ("na", "to read that value as missing")
@@ -237,7 +237,8 @@ def _counts_rows(column: Column) -> bool:
     return bool((values == np.floor(values)).all()) and len(np.unique(values)) == n
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, or a string that can be read as one."""
     if not isinstance(value, str):
         return not is_missing(value)
     try:
