@@ -7,6 +7,7 @@ iterations, goes on from it if there is one, and writes the result beside it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -148,6 +149,7 @@ class Kills:
     def __init__(self, folder, seed=0, every=1):
         self.folder, self.every = Path(folder), every
         self.rng, self.counts = np.random.RandomState(seed), Counter()
+        self.aims = False  # at a moment when the process writes
         self.path, self.found = self.folder / "fit.vic", self.folder / "result.npz"
 
     def __enter__(self):
@@ -166,15 +168,20 @@ class Kills:
         """Run a fit in a new process, and kill it after some seconds; return whether it was."""
         self.litter = self.unfinished()
         self.server.stdin.write(f"{name}\n".encode())
-        pid = int(self.server.stdout.readline())
-        ended, _, _ = select.select([self.server.stdout], [], [], patience)
-        if not ended:
-            os.kill(pid, signal.SIGSTOP)  # so that it does not go on while we look
-            self.note()
-            os.kill(pid, signal.SIGKILL)
-        status = int(self.server.stdout.readline())
-        assert os.waitstatus_to_exitcode(status) == (0 if ended else -signal.SIGKILL)
-        return not ended
+        pid, when = int(self.server.stdout.readline()), "ended"
+        if not self.has_ended(patience):
+            while self.aims and not self.writes() and not self.has_ended(0):
+                pass  # until it writes
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(pid, signal.SIGSTOP)  # so that it does not go on while we look
+                when = self.moment()
+                os.kill(pid, signal.SIGKILL)
+        status = os.waitstatus_to_exitcode(int(self.server.stdout.readline()))
+        if status == -signal.SIGKILL:
+            self.counts.update(["kills", when])
+        else:
+            assert status == 0
+        return status != 0
 
     def to_the_end(self, name, n_kills):
         """The result of a fit that is killed so many times at most."""
@@ -184,6 +191,7 @@ class Kills:
         length = time.perf_counter() - began
         self.forget()
         for _ in range(n_kills):
+            self.aims = self.rng.uniform() < 0.4
             if not self.run(name, self.rng.uniform(0, 0.5 * length)):
                 break
             self.check_file()
@@ -201,12 +209,19 @@ class Kills:
         """The files that are being written, or whose writers were killed."""
         return {name for name in os.listdir(self.folder) if name.endswith(".tmp")}
 
-    def note(self):
-        """Count a kill by what the process was doing."""
-        self.counts["kills"] += 1
-        writing = self.unfinished() - self.litter
-        when = "writing" if writing else "between" if self.path.exists() else "before"
-        self.counts["ended" if self.found.exists() else when] += 1
+    def writes(self):
+        """Whether the process is writing a file."""
+        return bool(self.unfinished() - self.litter)
+
+    def has_ended(self, patience):
+        """Whether the server says within so many seconds that the process has ended."""
+        return bool(select.select([self.server.stdout], [], [], patience)[0])
+
+    def moment(self):
+        """What the process is doing."""
+        if self.found.exists():
+            return "ended"
+        return "writing" if self.writes() else "between" if self.path.exists() else "before"
 
     def check_file(self):
         """What a kill leaves is no file yet, or a complete one."""
