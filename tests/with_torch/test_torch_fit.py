@@ -132,13 +132,15 @@ def test_a_checkpoint_resumes_to_the_same_bits(rng, tmp_path):
                 raise RuntimeError("power cut")
 
     whole = learner(plain()).fit(X, y)
-    model = learner(plain(), warm_start=True)
-    model.set_callbacks(Checkpoint(tmp_path / "fit.joblib", every=2), Kill())
+    path = tmp_path / "fit.vic"
+    model = learner(plain()).set_callbacks(Checkpoint(path, every=2), Kill())
     with pytest.raises(RuntimeError, match="power cut"):
         model.fit(X, y)
-    left = Checkpoint.load(tmp_path / "fit.joblib")
-    assert left.n_iter_ < 10
-    assert_same_bits(left.fit(X, y).transform(X), whole.transform(X))
+    assert Checkpoint.load(path, module=plain(seed=1)).n_iter_ < 10
+    again = learner(plain()).fit(X, y, resume_from=path)
+    assert_same_bits(again.transform(X), whole.transform(X))
+    with pytest.raises(ValueError, match="mapping was TorchMap.* and is TorchMap"):
+        learner(plain(seed=1)).fit(X, y, resume_from=path)
 
 
 def test_sparse_rows_give_the_same_map(rng):

@@ -94,8 +94,14 @@ class Checkpoint(Callback):
     def setup(self, estimator: Any, context: Any) -> None:
         """Create the folder now, so that what cannot be saved fails before the work begins."""
         from vicinal.storage.codec import encode
+        from vicinal.storage.names import name_of
 
-        encode(type(estimator)(**estimator.get_params(deep=False)), "The estimator", {})
+        kind = type(estimator)
+        if name_of(kind) is None:
+            raise TypeError(
+                f"Checkpoint saves estimators of vicinal. Got a {kind.__name__} instead."
+            )
+        encode(kind(**estimator.get_params(deep=False)), kind.__name__, {})
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.path.is_dir():
             raise IsADirectoryError(f"The checkpoint {str(self.path)!r} is a folder.")

@@ -75,7 +75,7 @@ def take_over(estimator: Any, path: Any) -> None:
             f"There is no checkpoint {str(path)!r} from which {name}.fit could resume. To begin a "
             "fit if there is none yet: resume_from=path if path.exists() else None."
         )
-    held = load_checkpoint(path, getattr(getattr(estimator, "mapping", None), "module", None))
+    held = load_checkpoint(path, getattr(getattr(estimator, "mapping", None), "_module", None))
     if type(held) is not type(estimator):
         _refuse(estimator, path, f"it holds a {type(held).__name__}")
     _check_parameters(estimator, held, path)
