@@ -93,7 +93,7 @@ def test_what_cannot_be_saved_is_refused_before_the_work_begins(wine, tmp_path):
     model = KSNE(metric=distance).set_callbacks(Checkpoint(tmp_path / "ksne.vic"))
     with pytest.raises(TypeError, match="'metric' parameter of KSNE is the function 'distance'"):
         model.fit(wine[0])
-    with pytest.raises(TypeError, match="estimators of vicinal. Got a OwnNCA instead"):
+    with pytest.raises(TypeError, match=r"estimators of vicinal\. Got OwnNCA instead"):
         OwnNCA().set_callbacks(Checkpoint(tmp_path / "own.vic")).fit(*wine)
     with pytest.raises(IsADirectoryError, match="is a folder"):
         nca().set_callbacks(Checkpoint(tmp_path)).fit(*wine)

@@ -139,7 +139,7 @@ def test_a_checkpoint_resumes_to_the_same_bits(rng, tmp_path):
     assert Checkpoint.load(path, module=plain(seed=1)).n_iter_ < 10
     again = learner(plain()).fit(X, y, resume_from=path)
     assert_same_bits(again.transform(X), whole.transform(X))
-    with pytest.raises(ValueError, match="mapping was TorchMap.* and is TorchMap"):
+    with pytest.raises(ValueError, match=r"mapping was TorchMap.* and is TorchMap"):
         learner(plain(seed=1)).fit(X, y, resume_from=path)
 
 

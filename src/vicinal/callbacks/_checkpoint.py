@@ -98,9 +98,7 @@ class Checkpoint(Callback):
 
         kind = type(estimator)
         if name_of(kind) is None:
-            raise TypeError(
-                f"Checkpoint saves estimators of vicinal. Got a {kind.__name__} instead."
-            )
+            raise TypeError(f"Checkpoint saves estimators of vicinal. Got {kind.__name__} instead.")
         encode(kind(**estimator.get_params(deep=False)), kind.__name__, {})
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.path.is_dir():
