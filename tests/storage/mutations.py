@@ -3,7 +3,7 @@
 ``python mutations.py FOLDER FIRST COUNT`` mutates the models of FOLDER (files ``*.vic``), numbers
 FIRST to FIRST + COUNT - 1, and prints one line of JSON with counts by result, and the mutations
 that ended in anything but a `FileError` on loading or an exception of Python afterwards.  A crash
-ends the process: the file ``FOLDER/current`` then says which mutation it was.
+ends the process: the file ``FOLDER/current-FIRST`` then says which mutation it was.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def main(folder, first, count):
     path = folder / f"mutated-{os.getpid()}"
     for number in range(first, first + count):
         which = number % len(sources)
-        (folder / "current").write_text(f"{number} {files[which].name}")
+        (folder / f"current-{first}").write_text(f"{number} {files[which].name}")
         what = mutated(sources[which], number, path, sorted(HOMES))
         try:
             found = outcome(path)

@@ -112,12 +112,31 @@ MODELS = {
 }  # fmt: skip
 
 
+def _many(n=600):
+    """More rows than the engines for small data take, their classes, and numbers."""
+    rng = np.random.RandomState(4)
+    y = np.arange(n) % 3
+    return rng.standard_normal((n, D)) + y[:, None], y, rng.standard_normal(n)
+
+
+MANY, MANY_Y, MANY_NUMBERS = _many()
+LARGE = {
+    "large nca": lambda: NCA(2, rule="knn", n_neighbors="local", **SHORT).fit(MANY, MANY_Y),
+    "large knca": lambda: KNCA(2, k=3, **SHORT).fit(MANY, MANY_Y),
+    "large mlkr": lambda: MLKR(2, **SHORT).fit(MANY, MANY_NUMBERS),
+    "large chi2": lambda: Chi2LMNN(2, **SHORT).fit(
+        np.abs(MANY) / np.abs(MANY).sum(axis=1, keepdims=True), MANY_Y
+    ),
+    "large ksne": lambda: KSNE(perplexity=5, max_iter=5, random_state=0).fit(MANY),
+}
+
+
 @functools.cache
 def fitted(name):
     """The model of this name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return MODELS[name]()
+        return {**MODELS, **LARGE}[name]()
 
 
 def queries(model):
