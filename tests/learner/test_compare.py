@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
@@ -141,5 +142,12 @@ def test_parameters_are_checked(wine):
     ):
         with pytest.raises(ValueError, match=message):
             compare_methods(*wine, **options)
+    X, y = wine
+    with pytest.raises(ValueError, match="Method 'pca': n_components=99 must be"):
+        compare_methods(X, y, ["pca"], n_components=99)
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        compare_methods(X, ["a"] * len(X))
+    sparse = compare_methods(sp.csr_array(X.to_numpy()), y, ["euclidean", "pca"], cv=2)
+    assert sparse["pca"].n_components == 12
     with pytest.raises(TypeError, match="names and pairs of a name and an estimator"):
         compare_methods(*wine, [NCA()])

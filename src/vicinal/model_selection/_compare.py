@@ -60,7 +60,8 @@ def compare_methods(
         and "nca", or, for numbers, "euclidean", "pca" and "mlkr".
     n_components : int, default=None
         Rank of all methods that have one.  None: the default of each; PCA then keeps 95 % of the
-        variance.  LDA has at most one less than there are classes.
+        variance, or 32 components of a sparse matrix.  LDA has at most one less than there are
+        classes.
     cv : int, splitter or iterable, default=5
         Number of folds, stratified by class, or folds as in scikit-learn.
     repeats : int, default=1
@@ -116,6 +117,8 @@ def compare_methods(
     _check(cv=cv, repeats=repeats, n_neighbors=n_neighbors, time_budget=time_budget)
     methods = None if methods is None else list(methods)
     kind = _kind_of(y, methods, target)
+    if kind == "classes" and len(np.unique(y)) < 2:
+        raise ValueError(f"compare_methods needs rows of at least 2 classes. All are {y[0]!r}.")
     if methods is None:
         methods = list(_FOR_CLASSES if kind == "classes" else _FOR_NUMBERS)
     seed = random_state

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -25,6 +26,7 @@ __all__ = ["Rival", "make_rival"]
 
 _BASELINES = ("euclidean", "pca", "lda")
 _KEPT_VARIANCE = 0.95  # of the scaled columns, by PCA without a rank
+_SPARSE_RANK = 32  # of PCA without a rank, if the table is sparse
 
 
 @dataclass
@@ -46,7 +48,10 @@ class Rival:
         """Fit the method to the training rows of a fold, and score the others."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            self._compete(X, y, train, test, n_neighbors, kind)
+            try:
+                self._compete(X, y, train, test, n_neighbors, kind)
+            except ValueError as error:
+                raise ValueError(f"Method {self.name!r}: {error}") from error
         for warning in caught:
             if issubclass(warning.category, UserWarning):
                 text = str(warning.message)
@@ -100,7 +105,7 @@ def make_rival(
         if method == "lda":
             _check_kind(method, "classes", kind)
         prepare = ("prepare", make_preparation(X, **options))
-        learn = _baseline(method, y, n_components, random_state)
+        learn = _baseline(method, X, y, n_components, random_state)
         return Rival(method, Pipeline([prepare, *learn]))
     if not (isinstance(method, tuple) and len(method) == 2 and isinstance(method[0], str)):
         raise TypeError(
@@ -115,11 +120,13 @@ def make_rival(
     return Rival(name, make_learner(X, y, estimator, **columns))
 
 
-def _baseline(name: str, y: Array, n_components: Any, random_state: int) -> list[Any]:
+def _baseline(name: str, X: Any, y: Array, n_components: Any, random_state: int) -> list[Any]:
     if name == "euclidean":
         return []
     if name == "pca":
-        rank = _KEPT_VARIANCE if n_components is None else n_components
+        # the rank of a sparse table cannot be found by its variance
+        most = min(_SPARSE_RANK, X.shape[1] - 1) if sp.issparse(X) else _KEPT_VARIANCE
+        rank = most if n_components is None else n_components
         return [("learn", PCA(rank, random_state=random_state))]
     most = len(np.unique(y)) - 1
     rank = None if n_components is None else min(n_components, most)
