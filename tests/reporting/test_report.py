@@ -14,7 +14,7 @@ from vicinal.reporting.contents import Score
 from vicinal.reporting.history import parting_of
 from vicinal.reporting.neighbours import pick_probabilities
 from vicinal.reporting.picture import Axes, thinned
-from vicinal.reporting.scores import Comparison
+from vicinal.reporting.scores import Comparison, Gain
 from vicinal.reporting.spaces import Space
 from vicinal.reporting.thumbnails import make_thumbnails, png, shape_in_names
 from vicinal.reporting.words import verdict
@@ -97,18 +97,22 @@ def test_pixels_are_recognised_by_their_names_alone():
     assert shape_in_names([f"column {j}" for j in range(64)]) is None
 
 
-def comparison(learnt, plain, gain, error):
-    scores = [Score("Euclidean", plain, 0.01), Score("NCA", learnt, 0.01, learnt=True)]
-    return Comparison(scores, "", "accuracy", gain, error)
+def words(gain, error, over_all=None):
+    scores = [Score("PCA, 2 dimensions", 0.9, 0.01), Score("Euclidean", 0.95, 0.01)]
+    scores.append(Score("NCA", 0.9 + gain, 0.01, learnt=True))
+    gains = [Gain("PCA, 2 dimensions", gain, error)]
+    if over_all is not None:
+        gains.append(Gain("Euclidean", over_all, error))
+    return " ".join(verdict(Comparison(scores, "", "accuracy", gains), 2, 13))
 
 
 def test_words_say_better_only_beyond_the_error():
-    better = " ".join(verdict(comparison(0.95, 0.9, 0.05, 0.01), 2, 13))
-    assert "NCA is better by 5.0 ± 1.0 points" in better
-    unclear = " ".join(verdict(comparison(0.95, 0.9, 0.05, 0.03), 2, 13))
-    assert "within the error: NCA is not shown to be better than Euclidean" in unclear
-    worse = " ".join(verdict(comparison(0.8, 0.9, -0.1, 0.01), 2, 13))
-    assert "NCA is worse than Euclidean by 10.0 ± 1.0 points. Two dimensions" in worse
+    assert "NCA is better by 5.0 ± 1.0 points" in words(0.05, 0.01)
+    unclear = words(0.05, 0.03)
+    assert "within the error: NCA is not shown to be better than PCA, 2 dimensions" in unclear
+    assert "NCA is worse than PCA, 2 dimensions by 10.0 ± 1.0 points" in words(-0.1, 0.01)
+    worse = words(0.02, 0.005, -0.03)
+    assert "all 13 columns reaches 95.0 % ± 1.0. Two dimensions do not hold all of it" in worse
 
 
 def test_over_fitting_is_found_where_there_is_nothing_to_learn(rng):

@@ -12,8 +12,9 @@ from sklearn.preprocessing import StandardScaler
 
 from vicinal.core.types import Array
 from vicinal.model_selection import compare_methods
+from vicinal.model_selection._comparison import corrected_error
 from vicinal.reporting.contents import Score
-from vicinal.reporting.scores import Comparison, dims
+from vicinal.reporting.scores import Comparison, Gain, dims, is_picture
 from vicinal.reporting.subject import Part, learner_of
 
 __all__ = ["FOLDS", "by_folds", "can_fold"]
@@ -73,25 +74,27 @@ def by_folds(
         random_state=0,
         time_budget=seconds,
     )
-    scores = []
+    scores = {}
     for one in found.results:
         rank = "" if one.name in ("euclidean", name) else f", {dims(one.n_components)}"
         label = _LABELS.get(one.name, one.name) + rank
         error = max(_known(one.error), _least(one.mean, len(part)) if kind == "classes" else 0.0)
-        scores.append(Score(label, one.mean, error, learnt=one.name == name))
-    learnt = found[name]
-    gain = learnt.difference
-    assert gain is not None
-    floor = 1.0 / len(part)  # one row more or less
+        scores[one.name] = Score(label, one.mean, error, learnt=one.name == name)
+    first = "pca" if is_picture(d, found["euclidean"].n_components) else "euclidean"
+    share = 1 / (FOLDS - 1)  # of the rows that a fold tests and learns from
+    gains = []
+    for other in dict.fromkeys([first, "euclidean"]):
+        better = found[name].scores - found[other].scores
+        error = max(_known(corrected_error(better, share)), 1.0 / len(part))  # one row more or less
+        gains.append(Gain(scores[other].name, float(better.mean()), error))
     rule = "give the mean that predicts it" if kind == "numbers" else "vote on its class"
     note = (
         f"Cross-validation of {len(part):,} rows in {found.n_folds} of {FOLDS} folds: a row is "
         f"predicted by metrics that were not learnt from it; its {_K} nearest training rows {rule}."
         " ± is one standard error, which allows for the rows that the folds share."
     )
-    return Comparison(
-        scores, note, found.score_name, gain, max(_known(learnt.difference_error), floor)
-    )
+    listed = [scores[label] for label in dict.fromkeys([first, *scores])]
+    return Comparison(listed, note, found.score_name, gains)
 
 
 def _least(share: float, n: int) -> float:

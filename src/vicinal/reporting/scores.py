@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,8 +18,10 @@ __all__ = [
     "KEPT",
     "SHARE",
     "Comparison",
+    "Gain",
     "by_split",
     "dims",
+    "is_picture",
     "kept_neighbours",
     "knn_scores",
     "mean_and_error",
@@ -32,18 +34,31 @@ _LDA_COLUMNS = 2000  # with more columns the discriminant takes too long
 _LDA_ROWS = 20_000  # more rows do not change it by much
 
 
+class Gain(NamedTuple):
+    """By how much the learnt method is better than another, and the standard error of that."""
+
+    over: str
+    mean: float
+    error: float
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of some methods, and by how much the learnt one is better than Euclidean distance.
+    """Scores of some methods, and what is gained over some of them.
 
-    ``gain_error`` is the standard error of ``gain``; ``name`` is what a score is.
+    The first score is what the learnt method is compared with first: Euclidean distance, or, if
+    the learnt space is a picture, PCA of as many dimensions.  ``name`` is what a score is.
     """
 
     scores: list[Score]
     note: str
     name: str
-    gain: float
-    gain_error: float
+    gains: list[Gain]
+
+
+def is_picture(d: int, n_columns: int) -> bool:
+    """Whether a map is for looking at: two or three dimensions of more columns."""
+    return d <= 3 and d < n_columns
 
 
 def knn_scores(space: Space, train: Array, queries: Array, y: Array, k: int = _K) -> Array:
@@ -80,28 +95,35 @@ def by_split(
     name : str
         The learnt method.
     """
-    d = after.points.shape[1]
-    spaces = {"χ² distance" if before.chi2 else "Euclidean": before}
+    d, D = after.points.shape[1], before.points.shape[1]
+    old = "χ² distance" if before.chi2 else "Euclidean"
+    what = "R²" if y.dtype.kind == "f" else "accuracy"
+    spaces = {old: before}
     if not before.chi2:
         spaces |= {f"PCA, {dims(d)}": Space(_pca(before.points, train, d))}
-        if y.dtype.kind != "f" and before.points.shape[1] <= _LDA_COLUMNS:
+        if what == "accuracy" and D <= _LDA_COLUMNS:
             Z = _lda(before.points, train, y, d)
             spaces |= {f"LDA, {dims(Z.shape[1])}": Space(Z)}
-    found = {label: knn_scores(space, train, test, y) for label, space in spaces.items()}
+    order = list(spaces)
+    if is_picture(d, D) and not before.chi2:
+        order[:2] = order[1::-1]
+    found = {label: knn_scores(spaces[label], train, test, y) for label in order}
     found[name] = knn_scores(after, train, test, y)
-    what = "accuracy" if y.dtype.kind != "f" else "R²"
-    first, share = next(iter(found)), what == "accuracy"
+    of_score, of_gain = (SHARE, (-1.0, 1.0)) if what == "accuracy" else ((), ())
     scores = [
-        Score(label, *mean_and_error(one, SHARE if share else ()), learnt=label == name)
+        Score(label, *mean_and_error(one, of_score), learnt=label == name)
         for label, one in found.items()
     ]
-    gain, error = mean_and_error(found[name] - found[first], (-1.0, 1.0) if share else ())
+    gains = [
+        Gain(label, *mean_and_error(found[name] - found[label], of_gain))
+        for label in dict.fromkeys([order[0], old])
+    ]
     predict = "vote on its class" if what == "accuracy" else "give the mean that predicts it"
     note = (
         f"Scored on {len(test):,} rows that were held out of learning: the {_K} nearest of the "
         f"{len(train):,} training rows {predict}. ± is one standard error over the held-out rows."
     )
-    return Comparison(scores, note, what, gain, error)
+    return Comparison(scores, note, what, gains)
 
 
 def mean_and_error(values: Array, extremes: tuple[float, ...] = ()) -> tuple[float, float]:
@@ -127,13 +149,14 @@ def kept_neighbours(before: Space, picture: Space, after: Space, name: str) -> C
 
     found = {f"PCA, {dims(picture.points.shape[1])}": kept(picture), name: kept(after)}
     scores = [Score(label, *mean_and_error(s), learnt=label == name) for label, s in found.items()]
-    gain, error = mean_and_error(found[name] - next(iter(found.values())))
+    label, first = next(iter(found.items()))
+    gain = Gain(label, *mean_and_error(found[name] - first))
     note = (
         f"Labels are not used. The score is the share of the {k} nearest rows of the table that "
         f"are among the {k} nearest points of the picture, over {len(rows):,} rows. ± is one "
         "standard error."
     )
-    return Comparison(scores, note, KEPT, gain, error)
+    return Comparison(scores, note, KEPT, [gain])
 
 
 def _pca(points: Any, train: Array, d: int) -> Array:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from vicinal.core.types import Array
-from vicinal.reporting.contents import Metric, Neighbours
+from vicinal.reporting.contents import Metric, Neighbours, Score
 from vicinal.reporting.history import Parting
-from vicinal.reporting.scores import KEPT, Comparison
+from vicinal.reporting.scores import KEPT, Comparison, Gain
 
 __all__ = ["Facts", "facts_of", "figure", "sentences_of", "verdict"]
 
@@ -82,35 +82,41 @@ def _what(facts: Facts) -> str:
 
 def verdict(comparison: Comparison, d: int, n_columns: int) -> list[str]:
     """Whether the learnt metric is better than what was there, beyond the error."""
+    scores = {score.name: score for score in comparison.scores}
     learnt = next(score for score in comparison.scores if score.learnt)
-    first, name = comparison.scores[0], comparison.name
-    gain, error = comparison.gain, comparison.gain_error
+    name, first = comparison.name, comparison.gains[0]
     where = "" if name == KEPT else " on rows that were not learnt from"
-    told = (
-        f"{_capital(name)}{where}: "
-        f"{_with_error(learnt.mean, learnt.error, name)} with {learnt.name}, "
-        f"{_with_error(first.mean, first.error, name)} with {first.name}."
-    )
-    by = _difference(abs(gain), error, name)
-    if gain > _CLEAR * error:
-        judged = f"{learnt.name} is better by {by}."
-    elif gain < -_CLEAR * error:
-        judged = f"{learnt.name} is worse than {first.name} by {by}."
-        if name != KEPT and d < n_columns:
-            judged += (
-                f" {_capital(dimensions(d))} cannot hold all {n_columns:,} columns: use it as a "
-                "picture, and learn more dimensions to predict."
-            )
-    else:
-        judged = (
-            f"The difference, {_difference(gain, error, name)}, is within the error: {learnt.name} "
-            f"is not shown to be better than {first.name}."
+    told = [
+        f"{_capital(name)}{where}: {_score(learnt, name)} with {learnt.name}, "
+        f"{_score(scores[first.over], name)} with {first.over}.",
+        _judged(first, learnt.name, name),
+    ]
+    for gain in comparison.gains[1:]:
+        judged = _judged(gain, learnt.name, name)
+        if gain.mean < -_CLEAR * gain.error:
+            judged = f"{_capital(dimensions(d))} do not hold all of it: learn more to predict."
+        told.append(
+            f"{gain.over} distance of all {n_columns:,} columns reaches "
+            f"{_score(scores[gain.over], name)}. {judged}"
         )
-    rivals = [score for score in comparison.scores[1:] if not score.learnt]
+    compared = {gain.over for gain in comparison.gains}
+    rivals = [s for s in comparison.scores if not s.learnt and s.name not in compared]
     if rivals:
         best = max(rivals, key=lambda score: score.mean)
-        judged += f" {best.name} reaches {_with_error(best.mean, best.error, name)}."
-    return [told, judged]
+        told[1] += f" {best.name} reaches {_score(best, name)}."
+    return told
+
+
+def _judged(gain: Gain, learnt: str, name: str) -> str:
+    if gain.mean > _CLEAR * gain.error:
+        return f"{learnt} is better by {_difference(gain.mean, gain.error, name)}."
+    if gain.mean < -_CLEAR * gain.error:
+        by = _difference(-gain.mean, gain.error, name)
+        return f"{learnt} is worse than {gain.over} by {by}."
+    return (
+        f"The difference, {_difference(gain.mean, gain.error, name)}, is within the error: "
+        f"{learnt} is not shown to be better than {gain.over}."
+    )
 
 
 def dimensions(d: int) -> str:
@@ -123,10 +129,10 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _with_error(mean: float, error: float, name: str) -> str:
+def _score(score: Score, name: str) -> str:
     if name == "R²":
-        return f"{mean:.3f} ± {error:.3f}"
-    return f"{100 * mean:.1f} % ± {100 * error:.1f}"
+        return f"{score.mean:.3f} ± {score.error:.3f}"
+    return f"{100 * score.mean:.1f} % ± {100 * score.error:.1f}"
 
 
 def _difference(gain: float, error: float, name: str) -> str:
