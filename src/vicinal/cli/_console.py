@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,23 @@ class Console:
         """Say what has been done, on standard error."""
         if not self.quiet:
             click.echo(text, err=True)
+
+    @contextmanager
+    def status(self) -> Iterator[Callable[[str], None]]:
+        """A function that shows what is being done, in one line that it replaces."""
+        on_terminal = self.shows_progress and sys.stderr.isatty()
+
+        def show(text: str) -> None:
+            if on_terminal:
+                click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+            elif self.shows_progress:
+                click.echo(text, err=True)
+
+        try:
+            yield show
+        finally:
+            if on_terminal:
+                click.echo("\r\x1b[K", nl=False, err=True)
 
     def step(self, words: str) -> None:
         """Say which part of the work begins, if a person is watching."""

@@ -13,6 +13,7 @@ from vicinal.cli._learning import learn
 __all__ = ["Subject", "draw", "scatter", "subject"]
 
 _HELD_OUT = 0.3
+_SHOWS_HELD_OUT = ("embedding", "regions", "accuracy")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,9 @@ def subject(console: Console, data: str, options: dict[str, Any]) -> Subject:
         return Subject(model, X, y, X_test, y_test, label)
     options = {**options, "dim": options["dim"] or _default_rank(options)}
     pipeline = _work.build(table, options)
-    if test is None:
+    if options["kind"] == "rank":  # fits a map of each rank by itself
+        return Subject(pipeline, X, y, None, None, label)
+    if test is None and options["kind"] in _SHOWS_HELD_OUT:
         X, y, X_test, y_test = _split(X, y, options["seed"])
     with _work.spoken_columns(table):
         outcome = learn(console, pipeline, X, y, _work.limits(options))
@@ -84,13 +87,16 @@ def _display(name: str) -> Any:
 def draw(name: str, kind: str, of: Subject, options: dict[str, Any]) -> Any:
     """The figure of a display."""
     display, more = _display(name), {}
+    if kind in _SHOWS_HELD_OUT:
+        more = {"X_test": of.X_test, "y_test": of.y_test}
     if kind == "embedding":
-        more = {"X_test": of.X_test, "y_test": of.y_test, "target_name": of.label}
+        more["target_name"] = of.label
     if kind == "neighbours":
         if options["row"] >= len(of.X):
             raise Failure(f"--row: the last row is {len(of.X) - 1}. Got {options['row']}.")
         more = {"row": options["row"]}
-    return display.from_estimator(of.model, of.X, of.y, **more).figure_
+    make = display.from_ranks if kind == "rank" else display.from_estimator
+    return make(of.model, of.X, of.y, **more).figure_
 
 
 def scatter(places: Any, y: Any, label: str | None, title: str) -> Any:

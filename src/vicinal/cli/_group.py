@@ -17,10 +17,10 @@ __all__ = ["COMMANDS", "run_part", "vicinal"]
 
 #: the commands, in the groups of the help
 COMMANDS = {
-    "Learn": ("fit", "embed"),
+    "Learn": ("fit", "evaluate", "embed"),
     "Use a model": ("transform", "predict", "info"),
-    "Look": ("plot",),
-    "More": ("datasets", "completion"),
+    "Look": ("plot", "report"),
+    "More": ("demo", "datasets", "completion"),
 }
 
 EXAMPLES = """\

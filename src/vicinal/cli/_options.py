@@ -10,7 +10,20 @@ from vicinal.cli._command import add_options, option
 from vicinal.cli._types import DURATION, SETTING, Choice
 from vicinal.learner import METHODS
 
-__all__ = ["COLUMNS", "FORMAT", "LABEL", "LEARNING", "MODEL_FILE", "OUTPUT_TABLE", "PROGRESS"]
+__all__ = [
+    "COLUMNS",
+    "FORMAT",
+    "KEEP",
+    "LABEL",
+    "LEARNING",
+    "MODEL_FILE",
+    "OUTPUT_TABLE",
+    "PROGRESS",
+    "SEED",
+    "SET",
+    "THREADS",
+    "TIME_BUDGET",
+]
 
 MODEL_FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -42,20 +55,42 @@ COLUMNS = add_options(
     option("Columns", "--text", multiple=True, metavar="COLUMN", help="Use the words in it."),
 )  # fmt: skip
 
+SET = option(
+    "Method", "--set", "settings", multiple=True, type=SETTING, metavar="NAME=VALUE",
+    help="Any other parameter of the method, such as alpha=0.01. May be repeated.",
+)  # fmt: skip
+
+SEED = option(
+    "Method", "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+    help="Draws all that is random: the same seed gives the same result.",
+)  # fmt: skip
+
+TIME_BUDGET = option(
+    "Limits", "--time-budget", type=DURATION, metavar="TIME",
+    help="Learn for at most this long: 30s, 2m, 1h. The best so far is kept.",
+)  # fmt: skip
+
+THREADS = option(
+    "Limits", "--threads", type=click.IntRange(min=1), metavar="N",
+    help="Use at most so many threads. Default: all cores. The result is the same.",
+)  # fmt: skip
+
 LEARNING = add_options(
     option("Method", "--method", type=Choice("method", tuple(METHODS)), default="nca",
            show_default=True, metavar="NAME", help="What to learn by; `vicinal fit --help` lists "
            "all."),
     option("Method", "--dim", type=click.IntRange(min=1), metavar="N",
            help="Dimensions to map to; 2 for a picture. Default: that of the method."),
-    option("Method", "--set", "settings", multiple=True, type=SETTING, metavar="NAME=VALUE",
-           help="Any other parameter of the method, such as alpha=0.01. May be repeated."),
-    option("Method", "--seed", type=click.IntRange(min=0), default=0, show_default=True,
-           metavar="N", help="Draws all that is random: the same seed gives the same result."),
-    option("Limits", "--time-budget", type=DURATION, metavar="TIME",
-           help="Learn for at most this long: 30s, 2m, 1h. The best so far is kept."),
-    option("Limits", "--threads", type=click.IntRange(min=1), metavar="N",
-           help="Use at most so many threads. Default: all cores. The result is the same."),
+    SET,
+    SEED,
+    TIME_BUDGET,
+    THREADS,
+)  # fmt: skip
+
+KEEP = option(
+    "Output", "--keep", multiple=True, metavar="COLUMN",
+    help="Columns of the table to put beside the result, such as an identifier. May be repeated, "
+    "or name several: --keep id,species.",
 )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,18 +56,6 @@ def no_label(table: Table, method: str) -> click.UsageError:
     return click.UsageError(
         f"--label: which column is {method} to learn? {table.name} has {column_names(table.X)}."
     )
-
-
-def compared(table: Table, methods: Sequence[str], baselines: Sequence[str]) -> list[str]:
-    """The methods to compare: the baselines, and those that were asked for."""
-    targets = {METHODS[name].target for name in methods if name in METHODS}
-    numbers = "numbers" in targets or (not targets and is_number(table.y))
-    if numbers and targets - {"numbers", "none"}:
-        raise click.UsageError("--method: these methods learn different kinds of labels.")
-    _check_target(table, "numbers" if numbers else "classes")
-    chosen = list(methods) or ["mlkr" if numbers else "nca"]
-    plain = [name for name in baselines if not (numbers and name == "lda")]
-    return [*plain, *(name for name in chosen if name not in plain)]
 
 
 def is_number(y: Any) -> bool:
@@ -133,7 +121,7 @@ def build(table: Table, options: dict[str, Any]) -> Any:
         settings["early_stopping"] = True
     if METHODS[method].target != "none" and table.y is None:
         raise no_label(table, method)
-    _check_target(table, METHODS[method].target)
+    check_target(table, METHODS[method].target)
     with spoken_columns(table):
         return make_learner(
             table.X, table.y, method, n_components=settings.pop("n_components", options["dim"]),
@@ -141,7 +129,8 @@ def build(table: Table, options: dict[str, Any]) -> Any:
         )  # fmt: skip
 
 
-def _check_target(table: Table, target: str) -> None:
+def check_target(table: Table, target: str) -> None:
+    """Refuse labels that do not suit what a method learns from."""
     if target == "numbers":
         table.check_numbers()
     elif target != "none":

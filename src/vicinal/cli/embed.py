@@ -12,7 +12,6 @@ from vicinal.cli._command import command as _command
 from vicinal.cli._command import option
 from vicinal.cli._console import Console
 from vicinal.cli._exit import INTERRUPTED, OK
-from vicinal.cli._types import DURATION, SETTING
 
 __all__ = ["command"]
 
@@ -62,46 +61,12 @@ vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.
     metavar="N",
     help="Dimensions of the picture.",
 )
-@option(
-    "Method",
-    "--set",
-    "settings",
-    multiple=True,
-    type=SETTING,
-    metavar="NAME=VALUE",
-    help="Any other parameter of KSNE, such as max_iter=500. May be repeated.",
-)
-@option(
-    "Method",
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="The same seed gives the same picture.",
-)
-@option(
-    "Limits",
-    "--time-budget",
-    type=DURATION,
-    metavar="TIME",
-    help="Learn for at most this long: 30s, 2m, 1h.",
-)
-@option(
-    "Limits",
-    "--threads",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Use at most so many threads. Default: all cores. The result is the same.",
-)
+@_options.SET
+@_options.SEED
+@_options.TIME_BUDGET
+@_options.THREADS
 @_options.PROGRESS
-@option(
-    "Output",
-    "--keep",
-    multiple=True,
-    metavar="COLUMN",
-    help="Columns of the table to put beside the places. May be repeated, or name several.",
-)
+@_options.KEEP
 @option(
     "Output",
     "--plot",

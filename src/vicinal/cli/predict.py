@@ -33,14 +33,7 @@ vicinal predict model.vic test.csv --label species
 )
 @_options.FORMAT
 @option("Output", "--proba", is_flag=True, help="Add a column with the probability of each class.")
-@option(
-    "Output",
-    "--keep",
-    multiple=True,
-    metavar="COLUMN",
-    help="Columns of the table to put beside the predictions. May be repeated, or name "
-    "several: --keep id,species.",
-)
+@_options.KEEP
 @_options.OUTPUT_TABLE
 def command(
     console: Console, model: Path, data: str, proba: bool, output: str, **options: Any

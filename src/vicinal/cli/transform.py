@@ -9,7 +9,6 @@ import click
 
 from vicinal.cli import _options
 from vicinal.cli._command import command as _command
-from vicinal.cli._command import option
 from vicinal.cli._console import Console
 
 __all__ = ["command"]
@@ -25,14 +24,7 @@ cat new.csv | vicinal transform model.vic - | head
 @click.argument("model", type=_options.MODEL_FILE)
 @click.argument("data", default="-")
 @_options.FORMAT
-@option(
-    "Output",
-    "--keep",
-    multiple=True,
-    metavar="COLUMN",
-    help="Columns of the table to put beside the result, such as an identifier. May be "
-    "repeated, or name several: --keep id,species.",
-)
+@_options.KEEP
 @_options.OUTPUT_TABLE
 def command(console: Console, model: Path, data: str, output: str, **options: Any) -> None:
     """Map the rows of DATA by a MODEL file: one column for each dimension.

@@ -1,0 +1,94 @@
+"""``vicinal demo``: the commands at work on data that is at hand."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vicinal.cli._command import command as _command
+from vicinal.cli._command import option
+from vicinal.cli._console import Console
+
+__all__ = ["command"]
+
+#: titles, and the commands under them
+CHAPTERS = (
+    (
+        "Three rings in a plane, hidden among eight columns of noise. The Euclidean distance and "
+        "PCA see the noise, LDA sees classes of the same mean; NCA finds the plane.",
+        (
+            "datasets rings -o {folder}/rings.csv",
+            "evaluate {folder}/rings.csv --label label --dim 2",
+            "plot {folder}/rings.csv --label label -o {folder}/rings.png",
+        ),
+    ),
+    (
+        "Handwritten digits, 64 pixels each, in two dimensions. Rows that were held out are judged "
+        "by their neighbours.",
+        (
+            "datasets digits -o {folder}/digits.csv",
+            "report {folder}/digits.csv --label label --dim 2 --images 8x8 --set alpha=0.01 "
+            "--title Digits --model-out {folder}/digits.vic -o {folder}/report.html",
+            "info {folder}/digits.vic",
+        ),
+    ),
+)
+
+EXAMPLES = """
+vicinal demo
+vicinal demo -o /tmp/vicinal-demo
+"""
+
+
+@_command("demo", EXAMPLES)
+@option(
+    "Output",
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("demo"),
+    show_default=True,
+    metavar="FOLDER",
+    help="Where to write tables, pictures, the page and the model.",
+)
+def command(console: Console, output: Path) -> None:
+    """Learn on two built-in data sets, and show each command, to be repeated on your own table.
+
+    Writes tables, a picture, a page to open in a browser, and a model file.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    began, ran = time.perf_counter(), []
+    for title, lines in CHAPTERS:
+        _say(console, f"\n{title}\n")
+        for line in lines:
+            words = [word.format(folder=output) for word in shlex.split(line)]
+            _say(console, f"$ vicinal {shlex.join(words)}")
+            ran.append({"command": shlex.join(["vicinal", *words]), **_run(console, words)})
+            _say(console, "")
+    seconds = time.perf_counter() - began
+    page = output / "report.html"
+    console.result(
+        f"Done in {seconds:.0f} s. Open {page} in a browser: click on a digit.\n"
+        "Repeat it on a table of your own:\n"
+        "  vicinal evaluate TABLE.csv --label COLUMN\n"
+        "  vicinal report TABLE.csv --label COLUMN -o report.html",
+        {"folder": output, "report": page, "seconds": round(seconds, 1), "commands": ran},
+    )
+
+
+def _say(console: Console, text: str) -> None:
+    if not console.as_json:
+        click.echo(text)
+
+
+def _run(console: Console, words: list[str]) -> dict[str, Any]:
+    """Run a command as a part of this one; its result as data."""
+    from vicinal.cli._group import run_part
+
+    part = console.part()
+    run_part(words, part)
+    return part.told

@@ -1,0 +1,117 @@
+"""``vicinal report``: a page to explore and to show to others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vicinal.cli import _options
+from vicinal.cli._command import command as _command
+from vicinal.cli._command import option
+from vicinal.cli._console import Console
+from vicinal.cli._exit import INTERRUPTED, OK
+from vicinal.cli._types import IMAGE_SHAPE
+
+__all__ = ["command"]
+
+EXAMPLES = """
+vicinal report data.csv --label species -o report.html
+vicinal report data.csv --label species --method lmnn --model-out model.vic
+vicinal report train.csv --label species --model model.vic --test test.csv
+vicinal report digits.csv --label digit --images 8x8 --title "Digits" -o digits.html
+"""
+
+
+@_command("report", EXAMPLES)
+@click.argument("data")
+@_options.LABEL
+@option(
+    "Table",
+    "--test",
+    metavar="FILE",
+    help="A table of rows that were not learnt from. "
+    "Default: a fifth of the rows of DATA are held out.",
+)
+@_options.FORMAT
+@_options.COLUMNS
+@option(
+    "Method",
+    "--model",
+    type=_options.MODEL_FILE,
+    metavar="FILE",
+    help="Show this model, which was fitted to DATA, instead of learning one.",
+)
+@_options.LEARNING
+@option(
+    "Page",
+    "--images",
+    type=IMAGE_SHAPE,
+    metavar="HxW",
+    help="The columns are the pixels of an image of this height and width: show thumbnails.",
+)
+@option("Page", "--title", metavar="TEXT", help="Title of the page.")
+@_options.PROGRESS
+@option(
+    "Output",
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    metavar="FILE",
+    help="The page to write: one file that needs no network.",
+)
+@option(
+    "Output",
+    "--model-out",
+    type=_options.MODEL_FILE,
+    metavar="FILE",
+    help="Write the model that was learnt, too.",
+)
+def command(
+    console: Console, data: str, output: Path, model: Path | None, test: str | None,
+    model_out: Path | None, title: str | None, images: Any, **options: Any,
+) -> int:  # fmt: skip
+    """Learn from DATA, and write a page that shows what was learnt.
+
+    The page is one HTML file: what the metric does in plain words, accuracy on held-out rows before
+    and after, an interactive picture, the neighbours of each row, the columns that matter.
+    """
+    from vicinal import report
+    from vicinal.cli import _work
+    from vicinal.cli._learning import watched
+
+    for path in (output, model_out):
+        if path is not None:
+            _work.check_output(path)
+    table = _work.read(data, options)
+    held_out = None if test is None else _work.read(test, options)
+    pipeline = _work.build(table, options) if model is None else _work.load_model(model)
+    with (
+        watched(console, pipeline, _work.limits(options)) as watch,
+        _work.spoken_columns(table),
+    ):
+        made = report(
+            pipeline, table.X, table.y, path=output, images=images, title=title,
+            X_test=None if held_out is None else held_out.X,
+            y_test=None if held_out is None else held_out.y,
+            random_state=options["seed"], progress=console.step,
+        )  # fmt: skip
+    if model_out is not None:
+        _work.save(made.model, model_out)
+    facts = {
+        "report": output,
+        "model": model_out or model,
+        "sentences": made.contents.sentences,
+        "warnings": made.contents.warnings,
+        "score": made.contents.score_name,
+        "scores": [
+            {"name": each.name, "mean": each.mean, "error": each.error, "learnt": each.learnt}
+            for each in made.contents.scores
+        ],
+        "interrupted": watch.interrupt.seen,
+    }
+    console.result("\n".join([*made.contents.sentences, f"Page: {output}"]), facts)
+    return INTERRUPTED if watch.interrupt.seen else OK
