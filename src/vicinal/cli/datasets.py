@@ -17,8 +17,8 @@ __all__ = ["command"]
 SYNTHETIC: dict[str, tuple[str, dict[str, Any], str]] = {
     "rings": (
         "make_rings",
-        {"n_classes": 3, "radial_noise": 0.05, "n_noise": 8},
-        "three rings in a plane, hidden among eight columns of noise",
+        {"n_classes": 3, "radial_noise": 0.05, "n_noise": 4},
+        "three rings in a plane, hidden among four columns of noise",
     ),
     "stripes": ("make_stripes", {}, "long thin stripes of two classes"),
     "histograms": ("make_histograms", {}, "histograms of three classes, for chi2-lmnn"),

@@ -18,7 +18,7 @@ __all__ = ["command"]
 #: titles, and the commands under them
 CHAPTERS = (
     (
-        "Three rings in a plane, hidden among eight columns of noise. The Euclidean distance and "
+        "Three rings in a plane, hidden among four columns of noise. The Euclidean distance and "
         "PCA see the noise, LDA sees classes of the same mean; NCA finds the plane.",
         (
             "datasets rings -o {folder}/rings.csv",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from vicinal.cli import _options
 from vicinal.cli._command import command as _command
 from vicinal.cli._console import Console
+from vicinal.cli._exit import Failure
 
 __all__ = ["command"]
 
@@ -26,10 +28,54 @@ def command(console: Console, model: Path) -> None:
     The file is read and its checksum compared, but the model is not made, so that this is safe for
     any file.
     """
-    from vicinal.cli._exit import Failure
     from vicinal.storage import describe
 
     if not model.exists():
         raise Failure(f"{model}: there is no such file.")
-    facts = describe(model)
-    console.result("\n".join(f"{name}: {value}" for name, value in facts.items()), facts)
+    facts = {"file": model, "bytes": model.stat().st_size, **describe(model)}
+    console.result(_words(facts), facts)
+
+
+def _words(facts: dict[str, Any]) -> str:
+    """The facts for people: what is long is cut, and what is usual is left out."""
+    about = facts["about"] or {}
+    rows = {
+        "model": f"{about.get('estimator', 'unknown')} ({facts['kind']}, format {facts['schema']})",
+        "dimensions": _from_to(about),
+        "iterations": about.get("n_iter"),
+        "loss": about.get("objective"),
+        "classes": _listed(about.get("classes")),
+        "columns": _listed(about.get("feature_names_in")),
+        "parameters": _listed(_changed(about)),
+        "written by": _listed([f"{k} {v}" for k, v in (facts["versions"] or {}).items()]),
+        "size": f"{facts['bytes']:,} bytes, {len(facts['arrays'])} arrays",
+    }
+    return "\n".join(f"{name:<11} {text}" for name, text in rows.items() if text is not None)
+
+
+def _from_to(about: dict[str, Any]) -> str | None:
+    n, d = about.get("n_features_in"), about.get("n_components")
+    return f"{n} to {d}" if n and d else None
+
+
+def _listed(items: Any, most: int = 12) -> str | None:
+    if not items:
+        return None
+    shown = [str(item) for item in items]
+    more = f" and {len(shown) - most} more" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + more
+
+
+def _changed(about: dict[str, Any]) -> list[str]:
+    """The parameters that are not at their defaults."""
+    import inspect
+
+    import vicinal
+
+    given = about.get("parameters") or {}
+    known = getattr(vicinal, str(about.get("estimator")), None)
+    usual = {} if known is None else inspect.signature(known).parameters
+    return [
+        f"{name}={value!r}" for name, value in given.items()
+        if name not in usual or usual[name].default != value
+    ]  # fmt: skip
