@@ -33,7 +33,9 @@ def endless(tmp_path):
         [*VICINAL, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
+        deadline = time.monotonic() + 120
         while not (tmp_path / "c.vic").exists() and child.poll() is None:
+            assert time.monotonic() < deadline
             time.sleep(0.05)
         yield child
     finally:
@@ -43,7 +45,7 @@ def endless(tmp_path):
 
 def test_interrupt_keeps_the_best_model(endless, tmp_path):
     endless.send_signal(signal.SIGINT)
-    out, errors = endless.communicate(timeout=60)
+    out, errors = endless.communicate(timeout=120)
     assert endless.returncode == 130, errors
     assert '"interrupted": true' in out
     assert "m.vic holds the best model so far" in errors
@@ -61,7 +63,7 @@ def test_broken_pipe_is_quiet(tmp_path):
     child.stdout.readline()
     child.stdout.close()
     assert child.stderr.read() == b""
-    assert child.wait(timeout=60) == 141
+    assert child.wait(timeout=120) == 141
 
 
 def test_pipes_join_commands(tmp_path):

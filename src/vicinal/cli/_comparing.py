@@ -9,7 +9,7 @@ import click
 
 from vicinal.cli._tables import Table
 from vicinal.cli._types import near
-from vicinal.cli._work import check_target, is_number
+from vicinal.cli._work import check_target, is_number, with_parts
 from vicinal.learner import METHODS
 
 __all__ = ["learns_numbers", "methods"]
@@ -33,7 +33,7 @@ def methods(
     """The baselines, and the methods that were asked for, with their settings."""
     baselines = ["euclidean", "pca"] if numbers else ["euclidean", "pca", "lda"]
     asked = list(dict.fromkeys(options["methods"])) or ["mlkr" if numbers else "nca"]
-    settings = dict(options["settings"])
+    settings = with_parts(dict(options["settings"]))
     own = {name: METHODS[name].parameters() for name in asked if name in METHODS}
     known = {parameter for parameters in own.values() for parameter in parameters}
     for name in settings:

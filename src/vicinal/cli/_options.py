@@ -57,7 +57,8 @@ COLUMNS = add_options(
 
 SET = option(
     "Method", "--set", "settings", multiple=True, type=SETTING, metavar="NAME=VALUE",
-    help="Any other parameter of the method, such as alpha=0.01. May be repeated.",
+    help="Any other parameter of the method, such as alpha=0.01; mapping=mlp learns a network. May "
+    "be repeated.",
 )  # fmt: skip
 
 SEED = option(

@@ -27,6 +27,7 @@ __all__ = [
     "named_columns",
     "read",
     "spoken_columns",
+    "with_parts",
 ]
 
 
@@ -104,11 +105,20 @@ def column_options(table: Table, options: dict[str, Any]) -> dict[str, Any]:
     return {**wishes, "ordinal": _orders(options["ordinal"], table.X)}
 
 
+def with_parts(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings, with objects in place of names that only the command line has."""
+    if settings.get("mapping") == "mlp":
+        from vicinal.maps import MLP
+
+        return {**settings, "mapping": MLP()}
+    return settings
+
+
 def build(table: Table, options: dict[str, Any]) -> Any:
     """The pipeline that the options describe."""
     from vicinal import make_learner
 
-    method, settings = options["method"], dict(options["settings"])
+    method, settings = options["method"], with_parts(dict(options["settings"]))
     known = METHODS[method].parameters()
     check_settings(method, settings, known)
     if options["dim"] is not None and "n_components" in settings:

@@ -22,17 +22,18 @@ CHAPTERS = (
         "PCA see the noise, LDA sees classes of the same mean; NCA finds the plane.",
         (
             "datasets rings -o {folder}/rings.csv",
-            "evaluate {folder}/rings.csv --label label --dim 2",
+            "evaluate {folder}/rings.csv --label label --dim 2 --folds 3",
             "plot {folder}/rings.csv --label label -o {folder}/rings.png",
+            "report {folder}/rings.csv --label label --dim 2 -o {folder}/rings.html",
         ),
     ),
     (
-        "Handwritten digits, 64 pixels each, in two dimensions. Rows that were held out are judged "
-        "by their neighbours.",
+        "Handwritten digits of 64 pixels, mapped to a plane by a network. A fifth of the rows on "
+        "the page was held out.",
         (
             "datasets digits -o {folder}/digits.csv",
-            "report {folder}/digits.csv --label label --dim 2 --images 8x8 --set alpha=0.01 "
-            "--title Digits --model-out {folder}/digits.vic -o {folder}/report.html",
+            "report {folder}/digits.csv --label label --dim 2 --set mapping=mlp --images 8x8 "
+            "--title Digits --model-out {folder}/digits.vic -o {folder}/digits.html",
             "info {folder}/digits.vic",
         ),
     ),
@@ -70,13 +71,14 @@ def command(console: Console, output: Path) -> None:
             ran.append({"command": shlex.join(["vicinal", *words]), **_run(console, words)})
             _say(console, "")
     seconds = time.perf_counter() - began
-    page = output / "report.html"
+    pages = [output / "rings.html", output / "digits.html"]
     console.result(
-        f"Done in {seconds:.0f} s. Open {page} in a browser: click on a digit.\n"
+        f"Done in {seconds:.0f} s. Open {pages[0]} and {pages[1]} in a browser, and click on a "
+        "point.\n"
         "Repeat it on a table of your own:\n"
         "  vicinal evaluate TABLE.csv --label COLUMN\n"
         "  vicinal report TABLE.csv --label COLUMN -o report.html",
-        {"folder": output, "report": page, "seconds": round(seconds, 1), "commands": ran},
+        {"folder": output, "reports": pages, "seconds": round(seconds, 1), "commands": ran},
     )
 
 
