@@ -107,7 +107,7 @@ MISTAKES = [
     ("fit iris.csv", 2, "--label: which column is nca to learn? iris.csv has sepal_length"),
     ("fit iriss.csv --label species", 1, "There is no file iriss.csv. Did you mean 'iris.csv'?"),
     ("fit IRIS --method ncaa", 2, "Did you mean 'nca'?"),
-    ("fit IRIS --set alhpa=1", 2, "Did you mean 'alpha'?"),
+    ("fit IRIS --set alphax=1", 2, "Did you mean 'alpha'?"),
     ("fit IRIS --set alpha", 2, "name=value"),
     ("fit IRIS --set max_iter=0", 1, "The 'max_iter' parameter of NCA"),
     ("fit IRIS --dim 9", 1, "'n_components' parameter of NCA"),
@@ -126,7 +126,7 @@ MISTAKES = [
     ("plot IRIS -o a.doc", 1, ".png, .svg or .pdf"),
     ("plot IRIS --kind neighbors", 2, "Did you mean 'neighbours'?"),
     ("evaluate iris.csv", 2, "--label: which column"),
-    ("evaluate IRIS --set alhpa=1", 2, "Did you mean 'alpha'?"),
+    ("evaluate IRIS --set alphax=1", 2, "Did you mean 'alpha'?"),
     ("datasets wines", 1, "'wines' was not found"),
     ("report IRIS --images 8", 2, "such as 28x28"),
 ]
