@@ -221,6 +221,18 @@ def test_labels_of_every_kind_come_back(fitted, classes, dtype):
     assert facts["estimator"] == "NCA"
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_votes_among_many_classes_and_votes_that_nobody_wins():
+    six = 2 * _Y + (_X[:, 0] > np.median(_X[:, 0]))  # two votes of five may win
+    model = vicinal.KNCA(**_SHORT).fit(_X, six)
+    probabilities = run(vicinal.to_onnx(model), _QUERIES)[1]
+    assert np.abs(probabilities - model.predict_proba(_QUERIES)).max() < 1e-10
+    model = vicinal.KNCA(k=1, **_SHORT).fit(_X[[0, 1, 40, 41]], [0, 0, 1, 1])
+    for model._model.k, model._model.vote in ((4, "majority"), (3, "all")):
+        np.testing.assert_array_equal(run(vicinal.to_onnx(model), _QUERIES)[1], 0.5)
+        np.testing.assert_array_equal(model.predict_proba(_QUERIES), 0.5)
+
+
 def test_missing_values_give_no_probabilities(fitted):
     queries = _X[:3].copy()
     queries[1, 2] = np.nan

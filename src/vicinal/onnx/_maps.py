@@ -110,8 +110,12 @@ def _network(w: Writer, X: str, fitted: FittedMap) -> str:
 
 def _with_waves(w: Writer, X: str, F: Array, W: Array, b: Array) -> str:
     """The columns and their periodic features: see `Periodic`."""
-    angle = w.op("Mul", w.op("Unsqueeze", X, w.constant([2])), w.constant(2.0 * np.pi * F))
-    waves = w.op("Concat", w.op("Cos", angle), w.op("Sin", angle), axis=2)
+    half = w.op("Mul", w.op("Unsqueeze", X, w.constant([2])), w.constant(np.pi * F))
+    sin, sin_half = w.op("Sin", w.op("Add", half, half)), w.op("Sin", half)
+    # onnxruntime 1.18 has no cosine in float64: cos = 1 - 2 sin² of half the angle
+    square = w.op("Mul", sin_half, sin_half)
+    cos = w.op("Sub", w.constant(1.0), w.op("Add", square, square))
+    waves = w.op("Concat", cos, sin, axis=2)
     features = w.op("Relu", w.op("Add", w.times_matrix(waves, W.T), w.constant(b)))
     return w.op("Concat", X, w.reshape(features, (0, len(F) * len(b))), axis=1)
 

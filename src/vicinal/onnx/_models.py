@@ -173,8 +173,7 @@ def _class_shares(model: NCAModel, R: Array, w: Writer, z: str) -> str:
         return _normalised(w, shares)
     # the class priors, where nothing is in range
     prior = w.constant(class_sums(labels, mass, rows))
-    near = w.op("Greater", w.reduce("Sum", shares, 0), w.constant(0.0))
-    return _normalised(w, w.op("Where", near, shares, prior))
+    return _normalised(w, w.op("Where", w.is_finite(top), shares, prior))
 
 
 def _with_background(

@@ -40,9 +40,9 @@ def win_shares(w: Writer, logs: str, codes: Array, n_classes: int, k: int, unani
         terms.append(w.op("Add", mine, others))
     won = w.log_sum_exp(w.op("Concat", *terms, axis=1), 1)
     won = w.gather(won, np.arange(n_classes))
-    weights, _ = w.sum_exp(won, 0)
-    some = w.op("Greater", w.reduce("Sum", weights, 0), w.constant(0.0))
-    shares = w.op("Where", some, weights, w.constant(present.astype(np.float64)))
+    weights, top = w.sum_exp(won, 0)
+    equal = w.constant(present.astype(np.float64))
+    shares = w.op("Where", w.is_finite(top), weights, equal)
     return w.op("Div", shares, w.reduce("Sum", shares, 0))
 
 

@@ -95,6 +95,13 @@ class Writer:
         top = self.op("Max", self.reduce("Max", logs, axis), self.constant(self.lowest))
         return self.op("Exp", self.op("Sub", logs, top)), top
 
+    def is_finite(self, top: str) -> str:
+        """Whether a largest logarithm that `sum_exp` returned is one: not all were -inf.
+
+        The exponentials do not tell it: onnxruntime 1.18 has 2e-308 for that of -inf.
+        """
+        return self.op("Greater", top, self.constant(self.lowest / 2))
+
     def log_sum_exp(self, logs: str, axis: int) -> str:
         """``log(sum(exp(logs)))`` over an axis, which is left out."""
         weights, top = self.sum_exp(logs, axis)
