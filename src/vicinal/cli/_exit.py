@@ -12,7 +12,7 @@ import click
 
 from vicinal.cli._console import Console
 
-__all__ = ["CODES", "Failure", "run"]
+__all__ = ["CODES", "Failure", "ReaderGone", "run"]
 
 OK, FAILURE, USAGE, NOT_CONVERGED, BUG, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 4, 130, 141
 
@@ -26,6 +26,10 @@ CODES = {
     INTERRUPTED: "interrupted; fit and embed write the best result so far",
     BROKEN_PIPE: "the reader of the output went away",
 }
+
+
+class ReaderGone(Exception):
+    """A broken pipe, under a name that click does not handle by itself."""
 
 
 class Failure(Exception):
@@ -42,7 +46,7 @@ def run(body: Callable[[], Any], console: Console) -> NoReturn:
         with console.warnings_as_notes():
             code = body()
         sys.stdout.flush()
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderGone):
         _drop_output()
         sys.exit(BROKEN_PIPE)
     except click.exceptions.Exit as error:

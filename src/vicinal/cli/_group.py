@@ -79,6 +79,13 @@ class Commands(click.Group):
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(code), words) for code, words in _exit.CODES.items()])
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; click would end a broken pipe with exit code 1."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _exit.ReaderGone from None
+
     def main(  # type: ignore[override]
         self, args: Any = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
