@@ -110,6 +110,9 @@ def save(model: Any, path: Any) -> None:
         fields = to_fields(model)
         learn = fields["learn"]
         about = _about(learn, str(name_of(type(learn))))
+        names = getattr(model, "feature_names_in_", None)
+        if names is not None:  # those of the table, before it was prepared
+            about["feature_names_in"] = [_short(name) for name in list(names)[:1000]]
         write_object(path, "pipeline", fields, about)
         return
     name = name_of(type(model))
