@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 from safetensors import safe_open
 from sklearn.datasets import load_iris
 
@@ -17,6 +18,7 @@ from vicinal.storage import codec
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "model_files.md"
 
 
+@pytest.mark.filterwarnings("ignore:.* did not converge")
 def test_the_snippet_embeds_rows_without_vicinal(tmp_path, monkeypatch):
     iris = load_iris()
     model = NCA(2, alpha=1e-3, random_state=0, max_iter=3).fit(
@@ -31,6 +33,7 @@ def test_the_snippet_embeds_rows_without_vicinal(tmp_path, monkeypatch):
     np.testing.assert_array_equal(found["embedded"], model.transform(found["rows"]))
 
 
+@pytest.mark.filterwarnings("ignore:.* did not converge")
 def test_the_checksum_is_as_the_page_says(tmp_path):
     X = np.random.RandomState(0).standard_normal((20, 3))
     NCA(2, max_iter=2, alpha=0.0).fit(X, np.arange(20) % 2).save(tmp_path / "model.vic")

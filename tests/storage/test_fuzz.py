@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import json
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,16 +17,9 @@ from storage_models import LARGE, MODELS, fitted
 import vicinal
 
 HERE = Path(__file__).parent
+STARTS = range(1000, 101_000, 2500)  # of the long test
+WORKERS = int(os.environ.get("VICINAL_FUZZ_WORKERS", "2"))
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of memory")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A file of each kind of model."""
-    folder = tmp_path_factory.mktemp("files")
-    for name in MODELS:
-        vicinal.save(fitted(name), folder / f"{name}.vic")
-    return folder
 
 
 def open_mutated(folder, first, count):
@@ -42,8 +36,10 @@ def open_mutated(folder, first, count):
     return collections.Counter(found["counts"])
 
 
-def test_thousand_mutated_files_do_no_harm(folder):
-    counts = open_mutated(folder, 0, 1000)
+def test_thousand_mutated_files_do_no_harm(tmp_path):
+    for path in (HERE / "data").glob("v1-*.vic"):
+        shutil.copy(path, tmp_path)
+    counts = open_mutated(tmp_path, 0, 1000)
     assert sum(counts.values()) == 1000
     # a fuzzer whose files are all refused at the door tests nothing behind it
     assert counts["contents, loaded, answers"] > 20
@@ -51,14 +47,15 @@ def test_thousand_mutated_files_do_no_harm(folder):
 
 
 @pytest.mark.long
-def test_hundred_thousand_mutated_files_do_no_harm(folder, capsys):
-    for name in LARGE:  # whose predictions run in compiled loops, which check no bounds
-        vicinal.save(fitted(name), folder / f"{name}.vic")
-    with ThreadPoolExecutor(2) as pool:
-        parts = pool.map(
-            lambda first: open_mutated(folder, first, 5000), range(1000, 101_000, 5000)
-        )
-        counts = sum(parts, collections.Counter())
+def test_hundred_thousand_mutated_files_do_no_harm(tmp_path, capsys):
+    # of the large models, predictions run in compiled loops, which check no bounds
+    for name in (*MODELS, *LARGE):
+        vicinal.save(fitted(name), tmp_path / f"{name}.vic")
+    counts = collections.Counter()
+    with ThreadPoolExecutor(WORKERS) as pool, capsys.disabled():
+        for part in pool.map(lambda first: open_mutated(tmp_path, first, 2500), STARTS):
+            counts += part
+            print(sum(counts.values()), dict(counts), flush=True)
     assert sum(counts.values()) == 100_000
     with capsys.disabled():
         print()
