@@ -245,3 +245,39 @@ def test_every_class_of_a_model_is_in_the_table():
             walk(fitted(name))
     assert len(met) > 50
     assert maps.MLP in met
+
+
+def crafted(tmp_path, coded, arrays):
+    """A file with a valid checksum, whatever it holds."""
+    path = tmp_path / "crafted.vic"
+    header = {"format": "vicinal", "schema": 1, "kind": "model", "model": coded}
+    container.write(path, header, arrays)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"strings": ["a"], "shape": [1], "dtype": "str4294967296"}, "too much memory"),
+        ({"list": [{"bytes": "big"}, {"bytes": "big"}], "tuple": False}, "used for two lists"),
+        ({"list": [{"numbers": "big", "tuple": True}] * 2, "tuple": False}, "used for two lists"),
+        ({"numbers": "huge", "tuple": False}, "at most 10000000 numbers"),
+        ({"sparse": "csr_array", "shape": [2, 3], "data": {"array": "data"},
+          "indices": {"array": "outside"}, "indptr": {"array": "ends"}}, r"must be in \[0, 3\)"),
+        ({"random_state": {"list": ["MT19937", {"array": "key"}, 10**6, 0, 0.0], "tuple": True}},
+         "position of MT19937"),
+        ({"array": "ends", "view": "O"}, "dates must be int64"),
+        ({"class": "os:system", "fields": {}}, "not a class that a model file may hold"),
+        ({"class": "solver.Adam", "fields": {"learning_rate": 0.1, "x": 1}}, "has no field"),
+        ({"dict": {}, "array": "key"}, "unknown keys"),
+        ([1, 2], "A list must be stored as"),
+    ],
+)  # fmt: skip
+def test_crafted_values_are_refused(value, message, tmp_path):
+    arrays = {
+        "big": np.zeros(1000, np.uint8), "huge": np.zeros(10**7 + 1, bool), "data": np.ones(2),
+        "outside": np.array([0, 3]), "ends": np.array([0, 1, 2]), "key": np.zeros(624, np.uint32),
+    }  # fmt: skip
+    coded = {"class": "NCA", "fields": {"init": value}}
+    with pytest.raises(FileError, match=message):
+        vicinal.load(crafted(tmp_path, coded, arrays))

@@ -15,6 +15,7 @@ from vicinal.core.types import Array
 __all__ = ["Coding", "is_plain_class"]
 
 _DEEPEST = 64  # levels of nested values
+_LONGEST = 10**7  # numbers in a list
 _FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
@@ -40,7 +41,7 @@ class Coding:
         self._depth = 0
         self._names: dict[int, str] = {}  # of arrays that have been encoded
         self._kept: list[Any] = []  # so that no other array gets the address of one of them
-        self._as_numbers: set[str] = set()
+        self._copied: set[str] = set()
 
     def encode(self, value: Any, name: str) -> Any:
         """A value as JSON; arrays go into ``arrays`` under names that begin with ``name``."""
@@ -143,11 +144,18 @@ class Coding:
         return self.arrays[name]
 
     def _numbers(self, name: str, of_tuple: bool) -> Any:
-        if name in self._as_numbers:  # a small file could fill the memory with lists
-            raise ValueError(f"The array {name!r} is used for two lists of numbers.")
-        self._as_numbers.add(name)
-        numbers = self.array(name).tolist()
+        self.copy_once(name)
+        array = self.array(name)
+        if array.size > _LONGEST:  # the list takes several times the memory of the array
+            raise ValueError(f"A list must have at most {_LONGEST} numbers. Got {array.size}.")
+        numbers = array.tolist()
         return tuple(numbers) if of_tuple else numbers
+
+    def copy_once(self, name: str) -> None:
+        """Refuse a second value that copies an array: a small file could fill the memory."""
+        if name in self._copied:
+            raise ValueError(f"The array {name!r} is used for two lists.")
+        self._copied.add(name)
 
     def make(self, name: str, fields: dict[str, Any]) -> Any:
         """An object of the class with this name: of vicinal, or one of ``classes``."""

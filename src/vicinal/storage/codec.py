@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,9 @@ __all__ = ["ModelCoding", "decode", "encode"]
 
 _INLINE = 8  # numbers, at most, of a list that stands in the header
 _MANY = 256  # strings, from which on they are stored as bytes
+_CHARACTERS = 2**26  # in all arrays of strings together
+_TABLES = 16  # sparse ones
+_DATES = re.compile(r"[<>=]?[mM]8(\[\d{0,9}[A-Za-z]{1,2}\])?")
 _SCALARS = ("float32", "float64")
 _SPARSE = {name: getattr(sp, name) for name in ("csr_matrix", "csr_array")}
 #: what a coded value consists of, by the key that says its kind
@@ -69,6 +73,8 @@ class ModelCoding(Coding):
         self.module, self.used_module = module, False
         self._owners: dict[str, str] = {}
         self._used: set[str] = set()
+        self._characters = 0  # of arrays of strings
+        self._tables: dict[Any, Any] = {}  # sparse ones that have been decoded
         self._in_columns: dict[str, Array] = {}
 
     # to JSON
@@ -231,6 +237,7 @@ class ModelCoding(Coding):
             found[:] = items
             return found.reshape(_shape(value["shape"]))
         if "bytes" in value:
+            self.copy_once(value["bytes"])
             return self.array(value["bytes"]).tobytes()
         if "dtype" in value or "type" in value:
             name = value.get("dtype", value.get("type"))
@@ -243,18 +250,22 @@ class ModelCoding(Coding):
             rng.set_state(state)
             return rng
         data, indices, indptr = (self.decode(value[k]) for k in ("data", "indices", "indptr"))
-        shape = _shape(value["shape"])
-        check_sparse(data, indices, indptr, shape)
-        return _SPARSE[value["sparse"]]((data, indices, indptr), shape=shape)
+        shape, kind = _shape(value["shape"]), value["sparse"]
+        key = (kind, shape, id(data), id(indices), id(indptr))
+        if key not in self._tables:
+            need(len(self._tables) < _TABLES, "there are too many sparse tables")
+            check_sparse(data, indices, indptr, shape)
+            self._tables[key] = _SPARSE[kind]((data, indices, indptr), shape=shape)
+        return self._tables[key]
 
     def _special_array(self, value: dict[str, Any]) -> Array:
         """An array of dates, one in Fortran's order, or a plain one."""
         name = value["array"]
         array = self.array(name)
         if "view" in value:
-            dtype = np.dtype(value["view"])
-            need(dtype.kind in "mM" and array.dtype == np.int64, "dates must be int64")
-            return array.view(dtype)
+            dates = isinstance(value["view"], str) and _DATES.fullmatch(value["view"])
+            need(bool(dates) and array.dtype == np.int64, "dates must be int64")
+            return array.view(np.dtype(value["view"]))
         if "order" in value:
             need(value["order"] == "F", "the order of an array must be F")
             if name not in self._in_columns:  # once, or a small file could fill the memory
@@ -267,14 +278,16 @@ class ModelCoding(Coding):
         texts = value["strings"] if "strings" in value else self._texts(value)
         need(isinstance(texts, list) and all(isinstance(t, str) for t in texts), "strings")
         bits = dtype.removeprefix("str")
-        known = dtype.startswith("str") and bits.isdecimal() and len(bits) < 10
+        known = dtype.startswith("str") and bits.isdecimal() and len(bits) <= 10
         need(known, f"unknown dtype {dtype[:20]!r}")
         length = int(bits) // 32  # the room that each entry has
-        need(length * len(texts) <= 2**26, "strings take too much memory")
+        self._characters += length * len(texts)
+        need(self._characters <= _CHARACTERS, "strings take too much memory")
         need(all(len(text) <= length for text in texts), "a string is longer than its array allows")
         return np.array(texts, dtype=f"U{length}").reshape(shape)
 
     def _texts(self, value: dict[str, Any]) -> list[str]:
+        self.copy_once(value["utf8"])
         whole, ends = self.array(value["utf8"]), self.array(value["ends"])
         need(whole.dtype == np.uint8 and ends.dtype == np.int64, "strings are UTF-8 bytes")
         need(whole.ndim == ends.ndim == 1, "strings have one axis")

@@ -19,7 +19,8 @@ from vicinal.storage.checks import need
 
 __all__ = ["rebuild"]
 
-_CELLS = 2**25  # entries of the largest made-up table
+_CELLS = 2**23  # entries of the largest made-up table
+_COLUMNS = 2**16  # of the widest data frame
 _ROWS = 2  # of the smallest
 
 
@@ -125,6 +126,7 @@ def _frame(columns: list[Array], names: Any) -> Any:
     numbers = {column.dtype for column in columns}
     if names is None and len(numbers) == 1 and numbers <= {np.dtype("f4"), np.dtype("f8")}:
         return np.column_stack(columns)
+    need(len(columns) <= _COLUMNS, f"a table of {len(columns)} columns is too large")
     try:
         return _in_pandas(columns, names)
     except ImportError:
