@@ -191,7 +191,7 @@ class Kills:
         length = time.perf_counter() - began
         self.forget()
         for _ in range(n_kills):
-            self.aims = self.rng.uniform() < 0.4
+            self.aims = self.path.exists() and self.rng.uniform() < 0.4
             if not self.run(name, self.rng.uniform(0, 0.5 * length)):
                 break
             self.check_file()
