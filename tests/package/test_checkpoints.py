@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 import vicinal
-from vicinal import KSNE, LMNN, NCA
+from vicinal import KSNE, LMNN, NCA, initialise
 from vicinal.callbacks import Checkpoint
 
 pytestmark = [needs_callbacks, unfinished]
@@ -176,12 +176,17 @@ def test_other_parameters_are_refused(wine, path, changes, words):
 
 
 def test_an_array_as_a_parameter_is_compared(wine, path):
-    start = np.random.RandomState(0).standard_normal((2, 13))
-    cut(nca(init=start), path, wine)
-    assert_same_fit(nca(init=start).fit(*wine, resume_from=path), nca(init=start).fit(*wine))
-    start[1, 7] += 1e-9
-    with pytest.raises(ValueError, match="init was an array"):
-        nca(init=start).fit(*wine, resume_from=path)
+    """Also where its text leaves most of it out, and inside a part."""
+    X = np.random.RandomState(0).standard_normal((60, 600))
+    start = X[:2].copy()
+    for make in (lambda: start, lambda: initialise.Given(start.tolist())):
+        model = nca(init=make(), max_iter=3)
+        cut(model, path, (X, wine[1]), after=2, every=1)
+        assert_same_fit(nca(init=make(), max_iter=3).fit(X, wine[1], resume_from=path),
+                        nca(init=make(), max_iter=3).fit(X, wine[1]))  # fmt: skip
+        start[1, 300] += 1e-9
+        with pytest.raises(ValueError, match="init was"):
+            nca(init=make(), max_iter=3).fit(X, wine[1], resume_from=path)
 
 
 def test_other_rows_labels_and_weights_are_refused(wine, path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from vicinal import storage
 from vicinal._validation import warn
 from vicinal.estimators._resume import Resumable
+from vicinal.storage.codec import encode
 
 __all__ = ["check_same_fit", "check_same_rows", "load_checkpoint", "take_over"]
 
@@ -118,14 +120,26 @@ def _check_parameters(estimator: Any, held: Any, path: Any) -> None:
 
 def _same(before: Any, now: Any) -> bool:
     """Whether two values of a parameter ask for the same."""
-    if isinstance(before, np.ndarray) or isinstance(now, np.ndarray):
-        return np.array_equal(before, now)
-    return _text(before) == _text(now)
+    if isinstance(before, Number) and isinstance(now, Number):
+        return before == now
+    if isinstance(before, np.random.RandomState):  # the fit goes on with the state in the file
+        return isinstance(now, np.random.RandomState)
+    try:
+        return _coded(before) == _coded(now)  # texts of large arrays leave most of them out
+    except TypeError:  # only pickles hold such a value
+        return _text(before) == _text(now)
+
+
+def _coded(value: Any) -> tuple[Any, dict[str, Any]]:
+    """A value as a model file holds it: JSON, and the contents of arrays."""
+    arrays: dict[str, Any] = {}
+    coded = encode(value, "parameter", arrays)
+    return coded, {name: (a.dtype, a.shape, a.tobytes()) for name, a in arrays.items()}
 
 
 def _text(value: Any) -> str:
     if isinstance(value, np.random.RandomState):
-        return "a RandomState"  # the fit goes on with the state in the file
+        return "a RandomState"
     return f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else repr(value)
 
 
