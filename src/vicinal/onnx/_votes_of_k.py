@@ -78,16 +78,15 @@ def _class_polynomials(w: Writer, logs: str, codes: Array, width: int, k: int) -
     while size > 1:
         size //= 2
         left, right = (w.gather(F, np.arange(size) + half, axis=1) for half in (0, size))
-        F = _product(w, left, right, k)
+        F = _product(w, left, right, (width, size), k)
     return w.reshape(F, (width, k + 1))
 
 
-def _product(w: Writer, a: str, b: str, k: int) -> str:
-    """Logarithms of the coefficients of products of polynomials, along the last axis."""
+def _product(w: Writer, a: str, b: str, shape: tuple[int, ...], k: int) -> str:
+    """Logarithms of the coefficients of products of as many polynomials, along the last axis."""
     t, s = np.indices((k + 1, k + 1))
     places = np.where(s <= t, t - s, k + 1)  # b[t - s], or an appended -inf
-    shape = w.op("Shape", w.op("Slice", b, *(w.constant([i]) for i in (0, 1, -1))))
-    empty = w.op("Expand", w.constant(-np.inf), shape)
+    empty = w.constant(np.full((*shape, 1), -np.inf))
     shifted = w.gather(w.op("Concat", b, empty, axis=-1), places, axis=-1)
     terms = w.op("Add", w.op("Unsqueeze", a, w.constant([-2])), shifted)
     return w.log_sum_exp(terms, -1)
@@ -95,6 +94,8 @@ def _product(w: Writer, a: str, b: str, k: int) -> str:
 
 def _capped(w: Writer, F: str, cap: int, k: int) -> str:
     """Polynomials without the coefficients of more than ``cap`` votes."""
+    if cap == k:
+        return F
     return w.op("Add", F, w.constant(np.where(np.arange(k + 1) <= cap, 0.0, -np.inf)))
 
 
@@ -105,16 +106,18 @@ def _without_each(w: Writer, F: str, width: int, k: int) -> str:
     leaves out, times its sibling.
     """
     levels, size = [F], width
-    while size > 1:
+    while size > 2:
         size //= 2
         left, right = (w.gather(levels[-1], np.arange(size) + half) for half in (0, size))
-        levels.append(_product(w, left, right, k))
-    one = np.full((1, k + 1), -np.inf)
-    one[0, 0] = 0.0
-    rest = w.constant(one)
+        levels.append(_product(w, left, right, (size,), k))
+    rest = _siblings(w, levels[-1], 2)  # of two, each leaves out the other
     for level in reversed(levels[:-1]):
         size *= 2
-        siblings = w.gather(level, (np.arange(size) + size // 2) % size)
         parents = w.gather(rest, np.arange(size) % (size // 2))
-        rest = _product(w, parents, siblings, k)
+        rest = _product(w, parents, _siblings(w, level, size), (size,), k)
     return rest
+
+
+def _siblings(w: Writer, level: str, size: int) -> str:
+    """The polynomials of a level, each in the place of the one that it is joined with."""
+    return w.gather(level, (np.arange(size) + size // 2) % size)
