@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_iris
 
 import vicinal
@@ -122,6 +123,13 @@ def test_tables_with_categories_and_gaps(rng, library):
     texts = contents.table.cells[contents.table.columns.index("<i>size")]
     assert texts.count("") == 1
     assert set(contents.table.cells[0]) == {"red", "<b>"}
+
+
+def test_sparse_tables_are_scored_on_the_held_out_rows(iris):
+    X, y = iris
+    contents = report(quick(), sp.csr_matrix(X), y).contents
+    assert "Scored on 15 rows" in contents.scores_note
+    assert contents.table.cells[0].count("") == 0
 
 
 def test_few_rows_of_many_classes(rng):

@@ -147,4 +147,5 @@ def test_a_large_table_is_sampled_by_class(monkeypatch):
     assert contents.warnings == ["A sample of 50 of 75 rows is shown."]
     held_out = contents.embedding.held_out
     assert held_out.sum() == 10
+    assert contents.facts["Rows"] == "60 learnt from, 15 held out"
     assert np.bincount(contents.embedding.codes[~held_out]).tolist() == [14, 13, 13]

@@ -57,7 +57,7 @@ def build(
     columns = columns_of(tables[0], names)
     history = history_of(learner, parting, fitted.messages)
     facts = Facts(
-        name, len(points.train), len(points.test), tables[0].shape[1], len(points.classes),
+        name, *points.counts, tables[0].shape[1], len(points.classes),
         points.kind, learns_labels(learner), points.after.points.shape[1],
         hasattr(learner, "components_"), fitted.seconds,
         None if history is None else getattr(learner, "n_iter_", None),

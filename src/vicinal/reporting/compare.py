@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from vicinal.estimators._tuples import TupleLearnerMixin
 from vicinal.reporting.folds import FOLDS, by_folds, can_fold
@@ -55,7 +56,8 @@ def compare(
     if points.y is None or isinstance(learner, TupleLearnerMixin):
         return None
     limit = _SECONDS if seconds is None else seconds
-    foldable = whole.y is not None and not points.after.chi2 and can_fold(whole.y, points.kind)
+    plain = not points.after.chi2 and not sp.issparse(whole.X)
+    foldable = plain and whole.y is not None and can_fold(whole.y, points.kind)
     if foldable and not split:
         took = points.fitted.seconds
         quick = took is not None and FOLDS * took <= limit and len(whole) <= _FOLDED

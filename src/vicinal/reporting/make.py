@@ -185,10 +185,11 @@ def report(
     whole, test = parts_of(X, y, X_test, y_test)
     kind = kind_of_target(estimator, whole.y)
     fitted, train, test = _learn(estimator, whole, test, kind, frames, time_budget, rng, tell)
+    counts = len(train), len(test)
     train, test, notes = _shown(train, test, rng)
     if images is None and hasattr(X, "columns"):
         images = shape_in_names([str(name) for name in X.columns])
-    points = gather(fitted, kind, train, test, images is not None)
+    points = gather(fitted, kind, train, test, images is not None, counts)
     quarter = None if time_budget is None else time_budget / 4
     comparison = compare(points, estimator, whole, X_test is not None, quarter, tell)
     made = Report(build(points, comparison, images, title, notes, tell), fitted.model)

@@ -33,6 +33,7 @@ class Points:
     classes: Array
     y: Array | None  # class codes, or numbers as floats
     images: bool
+    counts: tuple[int, int]  # rows that were learnt from and held out, shown or not
 
     @property
     def n(self) -> int:
@@ -49,8 +50,10 @@ class Points:
         return embedded(learner, self.prepared)
 
 
-def gather(fitted: Fitted, kind: str, train: Part, test: Part, images: bool) -> Points:
-    """Prepare and embed the rows of a page.
+def gather(
+    fitted: Fitted, kind: str, train: Part, test: Part, images: bool, counts: tuple[int, int]
+) -> Points:
+    """Prepare and embed the rows of a page, of which there may be more: ``counts``.
 
     The old metric measures columns in standard deviations where the learner does so.  The columns
     of images have one unit, and are taken as they are.
@@ -69,7 +72,7 @@ def gather(fitted: Fitted, kind: str, train: Part, test: Part, images: bool) -> 
     classes, y = _target(kind, parts)
     return Points(
         fitted, kind, parts, prepared, at_train, at_test, scaling, standard, Space(old, chi2),
-        Space(Z, chi2), classes, y, images,
+        Space(Z, chi2), classes, y, images, counts,
     )  # fmt: skip
 
 

@@ -65,7 +65,7 @@ class Space:
                 self.points[queries], k_found
             )
         else:
-            near, squared = _search.finder("auto", self.points[references])(
+            near, squared = _search.finder("exact", self.points[references])(
                 self.points[queries], k_found
             )
         found = np.where(near >= 0, references[near], -1)
