@@ -28,6 +28,7 @@ class Reader:
         path.write_text(html, encoding="utf-8")
         settings = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
         self.window = browser.new_context(**(settings | context))
+        self.window.set_default_timeout(180_000)  # a busy machine, which draws by software
         self.page = self.window.new_page()
         self.errors, self.requests = [], []
         self.page.on("console", self._note)
@@ -35,9 +36,7 @@ class Reader:
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
         if ready:
-            self.page.wait_for_function(
-                "document.documentElement.dataset.ready === 'yes'", timeout=120_000
-            )
+            self.page.wait_for_function("document.documentElement.dataset.ready === 'yes'")
 
     def _note(self, message):
         if message.type == "error":

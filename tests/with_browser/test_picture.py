@@ -150,9 +150,7 @@ def test_play_goes_to_the_end(read, motion):
     reader = read(make_contents(n=60, n_frames=3), reduced_motion=motion)
     reader.page.click("#play")
     assert reader.text("#play") == "Pause"
-    reader.page.wait_for_function(
-        "document.getElementById('play').textContent === 'Play'", timeout=20_000
-    )
+    reader.page.wait_for_function("document.getElementById('play').textContent === 'Play'")
     assert reader.text("#iteration-text") == "iteration 14 of 14"
     picture = reader.contents.embedding
     expected = picture.frames[-1].points[picture.codes == 0]
