@@ -65,13 +65,12 @@ def test_theme_button_changes_page_and_picture(read):
     paper = "document.getElementById('after-plot').layout.plot_bgcolor"
     assert reader.page.evaluate(paper) == "#ffffff"
     light = reader.page.evaluate(colour)
-    reader.page.click("#theme")
+    reader.page.emulate_media(color_scheme="dark")  # the system changes
     reader.page.wait_for_function(f"{paper} === '#14171c'")
     assert reader.page.evaluate(colour) != light
-    reader.page.emulate_media(color_scheme="dark")  # as the page is already
-    reader.page.wait_for_timeout(300)
-    reader.page.emulate_media(color_scheme="light")  # the system changes
+    reader.page.click("#theme")
     reader.page.wait_for_function(f"{paper} === '#ffffff'")
+    assert reader.page.evaluate(colour) == light
 
 
 @pytest.mark.parametrize("width", [360, 768])

@@ -18,7 +18,7 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.plotting._palette import COLOURS
 from vicinal.reporting.contents import Contents, Embedding, Neighbours
-from vicinal.reporting.page._text import SHARES, clean
+from vicinal.reporting.page._text import clean
 
 __all__ = ["payload"]
 
@@ -77,7 +77,6 @@ def payload(contents: Contents) -> bytes:
         block.add("pictured", np.asarray(sheet.points, dtype=np.uint32))
         block.add_bytes("sheet", sheet.png)
         head["sheet"] = {"width": sheet.width, "height": sheet.height, "perRow": sheet.per_row}
-    head["share"] = contents.score_name in SHARES
     head["arrays"] = block.places
     text = json.dumps(head, allow_nan=False).encode("utf-8")
     plain = len(text).to_bytes(4, "little") + text + b"".join(block.pieces)

@@ -80,7 +80,7 @@ class App {
     $("pictures").classList.toggle("both", name === "both");
     $("before-figure").hidden = name === "after";
     $("after-figure").hidden = name === "before";
-    $("player").classList.toggle("idle", name === "before");
+    $("player").hidden = name === "before" || this.rows.lastFrame === 0;
     document.querySelector(`input[name="view"][value="${name}"]`).checked = true;
     return this.redraw(true);
   }

@@ -88,7 +88,7 @@ class Picture {
     };
     if (this.rows.d === 3) {
       const side = { ...axis, showspikes: false, backgroundcolor: paper, gridcolor: styleColour("--line") };
-      return { ...common, scene: { xaxis: side, yaxis: side, zaxis: side, aspectmode: "data", ...this.range3() } };
+      return { ...common, scene: { xaxis: side, yaxis: side, zaxis: side, aspectmode: "data" } };
     }
     const [x, y] = this.wholeRange();
     return {
@@ -96,10 +96,6 @@ class Picture {
       xaxis: { ...axis, range: x },
       yaxis: { ...axis, range: y, scaleanchor: "x" },
     };
-  }
-
-  range3() {
-    return {};
   }
 
   /** The range of all frames, with some room. */
