@@ -78,6 +78,8 @@ def _told(error: Exception) -> tuple[str, int]:
         return str(error) or "There is not enough memory.", FAILURE
     if isinstance(error, (ValueError, ImportError, OSError)):  # ours, and they say what to do
         return str(error) or repr(error), FAILURE
+    if isinstance(error, TypeError) and " parameter" in str(error) and "Got " in str(error):
+        return str(error), FAILURE
     return f"{type(error).__name__}: {error} (a bug; run it again with --debug to see where)", BUG
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from vicinal.cli._command import add_options, option
-from vicinal.cli._types import DURATION, SETTING, Choice
+from vicinal.cli._types import DURATION, SETTING, Choice, Whole
 from vicinal.learner import METHODS
 
 __all__ = [
@@ -62,7 +62,7 @@ SET = option(
 )  # fmt: skip
 
 SEED = option(
-    "Method", "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+    "Method", "--seed", type=Whole(min=0), default=0, show_default=True, metavar="N",
     help="Draws all that is random: the same seed gives the same result.",
 )  # fmt: skip
 
@@ -72,7 +72,7 @@ TIME_BUDGET = option(
 )  # fmt: skip
 
 THREADS = option(
-    "Limits", "--threads", type=click.IntRange(min=1), metavar="N",
+    "Limits", "--threads", type=Whole(min=1), metavar="N",
     help="Use at most so many threads. Default: all cores. The result is the same.",
 )  # fmt: skip
 
@@ -80,7 +80,7 @@ LEARNING = add_options(
     option("Method", "--method", type=Choice("method", tuple(METHODS)), default="nca",
            show_default=True, metavar="NAME", help="What to learn by; `vicinal fit --help` lists "
            "all."),
-    option("Method", "--dim", type=click.IntRange(min=1), metavar="N",
+    option("Method", "--dim", type=Whole(min=1), metavar="N",
            help="Dimensions to map to; 2 for a picture. Default: that of the method."),
     SET,
     SEED,

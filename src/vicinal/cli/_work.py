@@ -46,6 +46,8 @@ def check_output(path: Path | str) -> None:
 
 def read(data: str, options: dict[str, Any]) -> Table:
     """The table of a command."""
+    if Path(data).suffix == ".vic":
+        raise Failure(f"{data}: this is a model file. Name a table, such as a .csv file.")
     return read_table(
         data, options.get("label"), sep=options["sep"], na=options["na"], header=options["header"],
         encoding=options["encoding"],
@@ -198,7 +200,10 @@ def save(pipeline: Any, path: Path) -> None:
     """Write the model file."""
     import vicinal
 
-    vicinal.save(pipeline, path)
+    try:
+        vicinal.save(pipeline, path)
+    except OSError as error:  # it names the temporary file beside the path
+        raise Failure(f"{path}: the model cannot be written: {error.strerror}.") from error
 
 
 def size(table: Table, pipeline: Any) -> dict[str, Any]:

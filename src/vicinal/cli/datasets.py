@@ -10,6 +10,7 @@ from vicinal.cli._command import command as _command
 from vicinal.cli._command import option
 from vicinal.cli._console import Console
 from vicinal.cli._options import OUTPUT_TABLE
+from vicinal.cli._types import Whole
 
 __all__ = ["command"]
 
@@ -47,7 +48,7 @@ vicinal datasets rings --seed 1 | vicinal fit - --label label --dim 2 -o rings.v
 @option(
     "Table",
     "--seed",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     default=0,
     show_default=True,
     metavar="N",

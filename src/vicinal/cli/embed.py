@@ -12,6 +12,7 @@ from vicinal.cli._command import command as _command
 from vicinal.cli._command import option
 from vicinal.cli._console import Console
 from vicinal.cli._exit import INTERRUPTED, OK
+from vicinal.cli._types import Whole
 
 __all__ = ["command"]
 
@@ -37,7 +38,7 @@ vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.
 @option(
     "Method",
     "--k",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=5,
     show_default=True,
     metavar="N",
@@ -55,7 +56,7 @@ vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.
 @option(
     "Method",
     "--dim",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=2,
     show_default=True,
     metavar="N",

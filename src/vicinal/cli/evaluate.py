@@ -10,7 +10,7 @@ from vicinal.cli import _options
 from vicinal.cli._command import command as _command
 from vicinal.cli._command import option
 from vicinal.cli._console import Console
-from vicinal.cli._types import DURATION, SETTING, Choice
+from vicinal.cli._types import DURATION, SETTING, Choice, Whole
 from vicinal.learner import METHODS
 
 __all__ = ["command"]
@@ -43,7 +43,7 @@ vicinal evaluate data.csv --label species --json > scores.json
 @option(
     "Method",
     "--dim",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     metavar="N",
     help="Dimensions that every method maps to. Default: that of each method.",
 )
@@ -60,7 +60,7 @@ vicinal evaluate data.csv --label species --json > scores.json
 @option(
     "Scores",
     "--folds",
-    type=click.IntRange(min=2),
+    type=Whole(min=2),
     default=5,
     show_default=True,
     metavar="N",
@@ -69,7 +69,7 @@ vicinal evaluate data.csv --label species --json > scores.json
 @option(
     "Scores",
     "--repeats",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=1,
     show_default=True,
     metavar="N",
@@ -78,7 +78,7 @@ vicinal evaluate data.csv --label species --json > scores.json
 @option(
     "Scores",
     "--neighbours",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=5,
     show_default=True,
     metavar="K",

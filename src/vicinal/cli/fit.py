@@ -12,6 +12,7 @@ from vicinal.cli._command import command as _command
 from vicinal.cli._command import option
 from vicinal.cli._console import Console
 from vicinal.cli._exit import INTERRUPTED, NOT_CONVERGED, OK
+from vicinal.cli._types import Whole
 from vicinal.learner import METHODS
 
 __all__ = ["command"]
@@ -53,7 +54,7 @@ _LISTED = "\n".join(f"{name:<14} {info.summary}" for name, info in METHODS.items
 @option(
     "Checkpoint",
     "--every",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=10,
     show_default=True,
     metavar="N",

@@ -12,7 +12,7 @@ from vicinal.cli._command import command as _command
 from vicinal.cli._command import option
 from vicinal.cli._console import Console
 from vicinal.cli._exit import INTERRUPTED, OK, Failure
-from vicinal.cli._types import Choice
+from vicinal.cli._types import Choice, Whole
 
 __all__ = ["command"]
 
@@ -65,14 +65,14 @@ _LISTED = "\n".join(f"{name:<12} {about}" for name, (_, about) in KINDS.items())
 @option(
     "Picture",
     "--row",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     metavar="N",
     help="The row whose neighbours are drawn; 0 is the first.",
 )
 @option(
     "Picture",
     "--dpi",
-    type=click.IntRange(min=20, max=1200),
+    type=Whole(min=20, max=1200),
     default=150,
     show_default=True,
     metavar="N",
