@@ -16,7 +16,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from vicinal import NCA, plotting
+from vicinal import NCA
+from vicinal.plotting import EmbeddingDisplay
 
 
 def wine_as_csv():
@@ -38,9 +39,11 @@ def main(path=None, label="target", picture="demo/wine.png"):
     print(f"5-NN on scaled columns: {before.score(X_test, y_test):.1%}")
     print(f"NCA in two dimensions:  {after.score(X_test, y_test):.1%}")
 
-    ax = plotting.scatter(after.transform(X_test), y_test, title="Test rows under the learnt map")
+    display = EmbeddingDisplay.from_estimator(
+        after, X_train, y_train, X_test=X_test, y_test=y_test, target_name=label
+    )
     Path(picture).parent.mkdir(parents=True, exist_ok=True)
-    ax.figure.savefig(picture)
+    display.figure_.savefig(picture)
     print(f"Picture: {picture}")
 
 

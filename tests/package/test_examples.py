@@ -70,6 +70,15 @@ def test_plot_wine_learns_from_a_csv_file(wine_csv):
     assert_is_picture(wine_csv / "out/rows.png")
 
 
+def test_the_picture_of_the_readme_shows_rings(tmp_path):
+    script = ROOT / "examples/plot_front_page.py"
+    small = "--splits", 1, "--rows", 400, "--only", "rings"
+    printed = run(script, "out/front.png", *small, folder=tmp_path)
+    pca, lda, nca = map(int, re.findall(r"(\d+) % of 200 held-out rows", printed))
+    assert max(pca, lda) < 60 < 90 < nca
+    assert_is_picture(tmp_path / "out/front.png")
+
+
 def test_plot_large_says_its_plan_and_learns(tmp_path):
     pytest.importorskip("matplotlib")
     printed = run(ROOT / "examples/plot_large.py", "out/large.png", folder=tmp_path)

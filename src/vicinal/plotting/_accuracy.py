@@ -16,7 +16,7 @@ from vicinal._search import finder
 from vicinal.core.types import Array
 from vicinal.plotting._fitted import Fitted, standardiser
 from vicinal.plotting._matplotlib import bad, given_axes, plain_axes, pyplot
-from vicinal.plotting._palette import COLOURS, MARKS
+from vicinal.plotting._palette import MARKS, line_colours
 
 __all__ = ["AccuracyDisplay"]
 
@@ -230,9 +230,9 @@ class AccuracyDisplay:
             _, ax = pyplot().subplots(figsize=(5.4, 3.7), layout="constrained")
         [ax] = given_axes(ax, 1, _OWNER)
         self.ax_, self.figure_ = ax, ax.figure
-        marked = len(self.x) <= 12
+        marked, colours = len(self.x) <= 12, line_colours(ax)
         for at, (name, score) in enumerate(self.scores.items()):
-            colour = COLOURS[at % len(COLOURS)]
+            colour = colours[at % len(colours)]
             look = {"color": colour, "linestyle": _STYLES[at % len(_STYLES)], "linewidth": 1.7}
             whole = np.broadcast_to(score, self.x.shape)
             if marked and score.ndim:

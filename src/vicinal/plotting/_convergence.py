@@ -11,7 +11,7 @@ from scipy.ndimage import uniform_filter1d
 from vicinal.core.types import Array
 from vicinal.plotting._fitted import Fitted
 from vicinal.plotting._matplotlib import foreground, given_axes, plain_axes, pyplot
-from vicinal.plotting._palette import COLOURS
+from vicinal.plotting._palette import line_colours
 
 __all__ = ["ConvergenceDisplay"]
 
@@ -182,9 +182,10 @@ class ConvergenceDisplay:
 
     def _curves(self, ax: Any) -> None:
         x, marker = self.iteration, "." if len(self.loss) <= 40 else None
-        raw: dict[str, Any] = {"color": COLOURS[0], "linewidth": 1.6, "marker": marker}
+        blue, orange, *_ = line_colours(ax)
+        raw: dict[str, Any] = {"color": blue, "linewidth": 1.6, "marker": marker}
         if self.noisy:
-            ax.plot(x, self.loss, color=COLOURS[0], linewidth=0.7, alpha=0.35, label="batches")
+            ax.plot(x, self.loss, color=blue, linewidth=0.7, alpha=0.35, label="batches")
             width = max(3, len(x) // _SMOOTH)
             smooth = uniform_filter1d(self.loss, width, mode="nearest")
             ax.plot(x, smooth, **{**raw, "marker": None}, label="training, smoothed")
@@ -193,7 +194,7 @@ class ConvergenceDisplay:
         known = np.isfinite(self.held_out)
         if known.any():
             ax.plot(
-                x[known], self.held_out[known], color=COLOURS[1], linewidth=1.6, linestyle="--",
+                x[known], self.held_out[known], color=orange, linewidth=1.6, linestyle="--",
                 marker=marker, label="held-out",
             )  # fmt: skip
 

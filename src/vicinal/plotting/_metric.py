@@ -13,7 +13,7 @@ from vicinal.core.types import Array
 from vicinal.plotting._fitted import Fitted, standardiser
 from vicinal.plotting._matplotlib import bad, given_axes, pyplot
 from vicinal.plotting._names import shortened
-from vicinal.plotting._palette import COLOURS
+from vicinal.plotting._palette import line_colours
 
 __all__ = ["MetricDisplay"]
 
@@ -157,7 +157,7 @@ class MetricDisplay:
         share = 100.0 * self.importances[self.shown_]
         names = [shortened(self.feature_names[i]) for i in self.shown_]
         rest = len(self.importances) - len(self.shown_)
-        ax.barh(range(len(share)), share, color=COLOURS[0], height=0.75)
+        ax.barh(range(len(share)), share, color=line_colours(ax)[0], height=0.75)
         if rest:
             others = 100.0 * self.importances.sum() - share.sum()
             ax.barh([len(share)], [others], color="0.6", height=0.75, hatch="///", edgecolor="0.4")

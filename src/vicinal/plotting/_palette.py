@@ -7,8 +7,18 @@ from typing import Any
 import numpy as np
 
 from vicinal.core.types import Array
+from vicinal.plotting._matplotlib import is_dark
 
-__all__ = ["COLOURS", "MARKS", "VALUES", "class_colours", "class_marks", "linear", "srgb"]
+__all__ = [
+    "COLOURS",
+    "MARKS",
+    "VALUES",
+    "class_colours",
+    "class_marks",
+    "line_colours",
+    "linear",
+    "srgb",
+]
 
 # Found by a search for the largest differences between any two of the first 2, 3, ..., 10 colours,
 # as seen with normal vision and with each of the three kinds of colour blindness: in CIELAB the
@@ -28,6 +38,11 @@ def class_colours(n_classes: int, dark: bool = False) -> Array:
     if dark:
         colours += _LIGHTER * (1.0 - colours)
     return colours[np.arange(n_classes) % len(COLOURS)]
+
+
+def line_colours(ax: Any) -> list[tuple[float, ...]]:
+    """The ten colours for lines and bars on the page of these axes."""
+    return [tuple(colour) for colour in class_colours(len(COLOURS), is_dark(ax))]
 
 
 def class_marks(n_classes: int, distinct: bool) -> list[str]:

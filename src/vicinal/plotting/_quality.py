@@ -11,7 +11,7 @@ from vicinal.core.types import Array
 from vicinal.metrics import knn_accuracy, r_nx_curve
 from vicinal.plotting._fitted import Fitted, principal_components, standardiser
 from vicinal.plotting._matplotlib import plain_axes, pyplot
-from vicinal.plotting._palette import COLOURS
+from vicinal.plotting._palette import line_colours
 
 __all__ = ["EmbeddingQualityDisplay", "embedding_quality"]
 
@@ -187,9 +187,10 @@ class EmbeddingQualityDisplay:
         axes = np.ravel(np.asarray(ax, dtype=object))
         if len(axes) != count:
             raise ValueError(f"There are {count} panels. Got {len(axes)} axes instead.")
+        colours = line_colours(axes[0])
         for at, (name, (K, R)) in enumerate(self.curves.items()):
-            look = {"color": COLOURS[at % len(COLOURS)],
-                    "linestyle": _STYLES[at // len(COLOURS) % len(_STYLES)]}  # fmt: skip
+            look = {"color": colours[at % len(colours)],
+                    "linestyle": _STYLES[at // len(colours) % len(_STYLES)]}  # fmt: skip
             axes[0].plot(K, R, label=f"{name} ({self.areas[name]:.3f})", **look)
             if self.accuracies:
                 axes[1].plot(self.n_neighbors, self.accuracies[name], label=name, **look)
