@@ -14,7 +14,7 @@ from vicinal.core.types import Array
 from vicinal.model_selection import compare_methods
 from vicinal.model_selection._comparison import corrected_error
 from vicinal.reporting.contents import Score
-from vicinal.reporting.scores import Comparison, Gain, dims, is_picture
+from vicinal.reporting.scores import Comparison, Gain, dims, has_fewer
 from vicinal.reporting.subject import Part, learner_of
 
 __all__ = ["FOLDS", "by_folds", "can_fold"]
@@ -80,7 +80,7 @@ def by_folds(
         label = _LABELS.get(one.name, one.name) + rank
         error = max(_known(one.error), _least(one.mean, len(part)) if kind == "classes" else 0.0)
         scores[one.name] = Score(label, one.mean, error, learnt=one.name == name)
-    first = "pca" if is_picture(d, found["euclidean"].n_components) else "euclidean"
+    first = "pca" if has_fewer(d, found["euclidean"].n_components) else "euclidean"
     share = 1 / (FOLDS - 1)  # of the rows that a fold tests and learns from
     gains = []
     for other in dict.fromkeys([first, "euclidean"]):

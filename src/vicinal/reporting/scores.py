@@ -21,7 +21,7 @@ __all__ = [
     "Gain",
     "by_split",
     "dims",
-    "is_picture",
+    "has_fewer",
     "kept_neighbours",
     "knn_scores",
     "mean_and_error",
@@ -47,7 +47,7 @@ class Comparison:
     """Scores of some methods, and what is gained over some of them.
 
     The first score is what the learnt method is compared with first: Euclidean distance, or, if
-    the learnt space is a picture, PCA of as many dimensions.  ``name`` is what a score is.
+    the map has fewer dimensions than columns, PCA of as many.  ``name`` is what a score is.
     """
 
     scores: list[Score]
@@ -56,9 +56,9 @@ class Comparison:
     gains: list[Gain]
 
 
-def is_picture(d: int, n_columns: int) -> bool:
-    """Whether a map is for looking at: two or three dimensions of more columns."""
-    return d <= 3 and d < n_columns
+def has_fewer(d: int, n_columns: int) -> bool:
+    """Whether a map has fewer dimensions than columns: it is first compared with its equals."""
+    return d < n_columns
 
 
 def knn_scores(space: Space, train: Array, queries: Array, y: Array, k: int = _K) -> Array:
@@ -105,7 +105,7 @@ def by_split(
             Z = _lda(before.points, train, y, d)
             spaces |= {f"LDA, {dims(Z.shape[1])}": Space(Z)}
     order = list(spaces)
-    if is_picture(d, D) and not before.chi2:
+    if has_fewer(d, D) and not before.chi2:
         order[:2] = order[1::-1]
     found = {label: knn_scores(spaces[label], train, test, y) for label in order}
     found[name] = knn_scores(after, train, test, y)
