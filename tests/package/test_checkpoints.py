@@ -307,23 +307,33 @@ def assert_ends_in_the_same_bits(kills, name, n_kills):
         np.testing.assert_array_equal(found[key], value, err_msg=f"{name}: {key}")
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with killed.Kills(tmp_path_factory.mktemp("killed")) as kills:
+        yield kills
+
+
+@pytest.fixture
+def kills(server):
+    server.counts.clear()
+    return server
+
+
 @needs_kills
-def test_a_killed_fit_ends_in_the_same_bits(tmp_path):
-    with killed.Kills(tmp_path) as kills:
-        while kills.counts["kills"] < 3:
-            assert_ends_in_the_same_bits(kills, "nca schedule on batches", 3)
+def test_a_killed_fit_ends_in_the_same_bits(kills):
+    while kills.counts["kills"] < 3:
+        assert_ends_in_the_same_bits(kills, "nca schedule on batches", 3)
 
 
 @needs_kills
 @pytest.mark.long
 @pytest.mark.parametrize("name", killed.CONFIGURATIONS)
-def test_fits_that_are_killed_again_and_again_end_in_the_same_bits(name, tmp_path, capsys):
+def test_fits_that_are_killed_again_and_again_end_in_the_same_bits(name, kills, capsys):
     """Each four times or more, over 140 kills in all; the counts are printed."""
     n_fits = 0
-    with killed.Kills(tmp_path, seed=len(name)) as kills:
-        while kills.counts["kills"] < 4 or kills.counts["readable"] < 2:
-            assert_ends_in_the_same_bits(kills, name, 4)
-            n_fits += 1
+    while kills.counts["kills"] < 4 or kills.counts["readable"] < 2:
+        assert_ends_in_the_same_bits(kills, name, 4)
+        n_fits += 1
     counted = ", ".join(f"{n} {key}" for key, n in sorted(kills.counts.items()))
     with capsys.disabled():
         print(f"\n{name}: {n_fits} fits, {counted}")
