@@ -10,6 +10,7 @@ from sklearn.datasets import load_iris
 import vicinal
 from vicinal import ITML, KSNE, MLKR, NCA, RCA, Chi2LMNN, FromLabels, make_learner, report
 from vicinal._callback_support import HAS_CALLBACKS
+from vicinal.learner.preparation import options_of
 from vicinal.reporting import Recorder
 
 needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="scikit-learn < 1.9")
@@ -130,6 +131,24 @@ def test_sparse_tables_are_scored_on_the_held_out_rows(iris):
     contents = report(quick(), sp.csr_matrix(X), y).contents
     assert "Scored on 15 rows" in contents.scores_note
     assert contents.table.cells[0].count("") == 0
+
+
+def test_the_other_distances_leave_out_what_the_learner_leaves_out(rng):
+    pandas = pytest.importorskip("pandas")
+    y = np.repeat(["a", "b"], 30)
+    X = pandas.DataFrame({
+        "id": [f"A-{i}" for i in range(60)],  # refused, unless it is dropped
+        "size": rng.normal(size=60) + (y == "b"),
+        "grade": rng.choice(["low", "high"], size=60),
+        "code": rng.integers(3, size=60),
+    })  # fmt: skip
+    options = {"drop": ["id"], "ordinal": {"grade": ["low", "high"]}, "categorical": ["code"]}
+    learner = make_learner(X, y, n_components=1, alpha=0.1, random_state=0, **options)
+    contents = report(learner, X, y).contents
+    assert [score.name for score in contents.scores if not score.learnt]  # cross-validated
+    assert options_of(learner.named_steps["prepare"], X) == {
+        **options, "numeric": ["size"], "text": []
+    }  # fmt: skip
 
 
 def test_few_rows_of_many_classes(rng):

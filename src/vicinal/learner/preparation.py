@@ -15,7 +15,7 @@ from vicinal.learner.columns import as_array, is_frame, is_missing, is_polars
 from vicinal.learner.kinds import Uses
 from vicinal.learner.text import TextColumns
 
-__all__ = ["Settings", "preparation"]
+__all__ = ["Settings", "options_of", "preparation"]
 
 
 class Settings(NamedTuple):
@@ -56,6 +56,26 @@ def _located(X: Any, names: list[Any]) -> list[Any]:
         return names
     positions = {name: j for j, name in enumerate(X.columns)}
     return [positions[name] for name in names]
+
+
+def options_of(prepare: ColumnTransformer, X: Any) -> dict[str, Any]:
+    """The options of `make_learner` by which the columns of X are used as by this step."""
+    blocks = {name: (part, list(columns)) for name, part, columns in prepare.transformers}
+    uses = {name: columns for name, (_, columns) in blocks.items()}
+    ordinal = {}
+    if "ordinal" in blocks:
+        encode = blocks["ordinal"][0].named_steps["encode"]
+        levels = (list(order) for order in encode.categories)
+        ordinal = dict(zip(uses["ordinal"], levels, strict=True))
+    used = {column for columns in uses.values() for column in columns}
+    every = list(X.columns) if is_frame(X) else range(X.shape[1])
+    return {
+        "numeric": uses.get("numbers", []) + uses.get("gaps", []),
+        "categorical": uses.get("categories", []) + uses.get("codes", []),
+        "ordinal": ordinal,
+        "text": uses.get("text", []),
+        "drop": [column for column in every if column not in used],
+    }
 
 
 def _ambiguous(uses: Uses) -> bool:

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from vicinal.core.types import Array
+from vicinal.learner.preparation import options_of
 from vicinal.model_selection import compare_methods
 from vicinal.model_selection._comparison import corrected_error
 from vicinal.reporting.contents import Score
@@ -73,6 +75,7 @@ def by_folds(
         target=kind,
         random_state=0,
         time_budget=seconds,
+        **_column_options(model, part.X),
     )
     scores = {}
     for one in found.results:
@@ -95,6 +98,12 @@ def by_folds(
     )
     listed = [scores[label] for label in dict.fromkeys([first, *scores])]
     return Comparison(listed, note, found.score_name, gains)
+
+
+def _column_options(model: Pipeline, X: Any) -> dict[str, Any]:
+    """How the learnt method uses the columns, so that the others use them alike."""
+    prepare = model.named_steps.get("prepare")
+    return options_of(prepare, X) if isinstance(prepare, ColumnTransformer) else {}
 
 
 def _least(share: float, n: int) -> float:
