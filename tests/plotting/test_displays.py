@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from vicinal import KSNE, LFDA, LMNN, NCA, RCA, plotting
+from vicinal import KSNE, LFDA, LMNN, NCA, RCA, make_learner, plotting
 from vicinal.metrics import r_nx_auc
 
 
@@ -302,6 +302,19 @@ class TestAccuracy:
         assert display.scores["RCA"][1] == pytest.approx(np.mean(scores))
         assert display.errors["RCA"][1] == pytest.approx(np.std(scores, ddof=1) / np.sqrt(2))
         assert display.scores["Euclidean, scaled columns"].shape == ()
+
+
+def test_every_display_takes_a_learner_for_data_frames(wine):
+    X = wine.X.assign(taste=np.where(wine.X["hue"] > 1, "dry", "sweet"))
+    X.loc[X.index[::9], "ash"] = np.nan
+    model = make_learner(X, wine.y, n_components=2, alpha=0.01, random_state=0).fit(X, wine.y)
+    for name in ("Embedding", "DecisionRegions", "Convergence", "Accuracy", "EmbeddingQuality"):
+        display = getattr(plotting, f"{name}Display").from_estimator(model, X, wine.y)
+        assert display.figure_ is display.ax_.figure
+        plt.close("all")
+    plotting.NeighboursDisplay.from_estimator(model, X, wine.y, row=2)
+    names = plotting.MetricDisplay.from_estimator(model).feature_names
+    assert {"ash", "taste_dry", "taste_sweet"} <= set(names)
 
 
 def test_quality_of_a_map_beside_pca(wine):

@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing as take_rows
 
 from vicinal._search import finder
 from vicinal.core.types import Array
-from vicinal.plotting._fitted import Fitted, standardiser
+from vicinal.plotting._fitted import Fitted, dense, standardiser
 from vicinal.plotting._matplotlib import bad, given_axes, plain_axes, pyplot
 from vicinal.plotting._palette import MARKS, line_colours
 
@@ -130,7 +130,7 @@ class AccuracyDisplay:
         scaler = standardiser(columns).fit(columns)
 
         def scaled(rows: Any) -> Array:
-            return _dense(scaler.transform(fitted.columns(rows)))
+            return dense(scaler.transform(fitted.columns(rows)))
 
         scores, errors = {}, {}
         for name, embed in ((fitted.name, fitted.embed), (_EUCLIDEAN, scaled)):
@@ -279,11 +279,11 @@ def _scaled_pca(fitted: Fitted, X: Any, rank: int | None) -> Any:
     """Principal components of the scaled columns; all columns if the rank is None."""
     columns = fitted.columns(X)
     scaler = standardiser(columns).fit(columns)
-    found = _dense(scaler.transform(columns))
+    found = dense(scaler.transform(columns))
     pca = None if rank is None else PCA(min(rank, *found.shape), random_state=0).fit(found)
 
     def embed(rows: Any) -> Array:
-        scaled = _dense(scaler.transform(fitted.columns(rows)))
+        scaled = dense(scaler.transform(fitted.columns(rows)))
         return scaled if pca is None else pca.transform(scaled)
 
     return embed
@@ -326,7 +326,3 @@ def _checked(values: Iterable[int], name: str, most: int) -> Array:
     if not kept or kept[0] < 1:
         raise bad(_OWNER, name, f"ints in [1, {most}]", listed)
     return np.array(kept)
-
-
-def _dense(X: Any) -> Array:
-    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)

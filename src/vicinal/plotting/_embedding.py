@@ -179,7 +179,7 @@ class EmbeddingDisplay:
             raise bad(_OWNER, "X_test", "given if show='held-out'", X_test)
         if n_components not in (None, 2, 3):
             raise bad(_OWNER, "n_components", "2, 3 or None", n_components)
-        rows = _Rows(fitted, X, X_test, show)
+        rows = _Rows(X, X_test, show)
         Z = rows.of(fitted.embed)
         d = n_components or (Z.shape[1] if Z.shape[1] in (2, 3) else 2)
         panels = {**_before(before, fitted, rows, d), **_after(fitted, Z, d)}
@@ -261,8 +261,8 @@ class EmbeddingDisplay:
 class _Rows:
     """The rows of a picture: those that were learnt from, and held-out ones."""
 
-    def __init__(self, fitted: Fitted, X: Any, X_test: Any, show: str) -> None:
-        self.fitted, self.train = fitted, X
+    def __init__(self, X: Any, X_test: Any, show: str) -> None:
+        self.train = X
         self.parts = [X_test] if show == "held-out" else [X]
         counts = [np.shape(X_test if show == "held-out" else X)[0]]
         if X_test is not None and show == "all":

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal.core.types import Array
 
-__all__ = ["Fitted", "concatenated", "principal_components", "standardiser"]
+__all__ = ["Fitted", "dense", "principal_components", "standardiser"]
 
 _PCA_ROWS = 50_000  # rows from which principal components are computed
 
@@ -106,18 +106,6 @@ def principal_components(X: Any, d: int, scale: bool = True) -> Any:
     return found.fit(rows)
 
 
-def concatenated(X: Any, more: Any) -> Any:
-    """Two tables of the same columns, one below the other: arrays, sparse or data frames."""
-    if more is None:
-        return X
-    if sp.issparse(X) or sp.issparse(more):
-        return sp.vstack([X, more], format="csr")
-    if hasattr(X, "columns") and hasattr(more, "columns"):
-        if type(X).__module__.partition(".")[0] == "polars":
-            import polars
-
-            return polars.concat([X, more])
-        import pandas
-
-        return pandas.concat([X, more], ignore_index=True)
-    return np.concatenate([np.asarray(X), np.asarray(more)])
+def dense(X: Any) -> Array:
+    """Rows as a dense array."""
+    return X.toarray() if sp.issparse(X) else np.asarray(X)

@@ -11,7 +11,7 @@ from vicinal.core.types import Array
 from vicinal.densities import Gaussian
 from vicinal.models.vote_of_k import KNCAModel
 from vicinal.plotting._colouring import Classes, colouring
-from vicinal.plotting._fitted import Fitted, standardiser
+from vicinal.plotting._fitted import Fitted, dense, standardiser
 from vicinal.plotting._matplotlib import bad, given_axes, pyplot
 from vicinal.plotting._names import shortened
 
@@ -163,8 +163,8 @@ class NeighboursDisplay:
         k = int(n_neighbors)
         columns = fitted.columns(X)
         scaler = standardiser(columns).fit(columns)
-        scaled = _dense(scaler.transform(columns))
-        one = scaled[row] if query is None else _dense(scaler.transform(fitted.columns(query)))[0]
+        scaled = dense(scaler.transform(columns))
+        one = scaled[row] if query is None else dense(scaler.transform(fitted.columns(query)))[0]
         before = _squared(scaled, one)
         Z = fitted.embed(X)
         after = _squared(Z, Z[row] if query is None else fitted.embed(query)[0])
@@ -173,7 +173,7 @@ class NeighboursDisplay:
             label = np.asarray(y)[row]
         if isinstance(images, tuple):
             shape = tuple(int(side) for side in images)
-            pixels = _dense(columns) if fitted.steps is None else np.asarray(X)
+            pixels = dense(columns) if fitted.steps is None else np.asarray(X)
             images = pixels.reshape(n, *shape)
             if query is not None and image is None:
                 image = np.asarray(query, dtype=float).reshape(shape)
@@ -354,7 +354,3 @@ def _at_perplexity(squared: Array, weight: Array, entropy: float) -> Array:
 def _squared(Z: Array, z: Array) -> Array:
     difference = np.asarray(Z, dtype=np.float64) - z
     return np.einsum("ij,ij->i", difference, difference)
-
-
-def _dense(X: Any) -> Array:
-    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
