@@ -13,6 +13,7 @@ from vicinal._callback_support import HAS_CALLBACKS
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ("README.md", "docs/user_guide.md")
+LINKED = (*TEXTS, "docs/cli.md", "docs/comparison.md", "docs/model_files.md")
 
 
 def run(*arguments, folder):
@@ -159,7 +160,7 @@ def test_code_in_the_texts_runs(name, wine_csv):
     run("session.py", folder=wine_csv)
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", LINKED)
 def test_links_lead_to_files(name):
     """Every link is to a file here or to a page; the page is not asked for."""
     text = re.sub(r"```.*?```", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.S)
@@ -174,3 +175,28 @@ def test_the_picture_in_the_readme_is_small():
     picture = ROOT / "docs/images/before_after.png"
     assert_is_picture(picture)
     assert picture.stat().st_size < 200_000
+
+
+def test_the_table_in_the_readme_is_that_of_the_results():
+    """Its one row is the row of means of docs/results/maps.md."""
+    columns = {
+        "k-NN, Euclidean distance": "k-NN",
+        "boosted trees": "HistGradientBoosting",
+        "network": "MLPClassifier",
+        "support vectors": "SVC (RBF)",
+        "random forest": "RandomForest",
+        "**vicinal**, linear map": "linear",
+        "**vicinal**, periodic map": "periodic",
+    }
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## What to expect")[2]
+    shown, _, means = _rows_of_first_table(readme)
+    page = (ROOT / "docs/results/maps.md").read_text(encoding="utf-8")
+    head, *rows = _rows_of_first_table(page)
+    [computed] = [row for row in rows if row[0] == "**mean**"]
+    of = dict(zip(head, computed, strict=True))
+    assert dict(zip(shown, means, strict=True)) == {ours: of[its] for ours, its in columns.items()}
+
+
+def _rows_of_first_table(text):
+    table = re.search(r"(^\|.*\n)+", text, re.M)[0]
+    return [[cell.strip() for cell in line.strip("|\n").split("|")] for line in table.splitlines()]
