@@ -32,8 +32,8 @@ help: ## say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) \
 	| awk -F ':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
 
-demo: $(VENV)/.demo ## learn on wine and digits: a table, and pictures in demo/
-	$(VENV)/bin/python examples/demo.py
+demo: $(VENV)/.demo ## learn on rings and digits: a table, a picture, report pages and a model in demo/
+	$(VENV)/bin/vicinal demo
 
 test: $(VENV)/.test ## run the tests
 	$(VENV)/bin/python -m pytest $(SPREAD) $(ARGS)

@@ -49,19 +49,6 @@ def wine_csv(tmp_path):
     return tmp_path
 
 
-def test_demo_prints_its_table_and_draws(tmp_path):
-    printed = run(ROOT / "examples/demo.py", "--quick", folder=tmp_path)
-    rows = re.findall(
-        r"^wine +(\S.*?) +(\d+) +(0\.\d+|1\.000) +(\S+) +(\S+) +(\S+)$", printed, re.M
-    )
-    methods = {(name, int(rank)) for name, rank, *_ in rows}
-    assert {("PCA", 2), ("LDA", 2), ("RCA", 2), ("NCA", 2)} <= methods
-    assert {("Euclidean (= PCA)", 13), ("whitened", 13), ("RCA", 13), ("NCA", 13)} <= methods
-    accuracies = [float(value) for row in rows for value in row[2:5]]
-    assert all(0.8 < value <= 1 for value in accuracies)  # wine is easy
-    assert_is_picture(tmp_path / "demo/before_after.png")
-
-
 def test_plot_wine_learns_from_a_csv_file(wine_csv):
     pytest.importorskip("matplotlib")
     script = ROOT / "examples/plot_wine.py"
