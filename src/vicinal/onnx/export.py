@@ -73,7 +73,7 @@ def to_onnx(
     >>> model = vicinal.NCA(alpha=1e-3, random_state=0).fit(X, y)
     >>> session = InferenceSession(vicinal.to_onnx(model).SerializeToString())
     >>> label, probabilities = session.run(None, {"X": X})
-    >>> np.abs(probabilities - model.predict_proba(X)).max() < 1e-10
+    >>> bool(np.abs(probabilities - model.predict_proba(X)).max() < 1e-10)
     True
     """
     _need_packages("to_onnx")
