@@ -13,7 +13,9 @@ from vicinal import _clock
 __all__ = ["Activity", "Display", "Status", "open_display", "require_rich"]
 
 _BAR = 20  # characters
-_LEAST_BAR = 8  # a narrow terminal drops words before the bar gets shorter than this
+_LEAST_BAR = 2  # characters; the same without a limit would be as wide as the terminal
+#: words that a narrow terminal shortens
+_SHORTER = {"iteration ": "", "at most ": "< ", "held-out loss": "held out"}
 
 
 class Activity(NamedTuple):
@@ -181,9 +183,20 @@ class _LiveLines:
 
 
 def _fitted(width: int, parts: list[str]) -> tuple[int, str]:
-    """The length of the bar, and as many of the words as fit beside it."""
+    """The length of the bar, and the words beside it.
+
+    A narrow terminal shortens the bar first, then the words, and only then leaves words out.
+    """
     kept = list(parts)
+    if _LEAST_BAR + len("  ".join(kept)) > width:
+        kept = [_shortened(part) for part in kept]
     while len(kept) > 1 and _LEAST_BAR + len("  ".join(kept)) > width:
         kept.pop()
     words = "  ".join(kept)
     return max(min(_BAR, width - len(words)), _LEAST_BAR), words
+
+
+def _shortened(part: str) -> str:
+    for long, short in _SHORTER.items():
+        part = part.replace(long, short)
+    return part

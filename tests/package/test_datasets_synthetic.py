@@ -116,3 +116,12 @@ def accuracy(Z, y):
     """Share of rows whose nearest other row has their label."""
     other = KNeighborsClassifier(1).fit(Z, y).kneighbors(return_distance=False)[:, 0]
     return np.mean(y[other] == y)
+
+
+def test_rings_among_columns_of_noise():
+    X, y = datasets.make_rings(200, n_classes=2, n_noise=3, noise=0.5, random_state=0)
+    assert X.shape == (200, 5)
+    np.testing.assert_allclose(np.hypot(X[:, 0], X[:, 1]), (y + 1) / 2, atol=0.1)
+    assert np.all(np.abs(X[:, 2:].std(axis=0) - 0.5) < 0.1)
+    with pytest.raises(ValueError, match=r"'n_noise' parameter of make_rings must be an int"):
+        datasets.make_rings(n_noise=-1)

@@ -11,7 +11,7 @@ from vicinal.cli import _options
 from vicinal.cli._command import command as _command
 from vicinal.cli._command import option
 from vicinal.cli._console import Console
-from vicinal.cli._exit import INTERRUPTED, OK
+from vicinal.cli._exit import INTERRUPTED, OK, Failure
 from vicinal.cli._types import IMAGE_SHAPE
 
 __all__ = ["command"]
@@ -94,13 +94,15 @@ def command(
         _work.spoken_columns(table),
     ):
         made = report(
-            pipeline, table.X, table.y, path=output, images=images, title=title,
+            pipeline, table.X, table.y, images=images, title=title,
             X_test=None if held_out is None else held_out.X,
             y_test=None if held_out is None else held_out.y,
             random_state=options["seed"], progress=console.step,
         )  # fmt: skip
-    if model_out is not None:
-        _work.save(made.model, model_out)
+    try:
+        made.save(output, model=model_out)  # the page says how to load the model
+    except OSError as error:  # it names a temporary file
+        raise Failure(f"{output}: the page cannot be written: {error.strerror}.") from error
     facts = {
         "report": output,
         "model": model_out or model,
