@@ -192,7 +192,10 @@ class Kills:
         self.forget()
         for _ in range(n_kills):
             self.aims = self.path.exists() and self.rng.uniform() < 0.4
-            if not self.run(name, self.rng.uniform(0, 0.5 * length)):
+            share = (
+                0.5 if self.path.exists() else 1.0
+            )  # what comes before the first save may be long
+            if not self.run(name, self.rng.uniform(0, share * length)):
                 break
             self.check_file()
         else:
