@@ -11,6 +11,7 @@ import vicinal
 from vicinal import ITML, KSNE, MLKR, NCA, RCA, Chi2LMNN, FromLabels, make_learner, report
 from vicinal._callback_support import HAS_CALLBACKS
 from vicinal.learner.preparation import options_of
+from vicinal.plotting import MetricDisplay
 from vicinal.reporting import Recorder
 
 needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="scikit-learn < 1.9")
@@ -189,3 +190,23 @@ def test_what_is_refused(iris):
         report(quick(), X, y, images=(3, 3))
     with pytest.raises(ValueError, match="'y_test' parameter of report is missing"):
         report(quick(), X, y, X_test=X)
+
+
+def test_words_tell_columns_from_features_and_weigh_them_as_the_display_does(rng):
+    pandas = pytest.importorskip("pandas")
+    y = np.repeat(["a", "b"], 40)
+    size = rng.normal(size=80) + (y == "b")
+    size[:8] = np.nan
+    X = pandas.DataFrame({
+        "id": range(80), "size": size, "colour": rng.choice(["red", "green", "blue"], size=80)
+    })  # fmt: skip
+    learner = make_learner(X, y, n_components=1, alpha=0.1, random_state=0, drop=["id"])
+    made = report(learner.fit(X, y), X, y)
+    assert "of 2 columns (5 features after encoding) to one dimension" in made.contents.sentences[0]
+    metric = made.contents.metric
+    assert set(metric.features) == {
+        "size", "size missing", "colour_red", "colour_green", "colour_blue"
+    }  # fmt: skip
+    pytest.importorskip("matplotlib")
+    shown = MetricDisplay.from_estimator(learner, X).importances
+    np.testing.assert_allclose(metric.importances, np.sort(shown)[::-1], rtol=1e-6)

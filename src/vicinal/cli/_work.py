@@ -206,13 +206,26 @@ def save(pipeline: Any, path: Path) -> None:
         raise Failure(f"{path}: the model cannot be written: {error.strerror}.") from error
 
 
+#: what the blocks of `make_learner` are for people
+_KINDS = {
+    "gaps": "numbers with gaps",
+    "ordinal": "ordered values",
+    "categories": "categories",
+    "codes": "numbers as categories",
+}
+
+
 def size(table: Table, pipeline: Any) -> dict[str, Any]:
-    """Rows, columns, classes and dimensions."""
+    """Rows, columns and what they are used as, classes and dimensions."""
+    from vicinal.learner.preparation import columns_used
+
+    used = columns_used(pipeline) or {"numbers": list(table.X.columns)}
     classes = getattr(pipeline.steps[-1][1], "classes_", None)
     return {
         "label": table.label,
         "n_rows": len(table.X),
-        "n_columns": table.X.shape[1],
+        "n_columns": sum(map(len, used.values())),
+        "columns": {name: [str(column) for column in columns] for name, columns in used.items()},
         "n_classes": None if classes is None else len(classes),
         "n_components": int(pipeline.transform(table.X.iloc[:1]).shape[1]),
     }
@@ -223,10 +236,19 @@ def sentence(facts: dict[str, Any]) -> str:
     source = "standard input" if facts["data"] == "-" else facts["data"]
     target = f", the column {facts['label']!r}" if facts["label"] else ""
     classes = f" of {facts['n_classes']} classes" if facts["n_classes"] else ""
+    used = "; ".join(
+        f"{_KINDS.get(kind, kind)}: {_few(columns)}" for kind, columns in facts["columns"].items()
+    )
     return (
         f"Learnt {facts['method']} from {source}: {facts['n_rows']} rows, {facts['n_columns']} "
-        f"columns{target}{classes}; {facts['n_components']} dimensions."
+        f"columns{target}{classes}; {facts['n_components']} dimensions.\n"
+        f"Columns: {used}."
     )
+
+
+def _few(columns: list[str], most: int = 8) -> str:
+    more = f" and {len(columns) - most} more" if len(columns) > most else ""
+    return ", ".join(columns[:most]) + more
 
 
 def load_model(path: Path) -> Any:

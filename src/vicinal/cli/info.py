@@ -43,7 +43,7 @@ def _words(facts: dict[str, Any]) -> str:
         "model": f"{about.get('estimator', 'unknown')} ({facts['kind']}, format {facts['schema']})",
         "dimensions": _from_to(about),
         "iterations": about.get("n_iter"),
-        "loss": about.get("objective"),
+        "loss": _digits(about.get("objective")),
         "classes": _listed(about.get("classes")),
         "columns": _listed(about.get("feature_names_in")),
         "parameters": _listed(_changed(about)),
@@ -55,7 +55,13 @@ def _words(facts: dict[str, Any]) -> str:
 
 def _from_to(about: dict[str, Any]) -> str | None:
     n, d = about.get("n_features_in"), about.get("n_components")
-    return f"{n} to {d}" if n and d else None
+    columns = about.get("feature_names_in")
+    encoded = f" after encoding {len(columns)} columns" if columns and len(columns) != n else ""
+    return f"{n} to {d}{encoded}" if n and d else None
+
+
+def _digits(number: Any) -> str | None:
+    return f"{number:.4g}" if isinstance(number, int | float) else None
 
 
 def _listed(items: Any, most: int = 12) -> str | None:

@@ -78,6 +78,9 @@ def command(
 
     The page is one HTML file: what the metric does in plain words, accuracy on held-out rows before
     and after, an interactive picture, the neighbours of each row, the columns that matter.
+
+    With --dim 2 the picture is what was learnt; without, the metric has more dimensions, and the
+    picture shows two principal axes of them.
     """
     from vicinal import report
     from vicinal.cli import _work

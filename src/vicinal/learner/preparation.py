@@ -15,7 +15,7 @@ from vicinal.learner.columns import as_array, is_frame, is_missing, is_polars
 from vicinal.learner.kinds import Uses
 from vicinal.learner.text import TextColumns
 
-__all__ = ["Settings", "options_of", "preparation"]
+__all__ = ["Settings", "columns_used", "options_of", "preparation"]
 
 
 class Settings(NamedTuple):
@@ -76,6 +76,17 @@ def options_of(prepare: ColumnTransformer, X: Any) -> dict[str, Any]:
         "text": uses.get("text", []),
         "drop": [column for column in every if column not in used],
     }
+
+
+def columns_used(model: Any) -> dict[str, list[Any]] | None:
+    """The columns of a table that a pipeline of `make_learner` uses, by what they are used as.
+
+    None if it has no step that prepares columns: it uses all of them as numbers.
+    """
+    prepare = model.steps[0][1] if isinstance(model, Pipeline) else None
+    if not isinstance(prepare, ColumnTransformer):
+        return None
+    return {name: list(columns) for name, _, columns in prepare.transformers}
 
 
 def _ambiguous(uses: Uses) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from vicinal.core.types import Array
+from vicinal.learner.preparation import columns_used
 from vicinal.reporting.contents import Contents, Embedding, Thumbnails
 from vicinal.reporting.history import Parting, history_of, parting_of
 from vicinal.reporting.metric import importances_of, metric_of, names_of
@@ -56,8 +57,10 @@ def build(
     tables = [part.X for part in points.parts]
     columns = columns_of(tables[0], names)
     history = history_of(learner, parting, fitted.messages)
+    used = columns_used(fitted.model)
+    n_columns = tables[0].shape[1] if used is None else sum(map(len, used.values()))
     facts = Facts(
-        name, *points.counts, tables[0].shape[1], len(points.classes),
+        name, *points.counts, n_columns, D, len(points.classes),
         points.kind, learns_labels(learner), points.after.points.shape[1],
         hasattr(learner, "components_"), fitted.seconds,
         None if history is None else getattr(learner, "n_iter_", None),

@@ -17,25 +17,25 @@ _IN_MATRIX = 40  # features of the heat map
 
 
 def names_of(model: Any, learner: Any, D: int) -> list[str]:
-    """Names of the columns that the learner sees."""
+    """Names of the columns that the learner sees; a gap is named after its column."""
     steps = getattr(model, "steps", [])
     if len(steps) > 1:
-        return [str(name) for name in model[:-1].get_feature_names_out()]
+        return [_readable(str(name)) for name in model[:-1].get_feature_names_out()]
     named = getattr(learner, "feature_names_in_", None)
     return [f"column {j}" for j in range(D)] if named is None else [str(name) for name in named]
 
 
 def importances_of(learner: Any, scaling: Scaling) -> Array | None:
     """The share of each feature in the metric; None if the method has no such shares."""
-    try:
-        found = learner.feature_importances_
-    except AttributeError:
-        A = getattr(learner, "components_", None)
-        if A is None:
-            return None
-        A = _by_deviations(A, scaling)
-        found = np.sum(A**2, axis=0)
-    found = np.asarray(found, np.float64)
+    A = getattr(learner, "components_", None)
+    if A is not None:
+        found = np.sum(_by_deviations(A, scaling) ** 2, axis=0)
+    elif hasattr(learner, "feature_importances_"):
+        found = np.asarray(learner.feature_importances_, np.float64)
+        if getattr(learner, "scaling", None) is None:  # it learnt from columns as they are
+            found = _by_deviations(np.sqrt(found), scaling) ** 2
+    else:
+        return None
     return found / (found.sum() or 1.0)
 
 
@@ -69,3 +69,9 @@ def _by_deviations(A: Array, scaling: Scaling) -> Array:
         1.0, scaling.scale, out=np.zeros_like(scaling.scale), where=scaling.scale > 0
     )
     return np.asarray(A, np.float64) * factor
+
+
+def _readable(name: str) -> str:
+    """scikit-learn's name of the column that says where values are missing, in words."""
+    block, mark, column = name.partition("missingindicator_")
+    return f"{block}{column} missing" if mark else name

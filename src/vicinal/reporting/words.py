@@ -25,6 +25,7 @@ class Facts:
     n_train: int
     n_held_out: int
     n_columns: int
+    n_features: int  # after encoding
     n_classes: int
     kind: str
     labels: bool  # whether the method uses them
@@ -61,7 +62,7 @@ def sentences_of(
             "others."
         )
     if metric is not None and metric.importances is not None and len(metric.features) > 1:
-        told.append(_most_important(metric, facts.n_columns))
+        told.append(_most_important(metric, facts.n_features))
     return told
 
 
@@ -71,6 +72,8 @@ def _what(facts: Facts) -> str:
         rows += f" of {facts.n_classes} classes"
     d = dimensions(facts.d)
     columns = "1 column" if facts.n_columns == 1 else f"{facts.n_columns:,} columns"
+    if facts.n_features != facts.n_columns:
+        columns += f" ({facts.n_features:,} features after encoding)"
     kind = "a linear map" if facts.linear else "a map"
     told = f"{facts.method} learnt {kind} of {columns} to {d} from {rows}"
     if not facts.labels:
@@ -158,7 +161,7 @@ def _neighbours_agree(neighbours: Neighbours, codes: Array, held_out: Array) -> 
     )
 
 
-def _most_important(metric: Metric, n_columns: int) -> str:
+def _most_important(metric: Metric, n_features: int) -> str:
     assert metric.importances is not None
     top = [
         f"{name} ({100 * share:.0f} %)"
@@ -167,8 +170,9 @@ def _most_important(metric: Metric, n_columns: int) -> str:
     listed = f"{', '.join(top[:-1])} and {top[-1]}"
     half = 1 + int(np.searchsorted(np.cumsum(metric.importances), 0.5))
     told = f"The features that weigh most are {listed}"
-    if n_columns > 5 and half < len(metric.features):
-        told += f"; {half} of {n_columns:,} make up half of the metric"
+    if n_features > 5 and half < len(metric.features):
+        makes = "makes" if half == 1 else "make"
+        told += f"; {half} of {n_features:,} {makes} up half of the metric"
     return told + "."
 
 
