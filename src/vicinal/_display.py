@@ -13,7 +13,7 @@ from vicinal import _clock
 __all__ = ["Activity", "Display", "Status", "open_display", "require_rich"]
 
 _BAR = 20  # characters
-_LEAST_BAR = 2  # characters; the same without a limit would be as wide as the terminal
+_LEAST_BAR = 2  # characters; rich draws a bar of width 0 across the whole terminal
 #: words that a narrow terminal shortens
 _SHORTER = {"iteration ": "", "at most ": "< ", "held-out loss": "held out"}
 
