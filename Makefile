@@ -25,8 +25,8 @@ QUICK := not (slow or long or fuzz or options)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-browser test-fast test-long test-nojit test-oldest test-torch lint format bench \
-	reproduce check-results clean
+.PHONY: help demo test test-browser test-fast test-long test-nojit test-oldest test-torch lint format \
+	bench bench-all reproduce check-results clean
 
 help: ## say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) \
@@ -67,8 +67,13 @@ format: $(VENV)/.lint ## sort the imports and lay out the code
 	$(VENV)/bin/ruff check --fix-only
 	$(VENV)/bin/ruff format
 
-bench: $(VENV)/.bench ## measure speed and memory beside other libraries
-	$(VENV)/bin/python benchmarks/nca_speed.py $(ARGS)
+bench: $(VENV)/.bench ## measure every method beside its peers: speed and memory
+	-$(VENV)/bin/python benchmarks/environments.py
+	$(VENV)/bin/python benchmarks/methods_speed.py $(ARGS)
+
+bench-all: $(VENV)/.bench ## write all reports of speed, on an idle machine, ARGS="--minutes 35"
+	$(VENV)/bin/python benchmarks/environments.py
+	$(VENV)/bin/python benchmarks/all_speed.py $(ARGS)
 
 reproduce: $(VENV)/.bench ## compute a paper's table or figure anew, ARGS="NAME ..."
 	$(VENV)/bin/python benchmarks/reproduce $(ARGS)

@@ -8,7 +8,6 @@ import importlib.metadata
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from _idle import BUSY, busy_cores, wait_until_idle
+from reproduce.framework.numbers import present_commit
 
 #: the mean squared distance of two embedded points: the state early in learning that is timed
 MEAN_SQUARED_DISTANCE = 4.0
@@ -31,6 +32,9 @@ ALLOCATOR = {
 
 
 RESULTS = Path(__file__).parent / "results"
+
+#: seconds to wait for other programs to end
+_PATIENCE = 60.0
 
 
 class Options(NamedTuple):
@@ -121,6 +125,8 @@ def seconds(value: float) -> str:
 def ratio(slow: float, fast: float) -> str:
     """How many times faster."""
     value = slow / fast
+    if value < 0.095:
+        return f"{value:.1g}×"
     return f"{value:.0f}×" if value >= 9.95 else f"{value:.1f}×"
 
 
@@ -229,7 +235,7 @@ def machine_facts() -> str:
 
     import vicinal
 
-    names = ("numpy", "scipy", "scikit-learn", "numba", "mlpack")
+    names = ("numpy", "scipy", "scikit-learn", "numba")
     versions = [f"vicinal {vicinal.__version__}", *(f"{n} {version(n)}" for n in names)]
     model = _cpu()
     return "\n".join(
@@ -243,33 +249,58 @@ def machine_facts() -> str:
 
 
 def commit() -> str:
-    """Of the code, with ``-dirty`` if files are changed."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=10"]
-    done = subprocess.run(command, cwd=RESULTS.parent, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    """The last one that changed the library, with ``-dirty`` if files of it are changed."""
+    return present_commit()
 
 
-def load_at_start() -> str:
-    """A warning when the machine is busy with other things, or nothing."""
-    if not hasattr(os, "getloadavg"):
-        return ""
-    load = os.getloadavg()[0]
-    if load < 0.5:
-        return ""
-    return f"- **The machine was busy (load {load:.1f} at the start): do not trust the times.**"
+#: cores that other programs kept busy at the start; None: not asked yet
+_load: float | None = None
+
+
+def load_at_start() -> float:
+    """Cores that other programs kept busy when this was asked for the first time."""
+    global _load
+    if _load is None:
+        _load = busy_cores()
+    return _load
 
 
 def add_output(parser: argparse.ArgumentParser, name: str) -> None:
-    """The option ``--output``, by default the file of that name in results/."""
+    """The option ``--output``, by default the file of that name in results/, and ``--busy``."""
     parser.add_argument(
         "--output", nargs="?", type=Path, const=RESULTS / f"{name}.md", metavar="PATH",
-        help=f"write the report to PATH too (without a PATH: benchmarks/results/{name}.md)",
+        help=f"write the report to PATH too (without a PATH: benchmarks/results/{name}.md); "
+        "refused if the machine is busy",
     )  # fmt: skip
+    parser.add_argument(
+        "--busy", action="store_true", help="write it even if other programs are at work"
+    )
+
+
+def read_options(
+    parser: argparse.ArgumentParser, arguments: list[str] | None = None
+) -> argparse.Namespace:
+    """The command line; a report of times is not begun on a machine that stays busy."""
+    global _load
+    options = parser.parse_args(arguments)
+    if options.output and not options.busy:
+        _load = wait_until_idle(_PATIENCE)
+        if _load >= BUSY:
+            parser.exit(
+                3,
+                f"{parser.prog}: other programs keep {_load:.1f} cores busy, so that times would "
+                "be too long. Wait, leave out --output, or write the report with --busy.\n",
+            )
+    return options
 
 
 def facts() -> str:
-    """Facts about the machine, and a warning if it is busy."""
-    return "\n".join(filter(None, [machine_facts(), load_at_start()]))
+    """Facts about the machine, the commit of the library, and the load at the start."""
+    load, cores = load_at_start(), os.cpu_count()
+    return (
+        f"{machine_facts()}\n- library of commit `{commit()}`; other programs kept {load:.2f} of "
+        f"{cores} cores busy at the start"
+    )
 
 
 def write(report: str, output: Path | None) -> None:

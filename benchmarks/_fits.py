@@ -93,7 +93,6 @@ def fits_section(options: Options) -> str:
     tasks = [("iris", 2, True), ("wine", 2, True)]
     if not options.quick:
         tasks += [("breast_cancer", 2, True), ("digits", 2, True), ("digits", 10, True)]
-        tasks += [("digits", 2, False), ("digits", 10, False)]
     rows = []
     for arguments in tasks:
         task = load_task(*arguments)

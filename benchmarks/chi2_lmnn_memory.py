@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from _common import add_output, facts, progress, seconds, table, write
+from _common import add_output, facts, progress, read_options, seconds, table, write
 from _memory import give_back, measure, resident
 from sklearn.exceptions import ConvergenceWarning
 
@@ -92,14 +92,14 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few rows and bins")
-    parser.add_argument("--sizes", nargs="+", type=int, help="default: 5000 10000 20000")
-    parser.add_argument("--ranks", nargs="+", type=int, help="default: 20 100")
+    parser.add_argument("--sizes", nargs="+", type=int, help="default: 5000 10000")
+    parser.add_argument("--ranks", nargs="+", type=int, help="default: 20")
     parser.add_argument("--bins", type=int, help="default: 800")
     parser.add_argument("--max-iter", type=int, default=10, help="iterations of a fit")
     add_output(parser, "chi2_lmnn_memory")
-    options = parser.parse_args(arguments)
-    options.sizes = options.sizes or ((300,) if options.quick else (5000, 10_000, 20_000))
-    options.ranks = options.ranks or ((3,) if options.quick else (20, 100))
+    options = read_options(parser, arguments)
+    options.sizes = options.sizes or ((300,) if options.quick else (5000, 10_000))
+    options.ranks = options.ranks or ((3,) if options.quick else (20,))
     options.bins = options.bins or (40 if options.quick else 800)
     return options
 

@@ -23,6 +23,7 @@ from _common import (
     blobs,
     early_map,
     progress,
+    read_options,
     report_sections,
     seconds,
     table,
@@ -33,7 +34,7 @@ from sklearn.neighbors import NearestNeighbors
 from vicinal.neighbourhoods import Nearest, mass_left_out
 from vicinal.objectives import knca, nca
 
-KS = (1, 2, 3, 5, 7, 10, 15)
+KS = (1, 5, 15)
 VOTES = ("all", "majority")
 #: the most that kNCA at k = 5 may take, in evaluations of exact NCA
 TARGETS = {"all": 4.0, "majority": 8.0}
@@ -181,16 +182,16 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small data and few k")
     parser.add_argument("--sizes", nargs="+", type=int, default=None, help="default: 5000 20000")
-    parser.add_argument("--dimensions", nargs="+", type=int, default=None, help="default: 2 10 32")
+    parser.add_argument("--dimensions", nargs="+", type=int, default=None, help="default: 2 10")
     parser.add_argument("--ks", nargs="+", type=int, default=None, help="default: 1 to 15")
     parser.add_argument("--list-length", type=int, default=100, help="rows on a list")
-    parser.add_argument("--repeats", type=int, default=7, help="timed runs of each, at most")
-    parser.add_argument("--budget", type=float, default=6.0, help="seconds of each, roughly")
+    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each, at most")
+    parser.add_argument("--budget", type=float, default=3.0, help="seconds of each, roughly")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
     add_output(parser, "knca_speed")
-    options = parser.parse_args(arguments)
+    options = read_options(parser, arguments)
     options.sizes = options.sizes or ((600,) if options.quick else (5000, 20_000))
-    options.dimensions = options.dimensions or ((2,) if options.quick else (2, 10, 32))
+    options.dimensions = options.dimensions or ((2,) if options.quick else (2, 10))
     options.ks = tuple(options.ks or ((1, 5, 15) if options.quick else KS))
     return options
 

@@ -1,8 +1,8 @@
 """The repulsion of kt-SNE: exact sums and potentials on a grid, their times and the error.
 
-    python benchmarks/ksne_engines.py                      # half an hour of two cores
+    python benchmarks/ksne_engines.py                      # two minutes of two cores
     python benchmarks/ksne_engines.py --quick              # seconds, synthetic data
-    python benchmarks/ksne_engines.py --opentsne PYTHON    # an interpreter that has openTSNE
+    python benchmarks/ksne_engines.py --rows 60000         # another number of rows
     python benchmarks/ksne_engines.py --output             # writes results/ksne_engines.md too
 
 Rows are those of mnist in its first 50 principal components.  Pictures: the start, after 100
@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import add_output, blobs, commit, facts, progress, ratio, seconds, table, write
+from _common import add_output, blobs, facts, progress, ratio, read_options, seconds, table, write
+from environments import python_of
 from sklearn.decomposition import PCA
 
 from vicinal import datasets
@@ -43,8 +44,7 @@ NOTES = [
     "the least of the repeats, in turns",
     "openTSNE: a whole iteration (FFT, n_jobs=2) at the same picture, which is to be compared with "
     "grid and attraction together",
-    "where no exact figure stands, the exact sums were not computed: at 60,000 rows they take more "
-    "than ten seconds",
+    "where no exact figure stands, the exact sums were not computed: they take too long",
 ]
 
 
@@ -175,11 +175,14 @@ def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="synthetic data, seconds")
-    parser.add_argument("--opentsne", metavar="PYTHON", help="an interpreter that has openTSNE")
+    parser.add_argument(
+        "--opentsne", metavar="PYTHON", default=python_of("openTSNE"),
+        help="an interpreter that has openTSNE (default: that of environments.py)",
+    )  # fmt: skip
     parser.add_argument("--rows", type=int, nargs="+", help="numbers of rows")
     add_output(parser, "ksne_engines")
-    options = parser.parse_args(arguments)
-    about = f"{facts()}\n- commit `{commit()}`"
+    options = read_options(parser, arguments)
+    about = facts()
     X = blobs(1000)[0]
     found = lines(X, (1, 5), (5, 5), None, 2)  # compile before anything is timed
     if not options.quick:
@@ -187,7 +190,7 @@ def main(arguments: list[str] | None = None) -> None:
         X = np.asarray(datasets.load("mnist", return_X_y=True)[0], np.float32) / 255
         X = PCA(50, svd_solver="randomized", random_state=0).fit_transform(X)
         X = X[np.random.default_rng(0).permutation(len(X))].astype(np.float64)
-        for n in options.rows or (1000, 2000, 3000, 5000, 10000, 20000, 60000):
+        for n in options.rows or (1000, 2000, 5000, 20_000):
             found += lines(X[:n], (1, 2, 5, 10), (100, 300), options.opentsne, 3)
             write(report_of(about, found), options.output)  # at once: what is there is not lost
     write(report_of(about, found), options.output)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _common import add_output, blobs, commit, facts, progress, seconds, table, write
+from _common import add_output, blobs, facts, progress, read_options, seconds, table, write
 from sklearn.decomposition import PCA
 
 from vicinal import datasets
@@ -91,8 +91,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="synthetic data, seconds")
     add_output(parser, "ksne_lists")
-    options = parser.parse_args(arguments)
-    about = f"{facts()}\n- commit `{commit()}`"
+    options = read_options(parser, arguments)
+    about = facts()
     if options.quick:
         found, times = lengths("blobs", blobs(1000)[0]), time_of_lists(1000, 90, 5)
     else:

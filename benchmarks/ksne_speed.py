@@ -1,16 +1,14 @@
 """kt-SNE beside openTSNE: whole fits, memory, faithfulness, and growth with the number of rows.
 
-    pip install ".[bench]"                               # openTSNE
-    python benchmarks/ksne_speed.py                      # some fifteen minutes on two cores
-    python benchmarks/ksne_speed.py --only 5000          # one size, or several, or "growth"
-    python benchmarks/ksne_speed.py --peer PYTHON        # openTSNE in another environment
+    python benchmarks/environments.py openTSNE           # once
+    python benchmarks/ksne_speed.py                      # some five minutes on two cores
+    python benchmarks/ksne_speed.py --only 20000         # one size, or several, or "growth"
     python benchmarks/ksne_speed.py --quick              # small data, a minute
     python benchmarks/ksne_speed.py --output             # also benchmarks/results/ksne_speed.md
 
 The rows are mnist's, reduced to 50 principal components, if ``VICINAL_DATA`` names a folder with
 mnist.npz, and synthetic otherwise.  Every fit runs in a process of its own, after a short one that
-compiles.  Finished fits are kept in benchmarks/.store/ksne_speed.jsonl with the commit of the code,
-so that a run can be done in parts: the report has all fits of the present commit.
+compiles.
 """
 
 from __future__ import annotations
@@ -26,14 +24,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import add_output, blobs, commit, facts, progress, table, write
+from _common import add_output, blobs, facts, progress, read_options, table, write
+from environments import python_of
 from sklearn.decomposition import PCA
 
 FOLDER = Path(__file__).parent
-STORE = FOLDER / ".store" / "ksne_speed.jsonl"
-SIZES = (5000, 20_000, 60_000)
-GROWTH = (10_000, 20_000, 50_000, 100_000, 200_000)
-COLUMNS, JOBS = 50, 2
+SIZES = (20_000,)
+GROWTH = (10_000, 20_000, 60_000)
+COLUMNS, JOBS = 50, os.cpu_count()
 ITERATIONS, EXAGGERATED = 750, 250
 #: iterations of a fit that shows growth; half of them with early exaggeration
 GROWTH_ITERATIONS = 200
@@ -50,12 +48,11 @@ def fits(sizes: tuple[int, ...], growth: tuple[int, ...]) -> Iterator[Fit]:
         usual = {"n": n, "iterations": ITERATIONS, "exaggerated": EXAGGERATED}
         yield {"tool": "vicinal", "k": 1, **usual}
         yield {"tool": "openTSNE", "k": 1, "method": "fft", **usual}
-        if n < 10_000:  # where openTSNE takes trees by itself
-            yield {"tool": "openTSNE", "k": 1, "method": "bh", **usual}
         yield {"tool": "vicinal", "k": 5, **usual}
     for n in growth:
         few = {"n": n, "iterations": GROWTH_ITERATIONS, "exaggerated": GROWTH_ITERATIONS // 2}
         yield {"tool": "vicinal", "k": 1, **few}
+        yield {"tool": "openTSNE", "k": 1, "method": "fft", **few}
 
 
 def rows(n: int, folder: Path) -> Path:
@@ -119,25 +116,13 @@ def has_peer(python: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def finished(store: Path, code: str) -> dict[str, Fit]:
-    """What is stored of this commit."""
-    if not store.exists():
-        return {}
-    lines = [json.loads(line) for line in store.read_text("utf-8").splitlines()]
-    return {_key(each["fit"]): each["found"] for each in lines if each["commit"] == code}
-
-
-def _key(fit: Fit) -> str:
-    return json.dumps(fit, sort_keys=True)
-
-
-def report(done: list[tuple[Fit, Fit]], code: str) -> str:
-    """The page: machine and commit, the fits side by side, verdicts, growth."""
+def report(done: list[tuple[Fit, Fit]]) -> str:
+    """The page: machine, the fits side by side, verdicts, growth."""
     source = "mnist" if os.environ.get("VICINAL_DATA") else "synthetic"
     versions = {found["version"] for fit, found in done if fit["tool"] == "openTSNE"}
     head = [
         "# kt-SNE beside openTSNE: speed and memory",
-        f"{facts()}\n- commit `{code}`, openTSNE {', '.join(sorted(versions)) or '–'}",
+        f"{facts()}\n- openTSNE {', '.join(sorted(versions)) or '–'}, by the FFT",
         f"Rows: {source}, {COLUMNS} columns, float32. Perplexity 30, {JOBS} threads or jobs.",
     ]
     whole = [each for each in done if each[0]["iterations"] == ITERATIONS]
@@ -158,7 +143,6 @@ def _fits(done: list[tuple[Fit, Fit]]) -> str:
     lines = []
     for fit, found in done:
         name = f"vicinal, k = {fit['k']}" if fit["tool"] == "vicinal" else "openTSNE"
-        name += {"fft": ", FFT", "bh": ", trees"}.get(fit.get("method", ""), "")
         lines.append([
             f"{fit['n']:,}", name, f"{found['seconds']:.1f}", f"{found['cpu']:.1f}",
             _mebibytes(found["peak"]), f"{found['trustworthiness']:.4f}",
@@ -200,37 +184,39 @@ def _verdicts(done: list[tuple[Fit, Fit]], n: int) -> Iterator[str]:
 def _growth(done: list[tuple[Fit, Fit]]) -> str:
     ordered = sorted(done, key=lambda each: each[0]["n"])
     lines = [
-        [f"{fit['n']:,}", f"{found['seconds']:.1f}", f"{found['cpu']:.1f}",
+        [f"{fit['n']:,}", fit["tool"], f"{found['seconds']:.1f}", f"{found['cpu']:.1f}",
          f"{1e3 * found['cpu'] / fit['n']:.2f}", _mebibytes(found["peak"]),
          "" if found["peak"] is None else f"{found['peak'] / fit['n']:,.0f}"]
         for fit, found in ordered
     ]  # fmt: skip
-    header = ["rows", "seconds", "seconds of the processor", "milliseconds of it a row",
+    header = ["rows", "library", "seconds", "seconds of the processor", "milliseconds of it a row",
               "peak memory beyond the rows", "bytes a row"]  # fmt: skip
     notes = []
-    if len(ordered) > 1:
-        n = np.log([fit["n"] for fit, _ in ordered])
-        took = np.log([found["cpu"] for _, found in ordered])
-        notes.append(
-            f"Seconds of the processor grow with the power {np.polyfit(n, took, 1)[0]:.2f} of the "
-            "number of rows."
-        )
-    heading = f"## Growth, k = 1, {GROWTH_ITERATIONS} iterations"
+    for tool in dict.fromkeys(fit["tool"] for fit, _ in ordered):
+        own = [(fit["n"], found["seconds"]) for fit, found in ordered if fit["tool"] == tool]
+        if len(own) > 1:
+            n, took = np.log(own).T
+            notes.append(
+                f"{tool}: seconds grow with the power {np.polyfit(n, took, 1)[0]:.2f} of the "
+                "number of rows."
+            )
+    heading = f"## Growth, k = 1, {GROWTH_ITERATIONS} iterations, half of them exaggerated"
     return f"{heading}\n\n{table(header, lines, notes)}"
 
 
 def main() -> None:
-    """Do the fits that are missing, and print the report."""
+    """Do the fits, and print the report."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", nargs="+", default=None, help='sizes of whole fits, or "growth"')
-    parser.add_argument("--peer", default=sys.executable, help="Python that has openTSNE")
+    parser.add_argument(
+        "--peer", default=python_of("openTSNE") or sys.executable,
+        help="Python that has openTSNE (default: that of environments.py)",
+    )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="1,000 rows, few iterations")
-    parser.add_argument("--store", type=Path, default=STORE, help="finished fits")
-    parser.add_argument("--again", action="store_true", help="do finished fits again")
     add_output(parser, "ksne_speed")
-    options = parser.parse_args()
+    options = read_options(parser)
     sizes, growth = SIZES, GROWTH
     if options.quick:
         global ITERATIONS, EXAGGERATED, GROWTH_ITERATIONS
@@ -247,26 +233,13 @@ def main() -> None:
         if not chosen:
             parser.error(f"--only must name sizes of {sizes}, or 'growth'. Got {options.only}.")
     if not has_peer(options.peer):
-        progress('openTSNE is not installed (pip install ".[bench]"): its fits are left out')
+        progress("openTSNE is not installed (environments.py): its fits are left out")
         chosen = [fit for fit in chosen if fit["tool"] == "vicinal"]
-    code = commit()
-    # of changed files nobody knows which
-    known = {} if options.again or code.endswith("-dirty") else finished(options.store, code)
     with tempfile.TemporaryDirectory() as folder:
-        for fit in chosen:
-            if _key(fit) not in known:
-                known[_key(fit)] = run(fit, Path(folder), options.peer)
-                _keep(options.store, code, fit, known[_key(fit)])
-    done = [(fit, known[_key(fit)]) for fit in planned if _key(fit) in known]
-    text = report(done, code)
+        done = [(fit, run(fit, Path(folder), options.peer)) for fit in chosen]
+    text = report(done)
     print(text)
     write(text, options.output)
-
-
-def _keep(store: Path, code: str, fit: Fit, found: Fit) -> None:
-    store.parent.mkdir(parents=True, exist_ok=True)
-    with store.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"commit": code, "fit": fit, "found": found}) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What nonlinear maps cost: an evaluation of the map, and whole fits beside peers.
 
-    python benchmarks/maps_speed.py             # ten minutes of an idle machine
+    python benchmarks/maps_speed.py             # two minutes of an idle machine
     python benchmarks/maps_speed.py --quick     # few rows, to see that it runs
     python benchmarks/maps_speed.py --output    # also results/maps_speed.md
 
@@ -19,7 +19,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from _common import add_output, commit, facts, progress, seconds, table, write
+from _common import add_output, facts, progress, read_options, seconds, table, write
 from _memory import give_back, measure, resident
 
 N_FEATURES, N_CLASSES, N_TEST = 50, 10, 5000
@@ -150,12 +150,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="few rows, to see that it runs")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     add_output(parser, "maps_speed")
-    options = parser.parse_args(arguments)
+    options = read_options(parser, arguments)
     if options.one is not None:
         one(options.one[0], int(options.one[1]))
         return
-    about = f"{facts()}\n- commit `{commit()}`"
-    sizes, rows = ((400,), (600,)) if options.quick else ((3000, 12_000), (10_000, 60_000))
+    about = facts()
+    sizes, rows = ((400,), (600,)) if options.quick else ((12_000,), (60_000,))
     header = ["rows", "map", "forward, float32", "back", "forward, float64", "back"]
     notes = [
         f"time of the processor for each row of {N_FEATURES} columns, in 32 dimensions; back: the "

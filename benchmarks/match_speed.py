@@ -1,6 +1,6 @@
 """What an evaluation of soft matches and of MLKR costs beside one of NCA.
 
-    python benchmarks/match_speed.py            # two minutes of a core
+    python benchmarks/match_speed.py            # a minute of a core
     python benchmarks/match_speed.py --quick    # seconds
     python benchmarks/match_speed.py --output   # writes results/match_speed.md too
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from _common import add_output, commit, facts, progress, ratio, table, write
+from _common import add_output, facts, progress, ratio, read_options, table, write
 
 from vicinal.engines.choose import DENSE_UP_TO
 from vicinal.neighbourhoods import Nearest
@@ -121,9 +121,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few rows, seconds")
     add_output(parser, "match_speed")
-    options = parser.parse_args(arguments)
-    about = f"{facts()}\n- commit `{commit()}`"
-    n, dimensions, repeats = (600, (3,), 1) if options.quick else (3000, (2, 10, 30, 60), 5)
+    options = read_options(parser, arguments)
+    about = facts()
+    n, dimensions, repeats = (600, (3,), 1) if options.quick else (3000, (2, 10, 60), 3)
     notes = [NOTES[0].replace("N rows", f"{n:,} rows"), *NOTES[1:]]
     report = "\n\n".join(
         [

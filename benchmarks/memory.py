@@ -21,7 +21,7 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from _common import add_output, facts, progress, table, write
+from _common import add_output, facts, progress, read_options, table, write
 from _memory import give_back, measure, resident
 
 _WARM_UP = 1500  # rows of the small fit
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="share of the rows")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     add_output(parser, "memory")
-    options = parser.parse_args()
+    options = read_options(parser)
     if options.one is not None:
         one(PATHS[options.one], options.scale)
         return

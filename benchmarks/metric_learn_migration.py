@@ -5,7 +5,7 @@
     VICINAL_DATA=... python benchmarks/metric_learn_migration.py --output
 
 metric-learn runs in an environment of its own (``--metric-learn PYTHON``; by default the one that
-``nca_speed.py`` makes), each class and data set in a process of its own, on one thread.
+``environments.py`` makes), each class and data set in a process of its own, on one thread.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import Options, add_output, commit, machine_facts, progress, table, write
-from _peers import metric_learn_python
+from _common import add_output, facts, progress, read_options, table, write
+from environments import python_of
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler
@@ -117,7 +117,7 @@ HEADER = ["class", *(f"{what}: {lib}" for what in ("score", "CPU s", "MB") for l
 def overall(found: dict[str, dict[tuple[str, str], Any]]) -> list[list[str]]:
     """Per class, over the sets on which all three libraries have a score: means and maxima."""
     rows = []
-    for c in CLASSES:
+    for c in (c for c in CLASSES if any((c, LIBRARIES[0]) in a for a in found.values())):
         answers = [answers for answers in found.values() if (c, LIBRARIES[0]) in answers]
         whole = [a for a in answers if all(a[c, lib]["scores"] for lib in LIBRARIES)]
         cells = {"scores": [], "cpu": [], "peak": []}
@@ -140,15 +140,20 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=["wine", "balance", "ionosphere", "digits"])
     parser.add_argument("--classes", nargs="+", default=list(CLASSES))
     add_output(parser, "metric_learn_migration")
-    args = parser.parse_args()
-    python = args.metric_learn or str(metric_learn_python(Options()))
+    args = read_options(parser)
+    python = args.metric_learn or python_of("metric-learn")
+    if python is None:
+        parser.error("metric-learn is not installed: run benchmarks/environments.py.")
     found = {name: measured(python, name, tuple(args.classes)) for name in args.sets}
     numbers = measured(python, "diabetes", ("MLKR",))
-    theirs = next(a["versions"] for a in numbers.values() if "metric-learn" in a["versions"])
+    every = [a for part in (*found.values(), numbers) for a in part.values()]
+    # none has a version if every process of metric-learn was ended
+    unknown = {"metric-learn": "?", "scikit-learn": "?"}
+    theirs = next((a["versions"] for a in every if "metric-learn" in a["versions"]), unknown)
     parts = [
         "# Every class of metric-learn, and ours",
-        machine_facts() + f"\n- metric-learn {theirs['metric-learn']} with scikit-learn "
-        f"{theirs['scikit-learn']}, in an environment of its own\n- vicinal at commit {commit()}",
+        facts() + f"\n- metric-learn {theirs['metric-learn']} with scikit-learn "
+        f"{theirs['scikit-learn']}, in an environment of its own",
         f"{SPLITS} splits, 30 % for testing; columns standardised for all. The score is the "
         "accuracy of five neighbours in the learnt metric, in percent (for numbers: 100 R²). "
         "Classes have their defaults: `vicinal.compat` is the class of that name in "

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _common import add_output, facts, progress, ratio, seconds, table, write
+from _common import add_output, facts, progress, ratio, read_options, seconds, table, write
 
 from vicinal import RCA, datasets
 from vicinal.densities import Compact
@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="synthetic data, seconds")
     add_output(parser, "nca_few_queries")
-    options = parser.parse_args(arguments)
+    options = read_options(parser, arguments)
     about = facts()
     lines("blobs", None, 5, (1.0,), 2)  # compile before anything is timed
     cases: list[tuple[str, int | None, int]] = [("blobs", None, 5)]

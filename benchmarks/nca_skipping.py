@@ -23,6 +23,7 @@ from _common import (
     blobs,
     early_map,
     progress,
+    read_options,
     report_sections,
     seconds,
     table,
@@ -126,7 +127,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3, help="timed runs")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
     add_output(parser, "nca_skipping")
-    return parser.parse_args(arguments)
+    return read_options(parser, arguments)
 
 
 def main(arguments: list[str] | None = None) -> None:

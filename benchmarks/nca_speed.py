@@ -1,6 +1,6 @@
-"""Speed and memory of exact NCA, side by side with other libraries, in one run.
+"""Speed and memory of exact NCA, side by side with scikit-learn, in one run.
 
-    python benchmarks/nca_speed.py                  # some nine minutes on two cores
+    python benchmarks/nca_speed.py                  # some four minutes on two cores
     python benchmarks/nca_speed.py --quick          # under a minute, small data
     python benchmarks/nca_speed.py --only limit fits
     python benchmarks/nca_speed.py --output         # also writes benchmarks/results/nca_speed.md
@@ -14,7 +14,15 @@ import argparse
 import os
 import sys
 
-from _common import ALLOCATOR, Options, add_output, compile_kernels, progress, report_sections
+from _common import (
+    ALLOCATOR,
+    Options,
+    add_output,
+    compile_kernels,
+    progress,
+    read_options,
+    report_sections,
+)
 
 #: name: (title, module, function, one line of help)
 SECTIONS = {
@@ -34,14 +42,6 @@ SECTIONS = {
         "Whole fits to the same objective", "_fits", "fits_section",
         "scikit-learn's fit, and vicinal until it reaches the same value",
     ),
-    "mlpack": (
-        "mlpack", "_peers", "mlpack_section",
-        "mlpack's L-BFGS, and vicinal until it reaches the same value",
-    ),
-    "metric-learn": (
-        "metric-learn", "_peers", "metric_learn_section",
-        "metric-learn in .bench-env, which is made on first use (needs a package registry)",
-    ),
     "first-use": (
         "First use", "_evaluation", "first_use_section",
         "import and fit in a fresh process, without and with compiled code on disk",
@@ -53,8 +53,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     sections = "\n".join(f"  {name:<14}{entry[3]}" for name, entry in SECTIONS.items())
     parser = argparse.ArgumentParser(
-        description="Measure speed and memory of exact NCA beside scikit-learn, mlpack and "
-        "metric-learn; print one markdown report.",
+        description="Measure speed and memory of exact NCA beside scikit-learn; print one markdown "
+        "report.  Other libraries and methods: methods_speed.py.",
         epilog=f"sections:\n{sections}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -64,14 +64,14 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--large",
         action="store_true",
         help="also what takes long or much memory: scikit-learn at N = 20,000 (12.5 GB), float64 "
-        "at N = 60,000 and d = 32, more of mlpack",
+        "at N = 60,000 and d = 32",
     )
     parser.add_argument(
         "--only", nargs="+", choices=SECTIONS, metavar="SECTION", default=list(SECTIONS),
         help="run these sections alone (see below)",
     )  # fmt: skip
     add_output(parser, "nca_speed")
-    return parser.parse_args(arguments)
+    return read_options(parser, arguments)
 
 
 def keep_memory() -> None:

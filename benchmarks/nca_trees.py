@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _common import add_output, facts, progress, ratio, seconds, table, write
+from _common import add_output, facts, progress, ratio, read_options, seconds, table, write
 
 from vicinal.neighbourhoods import Tree
 from vicinal.objectives import nca
@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small data, seconds")
     add_output(parser, "nca_trees")
-    options = parser.parse_args(arguments)
+    options = read_options(parser, arguments)
     sizes = [(2000, 1)] if options.quick else [(20_000, 2), (60_000, 1)]
     about = facts()
     Z, y = points(5000, 2, 10.0)

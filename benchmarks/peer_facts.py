@@ -10,17 +10,14 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from pathlib import Path
 
 import numpy as np
-from _common import machine_facts, table
+from _common import add_output, facts, read_options, table, write
 from sklearn.datasets import load_digits, load_wine
 from sklearn.neighbors import NeighborhoodComponentsAnalysis as PeerNCA
 from threadpoolctl import threadpool_limits
 
 from vicinal import NCA
-
-RESULT = Path(__file__).parent / "results" / "peer_facts.md"
 
 #: run where metric-learn is on the path, beside the scikit-learn of this environment
 METRIC_LEARN = """
@@ -86,12 +83,12 @@ def metric_learn() -> str:
 def main() -> None:
     """Print the report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", action="store_true", help=f"also write {RESULT.name}")
-    options = parser.parse_args()
+    add_output(parser, "peer_facts")
+    options = read_options(parser)
     report = "\n\n".join(
         [
             "# Facts about other libraries",
-            machine_facts(),
+            facts(),
             "## NCA on wine, full rank, all columns multiplied by a number",
             large_columns(),
             "## NCA on 600 rows of digits (d = 2, 30 iterations), one thread and all",
@@ -101,8 +98,7 @@ def main() -> None:
         ]
     )
     print(report)
-    if options.output:
-        RESULT.write_text(report + "\n", "utf-8")
+    write(report, options.output)
 
 
 if __name__ == "__main__":

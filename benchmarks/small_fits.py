@@ -3,7 +3,9 @@
 A fit of NCA stands beside scikit-learn's, on the same standardised data with the same number of
 components.  Each time is the least of several: what else runs on a machine only ever adds to it.
 
-    python benchmarks/small_fits.py --data DIR [--repeats 5] [--out results/small_fits.md]
+    VICINAL_DATA=... python benchmarks/small_fits.py
+    python benchmarks/small_fits.py --sets iris wine     # those that need no folder
+    python benchmarks/small_fits.py --output             # also benchmarks/results/small_fits.md
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ import sys
 import tempfile
 import time
 import warnings
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from _common import add_output, facts, progress, read_options, table, write
 from threadpoolctl import threadpool_limits
 
 SETS = ("iris", "wine", "glass", "ecoli")
@@ -41,10 +43,12 @@ print(time.perf_counter() - start, time.process_time() - worked)
 """
 
 
-def data(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
+def data(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Standardised rows and labels of a data set."""
-    with np.load(folder / f"{name}.npz", allow_pickle=False) as file:
-        X, y = file["X"].astype(np.float64), file["y"]
+    from vicinal import datasets
+
+    X, y = datasets.load(name, return_X_y=True)
+    X = np.asarray(X, dtype=np.float64)
     deviation = X.std(axis=0)
     return (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), y
 
@@ -107,42 +111,47 @@ def first_fit(name: str) -> tuple[float, float]:
     return wall, cpu
 
 
-def table(folder: Path, repeats: int) -> list[str]:
-    lines = [
-        "| data | N | D | d | " + " | ".join(METHODS) + " |",
-        "|---|" + "---|" * (len(METHODS) + 3),
-    ]
-    for name in SETS:
-        X, y = data(folder, name)
+def fits(names: list[str], repeats: int) -> str:
+    """The table of warm fits."""
+    lines = []
+    for name in names:
+        X, y = data(name)
         for d in (2, X.shape[1]):
             cells = [str(warm_fit(method, X, y, d, repeats)) for method in METHODS]
-            lines.append(f"| {name} | {len(X)} | {X.shape[1]} | {d} | " + " | ".join(cells) + " |")
-            print(lines[-1], flush=True)
-    return lines
+            lines.append([name, str(len(X)), str(X.shape[1]), str(d), *cells])
+            progress(" | ".join(lines[-1]))
+    return table(["data", "N", "D", "d", *METHODS], lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder of the .npz files")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", type=Path)
-    args = parser.parse_args()
-    load = os.getloadavg()[0]
-    lines = ["# Fits on small data", ""]
-    lines += ["Seconds of a warm fit by the clock and of the processor, each the least of several,"]
-    lines += ["with BLAS on one thread; in brackets the iterations.", ""]
-    lines += table(args.data, args.repeats)
-    lines += ["", "Seconds of the first `fit` and `predict` on wine in a fresh process, after the"]
-    lines += ["imports, with an empty numba cache:", ""]
+def first_fits() -> str:
+    """A line for each method."""
+    lines = []
     for name in METHODS[1:]:
         wall, cpu = map(min, zip(*(first_fit(name) for _ in range(2)), strict=True))
         lines.append(f"- {name}: {wall:.2f} by the clock, {cpu:.2f} of the processor")
-    busy = " It was busy: compare the seconds of the processor." if load > 1.0 else ""
-    lines += ["", f"Load of the machine when it began: {load:.1f} on {os.cpu_count()} cores.{busy}"]
-    text = "\n".join(lines) + "\n"
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure and print the report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--sets", nargs="+", default=list(SETS), help="names of data sets")
+    add_output(parser, "small_fits")
+    options = read_options(parser)
+    parts = [
+        "# Fits on small data",
+        facts(),
+        "Seconds of a warm fit by the clock and of the processor, each the least of several, "
+        "with BLAS on one thread; in brackets the iterations.",
+        fits(options.sets, options.repeats),
+        "Seconds of the first `fit` and `predict` on wine in a fresh process, after the imports, "
+        "with an empty numba cache:",
+        first_fits(),
+    ]
+    text = "\n\n".join(parts)
     print(text)
-    if args.out:
-        args.out.write_text(text)
+    write(text, options.output)
 
 
 if __name__ == "__main__":

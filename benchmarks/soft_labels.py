@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import add_output, commit, facts, progress, table, write
+from _common import add_output, facts, progress, read_options, table, write
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NearestNeighbors
@@ -143,7 +143,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", default=TABLES)
     parser.add_argument("--quick", action="store_true", help="two splits of a few digits")
     add_output(parser, "soft_labels")
-    options = parser.parse_args()
+    options = read_options(parser)
     warnings.simplefilter("ignore")
     n, splits, names = TRAINING, options.splits, options.tables
     if options.quick:
@@ -151,7 +151,7 @@ def main() -> None:
     method = " ".join(__doc__.partition("``.  ")[2].partition("\n\n")[0].split())
     page = "\n\n".join([
         "# Votes of annotators, or the label that most of them gave",
-        f"{facts()}\n- commit `{commit()}`\n- {n} training rows, up to {TEST} test rows, "
+        f"{facts()}\n- {n} training rows, up to {TEST} test rows, "
         f"{ANNOTATORS} annotators, `NCA({RANK})`, {splits} splits",
         method.replace("``", "`"),
         report(options.data, n, splits, names),

@@ -21,7 +21,7 @@ import time
 import warnings
 from typing import Any
 
-from _common import add_output, facts, progress, table, write
+from _common import add_output, facts, progress, read_options, table, write
 
 N_FEATURES = 30
 #: what is fitted, with the parameters of each
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="compile anew in each process")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     add_output(parser, "time_budget")
-    options = parser.parse_args()
+    options = read_options(parser)
     if options.one is not None:
         one_fit(options.one, options.rows, options.budgets[0])
         return

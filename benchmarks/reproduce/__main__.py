@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from reproduce.framework import catalogue, check, pages, runner
+from reproduce.framework import catalogue, check, index, quotes, runner
 
 
 def main() -> int:
@@ -34,13 +34,27 @@ def main() -> int:
     if options.render:
         folders = {options.output or runner.RESULTS}
         changed = [name for folder in folders for name in runner.render_all(chosen, folder)]
+        if options.output is None:
+            changed += _requote(experiments)
         print(f"changed: {', '.join(changed)}" if changed else "every page is as its numbers say")
     else:
         folders = {runner.run(each, options) for each in chosen}
     for folder in folders:
         if folder.exists():
-            pages.write_index(experiments.values(), folder)
+            index.write_index(experiments.values(), folder)
     return 0
+
+
+def _requote(experiments: dict[str, catalogue.Experiment]) -> list[str]:
+    """Fill in the numbers that the documentation quotes; the documents that changed."""
+    changed = []
+    for path in quotes.documents(runner.ROOT):
+        before = path.read_text("utf-8")
+        after = quotes.fill_quotes(before, experiments.values(), runner.RESULTS)
+        if after != before:
+            path.write_text(after, "utf-8")
+            changed.append(path.name)
+    return changed
 
 
 def _listing(experiments: dict[str, catalogue.Experiment]) -> str:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 TOY = """
-from reproduce.framework.experiment import Experiment
+from reproduce.framework.experiment import Claim, Experiment
 
 def jobs(splits):
     for split in range(splits or 3):
@@ -27,7 +27,10 @@ def parts(done):
 def draw(done, folder):
     (folder / "toy.png").write_text(str(len(done)))
 
-toy = Experiment("toy", "A toy", jobs, work, parts, draw, drawn=("Z",))
+def claims(done):
+    yield Claim("squares grow", "seen", f"{len(done)} of 3")
+
+toy = Experiment("toy", "A toy", jobs, work, parts, draw, drawn=("Z",), claims=claims)
 """
 
 PAGE = """The squares {squares} are found. They grow.

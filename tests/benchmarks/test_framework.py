@@ -29,7 +29,7 @@ def command(monkeypatch, capsys):
 def test_second_run_does_no_work(toy):
     assert toy(processes=True) == ["0", "1", "2"]
     first = toy.report.read_text("utf-8")
-    assert first.startswith("# A toy\n\n*Computed at commit `")
+    assert first.startswith("# A toy\n\n*Computed with the library of commit `")
     assert (
         "The squares [0, 1, 4] are found. They grow.\n\n---\n" in first
     )  # no gap for an empty part
@@ -89,21 +89,38 @@ def test_strings_that_look_like_numbers(toy, tmp_path):
 
 
 def test_the_index_has_an_order(toy):
-    from reproduce.framework import catalogue, pages
+    from reproduce.framework import catalogue, index
 
     experiments = list(catalogue.experiments().values())
     toy(splits=1)
     for name in ("oneata-table-5.10", "oneata-table-5.9", "goldberger-figure-2", "defaults"):
-        page = f"# {name}\n\n*origin*\n\n**Found 1.5 %.** More.\n\nEnd"
-        toy.report.with_name(f"{name}.md").write_text(page)
-    pages.write_index([*experiments, toy.make()], toy.report.parent)
-    index = toy.report.with_name("README.md").read_text("utf-8")
-    found = re.findall(r"^- \[(.*?)\]\(.*?\)\. (.*)$", index, re.M)
-    assert [title for title, _ in found] == [
-        "defaults", "goldberger-figure-2", "oneata-table-5.9", "oneata-table-5.10", "A toy",
+        toy.report.with_name(f"{name}.md").write_text("A page without numbers")
+    index.write_index([*experiments, toy.make()], toy.report.parent)
+    text = toy.report.with_name("README.md").read_text("utf-8")
+    found = re.findall(r"\[(.*?)\]\(.*?\.md\) \|$", text, re.M)
+    assert found == [
+        "defaults", "goldberger-figure-2", "oneata-table-5.9", "oneata-table-5.10", "toy",
     ]  # fmt: skip
-    assert [first for _, first in found][::4] == ["Found 1.5 %.", "The squares [0] are found."]
-    assert index.count("## Others\n") == 1
+    assert "## Others\n\n| claim | seen? | our figure ± error | page |\n" in text
+    assert "| squares grow | seen | 1 of 3 | [toy](toy.md) |" in text
+    assert "Of 1 claims of the papers, 1 are seen" in text
+
+
+def test_a_line_of_the_index_stays_short(toy):
+    from dataclasses import replace
+
+    from reproduce.framework import index
+    from reproduce.framework.experiment import Claim
+
+    toy()
+    for claim in (
+        Claim("a" * 111, "seen", "1"),
+        Claim("a", "seen", "1" * 71),
+        Claim("a", "so", ""),
+    ):
+        wrong = replace(toy.make(), claims=lambda done, claim=claim: [claim])
+        with pytest.raises(ValueError, match="toy: "):
+            index.write_index([wrong], toy.report.parent)
 
 
 def test_fewer_splits_and_other_sets(toy):

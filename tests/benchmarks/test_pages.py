@@ -18,7 +18,14 @@ def experiments():
     return catalogue.experiments()
 
 
-@pytest.mark.parametrize("name", experiments())
+#: experiments that have not been run yet: they have no page
+AWAITED = {
+    "early-stopping", "lists", "olsen-petersen-other-sets", "priors", "rank-and-penalty",
+    "streams", "two-step", "weights",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(set(experiments()) - AWAITED))
 def test_pages_are_up_to_date(name):
     from reproduce.framework import numbers, pages
 
@@ -28,22 +35,58 @@ def test_pages_are_up_to_date(name):
     found = numbers.read(RESULTS / "data" / f"{name}.csv")
     assert len(found.commits) >= 1
     assert all(f"`{commit}`" in text.split("\n\n")[1] for commit in found.commits)
-    if found.printed:  # nothing is left out, nothing is left over
-        assert set(pages.places(experiment.page.read_text("utf-8"))) == set(found.printed)
     assert not pages.places(text)
 
 
 def test_every_page_has_an_experiment_and_numbers(tmp_path):
-    from reproduce.framework import pages
+    from reproduce.framework import index
 
     names = {path.stem for path in RESULTS.glob("*.md")} - {"README"}
-    assert names == set(experiments())
+    assert names == set(experiments()) - AWAITED
     assert names == {path.stem for path in (RESULTS / "data").glob("*.csv")}
     before = (RESULTS / "README.md").read_text("utf-8")
     for path in RESULTS.glob("*.md"):
         (tmp_path / path.name).write_text(path.read_text("utf-8"), "utf-8")
-    pages.write_index(experiments().values(), tmp_path)
+    (tmp_path / "data").symlink_to(RESULTS / "data")
+    index.write_index(experiments().values(), tmp_path)
     assert (tmp_path / "README.md").read_text("utf-8") == before
+
+
+def documents():
+    if not FOLDER.exists():
+        return []
+    from reproduce.framework import quotes
+
+    return [
+        path for path in quotes.documents(FOLDER.parent) if "<!---->" in path.read_text("utf-8")
+    ]
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
+def test_quoted_numbers_are_those_of_the_pages(path):
+    from reproduce.framework import quotes
+
+    text = path.read_text("utf-8")
+    filled = quotes.fill_quotes(text, experiments().values(), RESULTS)
+    assert filled == text, "make reproduce ARGS=--render"
+
+
+def test_quotes_are_filled_in_and_wrong_names_are_told(toy):
+    from reproduce.framework.quotes import fill_quotes
+
+    toy()
+
+    def fill(text):
+        return fill_quotes(text, [toy.make()], toy.report.parent)
+
+    assert fill("as <!--toy:squares-->[9]<!----> shows") == (
+        "as <!--toy:squares-->[0, 1, 4]<!----> shows"
+    )
+    assert fill("<!--toy:claim_1-->?<!---->") == "<!--toy:claim_1-->3 of 3<!---->"
+    with pytest.raises(ValueError, match="page 'top', which does not exist"):
+        fill("<!--top:squares-->1<!---->")
+    with pytest.raises(ValueError, match="'cubes', which is not a part of the page toy"):
+        fill("<!--toy:cubes-->1<!---->")
 
 
 def test_every_template_is_used():

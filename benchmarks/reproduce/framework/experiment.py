@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Done", "Experiment", "Job"]
+__all__ = ["Claim", "Done", "Experiment", "Job"]
 
 #: the parameters of one call of an experiment's ``work``: JSON values, so that they can be stored
 Job = dict[str, Any]
@@ -21,6 +21,18 @@ class Done(NamedTuple):
     result: dict[str, Any]
     seconds: float
     commit: str = ""
+
+
+class Claim(NamedTuple):
+    """A line of the index.
+
+    ``says`` is what the paper claims, or what we ask, in a line; ``outcome`` is "seen", "partly",
+    "not seen", or "answer" for a question of our own; ``figure`` is ours, with its error.
+    """
+
+    says: str
+    outcome: str
+    figure: str
 
 
 @dataclass(frozen=True)
@@ -49,6 +61,8 @@ class Experiment:
         Keys of the results, at any depth, that only the pictures need: the CSV file has none.
     threads : int or None, default=1
         Threads of one job; None: all cores, and one job at a time.
+    claims : callable, optional
+        ``claims(done)`` returns the lines of the index, each a `Claim`.
     """
 
     name: str
@@ -60,6 +74,7 @@ class Experiment:
     template: str | None = None
     drawn: tuple[str, ...] = ()
     threads: int | None = 1
+    claims: Callable[[list[Done]], Iterable[Claim]] | None = None
 
     @property
     def paper(self) -> str:

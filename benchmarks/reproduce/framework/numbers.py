@@ -96,10 +96,21 @@ def table(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def present_commit() -> str:
-    """The commit of the code, with ``-dirty`` if files of it are changed."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=10"]
+    """The last commit that changed the library, with ``-dirty`` if files of it are changed now.
+
+    Commits of pages and scripts do not change what a fit gives, so that pages computed one after
+    the other, each committed before the next, name the same commit.
+    """
+    library = ["--", "src/vicinal"]
+    commit = _git("log", "-1", "--format=%h", "--abbrev=10", *library)
+    changed = _git("status", "--porcelain", "--untracked-files=no", *library)
+    return (f"{commit}-dirty" if changed else commit) or "unknown"
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", *arguments]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    return done.stdout.strip()
 
 
 def _printed(lines: list[list[str]]) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,24 +14,28 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
-from reproduce.framework.experiment import Done, Experiment, Job
-from reproduce.framework.pages import table
-from reproduce.framework.pictures import picture, pyplot, square_frame
+from reproduce.framework.experiment import Experiment, Job
 from reproduce.framework.protocol import data as stored
+from reproduce.goldberger.figure3_report import (
+    CUTS,
+    HEIGHTS,
+    LINEAR,
+    NETWORK,
+    claims,
+    draw,
+    parts,
+)
 from vicinal import PairNCA
 from vicinal.maps import MLP
 
-SEEDS = 6
+SEEDS = 5
 SIDE = 35  # pixels of a picture
 ANGLES = (-45.0, 45.0)  # degrees
-HEIGHTS = (25.0, 35.0)  # pixels
 NOISE = (1.22, 1.5)  # degrees, pixels
 TEST_PERSONS = 10
 PAIRS = 2000  # to learn from
 TEST_FACES = 1000
 SHOWN = 300  # faces of the picture, of the first draw
-#: half the height and half the width of what is cut out of a picture of 64 x 64
-CUTS = {"ellipse": (31.0, 25.0), "circle": (31.0, 31.0)}
 #: degrees around the centre for a degree of rotation that count as polar coordinates
 RATES = (0.25, 4.0)
 
@@ -50,26 +53,11 @@ def _pairs(**parameters: Any) -> Callable[..., Any]:
     return fit
 
 
-LINEAR, NETWORK = "linear, α = 1", "network, α = 0.03"
-#: what is drawn and measured; another map is one more line
 MAPS: dict[str, Callable[..., Any]] = {
     "PCA": _pca,
     LINEAR: _pairs(),
-    "linear, α = 0.01": _pairs(alpha=0.01),
     # section 5 of the paper: 35 x 35 pixels, 100 logistic units, two linear outputs
     NETWORK: _pairs(mapping=MLP(hidden=(100,), activation="logistic", residual=False), alpha=0.03),
-}
-PERSONS = ("training", "test")
-
-#: figures of a plane: keys of the results, and headings
-COLUMNS = {
-    "angle": "angle, rotation",
-    "radius": "radius, height",
-    "turn": "turn",
-    "straight angle": "straight, rotation",
-    "straight height": "straight, height",
-    "near angle": "near, rotation",
-    "near height": "near, height",
 }
 NEAR = 10  # faces learnt from that tell the rotation and the height of a place in the plane
 
@@ -214,94 +202,6 @@ def _unit(Z: Any) -> Any:
     return Z / np.abs(Z).max()
 
 
-def parts(done: list[Done]) -> dict[str, Any]:
-    """The figures of each plane, and what they say of the paper's claim."""
-    if not done:
-        return {}
-    rows = []
-    for cut, name, persons in product(CUTS, MAPS, PERSONS):
-        runs = _runs(done, cut, name, persons)
-        if runs:
-            rows.append([cut, name, persons, *(_cell(runs, key) for key in COLUMNS)])
-    return {
-        "finding": _finding(done),
-        "table": table(["cut", "plane", "persons", *COLUMNS.values()], rows),
-        "n_seeds": max(sum(each.job["cut"] == cut for each in done) for cut in CUTS),
-    }
-
-
-def _runs(done: list[Done], cut: str, name: str, persons: str = "test") -> list[Any]:
-    return [each.result[name][persons] for each in done if each.job["cut"] == cut]
-
-
-def _finding(done: list[Done]) -> str:
-    """What the network does with either cut, and the linear map with the default penalty."""
-    told = []
-    for cut in CUTS:
-        runs = _runs(done, cut, NETWORK)
-        if runs:
-            turn, radius, straight = (
-                _mean(runs, key) for key in ("turn", "radius", "straight height")
-            )
-            verdict = "in" if turn > 1 and radius > straight + 0.1 else "not in"
-            told.append(
-                f"{verdict} polar coordinates if faces are cut out by the {cut} "
-                f"(rank correlations: {_figures(runs)}; "
-                f"by a linear map {_figures(_runs(done, cut, LINEAR))})"
-            )
-    return (
-        "Learnt from pairs of faces of different persons with the same rotation and height, a "
-        f"network puts the faces of test persons {', and '.join(told)}."
-    )
-
-
-def _figures(runs: list[Any]) -> str:
-    angle, radius, *near = (
-        _mean(runs, key) for key in ("angle", "radius", "near angle", "near height")
-    )
-    return (
-        f"angle and rotation {angle:.2f}, radius and height {radius:.2f}, and what near faces tell "
-        f"of the two {near[0]:.2f} and {near[1]:.2f}"
-    )
-
-
-def _mean(runs: list[Any], key: str) -> float:
-    return float(np.mean([run[key] for run in runs]))
-
-
-def _cell(runs: list[Any], key: str) -> str:
-    values = np.array([run[key] for run in runs])
-    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    return f"{values.mean():.2f} ± {error:.2f}"
-
-
-def draw(done: list[Done], folder: Path) -> None:
-    """The planes with segments for orientation above, and with circles for size below."""
-    plt = pyplot()
-    drawn = {each.job["cut"]: each.result for each in done if "shown" in each.result}
-    figure, axes = plt.subplots(
-        2 * len(drawn),
-        len(MAPS),
-        figsize=(3.4 * len(MAPS), 6.8 * len(drawn)),
-        layout="constrained",
-        squeeze=False,
-    )
-    for row, (cut, result) in enumerate(drawn.items()):
-        angle, height = np.deg2rad(result["shown"]["angle"]), result["shown"]["height"]
-        half = 0.035 * np.column_stack([np.sin(angle), np.cos(angle)])
-        size = 0.6 * (np.array(height) - HEIGHTS[0] + 3.0) ** 2
-        for column, name in enumerate(MAPS):
-            above, below = axes[2 * row : 2 * row + 2, column]
-            Z = np.array(result[name]["Z"])
-            above.plot(*np.stack([Z - half, Z + half]).transpose(2, 0, 1), color="k", lw=1.0)
-            below.scatter(*Z.T, s=size, facecolors="none", edgecolors="k", lw=0.7)
-            above.set_title(f"{name} ({cut})")
-            for ax in (above, below):
-                square_frame(ax, Z)
-                ax.set(xticks=[], yticks=[])
-    picture(figure, folder, "goldberger-figure-3")
-
-
 EXPERIMENTS = (
     Experiment(
         "goldberger-figure-3",
@@ -311,5 +211,6 @@ EXPERIMENTS = (
         parts,
         draw,
         drawn=("Z", "shown"),
+        claims=claims,
     ),
 )

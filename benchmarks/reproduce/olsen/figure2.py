@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reproduce.framework.experiment import Done, Experiment, Job
+from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, pyplot
 from reproduce.framework.protocol import data as stored
@@ -137,56 +137,106 @@ def _stop(run: Any) -> int | None:
     return int(slow[0]) + 1 if len(slow) else None
 
 
-def _compared(runs: Runs, constraint: str, own: bool) -> tuple[Line, float] | None:
-    """The line of least mean loss at the end of a constraint, and that loss per row."""
+def _best(runs: Runs, constraint: str, iteration: int, own: bool) -> Line | None:
+    """The line of a constraint that has the least mean loss at an iteration."""
     means = {
-        line: float(np.mean([_at(run, ITERATIONS) / run["rows"] for run in of.values()]))
+        line: float(np.mean([_at(run, iteration) / run["rows"] for run in of.values()]))
         for line, of in runs.items()
         if line[0] == constraint and (line[1] == OWN) == own
     }
-    if not means:
+    return min(means, key=lambda line: means[line]) if means else None
+
+
+#: iteration at which we ask which constraint is faster
+_EARLY = 30
+
+
+def _gap(runs: Runs, iteration: int, own: bool) -> Gap | None:
+    """Loss a row by softmax less that by projection on the same folds, each at its best rate."""
+    best = [_best(runs, constraint, iteration, own) for constraint in _SOLVERS]
+    if best[0] is None or best[1] is None:
         return None
-    best = min(means, key=lambda line: means[line])
-    return best, means[best]
+    one, two = runs[best[0]], runs[best[1]]
+    common = sorted(set(one) & set(two))
+    gaps = [(_at(two[s], iteration) - _at(one[s], iteration)) / one[s]["rows"] for s in common]
+    return Gap(gaps) if gaps else None
 
 
-def _wins(runs: Runs) -> str:
-    """At each rate that both have, whether projection ends lower."""
-    both = sorted(
-        {line[1] for line in runs if line[0] == "projection" and line[1] != OWN}
-        & {line[1] for line in runs if line[0] == "softmax" and line[1] != OWN}
-    )
-    parts = []
-    for rate in both:
-        one, two = runs["projection", rate], runs["softmax", rate]
-        common = sorted(set(one) & set(two))
-        if common:
-            lower = sum(_at(one[s], ITERATIONS) < _at(two[s], ITERATIONS) for s in common)
-            parts.append(f"{lower} of {len(common)} folds at rate {rate:g}")
-    return ", ".join(parts)
+class Gap:
+    """Mean and standard error of differences of losses."""
+
+    def __init__(self, gaps: list[float]) -> None:
+        self.mean, self.folds = float(np.mean(gaps)), len(gaps)
+        self.error = float(np.std(gaps, ddof=1) / np.sqrt(len(gaps))) if len(gaps) > 1 else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.2f} ± {self.error:.2f}" if self.folds > 1 else f"{self.mean:+.2f}"
+
+    @property
+    def clear(self) -> bool:
+        """Whether softmax is behind by more than two errors."""
+        return self.folds > 1 and self.mean > 2 * self.error
 
 
 def _finding(found: dict[str, Runs]) -> str:
-    parts = []
+    told = []
     for start in [start for start in STARTS if start in found]:
-        runs = found[start]
-        told = []
         for own in (False, True):
-            pair = [_compared(runs, constraint, own) for constraint in _SOLVERS]
-            if all(pair):
-                ends = [f"{loss:.2f} ({_words(line)})" for line, loss in pair]  # type: ignore[misc]
-                told.append(f"{'own solvers' if own else 'best rate'} {' and '.join(ends)}")
-        wins = _wins(runs)
-        if wins:
-            told.append(f"projection lower on {wins}")
-        if told:
-            parts.append(f"from {start}, {', '.join(told)}")
+            gaps = {at: gap for at in (_EARLY, ITERATIONS) if (gap := _gap(found[start], at, own))}
+            if gaps:
+                how = "our own solvers" if own else "best rates"
+                listed = ", ".join(
+                    f"{gap} after {at} iterations{'' if own else f' ({_rates(found[start], at)})'}"
+                    for at, gap in gaps.items()
+                )
+                told.append(f"- from {start}, {how}: {listed}")
+    if not told:
+        return "Too little is run yet to compare the two constraints."
+    lines = "\n".join(told)
     return (
-        "The report: projection converges faster, and to a lower loss, than softmax; here, loss a "
-        f"row after {ITERATIONS} iterations: {'; '.join(parts)}."
-        if parts
-        else "Too little is run yet to compare the two constraints."
+        "The report: projection converges faster, and to a lower loss, than softmax. Here, loss a "
+        f"row by softmax less that by projection, on the same folds:\n\n{lines}\n\n{_edge(found)}"
     )
+
+
+def _rates(runs: Runs, iteration: int) -> str:
+    best = [_best(runs, constraint, iteration, own=False) for constraint in _SOLVERS]
+    return " and ".join(f"{line[1]:g}" for line in best if line)
+
+
+def _edge(found: dict[str, Runs]) -> str:
+    """A best rate that is the largest tried leaves open what a larger one would do."""
+    largest = {c: max(rate for line, rate in LINES if line == c and rate != OWN) for c in _SOLVERS}
+    at_edge = [
+        constraint
+        for constraint in _SOLVERS
+        if any(
+            (best := _best(runs, constraint, ITERATIONS, own=False))
+            and best[1] == largest[constraint]
+            for runs in found.values()
+        )
+    ]
+    if not at_edge:
+        return ""
+    words = " and of ".join(at_edge)
+    return f"The best rate of {words} at the end is the largest tried: a larger one may end lower."
+
+
+def claims(done: list[Done]) -> Iterator[Claim]:
+    """Faster, and to a lower loss: at the best rates and by our own solvers, from both starts."""
+    found = _by_start(done)
+    for iteration, says in {
+        _EARLY: f"Projection converges faster than softmax (loss after {_EARLY} iterations)",
+        ITERATIONS: f"Projection reaches a lower loss than softmax (after {ITERATIONS} iterations)",
+    }.items():
+        pairs = [_gap(runs, iteration, own) for runs in found.values() for own in (False, True)]
+        gaps = [gap for gap in pairs if gap]
+        if gaps:
+            word = "seen" if all(gap.clear for gap in gaps) else "partly"
+            if all(gap.mean <= 0 and gap.folds > 1 for gap in gaps):
+                word = "not seen"
+            least = min(gaps, key=lambda gap: gap.mean)
+            yield Claim(says, word, f"softmax {least} a row or more, {least.folds} folds")
 
 
 def draw(done: list[Done], folder: Path) -> None:
@@ -259,5 +309,6 @@ EXPERIMENTS = (
         work,
         parts,
         draw,
+        claims=claims,
     ),
 )

@@ -9,18 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from reproduce.framework.experiment import Done, Experiment, Job
+from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, plain_frame, pyplot, square_frame
 from reproduce.framework.protocol import knn
+from reproduce.framework.statistics import summary
 from reproduce.oneata.fast import COMPACT, Keeper, rows_and_split, start, thesis
+from reproduce.oneata.judging import Gap, claim, gap, n_splits, outcome, words
+from reproduce.oneata.large import in_short
+
+SETS = ("usps", "magic")
+
 
 ITERATIONS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 STARTS = {
     "rca": "RCA",
-    "tenth": "RCA, a tenth in range",
     "random": "random",
     "close": "all points close together",
 }
@@ -29,18 +34,22 @@ STARTS = {
 QUERIES = 50  # of a step
 
 
-COLOURS = {"rca": "#0072B2", "tenth": "#009E73", "random": "#E69F00", "close": "#D55E00"}
+#: random splits; the first is shown
+SPLITS = 3
+
+
+COLOURS = {"rca": "#0072B2", "random": "#E69F00", "close": "#D55E00"}
 
 
 def jobs(splits: int | None) -> Iterator[Job]:
-    """Two sets from four starts."""
-    for name, begin in product(("usps", "magic"), STARTS):
-        yield {"data": name, "start": begin, "d": 5}
+    """Two sets from three starts."""
+    for split, name, begin in product(range(splits or SPLITS), SETS, STARTS):
+        yield {"data": name, "start": begin, "d": 5, "split": split}
 
 
-def work(data: str, start: str, d: int) -> dict[str, Any]:
+def work(data: str, start: str, d: int, split: int) -> dict[str, Any]:
     """The share of pairs in range, and of those computed, at maps along the way."""
-    model, maps, (X, y, train, test) = _learn(data, start, d)
+    model, maps, (X, y, train, test) = _learn(data, start, d, split)
     X, y, X_test, y_test = X[train], y[train], X[test], y[test]
     along = {str(t): _inspected(X.astype(np.float64) @ A.T, y) for t, A in sorted(maps.items())}
     return {
@@ -54,17 +63,17 @@ def work(data: str, start: str, d: int) -> dict[str, Any]:
 
 def starts_jobs(splits: int | None) -> Iterator[Job]:
     """Two sets from two starts, to two dimensions."""
-    for name, begin in product(("usps", "magic"), ("close", "rca")):
-        yield {"data": name, "start": begin, "d": 2}
+    for split, name, begin in product(range(splits or SPLITS), SETS, ("close", "rca")):
+        yield {"data": name, "start": begin, "d": 2, "split": split}
 
 
-def starts_work(data: str, start: str, d: int) -> dict[str, Any]:
+def starts_work(data: str, start: str, d: int, split: int) -> dict[str, Any]:
     """Embedded test rows and scores."""
-    model, maps, (X, y, train, test) = _learn(data, start, d)
+    model, _, (X, y, train, test) = _learn(data, start, d, split)
     Z, Z_test = model.transform(X[train]), model.transform(X[test])
+    shown = np.round(Z_test - np.median(Z_test, axis=0), 3).tolist()
     return {
-        "Z": np.round(Z_test - np.median(Z_test, axis=0), 3).tolist(),
-        "y": y[test].tolist(),
+        **({"Z": shown, "y": y[test].tolist()} if split == 0 else {}),
         "NCA": float(model.score(X[test], y[test])),
         "1-NN": knn(Z, y[train], Z_test, y[test]),
         "alone": _alone(Z, Z_test),
@@ -74,14 +83,14 @@ def starts_work(data: str, start: str, d: int) -> dict[str, Any]:
     }
 
 
-def _learn(data: str, begin: str, d: int) -> tuple[Any, dict[int, Any], tuple[Any, Any, Any, Any]]:
+def _learn(
+    data: str, begin: str, d: int, split: int
+) -> tuple[Any, dict[int, Any], tuple[Any, Any, Any, Any]]:
     """Stochastic learning with the compact kernel, without early stopping; maps along the way."""
-    X, y, train, test = rows_and_split(data, 0)
-    A = start("rca" if begin == "tenth" else begin, X[train], y[train], d, 0)
-    if begin == "tenth":
-        A = A * _scale_in_range(X[train].astype(np.float64) @ A.T, 0.1)
+    X, y, train, test = rows_and_split(data, split)
+    A = start(begin, X[train], y[train], d, split)
     keeper = Keeper(ITERATIONS)
-    model = thesis("SL CS", d, 0, init=A, early_stopping=False, max_iter=max(ITERATIONS))
+    model = thesis("SL CS", d, split, init=A, early_stopping=False, max_iter=max(ITERATIONS))
     model.set_callbacks(keeper).fit(X[train], y[train])
     return model, {0: A, **keeper.maps}, (X, y, train, test)
 
@@ -93,16 +102,6 @@ def _share_in_range(Z: Any) -> float:
     tree = cKDTree(Z)
     n = len(Z)
     return float((tree.count_neighbors(tree, 1.0) - n) / (n * (n - 1)))
-
-
-def _scale_in_range(Z: Any, share: float) -> float:
-    """The factor at which that share of the pairs is in range, on a sample of the rows."""
-    few = Z[np.random.RandomState(0).permutation(len(Z))[:2000]]
-    low, high = 1e-3, 1e3
-    for _ in range(20):
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if _share_in_range(middle * few) > share else (low, middle)
-    return (low * high) ** 0.5
 
 
 def _alone(Z: Any, Z_test: Any) -> float:
@@ -145,26 +144,25 @@ def parts(done: list[Done]) -> dict[str, Any]:
     """Shares along the way, as curves and as a table."""
     rows = []
     for each in done:
-        for t, found in each.result["along"].items():
-            cells = [_per_cent(found[key]) for key in ("in range", "computed", "alone")]
-            cells += [_per_cent(found["computed, all rows"]), f"{100 * found['f']:.1f}"]
-            rows.append([each.job["data"], STARTS[each.job["start"]], t, *cells])
+        if each.job["split"] == 0:
+            for t, found in each.result["along"].items():
+                cells = [_per_cent(found[key]) for key in ("in range", "computed", "alone")]
+                cells += [_per_cent(found["computed, all rows"]), f"{100 * found['f']:.1f}"]
+                rows.append([each.job["data"], STARTS[each.job["start"]], t, *cells])
     head = ["set", "start", "step", "in range", "computed", "rows alone", "computed, whole", "f"]
     ends = [
-        [
-            each.job["data"],
-            STARTS[each.job["start"]],
-            f"{100 * each.result['NCA']:.2f}",
-            f"{100 * each.result['1-NN']:.2f}",
-            f"{each.result['seconds']:.1f}",
-        ]
-        for each in done
+        [name, words, *(_share(done, name, begin, when) for when in ("first", "last"))]
+        + [summary(done, key, data=name, start=begin) for key in ("NCA", "1-NN")]
+        for name, (begin, words) in product(SETS, STARTS.items())
+        if n_splits(done, data=name, start=begin)
     ]
     return {
-        "finding": _finding(done),
+        "splits": n_splits(done),
         "table": table(head, rows),
         "queries": QUERIES,
-        "ends": table(["set", "start", "NCA rule", "1-NN", "seconds"], ends),
+        "ends": table(
+            ["set", "start", "in range at the start", "at the end", "NCA rule", "1-NN"], ends
+        ),
         "max_iterations": f"{max(ITERATIONS):,}",
     }
 
@@ -173,30 +171,39 @@ def _per_cent(share: float) -> str:
     return f"{100 * share:.3g}"
 
 
-def _finding(done: list[Done]) -> str:
-    parts = []
+def _shares(done: list[Done], name: str, begin: str, when: str) -> list[float]:
+    """Shares of the pairs in range at the first or last map, in per cent, split by split."""
+    at = min if when == "first" else max
+    found = []
     for each in done:
-        along = each.result["along"]
-        first, last = along["0"], along[max(along, key=int)]
-        parts.append(
-            f"{each.job['data']}, {STARTS[each.job['start']]}: {_per_cent(first['in range'])} % at "
-            f"the start and {_per_cent(last['in range'])} % at the end "
-            f"({_per_cent(last['computed'])} % computed)"
-        )
-    if not parts:
-        return "Not run yet."
-    return (
-        "The thesis has 0.1 % of the points in range of the compact kernel from a random start and "
-        f"about 10 % from RCA. Here: {'; '.join(parts)}. Test accuracy by the NCA rule: "
-        f"{_scores(done)}."
-    )
+        if (each.job["data"], each.job["start"]) == (name, begin):
+            along = each.result["along"]
+            found.append(100 * along[at(along, key=int)]["in range"])
+    return found
 
 
-def _scores(done: list[Done]) -> str:
-    return "; ".join(
-        f"{each.job['data']}, {STARTS[each.job['start']]}: {100 * each.result['NCA']:.1f} %"
-        for each in done
-    )
+def _share(done: list[Done], name: str, begin: str, when: str) -> str:
+    found = _shares(done, name, begin, when)
+    low, high = f"{min(found):.2g}", f"{max(found):.2g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def claims(done: list[Done]) -> Iterator[Claim]:
+    """Few points are inspected; from RCA about a tenth, and the share drops at first."""
+    for begin, says, low, high in (
+        ("random", "From a random start 0.1 % of the points are in range", 0.03, 0.3),
+        ("rca", "From RCA about 10 % of the points are in range", 5.0, 20.0),
+    ):
+        found = {
+            name: _shares(done, name, begin, "last")
+            for name in SETS
+            if n_splits(done, data=name, start=begin)
+        }
+        inside = [low <= share <= high for shares in found.values() for share in shares]
+        if inside:
+            told = "seen" if all(inside) else "partly" if any(inside) else "not seen"
+            ranges = [f"{name} {min(s):.2g} to {max(s):.2g} %" for name, s in found.items()]
+            yield Claim(says, told, f"at the end: {', '.join(ranges)}")
 
 
 def draw(done: list[Done], folder: Path) -> None:
@@ -210,7 +217,7 @@ def draw(done: list[Done], folder: Path) -> None:
     )  # fmt: skip
     for ax, name in zip(axes[0], names, strict=True):
         for each in done:
-            if each.job["data"] != name:
+            if (each.job["data"], each.job["split"]) != (name, 0):
                 continue
             along, begin = each.result["along"], each.job["start"]
             steps = np.array([int(t) for t in along])
@@ -230,6 +237,9 @@ def starts_draw(done: list[Done], folder: Path) -> None:
     """Test rows from either start."""
     from vicinal import plotting
 
+    done = [each for each in done if "Z" in each.result]
+    if not done:
+        return
     plt = pyplot()
     figure, axes = plt.subplots(
         1, len(done), figsize=(3.4 * len(done), 3.6), layout="constrained", squeeze=False
@@ -249,26 +259,37 @@ def starts_draw(done: list[Done], folder: Path) -> None:
 
 def starts_parts(done: list[Done]) -> dict[str, Any]:
     """Scores from either start."""
+    keys = ("NCA", "1-NN", "alone", "in range")
     rows = [
-        [each.job["data"], STARTS[each.job["start"]]]
-        + [f"{100 * each.result[key]:.2f}" for key in ("NCA", "1-NN", "alone", "in range")]
-        + [f"{each.result['seconds']:.1f}"]
-        for each in done
+        [name, STARTS[begin], *(summary(done, key, data=name, start=begin) for key in keys)]
+        for name, begin in product(SETS, ("close", "rca"))
+        if n_splits(done, data=name, start=begin)
     ]
-    head = ["set", "start", "NCA rule", "1-NN", "test rows alone", "pairs in range", "seconds"]
-    found = {(each.job["data"], each.job["start"]): each.result for each in done}
-    parts = [
-        f"on {name} {100 * found[name, 'rca']['NCA']:.1f} % from RCA and "
-        f"{100 * found[name, 'close']['NCA']:.1f} % from there"
-        for name in ("usps", "magic")
-        if (name, "rca") in found and (name, "close") in found
-    ]
+    head = ["set", "start", "NCA rule", "1-NN", "test rows alone", "pairs in range"]
+    found = [f"{words(each)} points on {name}" for name, each in _start_gaps(done).items()]
     return {
-        "found": "; ".join(parts),
+        "found": " and ".join(found) or "(not run yet)",
+        "splits": n_splits(done),
         "table": table(head, rows),
         "queries": QUERIES,
         "max_iterations": f"{max(ITERATIONS):,}",
     }
+
+
+def _start_gaps(done: list[Done]) -> dict[str, Gap]:
+    """RCA less all points close together, by the NCA rule."""
+    gaps = {name: gap(done, "rca", "close", key="start", data=name) for name in SETS}
+    return {name: each for name, each in gaps.items() if each is not None}
+
+
+def starts_claims(done: list[Done]) -> Iterator[Claim]:
+    """RCA ends better than all points close together."""
+    gaps = _start_gaps(done)
+    yield from claim(
+        "With the compact kernel, RCA ends better than all points close together",
+        outcome(gaps.values()),
+        in_short(gaps),
+    )
 
 
 EXPERIMENTS = (
@@ -279,6 +300,7 @@ EXPERIMENTS = (
         work,
         parts,
         draw,
+        claims=claims,
     ),
     Experiment(
         "oneata-figure-5.6",
@@ -288,5 +310,6 @@ EXPERIMENTS = (
         starts_parts,
         starts_draw,
         drawn=("Z", "y"),
+        claims=starts_claims,
     ),
 )

@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from reproduce.framework.experiment import Done, Experiment, Job
+from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.statistics import summary
-from reproduce.oneata.common import count_verdicts
+from reproduce.oneata.judging import Gap, claim, outcome
 from reproduce.oneata.large import (
     LARGE,
     THESIS,
     D,
     by_set,
+    figures,
     fit_and_score,
+    gaps,
+    in_short,
     jobs_of,
+    judged,
     main_table,
     mean,
+    penalties,
     repeats,
     shown,
-    verdicts,
+    thesis_reached,
 )
 
 PAPER = {
@@ -30,32 +35,21 @@ PAPER = {
 }
 
 
-CS, GAUSSIAN, SCALE, ADAM, BACK, LOG, STUDENT, DEFAULT = (
+CS, GAUSSIAN, SCALE, LOG = (
     "as the thesis",
     "Gaussian kernel, otherwise as the thesis",
     "start of a chosen scale",
-    "and 500 queries, Adam",
-    "and a background",
-    "and the log objective with penalty",
-    "Student's kernel",
-    "Gaussian kernel",
+    "compact kernel, vicinal's settings",
 )
 
 
-#: kernel, objective, start, queries: one thing changes from line to line
+#: kernel, objective, start, queries
 VARIANTS = {
     CS: ("compact", "accuracy", "RCA", "50, SGD"),
     GAUSSIAN: ("Gaussian", "accuracy", "RCA", "50, SGD"),
     SCALE: ("compact", "accuracy", "RCA, chosen scale", "50, SGD"),
-    ADAM: ("compact", "accuracy", "RCA, chosen scale", "500, Adam"),
-    BACK: ("compact, background", "accuracy", "RCA, chosen scale", "500, Adam"),
     LOG: ("compact, background", "log, penalty", "auto", "500, Adam"),
-    STUDENT: ("Student", "log, penalty", "auto", "500, Adam"),
-    DEFAULT: ("Gaussian", "log, penalty", "auto", "500, Adam"),
 }
-
-
-SHOWN = (CS, BACK, LOG, STUDENT)
 
 
 MAX_ITER = 500
@@ -73,17 +67,12 @@ def work(data: str, split: int, fit: str) -> dict[str, Any]:
 
     few, many = samplers.StochasticQueries(50), samplers.StochasticQueries(500)
     thesis = {**THESIS, "sampling": few, "max_iter": MAX_ITER}
-    adam = {"objective": "accuracy", "alpha": 0.0, "init": "rca", "sampling": many}
     alone = Compact(background=False)
     options: dict[str, Any] = {
         CS: {**thesis, "kernel": alone},
         GAUSSIAN: thesis,
         SCALE: {**thesis, "kernel": alone, "init": "rca"},
-        ADAM: {**adam, "kernel": alone},
-        BACK: {**adam, "kernel": Compact()},
         LOG: {"sampling": many, "kernel": "compact"},
-        STUDENT: {"sampling": many, "kernel": "student"},
-        DEFAULT: {"sampling": many},
     }[fit]
     return fit_and_score(NCA(D, **options, random_state=split), data, split)
 
@@ -95,7 +84,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         rows.append([fit, *words, *(summary(done, "NCA", data=n, fit=fit) for n in LARGE)])
     causes = table(["variant", "kernel", "objective", "start", "queries, solver",
                     *(f"{name}, NCA rule" for name in LARGE)], rows)  # fmt: skip
-    compact = (CS, SCALE, ADAM, BACK, LOG)
+    compact = (CS, SCALE, LOG)
     alone = table(
         ["test rows out of range, %; f(A) train", *compact],
         [
@@ -112,34 +101,54 @@ def parts(done: list[Done]) -> dict[str, Any]:
             for name in LARGE
         ],
     )
-
-    def step(first: str, second: str) -> str:
-        return by_set(done, first, second)
-
     return {
-        "step_cs_gaussian": step(CS, GAUSSIAN),
-        "step_scale_cs": step(SCALE, CS),
-        "step_back_cs": step(BACK, CS),
-        "step_back_default": step(BACK, DEFAULT),
+        "step_cs_gaussian": by_set(done, CS, GAUSSIAN),
+        "step_cs_gaussian_1_nn": by_set(done, CS, GAUSSIAN, "1-NN"),
+        "step_scale_cs": by_set(done, SCALE, CS),
         "repeats": repeats(done),
         "verdicts": bullets(
-            count_verdicts("As the thesis", verdicts(done, PAPER, CS)),
-            count_verdicts("Start of a chosen scale", verdicts(done, PAPER, SCALE)),
-            count_verdicts("With background, accuracy objective", verdicts(done, PAPER, BACK)),
-            count_verdicts("With background, log objective", verdicts(done, PAPER, LOG)),
-            count_verdicts("Student's kernel, log objective", verdicts(done, PAPER, STUDENT)),
+            judged(done, PAPER, CS, "As the thesis"),
+            judged(done, PAPER, SCALE, "Start of a chosen scale"),
+            judged(done, PAPER, LOG, "Compact kernel, vicinal's settings"),
         ),
-        "main_table": main_table(done, PAPER, SHOWN),
+        "main_table": main_table(done, PAPER, VARIANTS),
         "causes": causes,
-        "step_adam_scale": step(ADAM, SCALE),
-        "step_back_adam": step(BACK, ADAM),
-        "step_log_back": step(LOG, BACK),
-        "step_log_default": step(LOG, DEFAULT),
-        "step_student_default": step(STUDENT, DEFAULT),
+        "step_log_scale": by_set(done, LOG, SCALE),
+        "step_log_gaussian": by_set(done, LOG, GAUSSIAN),
         "alone": alone,
+        "mostly_background": _mostly_background(done),
+        "penalties": penalties(done, LOG),
         "max_iter": MAX_ITER,
         "d": D,
     }
+
+
+def _mostly_background(done: list[Done]) -> str:
+    """Where the backgrounds classify, and not the kernels."""
+    shares = {name: mean(done, "beyond 1", data=name, fit=LOG) for name in LARGE}
+    most = [f"{name} ({100 * share:.0f} %)" for name, share in shares.items() if share > 0.5]
+    if not most:
+        return ""
+    return (
+        " With vicinal's settings most test rows are out of range of every kernel on "
+        f"{' and '.join(most)}: the map has grown until the normal distributions of the classes, "
+        "and not the kernels, decide."
+    )
+
+
+def claims(done: list[Done]) -> Iterator[Claim]:
+    """The figures; and that the compact kernel costs some accuracy."""
+    yield from claim(
+        "The compact kernel: 89.9, 82.9, 86.4 % by the NCA rule (usps, magic, mnist)",
+        thesis_reached(done, PAPER, CS),
+        figures(done, CS),
+    )
+    for fit, scale in ((CS, "a start at RCA's own scale"), (SCALE, "a start of a chosen scale")):
+        yield from claim(
+            f"The compact kernel is less accurate than the Gaussian one, from {scale}",
+            outcome(gaps(done, fit, GAUSSIAN).values(), lambda each: -Gap.sign(each)),
+            in_short(gaps(done, fit, GAUSSIAN)),
+        )
 
 
 EXPERIMENTS = (
@@ -149,5 +158,6 @@ EXPERIMENTS = (
         jobs,
         work,
         parts,
+        claims=claims,
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from reproduce.framework import protocol
-from reproduce.framework.experiment import Done, Experiment, Job
-from reproduce.framework.pages import table
+from reproduce.framework.experiment import Claim, Done, Experiment, Job
+from reproduce.framework.pages import bullets, table
 from reproduce.framework.pictures import picture, pyplot
 from reproduce.oneata.common import PLAIN, OwnScale, expected_accuracy, leave_one_out, random_start
 
@@ -24,21 +24,26 @@ STARTS = {"random": "random", "pca": "PCA", "lda": "LDA", "rca": "RCA"}
 SCALES = ("own", "chosen")
 
 
+#: draws of the random start; the first is shown
+DRAWS = 10
+
+
 def jobs(splits: int | None) -> Iterator[Job]:
     """Each start at the scale of its own formula and at the one vicinal chooses."""
     for name, start, scale in product(FIGURES, STARTS, SCALES):
-        yield {"data": name, "init": start, "scale": scale}
+        for seed in range(DRAWS if start == "random" and splits is None else 1):
+            yield {"data": name, "init": start, "scale": scale, "seed": seed}
 
 
-def work(data: str, init: str, scale: str) -> dict[str, Any]:
+def work(data: str, init: str, scale: str, seed: int) -> dict[str, Any]:
     """Embedded rows and leave-one-out scores, before and after."""
     from vicinal import NCA
 
     X, y = protocol.data(data)
     start: Any = init
     if scale == "own":
-        start = random_start(X, 2, seed=0, size=1.0) if init == "random" else OwnScale(init)
-    parameters = {**PLAIN, "init": start, "solver": "cg", "random_state": 0, "max_iter": 1000}
+        start = random_start(X, 2, seed, size=1.0) if init == "random" else OwnScale(init)
+    parameters = {**PLAIN, "init": start, "solver": "cg", "random_state": seed, "max_iter": 1000}
     # any gradient is below this tolerance: the map is the start
     before = NCA(2, **parameters, tol=1e6).fit(X, y)
     after = NCA(2, **parameters).fit(X, y)
@@ -55,46 +60,83 @@ def work(data: str, init: str, scale: str) -> dict[str, Any]:
 
 def parts(done: list[Done]) -> dict[str, Any]:
     """Four pictures, and a table of their scores."""
-    found = {(each.job["data"], each.job["init"], each.job["scale"]): each.result for each in done}
     rows = []
-    for (name, start, scale), result in found.items():
-        values = (*_scores(result["before"]), *_scores(result["after"]), result["iterations"])
-        rows.append([name, STARTS[start], scale, *values])
+    for each in done:
+        result, (name, start, scale) = each.result, _place(each)
+        if each.job["seed"] == 0:
+            values = (*_scores(result["before"]), *_scores(result["after"]), result["iterations"])
+            rows.append([name, STARTS[start], scale, *values])
     head = ["data", "start", "scale", "f before", "1-NN before", "f after", "1-NN after"]
-    return {"finding": _finding(found), "table": table([*head, "iterations"], rows)}
+    return {
+        "finding": bullets(*(_ends(done, scale) for scale in SCALES)),
+        "draws": max((each.job["seed"] + 1 for each in done), default=0),
+        "table": table([*head, "iterations"], rows),
+    }
+
+
+def _place(each: Done) -> tuple[str, str, str]:
+    return each.job["data"], each.job["init"], each.job["scale"]
 
 
 def _scores(result: dict[str, float]) -> list[str]:
     return [f"{100 * result['f']:.1f}", f"{100 * result['1-NN']:.1f}"]
 
 
-def _finding(found: dict[tuple[str, str, str], dict[str, Any]]) -> str:
-    """The thesis's claims about RCA and random starts beside where they end, ties included."""
+def _f_after(done: list[Done], scale: str) -> dict[str, dict[str, list[float]]]:
+    """By set and start, where the draws end: f(A) in per cent, to a tenth."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for each in done:
+        name, start, where = _place(each)
+        if where == scale:
+            end = round(100 * each.result["after"]["f"], 1)
+            found.setdefault(name, {}).setdefault(start, []).append(end)
+    return found
 
-    def where(start: str, place: Callable[..., float]) -> str:
-        words = []
-        for scale in SCALES:
-            names = []
-            for name in FIGURES:
-                ends = {s: round(found[name, s, scale]["after"]["f"], 3) for s in STARTS
-                        if (name, s, scale) in found}  # fmt: skip
-                if start in ends and len(set(ends.values())) > 1:
-                    names += [name] if ends[start] == place(ends.values()) else []
-            words.append(f"on {' and '.join(names) or 'none'} at its {scale} scale")
-        return " and ".join(words).replace("its chosen", "the chosen")
 
+def _best_and_beaten(done: list[Done], scale: str) -> tuple[list[str], list[str], int, int]:
+    """Sets on which RCA ends best and worst; draws of random that end above RCA, and all draws."""
+    best, worst, above, draws = [], [], 0, 0
+    for name, ends in _f_after(done, scale).items():
+        if "rca" not in ends or len(ends) < len(STARTS):
+            continue
+        rca = ends["rca"][0]
+        others = [ends[start][0] for start in ("pca", "lda")] + [float(np.median(ends["random"]))]
+        best += [name] if rca >= max(others) else []
+        worst += [name] if rca <= min(others) else []
+        above, draws = above + sum(end > rca for end in ends["random"]), draws + len(ends["random"])
+    return best, worst, above, draws
+
+
+def _ends(done: list[Done], scale: str) -> str:
+    best, worst, above, draws = _best_and_beaten(done, scale)
     return (
-        'The thesis: "RCA seems to be the best option for initialization". Here RCA, which is LDA '
-        "in these figures, ends with the worst f(A) of the starts, ties included, "
-        f"{where('rca', min)}, and with the best {where('rca', max)}. Random, in the thesis "
-        f'"sometimes surprisingly good", ends best {where("random", max)}; it is one draw (seed 0) '
-        "each."
+        f"at {'its own' if scale == 'own' else 'the chosen'} scale RCA ends best on "
+        f"{' and '.join(best) or 'none'} and worst on {' and '.join(worst) or 'none'}, ties "
+        f"included, beside PCA, LDA and the median of the random draws; {above} of {draws} random "
+        "draws end above RCA"
     )
+
+
+def claims(done: list[Done]) -> Iterator[Claim]:
+    """RCA is the best start; random is sometimes surprisingly good."""
+    best, _, above, draws = _best_and_beaten(done, "own")
+    if draws:
+        n = len(_f_after(done, "own"))
+        yield Claim(
+            "RCA is the best of the starts (figures 3.3, B.1, B.2, B.3; f(A) at the end)",
+            "seen" if len(best) == n else "partly" if best else "not seen",
+            f"best on {len(best)} of {n} sets, ties included",
+        )
+        yield Claim(
+            "A random start is sometimes surprisingly good",
+            "seen" if above else "not seen",
+            f"{above} of {draws} random draws end above RCA",
+        )
 
 
 def draw(done: list[Done], folder: Path) -> None:
     """A picture for each set."""
-    found = {(each.job["data"], each.job["init"], each.job["scale"]): each.result for each in done}
+    found = {_place(each): each.result for each in done if each.job["seed"] == 0}
     for name, figure in FIGURES.items():
         if any(key[0] == name for key in found):
             _picture(found, name, figure, folder)
@@ -128,5 +170,6 @@ EXPERIMENTS = (
         parts,
         draw,
         drawn=("Z",),
+        claims=claims,
     ),
 )

@@ -11,11 +11,12 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from reproduce.framework import protocol
-from reproduce.framework.experiment import Done, Experiment, Job
+from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, pyplot
-from reproduce.framework.statistics import Summary, lead
+from reproduce.framework.statistics import Summary
 from reproduce.oneata.common import PLAIN, OwnScale, leave_one_out
+from reproduce.oneata.judging import Gap, claim, outcome
 
 SPLITS = 20
 
@@ -86,6 +87,7 @@ def work(data: str, setting: str, share: str, split: int) -> dict[str, Any]:
         "1-NN": leave_one_out(Z, y),
         "sub 1-NN": leave_one_out(Z[few], y[few]),
         "library f": -loss(library.transform(X)),
+        "alpha": float(model.alpha_),
     }
     if split == 0:
         found |= {"Z": np.round(Z - Z.mean(axis=0), 3).tolist(), "few": few.tolist()}
@@ -96,11 +98,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
     """Pictures of the first draw, and the table of all."""
     rows = []
     for setting, share in product(SETTINGS, SHARES):
-        runs = [
-            each.result
-            for each in done
-            if (each.job["setting"], each.job["share"]) == (setting, share)
-        ]
+        runs = _runs(done, setting, share)
         if runs:
             rows.append([setting, share, *(_mean(runs, key) for key in COLUMNS.values())])
             rows[-1] += [
@@ -121,29 +119,63 @@ def _mean(runs: list[Any], key: str) -> str:
     return str(Summary(values))
 
 
+def _runs(done: list[Done], setting: str, share: str) -> list[Any]:
+    where = {"setting": setting, "share": share}
+    return [each.result for each in done if where.items() <= each.job.items()]
+
+
+def _gap(runs: list[Any], first: str, second: str) -> Gap:
+    """A difference of two scores of the same draws, in points."""
+    found = [100 * (run[first] - run[second]) for run in runs]
+    error = float(np.std(found, ddof=1) / len(found) ** 0.5) if len(found) > 1 else 0.0
+    return Gap(float(np.mean(found)), error, len(found))
+
+
 def _finding(done: list[Done]) -> dict[str, Any]:
-    runs = [
-        each.result
-        for each in done
-        if each.job["setting"] == "plain" and each.job["share"] == "1/3"
-    ]
+    runs = _runs(done, "plain", "1/3")
     if not runs:
         return {}
-    learnt, whole, repaired = (
-        float(np.mean([run[key] for run in runs])) for key in ("sub f", "all f", "repaired f")
-    )
-    _, errors = lead([run["repaired f"] for run in runs], [run["all f"] for run in runs])
     larger, by_log = (sum(run[key] > 1.0 for run in runs) for key in ("factor", "factor by log"))
+    alphas = [run["alpha"] for share in SHARES for run in _runs(done, "defaults", share)]
     return {
         "mean_sub_f": _mean(runs, "sub f"),
         "mean_all_f": _mean(runs, "all f"),
-        "lost": f"{100 * (learnt - whole):.1f}",
-        "brought_back": f"{100 * (repaired - whole):.1f}",
-        "errors": f"{errors:.1f}",
+        "lost": _gap(runs, "all f", "sub f"),
+        "brought_back": _gap(runs, "repaired f", "all f"),
+        "by_log_f": _gap(runs, "by log f", "all f"),
         "larger": larger,
         "n_runs": len(runs),
         "by_log": by_log,
+        "alphas": f"{min(alphas):.2g} to {max(alphas):.2g}" if alphas else "(not run yet)",
     }
+
+
+def claims(done: list[Done]) -> Iterator[Claim]:
+    """Errors appear on all rows, more of them for smaller parts, and the scale is too small."""
+    by_share = {share: _runs(done, "plain", share) for share in SHARES}
+    losses = [_gap(runs, "all f", "sub f") for runs in by_share.values() if runs]
+    if not losses:
+        return
+    yield from claim(
+        "A third of wine is separated perfectly, but all rows are not",
+        outcome(losses[:1], lambda each: -each.sign()),
+        f"{losses[0]} points of f(A)/N",
+    )
+    points = [each.points for each in losses]
+    if len(points) == len(SHARES):
+        yield from claim(
+            "The loss is larger for smaller sub-samples",
+            "seen" if points == sorted(points, reverse=True) else "partly",
+            f"{', '.join(str(each) for each in losses)} points",
+        )
+    runs = [run for each in by_share.values() for run in each]
+    larger, by_log = (sum(run[key] > 1.0 for run in runs) for key in ("factor", "factor by log"))
+    both = {larger == len(runs), by_log == len(runs)}
+    yield from claim(
+        "The map of a sub-sample has too small a scale for all rows (wine)",
+        "seen" if both == {True} else "not seen" if not larger and not by_log else "partly",
+        f"best factor > 1: {larger} of {len(runs)} by f(A), {by_log} by the log loss",
+    )
 
 
 def draw(done: list[Done], folder: Path) -> None:
@@ -189,5 +221,6 @@ EXPERIMENTS = (
         parts,
         draw,
         drawn=("Z", "few"),
+        claims=claims,
     ),
 )

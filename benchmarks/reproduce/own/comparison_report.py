@@ -1,341 +1,239 @@
-"""Tables of the comparison: what each choice is worth, averaged over all others."""
+"""What the comparison of objectives, starts, scalings and early stopping says."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
-from reproduce.framework.experiment import Done
-from reproduce.framework.pages import table
+from reproduce.framework.experiment import Claim, Done
+from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import SMALL
 from reproduce.framework.statistics import Summary
 
-RULES = ("posterior", "1-NN", "5-NN")
+#: ranks of the map, and their words; the full one is the default
+RANKS = {"2": "d = 2", "full": "full rank"}
+
+#: fits of a job: parameters of NCA that are not the defaults; "same" is the penalty that the
+#: defaults chose, so that the start or the stopping alone differs
+CASES: dict[str, dict[str, Any]] = {
+    "log": {},
+    "accuracy": {"objective": "accuracy"},
+    "log, no penalty": {"alpha": 0.0},
+    "accuracy, no penalty": {"objective": "accuracy", "alpha": 0.0},
+    "global": {"scaling": "global"},
+    "pca": {"init": "pca", "alpha": "same"},
+    "random": {"init": "random", "alpha": "same"},
+    "early": {"early_stopping": True, "alpha": "same"},
+    "early, no penalty": {"early_stopping": True, "alpha": 0.0},
+}
+WORDS = {
+    "log": "`NCA()`",
+    "accuracy": '`objective="accuracy"`',
+    "log, no penalty": "`alpha=0`",
+    "accuracy, no penalty": '`objective="accuracy", alpha=0`',
+    "global": '`scaling="global"`',
+    "pca": '`init="pca"`',
+    "random": '`init="random"`',
+    "early": "`early_stopping=True`",
+    "early, no penalty": "`early_stopping=True, alpha=0`",
+}
+RULES = {"posterior": "posterior", "5-NN": "5-NN"}
+
+#: standard errors of a clear difference
+CLEAR = 2.0
 
 
-FACTORS = ("d", "objective", "alpha", "early", "scaling", "init")
+def ranks_of(done: list[Done]) -> list[str]:
+    """The ranks that have rows."""
+    return [d for d in RANKS if any(each.job["d"] == d for each in done)]
 
 
-#: what NCA() has
-DEFAULT = {"objective": "log", "alpha": "0.003", "early": "no", "scaling": "standard",
-           "init": "auto"}  # fmt: skip
+def sets_of(done: list[Done]) -> list[str]:
+    """The sets that have rows at each of these ranks."""
+    found = {(each.job["data"], each.job["d"]) for each in done}
+    return [name for name in SMALL if all((name, d) in found for d in ranks_of(done))]
+
+
+def by_set(done: list[Done], d: str, value: Callable[[dict[str, Any]], float]) -> Any:
+    """Means over the splits, one for each set."""
+    return np.array(
+        [
+            np.mean([value(e.result) for e in done if (e.job["data"], e.job["d"]) == (name, d)])
+            for name in sets_of(done)
+        ]
+    )
+
+
+def _case(case: str, rule: str = "posterior") -> Callable[[dict[str, Any]], float]:
+    return lambda result: result[case][rule]
+
+
+def _gap(done: list[Done], d: str, one: str, other: str, rule: str = "posterior") -> Summary:
+    """Mean difference of two cases in points, and its standard error over the sets."""
+    return Summary(by_set(done, d, _case(one, rule)) - by_set(done, d, _case(other, rule)))
+
+
+def both(gaps: dict[str, Summary], digits: int = 1) -> str:
+    """Differences at the ranks, in words."""
+    return ", ".join(f"{RANKS[d]}: {gap:+.{digits}f}" for d, gap in gaps.items())
+
+
+def at_ranks(gaps: dict[str, Summary], digits: int = 1) -> str:
+    """The same within a sentence."""
+    return ", ".join(f"{gap:+.{digits}f} at {RANKS[d]}" for d, gap in gaps.items())
+
+
+def clear(gap: Summary) -> bool:
+    """Whether a difference is beyond its error."""
+    return abs(gap.mean) > CLEAR * gap.error > 0.0
 
 
 def parts(done: list[Done]) -> dict[str, Any]:
-    """f against g; then scalings, starts, early stopping; then the best of all combinations."""
-    scores = _Scores(done)
-    n_sets, n_splits = len(scores.sets), len(scores.splits)
-    at_default = {key: DEFAULT[key] for key in ("scaling", "init")}
-    gap = scores.difference(
-        "objective", "log", "accuracy", "posterior", **DEFAULT, skip="objective"
-    )
-    free = scores.difference(
-        "objective", "log", "accuracy", "posterior", **at_default, alpha="0.0", early="no"
-    )
+    """f against g; set by set; then scalings, starts and early stopping."""
     return {
-        "gap": gap,
-        "free": free,
-        "n_sets": n_sets,
-        "n_splits": n_splits,
-        "objectives": _objectives(scores, at_default),
-        **_by_set(scores, at_default),
-        **_factors(scores),
-        "best": _best(scores),
-        "leave_one_out": _leave_one_out(scores),
-        **_consequences(scores),
+        "finding": _finding(done),
+        "n_sets": len(sets_of(done)),
+        "n_splits": len({each.job["split"] for each in done}),
+        "clear": f"{CLEAR:g}",
+        "objectives": _objectives(done),
+        "by_set": _by_set(done),
+        "others": _others(done),
+        "verdicts": _verdicts(done),
+        "rule": _rule(done),
+        "leave_one_out": _leave_one_out(done),
     }
 
 
-def alpha_parts(done: list[Done]) -> dict[str, Any]:
-    """Held-out accuracy and log-probability along the path, by rank, rule and objective."""
-    sets = [name for name in SMALL if any(each.job["data"] == name for each in done)]
-    path = [key.split()[1] for key in done[0].result if key.startswith("log ")]
-    n_splits = len({each.job["split"] for each in done})
-    header = ["d", "objective", "score", *(f"{float(alpha):g}" for alpha in path)]
-    rows: list[list[Any]] = []
-    for d in ("2", "full"):
-        for objective in ("log", "accuracy"):
-            for score in (*RULES, "log"):
-                values = []
-                for alpha in path:
-                    by_set = [
-                        np.mean([e.result[f"{objective} {alpha}"][score] for e in done
-                                 if e.job["d"] == d and e.job["data"] == name])
-                        for name in sets
-                    ]  # fmt: skip
-                    values.append(np.mean(by_set))
-                shown = [f"{v:.3f}" if score == "log" else f"{100 * v:.2f}" for v in values]
-                shown[int(np.argmax(values))] = f"**{shown[int(np.argmax(values))]}**"
-                rows.append([d, objective, "log-probability" if score == "log" else score, *shown])
-                if objective == "log" and score == "posterior":
-                    rows.append(["", "", "to 0.003", *_to_default(done, d, sets, path)])
-    per_set = []
-    for d in ("2", "full"):
-        for name in sets:
-            values = [
-                np.mean([e.result[f"log {alpha}"]["posterior"] for e in done
-                         if e.job["d"] == d and e.job["data"] == name])
-                for alpha in path
-            ]  # fmt: skip
-            shown = [f"{100 * v:.1f}" for v in values]
-            shown[int(np.argmax(values))] = f"**{shown[int(np.argmax(values))]}**"
-            per_set.append([d, name, *shown])
-    best = {row[0]: _bold(row, path) for row in rows if row[1:3] == ["log", "posterior"]}
-    return {
-        "finding": _alpha_finding(best, [_bold(row, path) for row in per_set]),
-        "table": table(header, rows),
-        "n_sets": len(sets),
-        "n_splits": n_splits,
-        "by_set": table(["d", "set", *(f"{float(alpha):g}" for alpha in path)], per_set),
-    }
+def _gaps(done: list[Done], one: str, other: str) -> dict[str, Summary]:
+    return {d: _gap(done, d, one, other) for d in ranks_of(done)}
 
 
-def _bold(row: list[Any], path: list[str]) -> float:
-    """The alpha of the best cell of a row."""
-    return next(float(a) for a, cell in zip(path[::-1], row[::-1], strict=False) if "**" in cell)
-
-
-def _alpha_finding(best: dict[str, float], of_sets: list[float]) -> str:
-    """The best alpha of either rank, and the range over the sets."""
+def _finding(done: list[Done]) -> str:
+    with_penalty = _gaps(done, "log", "accuracy")
+    without = _gaps(done, "log, no penalty", "accuracy, no penalty")
     return (
-        "**By the posterior rule, on the mean over the sets, the best alpha is "
-        f"{best['2']:g} at d = 2 and {best['full']:g} at full rank; single sets are best at values "
-        f'from {min(of_sets):g} to {max(of_sets):g}, which is what `alpha="auto"` is for.**'
+        "**The log objective (g, eq. 6) beside the accuracy objective (f, eq. 3), in points of "
+        "accuracy on held-out rows by the posterior rule: with the penalty that each chooses "
+        f"{at_ranks(with_penalty)} ({_words(with_penalty)}); without a penalty "
+        f"{at_ranks(without)} ({_words(without)}).**"
     )
 
 
-def _to_default(done: list[Done], d: str, sets: list[str], path: list[str]) -> list[str]:
-    """Differences to the default along the path, ± the standard error over the sets."""
-
-    def scores(alpha: str) -> Any:
-        return np.array(
-            [
-                100 * np.mean([e.result[f"log {alpha}"]["posterior"] for e in done
-                               if e.job["d"] == d and e.job["data"] == name])
-                for name in sets
-            ]
-        )  # fmt: skip
-
-    return [_over_sets((scores(alpha) - scores("0.003"))[:, None]) for alpha in path]
-
-
-class _Scores:
-    """All held-out accuracies as an array over sets, splits, factors and rules."""
-
-    def __init__(self, done: list[Done]) -> None:
-        splits = sorted({each.job["split"] for each in done})
-        # only whole splits count, so that every level sees the same sets
-        count = {s: sum(each.job["split"] == s for each in done) for s in splits}
-        splits = [s for s in splits if count[s] == max(count.values())]
-        self.sets = [name for name in SMALL if any(e.job["data"] == name for e in done)]
-        self.splits = splits
-        self.levels: dict[str, list[str]] = {factor: [] for factor in FACTORS}
-        records = []
-        for each in done:
-            if each.job["split"] not in splits:
-                continue
-            for key, result in each.result.items():
-                objective, alpha, early = key.split()
-                record = {
-                    **{f: str(each.job[f]) for f in ("d", "scaling", "init")},
-                    "objective": objective,
-                    "alpha": alpha,
-                    "early": "yes" if early == "True" else "no",
-                }
-                for factor in FACTORS:
-                    if record[factor] not in self.levels[factor]:
-                        self.levels[factor].append(record[factor])
-                records.append((each.job["data"], each.job["split"], record, result))
-        shape = [len(self.sets), len(splits), *(len(self.levels[f]) for f in FACTORS), len(RULES)]
-        self.values = np.full(shape, np.nan)
-        for name, split, record, result in records:
-            at = [self.levels[f].index(record[f]) for f in FACTORS]
-            cell = (self.sets.index(name), splits.index(split), *at)
-            self.values[cell] = [100.0 * result[rule] for rule in RULES]
-
-    def of(self, rule: str, **levels: str) -> Any:
-        """Accuracies with sets and splits in front, at the levels given, flat otherwise."""
-        index: list[Any] = [slice(None), slice(None)]
-        for factor in FACTORS:
-            level = levels.get(factor)
-            index.append(slice(None) if level is None else [self.levels[factor].index(level)])
-        values = self.values[..., RULES.index(rule)]
-        for axis, part in enumerate(index):
-            values = values[tuple([slice(None)] * axis + [part])]
-        return values.reshape(len(self.sets), len(self.splits), -1)
-
-    def mean(self, rule: str, **levels: str) -> float:
-        return float(np.mean(self.of(rule, **levels)))
-
-    def difference(self, factor: str, one: str, other: str, rule: str, **levels: str) -> str:
-        """Mean difference of two levels, ± its standard error over the sets."""
-        levels = {key: value for key, value in levels.items() if key != factor}
-        gap = self.of(rule, **levels, **{factor: one}) - self.of(rule, **levels, **{factor: other})
-        return _over_sets(gap)
-
-
-def _over_sets(gap: Any) -> str:
-    """Mean of points over sets (first axis) and all else, ± the standard error over the sets."""
-    each = Summary(gap.reshape(len(gap), -1).mean(axis=1) / 100.0)
-    return f"{each:+.2f}"
-
-
-def _objectives(scores: _Scores, fixed: dict[str, str]) -> str:
-    rows = []
-    for d in scores.levels["d"]:
-        for alpha in scores.levels["alpha"]:
-            for early in scores.levels["early"]:
-                for rule in RULES:
-                    at = {**fixed, "d": d, "alpha": alpha, "early": early}
-                    rows.append(
-                        [
-                            d,
-                            alpha,
-                            early,
-                            rule,
-                            f"{scores.mean(rule, objective='accuracy', **at):.2f}",
-                            f"{scores.mean(rule, objective='log', **at):.2f}",
-                            scores.difference("objective", "log", "accuracy", rule, **at),
-                            scores.difference(
-                                "objective", "log", "accuracy", rule, d=d, alpha=alpha, early=early
-                            ),
-                        ]
-                    )
-    header = [
-        "d",
-        "alpha",
-        "early stopping",
-        "rule",
-        "f",
-        "g",
-        "g − f",
-        "g − f, all starts, scalings",
-    ]
-    return table(header, rows)
-
-
-def _by_set(scores: _Scores, fixed: dict[str, str]) -> dict[str, Any]:
-    rows = []
-    for i, name in enumerate(scores.sets):
-        row: list[Any] = [name]
-        for d in scores.levels["d"]:
-            for alpha in scores.levels["alpha"]:
-                for objective in ("accuracy", "log"):
-                    at = {**fixed, "d": d, "alpha": alpha, "early": "no", "objective": objective}
-                    row.append(f"{np.mean(scores.of('posterior', **at)[i]):.1f}")
-        rows.append(row)
-    header = ["set"] + [
-        f"{'f' if objective == 'accuracy' else 'g'}, d = {d}, alpha = {alpha}"
-        for d in scores.levels["d"]
-        for alpha in scores.levels["alpha"]
-        for objective in ("accuracy", "log")
-    ]
-    return {"by_set": table(header, rows)}
-
-
-def _factors(scores: _Scores) -> dict[str, Any]:
-    rows = []
-    for factor in ("early", "scaling", "init"):
-        base = DEFAULT[factor]
-        for level in [base, *(v for v in scores.levels[factor] if v != base)]:
-            row = [factor if level == base else "", level]
-            for d in scores.levels["d"]:
-                for alpha in scores.levels["alpha"]:
-                    at = {"d": d, "alpha": alpha}
-                    if level == base:
-                        row.append(f"{scores.mean('posterior', **at, **{factor: level}):.2f}")
-                    else:
-                        row.append(scores.difference(factor, level, base, "posterior", **at))
-            rows.append(row)
-    header = ["", ""] + [
-        f"d = {d}, alpha = {alpha}" for d in scores.levels["d"] for alpha in scores.levels["alpha"]
-    ]
-    return {"factors": table(header, rows)}
-
-
-class _Combinations(NamedTuple):
-    """Accuracies over sets, splits and combinations, and the settings of each combination."""
-
-    values: Any
-    names: list[dict[str, str]]
-
-
-def _consequences(scores: _Scores) -> dict[str, Any]:
-    """One line for each parameter of ``NCA()``."""
-
-    def to_default(factor: str, level: str) -> str:
-        at = {"objective": "log", "alpha": DEFAULT["alpha"]}
-        return scores.difference(factor, level, DEFAULT[factor], "posterior", **at)
-
-    rule = _over_sets(scores.of("posterior", **DEFAULT) - scores.of("5-NN", **DEFAULT))
-    starts = [level for level in scores.levels["init"] if level != "auto"]
-    return {
-        "to_default_early_yes": to_default("early", "yes"),
-        "to_default_scaling_global": to_default("scaling", "global"),
-        "to_default_scaling_none": to_default("scaling", "None"),
-        "starts": ", ".join(f"{level} {to_default('init', level)}" for level in starts),
-        "rule": rule,
+def _words(gaps: dict[str, Summary]) -> str:
+    """What differences say: who is ahead, if it is clear."""
+    told = {
+        "no clear difference" if not clear(gap) else "g is ahead" if gap.mean > 0 else "f is ahead"
+        for gap in gaps.values()
     }
+    if len(told) == 1:
+        return told.pop()
+    each = (f"{_words({d: gap})} at {RANKS[d]}" for d, gap in gaps.items())
+    return "; ".join(each)
 
 
-def _combinations(scores: _Scores, d: str) -> _Combinations:
-    """All combinations at a rank: their settings and accuracies over sets and splits."""
-    others = [factor for factor in FACTORS if factor != "d"]
-    at = scores.levels["d"].index(d)
-    values = scores.values[:, :, at].reshape(len(scores.sets), len(scores.splits), -1)
-    settings = [
-        (*combination, rule)
-        for combination in np.ndindex(*(len(scores.levels[f]) for f in others))
-        for rule in range(len(RULES))
+def _objectives(done: list[Done]) -> str:
+    rows = []
+    for d in ranks_of(done):
+        for suffix, penalty in (("", "chosen"), (", no penalty", "0")):
+            for rule in RULES:
+                f, g = (by_set(done, d, _case(f"{each}{suffix}", rule)) for each in
+                        ("accuracy", "log"))  # fmt: skip
+                gap = Summary(g - f)
+                rows.append(
+                    [RANKS[d], penalty, rule, f"{100 * f.mean():.2f}", f"{100 * g.mean():.2f}",
+                     f"{gap:+.2f}"]
+                )  # fmt: skip
+    return table(["d", "alpha", "rule", "f", "g", "g − f"], rows)
+
+
+def _by_set(done: list[Done]) -> str:
+    cases = [each + suffix for suffix in ("", ", no penalty") for each in ("accuracy", "log")]
+    columns = [(d, case) for d in ranks_of(done) for case in cases]
+    values = np.array([by_set(done, d, _case(case)) for d, case in columns])
+    rows = [
+        [name, *(f"{100 * value:.1f}" for value in column)]
+        for name, column in zip(sets_of(done), values.T, strict=True)
     ]
-    names = [
-        {**{f: scores.levels[f][c[i]] for i, f in enumerate(others)}, "rule": RULES[c[-1]]}
-        for c in settings
+    titles = [
+        f"{'f' if case.startswith('accuracy') else 'g'}, {RANKS[d]}"
+        + (", alpha = 0" if "no penalty" in case else "")
+        for d, case in columns
     ]
-    return _Combinations(values, names)
+    return table(["set", *titles], rows)
 
 
-def _best(scores: _Scores, shown: int = 6) -> str:
-    parts = []
-    for d in scores.levels["d"]:
-        all_of = _combinations(scores, d)
-        mean = all_of.values.mean(axis=(0, 1))
-        order = np.argsort(-mean)
-        default = all_of.names.index({**DEFAULT, "rule": "posterior"})
-        rows = []
-        for place, c in enumerate(order, 1):
-            if place > shown and c != default:
-                continue
-            worth = _over_sets(all_of.values[..., c] - all_of.values[..., default])
-            setting = all_of.names[c]
-            words = [setting[f] for f in ("objective", "alpha", "early", "scaling", "init", "rule")]
-            mark = "**" if c == default else ""
-            rows.append([f"{mark}{place}{mark}", *words, f"{mean[c]:.2f}", worth])
-        header = ["place", "objective", "alpha", "early stopping", "scaling", "start", "rule",
-                  "accuracy", "to the default"]  # fmt: skip
-        parts.append(
-            f"d = {d}, of {len(order)} combinations (bold: the defaults of `NCA()`, which at full "
-            "rank stops at 32 of the 33 and 44 columns of ionosphere and spectf)"
-        )
-        parts.append(table(header, rows))
-    return "\n\n".join(parts)
+def _others(done: list[Done]) -> str:
+    """Each case beside the defaults."""
+    ranks = ranks_of(done)
+    rows = []
+    for case, words in WORDS.items():
+        row = [words]
+        for d in ranks:
+            row.append(f"{100 * by_set(done, d, _case(case)).mean():.2f}")
+            row.append("" if case == "log" else f"{_gap(done, d, case, 'log'):+.2f}")
+        rows.append(row)
+    titles = [title for d in ranks for title in (RANKS[d], "to `NCA()`")]
+    return table(["fit", *titles], rows)
 
 
-def _leave_one_out(scores: _Scores) -> str:
+def _verdicts(done: list[Done]) -> str:
+    """A line for each parameter: whether another value is clearly better or worse."""
+    lines = []
+    for case, words in WORDS.items():
+        if case == "log":
+            continue
+        gaps = _gaps(done, case, "log")
+        told = [_verdict(gap) for gap in gaps.values()]
+        each = zip(gaps.items(), told, strict=True)
+        shown = "; ".join(f"{RANKS[d]} {gap:+.1f} points, {word}" for (d, gap), word in each)
+        lines.append(f"{words}: {shown}.")
+    return bullets(*lines)
+
+
+def _verdict(gap: Summary) -> str:
+    if not clear(gap):
+        return "no clear difference"
+    return "better than the default" if gap.mean > 0 else "worse than the default"
+
+
+def _rule(done: list[Done]) -> str:
+    gaps = {
+        d: Summary(by_set(done, d, _case("log")) - by_set(done, d, _case("log", "5-NN")))
+        for d in ranks_of(done)
+    }
+    return at_ranks(gaps)
+
+
+def _leave_one_out(done: list[Done]) -> str:
     """What the winner over the other sets is worth on a set that had no say."""
     gaps = []
-    for d in scores.levels["d"]:
-        all_of = _combinations(scores, d)
-        default = all_of.names.index({**DEFAULT, "rule": "posterior"})
-        for i in range(len(scores.sets)):
-            others = np.delete(all_of.values, i, axis=0).mean(axis=(0, 1))
-            winner = int(np.argmax(others))
-            gap = all_of.values[i, :, winner] - all_of.values[i, :, default]
-            gaps.append(gap.mean())
-    summary = Summary(np.array(gaps) / 100.0)
-    return (
-        "The best of many combinations is partly luck. Chosen on all sets but one and scored on "
-        f"that one, the winner is {summary:+.2f} points from the "
-        "defaults."
+    for d in ranks_of(done):
+        values = np.array([by_set(done, d, _case(case)) for case in CASES])  # the default first
+        for i in range(values.shape[1]):
+            others = np.delete(values, i, axis=1)
+            winner = int(np.argmax(others.mean(axis=1))) if others.size else 0
+            gaps.append(values[winner, i] - values[0, i])
+    return f"{Summary(gaps):+.2f}"
+
+
+def claims(done: list[Done]) -> Iterator[Claim]:
+    """The answers of the index."""
+    yield Claim(
+        "Objective of NCA, log-probability − accuracy, each with its own chosen penalty",
+        "answer",
+        f"{both(_gaps(done, 'log', 'accuracy'))} points",
     )
+    yield Claim(
+        "The same without a penalty, as in Goldberger et al.",
+        "answer",
+        f"{both(_gaps(done, 'log, no penalty', 'accuracy, no penalty'))} points",
+    )
+    for case, asks in (
+        ("early", "Is early stopping worth it?"),
+        ("random", "Is a random start as good as the default one?"),
+        ("global", "One scale for all columns in place of standardised ones"),
+    ):
+        yield Claim(f"{asks} ({WORDS[case].strip('`')})", "answer",
+                    f"{both(_gaps(done, case, 'log'))} points")  # fmt: skip

@@ -6,34 +6,12 @@ import os
 import time
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from reproduce.framework.experiment import Done, Experiment, Job
-from reproduce.framework.pages import table
-from reproduce.framework.pictures import picture, plain_frame, pyplot
-
-#: one evaluation: words for each path
-PATHS = {
-    "exact": "exact, far tiles left out",
-    "nearest": "lists of the 100 nearest",
-    "compact": "compact kernel",
-    "tree": "trees, tolerance 0.01",
-}
-
-
-#: fits at the largest size
-FITS = ("defaults", "stochastic", "nearest", "compact", "exact")
-
-
-COLOURS = {"exact": "#0072B2", "nearest": "#E69F00", "compact": "#009E73", "tree": "#D55E00"}
-
-
-#: of an evaluation with lists, their renewal every ten iterations
-REFRESH = 10
-
+from reproduce.framework.experiment import Experiment, Job
+from reproduce.own.growth_report import FITS, PATHS, claims, draw, parts
 
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 
@@ -56,7 +34,8 @@ REPEATS = {10_000: 5, 30_000: 4, 100_000: 2, 300_000: 2, 1_000_000: 2}
 def jobs(splits: int | None) -> Iterator[Job]:
     """One evaluation of each path at each size, then fits at the largest."""
     for n, path, d in product(SIZES, PATHS, (2, 3)):
-        if not (path == "tree" and n == LARGEST and d == 3):  # minutes each
+        # the largest takes too long in three dimensions, and by trees
+        if n < LARGEST or (d == 2 and path != "tree"):
             yield {"part": "evaluation", "path": path, "n": n, "d": d}
     for fit in FITS:
         yield {"part": "fit", "path": fit, "n": LARGEST, "d": 2}
@@ -157,7 +136,10 @@ def _evaluation(path: str, n: int, d: int) -> dict[str, Any]:
         seconds.append(took)
         cpu.append(time.process_time() - worked)
         peak.append(most or 0)
+    engine = told.get("engine", path)
+    assert (engine == "tree") == (path == "tree"), f"{path} was summed by {engine}"
     return {
+        "engine": engine,
         "seconds": min(seconds),
         "cpu": min(cpu),
         "all seconds": seconds,
@@ -171,7 +153,9 @@ def _evaluation(path: str, n: int, d: int) -> dict[str, Any]:
 def _lists(path: str, Z: Any, codes: Any) -> dict[str, Any]:
     from vicinal import neighbourhoods
 
-    part = {"nearest": neighbourhoods.Nearest(), "tree": neighbourhoods.Tree()}.get(path)
+    # without ``always`` all pairs would be summed where that is faster, and no tree be timed
+    tree = neighbourhoods.Tree(always=True, each_class=False)
+    part = {"nearest": neighbourhoods.Nearest(), "tree": tree}.get(path)
     return {} if part is None else {"pairs": part.pairs(Z, codes)}
 
 
@@ -188,11 +172,7 @@ def _fit(path: str, n: int, d: int) -> dict[str, Any]:
         late: dict[str, Any] = {"init": A, "scaling": None, "alpha": 0.0, "max_iter": 2}
         # so short a step leaves the map where it is: late in learning
         late |= {"sampling": "full", "solver": SGD(learning_rate=1e-9), "random_state": 0}
-        if path == "stochastic":
-            late["sampling"] = "stochastic"
-        elif path == "compact":
-            late |= {"kernel": _compact(), "objective": "accuracy"}
-        elif path == "nearest":
+        if path == "nearest":
             late["pairs"] = path
         return NCA(d, **late)
 
@@ -213,167 +193,6 @@ def _fit(path: str, n: int, d: int) -> dict[str, Any]:
     }
 
 
-def _compact() -> Any:
-    from vicinal.densities import Compact
-
-    return Compact(background=False)
-
-
-def _evaluations(done: list[Done]) -> dict[Any, Any]:
-    """Results of single evaluations by path, d and n."""
-    return {
-        (each.job["path"], each.job["d"], each.job["n"]): each.result
-        for each in done
-        if each.job["part"] == "evaluation"
-    }
-
-
-def parts(done: list[Done]) -> dict[str, Any]:
-    """Exponents, curves, tables."""
-    evaluations = _evaluations(done)
-    fits = {each.job["path"]: each.result for each in done if each.job["part"] == "fit"}
-    loads = [each.result["load"] for each in done]
-    return {
-        "finding": _finding(evaluations, fits),
-        "exponents": _exponents(evaluations),
-        **_times(evaluations),
-        **_fits(fits),
-        **_protocol(loads),
-    }
-
-
-def _clock(found: dict[Any, Any]) -> str:
-    """The wall-clock; where the machine was busy with other things, the time of the cores."""
-    busy = float(np.median([result["load"] for result in found.values()]))
-    return "cpu" if busy > 1.5 * (os.cpu_count() or 1) else "seconds"
-
-
-def _seconds(path: str, result: dict[str, Any], clock: str) -> float:
-    """Of one evaluation, with its share of the search for lists; by the wall or of all cores."""
-    search = result["search" if clock == "seconds" else "search cpu"]
-    return result[clock] + (search / REFRESH if path == "nearest" else 0.0)
-
-
-def exponent(found: dict[Any, Any], path: str, d: int, clock: str) -> tuple[float, int, int] | None:
-    """Slope of log seconds by log n, least squares; and the sizes it goes over."""
-    points = sorted(
-        (n, _seconds(path, r, clock)) for (p, k, n), r in found.items() if (p, k) == (path, d)
-    )
-    if len(points) < 3:
-        return None
-    n, seconds = np.log(np.array(points)).T
-    return float(np.polyfit(n, seconds, 1)[0]), points[0][0], points[-1][0]
-
-
-def _finding(found: dict[Any, Any], fits: dict[str, Any]) -> str:
-    slopes = []
-    for path, words in PATHS.items():
-        each = [(d, exponent(found, path, d, _clock(found))) for d in (2, 3)]
-        told = " and ".join(f"{e[0]:.2f} (d = {d})" for d, e in each if e is not None)
-        if told:
-            slopes.append(f"{words} {told}")
-    text = (
-        "Late in learning the time of one value and gradient grows with the number of rows n as "
-        f"n to the power: {'; '.join(slopes) or 'not run yet'}."
-    )
-    if "defaults" in fits:
-        fit = fits["defaults"]
-        under = "under" if fit["memory"] < 2e9 else "above"
-        text += (
-            f" `NCA(2)` on 1,000,000 × 50 takes {_spent(fit)} and "
-            f"{fit['memory'] / 1e9:.2f} GB beyond the input, {under} the 2 GB that were asked for."
-        )
-    return text
-
-
-def _spent(fit: dict[str, Any]) -> str:
-    if fit["load"] <= 1.5 * (os.cpu_count() or 1):
-        return f"{fit['seconds']:.0f} s"
-    return f"{fit['cpu']:.0f} CPU s" if "cpu" in fit else f"{fit['seconds']:.0f} s (busy)"
-
-
-def draw(done: list[Done], folder: Path) -> None:
-    """The picture."""
-    plt, found = pyplot(), _evaluations(done)
-    clock = _clock(found)
-    figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained", sharey=True)
-    for ax, d in zip(axes, (2, 3), strict=True):
-        for path, words in PATHS.items():
-            points = sorted(
-                (n, _seconds(path, r, clock))
-                for (p, k, n), r in found.items()
-                if (p, k) == (path, d)
-            )
-            if points:
-                ax.plot(*np.transpose(points), "o-", ms=4, color=COLOURS[path], label=words)
-        sizes = np.array(sorted({n for _, k, n in found if k == d}), dtype=float)
-        if len(sizes):
-            first = [(p, r) for (p, k, n), r in found.items() if (k, n) == (d, sizes[0])]
-            least = min(_seconds(p, r, clock) for p, r in first)
-            ax.plot(sizes, 0.4 * least * sizes / sizes[0], ":", color="0.5", label="proportional")
-        ax.set(xscale="log", yscale="log", xlabel="rows", title=f"d = {d}")
-        plain_frame(ax)
-    unit = "seconds" if clock == "seconds" else "CPU seconds"
-    axes[0].set_ylabel(f"{unit}, one value and gradient")
-    picture(figure, folder, "nca-growth")
-
-
-def _exponents(found: dict[Any, Any]) -> str:
-    rows = []
-    for path, d in product(PATHS, (2, 3)):
-        fitted = exponent(found, path, d, _clock(found))
-        if fitted is not None:
-            rows.append([PATHS[path], d, f"{fitted[0]:.2f}", f"{fitted[1]:,} – {fitted[2]:,}"])
-    return table(["path", "d", "exponent", "rows"], rows)
-
-
-def _times(found: dict[Any, Any]) -> dict[str, Any]:
-    sizes, clock = sorted({n for _, _, n in found}), _clock(found)
-    unit = "seconds" if clock == "seconds" else "CPU seconds"
-    rows = []
-    for path, d in product(PATHS, (2, 3)):
-        results = [found.get((path, d, n)) for n in sizes]
-        if any(results):
-            cells = [r and f"{_seconds(path, r, clock):.3g}" for r in results]
-            rows.append([PATHS[path], d, unit, *cells])
-            if path == "nearest":
-                key = "search" if clock == "seconds" else "search cpu"
-                rows.append(["", "", "of the search", *(r and f"{r[key]:.3g}" for r in results)])
-            rows.append(["", "", "pairs, %", *(r and _share(r["share"]) for r in results)])
-            memory = [r and f"{r['memory'] / 1e6:.0f}" for r in results]
-            rows.append(["", "", "memory, MB", *memory])
-    return {"times": table(["path", "d", "", *(f"{n:,}" for n in sizes)], rows), "refresh": REFRESH}
-
-
-def _share(share: float) -> str:
-    return "" if share != share else f"{100 * share:.3g}"
-
-
-def _fits(fits: dict[str, Any]) -> dict[str, Any]:
-    if not fits:
-        return {}
-    rows = [
-        [
-            name,
-            _spent(fit),
-            f"{fit['memory'] / 1e9:.2f}",
-            fit["iterations"],
-            fit["plan"].split("; about")[0].replace("|", "\\|"),
-        ]
-        for name in FITS
-        if (fit := fits.get(name)) is not None
-    ]
-    return {"fits": table(["fit", "time", "GB beyond the input", "iterations", "plan"], rows)}
-
-
-def _protocol(loads: list[float]) -> dict[str, Any]:
-    return {
-        "cpu_count": os.cpu_count(),
-        "min_loads": f"{min(loads):.1f}",
-        "max_loads": f"{max(loads):.1f}",
-    }
-
-
 EXPERIMENTS = (
     Experiment(
         "nca-growth",
@@ -383,5 +202,6 @@ EXPERIMENTS = (
         parts,
         draw,
         threads=None,
+        claims=claims,
     ),
 )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.decomposition import PCA
 
-from reproduce.framework.experiment import Done, Experiment, Job
+from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.pictures import picture, plain_frame, pyplot
 from reproduce.framework.protocol import data as stored
@@ -29,30 +29,21 @@ class Set(NamedTuple):
 
 
 SETS = {
-    "olivetti": Set("faces (olivetti)", 400, 3, voters=5),  # ten images of a person
-    "usps9298": Set("usps", 2000, 2),
-    "mnist": Set("mnist", 10_000, 1),
+    "olivetti": Set("faces (olivetti)", 400, 10, voters=5),  # ten images of a person
+    "usps9298": Set("usps", 800, 10),
+    "mnist": Set("mnist", 800, 10),
 }
 
 
 #: perplexity and exaggeration of t-SNE
-TSNE = (
-    *((perplexity, 1) for perplexity in (5, 10, 20, 30, 50, 100, 200)),
-    *((perplexity, exaggeration) for exaggeration in (2, 4) for perplexity in (10, 30, 100)),
-)
+TSNE = (*((perplexity, 1) for perplexity in (5, 10, 20, 30, 50, 100)), (10, 2))
 
 
 USUAL = 30
 
 
-#: k, perplexity and exaggeration of kt-SNE: at the usual perplexity, with a perplexity that falls
-#: as k grows, with late exaggeration, and over perplexities at k = 5
-SETTINGS = (
-    *((k, USUAL, 1) for k in (2, 3, 5, 10, 20)),
-    *((k, USUAL / k, 1) for k in (2, 5, 10)),
-    *((5, USUAL, exaggeration) for exaggeration in (2, 4)),
-    *((5, perplexity, 1) for perplexity in (10, 100)),
-)
+#: k, perplexity and exaggeration of kt-SNE: at the usual perplexity, and at lower ones
+SETTINGS = (*((k, USUAL, 1) for k in (2, 5, 10)), (2, 15, 1), (5, 10, 1))
 
 
 COLUMNS = 50  # principal components that all methods see
@@ -221,6 +212,21 @@ def _verdict(name: str, found: list[Point]) -> tuple[bool, str]:
     return bool(ahead), text
 
 
+def claims(done: list[Done]) -> Iterator[Claim]:
+    """For each set: how far the best k > 1 is beyond the front of t-SNE."""
+    for name, each in SETS.items():
+        found = points(done, name)
+        tsne, more = [p for p in found if p.k == 1], [p for p in found if p.k > 1]
+        if tsne and more:
+            gaps = [(*beyond(p, tsne), p) for p in more]
+            count = sum(_sure(gap, error) for gap, error, _ in gaps)
+            gap, error, best = max(gaps, key=lambda of: of[0])
+            seeds = len(best.by_seed)
+            says = f"{each.words}: does k > 1 go beyond the front of t-SNE (R_NX AUC, accuracy)?"
+            lead = f"{gap:+.4f}{_error(error, seeds)}" + ("" if seeds > 1 else ", one seed")
+            yield Claim(says, "answer", f"{count} of {len(more)} settings; the best by {lead}")
+
+
 def _place(point: Point) -> str:
     auc, accuracy = point.place
     return f"R_NX AUC {auc:.3f}, accuracy {100 * accuracy:.1f} %"
@@ -292,7 +298,7 @@ def draw(done: list[Done], folder: Path) -> None:
     figure, axes = plt.subplots(
         1, len(found), figsize=(5.2 * len(found), 4.6), layout="constrained", squeeze=False
     )
-    colours = {2: "#9ecae1", 3: "#56B4E9", 5: "#0072B2", 10: "#D55E00", 20: "#7f2704"}
+    colours = {2: "#9ecae1", 5: "#0072B2", 10: "#D55E00"}
     for ax, (name, of) in zip(axes[0], found.items(), strict=True):
         tsne = [p for p in of if p.k == 1]
         ax.scatter(*_columns(tsne), s=14, color="0.6", label="t-SNE")
@@ -320,5 +326,6 @@ EXPERIMENTS = (
         work,
         parts,
         draw,
+        claims=claims,
     ),
 )

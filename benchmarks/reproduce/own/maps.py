@@ -11,7 +11,7 @@ import numpy as np
 
 from reproduce.framework.experiment import Experiment, Job
 from reproduce.own.classification_tables import SPLITS, TABLES, load, split_rows
-from reproduce.own.maps_report import AGAIN, AVERAGE, BATCH, CANDIDATES, FEW, STEPS, parts
+from reproduce.own.maps_report import AGAIN, AVERAGE, BATCH, CANDIDATES, FEW, STEPS, claims, parts
 
 __all__ = ["model"]
 
@@ -110,5 +110,6 @@ EXPERIMENTS = (
         jobs,
         score_all,
         parts,
+        claims=claims,
     ),
 )

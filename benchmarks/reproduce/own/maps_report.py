@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from reproduce.framework.experiment import Done
+from reproduce.framework.experiment import Claim, Done
 from reproduce.framework.numbers import read
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.statistics import Summary
 from reproduce.own import table_peers
 from reproduce.own.classification_tables import TABLES
 
-__all__ = ["AGAIN", "AVERAGE", "BATCH", "CANDIDATES", "FEW", "OURS", "STEPS", "parts"]
+__all__ = ["AGAIN", "AVERAGE", "BATCH", "CANDIDATES", "FEW", "OURS", "STEPS", "claims", "parts"]
 
 #: how all maps learn: penalties to choose from, with a rate of Adam for nonlinear maps (None: the
 #: estimator's own); a quarter of the rows in a batch, within limits; and steps of candidates and
@@ -214,3 +215,27 @@ def _choices(scores: _Scores) -> str:
         taken = [chosen_of(each) for each in scores.ours(name)]
         rows.append([name, *(taken.count(each) for each in names)])
     return table(["table", *(_ALL_OURS[each] for each in names)], rows)
+
+
+def claims(done: list[Done]) -> Iterator[Claim]:
+    """The answers of the index; the errors are those of the paired mean over splits."""
+    scores = _Scores(done, read(_NUMBERS).done)
+    if not scores.tables:
+        return
+    means = {peer: scores.mean(peer).mean for peer in _PEERS}
+    best = max(means, key=means.__getitem__)
+    n = len(scores.tables)
+    asked = {
+        f"Linear map of NCA − {_THEIRS[best]}, the best of four peers, on {n} tables":
+            ("linear", best),
+        f"Periodic map of NCA − {_THEIRS[best]}, the best of four peers, on {n} tables":
+            ("periodic", best),
+        "Periodic map of NCA − linear map, parameters chosen for each": ("periodic", "linear"),
+    }  # fmt: skip
+    for says, (one, other) in asked.items():
+        gaps = [scores.of(name, one) - scores.of(name, other) for name in scores.tables]
+        each = [Summary(gap) for gap in gaps]
+        ahead = sum(gap.mean > _CLEAR * gap.error > 0 for gap in each)
+        behind = sum(-gap.mean > _CLEAR * gap.error > 0 for gap in each)
+        mean = Summary(np.mean(gaps, axis=0))
+        yield Claim(says, "answer", f"{mean:+.1f} points; ahead on {ahead}, behind on {behind}")

@@ -10,7 +10,20 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
+from reproduce.framework.statistics import Summary, lead
 from vicinal import ITML, KNCA, LMNN, MCML, NCA, FromLabels
+from vicinal.samplers import StochasticQueries
+from vicinal.solvers import SGD
+
+#: of the authors' released program: rate and momentum of its descent, queries of a batch, and the
+#: rows of usps that it learns from and tests with, of each class
+RATE, MOMENTUM, QUERIES = 0.01, 0.9, 100
+AUTHORS_ROWS = (200, 500)
+PASS = 10 * AUTHORS_ROWS[0] // QUERIES  # steps of a pass over all training rows
+
+
+#: standard errors beyond which a paired difference counts
+SURE = 2.0
 
 
 def _knca(vote: str, k: int, n_components: int, **parameters: Any) -> Any:
@@ -25,10 +38,6 @@ def _lmnn(k: int, n_components: int, **parameters: Any) -> Any:
     # it has no objective to choose, takes all rows, and its pull is penalty enough
     ours = {"objective", "sampling", "alpha"}
     return LMNN(n_components, k=k, **{n: v for n, v in parameters.items() if n not in ours})
-
-
-def _lmnn_refreshed(k: int, n_components: int, **parameters: Any) -> Any:
-    return _lmnn(k, n_components, refresh_targets=20, **parameters)
 
 
 def _mcml(k: int, n_components: int, **parameters: Any) -> Any:
@@ -49,7 +58,6 @@ LEARNERS: dict[str, Callable[..., Any]] = {
     "all": partial(_knca, "all"),
     "majority": partial(_knca, "majority"),
     "LMNN": _lmnn,
-    "LMNN, refreshed": _lmnn_refreshed,
     "MCML": _mcml,
     "ITML": _itml,
 }
@@ -60,7 +68,7 @@ FAMILIES = ("all", "majority")
 
 
 #: what else has a k: no vote, and one objective
-PEERS = ("LMNN", "LMNN, refreshed")
+PEERS = ("LMNN",)
 
 
 #: what else has no k: the paper's other comparators, ITML at full rank only
@@ -100,6 +108,78 @@ def same_start(X: Any, y: Any, d: int, start: str, seed: int, **parameters: Any)
     parameters = {"alpha": 3e-3, "random_state": seed, **parameters}
     still = NCA(d, init=start, sampling="full", tol=1e300, **parameters)
     return still.fit(X, y).components_
+
+
+def authors_rows(y: Any, seed: int, share: float = 1.0) -> tuple[Any, Any]:
+    """Positions of training and test rows, so many of each class as the authors' program has.
+
+    ``share`` is that of the training rows which is taken.
+    """
+    order = np.random.RandomState(seed).permutation(len(y))
+    train, test = [], []
+    for label in np.unique(y):
+        rows = order[y[order] == label]
+        cut = min(AUTHORS_ROWS[0], len(rows) // 2)
+        train.append(rows[: round(share * cut)])
+        test.append(rows[cut : cut + AUTHORS_ROWS[1]])
+    return np.concatenate(train), np.concatenate(test)
+
+
+def orthonormal(n_columns: int, d: int, seed: int) -> Any:
+    """The start of the authors' program: random orthonormal rows."""
+    drawn = np.random.RandomState(seed).standard_normal((n_columns, d))
+    return np.linalg.qr(drawn)[0].T
+
+
+def authors_descent(method: str, k: int, start: Any, steps: int, **parameters: Any) -> Any:
+    """A learner with the descent of the authors' program, on columns as they are."""
+    parameters = {"alpha": 0.0, "scaling": None, "tol": None, **parameters}
+    return LEARNERS[method](
+        k, len(start), init=start, solver=SGD(RATE, MOMENTUM), max_iter=steps,
+        sampling=StochasticQueries(QUERIES), **parameters,
+    )  # fmt: skip
+
+
+def iterations_to(losses: Any, share: float = 0.99, window: int = 1) -> int:
+    """After how many iterations a loss has made this share of its whole fall.
+
+    Losses of batches are averaged over windows, each of which then counts as one iteration.
+    """
+    losses = np.asarray(losses, dtype=float)
+    losses = losses[: len(losses) // window * window].reshape(-1, window).mean(axis=1)
+    enough = losses[0] - share * (losses[0] - losses.min())
+    return int(np.argmax(losses <= enough))
+
+
+def gap_outcome(*gaps: Any) -> str:
+    """Of paired differences, positive on the paper's side: seen, partly or not seen.
+
+    Seen if all of them are above zero by more than two standard errors, partly if some are; of one
+    split nothing more than "partly" is said.
+    """
+    single = any(len(gap) < 2 for gap in gaps)
+    above = [
+        float(np.mean(gap)) > 0.0 if single else lead(gap, np.zeros(len(gap)))[1] > SURE
+        for gap in gaps
+    ]
+    if above and all(above):
+        return "partly" if single else "seen"
+    return "partly" if any(above) else "not seen"
+
+
+def points(gap: Any, digits: int = 1) -> str:
+    """A difference of shares in points, with its error where there are several splits."""
+    each = Summary(gap)
+    return f"{each:+.{digits}f}" if len(gap) > 1 else f"{each.mean:+.{digits}f}, one split"
+
+
+def ratio_words(logs: Any) -> str:
+    """The geometric mean of ratios, given their logarithms, and its error."""
+    logs = np.asarray(logs, dtype=float)
+    mean = float(np.exp(logs.mean()))
+    if len(logs) < 2:
+        return f"{mean:.2f}"
+    return f"{mean:.2f} ± {mean * logs.std(ddof=1) / np.sqrt(len(logs)):.2f}"
 
 
 def accuracies(Z: Any, y: Any, Z_test: Any, y_test: Any, ks: Iterable[int]) -> list[float]:

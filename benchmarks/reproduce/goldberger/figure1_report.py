@@ -1,0 +1,264 @@
+"""What figure 1 says: tables, the picture, and whether the paper's claim holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reproduce.framework.experiment import Claim, Done
+from reproduce.framework.pages import table
+from reproduce.framework.pictures import picture, pyplot
+from reproduce.framework.statistics import Summary, lead
+
+SETS = ("balance", "ionosphere", "iris", "wine", "housing", "usps")
+
+
+RANKS = {"square": "square A", "2": "d = 2"}
+
+
+#: what NCA is compared with
+OTHERS = {
+    "square": ("Euclidean", "Euclidean, standardised", "whitened", "RCA"),
+    "2": ("PCA", "PCA, standardised", "LDA", "LDA + RCA", "RCA"),
+}
+
+
+FULL = ("NCA", "NCA, defaults")
+#: rank, rows and k of the tables of the test rows
+TEST_TABLES = (("square", "test", 1), ("2", "test", 1), ("square", "test", 5))
+
+
+LEARNT = {"square": ("diagonal NCA", "NCA", "NCA, defaults"), "2": ("NCA", "NCA, defaults")}
+
+
+COLOURS = {
+    "Euclidean": "#999999", "Euclidean, standardised": "#000000", "whitened": "#56B4E9",
+    "PCA": "#999999", "PCA, standardised": "#000000", "LDA": "#56B4E9", "LDA + RCA": "#6A3D9A",
+    "RCA": "#CC79A7", "diagonal NCA": "#E69F00", "NCA": "#D55E00", "NCA, defaults": "#009E73",
+}  # fmt: skip
+
+
+class Behind(NamedTuple):
+    """A panel in which a rival beats NCA on the test rows by more than three standard errors."""
+
+    method: str
+    rank: str
+    name: str
+    other: str
+    points: float
+    errors: float
+    train_points: float
+
+
+class _Scores:
+    """Scores in per cent, in the order of the splits, which all methods share."""
+
+    def __init__(self, done: list[Done]) -> None:
+        self.found: dict[tuple[str, str], list[Any]] = {}
+        for each in sorted(done, key=lambda each: each.job["split"]):
+            self.found.setdefault((each.job["data"], each.job["rank"]), []).append(each.result)
+        self.sets = [name for name in SETS if all((name, rank) in self.found for rank in RANKS)]
+
+    def __call__(self, key: str, rank: str, name: str) -> Any:
+        return 100.0 * np.array([result[key] for result in self.found[name, rank]])
+
+    def lead(self, first: str, second: str, rank: str, name: str) -> tuple[float, float]:
+        """By how many points, and standard errors of it, the first score is ahead."""
+        return lead(self(first, rank, name), self(second, rank, name))
+
+    def best(self, rank: str, name: str, key: str) -> str:
+        """The method without NCA that has the highest mean."""
+        return max(OTHERS[rank], key=lambda other: self(key.format(other), rank, name).mean())
+
+
+def parts(done: list[Done]) -> dict[str, Any]:
+    """What was found, tables of test and training rows, and numbers of the protocol."""
+    scores = _Scores(done)
+    behind = [b for each in product(FULL, RANKS, scores.sets)
+              if (b := _behind(scores, *each, OTHERS[each[1]]))]  # fmt: skip
+    return {
+        "finding": _finding(scores, behind),
+        "claim": _claim(scores, behind),
+        "test_tables": "\n\n".join(_table(scores, *which) for which in TEST_TABLES),
+        "training_tables": "\n\n".join(_table(scores, rank, "train", 1) for rank in RANKS),
+        **_protocol(scores, done),
+    }
+
+
+def _behind(
+    scores: _Scores, method: str, rank: str, name: str, rivals: tuple[str, ...]
+) -> Behind | None:
+    """The rival furthest ahead, of those ahead by more than three paired standard errors."""
+    ahead = {m: scores.lead(f"{m}, test 1-NN", f"{method}, test 1-NN", rank, name) for m in rivals}
+    ahead = {m: found for m, found in ahead.items() if found[1] > 3.0}
+    if not ahead:
+        return None
+    other = max(ahead, key=lambda m: ahead[m][0])
+    train = scores.lead(f"{method}, train 1-NN", f"{other}, train 1-NN", rank, name)[0]
+    return Behind(method, rank, name, other, *ahead[other], train)
+
+
+def _finding(scores: _Scores, behind: list[Behind]) -> str:
+    def level(method: str, rank: str) -> str:
+        lost = sum((each.method, each.rank) == (method, rank) for each in behind)
+        return f"{len(scores.sets) - lost} of {len(scores.sets)}"
+
+    text = (
+        "By 1-NN on test rows, NCA as in the paper is ahead of every method other than NCA, or "
+        "behind by at most 3 paired standard errors, on "
+        f"{level('NCA', 'square')} sets with a square map and on {level('NCA', '2')} at d = 2; "
+        f"`NCA(d)` with vicinal's defaults likewise on {level('NCA, defaults', 'square')} and "
+        f"{level('NCA, defaults', '2')}."
+    )
+    over = [each for each in behind if each.train_points > 0.5]
+    if behind:
+        text += (
+            f" In {len(over)} of the {len(behind)} cases where one of the two is further behind "
+            "(below) it is ahead on the training rows: there it over-fits."
+        )
+    return text + _diagonal(scores)
+
+
+def _diagonal(scores: _Scores) -> str:
+    """Where diagonal NCA is ahead of the square maps, by the same threshold."""
+    found: dict[str, list[str]] = {}
+    for name, method in product(scores.sets, FULL):
+        each = _behind(scores, method, "square", name, ("diagonal NCA",))
+        if each:
+            whom = "the paper's NCA" if method == "NCA" else "the defaults"
+            found.setdefault(name, []).append(f"{whom} by {each.points:.1f} points")
+    words = "; ".join(f"on {name} ahead of {' and of '.join(each)}" for name, each in found.items())
+    return f" Diagonal NCA, counted apart, is {words}." if words else ""
+
+
+def _claim(scores: _Scores, behind: list[Behind]) -> str:
+    panels = list(product(RANKS, scores.sets))
+    led = [_training_lead(scores, *panel) >= 0 for panel in panels]
+    text = (
+        "## The paper's claim\n\n"
+        'The paper finds NCA "consistently the same as or better than" other metrics, in training '
+        f"and in test. On training rows that holds in {sum(led)} of {len(panels)} cases (sets "
+        "times ranks), by the means. On test rows "
+    )
+    if not behind:
+        return f"{text}no method other than NCA is ahead by more than 3 paired standard errors."
+    rows = [
+        [each.method, RANKS[each.rank], each.name, each.other,
+         f"{each.points:.1f} ({each.errors:.1f} SE)", _training(each.train_points)]
+        for each in behind
+    ]  # fmt: skip
+    header = ["of", "map", "set", "ahead", "points on test rows", "training rows"]
+    return (
+        f"{text}a method other than NCA, the best of them named here, is ahead by more than 3 "
+        f"paired standard errors in {len([b for b in behind if b.method == 'NCA'])} of "
+        f"{len(panels)} (and in {len([b for b in behind if b.method != 'NCA'])} of NCA with our "
+        "defaults):\n\n" + table(header, rows)
+    )
+
+
+def _training(points: float) -> str:
+    if abs(points) <= 0.5:
+        return "level"
+    who = "NCA ahead" if points > 0 else "NCA behind"
+    return f"{who} by {abs(points):.1f}{': over-fitting' if points > 0 else ''}"
+
+
+def _table(scores: _Scores, rank: str, where: str, k: int) -> str:
+    """Methods by sets; bold: the best and those within one standard error of it."""
+    keys = {method: f"{method}, {where} {k}-NN" for method in (*OTHERS[rank], *LEARNT[rank])}
+    if where == "test" and k == 1:
+        keys["NCA, defaults, its posterior rule"] = "NCA, defaults, test posterior"
+    rows = [[method] for method in keys]
+    for name in scores.sets:
+        best = max(keys.values(), key=lambda key: scores(key, rank, name).mean())
+        for row, key in zip(rows, keys.values(), strict=True):
+            each = Summary(scores(key, rank, name) / 100.0)
+            text = f"{each:.1f}"
+            points, errors = scores.lead(best, key, rank, name)
+            row.append(f"**{text}**" if points == 0.0 or errors <= 1.0 else text)
+    title = f"{RANKS[rank]}, {k}-NN, {'test' if where == 'test' else 'training'} rows"
+    return f"**{title}**\n\n{table(['method', *scores.sets], rows)}"
+
+
+def draw(done: list[Done], folder: Path) -> None:
+    """The picture."""
+    plt, scores = pyplot(), _Scores(done)
+    figure, axes = plt.subplots(
+        2, 2, figsize=(12.5, 7.0), layout="constrained", sharex=True, sharey="row"
+    )
+    for row, rank in zip(axes, RANKS, strict=True):
+        methods = (*OTHERS[rank], *LEARNT[rank])
+        for ax, where in zip(row, ("train", "test"), strict=True):
+            for position, method in enumerate(methods):
+                key = f"{method}, {where} 1-NN"
+                each = [Summary(scores(key, rank, name) / 100.0) for name in scores.sets]
+                ax.errorbar(
+                    np.arange(len(each)) + 0.12 * (position - (len(methods) - 1) / 2),
+                    [one.mean for one in each],
+                    [one.error for one in each],
+                    fmt="s" if method in LEARNT[rank] else "o",
+                    color=COLOURS[method],
+                    markersize=5,
+                    label=method,
+                )
+            ax.set_title(f"{RANKS[rank]}, {'training' if where == 'train' else 'test'} rows")
+            ax.set_xticks(range(len(scores.sets)), scores.sets, fontsize=9)
+            for edge in range(1, len(scores.sets)):
+                ax.axvline(edge - 0.5, color="0.9", linewidth=0.8, zorder=0)
+            ax.spines[["top", "right"]].set_visible(False)
+            ax.grid(axis="y", color="0.93")
+        row[0].set_ylabel("1-NN, per cent right")
+        row[1].legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    picture(figure, folder, "goldberger-figure-1")
+
+
+def _protocol(scores: _Scores, done: list[Done]) -> dict[str, Any]:
+    counts = {name: len(scores.found[name, rank]) for name, rank in scores.found}
+    most = max(counts.values())
+    fewer = ", ".join(f"{count} of {name}" for name, count in counts.items() if count < most)
+    splits = f"{most} ({fewer})" if fewer else str(most)
+    fits = [(d.job["data"], n) for d in done for key, n in d.result.items() if "iterations" in key]
+    cut = [name for name, n in fits if n >= 200]
+    where = f" ({', '.join(sorted(set(cut)))})" if cut else ""
+    return {"splits": splits, "n_fits": len(fits), "n_cut": len(cut), "where": where}
+
+
+def claims(done: list[Done]) -> Iterator[Claim]:
+    """The paper's claim by rank and rows, of its own NCA."""
+    scores = _Scores(done)
+    if not scores.sets:
+        return
+    for rank, words in RANKS.items():
+        behind = [b for name in scores.sets if (b := _behind(scores, "NCA", rank, name,
+                                                             OTHERS[rank]))]  # fmt: skip
+        lost = [f"{b.name} −{b.points:.1f} ± {b.points / b.errors:.1f}" for b in behind]
+        yield Claim(
+            f"NCA is consistently the same as or better than other metrics ({words}, test rows)",
+            _outcome(len(behind), len(scores.sets)),
+            "; ".join([f"{len(scores.sets) - len(behind)} of {len(scores.sets)} sets", *lost[:3]]),
+        )
+    panels = list(product(RANKS, scores.sets))
+    held = [_training_lead(scores, *panel) >= 0 for panel in panels]
+    yield Claim(
+        "NCA is the same as or better than other metrics on the training rows",
+        _outcome(len(held) - sum(held), len(held)),
+        f"{sum(held)} of {len(held)} cases, by the means",
+    )
+
+
+def _outcome(n_lost: int, n: int) -> str:
+    """Seen everywhere, in most cases, or not."""
+    if not n_lost:
+        return "seen"
+    return "partly" if 2 * n_lost <= n else "not seen"
+
+
+def _training_lead(scores: _Scores, rank: str, name: str) -> float:
+    """By how many points NCA leads the best other method on the training rows."""
+    key = "{}, train 1-NN"
+    other = scores.best(rank, name, key)
+    return scores.lead(key.format("NCA"), key.format(other), rank, name)[0]

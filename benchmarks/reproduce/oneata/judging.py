@@ -1,0 +1,168 @@
+"""Differences paired over splits, in words, and what they say of a claim of the thesis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reproduce.framework.experiment import Claim, Done
+from reproduce.framework.statistics import Published, Summary, distance, summary
+
+#: what is clear: two standard errors of a paired difference, three beside a published figure
+CLEAR, APART = 2.0, 3.0
+#: said of what has no error
+ONE = " (one split)"
+#: points by which one split may miss a published figure before it counts as missed
+NEAR = 1.0
+
+
+class Gap(NamedTuple):
+    """A mean difference in points, its standard error over the splits, and their number."""
+
+    points: float
+    error: float
+    n: int
+
+    def __str__(self) -> str:
+        if self.n < 2:
+            return f"{_signed(self.points, 1)}{ONE}"
+        digits = 1 if self.error >= 0.05 else 2
+        return f"{_signed(self.points, digits)} ± {self.error:.{digits}f}"
+
+    def sign(self) -> int:
+        """1 or -1 where the difference is clear, else 0; one split is never clear."""
+        if self.n < 2 or abs(self.points) <= CLEAR * self.error:
+            return 0
+        return 1 if self.points > 0 else -1
+
+
+def gap(
+    done: list[Done],
+    first: str,
+    second: str,
+    score: str = "NCA",
+    other: str | None = None,
+    *,
+    key: str = "fit",
+    **where: Any,
+) -> Gap | None:
+    """Score of the first fit less that of the second (of ``other``, if given), in points.
+
+    Paired over the rows of a table and the splits that both have.  The error is over the splits, of
+    each of which the mean over the rows is taken: scores of the same split are not independent.
+    """
+    scores: tuple[dict[Any, float], dict[Any, float]] = ({}, {})
+    for each in done:
+        if not where.items() <= each.job.items():
+            continue
+        at = (each.job.get("split"), each.job.get("data"), each.job.get("d"))
+        for found, fit, rule in zip(scores, (first, second), (score, other or score), strict=True):
+            if each.job[key] == fit and rule in each.result:
+                found[at] = 100 * each.result[rule]
+    by_split: dict[Any, list[float]] = {}
+    for at in scores[0].keys() & scores[1].keys():
+        by_split.setdefault(at[0], []).append(scores[0][at] - scores[1][at])
+    means = [float(np.mean(gaps)) for gaps in by_split.values()]
+    if not means:
+        return None
+    error = float(np.std(means, ddof=1) / len(means) ** 0.5) if len(means) > 1 else 0.0
+    return Gap(float(np.mean(means)), error, len(means))
+
+
+def words(difference: Gap | None) -> str:
+    """The difference, or that there is none yet."""
+    return "(not run yet)" if difference is None else str(difference)
+
+
+def outcome(gaps: Iterable[Gap | None], says: Callable[[Gap], int] = Gap.sign) -> str | None:
+    """What some differences say of a claim: each speaks for it (1), against it (-1) or neither.
+
+    A single split, which has no error, does not decide; alone it cannot show a claim.
+    """
+    found = [each for each in gaps if each is not None]
+    if not found:
+        return None
+    votes = [says(each) for each in found if each.n > 1]
+    if votes and all(vote > 0 for vote in votes):
+        return "seen"
+    return "not seen" if votes and all(vote < 0 for vote in votes) else "partly"
+
+
+def no_loss(allowed: float) -> Callable[[Gap], int]:
+    """Speaks for a claim that nothing is lost: less than so many points, beyond two errors."""
+
+    def says(difference: Gap) -> int:
+        points, error, _ = difference
+        if points - CLEAR * error > -allowed:
+            return 1
+        return -1 if points + CLEAR * error < -allowed else 0
+
+    return says
+
+
+def level(allowed: float) -> Callable[[Gap], int]:
+    """Speaks for a claim that two are alike: nearer than so many points, beyond two errors."""
+
+    def says(difference: Gap) -> int:
+        points, error, _ = difference
+        if abs(points) + CLEAR * error < allowed:
+            return 1
+        return -1 if abs(points) - CLEAR * error > allowed else 0
+
+    return says
+
+
+def claim(says: str, told: str | None, figure: str) -> Iterator[Claim]:
+    """A line of the index, if there is something to tell."""
+    if told is not None:
+        yield Claim(says, told, figure)
+
+
+def reached(pairs: Iterable[tuple[int, Summary | None, Published]]) -> str | None:
+    """Whether published figures are reached, of (number of splits, ours, theirs).
+
+    A mean that is more than three errors below does not reach its figure.  A single split has no
+    error: it may be a point below.
+    """
+    votes = []
+    for n, ours, theirs in pairs:
+        if ours is not None:
+            low = ours.mean - theirs.mean < -NEAR if n < 2 else distance(ours, theirs) < -APART
+            votes.append(not low)
+    if not votes:
+        return None
+    return "seen" if all(votes) else "partly" if any(votes) else "not seen"
+
+
+def n_splits(done: list[Done], **where: Any) -> int:
+    """How many splits some jobs have."""
+    return len({each.job["split"] for each in done if where.items() <= each.job.items()})
+
+
+def score_words(done: list[Done], score: str, **where: Any) -> str:
+    """A mean with its error, or one split's score and the words that it is one."""
+    ours = summary(done, score, **where)
+    if ours is None:
+        return "(not run yet)"
+    return f"{ours:.1f}" if n_splits(done, **where) > 1 else f"{ours.mean:.1f}{ONE}"
+
+
+def penalty_range(done: list[Done], fit: str, **where: Any) -> str:
+    """Which penalties a search has chosen: the median and the range."""
+    found = [
+        each.result["alpha"]
+        for each in done
+        if each.job["fit"] == fit and where.items() <= each.job.items()
+    ]
+    if not found:
+        return "(not run yet)"
+    low, middle, high = np.quantile(found, [0.0, 0.5, 1.0], method="nearest")
+    return f"{middle:.2g}" + ("" if low == high else f" ({low:.2g} to {high:.2g})")
+
+
+def _signed(points: float, digits: int) -> str:
+    """With its sign, which zero has not."""
+    rounded = round(points, digits)
+    return f"{rounded:+.{digits}f}" if rounded else f"{0:.{digits}f}"

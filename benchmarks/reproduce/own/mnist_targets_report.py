@@ -1,0 +1,228 @@
+"""Which targets on mnist, usps and magic are reached, and which are missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reproduce.framework.experiment import Claim, Done
+from reproduce.framework.pages import bullets, table
+from reproduce.framework.statistics import Summary
+
+#: for pixels, which share a unit: one scale for all, and a start that does not favour rare ones
+PIXELS: dict[str, Any] = {"scaling": "global", "init": "pca", "alpha": 1e-3}
+
+#: way: parameters of NCA
+WAYS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "stochastic": {"sampling": "stochastic"},
+    "pixels": PIXELS,
+    "pixels, exact": {**PIXELS, "sampling": "full", "max_iter": 30},
+    "pixels, alpha = 0.0001": {**PIXELS, "alpha": 1e-4},
+    "pixels, chosen alpha": {**PIXELS, "alpha": "auto"},
+}
+
+#: test accuracy to be reached
+TARGETS = {("mnist", 5): 91.5, ("mnist", 10): 95.7, ("mnist", 32): 96.9, ("usps", 5): 92.7,
+           ("magic", 5): 84.5}  # fmt: skip
+#: seconds of a fit to mnist at d = 5, on two cores
+TIMES = {"pixels, exact": 60.0, "stochastic": 20.0}
+
+ROWS = (
+    ("mnist", 5, "defaults"),
+    ("mnist", 10, "defaults"),
+    ("mnist", 32, "defaults"),
+    ("mnist", 5, "pixels"),
+    ("mnist", 10, "pixels"),
+    ("mnist", 32, "pixels"),
+    ("mnist", 5, "stochastic"),
+    ("mnist", 5, "pixels, exact"),
+    ("usps", 5, "defaults"),
+    ("magic", 5, "defaults"),
+)
+
+#: what is compared on held-out training rows of mnist, at d = 5, and by how many rows
+HELD_OUT = (
+    "defaults", "pixels", "pixels, alpha = 0.0001", "pixels, chosen alpha"
+)  # fmt: skip
+JUDGED = 5_000
+
+K = 15
+#: the clock is believed if two cores spent at least this share of its seconds
+_IDLE = 0.75
+
+
+class Score(NamedTuple):
+    """Accuracy in per cent, its standard error, and the number of splits.
+
+    Of one split the error is that of a share of so many rows.
+    """
+
+    mean: float
+    error: float
+    splits: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} ± {self.error:.2f}"
+
+    def verdict(self, target: float) -> str:
+        """Whether a target is reached; and whether that could be chance."""
+        gap = self.mean - target
+        word = "reached" if gap >= 0 else f"missed by {-gap:.2f}"
+        return word if abs(gap) > 2 * self.error else f"{word}, within 2 errors"
+
+
+def score(done: list[Done], key: str, **where: Any) -> Score | None:
+    """Of the jobs that match; None without any."""
+    found = [each.result for each in done if where.items() <= each.job.items()]
+    if not found:
+        return None
+    values = [result[key] for result in found]
+    if len(values) > 1:
+        several = Summary(values)
+        return Score(several.mean, several.error, len(values))
+    p, n = values[0], found[0]["rows judged"]
+    return Score(100 * p, 100 * float(np.sqrt(p * (1 - p) / n)), 1)
+
+
+def _mean(done: list[Done], key: str, **where: Any) -> float:
+    found = [each.result[key] for each in done if where.items() <= each.job.items()]
+    return float(np.mean(found)) if found else float("nan")
+
+
+def parts(done: list[Done]) -> dict[str, Any]:
+    """Finding, table, times, what was compared on held-out rows, plans."""
+    test = [each for each in done if each.job["kind"] == "test"]
+    return {
+        "finding": _finding(test),
+        "main": _main(test),
+        "times": _times(test),
+        "splits": max((_n_splits(test, name) for name in ("usps", "magic")), default=0),
+        "k": K,
+        "busy": _busy(test),
+        "plans": _plans(test),
+        "choice": _choice([each for each in done if each.job["kind"] == "held out"]),
+        "judged": f"{JUDGED:,}",
+    }
+
+
+def _n_splits(test: list[Done], name: str) -> int:
+    return len({each.job["split"] for each in test if each.job["data"] == name})
+
+
+def _run(test: list[Done]) -> list[tuple[str, int, str]]:
+    """The rows of the table that have been run."""
+    there = {(each.job["data"], each.job["d"], each.job["way"]) for each in test}
+    return [row for row in ROWS if row in there]
+
+
+def _main(test: list[Done]) -> str:
+    rows = []
+    for data, d, way in _run(test):
+        where = {"data": data, "d": d, "way": way}
+        rule, votes = (score(test, key, **where) for key in ("rule", "k-NN"))
+        assert rule is not None
+        rows.append(
+            [data, d, way, f"{TARGETS[data, d]:g}", rule, rule.verdict(TARGETS[data, d]), votes,
+             f"{_mean(test, 'alpha', **where):.2g}",
+             *(f"{_mean(test, key, **where):.1f}" for key in ("seconds", "core seconds")),
+             f"{_mean(test, 'iterations', **where):.0f}"]
+        )  # fmt: skip
+    heads = ["data", "d", "way", "target", "NCA rule", "by the rule", f"{K}-NN", "alpha",
+             "seconds", "core seconds", "iterations"]  # fmt: skip
+    return table(heads, rows)
+
+
+def _is_quiet(test: list[Done]) -> bool:
+    """Whether the clock of most fits can be believed: two cores, nearly all of the time."""
+    used = [each.result["core seconds"] / (2 * each.result["seconds"]) for each in test]
+    return bool(used) and float(np.median(used)) > _IDLE
+
+
+def _busy(test: list[Done]) -> str:
+    if _is_quiet(test):
+        return "Both cores worked for these fits nearly all of the time."
+    return (
+        "Two cores were not at work for these fits all of the time, so that the clock says little: "
+        "half of the core seconds is what two idle cores need at best."
+    )
+
+
+def _times(test: list[Done]) -> str:
+    """The targets of time, by the clock or, on a busy machine, by what two cores need at best."""
+    lines = []
+    for way, target in TIMES.items():
+        where = {"data": "mnist", "d": 5, "way": way}
+        seconds, core = (_mean(test, key, **where) for key in ("seconds", "core seconds"))
+        if np.isfinite(seconds):
+            lines.append(f"{way}: {_time_words(seconds, core, target, _is_quiet(test))}.")
+    return bullets(*lines)
+
+
+def _time_words(seconds: float, core: float, target: float, quiet: bool) -> str:
+    took = seconds if quiet else core / 2
+    word = "reached" if took < target else "**missed**"
+    how = f"{seconds:.0f} s by the clock" if quiet else f"{core / 2:.0f} s at best"
+    return f"{how} ({core:.0f} core seconds), target {target:.0f} s: {word}"
+
+
+def _plans(test: list[Done]) -> str:
+    lines = []
+    for data, d, way in _run(test):
+        where = {"data": data, "d": d, "way": way}
+        plan = next(e.result["plan"] for e in test if where.items() <= e.job.items())
+        lines.append(f"{data}, d = {d}, {way}: {plan}")
+    return bullets(*lines)
+
+
+def _choice(held: list[Done]) -> str:
+    rows = []
+    for way in HELD_OUT:
+        rule = score(held, "rule", way=way)
+        if rule is not None:
+            rows.append([way, rule, score(held, "k-NN", way=way), rule.splits,
+                         f"{_mean(held, 'alpha', way=way):.2g}",
+                         f"{_mean(held, 'core seconds', way=way):.0f}"])  # fmt: skip
+    return table(["way", "NCA rule", f"{K}-NN", "splits", "alpha", "core seconds"], rows)
+
+
+def _finding(test: list[Done]) -> str:
+    """Which targets are reached by the rule, which are missed."""
+    reached, missed = [], []
+    for data, d, way in _run(test):
+        found = score(test, "rule", data=data, d=d, way=way)
+        assert found is not None
+        words = f"{data} at d = {d} ({way}: {found} %)"
+        (reached if found.mean >= TARGETS[data, d] else missed).append(words)
+    text = f"**By the NCA rule the targets are reached on {', '.join(reached) or 'none'}"
+    if missed:
+        text += f"; and missed on {', '.join(missed)}"
+    return f"{text}.** On mnist each figure is one run on the official split."
+
+
+def claims(done: list[Done]) -> Iterator[Claim]:
+    """The answers of the index: accuracies by target, then the times."""
+    test = [each for each in done if each.job["kind"] == "test"]
+    for (data, d), target in TARGETS.items():
+        told = []
+        for way in ("defaults", "pixels"):
+            found = score(test, "rule", data=data, d=d, way=way)
+            if found is not None:
+                word = "reached" if found.mean >= target else "missed"
+                told.append(f"{way} {found.mean:.1f} ± {found.error:.1f}: {word}")
+        if told:
+            run = " (one run)" if data == "mnist" else ""
+            says = f"Target of {target:g} % on the test rows of {data} at d = {d}{run}"
+            yield Claim(says, "answer", "; ".join(told))
+    quiet = _is_quiet(test)
+    for way, target in TIMES.items():
+        where = {"data": "mnist", "d": 5, "way": way}
+        seconds, core = (_mean(test, key, **where) for key in ("seconds", "core seconds"))
+        if np.isfinite(seconds):
+            took = seconds if quiet else core / 2
+            word = "reached" if took < target else "missed"
+            how = f"{took:.0f} s" if quiet else f"{took:.0f} s at best"
+            says = f"Target of {target:.0f} s for a fit to mnist at d = 5 ({way}), two cores"
+            yield Claim(says, "answer", f"{how}: {word}")

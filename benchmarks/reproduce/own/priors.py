@@ -1,0 +1,212 @@
+"""Class priors where the shares of the classes differ between training and use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from reproduce.framework import protocol
+from reproduce.framework.experiment import Claim, Done, Experiment, Job
+from reproduce.framework.pages import table
+from reproduce.framework.protocol import stratified
+from reproduce.framework.statistics import Summary
+from reproduce.own.paired import gain, over_sets, present, scores, told
+
+#: sets of uneven classes
+SETS = ("balance", "ecoli", "pima", "spectf", "transfusion", "yeast")
+
+#: smaller classes are left out: nothing can be balanced with them
+LEAST = 30
+
+#: training rows, and the shares of the classes where the model is used
+CASES = {
+    "balanced by hand, natural": "balanced training rows, used where the shares are natural",
+    "natural, equal": "natural training rows, used where all classes are equally common",
+    "natural, natural": "natural training rows, used where the shares are the same",
+}
+
+NONE, RIGHT, AFTER = "none", "right", "afterwards"
+WRONG = "uniform"
+
+SPLITS = 10
+
+
+def jobs(splits: int | None) -> Iterator[Job]:
+    """Every set and split; all fits within the job."""
+    for split, name in product(range(splits or SPLITS), SETS):
+        yield {"data": name, "split": split}
+
+
+def rows_of(data: str) -> tuple[Any, Any]:
+    """Rows and labels of a set, without its small classes."""
+    X, y = protocol.data(data)
+    counts = np.bincount(y)
+    rows = np.flatnonzero(counts[y] >= min(LEAST, counts.max()))
+    return X[rows], np.unique(y[rows], return_inverse=True)[1]
+
+
+def work(data: str, split: int) -> dict[str, Any]:
+    """Accuracy and log loss with and without priors, in each case."""
+    from vicinal import NCA
+
+    X, y = rows_of(data)
+    train, test = stratified(y, split)
+    natural = np.bincount(y[train]) / len(train)
+    equal = np.full(len(natural), 1.0 / len(natural))
+    by_hand = _balanced(train, y, split)
+
+    def posteriors(rows: Any, priors: Any) -> Any:
+        model = NCA(priors=priors, random_state=split).fit(X[rows], y[rows])
+        return model.predict_proba(X[test])
+
+    P_hand, P_natural = posteriors(by_hand, None), posteriors(train, None)
+    P_uniform = posteriors(train, "uniform")
+    found = {
+        ("balanced by hand, natural", NONE): (P_hand, natural),
+        ("balanced by hand, natural", RIGHT): (posteriors(by_hand, natural), natural),
+        ("balanced by hand, natural", AFTER): (_moved(P_hand, equal, natural), natural),
+        ("natural, equal", NONE): (P_natural, equal),
+        ("natural, equal", RIGHT): (P_uniform, equal),
+        ("natural, equal", AFTER): (_moved(P_natural, natural, equal), equal),
+        ("natural, natural", NONE): (P_natural, natural),
+        ("natural, natural", WRONG): (P_uniform, natural),
+    }
+    result = {}
+    for (case, priors), (P, shares) in found.items():
+        accuracy, loss = _judged(P, y[test], shares)
+        result[f"{case}: {priors}"] = accuracy
+        result[f"log loss, {case}: {priors}"] = loss
+    return result
+
+
+def _balanced(rows: Any, y: Any, seed: int) -> Any:
+    """As many rows of each class as the smallest has."""
+    rng = np.random.RandomState(seed)
+    least = np.bincount(y[rows]).min()
+    members = [rng.permutation(rows[y[rows] == c])[:least] for c in range(y.max() + 1)]
+    return np.concatenate(members)
+
+
+def _moved(P: Any, before: Any, after: Any) -> Any:
+    """Posteriors under other priors, by Bayes' rule, without learning anew."""
+    P = P * (after / before)
+    return P / P.sum(axis=1, keepdims=True)
+
+
+def _judged(P: Any, y: Any, shares: Any) -> tuple[float, float]:
+    """Accuracy and log loss where the classes have these shares: rows are weighted by class."""
+    weight = (shares / np.bincount(y, minlength=len(shares)))[y]
+    right = P.argmax(axis=1) == y
+    loss = -np.log(np.maximum(P[np.arange(len(y)), y], 1e-10))
+    return float(np.average(right, weights=weight)), float(np.average(loss, weights=weight))
+
+
+def parts(done: list[Done]) -> dict[str, Any]:
+    """A table for each case, and what priors are worth in it."""
+    names = present(SETS, done)
+    return {
+        "losses": _losses(done, names),
+        "finding": "\n".join(_findings(done, names)),
+        "tables": "\n\n".join(
+            f"## {_title(case)}\n\n{_table(done, names, case)}" for case in CASES
+        ),
+        "n_splits": len({each.job["split"] for each in done}),
+        "least": LEAST,
+    }
+
+
+def _title(case: str) -> str:
+    words = CASES[case]
+    return words[0].upper() + words[1:]
+
+
+def _priors(case: str) -> tuple[str, ...]:
+    return (NONE, WRONG) if case == "natural, natural" else (NONE, RIGHT, AFTER)
+
+
+_TITLES = {
+    NONE: "`priors=None`", RIGHT: "the right `priors`", AFTER: "the right ones afterwards",
+    WRONG: '`priors="uniform"`, which is wrong here',
+}  # fmt: skip
+
+
+#: the same in the heads of columns
+_SHORT = {NONE: "none", RIGHT: "right", AFTER: "afterwards", WRONG: "uniform"}
+
+
+def _table(done: list[Done], names: list[str], case: str) -> str:
+    """Accuracies, and the paired differences to none; of the right priors also to afterwards."""
+    kinds = _priors(case)
+    compared = [(kinds[1], NONE)] + [(RIGHT, AFTER)] * (AFTER in kinds)
+    rows: list[list[Any]] = []
+    for name in names:
+        found = [scores(done, f"{case}: {kind}", data=name) for kind in kinds]
+        gaps = [gain(done, f"{case}: {one}", f"{case}: {other}", data=name)
+                for one, other in compared]  # fmt: skip
+        cells = [f"{Summary(list(some.values())):.1f}" for some in found]
+        rows.append([name, *cells, *(f"{gap:+.1f}" for gap in gaps)])
+    gaps = [over_sets(done, f"{case}: {one}", f"{case}: {other}", names) for one, other in compared]
+    rows.append(["**mean**", *[None] * len(kinds), *(f"{gap:+.2f}" for gap in gaps)])
+    titles = [_TITLES[kind] for kind in kinds]
+    titles += [f"{_SHORT[one]} − {_SHORT[other]}" for one, other in compared]
+    return table(["test accuracy", *titles], rows)
+
+
+def _losses(done: list[Done], names: list[str]) -> str:
+    """Mean log losses over the sets, and paired differences; they are no percentages."""
+    rows = []
+    for case in CASES:
+        cells = []
+        for kind in (NONE, RIGHT, AFTER, WRONG):
+            key = f"log loss, {case}: {kind}"
+            by_set = [list(scores(done, key, data=name).values()) for name in names]
+            cells.append(
+                f"{np.mean([np.mean(some) for some in by_set]):.3f}" if all(by_set) else "–"
+            )
+        one = _priors(case)[1]
+        gap = over_sets(done, f"log loss, {case}: {one}", f"log loss, {case}: {NONE}", names)
+        cells.append(f"{gap.mean / 100:+.3f} ± {gap.error / 100:.3f}")
+        rows.append([CASES[case], *cells])
+    titles = [_SHORT[kind] for kind in (NONE, RIGHT, AFTER, WRONG)]
+    return table(["log loss, mean over the sets", *titles, "priors − none"], rows)
+
+
+def _findings(done: list[Done], names: list[str]) -> Iterator[str]:
+    n_splits = len({each.job["split"] for each in done})
+    for case in CASES:
+        other = WRONG if case == "natural, natural" else RIGHT
+        gap = over_sets(done, f"{case}: {other}", f"{case}: {NONE}", names)
+        line = f"- {_title(case)}: {_TITLES[other]}, beside none, {told(gap, n_splits)}"
+        if other == RIGHT:
+            extra = over_sets(done, f"{case}: {RIGHT}", f"{case}: {AFTER}", names)
+            line += f"; beside the same priors set after learning, {told(extra, n_splits)}"
+        yield f"{line}."
+
+
+def claims(done: list[Done]) -> Iterator[Claim]:
+    """What the right priors are worth, and what wrong ones cost."""
+    names = present(SETS, done)
+    says = {
+        "balanced by hand, natural": "training rows balanced by hand: the right `priors` less none",
+        "natural, equal": 'all classes equally important: `priors="uniform"` less none',
+        "natural, natural": 'shares as in training: `priors="uniform"`, which is wrong, less none',
+    }
+    for case, words in says.items():
+        other = WRONG if case == "natural, natural" else RIGHT
+        gap = over_sets(done, f"{case}: {other}", f"{case}: {NONE}", names)
+        yield Claim(words, "answer", f"{gap:+.1f} points of accuracy at the shares in use")
+
+
+EXPERIMENTS = (
+    Experiment(
+        "priors",
+        "Class priors where training and use have different shares of the classes",
+        jobs,
+        work,
+        parts,
+        claims=claims,
+    ),
+)

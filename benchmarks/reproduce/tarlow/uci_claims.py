@@ -1,0 +1,128 @@
+"""The paper's claims about the small sets, for the index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from reproduce.framework.experiment import Claim, Done
+from reproduce.framework.statistics import Summary, lead
+from reproduce.tarlow.common import SURE, WITHOUT_K, ratio_words
+from reproduce.tarlow.uci_cells import CHOSEN, OWN, RANKS, SETTINGS, Cell, Cells, of_rank, verdict
+
+
+def claims_of(cells: Cells, done: list[Done]) -> Iterator[Claim]:
+    """At the paper's setting: the log objective without a penalty."""
+    yield from _favourable(cells)
+    yield from _ahead(cells, 'kNCA ("all") is ahead of NCA, test k as in training', "all", "NCA")
+    yield from _ahead(cells, '"all" is ahead of "majority", test k as in training',
+                      "all", "majority")  # fmt: skip
+    yield from _similar(cells)
+    yield from _faster(done)
+
+
+def standings(cells: Cells, rank: str) -> dict[str, tuple[float, float, str]]:
+    """By set: the best kNCA less the best other method, in errors, and its name.
+
+    Test k, and the training k of kNCA and LMNN, are chosen by leave-one-out on the training rows.
+    The better vote and the best other method are chosen by their test accuracies.
+    """
+    found = {}
+    for name, cell in of_rank(cells, SETTINGS[0], rank).items():
+        ours = [cell.best((vote,)) for vote in ("all", "majority") if cell.ks(vote)]
+        others = {m: _chosen(cell, m) for m in ("NCA", "LMNN", *WITHOUT_K) if cell.ks(m)}
+        if ours and others:
+            best = max(others, key=lambda m: others[m].mean())
+            gap = max(ours, key=np.mean) - others[best]
+            found[name] = (float(gap.mean()), lead(gap, np.zeros(len(gap)))[1], best)
+    return found
+
+
+def _chosen(cell: Cell, method: str) -> Any:
+    return cell.best((method,)) if method == "LMNN" else cell.at(method, 1, CHOSEN)
+
+
+def _favourable(cells: Cells) -> Iterator[Claim]:
+    found = [each for rank in RANKS for each in standings(cells, rank).values()]
+    if not found:
+        return
+    best = sum(points > 0 for points, *_ in found)
+    near = sum(points <= 0 and errors >= -SURE for points, errors, _ in found)
+    far = len(found) - best - near
+    says = "small sets: kNCA is the best method or near the best in all cases (set and rank)"
+    outcome = "seen" if not far else "partly" if best + near > far else "not seen"
+    yield Claim(says, outcome, f"best in {best}, within two errors in {near}, behind in {far}")
+
+
+def _ahead(cells: Cells, words: str, one: str, other: str) -> Iterator[Claim]:
+    found = {}
+    for rank, rank_words in RANKS.items():
+        some = of_rank(cells, SETTINGS[0], rank).values()
+        each = verdict([cell.gap(one, other, OWN) for cell in some])
+        if each:
+            found[rank_words] = each
+    if found:
+        seen = [each.judged == "seen" for each in found.values()]
+        outcome = "seen" if all(seen) else "partly" if any(seen) else "not seen"
+        figure = "; ".join(f"{rank}: {each:+.1f} points" for rank, each in found.items())
+        yield Claim(f"small sets: {words}", outcome, figure)
+
+
+def objective_gaps(cells: Cells, rank: str, method: str) -> dict[str, Any]:
+    """Log less accuracy at the test k of training, the same penalty, by set."""
+    gaps = {}
+    logs, accuracies = (of_rank(cells, setting, rank) for setting in SETTINGS[:2])
+    for name in [name for name in logs if name in accuracies]:
+        one, other = logs[name], accuracies[name]
+        common = sorted(set(one.splits) & set(other.splits))
+        names = [key for key in one.test if key[0] == method and key in other.test]
+        if common and names:
+            rows = [[cell.splits.index(split) for split in common] for cell in (one, other)]
+            gaps[name] = np.mean(
+                [one.at(*n, n[1])[rows[0]] - other.at(*n, n[1])[rows[1]] for n in names], axis=0
+            )
+    return gaps
+
+
+def _similar(cells: Cells) -> Iterator[Claim]:
+    """One difference for each set: its ranks and methods are no draws of their own."""
+    by_set: dict[str, list[float]] = {}
+    for rank in RANKS:
+        for method in ("NCA", "all", "majority"):
+            for name, gap in objective_gaps(cells, rank, method).items():
+                by_set.setdefault(name, []).append(float(np.mean(gap)))
+    if by_set:
+        each = Summary([np.mean(values) / 100.0 for values in by_set.values()])
+        similar = abs(each.mean) <= max(SURE * each.error, 1.0)
+        says = "small sets: the log objective and the accuracy objective perform alike"
+        figure = f"log less accuracy: {each:+.1f} points"
+        yield Claim(says, "seen" if similar else "not seen", figure)
+
+
+def log_ratios(done: list[Done], rank: str) -> dict[str, float]:
+    """By set: mean log of the iterations of "all" over those of "majority", to 99 % of the fall."""
+    found: dict[tuple[str, int, int], dict[str, int]] = {}
+    for each in done:
+        job = each.job
+        if (job["objective"], job["alpha"]) == SETTINGS[0] and job["rank"] == rank and job["k"] > 1:
+            key = job["data"], job["split"], job["k"]
+            found.setdefault(key, {})[job["method"]] = max(each.result["to 99 %"], 1)
+    by_set: dict[str, list[float]] = {}
+    for (name, *_), of in found.items():
+        if "all" in of and "majority" in of:
+            by_set.setdefault(name, []).append(float(np.log(of["all"] / of["majority"])))
+    return {name: float(np.mean(logs)) for name, logs in by_set.items()}
+
+
+def _faster(done: list[Done]) -> Iterator[Claim]:
+    found = {words: list(log_ratios(done, rank).values()) for rank, words in RANKS.items()}
+    found = {words: logs for words, logs in found.items() if logs}
+    if found:
+        sure = [Summary(logs) for logs in found.values()]
+        seen = [each.mean > SURE * each.error for each in sure]
+        outcome = "seen" if all(seen) else "partly" if any(seen) else "not seen"
+        says = 'small sets: "majority" converges faster: iterations to 99 %, "all" / "majority"'
+        figure = "; ".join(f"{words}: {ratio_words(logs)}" for words, logs in found.items())
+        yield Claim(says, outcome, figure)

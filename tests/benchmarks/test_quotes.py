@@ -1,0 +1,129 @@
+"""The figures of speed in the documentation are those of the reports."""
+
+import re
+import statistics
+
+import pytest
+from benchmarks_common import FOLDER
+from quote_speed import QUOTES, fastest, methods, quoted, rows_of_table, with_quote
+
+ROOT = FOLDER.parent
+RESULTS = FOLDER / "results"
+#: reports of times; the other files of that folder compare accuracies
+REPORTS = sorted(
+    path.name for path in RESULTS.glob("*.md")
+    if path.stem not in ("chi2_margin", "default_penalty", "lmnn_batches", "soft_labels")
+)  # fmt: skip
+
+pytestmark = pytest.mark.skipif(not RESULTS.exists(), reason="not shipped in wheels")
+
+
+def read(name):
+    return (RESULTS / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", QUOTES)
+def test_pages_quote_the_reports(page):
+    """If this fails, a report has changed: run benchmarks/quote_speed.py."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert with_quote(text, QUOTES[page][0], quoted(page)) == text
+
+
+REPORT = """\
+| method | work | library | seconds | ratio | processor | memory | n | result | by |
+|---|---|---|---|---|---|---|---|---|---|
+| LMNN | digits | vicinal | 1.00 s | 1 | 2.00 s | 3 MiB | 7 | 99 % | 3-NN |
+|  |  | A | 9.00 s | 9.0× | 9.00 s | 70 MiB | – | 98 % |  |
+|  |  | B | over 90 s | – | – | – | – | – |  |
+| MCML | digits | vicinal | 2.00 s | 1 | 2.00 s | < 1 MiB | 7 | 99 % | 3-NN |
+| KSNE | mnist | vicinal | 2.00 s | 1 | 2.00 s | < 1 MiB | 7 | 0.9 | trust |
+|  |  | vicinal, k = 5 | 1.00 s | 0.5× | 9.00 s | 70 MiB | – | 0.9 |  |
+|  |  | C | 40.0 s | 20× | 9.00 s | 70 MiB | – | 0.9 |  |
+|  |  | D | 1.80 s | 0.9× | 9.00 s | 70 MiB | – | 0.9 |  |
+"""
+
+
+def test_the_fastest_other_library():
+    """Of the same method: other lines of vicinal do not count."""
+    assert fastest(REPORT).splitlines() == [
+        "| LMNN | KSNE |",
+        "|---|---|",
+        "| 9.0× (A) | 0.9× (D) |",
+    ]
+
+
+def test_a_quote_names_who_did_not_end():
+    assert methods(REPORT).splitlines()[2:4] == [
+        "| LMNN | digits | 1.00 s, 3 MiB | A: 9.00 s (9.0×), 70 MiB; B: over 90 s |",
+        "| MCML | digits | 2.00 s, < 1 MiB | – |",
+    ]
+
+
+def test_figures_of_a_busy_machine_are_not_quoted(tmp_path):
+    folder = tmp_path / "benchmarks/results"
+    folder.mkdir(parents=True)
+    head = "- library of commit `abc`; other programs kept {} of 2 cores busy at the start\n\n"
+    (folder / "methods_speed.md").write_text(head.format("1.50") + REPORT, encoding="utf-8")
+    assert quoted("README.md", tmp_path) == "*To be measured on an idle machine.*"
+    (folder / "methods_speed.md").write_text(head.format("0.02") + REPORT, encoding="utf-8")
+    assert "9.0× (A)" in quoted("README.md", tmp_path)
+
+
+def test_a_page_without_marks_is_refused():
+    with pytest.raises(ValueError, match=r"must have .<!-- from"):
+        with_quote("text", "a.md", "| a |")
+
+
+#: reports of an earlier commit, which have to be measured again on an idle machine
+AWAITED = {
+    "chi2_lmnn_memory.md", "knca_speed.md", "ksne_engines.md", "ksne_lists.md", "ksne_speed.md",
+    "maps_speed.md", "match_speed.md", "metric_learn_migration.md", "nca_few_queries.md",
+    "nca_skipping.md", "nca_speed.md", "nca_trees.md", "peer_facts.md", "small_fits.md",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(set(REPORTS) - AWAITED))
+def test_reports_are_of_one_commit_and_an_idle_machine(name):
+    """If this fails, run benchmarks/all_speed.py on an idle machine."""
+    words = r"^- library of commit `(\w+)`; other programs kept (\d\.\d+) of \d+ cores busy"
+    facts = re.search(words, read(name), re.M)
+    assert facts, "the report names neither commit nor load"
+    assert float(facts[2]) < 0.3
+    assert f"library of commit `{facts[1]}`" in read("methods_speed.md")
+
+
+def ratios(name, method):
+    """How many times vicinal's seconds each other library takes for a method."""
+    found, here = [], False
+    for row in rows_of_table(read(name))[1:]:
+        here = row[0].startswith(method) if row[0] else here
+        if here and row[4].endswith("×"):
+            found.append(float(row[4][:-1]))
+    return found
+
+
+def test_lmnn_is_faster_than_others():
+    """docs/comparison.md says so."""
+    found = ratios("methods_speed.md", "LMNN")
+    assert found
+    assert min(found) > 1
+
+
+def test_ktsne_is_faster_than_opentsne_on_large_tables():
+    """docs/comparison.md says so."""
+    words = r"([\d,]+) rows: openTSNE takes ([\d.]+) times as long"
+    found = re.findall(words, read("ksne_speed.md"))
+    large = [float(ratio) for rows, ratio in found if int(rows.replace(",", "")) >= 20_000]
+    assert large
+    assert min(large) > 1
+
+
+def test_cost_of_knca():
+    """docs/user_guide.md: about 3 times as long as NCA at k = 5, 5 to 6 times at k = 15."""
+    header, *rows = rows_of_table(read("knca_speed.md"))
+    five, fifteen = (
+        statistics.median(float(row[header.index(f"k = {k}")].strip("*")) for row in rows)
+        for k in (5, 15)
+    )
+    assert 2.5 < five < 3.5
+    assert 4.5 < fifteen < 6.5
