@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reproduce.framework.experiment import Done, Experiment, Job
+from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, plain_frame, pyplot
 from reproduce.framework.protocol import data as stored
@@ -43,6 +43,10 @@ _COLOURS = {10: "#0072B2", 20: "#D55E00"}
 
 
 Curves = dict[int, dict[float, dict[int, Any]]]
+
+
+#: errors beyond which the best value is better than the worst: both were picked by these folds
+CLEAR = 3.0
 
 
 def jobs(splits: int | None) -> Iterator[Job]:
@@ -190,6 +194,20 @@ def _protocol(done: list[Done]) -> dict[str, Any]:
     }
 
 
+def claims(done: list[Done]) -> Iterator[Claim]:
+    """Both parameters have an effect: the best value of each against the worst."""
+    for name, curves in _kinds(done).items():
+        found = {rank: each for rank, of in sorted(curves.items()) if (each := _range(of))}
+        clear = [gain.mean > CLEAR * gain.error > 0 for *_, gain in found.values()]
+        if found:
+            yield Claim(
+                f"{name[0].upper()}{name[1:]} can have an effect (webcam, best value against worst)",
+                "seen" if all(clear) else "partly" if any(clear) else "not seen",
+                ", ".join(f"r = {rank}: {gain:+.1f}" for rank, (*_, gain) in found.items())
+                + " points",
+            )
+
+
 EXPERIMENTS = (
     Experiment(
         "olsen-petersen-figure-3",
@@ -198,5 +216,6 @@ EXPERIMENTS = (
         work,
         parts,
         draw,
+        claims=claims,
     ),
 )
