@@ -162,28 +162,3 @@ def test_the_picture_in_the_readme_is_small():
     picture = ROOT / "docs/images/before_after.png"
     assert_is_picture(picture)
     assert picture.stat().st_size < 200_000
-
-
-def test_the_table_in_the_readme_is_that_of_the_results():
-    """Its one row is the row of means of docs/results/maps.md."""
-    columns = {
-        "k-NN, Euclidean distance": "k-NN",
-        "boosted trees": "HistGradientBoosting",
-        "network": "MLPClassifier",
-        "support vectors": "SVC (RBF)",
-        "random forest": "RandomForest",
-        "**vicinal**, linear map": "linear",
-        "**vicinal**, periodic map": "periodic",
-    }
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## What to expect")[2]
-    shown, _, means = _rows_of_first_table(readme)
-    page = (ROOT / "docs/results/maps.md").read_text(encoding="utf-8")
-    head, *rows = _rows_of_first_table(page)
-    [computed] = [row for row in rows if row[0] == "**mean**"]
-    of = dict(zip(head, computed, strict=True))
-    assert dict(zip(shown, means, strict=True)) == {ours: of[its] for ours, its in columns.items()}
-
-
-def _rows_of_first_table(text):
-    table = re.search(r"(^\|.*\n)+", text, re.M)[0]
-    return [[cell.strip() for cell in line.strip("|\n").split("|")] for line in table.splitlines()]

@@ -14,6 +14,15 @@ __all__ = ["claims_of", "write_index"]
 
 #: outcomes of a claim, as the index shows them; answers are for questions of our own
 OUTCOMES = ("seen", "partly", "not seen", "answer")
+#: page, claim and words of what the first paragraph tells
+HEADLINES = (
+    ("defaults", 0, "`NCA()` less scikit-learn's NCA"),
+    ("maps", 1, "a periodic map less a random forest"),
+    ("tarlow-figure-4", 1, "kNCA less NCA on usps with 15 voters"),
+    ("olsen-petersen-table-2", 0, "χ²-LMNN on webcam with 10 and 20 bins"),
+)
+#: the folder of our own questions
+OWN = "own"
 #: letters that a cell of the index may have, so that it stays on a line
 LONGEST = {"says": 110, "figure": 70}
 
@@ -37,30 +46,29 @@ def write_index(experiments: Iterable[Experiment], folder: Path) -> None:
     """A table of claims for each paper, and on top what they add up to."""
     lines: dict[str, list[list[str]]] = {}
     outcomes: Counter[str] = Counter()
+    told: dict[str, list[Claim]] = {}
     for each in experiments:
         if not (folder / f"{each.name}.md").exists():
             continue
-        found = claims_of(each, folder)
-        if each.paper != "own":
-            outcomes.update(claim.outcome for claim in found)
-        rows = lines.setdefault(each.paper, [])
         link = f"[{each.name}]({each.name}.md)"
-        rows += [[claim.says, claim.outcome, claim.figure, link] for claim in found]
-        if not found:
-            rows.append([each.title, "", "see the page", link])
-    blocks = ["# Results", _summary(outcomes)]
+        found = told[each.name] = claims_of(each, folder)
+        for claim in found or [Claim(each.title, "", "see the page")]:
+            answer = claim.outcome == "answer"  # also on a page beside those of a paper
+            outcomes[claim.outcome] += 1
+            row = [claim.says, "" if answer else claim.outcome, claim.figure, link]
+            lines.setdefault(OWN if answer else each.paper, []).append(row)
+    blocks = ["# Results", _summary(outcomes, told)]
     for paper, rows in lines.items():
-        first = "question" if paper == "own" else "claim"
-        heads = [first, "" if paper == "own" else "seen?", "our figure ± error", "page"]
-        if paper == "own":
+        heads = ["claim", "seen?", "our figure ± error", "page"]
+        if paper == OWN:
+            heads = ["question", *heads[2:]]
             rows = [[says, figure, link] for says, _, figure, link in rows]
-            heads = [first, *heads[2:]]
         blocks += [f"## {PAPERS.get(paper, 'Others')}", table(heads, rows)]
     (folder / "README.md").write_text("\n\n".join(blocks) + "\n", "utf-8")
 
 
-def _summary(outcomes: Counter[str]) -> str:
-    """What the evidence adds up to, in one paragraph."""
+def _summary(outcomes: Counter[str], told: dict[str, list[Claim]]) -> str:
+    """What the evidence adds up to, in one paragraph; then how to read the tables."""
     total = sum(outcomes[each] for each in OUTCOMES[:3])
     counts = (
         f"Of {total} claims of the papers, {outcomes['seen']} are seen in our runs, "
@@ -69,8 +77,15 @@ def _summary(outcomes: Counter[str]) -> str:
         if total
         else ""
     )
+    figures = [
+        f"{words} ({told[page][at].figure})"
+        for page, at, words in HEADLINES
+        if len(told.get(page, ())) > at
+    ]
+    headlines = f"In test accuracy: {', '.join(figures)}." if figures else ""
     return (
-        f"{counts}Figures are means ± standard errors; differences are paired over the same "
+        f"{counts}{headlines}".strip() + "\n\n"
+        "Figures are means ± standard errors; differences are paired over the same "
         "splits. Each page has the papers' tables beside ours, the protocol, and the commit of the "
         "library; `python benchmarks/reproduce NAME` computes it, its numbers are in "
         "`data/NAME.csv`, and `make check-results` computes a few jobs of each page again."

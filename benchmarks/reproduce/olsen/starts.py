@@ -209,7 +209,7 @@ def _protocol(done: list[Done]) -> dict[str, Any]:
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:
-    """A question of our own, beside the report's: does the start matter?"""
+    """A question of our own: does the start matter?"""
     for start in WORDS:
         gains = [
             (rank, gain)
@@ -218,7 +218,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         ]
         if start != DEFAULT and gains:
             yield Claim(
-                f"Our question: is χ²-LMNN from {ASKED[start]} as good as from groups of bins?",
+                f"Is χ²-LMNN on webcam from {ASKED[start]} as good as from groups of bins?",
                 "answer",
                 ", ".join(f"r = {rank}: {gain:+.1f}" for rank, gain in gains) + " points",
             )
