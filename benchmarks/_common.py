@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _idle import BUSY, busy_cores, wait_until_idle
-from reproduce.framework.numbers import present_commit
+from reproduce.framework.code import present_commit
 
 #: the mean squared distance of two embedded points: the state early in learning that is timed
 MEAN_SQUARED_DISTANCE = 4.0

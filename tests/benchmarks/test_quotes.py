@@ -12,7 +12,7 @@ RESULTS = FOLDER / "results"
 #: reports of times; the other files of that folder compare accuracies
 REPORTS = sorted(
     path.name for path in RESULTS.glob("*.md")
-    if path.stem not in ("chi2_margin", "default_penalty", "lmnn_batches", "soft_labels")
+    if path.stem not in ("default_penalty", "lmnn_batches", "soft_labels")
 )  # fmt: skip
 
 pytestmark = pytest.mark.skipif(not RESULTS.exists(), reason="not shipped in wheels")

@@ -18,8 +18,8 @@ OUTCOMES = ("seen", "partly", "not seen", "answer")
 HEADLINES = (
     ("defaults", 0, "`NCA()` less scikit-learn's NCA"),
     ("maps", 1, "a periodic map less a random forest"),
-    ("tarlow-figure-4", 1, "kNCA less NCA on usps with 15 voters"),
-    ("olsen-petersen-table-2", 0, "χ²-LMNN on webcam with 10 and 20 bins"),
+    ("tarlow-figure-4", 1, "kNCA less NCA on usps in two dimensions with 15 voters"),
+    ("olsen-petersen-table-2", 0, "χ²-LMNN on webcam with 10 and 20 bins and a chosen margin"),
 )
 #: the folder of our own questions
 OWN = "own"
@@ -85,8 +85,9 @@ def _summary(outcomes: Counter[str], told: dict[str, list[Claim]]) -> str:
     headlines = f"In test accuracy: {', '.join(figures)}." if figures else ""
     return (
         f"{counts}{headlines}".strip() + "\n\n"
-        "Figures are means ± standard errors; differences are paired over the same "
-        "splits. Each page has the papers' tables beside ours, the protocol, and the commit of the "
+        "Figures are means ± standard errors, over splits unless they are over sets; differences are "
+        "paired over the same splits. *Seen* means clearly on the paper's side wherever it was asked, "
+        "*partly* in some of these cases, *not seen* in none; each page says how it judges. Each page has the papers' tables beside ours, the protocol, and the commit of the "
         "library; `python benchmarks/reproduce NAME` computes it, its numbers are in "
         "`data/NAME.csv`, and `make check-results` computes a few jobs of each page again."
     )

@@ -11,17 +11,15 @@ from __future__ import annotations
 import csv
 import json
 import re
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from reproduce.framework.experiment import Done, Experiment
 
-__all__ = ["Numbers", "cells", "present_commit", "read", "table", "write_printed", "write_rows"]
+__all__ = ["Numbers", "cells", "read", "table", "write_printed", "write_rows"]
 
 _FIXED = ["kind", "commit", "seconds"]
-_ROOT = Path(__file__).parents[3]
 
 
 class Numbers(NamedTuple):
@@ -93,24 +91,6 @@ def table(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
         f"| {' | '.join('' if cell is None else str(cell) for cell in row)} |" for row in rows
     ]
     return "\n".join(lines)
-
-
-def present_commit() -> str:
-    """The last commit that changed the library, with ``-dirty`` if files of it are changed now.
-
-    Commits of pages and scripts do not change what a fit gives, so that pages computed one after
-    the other, each committed before the next, name the same commit.
-    """
-    library = ["--", "src/vicinal"]
-    commit = _git("log", "-1", "--format=%h", "--abbrev=10", *library)
-    changed = _git("status", "--porcelain", "--untracked-files=no", *library)
-    return (f"{commit}-dirty" if changed else commit) or "unknown"
-
-
-def _git(*arguments: str) -> str:
-    command = ["git", *arguments]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip()
 
 
 def _printed(lines: list[list[str]]) -> dict[str, str]:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from reproduce.framework import pages
+from reproduce.framework.code import ROOT, present_commit
 from reproduce.framework.experiment import Done, Experiment, Job
-from reproduce.framework.numbers import present_commit, write_rows
-from reproduce.framework.store import ROOT, Store, code_of
+from reproduce.framework.numbers import write_rows
+from reproduce.framework.store import Store, code_of
 
 __all__ = ["RESULTS", "STORE", "render_all", "run", "timed"]
 

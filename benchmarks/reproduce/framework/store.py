@@ -6,19 +6,16 @@ makes old lines invalid.
 
 from __future__ import annotations
 
-import ast
-import functools
 import hashlib
 import inspect
 import json
 from pathlib import Path
 
 from reproduce.framework import protocol
+from reproduce.framework.code import ROOT, bare
 from reproduce.framework.experiment import Done, Experiment, Job
 
 __all__ = ["ROOT", "Store", "code_of"]
-
-ROOT = Path(__file__).parents[3]
 
 
 class Store:
@@ -62,16 +59,5 @@ def code_of(experiment: Experiment) -> str:
     sources += [Path(inspect.getfile(experiment.work)), Path(protocol.__file__)]
     digest = hashlib.sha256()
     for path in sources:
-        digest.update(_bare(path.read_text("utf-8")).encode())
+        digest.update(bare(path.read_text("utf-8")).encode())
     return digest.hexdigest()[:12]
-
-
-@functools.cache
-def _bare(source: str) -> str:
-    """The code of a module without comments and docstrings."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-        if documented and ast.get_docstring(node, clean=False) is not None:
-            del node.body[0]
-    return ast.dump(tree)

@@ -16,6 +16,12 @@ CLEAR, APART = 2.0, 3.0
 ONE = " (one split)"
 #: points by which one split may miss a published figure before it counts as missed
 NEAR = 1.0
+#: what "seen" means for two kinds of claims, in words
+FIGURE = (
+    "a published figure is reached or exceeded if our mean is at most "
+    f"{APART:g} standard errors below it (one split: {NEAR:g} point)"
+)
+DIFFERENCE = f"a difference is on the thesis's side by more than {CLEAR:g} standard errors"
 
 
 class Gap(NamedTuple):
@@ -112,6 +118,30 @@ def level(allowed: float) -> Callable[[Gap], int]:
         return -1 if abs(points) - CLEAR * error > allowed else 0
 
     return says
+
+
+def slight_loss(allowed: float) -> Callable[[Gap], int]:
+    """Speaks for a claim of a slight loss: a clear one, but less than so many points."""
+
+    def says(difference: Gap) -> int:
+        if difference.sign() > 0:
+            return -1
+        return min(-difference.sign(), no_loss(allowed)(difference))
+
+    return says
+
+
+def together(outcomes: Iterable[str | None]) -> str | None:
+    """One outcome of several, of those that are known: theirs where they agree."""
+    found = {each for each in outcomes if each is not None}
+    if not found:
+        return None
+    return found.pop() if len(found) == 1 else "partly"
+
+
+def seen_means(*rules: str) -> str:
+    """What "seen" means on a page: a sentence of the rules of its claims."""
+    return f'In the [index](README.md) "seen" means: {"; ".join(rules)}.'
 
 
 def claim(says: str, told: str | None, figure: str) -> Iterator[Claim]:

@@ -115,21 +115,31 @@ def cells(paper: dict[str, Any]) -> list[tuple[str, str, Published]]:
     ]
 
 
-def main_table(done: list[Done], paper: dict[str, Any], fits: Iterable[str]) -> str:
-    """The paper's figures and ours, a column and a difference for each fit."""
-    fits = list(fits)
+def main_table(
+    done: list[Done],
+    paper: dict[str, Any],
+    fits: Iterable[str],
+    *,
+    names: dict[str, str] | None = None,
+    unlike: Iterable[tuple[str, str]] = (),
+) -> str:
+    """The paper's figures and ours, a column and a difference for each fit.
+
+    ``names``: what a column is called, where that is not the name of the fit.  ``unlike``: fits and
+    scores that are not of the same rows as the paper's: no difference is shown.
+    """
+    fits, unlike, names = list(fits), set(unlike), names or {}
+    heads = (word for fit in fits for word in (names.get(fit, fit), "difference"))
 
     def row(name: str, rule: str, figure: Published) -> Iterator[Any]:
         yield from (name, "f(A), train" if rule == "train" else rule, figure)
         for fit in fits:
             ours = summary(done, rule, data=name, fit=fit)
             one = n_splits(done, data=name, fit=fit) < 2  # no error of ours: points
-            yield from (ours, verdict(ours, Published(figure.mean) if one else figure))
+            beside = Published(figure.mean) if one else figure
+            yield from (ours, None if (fit, rule) in unlike else verdict(ours, beside))
 
-    return table(
-        ["data", "score", "paper", *(word for fit in fits for word in (fit, "difference"))],
-        [row(*cell) for cell in cells(paper)],
-    )
+    return table(["data", "score", "paper", *heads], [row(*cell) for cell in cells(paper)])
 
 
 def judged(done: list[Done], paper: dict[str, Any], fit: str, words: str) -> str:

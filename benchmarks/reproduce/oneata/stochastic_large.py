@@ -7,7 +7,7 @@ from typing import Any
 
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import bullets, table
-from reproduce.oneata.judging import claim, outcome
+from reproduce.oneata.judging import DIFFERENCE, FIGURE, claim, outcome, seen_means
 from reproduce.oneata.large import (
     LARGE,
     THESIS,
@@ -77,6 +77,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
     )
     return {
         "gains": by_set(done, MANY, FEW),
+        "seen": seen_means(FIGURE, DIFFERENCE),
         "verdicts": bullets(
             judged(done, PAPER, FEW, "As the thesis"),
             judged(done, PAPER, MANY, "500 queries, vicinal's settings"),
@@ -103,7 +104,8 @@ def _used_up(done: list[Done]) -> str:
 def claims(done: list[Done]) -> Iterator[Claim]:
     """The figures; and that the rule is better than 1-NN."""
     yield from claim(
-        "Stochastic learning: 92.6, 84.5, 89.4 % by the NCA rule (usps, magic, mnist)",
+        "Stochastic learning reaches or exceeds 92.6, 84.5, 89.4 % by the NCA rule "
+        "(usps, magic, mnist)",
         thesis_reached(done, PAPER, FEW),
         figures(done, FEW),
     )

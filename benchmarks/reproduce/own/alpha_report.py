@@ -108,8 +108,8 @@ def _finding(done: list[Done]) -> str:
     of_sets = _best_of_sets(done)
     return (
         "**The penalty that `NCA()` chooses, beside a fixed "
-        f"alpha = {FIXED}: {at_ranks(gaps)} points of accuracy on held-out rows, and "
-        f"{_log_words(done)} of log-probability (± over the sets).** {_without(done)}\n\n"
+        f"alpha = {FIXED}, in points of held-out accuracy: {at_ranks(gaps)}; in held-out "
+        f"log-probability: {_log_words(done)} (± over the sets).** {_without(done)}\n\n"
         f"The best fixed alpha on the mean over the sets is {' and '.join(best)}; single sets are "
         f"best at values from {min(of_sets):g} to {max(of_sets):g}."
     )
@@ -243,7 +243,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     gaps = _gaps(done, best, AUTO)
     better = "yes" if any(clear(gap) and gap.mean > 0 for gap in gaps.values()) else "no"
     yield Claim(
-        f"Is there a better way to choose it? The best of {len(rivals)}: {best}",
+        f"Is there a better way to choose it? The best of {len(rivals)} others: {best}",
         "answer",
         f"{better} ({both(gaps)})",
     )

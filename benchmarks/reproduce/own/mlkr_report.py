@@ -55,7 +55,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
     }
     return {
         "finding": "; ".join(
-            f"beside {METHODS[peer]} on {len(clear[peer])} of {len(names)} tables"
+            f"than {METHODS[peer]} on {len(clear[peer])} of {len(names)} tables"
             + (f" (behind by as much on {_listed(behind[peer])})" if behind[peer] else "")
             for peer in PEERS
         ),
@@ -162,7 +162,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         yield Claim(
             f"R² of MLKR() − that of {METHODS[peer]}, test rows of {len(names)} tables",
             "answer",
-            f"{mean:+.1f} points; clearly ahead on {ahead}, behind on {behind}",
+            f"{mean:+.1f} points over the tables; clearly ahead on {ahead}, behind on {behind}",
         )
     gaps = [
         np.mean(_scores(done, name, "NCA", "R2") - _scores(done, name, "MLKR", "R2"))

@@ -79,9 +79,9 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LargeMargin):
     margin : float or "auto", default="auto"
         :math:`\ell`, in units of χ², which is at most 1.  Unlike that of :class:`LMNN` it is not
         just a scale of the map.  "auto" is a sixth of the median distance from a row to the nearest
-        row of its class, before learning; a tenth and a quarter were worse on the mean over five
-        tables (benchmarks/results/chi2_margin.md).
-        :func:`vicinal.model_selection.margin_search` tries several values.
+        row of its class, before learning.  No share was the best on all of five tables
+        (docs/results/chi2-margin.md), so that it pays to try several:
+        :func:`vicinal.model_selection.margin_search`.
     constraint : {"projection", "softmax"}, default="projection"
         How columns are kept on the simplex: by projection after each step, or as the softmax of
         free parameters, eq. (9), which learns more slowly and reaches higher losses.
