@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,8 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
-from reproduce.framework.experiment import Done
+from reproduce.framework.experiment import Claim, Done
+from reproduce.framework.pages import bullets
 from reproduce.framework.protocol import knn
 from reproduce.framework.statistics import Summary
 from vicinal import Chi2LMNN
@@ -30,10 +33,10 @@ class Scores:
         """Accuracy of each split; empty where there is none."""
         return self.found.get(column, {}).get(method, {})
 
-    def mean(self, column: Any, method: str) -> Summary | None:
+    def mean(self, column: Any, method: str) -> FoldMean | None:
         """Mean and error of the mean, in per cent."""
         scores = list(self.of(column, method).values())
-        return Summary(scores) if scores else None
+        return FoldMean(scores) if scores else None
 
     def splits(self, column: Any, method: str) -> int:
         """On how many folds the method was run."""
@@ -46,12 +49,22 @@ class Scores:
         return Gain([one[split] - two[split] for split in common]) if common else None
 
 
-class Gain(Summary):
-    """Paired differences in points."""
+class FoldMean(Summary):
+    """Mean over folds and its plain standard error, in per cent."""
 
-    def __init__(self, gaps: Any) -> None:
-        super().__init__(gaps)
-        self.splits = len(gaps)
+    def __init__(self, scores: Any) -> None:
+        super().__init__(scores)
+        self.splits = len(scores)
+
+    def corrected(self) -> FoldMean:
+        """The same mean with the corrected error: pages print the plain one and judge by this."""
+        found = copy(self)
+        found.error = self.error * error_factor(self.splits)
+        return found
+
+
+class Gain(FoldMean):
+    """Paired differences in points."""
 
     def __str__(self) -> str:
         text = f"{self:+.1f}" if self.error > 5e-3 else f"{self.mean:+.1f}"
@@ -175,14 +188,15 @@ def shown(each: Summary | None) -> str | None:
 
 
 def judged(found: Summary, target: float) -> str:
-    """Whether a figure of the report is reached, and how clearly beside our error."""
+    """Whether a figure of the report is reached, and how clearly beside our corrected error."""
     gap = found.mean - target
     if not found.error:
         return "reached" if gap >= 0 else "not reached"
-    errors = abs(gap) / found.error
+    error = found.corrected().error if isinstance(found, FoldMean) else found.error
+    clear = abs(gap) > 2 * error
     if gap >= 0:
-        return "reached, clearly" if errors > 2 else "reached, within two errors"
-    return "**not reached**" if errors > 2 else "not reached, within two errors"
+        return "reached, clearly" if clear else "reached, within two errors"
+    return "**not reached**" if clear else "not reached, within two errors"
 
 
 def gain_words(gain: Gain | None, target: float, over: str = "") -> str | None:
@@ -192,19 +206,25 @@ def gain_words(gain: Gain | None, target: float, over: str = "") -> str | None:
     return f"{gain}{over} (report {target:+.1f}: {judged(gain, target)})"
 
 
-def shared_rows(n_folds: int) -> str:
-    """By what the errors would grow if folds that share training rows were allowed for."""
-    # the variance of a mean over folds is taken times 1 + n · test rows / training rows
-    factor = (1.0 + n_folds / (_FOLDS - 1)) ** 0.5
-    return f"{factor:.1f}"
+def error_factor(n_folds: int) -> float:
+    """By what an error grows if folds that share training rows are allowed for."""
+    # Nadeau and Bengio (2003): the variance of a mean over folds is taken times
+    # 1 + n · test rows / training rows
+    return (1.0 + n_folds / (_FOLDS - 1)) ** 0.5
+
+
+def factor_words(counts: Iterable[int]) -> str:
+    """By what verdicts multiply errors, for each number of folds on a page."""
+    some = sorted(set(counts), reverse=True)
+    return " or ".join(f"{error_factor(n):.1f} ({n} fold{'s' if n > 1 else ''})" for n in some)
 
 
 def standing(gain: Gain) -> str:
-    """Whether a difference is one, by two of its errors."""
+    """Whether a difference is one, by two of its corrected errors."""
     if gain.splits < 2:
         return "one fold"
-    if abs(gain.mean) <= 2 * gain.error:
-        return "within two errors"
+    if abs(gain.mean) <= 2 * gain.corrected().error:
+        return "unclear"
     return "ahead" if gain.mean > 0 else "behind"
 
 
@@ -215,6 +235,11 @@ def outcome(gains: list[Gain]) -> str:
         return "seen"
     hopeful = all(gain.mean > 0 for gain in gains)
     return "partly" if hopeful or {"ahead", "one fold"} & set(standings) else "not seen"
+
+
+def verdicts(claims: Iterable[Claim]) -> str:
+    """The claims of the report with our verdicts, as the index has them."""
+    return bullets(*(f"**{claim.outcome}**: {claim.says}." for claim in claims))
 
 
 def choices(done: list[Done], key: str) -> str:

@@ -14,7 +14,16 @@ from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, pyplot
 from reproduce.framework.protocol import data as stored
 from reproduce.framework.statistics import Summary
-from reproduce.olsen.common import K, chi2_1nn, folds, histograms, shown
+from reproduce.olsen.common import (
+    K,
+    chi2_1nn,
+    error_factor,
+    factor_words,
+    folds,
+    histograms,
+    shown,
+    verdicts,
+)
 from vicinal import Chi2LMNN
 from vicinal.initialise import BinGroups, BinIdentity
 from vicinal.solvers import BoldDriver
@@ -114,6 +123,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
     return {
         "finding": _finding(found),
         "tables": tables,
+        "verdicts": verdicts(claims(done)),
         "iterations": ITERATIONS,
         "reports_tol": f"{_REPORTS_TOL:g}",
         **_protocol(done),
@@ -174,8 +184,8 @@ class Gap:
 
     @property
     def clear(self) -> bool:
-        """Whether softmax is behind by more than two errors."""
-        return self.folds > 1 and self.mean > 2 * self.error
+        """Whether softmax is behind by more than two corrected errors."""
+        return self.folds > 1 and self.mean > 2 * error_factor(self.folds) * self.error
 
 
 def _finding(found: dict[str, Runs]) -> str:
@@ -185,11 +195,11 @@ def _finding(found: dict[str, Runs]) -> str:
             gaps = {at: gap for at in (_EARLY, ITERATIONS) if (gap := _gap(found[start], at, own))}
             if gaps:
                 how = "our own solvers" if own else "best rates"
-                listed = ", ".join(
+                listed = "; ".join(
                     f"{gap} after {at} iterations{'' if own else f' ({_rates(found[start], at)})'}"
                     for at, gap in gaps.items()
                 )
-                told.append(f"- from {start}, {how}: {listed}")
+                told.append(f'- start "{start}", {how}: {listed}')
     if not told:
         return "Too little is run yet to compare the two constraints."
     lines = "\n".join(told)
@@ -201,25 +211,37 @@ def _finding(found: dict[str, Runs]) -> str:
 
 def _rates(runs: Runs, iteration: int) -> str:
     best = [_best(runs, constraint, iteration, own=False) for constraint in _SOLVERS]
-    return " and ".join(f"{line[1]:g}" for line in best if line)
+    return "rates " + " and ".join(f"{line[1]:g}" for line in best if line)
+
+
+def _at_edge(runs: Runs, constraint: str, iteration: int) -> bool:
+    """Whether the best rate is the largest tried, so that a larger one may do better."""
+    best = _best(runs, constraint, iteration, own=False)
+    return bool(best) and best[1] == max(r for c, r in LINES if c == constraint and r != OWN)
 
 
 def _edge(found: dict[str, Runs]) -> str:
-    """A best rate that is the largest tried leaves open what a larger one would do."""
-    largest = {c: max(rate for line, rate in LINES if line == c and rate != OWN) for c in _SOLVERS}
-    at_edge = [
-        constraint
-        for constraint in _SOLVERS
-        if any(
-            (best := _best(runs, constraint, ITERATIONS, own=False))
-            and best[1] == largest[constraint]
-            for runs in found.values()
-        )
-    ]
-    if not at_edge:
+    """Which best rates are the largest tried, and which leads a larger rate might end."""
+    told: list[str] = []
+    leads: dict[str, list[str]] = {}
+    for at in (_EARLY, ITERATIONS):
+        edges = [c for c in _SOLVERS if any(_at_edge(runs, c, at) for runs in found.values())]
+        if edges:
+            told.append(f"of {' and of '.join(edges)} after {at} iterations")
+        for runs in found.values():
+            gap = _gap(runs, at, own=False)
+            ahead, behind = _SOLVERS if gap and gap.mean > 0 else reversed(_SOLVERS)
+            if gap and _at_edge(runs, behind, at):
+                leads.setdefault(f"{ahead} over {behind}", []).append(str(at))
+    if not told:
         return ""
-    words = " and of ".join(at_edge)
-    return f"The best rate of {words} at the end is the largest tried: a larger one may end lower."
+    which = ", and ".join(told)
+    text = f"The largest rate tried is the best one {which}: a larger one may do better."
+    for lead, ats in leads.items():
+        when = " and ".join(dict.fromkeys(ats))
+        text += f" So at the best rates the lead of {lead} after {when} iterations holds "
+        text += "among the rates tried only."
+    return f"{text} Our own solvers have no rate to choose."
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:
@@ -232,7 +254,8 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         pairs = [_gap(runs, iteration, own) for runs in found.values() for own in (False, True)]
         gaps = [gap for gap in pairs if gap]
         if gaps:
-            word = "seen" if all(gap.clear for gap in gaps) else "partly"
+            edge = any(_at_edge(runs, "softmax", iteration) for runs in found.values())
+            word = "seen" if all(gap.clear for gap in gaps) and not edge else "partly"
             if all(gap.mean <= 0 and gap.folds > 1 for gap in gaps):
                 word = "not seen"
             least = min(gaps, key=lambda gap: gap.mean)
@@ -294,6 +317,7 @@ def _protocol(done: list[Done]) -> dict[str, Any]:
         "min_margins": f"{min(margins):.3f}",
         "max_margins": f"{max(margins):.3f}",
         "splits": splits,
+        "factor": factor_words([splits]),
         "rows": rows[0],
         "iterations_2": ITERATIONS,
         "projection": _SOLVERS["projection"],

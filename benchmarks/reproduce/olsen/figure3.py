@@ -19,10 +19,12 @@ from reproduce.olsen.common import (
     Gain,
     K,
     chi2_1nn,
+    factor_words,
     folds,
     histograms,
     shown,
     typical_distance,
+    verdicts,
 )
 from vicinal import Chi2LMNN
 
@@ -45,8 +47,12 @@ _COLOURS = {10: "#0072B2", 20: "#D55E00"}
 Curves = dict[int, dict[float, dict[int, Any]]]
 
 
-#: errors beyond which the best value is better than the worst: both were picked by these folds
+#: corrected errors by which the best value must beat the worst: both were picked by these folds
 CLEAR = 3.0
+
+
+#: what is varied, as the index names it
+NAMES = {"μ": "μ", "margin": "The margin"}
 
 
 def jobs(splits: int | None) -> Iterator[Job]:
@@ -92,7 +98,12 @@ def parts(done: list[Done]) -> dict[str, Any]:
     tables = "\n\n".join(
         f"## By {name}\n\n{_table(name, curves)}" for name, curves in kinds.items() if curves
     )
-    return {"finding": _finding(kinds), "tables": tables, **_protocol(done)}
+    return {
+        "finding": _finding(kinds),
+        "tables": tables,
+        "verdicts": verdicts(claims(done)),
+        **_protocol(done),
+    }
 
 
 def _mean(runs: dict[int, Any], what: str = "held out") -> Summary:
@@ -109,35 +120,37 @@ def _range(curves: dict[float, dict[int, Any]]) -> tuple[float, float, Gain] | N
 
 
 def _finding(kinds: dict[str, Curves]) -> str:
-    parts = []
+    told = []
     for name, curves in kinds.items():
-        told = []
+        ranks = []
         for rank, of in sorted(curves.items()):
-            found = _range(of)
-            if found:
+            if found := _range(of):
                 best, worst, gain = found
-                told.append(
-                    f"{_mean(of[best]).mean:.1f} % at best ({best:g}) and {gain:.1f} points "
-                    f"less at worst ({worst:g}) with r = {rank}"
+                ranks.append(
+                    f"at r = {rank}, {_mean(of[best]).mean:.1f} % at best ({best:g}) and "
+                    f"{gain:.1f} points less at worst ({worst:g})"
                 )
-        inner = {
-            rank: {mu: runs for mu, runs in of.items() if 0.1 <= mu <= 10}
-            for rank, of in (curves if name == "μ" else {}).items()
-        }
-        middle = [
-            f"{found[2].mean:.1f} at r = {rank}"
-            for rank, of in sorted(inner.items())
-            if of and (found := _range(of))
-        ]
-        if told:
-            text = f"by {name} " + ", ".join(told)
-            parts.append(text + (f" (from 0.1 to 10: {', '.join(middle)})" if middle else ""))
-    return (
-        "The report: both μ and ℓ can have an effect; here, held-out accuracy on webcam: "
-        f"{'; '.join(parts)}."
-        if parts
-        else "Too little is run yet to compare values."
-    )
+        if ranks:
+            told.append(f"- By {name}: {'; '.join(ranks)}.{_middle(curves) if name == 'μ' else ''}")
+    if not told:
+        return "Too little is run yet to compare values."
+    lines = "\n".join(told)
+    begin = "The report: both μ and ℓ can have an effect. Here, held-out accuracy on webcam by 1-NN"
+    return f"{begin}:\n\n{lines}"
+
+
+def _middle(curves: Curves) -> str:
+    """The same without the smallest and largest values of μ."""
+    inner = {
+        rank: {mu: runs for mu, runs in of.items() if 0.1 <= mu <= 10}
+        for rank, of in sorted(curves.items())
+    }
+    told = [
+        f"{found[2].mean:.1f} points at r = {rank}"
+        for rank, of in inner.items()
+        if of and (found := _range(of))
+    ]
+    return f" From 0.1 to 10, best and worst differ by {' and '.join(told)}." if told else ""
 
 
 def _table(name: str, curves: Curves) -> str:
@@ -188,6 +201,8 @@ def _protocol(done: list[Done]) -> dict[str, Any]:
     told = f" {min(auto):.3f} to {max(auto):.3f} on these folds" if auto else ""
     return {
         "splits": splits,
+        "factor": factor_words([splits]),
+        "clear": f"{CLEAR:g}",
         "auto_margins": told,
         "min_typical": f"{min(typical):.2f}",
         "max_typical": f"{max(typical):.2f}",
@@ -198,10 +213,10 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     """Both parameters have an effect: the best value of each against the worst."""
     for name, curves in _kinds(done).items():
         found = {rank: each for rank, of in sorted(curves.items()) if (each := _range(of))}
-        clear = [gain.mean > CLEAR * gain.error > 0 for *_, gain in found.values()]
+        clear = [gain.mean > CLEAR * gain.corrected().error > 0 for *_, gain in found.values()]
         if found:
             yield Claim(
-                f"{name[0].upper()}{name[1:]} can have an effect (webcam, best value against worst)",
+                f"{NAMES[name]} can have an effect (webcam, best value against worst)",
                 "seen" if all(clear) else "partly" if any(clear) else "not seen",
                 ", ".join(f"r = {rank}: {gain:+.1f}" for rank, (*_, gain) in found.items())
                 + " points",

@@ -11,8 +11,7 @@ import numpy as np
 from reproduce.framework.experiment import Claim, Done, Experiment
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.pictures import picture, plain_frame, pyplot
-from reproduce.framework.statistics import Summary
-from reproduce.olsen.common import K, shown
+from reproduce.olsen.common import FoldMean, K, factor_words, shown, verdicts
 from reproduce.olsen.figures456 import (
     AUTO,
     FIGURES,
@@ -78,12 +77,17 @@ def _way(margin: Any, rate: Any) -> str:
 
 def parts(done: list[Done]) -> dict[str, Any]:
     """What was found, a table of the maps, the impostors, and numbers of the protocol."""
+    splits = len({each.job["split"] for each in done})
     return {
         "finding": _finding(done),
         "table": _table(done),
         "impostors": _impostors(done),
         "of_maps": _of_maps(done),
-        "splits": len({each.job["split"] for each in done}),
+        "verdicts": verdicts(claims(done)),
+        "splits": splits,
+        "factor": factor_words([splits]),
+        "close": f"{100 * CLOSE:g}",
+        "few": f"{100 * FEW:g}",
         "k": K,
         "shown": SHOWN,
         "least": f"{LEAST:g}",
@@ -98,9 +102,9 @@ def _span(done: list[Done]) -> list[int]:
     return sorted({min(counts), max(counts)}) if counts else []
 
 
-def _summary(results: list[dict[str, Any]], key: str) -> Summary:
+def _summary(results: list[dict[str, Any]], key: str) -> FoldMean:
     """Mean and error, in per cent."""
-    return Summary([result[key] for result in results])
+    return FoldMean([result[key] for result in results])
 
 
 def _mean(results: list[dict[str, Any]], key: str) -> float:
@@ -113,14 +117,31 @@ def _at(result: dict[str, Any], iteration: int) -> float:
     return float(counts[min(iteration, len(counts) - 1)] / result["triples"])
 
 
-def _shares(results: list[dict[str, Any]], iteration: int) -> Summary:
-    return Summary([_at(result, iteration) for result in results])
+def _shares(results: list[dict[str, Any]], iteration: int) -> FoldMean:
+    return FoldMean([_at(result, iteration) for result in results])
 
 
-def _first_steps(done: list[Done]) -> list[tuple[Any, Any, Summary, Summary]]:
+def _first_steps(done: list[Done]) -> list[tuple[Any, Any, FoldMean, FoldMean]]:
     """Ways to step, with the impostors before and after the first step, fewest first."""
     found = [(m, r, _shares(of, 0), _shares(of, 1)) for m, r, of in _ways(done)]
     return sorted(found, key=lambda way: way[3].mean)
+
+
+def _outcome(room: float, found: FoldMean) -> str:
+    """By how much a limit of ours is kept: by more than two corrected errors, or broken by them."""
+    if found.splits < 2 or abs(room) <= 2 * found.corrected().error:
+        return "partly"
+    return "seen" if room > 0 else "not seen"
+
+
+def _close(kept: FoldMean) -> str:
+    """Whether a map is close to the identity."""
+    return _outcome(kept.mean - 100 * CLOSE, kept)
+
+
+def _few(left: FoldMean) -> str:
+    """Whether the impostors that are left are as few as the report's."""
+    return _outcome(100 * FEW - left.mean, left)
 
 
 def _finding(done: list[Done]) -> str:
@@ -128,21 +149,22 @@ def _finding(done: list[Done]) -> str:
     wine = _of(done, kind="map", figure=4)
     if wine:
         kept = _summary(wine, "kept")
-        close = "" if kept.mean >= 100 * CLOSE else "not "
+        words = {"seen": "close", "partly": "about as close as we ask", "not seen": "not close"}
         told.append(
             "The report's map of wine deviates only slightly from the identity; here a bin keeps "
             f"{kept:.1f} % of itself in the mean over bins, and the least of them "
-            f"{_summary(wine, 'kept at least'):.1f} %: that is {close}close to the identity."
+            f"{_summary(wine, 'kept at least'):.1f} %: that is {words[_close(kept)]} to the "
+            "identity."
         )
     steps = _first_steps(done)
     if steps:
         margin, rate, before, after = steps[0]
-        word = "not reached" if after.mean > 100 * FEW else "reached"
+        words = {"seen": "reached", "partly": "within two errors", "not seen": "not reached"}
         told.append(
             "The report's first step on webcam leaves several hundreds of more than 200,000 "
             f"impostors, less than {100 * FEW:g} %. Here the best first step "
             f"({_way(margin, rate)}) takes them from {before:.1f} to {after:.1f} % of all triples: "
-            f"{word}."
+            f"{words[_few(after)]}."
         )
     for figure in (5, 6):
         of = _of(done, kind="map", figure=figure, start="groups")
@@ -231,19 +253,13 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     wine = _of(done, kind="map", figure=4)
     if wine:
         kept = _summary(wine, "kept")
-        gap, certain = kept.mean - 100 * CLOSE, len(wine) > 1
-        word = "partly" if abs(gap) <= 2 * kept.error or not certain else "not seen"
-        word = "seen" if certain and gap > 2 * kept.error else word
         says = "The map learnt on wine deviates only slightly from the identity"
-        yield Claim(says, word, f"a bin keeps {kept:.1f} % of itself, {len(wine)} folds")
+        yield Claim(says, _close(kept), f"a bin keeps {kept:.1f} % of itself, {len(wine)} folds")
     steps = _first_steps(done)
     if steps:
         *_, after = steps[0]
-        fewer = max(before.mean / after.mean for *_, before, after in steps if after.mean)
-        word = "seen" if after.mean <= 100 * FEW else "partly" if fewer > 10 else "not seen"
-        word = word if len(_of(done, kind="impostors", margin=AUTO, rate=OWN)) > 1 else "partly"
         says = "The first step on webcam cuts impostors from more than 200,000 to several hundreds"
-        yield Claim(says, word, f"at best {after:.1f} % of all triples are left")
+        yield Claim(says, _few(after), f"at best {after:.1f} % of all triples are left")
 
 
 EXPERIMENTS = (

@@ -10,10 +10,20 @@ import numpy as np
 from scipy.stats import rankdata
 
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
-from reproduce.framework.pages import table
+from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import data as stored
 from reproduce.framework.statistics import Summary
-from reproduce.olsen.common import SPLITS, Gain, K, chi2_1nn, folds, histograms, shown
+from reproduce.olsen.common import (
+    SPLITS,
+    Gain,
+    K,
+    chi2_1nn,
+    factor_words,
+    folds,
+    histograms,
+    shown,
+    standing,
+)
 from vicinal import Chi2LMNN
 from vicinal.initialise import BinGroups, BinIdentity, RandomBins
 
@@ -128,23 +138,18 @@ def _table(of: list[Done]) -> str:
 
 
 def _finding(done: list[Done]) -> str:
-    parts = []
+    told = []
     for rank in RANKS:
         of = [each for each in done if each.job["rank"] == rank]
         gains = {start: gain for start in WORDS if start != DEFAULT and (gain := _gain(of, start))}
         if gains:
-            listed = ", ".join(f"{start} {gain}" for start, gain in gains.items())
-            largest = max(abs(gain.mean) for gain in gains.values())
-            clear = [s for s, gain in gains.items() if abs(gain.mean) > 2 * gain.error > 0]
-            told = f"beyond two errors: {', '.join(clear)}" if clear else "none beyond two errors"
-            parts.append(
-                f"r = {rank}: {listed} (the largest difference is {largest:.1f} points; {told})"
-            )
+            listed = [f"{start} {gain} ({standing(gain)})" for start, gain in gains.items()]
+            told.append(f"r = {rank}: {'; '.join(listed)}.")
+    if not told:
+        return "The default start is not run yet."
     return (
         "Held-out accuracy after learning χ²-LMNN on webcam, in points from the default start "
-        f"(groups of bins): {'; '.join(parts)}."
-        if parts
-        else "The default start is not run yet."
+        f"(groups of bins):\n\n{bullets(*told)}"
     )
 
 
@@ -204,8 +209,8 @@ def _loss_words(done: list[Done]) -> str:
 
 def _protocol(done: list[Done]) -> dict[str, Any]:
     splits = len({each.job["split"] for each in done})
-    draws = ", ".join(f"{start} {count}" for start, count in SEEDS.items())
-    return {"splits": splits, "draws": draws}
+    draws = "; ".join(f"{start} {count}" for start, count in SEEDS.items())
+    return {"splits": splits, "draws": draws, "factor": factor_words([splits])}
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:

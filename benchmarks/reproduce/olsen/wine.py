@@ -22,12 +22,14 @@ from reproduce.olsen.common import (
     choices,
     choose,
     chosen_chi2,
+    factor_words,
     folds,
     gain_words,
     histograms,
     outcome,
     prepared,
     shown,
+    verdicts,
 )
 from vicinal import LMNN, Chi2LMNN
 
@@ -69,7 +71,7 @@ PRESUMED = {
 METHODS = {
     "Euclidean": "Euclidean 1-NN",
     "LMNN chosen": "LMNN, columns as given, μ chosen, 1-NN",
-    "LMNN as it comes": "`LMNN()` as it comes (z-scores; five votes)",
+    "LMNN as it comes": "`LMNN()` as it comes, its own five votes",
     "χ²": "χ² 1-NN",
     OURS: "χ²-LMNN, μ and margin chosen, 1-NN",
     "χ²-LMNN as it comes, 1-NN": "`Chi2LMNN()` as it comes, 1-NN",
@@ -137,6 +139,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "note": _note(scores),
         "gains": _gains(scores),
         "all": _all(scores),
+        "verdicts": verdicts(claims(done)),
         **_protocol(done, scores),
     }
 
@@ -149,7 +152,7 @@ def _finding(scores: Scores) -> str:
             parts.append(f"{row} {mean.mean:.1f} ({scaling}; report {PAPER[row][0]:g})")
     if not parts:
         return "The presumed protocol is not run yet."
-    begin = f"wine, held-out accuracy in per cent: {', '.join(parts)}."
+    begin = f"On wine, held-out accuracy in per cent: {', '.join(parts)}."
     for row in ("χ²", "LMNN"):
         gain = gain_words(_over(scores, row), PAPER["χ²-LMNN"][0] - PAPER[row][0], " points")
         if gain:
@@ -175,7 +178,7 @@ def _presumed(scores: Scores) -> str:
     for row, (scaling, name) in PRESUMED.items():
         mean, paper = scores.mean(scaling, name), Published(*PAPER[row])
         if mean:
-            rows.append([row, scaling, shown(mean), paper, verdict(mean, paper)])
+            rows.append([row, scaling, shown(mean), paper, verdict(mean.corrected(), paper)])
     return table(["method", "scaling presumed", "ours", "report", "ours less report"], rows)
 
 
@@ -194,7 +197,8 @@ def _note(scores: Scores) -> str:
     )
     return (
         "Held-out accuracy in per cent, mean ± error of the mean over the folds. The last column "
-        f"is in errors of the difference, the report's taken as they are.{ours}"
+        "is in errors of the difference, ours corrected and the report's taken as they "
+        f"are.{ours}"
     )
 
 
@@ -233,7 +237,7 @@ def _nearest(scores: Scores) -> str:
             for scaling in SCALINGS
             if (mean := scores.mean(scaling, row))
         }
-        listed = ", ".join(f"{gap:.1f} with {s}" for s, gap in sorted(gaps.items(), key=_second))
+        listed = "; ".join(f"{gap:.1f} with {s}" for s, gap in sorted(gaps.items(), key=_second))
         if gaps:
             lines.append(f"  Points between ours and the report's {row} 1-NN: {listed}.")
     return "\n".join(lines)
@@ -259,6 +263,7 @@ def _protocol(done: list[Done], scores: Scores) -> dict[str, Any]:
     readings = "\n".join(f"  - {name}: {words};" for name, words in SCALINGS.items())
     return {
         "splits": splits,
+        "factor": factor_words([splits]),
         "nearest": _nearest(scores),
         "readings": readings[:-1],
         "k": K,
@@ -284,7 +289,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         yield Claim(says, outcome([linear]), f"{linear} points, {linear.splits} folds")
     if added := _over(scores, "χ²"):
         target = PAPER["χ²-LMNN"][0] - PAPER["χ²"][0]
-        near = abs(added.mean - target) <= 2 * added.error
+        near = abs(added.mean - target) <= 2 * added.corrected().error
         word = "partly" if added.splits < 2 else "seen" if near else "not seen"
         says = "On wine χ² alone is very good: learning adds only 0.4 points"
         yield Claim(says, word, f"{added} points, {added.splits} folds")

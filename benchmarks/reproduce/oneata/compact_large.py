@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.statistics import summary
-from reproduce.oneata.judging import Gap, claim, outcome
+from reproduce.oneata.judging import (
+    CLEAR,
+    FIGURE,
+    claim,
+    outcome,
+    seen_means,
+    slight_loss,
+    together,
+)
 from reproduce.oneata.large import (
     LARGE,
     THESIS,
     D,
     by_set,
-    figures,
     fit_and_score,
     gaps,
-    in_short,
     jobs_of,
     judged,
     main_table,
@@ -27,6 +33,7 @@ from reproduce.oneata.large import (
     shown,
     thesis_reached,
 )
+from reproduce.oneata.stochastic_large import PAPER as PAPER_GAUSSIAN
 
 PAPER = {
     "usps": ((85.16, 0.33), (87.02, 0.44), (89.85, 0.30)),
@@ -43,10 +50,22 @@ CS, GAUSSIAN, SCALE, LOG = (
 )
 
 
+#: what the pages call them, where it is not the name of the job
+NAMES = {CS: "as the thesis, RCA's own scale", SCALE: "as the thesis, chosen scale"}
+
+
+#: the thesis does not name the scale of its start: both are judged
+STARTS = {CS: "RCA's own scale", SCALE: "chosen scale"}
+
+
+#: points that are a slight loss
+SLIGHT = 3.0
+
+
 #: kernel, objective, start, queries
 VARIANTS = {
-    CS: ("compact", "accuracy", "RCA", "50, SGD"),
-    GAUSSIAN: ("Gaussian", "accuracy", "RCA", "50, SGD"),
+    CS: ("compact", "accuracy", "RCA, own scale", "50, SGD"),
+    GAUSSIAN: ("Gaussian", "accuracy", "RCA, own scale", "50, SGD"),
     SCALE: ("compact", "accuracy", "RCA, chosen scale", "50, SGD"),
     LOG: ("compact, background", "log, penalty", "auto", "500, Adam"),
 }
@@ -81,12 +100,13 @@ def parts(done: list[Done]) -> dict[str, Any]:
     """Finding, table, causes, protocol."""
     rows = []
     for fit, words in VARIANTS.items():
-        rows.append([fit, *words, *(summary(done, "NCA", data=n, fit=fit) for n in LARGE)])
+        name = NAMES.get(fit, fit)
+        rows.append([name, *words, *(summary(done, "NCA", data=n, fit=fit) for n in LARGE)])
     causes = table(["variant", "kernel", "objective", "start", "queries, solver",
                     *(f"{name}, NCA rule" for name in LARGE)], rows)  # fmt: skip
     compact = (CS, SCALE, LOG)
     alone = table(
-        ["test rows out of range, %; f(A) train", *compact],
+        ["test rows out of range, %; f(A) train", *(NAMES.get(fit, fit) for fit in compact)],
         [
             [
                 name,
@@ -103,52 +123,81 @@ def parts(done: list[Done]) -> dict[str, Any]:
     )
     return {
         "step_cs_gaussian": by_set(done, CS, GAUSSIAN),
+        "step_scale_gaussian": by_set(done, SCALE, GAUSSIAN),
         "step_cs_gaussian_1_nn": by_set(done, CS, GAUSSIAN, "1-NN"),
         "step_scale_cs": by_set(done, SCALE, CS),
         "repeats": repeats(done),
         "verdicts": bullets(
-            judged(done, PAPER, CS, "As the thesis"),
-            judged(done, PAPER, SCALE, "Start of a chosen scale"),
+            judged(done, PAPER, CS, "As the thesis, from RCA's own scale"),
+            judged(done, PAPER, SCALE, "As the thesis, from a chosen scale"),
             judged(done, PAPER, LOG, "Compact kernel, vicinal's settings"),
         ),
-        "main_table": main_table(done, PAPER, VARIANTS),
+        "main_table": main_table(done, PAPER, VARIANTS, names=NAMES),
         "causes": causes,
         "step_log_scale": by_set(done, LOG, SCALE),
         "step_log_gaussian": by_set(done, LOG, GAUSSIAN),
         "alone": alone,
-        "mostly_background": _mostly_background(done),
+        "out_of_range": _out_of_range(done),
+        "thesis_loss": _thesis_loss(),
+        "seen": seen_means(
+            FIGURE,
+            f'"slightly less accurate" if the loss is above 0 and below {SLIGHT:g} points, both by '
+            f"more than {CLEAR:g} standard errors",
+        ),
         "penalties": penalties(done, LOG),
         "max_iter": MAX_ITER,
         "d": D,
     }
 
 
-def _mostly_background(done: list[Done]) -> str:
-    """Where the backgrounds classify, and not the kernels."""
-    shares = {name: mean(done, "beyond 1", data=name, fit=LOG) for name in LARGE}
-    most = [f"{name} ({100 * share:.0f} %)" for name, share in shares.items() if share > 0.5]
-    if not most:
-        return ""
-    return (
-        " With vicinal's settings most test rows are out of range of every kernel on "
-        f"{' and '.join(most)}: the map has grown until the normal distributions of the classes, "
-        "and not the kernels, decide."
+def _thesis_loss() -> str:
+    """By how many points table 5.10 is below table 5.7, by the NCA rule."""
+    return ", ".join(
+        f"{PAPER_GAUSSIAN[name][-1][0] - PAPER[name][-1][0]:.1f} on {name}" for name in LARGE
     )
+
+
+def _out_of_range(done: list[Done]) -> str:
+    """Where the backgrounds classify, and not the kernels, and what is lost there."""
+    told = []
+    for name, lost in gaps(done, LOG, GAUSSIAN).items():
+        share = mean(done, "beyond 1", data=name, fit=LOG)
+        if share > 0.5 and lost.points < 0:
+            told.append(
+                f"On {name} the compact kernel with vicinal's settings loses accuracy beside the "
+                f"Gaussian kernel with the thesis's settings: {lost} points by the NCA rule. "
+                f"There, {100 * share:.0f} % of the test rows are out of range of all training "
+                "rows, so the normal distributions of the classes decide, and not the kernels. "
+                "The cause is not known yet."
+            )
+    return "\n\n".join(told)
+
+
+def _by_start(values: Callable[[str], list[str]]) -> str:
+    """Values of usps, magic and mnist from both starts, of those that have been run."""
+    found = {start: values(fit) for fit, start in STARTS.items()}
+    return "; ".join(f"{start} {', '.join(told)}" for start, told in found.items() if told)
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:
     """The figures; and that the compact kernel costs some accuracy."""
+
+    def means(fit: str) -> list[str]:
+        found = (summary(done, "NCA", data=name, fit=fit) for name in LARGE)
+        return [f"{ours.mean:.1f}" for ours in found if ours is not None]
+
     yield from claim(
-        "The compact kernel: 89.9, 82.9, 86.4 % by the NCA rule (usps, magic, mnist)",
-        thesis_reached(done, PAPER, CS),
-        figures(done, CS),
+        "The compact kernel reaches or exceeds 89.9, 82.9, 86.4 % by the NCA rule "
+        "(usps, magic, mnist)",
+        together(thesis_reached(done, PAPER, fit) for fit in STARTS),
+        _by_start(means),
     )
-    for fit, scale in ((CS, "a start at RCA's own scale"), (SCALE, "a start of a chosen scale")):
-        yield from claim(
-            f"The compact kernel is less accurate than the Gaussian one, from {scale}",
-            outcome(gaps(done, fit, GAUSSIAN).values(), lambda each: -Gap.sign(each)),
-            in_short(gaps(done, fit, GAUSSIAN)),
-        )
+    losses = {fit: gaps(done, fit, GAUSSIAN) for fit in STARTS}
+    yield from claim(
+        "The compact kernel is slightly less accurate than the Gaussian one (usps, magic, mnist)",
+        together(outcome(found.values(), slight_loss(SLIGHT)) for found in losses.values()),
+        _by_start(lambda fit: [f"{each.points:+.1f}" for each in losses[fit].values()]),
+    )
 
 
 EXPERIMENTS = (

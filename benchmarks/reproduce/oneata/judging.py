@@ -16,12 +16,12 @@ CLEAR, APART = 2.0, 3.0
 ONE = " (one split)"
 #: points by which one split may miss a published figure before it counts as missed
 NEAR = 1.0
-#: what "seen" means for two kinds of claims, in words
+#: what "seen" means for two kinds of claims, for ``seen_means``
 FIGURE = (
-    "a published figure is reached or exceeded if our mean is at most "
-    f"{APART:g} standard errors below it (one split: {NEAR:g} point)"
+    f"a published figure if our mean is at most {APART:g} standard errors below it "
+    f"(one split: {NEAR:g} point)"
 )
-DIFFERENCE = f"a difference is on the thesis's side by more than {CLEAR:g} standard errors"
+DIFFERENCE = f"a difference if it is on the thesis's side by more than {CLEAR:g} standard errors"
 
 
 class Gap(NamedTuple):
@@ -140,8 +140,8 @@ def together(outcomes: Iterable[str | None]) -> str | None:
 
 
 def seen_means(*rules: str) -> str:
-    """What "seen" means on a page: a sentence of the rules of its claims."""
-    return f'In the [index](README.md) "seen" means: {"; ".join(rules)}.'
+    """What "seen" means on a page, in a sentence: the rule of each kind of claim it has."""
+    return f'The [index](README.md) says "seen" of {"; of ".join(rules)}.'
 
 
 def claim(says: str, told: str | None, figure: str) -> Iterator[Claim]:

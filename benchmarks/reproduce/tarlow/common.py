@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
+from reproduce.framework.experiment import Claim
+from reproduce.framework.pages import bullets
 from reproduce.framework.statistics import Summary, lead
 from vicinal import ITML, KNCA, LMNN, MCML, NCA, FromLabels
 from vicinal.samplers import StochasticQueries
@@ -165,6 +167,18 @@ def gap_outcome(*gaps: Any) -> str:
     if above and all(above):
         return "partly" if single else "seen"
     return "partly" if any(above) else "not seen"
+
+
+def findings(claims: Iterable[Claim]) -> str:
+    """A page's first lines: claims with their outcomes, questions of our own with answers."""
+    return bullets(
+        *(
+            f"{each.says}{'' if each.says.endswith('?') else ':'} {each.figure}"
+            if each.outcome == "answer"
+            else f"{each.says}: **{each.outcome}** ({each.figure})"
+            for each in claims
+        )
+    )
 
 
 def points(gap: Any, digits: int = 1) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
-from reproduce.framework.pages import bullets, table
+from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, pyplot
 from reproduce.framework.protocol import data as stored
 from reproduce.framework.protocol import rows_70_30
@@ -19,6 +19,7 @@ from reproduce.tarlow.common import (
     FAMILIES,
     LEARNERS,
     accuracies,
+    findings,
     gap_outcome,
     grid,
     iterations_to,
@@ -80,7 +81,7 @@ def work(data: str, split: int, alpha: float, method: str, k: int) -> dict[str, 
 def parts(done: list[Done]) -> dict[str, Any]:
     """What was found, a table for each penalty, and numbers of the protocol."""
     return {
-        "finding": bullets(*(f"{c.says}: **{c.outcome}** ({c.figure})" for c in claims(done))),
+        "finding": findings(claims(done)),
         "table": "\n\n".join(_table(done, alpha) for alpha in ALPHAS),
         **_protocol(done),
     }

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 
 from reproduce.framework.experiment import Claim, Done
-from reproduce.framework.pages import bullets, table
+from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, plain_frame, pyplot
-from reproduce.framework.statistics import Summary
+from reproduce.framework.statistics import Summary, lead
 from reproduce.tarlow.common import (
     FAMILIES,
     LEARNERS,
+    SURE,
     colour,
+    findings,
     gap_outcome,
     points,
     ratio_words,
@@ -77,16 +79,19 @@ def parts(done: list[Done]) -> dict[str, Any]:
     """What was found, differences, tables for each setting, and numbers of the protocol."""
     settings = [name for name in SETTINGS if noises(done, name)]
     return {
-        "finding": bullets(*(f"{c.says}: **{c.outcome}** ({c.figure})" for c in claims(done))),
+        "finding": findings(claims(done)),
         "differences": "\n\n".join(_differences(done, name) for name in settings),
         "convergence": _convergence(done),
         "tables": "\n\n".join(
-            f"### {SETTINGS[name][0].upper()}{SETTINGS[name][1:]}\n\n"
+            f"### {SETTINGS[name].replace('full', 'Full')}\n\n"
             + "\n\n".join(_table(done, name, noise) for noise in noises(done, name))
             for name in settings
         ),
         "voters": VOTERS,
+        "full_rank": _full_rank(done),
+        "ratio_full_rank_noise": _ratio(_log_ratio(done, "full rank", [0.5])),
         **_with_noise(done),
+        **_full_rank_limit(done),
         **_protocol(done),
     }
 
@@ -98,6 +103,53 @@ def _with_noise(done: list[Done]) -> dict[str, str]:
         found = gap(scores(done, setting, 0.5), vote, "NCA")
         quoted[f"{vote}_over_nca_{setting}"] = "(not run yet)" if found is None else points(found)
     return quoted
+
+
+def _full_rank(done: list[Done]) -> str:
+    """Where kNCA stands at full rank with half of the labels drawn anew; empty where not run."""
+    found = scores(done, "full rank", 0.5)
+    said = [f"{_named(v)} is {_stands(found, v)}" for v in FAMILIES if at(found, v) is not None]
+    where = f"At full rank with 50 % noise, in points with {VOTERS} voters"
+    return f"{where}: {'; '.join(said)}." if said else ""
+
+
+def _stands(found: Scores, vote: str) -> str:
+    """Which methods a vote is ahead of, behind, or level with, and by how much."""
+    groups: dict[str, list[str]] = {"ahead of": [], "behind": [], "not clearly apart from": []}
+    for rival in [method for method in LEARNERS if method not in FAMILIES]:
+        each = gap(found, vote, rival)
+        if each is not None:
+            errors = lead(each, np.zeros(len(each)))[1]
+            where = "ahead of" if errors > SURE else "behind" if errors < -SURE else None
+            groups[where or "not clearly apart from"].append(f"{rival} ({points(each)})")
+    return " and ".join(f"{where} {_listed(some)}" for where, some in groups.items() if some)
+
+
+def _named(method: str) -> str:
+    """A method in a sentence."""
+    return f'kNCA ("{method}")' if method in FAMILIES else method
+
+
+def _listed(some: list[str]) -> str:
+    """With commas, and "and" before the last."""
+    return " and ".join(filter(None, (", ".join(some[:-1]), some[-1])))
+
+
+def _full_rank_limit(done: list[Done]) -> dict[str, Any]:
+    """The limit of the iterations at full rank, and the methods that used it up, by noise."""
+    from reproduce.tarlow.figure4 import SETTINGS as RUNS
+
+    limit = RUNS["full rank"].max_iter
+    told = []
+    for noise in noises(done, "full rank"):
+        found = scores(done, "full rank", noise, "iterations")
+        cut = [
+            f"{_named(key[0])} ({np.sum(each >= limit)} of {len(each)})"
+            for key, each in found.items()
+            if key[0] != "ITML" and np.any(each >= limit)
+        ]
+        told.append(f"with {100 * noise:g} % noise {_listed(cut) if cut else 'none'}")
+    return {"full_rank_limit": limit, "used_up": "; ".join(told) or "(not run yet)"}
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:
@@ -136,19 +188,30 @@ def _growth(found: Scores) -> Any:
 
 
 def _faster(done: list[Done]) -> Iterator[Claim]:
-    """Iterations until 99 % of the fall, "all" over "majority", by L-BFGS and by the descent."""
-    ratios = {"L-BFGS": _log_ratio(done, "plane"), "SGD": _log_ratio(done, "authors")}
+    """Iterations until 99 % of the fall, "all" over "majority", by L-BFGS and by the descent.
+
+    At full rank without noise only: with noise the fits end at the limit of the iterations.
+    """
+    ratios = {
+        "L-BFGS": _log_ratio(done, "plane"),
+        "SGD": _log_ratio(done, "authors"),
+        "full rank": _log_ratio(done, "full rank", [0.0]),
+    }
     ratios = {name: ratio for name, ratio in ratios.items() if ratio is not None}
     if ratios:
-        figure = "; ".join(f"{name} {ratio_words(logs)}" for name, logs in ratios.items())
+        figure = "; ".join(f"{name} {_ratio(logs)}" for name, logs in ratios.items())
         says = '"majority" converges faster than "all": iterations to 99 %, "all" / "majority"'
         yield Claim(says, gap_outcome(*ratios.values()), figure)
 
 
-def _log_ratio(done: list[Done], setting: str) -> Any:
+def _ratio(logs: Any) -> str:
+    return "(not run yet)" if logs is None else ratio_words(logs)
+
+
+def _log_ratio(done: list[Done], setting: str, levels: list[float] | None = None) -> Any:
     """Log of the iterations of "all" over those of "majority" at equal k, split by split."""
     found = []
-    for noise in noises(done, setting):
+    for noise in noises(done, setting) if levels is None else levels:
         of = scores(done, setting, noise, "to 99 %")
         for _, k in [key for key in of if key[0] == "all"]:
             if ("majority", k) in of:

@@ -9,16 +9,25 @@ import numpy as np
 
 from reproduce.framework.experiment import Claim, Done
 from reproduce.framework.statistics import Summary, lead
+from reproduce.oneata.judging import Gap, level
+from reproduce.oneata.judging import outcome as judged
 from reproduce.tarlow.common import SURE, WITHOUT_K, ratio_words
 from reproduce.tarlow.uci_cells import CHOSEN, OWN, RANKS, SETTINGS, Cell, Cells, of_rank, verdict
 
+#: points within which the two objectives count as alike
+ALIKE = 1.0
+
 
 def claims_of(cells: Cells, done: list[Done]) -> Iterator[Claim]:
-    """At the paper's setting: the log objective without a penalty."""
+    """At the paper's setting: the log objective without a penalty.
+
+    That kNCA is ahead of NCA on these sets is not said in the paper: a question of our own.
+    """
     yield from _favourable(cells)
-    yield from _ahead(cells, 'kNCA ("all") is ahead of NCA, test k as in training', "all", "NCA")
-    yield from _ahead(cells, '"all" is ahead of "majority", test k as in training',
-                      "all", "majority")  # fmt: skip
+    asks = 'is kNCA ("all") ahead of NCA, test k as in training?'
+    yield from _ahead(cells, asks, "all", "NCA", question=True)
+    says = '"all" is ahead of "majority", test k as in training'
+    yield from _ahead(cells, says, "all", "majority")
     yield from _similar(cells)
     yield from _faster(done)
 
@@ -56,7 +65,9 @@ def _favourable(cells: Cells) -> Iterator[Claim]:
     yield Claim(says, outcome, f"best in {best}, within two errors in {near}, behind in {far}")
 
 
-def _ahead(cells: Cells, words: str, one: str, other: str) -> Iterator[Claim]:
+def _ahead(
+    cells: Cells, words: str, one: str, other: str, *, question: bool = False
+) -> Iterator[Claim]:
     found = {}
     for rank, rank_words in RANKS.items():
         some = of_rank(cells, SETTINGS[0], rank).values()
@@ -67,7 +78,19 @@ def _ahead(cells: Cells, words: str, one: str, other: str) -> Iterator[Claim]:
         seen = [each.judged == "seen" for each in found.values()]
         outcome = "seen" if all(seen) else "partly" if any(seen) else "not seen"
         figure = "; ".join(f"{rank}: {each:+.1f} points" for rank, each in found.items())
-        yield Claim(f"small sets: {words}", outcome, figure)
+        yield Claim(f"small sets: {words}", "answer" if question else outcome, figure)
+
+
+def most_cases(cells: Cells) -> str:
+    """In how many cases, a set at a rank, "all" is ahead of "majority", and clearly so."""
+    cases = [cell for rank in RANKS for cell in of_rank(cells, SETTINGS[0], rank).values()]
+    gaps = [each for cell in cases if (each := cell.gap("all", "majority", OWN)) is not None]
+    errors = [lead(each, np.zeros(len(each)))[1] for each in gaps]
+    return (
+        f"{sum(each.mean() > 1e-9 for each in gaps)} of {len(gaps)} cases, by more than two errors "
+        f"in {sum(z > SURE for z in errors)}, and behind by as much in "
+        f"{sum(z < -SURE for z in errors)}"
+    )
 
 
 def objective_gaps(cells: Cells, rank: str, method: str) -> dict[str, Any]:
@@ -87,7 +110,10 @@ def objective_gaps(cells: Cells, rank: str, method: str) -> dict[str, Any]:
 
 
 def _similar(cells: Cells) -> Iterator[Claim]:
-    """One difference for each set: its ranks and methods are no draws of their own."""
+    """One difference for each set: its ranks and methods are no draws of their own.
+
+    Alike is a difference that is small beyond its error: one that is imprecise does not do.
+    """
     by_set: dict[str, list[float]] = {}
     for rank in RANKS:
         for method in ("NCA", "all", "majority"):
@@ -95,10 +121,10 @@ def _similar(cells: Cells) -> Iterator[Claim]:
                 by_set.setdefault(name, []).append(float(np.mean(gap)))
     if by_set:
         each = Summary([np.mean(values) / 100.0 for values in by_set.values()])
-        similar = abs(each.mean) <= max(SURE * each.error, 1.0)
+        outcome = judged([Gap(each.mean, each.error, len(by_set))], level(ALIKE))
         says = "small sets: the log objective and the accuracy objective perform alike"
         figure = f"log less accuracy: {each:+.1f} points"
-        yield Claim(says, "seen" if similar else "not seen", figure)
+        yield Claim(says, outcome or "partly", figure)
 
 
 def log_ratios(done: list[Done], rank: str) -> dict[str, float]:

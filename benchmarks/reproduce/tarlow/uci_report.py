@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from reproduce.framework.experiment import Claim, Done
-from reproduce.framework.pages import bullets, table
+from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, pyplot
 from reproduce.framework.statistics import Summary
-from reproduce.tarlow.common import FAMILIES, PEERS, WITHOUT_K, colour, words
+from reproduce.tarlow.common import FAMILIES, PEERS, WITHOUT_K, colour, findings, words
 from reproduce.tarlow.uci_cells import (
     CHOSEN,
     CLEAR,
@@ -28,7 +28,7 @@ from reproduce.tarlow.uci_cells import (
     of_rank,
     verdict,
 )
-from reproduce.tarlow.uci_claims import claims_of, objective_gaps, standings
+from reproduce.tarlow.uci_claims import ALIKE, claims_of, most_cases, objective_gaps, standings
 
 #: methods that have a k, and all that have tables
 WITH_K = (*FAMILIES, "LMNN")
@@ -99,10 +99,11 @@ def _cells(done: list[Done]) -> Cells:
 def parts(done: list[Done]) -> dict[str, Any]:
     """The paper's claims, then all tables."""
     cells = _cells(done)
-    said = claims_of(cells, done)
     return {
-        "finding": bullets(*(f"{c.says}: **{c.outcome}** ({c.figure})" for c in said)),
+        "finding": findings(claims_of(cells, done)),
         "standings": _standings(cells),
+        "most_cases": most_cases(cells),
+        "alike": f"{ALIKE:g}",
         "convergence": _convergence(done),
         "differences": _differences(cells),
         "clear": f"{CLEAR:g}",
