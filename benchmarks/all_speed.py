@@ -34,7 +34,7 @@ SCRIPTS = {
     "small_fits": 1.0,
     "match_speed": 1.5,
     "chi2_lmnn_memory": 1.5,
-    "knca_speed": 1.5,
+    "knca_speed": 4.0,
     "peer_facts": 1.5,
     "prediction_speed": 1.5,
     "ksne_engines": 2.5,

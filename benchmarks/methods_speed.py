@@ -99,11 +99,17 @@ def compete(task: Task, limit: float, others: Others) -> list[dict[str, Any]]:
                 own = OWN_LIMIT if contender.library == "vicinal" else limit
                 answer = fit_once(python, contender, folder, own)
             if "trouble" not in answer:
-                with np.load(folder / "result.npz") as learnt:
-                    answer["result"] = task.judge(task.data, dict(learnt))
+                with np.load(folder / "result.npz") as stored:
+                    answer["result"] = judged(task, dict(stored))
             progress(f"{answer.get('trouble') or seconds(answer['seconds'])}")
             answers.append(answer | {"shown": str(contender), "library": contender.library})
     return answers
+
+
+def judged(task: Task, learnt: dict[str, Any]) -> str:
+    """What was reached; a library that learnt something infinite or not a number reached nothing."""
+    finite = all(np.isfinite(each).all() for each in learnt.values() if each.dtype.kind == "f")
+    return task.judge(task.data, learnt) if finite else "not finite"
 
 
 def lines_of(task: Task, answers: list[dict[str, Any]]) -> list[list[str]]:

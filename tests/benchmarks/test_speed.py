@@ -276,3 +276,12 @@ def test_busy_cores():
     with others:
         time.sleep(0.6)
     assert "on the mean" in str(others)
+
+
+def test_a_result_that_is_not_finite_is_said():
+    from _methods_tasks import Task
+    from methods_speed import judged
+
+    task = Task("RCA", "rows", {}, [], lambda data, learnt: f"{learnt['Z'].sum():.0f} %", "votes")
+    assert judged(task, {"Z": np.ones(3), "names": np.array(["a"])}) == "3 %"
+    assert judged(task, {"Z": np.array([1.0, np.nan])}) == "not finite"
