@@ -107,7 +107,7 @@ def compete(task: Task, limit: float, others: Others) -> list[dict[str, Any]]:
 
 
 def judged(task: Task, learnt: dict[str, Any]) -> str:
-    """What was reached; a library that learnt something infinite or not a number reached nothing."""
+    """What was reached; what is infinite or not a number is not judged."""
     finite = all(np.isfinite(each).all() for each in learnt.values() if each.dtype.kind == "f")
     return task.judge(task.data, learnt) if finite else "not finite"
 

@@ -85,9 +85,10 @@ def _summary(outcomes: Counter[str], told: dict[str, list[Claim]]) -> str:
     headlines = f"In test accuracy: {', '.join(figures)}." if figures else ""
     return (
         f"{counts}{headlines}".strip() + "\n\n"
-        "Figures are means ± standard errors, over splits unless they are over sets; differences are "
-        "paired over the same splits. *Seen* means clearly on the paper's side wherever it was asked, "
-        "*partly* in some of these cases, *not seen* in none; each page says how it judges. Each page has the papers' tables beside ours, the protocol, and the commit of the "
+        "Figures are means ± standard errors, over splits unless they are over sets; differences "
+        "are paired over the same splits. *Seen* means clearly on the paper's side wherever it was "
+        "asked, *partly* in some of these cases, *not seen* in none; each page says how it judges. "
+        "Each page has the papers' tables beside ours, the protocol, and the commit of the "
         "library; `python benchmarks/reproduce NAME` computes it, its numbers are in "
         "`data/NAME.csv`, and `make check-results` computes a few jobs of each page again."
     )

@@ -127,9 +127,7 @@ def _largest(scores: _Scores) -> str:
 def _without(scores: _Scores) -> str:
     """The lead over scikit-learn's NCA without the set that adds most to it."""
     most = _largest(scores)
-    own, votes = (
-        scores.gap(ours, "scikit-learn", without=most) for ours in ("NCA", "NCA 5-NN")
-    )
+    own, votes = (scores.gap(ours, "scikit-learn", without=most) for ours in ("NCA", "NCA 5-NN"))
     return (
         f"The set that adds most to the lead over scikit-learn's NCA is {most} "
         f"({scores.gaps('NCA', 'scikit-learn')[most]:+.1f} points); without it the lead is "

@@ -1,4 +1,4 @@
-"""Which vote should ``KNCA`` have?  Both as they come, inside training rows, with wrong labels too."""
+"""Which vote should ``KNCA`` have?  Both as they come, with right and with wrong labels."""
 
 from __future__ import annotations
 

@@ -198,6 +198,14 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         other = WRONG if case == "natural, natural" else RIGHT
         gap = over_sets(done, f"{case}: {other}", f"{case}: {NONE}", names)
         yield Claim(words, "answer", f"{gap:+.1f} points of accuracy at the shares in use")
+    gaps = [
+        over_sets(done, f"{case}: {RIGHT}", f"{case}: {AFTER}", names)
+        for case in CASES
+        if AFTER in _priors(case)
+    ]
+    told_gaps = ", ".join(f"{gap:+.1f}" for gap in gaps)
+    words = "the right `priors` in learning less the same afterwards, by Bayes' rule (both cases)"
+    yield Claim(words, "answer", f"{told_gaps} points of accuracy at the shares in use")
 
 
 EXPERIMENTS = (
