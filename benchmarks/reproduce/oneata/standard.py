@@ -72,7 +72,7 @@ def nca_work(data: str, split: int, d: str) -> dict[str, Any]:
 
     X, y = protocol.data(data)
     train, test = rows_70_30(len(y), split)
-    n_components = rank(data, d)
+    n_components = X.shape[1] if d == "D" else int(d)
     results = {}
     for name, (scaling, size) in VARIANTS.items():
         start: Any = "random"
