@@ -78,11 +78,11 @@ def _summary(outcomes: Counter[str], told: dict[str, list[Claim]]) -> str:
         else ""
     )
     figures = [
-        f"{words} ({told[page][at].figure})"
+        f"{words}, {told[page][at].figure.replace(';', ',')}"
         for page, at, words in HEADLINES
         if len(told.get(page, ())) > at
     ]
-    headlines = f"In test accuracy: {', '.join(figures)}." if figures else ""
+    headlines = f"In test accuracy: {'; '.join(figures)}." if figures else ""
     return (
         f"{counts}{headlines}".strip() + "\n\n"
         "Figures are means ± standard errors, over splits unless they are over sets; differences "

@@ -15,7 +15,7 @@ from reproduce.framework import protocol
 from reproduce.framework.code import ROOT, bare
 from reproduce.framework.experiment import Done, Experiment, Job
 
-__all__ = ["ROOT", "Store", "code_of"]
+__all__ = ["Store", "code_of"]
 
 
 class Store:

@@ -142,7 +142,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "seen": seen_means(
             FIGURE,
             f'"slightly less accurate" if the loss is above 0 and below {SLIGHT:g} points, both by '
-            f"more than {CLEAR:g} standard errors",
+            f"more than {CLEAR:g} standard errors (limits that were set with the results known)",
         ),
         "penalties": penalties(done, LOG),
         "max_iter": MAX_ITER,

@@ -92,7 +92,7 @@ NO_LOSS = (
 )
 DISCARD = (
     f'"discard a large number of the points" if less than {FEW:g} % of the pairs are computed, by '
-    f"more than {CLEAR:g} standard errors"
+    f"more than {CLEAR:g} standard errors (a limit that was set with the results known)"
 )
 
 

@@ -144,9 +144,10 @@ def _standing(scores: _Scores, one: str, other: str = "NCA") -> str:
 
 def _rank_gap(done: list[Done]) -> str:
     """The rank by cross-validation less the default one, ± its error over the sets."""
-    scores = _Scores(done)
-    gaps = scores.gaps("NCA rank", "NCA").values() if done else []
-    return f"{Summary([gap.mean / 100 for gap in gaps]):+.1f}" if done else "(not run yet)"
+    if not done:
+        return "(not run yet)"
+    gaps = _Scores(done).gaps("NCA rank", "NCA").values()
+    return f"{Summary([gap.mean / 100 for gap in gaps]):+.1f}"
 
 
 def _beside(scores: _Scores) -> str:
