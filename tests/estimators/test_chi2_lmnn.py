@@ -222,7 +222,8 @@ def test_a_small_margin_is_no_complaint(rng):
 
 @pytest.mark.parametrize(
     ("model", "advice"),
-    [(Chi2LMNN(3, mu=1e-9), "Increase 'mu' or 'margin'"), (LMNN(2, mu=1e-9), r"Increase 'mu'\."),
+    [(Chi2LMNN(3, mu=1e-9), "Increase 'mu' or 'margin'"),
+     (LMNN(2, mu=1e-9, alpha=0.0), r"Increase 'mu'\."),
      (LMNN(2, alpha=1e9), "Increase 'mu' or decrease 'alpha'")],
     ids=repr,
 )  # fmt: skip

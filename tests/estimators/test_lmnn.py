@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.datasets import load_digits, load_iris, load_wine, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
@@ -124,6 +124,57 @@ def test_mu_and_margin_decide(rows, mu):
 
 @unfinished
 @pytest.mark.parametrize(
+    ("n", "settings", "expected"),
+    [
+        (120, {}, 0.0),  # ten rows a column and more
+        (60, {}, 100.0 * 8 / 60),
+        (60, {"mapping": "diagonal"}, 0.0),
+        (60, {"k": 5, "early_stopping": True, "validation_fraction": 0.5}, 100.0 * 8 / 30),
+        (24, {}, 0.5 * 24),  # a stronger one might collapse the map
+        (24, {"k": 5}, 100.0 * 8 / 24),
+        (24, {"k": 5, "mu": 2.0}, 200.0 * 8 / 24),
+        (60, {"alpha": 0.5}, 0.5),
+    ],
+)
+def test_the_scaled_penalty_grows_with_the_columns_a_row(n, settings, expected):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, 8)), np.arange(n) % 2
+    settings = {"k": 1, "scaling": "standard", "max_iter": 3, "random_state": 0, **settings}
+    assert LMNN(**settings).fit(X, y).alpha_ == pytest.approx(expected)
+
+
+@unfinished
+def test_the_scaled_penalty_has_a_limit():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 700)), np.arange(200) % 2
+    model = LMNN(2, scaling="standard", max_iter=3, random_state=0).fit(X, y)
+    assert model.alpha_ == 300.0
+
+
+@pytest.mark.parametrize("n", [6, 12, 40])
+@pytest.mark.parametrize("k", [1, 5])
+@pytest.mark.filterwarnings("ignore:The 'k' parameter")
+def test_the_scaled_penalty_collapses_no_map(n, k):
+    """Not even that of labels that have nothing to do with the rows."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, 100)), np.arange(n) % 2
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="The map has collapsed")
+        LMNN(k=k, n_neighbors=k, random_state=0).fit(X, y)
+
+
+def test_more_columns_than_rows_do_not_over_fit():
+    X, y = make_classification(
+        400, 150, n_informative=10, n_redundant=10, n_classes=3, class_sep=1.5, random_state=0
+    )
+    learn, judge = slice(0, 100), slice(100, None)
+    plain = LMNN(alpha=0.0, random_state=0).fit(X[learn], y[learn])
+    model = LMNN(random_state=0).fit(X[learn], y[learn])
+    assert model.score(X[judge], y[judge]) > plain.score(X[judge], y[judge]) + 0.1
+
+
+@unfinished
+@pytest.mark.parametrize(
     "settings",
     [
         {"solver": "cg", "init": "pca"},
@@ -131,8 +182,8 @@ def test_mu_and_margin_decide(rows, mu):
         {"solver": solvers.BoldDriver()},
         {"solver": "adam"},
         {"solver": "momentum", "max_iter": 40},
-        {"init": "identity", "scaling": "global"},
-        {"init": "random", "scaling": None, "max_iter": 60},
+        {"init": "identity", "scaling": "global", "alpha": 0.0},
+        {"init": "random", "scaling": None, "max_iter": 60, "alpha": 0.0},
         {"init": "lda"},
         {"mapping": "diagonal", "n_components": None},
         {"early_stopping": True},

@@ -64,6 +64,25 @@ def test_a_stream_learns_nearly_as_well_as_a_fit(blobs):
     assert model.score(X[test], y[test]) > start.score(X[test], y[test])
 
 
+@pytest.mark.parametrize("n", [300, 1100])  # all rows, and a sample of them
+def test_the_first_batch_is_learnt_from(n, capsys):
+    X, y = make_blobs(n + 200, 3, centers=5, cluster_std=1.6, random_state=3)
+    X = np.hstack([X, np.random.RandomState(0).normal(scale=3.0, size=(n + 200, 7))])
+    model = NCA(2, random_state=0, verbose=1).partial_fit(X[:n], y[:n], classes=range(5))
+    assert f"improved on {min(n, 1000)} rows" in capsys.readouterr().out
+    fitted = NCA(2, random_state=0, alpha=3e-3).fit(X[:n], y[:n])
+    assert model.score(X[n:], y[n:]) > fitted.score(X[n:], y[n:]) - 0.03
+    # the loss of the rows of a step before it is made: the map had been learnt by then
+    assert model.history_["loss"][0] < 1.3 * fitted.objective_
+
+
+def test_a_given_map_is_the_start_of_a_stream(iris, capsys):
+    X, y = iris
+    A = np.eye(2, 4)
+    NCA(2, init=A, verbose=1, random_state=0).partial_fit(X, y, classes=[0, 1, 2])
+    assert "improved" not in capsys.readouterr().out
+
+
 def test_all_that_is_documented_is_there(iris):
     X, y = iris
     model = NCA(2, random_state=0, alpha=3e-3)
@@ -85,7 +104,7 @@ def test_all_that_is_documented_is_there(iris):
     assert model.effective_n_neighbors().mean() >= 1.0
     assert len(model.local_n_neighbors(X)) == 150
     assert isinstance(model.plan_.solver, Adam)
-    assert model.plan_.sampling == StochasticQueries(500)
+    assert model.plan_.sampling == StochasticQueries(50)
     assert "stream" in str(model.plan_)
     fitted = NCA(2, alpha=3e-3).fit(X, y)
     assert set(model.history_) == set(fitted.history_)
@@ -108,9 +127,10 @@ def test_verbose_tells_of_each_step(iris, capsys):
     model = NCA(2, verbose=1, random_state=0, sampling=StochasticQueries(50), alpha=3e-3)
     model.partial_fit(X, y, classes=[0, 1, 2])
     lines = capsys.readouterr().out.splitlines()
-    assert "a stream, one batch after the other" in lines[0]
-    assert lines[1].split()[1:] == ["iteration", "loss", "gradient", "seconds"]
-    assert len(lines) == 5
+    assert "the start was improved on 150 rows" in lines[0]
+    assert "a stream, one batch after the other" in lines[1]
+    assert lines[2].split()[1:] == ["iteration", "loss", "gradient", "seconds"]
+    assert len(lines) == 6
     assert model.n_iter_ == 3
 
 
@@ -129,7 +149,7 @@ def test_rows_one_by_one(iris, rule):
         X[:100], y[:100], classes=[0, 1, 2]
     )
     streamed(model, X[100:], y[100:], 1)
-    assert model.n_iter_ == 51
+    assert model.n_iter_ == 52  # two for the first hundred rows
     assert model.n_samples_seen_ == 150
     assert model.score(X, y) > 0.9
 

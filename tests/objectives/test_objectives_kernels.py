@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_blobs
 
 from vicinal import reference
 from vicinal.core.types import Pairs
@@ -13,7 +14,13 @@ from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.cpu import tiles as _tiles
 from vicinal.extras.trees import Bounded
-from vicinal.objectives import nca, nca_effective_n_neighbors, nca_matches, nca_posterior
+from vicinal.objectives import (
+    NCALoss,
+    nca,
+    nca_effective_n_neighbors,
+    nca_matches,
+    nca_posterior,
+)
 from vicinal.targets import LabelDistributions, Labels
 
 # (kernel, its name in `reference`, objective): the logarithm needs a kernel that reaches everywhere
@@ -171,3 +178,14 @@ def test_effective_n_neighbors_matches_reference(rng, kernel, name):
 def test_reference_refuses_an_unknown_kernel(rng):
     with pytest.raises(ValueError, match=r"kernel must be 'gaussian', .* Got 'box' instead"):
         reference.effective_n_neighbors(np.zeros((3, 1)), kernel="box")
+
+
+def test_a_background_does_not_choose_the_scale(rng):
+    """Where no row is in range of another, backgrounds still classify: scales would not matter."""
+    Z, y = make_blobs(60, 2, centers=3, cluster_std=1.0, random_state=0)
+    labels = Labels(y)
+    loss = NCALoss("log", Compact()).suited_to(labels)
+    far = 1e3 * Z
+    assert loss.for_scaling()(Z, labels).value < loss.for_scaling()(far, labels).value == 0.0
+    assert loss(far, labels).value == pytest.approx(loss(10 * far, labels).value)
+    assert NCALoss("accuracy").for_scaling().kind == "log"

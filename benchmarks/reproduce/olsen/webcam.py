@@ -81,7 +81,7 @@ def _lmnn(X: Any, y: Any, train: Any, test: Any, r: int, seed: int) -> dict[str,
         scores[f"LMNN as it comes, 1-NN, {how}"] = knn(L[train], y[train], L[test], y[test])
         scores[f"LMNN as it comes, {how}"] = float(plain.score(Z[test], y[test]))
         grid = {"scaling": [None, "standard"], "mu": list(MUS)}
-        model = LMNN(k=K, n_neighbors=1, random_state=seed)
+        model = LMNN(k=K, alpha=0.0, n_neighbors=1, random_state=seed)
         if how != "z":  # whose columns are scaled already
             search = choose(model, grid, Z[train], y[train], seed)
             scores[f"LMNN chosen, {how}"] = float(search.score(Z[test], y[test]))

@@ -91,7 +91,7 @@ def work(data: str, split: int, scaling: str) -> dict[str, Any]:
     train, test = folds(y, split)
     X = scaled(X, scaling, train)
     scores = {"Euclidean": knn(X[train], y[train], X[test], y[test])}
-    model = LMNN(k=K, scaling=None, n_neighbors=1, random_state=split)
+    model = LMNN(k=K, alpha=0.0, scaling=None, n_neighbors=1, random_state=split)
     search = choose(model, {"mu": list(MUS)}, X[train], y[train], split)
     scores["LMNN chosen"] = search.score(X[test], y[test])
     plain = LMNN(random_state=split).fit(X[train], y[train])

@@ -22,13 +22,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     '`scaling="standard"`': {"scaling": "standard"},
     '`scaling="global"`': {"scaling": "global"},
     '`init="auto"` (RCA)': {"init": "auto"},
-    "`tol=1e-4`": {"tol": 1e-4},
     "`mu=0.3`": {"mu": 0.3},
     "`mu=3`": {"mu": 3.0},
     "`refresh_targets=20`": {"refresh_targets": 20},
     "`early_stopping=True`": {"early_stopping": True},
-    "`alpha=0.01`": {"alpha": 0.01},
+    "`alpha=0`": {"alpha": 0.0},
     "`alpha=0.1`": {"alpha": 0.1},
+    "`alpha=1`": {"alpha": 1.0},
+    "`alpha=10`": {"alpha": 10.0},
 }
 
 

@@ -14,7 +14,7 @@ from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.protocol import stratified
 from reproduce.framework.statistics import Summary
-from reproduce.own.paired import gain, over_sets, present, scores, subsample, told
+from reproduce.own.paired import gain, over_sets, present, scores, subsample, told, told_over_sets
 
 #: sets for the choice of columns
 COLUMNS = ("wine", "ionosphere", "spectf", "digits")
@@ -26,6 +26,11 @@ MOST = 500
 
 #: shuffled copies of each column that are added as useless ones
 COPIES = {"as they are": 0, "with useless columns": 3}
+#: what the page and the index call them
+COPIES_WORDS = {
+    "as they are": "columns as they are",
+    "with useless columns": "useless columns added",
+}
 
 RANKS = {"d = 2": 2, "default rank": None}
 
@@ -128,7 +133,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
     return {
         "finding": "\n".join(_findings(done, names)),
         "tables": "\n\n".join(
-            f"## Columns {columns}\n\n{_table(here, names)}"
+            f"## {_title(columns)}\n\n{_table(here, names)}"
             for columns in COPIES
             if (here := _of(done, columns))
         ),
@@ -137,6 +142,11 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "most": MOST,
         "copies": max(COPIES.values()),
     }
+
+
+def _title(columns: str) -> str:
+    words = COPIES_WORDS[columns]
+    return words[0].upper() + words[1:]
 
 
 def _of(done: list[Done], columns: str) -> list[Done]:
@@ -181,11 +191,19 @@ def _kept(done: list[Done], names: list[str]) -> str:
 
 
 def _findings(done: list[Done], names: list[str]) -> Iterator[str]:
-    n_splits = len({each.job["split"] for each in done})
     for columns, title in product(COPIES, RANKS):
-        gap = over_sets(_of(done, columns), f"{TWO}, {title}", f"{ONE}, {title}", names)
-        if gap is not None:
-            yield f"- columns {columns}, {title}: {told(gap, n_splits)}."
+        here = _of(done, columns)
+        if here:
+            beside = told_over_sets(here, f"{TWO}, {title}", f"{ONE}, {title}", names)
+            yield f"- {_title(columns)}, {title}: {beside}."
+    title = "default rank"
+    for columns in COPIES:
+        if here := _of(done, columns):
+            beside = told_over_sets(here, f"{TWO}, {title}", DIAGONAL, names)
+            yield (
+                f"- {_title(columns)}, {title}, two steps beside the diagonal map of the first "
+                f"step alone: {beside}."
+            )
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:
@@ -198,8 +216,19 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         }
         words = ", ".join(f"{title}: {gap:+.1f}" for title, gap in gaps.items() if gap)
         if words:
-            says = f"two steps (columns, then a map) less one map, columns {columns}, in points"
+            says = (
+                f"two steps (columns, then a map) less one map, {COPIES_WORDS[columns]}, in points"
+            )
             yield Claim(says, "answer", words)
+    found = [
+        over_sets(_of(done, columns), f"{TWO}, default rank", DIAGONAL, names) for columns in COPIES
+    ]
+    if all(found):
+        says = "two steps less the diagonal map of the first step alone, in points"
+        told_all = ", ".join(
+            f"{words}: {gap:+.1f}" for words, gap in zip(COPIES_WORDS.values(), found, strict=True)
+        )
+        yield Claim(says, "answer", told_all)
 
 
 def search_parts(done: list[Done]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,15 @@ from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.protocol import stratified
 from reproduce.framework.statistics import Summary
-from reproduce.own.paired import gain, over_sets, present, scores, subsample, told
+from reproduce.own.paired import (
+    figure,
+    gain,
+    over_sets,
+    present,
+    scores,
+    subsample,
+    told_over_sets,
+)
 
 #: the most rows that are taken of a set
 MOST = 500
@@ -154,17 +162,26 @@ def _with_all_classes(taken: Any, y: Any) -> Any:
 def parts(done: list[Done]) -> dict[str, Any]:
     """For each question a table, and what weights are worth."""
     found = {question.replace(" ", "_"): _table(done, question) for question in SETS}
-    wrong = [each.result["wrong"] for each in _of(done, "doubtful labels")]
-    biased = [each.result for each in _of(done, "biased sample")]
-    effective = [each["effective"] / each["taken"] for each in biased]
     return {
         **found,
         "finding": "\n".join(_findings(done)),
         "n_splits": len({each.job["split"] for each in done}),
         "most": f"{MOST:,}",
-        "wrong": f"{100 * np.mean(wrong):.0f}" if wrong else "",
-        "effective": f"{100 * np.mean(effective):.0f}" if effective else "",
+        "wrong": _range(done, "doubtful labels", lambda result: result["wrong"]),
+        "effective": _range(
+            done, "biased sample", lambda result: result["effective"] / result["taken"]
+        ),
     }
+
+
+def _range(done: list[Done], question: str, share: Callable[[dict[str, Any]], float]) -> str:
+    """The least and the largest of the means of the sets, in per cent."""
+    here = _of(done, question)
+    means = [
+        100 * np.mean([share(each.result) for each in here if each.job["data"] == name])
+        for name in present(SETS[question], here)
+    ]
+    return f"{min(means):.0f} to {max(means):.0f}" if means else ""
 
 
 def _of(done: list[Done], question: str) -> list[Done]:
@@ -187,14 +204,13 @@ def _table(done: list[Done], question: str) -> str:
 
 
 def _findings(done: list[Done]) -> Iterator[str]:
-    n_splits = len({each.job["split"] for each in done})
     for question, titles in FITS.items():
         here = _of(done, question)
         names = present(SETS[question], here)
         words = [
-            f"beside {titles[fit]} {told(gap, n_splits)}"
+            f"beside {titles[fit]} {told_over_sets(here, 'weights', fit, names)}"
             for fit in titles
-            if fit != "weights" and (gap := over_sets(here, "weights", fit, names))
+            if fit != "weights" and names
         ]
         if words:
             yield f"- {question[0].upper()}{question[1:]}, weights {'; '.join(words)}."
@@ -213,9 +229,9 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     }
     for (question, fit), says in asked.items():
         here = _of(done, question)
-        gap = over_sets(here, "weights", fit, present(SETS[question], here))
-        if gap is not None:
-            yield Claim(says, "answer", f"{gap:+.1f} points of test accuracy")
+        told = figure(here, "weights", fit, present(SETS[question], here))
+        if told:
+            yield Claim(says, "answer", told)
 
 
 EXPERIMENTS = (

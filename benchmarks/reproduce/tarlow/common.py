@@ -37,9 +37,10 @@ def _nca(k: int, n_components: int, **parameters: Any) -> Any:
 
 
 def _lmnn(k: int, n_components: int, **parameters: Any) -> Any:
-    # it has no objective to choose, takes all rows, and its pull is penalty enough
+    # it has no objective to choose, takes all rows, and as in the paper has no penalty
     ours = {"objective", "sampling", "alpha"}
-    return LMNN(n_components, k=k, **{n: v for n, v in parameters.items() if n not in ours})
+    others = {n: v for n, v in parameters.items() if n not in ours}
+    return LMNN(n_components, k=k, alpha=0.0, **others)
 
 
 def _mcml(k: int, n_components: int, **parameters: Any) -> Any:

@@ -110,6 +110,11 @@ def _nothing(*_: Any) -> None:
     return None
 
 
+def _per_column(n_columns: int, n: int) -> float:
+    # a stronger penalty would collapse the map of NCA if there are more columns than rows
+    return min(0.4 * n_columns / n, 0.1)
+
+
 @dataclass(frozen=True)
 class Method:
     """All that a fit needs to know about the method of an estimator.
@@ -158,6 +163,8 @@ class Method:
         Number of starts; the best result is kept.
     alphas : tuple of float
         The values that ``alpha="auto"`` tries, in this order.
+    scaled_alpha : callable
+        ``alpha = scaled_alpha(D, n)``: the meaning of "scaled", for D columns of variance one.
     warn_unusable_rows : callable
         ``warn_unusable_rows(target, plan)``: warns about rows that contribute nothing.
     collapse_warning : callable
@@ -184,6 +191,7 @@ class Method:
     batches_keep_scale: bool = False
     n_starts: int = 1
     alphas: tuple[float, ...] = ()
+    scaled_alpha: Callable[[int, int], float] = _per_column
     warn_unusable_rows: Callable[[Any, Any], None] = _nothing
     collapse_warning: Callable[[Array, Problem], str | None] = _nothing
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal import _clock
+from vicinal import _clock, maps, starts
 from vicinal._features import Features
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import (
@@ -29,7 +30,7 @@ from vicinal.estimators._plan import make_plan
 from vicinal.estimators._problem import last_theta, make_problem, size_of
 from vicinal.estimators._rollback import unchanged_on_error
 from vicinal.estimators._telling import Reports, heading, line_of
-from vicinal.estimators.stream import Stream, StreamStep, begin_stream, check_settled
+from vicinal.estimators.stream import Stream, StreamStep, begin_stream, check_settled, first_run
 from vicinal.maps.fitted import FittedLinear, FittedMap
 
 __all__ = ["StreamLearner"]
@@ -113,6 +114,10 @@ class StreamLearner(LabelledLearner):
         if is_auto(config.alpha):  # a search needs all rows
             alpha = getattr(self, "alpha_", problem.alpha)  # as an earlier fit has chosen it
             problem = problem.replace(alpha=alpha)
+        # an array is used as given, and a map that bends would learn the few rows by heart
+        if not isinstance(starts.resolve(self.init, method.name), starts.Given):
+            if not maps.bends(method.mapping):
+                method = replace(method, coarse=first_run)
         learning = Learning(method, config, plan, rng, reports, Budget(None, _clock.now()))
         last = getattr(self, "_map", None)  # of an earlier fit
         theta = last_theta(last, problem)

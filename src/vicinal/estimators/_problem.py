@@ -56,7 +56,7 @@ def make_problem(
     elif alpha == BY_ROWS:
         alpha = penalty_by_rows(data.n if train is None else len(train)) * alpha_unit(features)
     elif isinstance(alpha, str):
-        alpha = scaled_alpha(features, data.n if train is None else len(train))
+        alpha = scaled_alpha(method, features, data.n if train is None else len(train))
     pairs = None if method.pairs is None or plan.has_lists else method.pairs.pairs(None, None)
     problem = Problem(
         features,

@@ -39,7 +39,7 @@ from vicinal.targets import Labels
 
 __all__ = ["LMNN"]
 
-_ALPHAS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.0)
+_ALPHAS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.0)
 # Loss after 300 batches of 7,500 digits: 16.8 at 0.05, 14.0 at 0.1, 12.8 at 0.2; all rows: 11.2.
 _RATE = 0.2
 _SCALING_ROWS = 1000  # rows used to choose between scalings
@@ -111,9 +111,14 @@ class LMNN(LearntMetricMixin, LargeMargin):
         are missed.  ``mu``, ``margin`` and ``alpha`` mean the same in all of them, and no scale is
         corrected at the end.  "auto" is "full" where that takes up to about 20 s on two cores, and
         random batches of 1,000 rows otherwise.
-    alpha : float or "auto", default=0.0
-        Weight of the squared norm of the map beside the mean loss.  The pull of the targets already
-        keeps the map small.  "auto" tries penalties from 30 down to 0.
+    alpha : float, "scaled" or "auto", default="scaled"
+        Weight of the squared norm of the map beside the mean loss.  "scaled" is ``mu`` times
+        100 D / n, at most 300 and n k / 2; and 0 for a diagonal map or more than ten rows a column:
+        there the pull of the targets is enough, while with fewer rows LMNN over-fits without a
+        penalty (docs/results/lmnn-columns.md).
+        "auto" tries penalties from 300 down to 0 by cross-validation.  Penalties that are not
+        numbers are multiplied by the mean variance of the features unless ``scaling_`` is
+        "standard".
     scaling : {"auto", "standard", "global", None}, default="auto"
         Scaling of the columns before learning, folded into ``components_``: each column by its
         standard deviation, or all by one number, without outliers, as in NCA.  Target neighbours
@@ -196,8 +201,6 @@ class LMNN(LearntMetricMixin, LargeMargin):
     True
     """
 
-    # no "scaled" penalty: the loss is several margins, that of NCA less than one
-    _named_alphas: ClassVar[tuple[str, ...]] = ("auto",)
     _stored: ClassVar[tuple[str, ...]] = ("scaling_",)
     _scalings: ClassVar[tuple[str | None, ...]] = ("auto", "standard", "global", None)
 
@@ -213,7 +216,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
         init: str | Start | ArrayLike = "pca",
         solver: str | Solver = "auto",
         sampling: str | Sampler = "auto",
-        alpha: float | str = 0.0,
+        alpha: float | str = "scaled",
         scaling: str | None = "auto",
         n_neighbors: int | str | None = None,
         early_stopping: bool = False,
@@ -297,6 +300,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
             batches_keep_scale=True,
             n_starts=int(getattr(start, "n_init", 1)),
             alphas=_ALPHAS,
+            scaled_alpha=partial(_scaled_alpha, self.mu, k, mapping),
             warn_unusable_rows=partial(warn_unusable_rows, data, name, k),
             collapse_warning=_collapse_warning,
         )
@@ -324,6 +328,19 @@ class LMNN(LearntMetricMixin, LargeMargin):
     def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
         super()._store(X, method, problem, theta)
         self.scaling_ = problem.X.scaling
+
+
+def _scaled_alpha(mu: float, k: int, mapping: Map, n_columns: int, n: int) -> float:
+    """The penalty for ``alpha="scaled"``.
+
+    The best penalties of docs/results/lmnn-columns.md are 10 to 100 at four rows a column, and 30
+    to 300 at one and fewer.  Near zero all rows of other classes are impostors, so that the loss
+    has a curvature of several ``mu k n``: a penalty must be well below that, or the map collapses.
+    """
+    # a diagonal map has too few parameters to over-fit so, as other maps have on many rows
+    if getattr(mapping, "weights_columns", False) or n > 10 * n_columns:
+        return 0.0
+    return mu * min(100.0 * n_columns / n, 300.0, 0.5 * k * n)
 
 
 def _fixed_margin(margin: float, problem: Problem, neighbours: Array) -> float:

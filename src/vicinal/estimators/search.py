@@ -48,7 +48,6 @@ ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3)
 #: the same down to weaker ones, for losses on which a penalty weighs more
 MORE_ALPHAS = (*ALPHAS, 3e-4, 1e-4)
 DEFAULT_ALPHA = 3e-3  # used if a search has no result
-_PER_COLUMN, _STRONGEST = 0.4, 0.1  # of alpha="scaled"
 
 
 def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") -> list[Problem]:
@@ -110,14 +109,10 @@ def default_alpha(method: Method) -> float:
     return DEFAULT_ALPHA if not alphas or DEFAULT_ALPHA in alphas else alphas[len(alphas) // 2]
 
 
-def scaled_alpha(features: Features, n: int) -> float:
-    """The penalty for ``alpha="scaled"``, which grows with the number of columns per row.
-
-    ``0.4 D / n`` for columns of variance one, at most 0.1: a stronger penalty would collapse the
-    map if there are more columns than rows.
-    """
+def scaled_alpha(method: Method, features: Features, n: int) -> float:
+    """The penalty for ``alpha="scaled"``, which grows with the number of columns per row."""
     n_columns = int(np.count_nonzero(features.scale))
-    return min(_PER_COLUMN * n_columns / n, _STRONGEST) * alpha_unit(features)
+    return method.scaled_alpha(n_columns, n) * alpha_unit(features)
 
 
 def alpha_unit(features: Features) -> float:

@@ -11,20 +11,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import gen_batches
 
-from vicinal import samplers, solvers
+from vicinal import samplers, solvers, starts
 from vicinal._features import Features
 from vicinal.core.evaluation import refresh
 from vicinal.core.loop import update
-from vicinal.core.method import Method
-from vicinal.core.problem import Problem, Tracked, suited
+from vicinal.core.method import Coarse, Method
+from vicinal.core.problem import Problem, Tracked, for_scaling, suited
 from vicinal.core.types import Array, Batch, Solver, is_auto
 from vicinal.estimators._plan import Plan, rate_for
 from vicinal.estimators._reservoir import Reservoir
 from vicinal.targets import Labels
 
-__all__ = ["Stream", "StreamStep", "begin_stream", "can_stream", "check_settled"]
+__all__ = ["Stream", "StreamStep", "begin_stream", "can_stream", "check_settled", "first_run"]
 
-_QUERIES = 500  # rows per step, unless ``sampling`` gives a size
+# Of one pass over 4,000 rows: docs/results/streams.md compares these with longer steps and with a
+# stream that learns nothing before its first step.
+_QUERIES = 50  # rows per step, unless ``sampling`` gives a size
+_FIRST_ROWS, _FIRST_STEPS, _FIRST_TOL = 1000, 50, 1e-3  # of the run on the first batch
 #: parameters that must not change after the first call, besides those of the method
 _SETTLED = ("n_components", "mapping", "solver", "sampling", "alpha", "scaling", "reservoir_size")
 
@@ -83,6 +86,29 @@ def check_settled(estimator: Any) -> None:
                 f"The {parameter!r} parameter of {name} must stay {asked!r}, as at the first call "
                 f"of partial_fit. Got {value!r} instead; use fit, or a clone, to start again."
             )
+
+
+def first_run(problem: Problem, rng: np.random.RandomState) -> Coarse:
+    """A short run on rows of the first batch, which makes the start of a stream.
+
+    A start by a formula has neither the directions nor the scale of a learnt map, and a pass over
+    few rows has too few steps to reach them.
+    """
+    rows = problem.rows
+    few = problem
+    if len(rows) > _FIRST_ROWS:
+        some = np.sort(rng.permutation(rows)[:_FIRST_ROWS])
+        few = problem.replace(X=problem.X.take(some), target=problem.target.take(some))
+
+    def finish(theta: Array) -> Array:
+        if few is problem:
+            return theta
+        # the few rows are less dense than all ([Oneata2011] section 4.1)
+        fun = problem.replace(dtype=np.float32, objective=for_scaling(problem.objective))
+        factor = starts.repair_scale(lambda s: fun.value(fun.scaled(theta, s), some))
+        return fun.scaled(theta, factor)
+
+    return Coarse(few, finish, _FIRST_STEPS, _FIRST_TOL)
 
 
 def begin_stream(

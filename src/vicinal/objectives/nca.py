@@ -91,8 +91,14 @@ class NCALoss:
 
         The accuracy of a start is best at a hard nearest neighbour, where its gradient vanishes.
         """
-        everywhere = self.kernel.reaches_everywhere or self.kernel.background
-        return replace(self, kind="log" if everywhere else "accuracy")
+        kernel = self.kernel
+        if kernel.reaches_everywhere:
+            return replace(self, kind="log")
+        if kernel.background:
+            # Backgrounds classify at any scale.  With them a sample of the rows, which is less
+            # dense than all, would choose a scale at which no row is in range of another.
+            kernel = replace(kernel, background=False)
+        return replace(self, kind="accuracy", kernel=kernel, background=None)
 
     @property
     def has_index(self) -> bool:
