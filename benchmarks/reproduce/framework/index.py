@@ -72,7 +72,7 @@ def _summary(outcomes: Counter[str], told: dict[str, list[Claim]]) -> str:
     total = sum(outcomes[each] for each in OUTCOMES[:3])
     counts = (
         f"Of {total} claims of the papers, {outcomes['seen']} are seen in our runs, "
-        f"{outcomes['partly']} in part (on some data, or within the error only), and "
+        f"{outcomes['partly']} in part (on some data or in some settings), and "
         f"{outcomes['not seen']} are not. "
         if total
         else ""
@@ -88,6 +88,9 @@ def _summary(outcomes: Counter[str], told: dict[str, list[Claim]]) -> str:
         "Figures are means ± standard errors, over splits unless they are over sets; differences "
         "are paired over the same splits. *Seen* means clearly on the paper's side wherever it was "
         "asked, *partly* in some of these cases, *not seen* in none; each page says how it judges. "
+        "Splits of one set share rows, so that errors over ten splits are too small, by a factor "
+        "of about two by the correction of Nadeau and Bengio; verdicts on χ²-LMNN use corrected "
+        "errors, the others do not. "
         "Each page has the papers' tables beside ours, the protocol, and the commit of the "
         "library; `python benchmarks/reproduce NAME` computes it, its numbers are in "
         "`data/NAME.csv`, and `make check-results` computes a few jobs of each page again."

@@ -162,6 +162,11 @@ class Beside:
         known = [each for of in pairs for each in self.pairs(*of) if each[1] is not None]
         return len(known), sum(distance(ours, paper) < -3.0 for _, ours, paper in known)
 
+    def high(self, *pairs: tuple[str, ...]) -> int:
+        """How many scores of (fit, column) are more than three errors above the thesis."""
+        known = [each for of in pairs for each in self.pairs(*of) if each[1] is not None]
+        return sum(distance(ours, paper) > 3.0 for _, ours, paper in known)
+
     def table(self, header: Iterable[str], fits: Iterable[tuple[str, str]]) -> str:
         """Fits beside columns of the thesis, whose figure comes first where it is a new one."""
         fits = list(fits)

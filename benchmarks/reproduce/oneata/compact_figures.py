@@ -182,9 +182,14 @@ def _shares(done: list[Done], name: str, begin: str, when: str) -> list[float]:
     return found
 
 
+def _two_digits(share: float) -> str:
+    """A percentage with two digits, and all three of 100."""
+    return f"{share:.2g}" if share < 99.5 else f"{share:.0f}"
+
+
 def _share(done: list[Done], name: str, begin: str, when: str) -> str:
     found = _shares(done, name, begin, when)
-    low, high = f"{min(found):.2g}", f"{max(found):.2g}"
+    low, high = _two_digits(min(found)), _two_digits(max(found))
     return low if low == high else f"{low} to {high}"
 
 
@@ -202,7 +207,10 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         inside = [low <= share <= high for shares in found.values() for share in shares]
         if inside:
             told = "seen" if all(inside) else "partly" if any(inside) else "not seen"
-            ranges = [f"{name} {min(s):.2g} to {max(s):.2g} %" for name, s in found.items()]
+            ranges = [
+                f"{name} {_two_digits(min(s))} to {_two_digits(max(s))} %"
+                for name, s in found.items()
+            ]
             yield Claim(says, told, f"at the end: {', '.join(ranges)}")
 
 

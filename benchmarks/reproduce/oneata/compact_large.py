@@ -9,8 +9,9 @@ from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.statistics import summary
 from reproduce.oneata.judging import (
-    CLEAR,
     FIGURE,
+    SLIGHT,
+    SLIGHTLY,
     claim,
     outcome,
     seen_means,
@@ -56,10 +57,6 @@ NAMES = {CS: "as the thesis, RCA's own scale", SCALE: "as the thesis, chosen sca
 
 #: the thesis does not name the scale of its start: both are judged
 STARTS = {CS: "RCA's own scale", SCALE: "chosen scale"}
-
-
-#: points that are a slight loss
-SLIGHT = 3.0
 
 
 #: kernel, objective, start, queries
@@ -139,11 +136,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "alone": alone,
         "out_of_range": _out_of_range(done),
         "thesis_loss": _thesis_loss(),
-        "seen": seen_means(
-            FIGURE,
-            f'"slightly less accurate" if the loss is above 0 and below {SLIGHT:g} points, both by '
-            f"more than {CLEAR:g} standard errors (limits that were set with the results known)",
-        ),
+        "seen": seen_means(FIGURE, SLIGHTLY),
         "penalties": penalties(done, LOG),
         "max_iter": MAX_ITER,
         "d": D,

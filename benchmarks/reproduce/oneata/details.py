@@ -109,9 +109,9 @@ def _costs(done: list[Done]) -> str:
         return f"{points:+.1f} ± {abs(points / errors) if errors else 0.0:.1f}"
 
     return (
-        f"without the penalty it changes by {gain(LOG, DEFAULTS)} points, and with the accuracy "
-        f"objective by another {gain(ACCURACY, LOG)}. From RCA and PCA at their own scale it ends "
-        f"{gain(RCA, ACCURACY)} and {gain(PCA, ACCURACY)} points from there"
+        f"changes by {gain(LOG, DEFAULTS)} points without the penalty, and by another "
+        f"{gain(ACCURACY, LOG)} with the accuracy objective. Starts from RCA and PCA at their own "
+        f"scale change that by {gain(RCA, ACCURACY)} and {gain(PCA, ACCURACY)} points"
     )
 
 

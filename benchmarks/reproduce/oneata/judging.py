@@ -16,10 +16,16 @@ CLEAR, APART = 2.0, 3.0
 ONE = " (one split)"
 #: points by which one split may miss a published figure before it counts as missed
 NEAR = 1.0
+#: points that are a slight loss
+SLIGHT = 3.0
 #: what "seen" means for two kinds of claims, for ``seen_means``
 FIGURE = (
     f"a published figure if our mean is at most {APART:g} standard errors below it "
     f"(one split: {NEAR:g} point)"
+)
+SLIGHTLY = (
+    f'"slightly less accurate" if the loss is above 0 and below {SLIGHT:g} points, both by more '
+    f"than {CLEAR:g} standard errors (limits that were set with the results known)"
 )
 DIFFERENCE = f"a difference if it is on the thesis's side by more than {CLEAR:g} standard errors"
 
@@ -85,7 +91,8 @@ def words(difference: Gap | None) -> str:
 def outcome(gaps: Iterable[Gap | None], says: Callable[[Gap], int] = Gap.sign) -> str | None:
     """What some differences say of a claim: each speaks for it (1), against it (-1) or neither.
 
-    A single split, which has no error, does not decide; alone it cannot show a claim.
+    "Partly" needs one that clearly speaks for it.  A single split, which has no error, does not
+    decide; alone it cannot show a claim.
     """
     found = [each for each in gaps if each is not None]
     if not found:
@@ -93,7 +100,7 @@ def outcome(gaps: Iterable[Gap | None], says: Callable[[Gap], int] = Gap.sign) -
     votes = [says(each) for each in found if each.n > 1]
     if votes and all(vote > 0 for vote in votes):
         return "seen"
-    return "not seen" if votes and all(vote < 0 for vote in votes) else "partly"
+    return "partly" if not votes or any(vote > 0 for vote in votes) else "not seen"
 
 
 def no_loss(allowed: float) -> Callable[[Gap], int]:
@@ -164,6 +171,12 @@ def reached(pairs: Iterable[tuple[int, Summary | None, Published]]) -> str | Non
     if not votes:
         return None
     return "seen" if all(votes) else "partly" if any(votes) else "not seen"
+
+
+def reach(known: int, low: int, high: int) -> str:
+    """How many of the known scores reach the thesis's figures, for a cell of the index."""
+    above = f"; {high} more than three above" if high else ""
+    return f"{known - low} of {known} at most three errors below{above}"
 
 
 def n_splits(done: list[Done], **where: Any) -> int:

@@ -24,6 +24,7 @@ from reproduce.oneata.common import (
     rank,
     scores,
 )
+from reproduce.oneata.judging import APART, reach
 
 #: table 5.2: train score, 1-NN, NCA rule
 NCA_SCORES = {
@@ -291,18 +292,19 @@ def _nearest(done: list[Done]) -> str:
 def nca_claims(done: list[Done]) -> Iterator[Claim]:
     """The test scores of the table."""
     for variant, words in ((UNIT, "standard NCA"), (DEFAULTS, "beside vicinal's defaults")):
-        low = known = 0
+        low = high = known = 0
         for (name, d), figures in NCA_SCORES.items():
             for rule, paper in zip(RULES[1:], figures[1:], strict=True):
                 ours = of(done, variant, rule, data=name, d=d)
                 if ours is not None:
                     known += 1
-                    low += distance(ours, Published(*paper)) < -3.0
+                    apart = distance(ours, Published(*paper))
+                    low, high = low + (apart < -APART), high + (apart > APART)
         if known:
             yield Claim(
                 f"The test scores of table 5.2, four small sets: {words}",
                 "not seen" if low == known else "partly" if low else "seen",
-                f"{known - low} of {known} reached within three errors",
+                reach(known, low, high),
             )
 
 

@@ -145,6 +145,8 @@ def _finding(done: list[Done]) -> dict[str, Any]:
         "by_log_f": _gap(runs, "by log f", "all f"),
         "larger": larger,
         "n_runs": len(runs),
+        "cut": sum(run["factor"] > 3.9 for run in runs),  # Brent's method does not reach the limit
+        "all_one_nn": _mean(runs, "1-NN"),
         "by_log": by_log,
         "alphas": f"{min(alphas):.2g} to {max(alphas):.2g}" if alphas else "(not run yet)",
     }

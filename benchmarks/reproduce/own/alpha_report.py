@@ -28,9 +28,9 @@ FIXED = "0.003"  # the penalty of a search without a result
 #: ways to choose by fold scores: score, and standard errors by which the strongest may be behind
 CRITERIA: dict[str, tuple[str, float]] = {
     "accuracy, half a standard error": ("posterior", 0.5),
-    "accuracy, the best": ("posterior", 0.0),
+    "highest accuracy": ("posterior", 0.0),
     "accuracy, one standard error": ("posterior", 1.0),
-    "log-probability, the best": ("log", 0.0),
+    "highest log-probability": ("log", 0.0),
     "log-probability, half a standard error": ("log", 0.5),
 }
 RULE = next(iter(CRITERIA))
@@ -243,7 +243,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     gaps = _gaps(done, best, AUTO)
     better = "yes" if any(clear(gap) and gap.mean > 0 for gap in gaps.values()) else "no"
     yield Claim(
-        f"Is there a better way to choose it? The best of {len(rivals)} others: {best}",
+        f"Is there a better way to choose it? The best of {len(rivals)} others, by {best}",
         "answer",
         f"{better} ({both(gaps)})",
     )

@@ -30,6 +30,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "finding": _finding(done, names),
         "table": _table(done, names),
         "n_sets": len(names),
+        "sets": f"{', '.join(names[:-1])} and {names[-1]}",
         "n_splits": len({d.job["split"] for d in done}),
     }
 

@@ -15,7 +15,7 @@ from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.statistics import Summary
 from reproduce.olsen.common import K, chi2_1nn, folds, histograms, typical_distance
-from reproduce.own.paired import gain, over_sets, present, scores
+from reproduce.own.paired import ERRORS, gain, over_sets, present, scores
 from reproduce.own.paired import subsample as some_of
 
 SETS = ("webcam", "dslr", "amazon", "caltech10", "usps")
@@ -59,7 +59,10 @@ def work(data: str, split: int, rank: int | str) -> dict[str, Any]:
 def parts(done: list[Done]) -> dict[str, Any]:
     """What was found, and a table for each rule."""
     names = present(SETS, done)
-    rows = {each.job["data"]: each.result["rows"] for each in done}
+    rows = {
+        name: round(np.mean([e.result["rows"] for e in done if e.job["data"] == name]))
+        for name in names
+    }
     return {
         "finding": "\n".join(_findings(done, names)),
         "tables": "\n\n".join(
@@ -68,6 +71,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "rows": ", ".join(f"{name} {count}" for name, count in rows.items()),
         "n_splits": len({each.job["split"] for each in done}),
         "usual": USUAL,
+        "apart": _apart(done, names),
         "k": K,
         "most": f"{MOST_ROWS:,}",
     }
@@ -109,6 +113,21 @@ def _answer(done: list[Done], names: list[str], rank: Any) -> str:
 def _findings(done: list[Done], names: list[str]) -> Iterator[str]:
     for rank in RANKS:
         yield f"- {_bins(rank)}: {_answer(done, names, rank)} points."
+
+
+def _apart(done: list[Done], names: list[str]) -> str:
+    """On which sets, by votes, a smaller margin is clearly better or worse than the usual one."""
+    clearly: dict[int, list[str]] = {1: [], -1: []}
+    for name, rank, share in product(names, RANKS, SHARES[:-1]):
+        gap = gain(done, f"votes, {share}", f"votes, {USUAL}", data=name, rank=rank)
+        if gap is not None and abs(gap.mean) > ERRORS * gap.error:
+            where = f"{name} ({_bins(rank)}, {share}: {gap:+.1f})"
+            clearly[1 if gap.mean > 0 else -1].append(where)
+    ahead, behind = (", ".join(clearly[sign]) or "none" for sign in (1, -1))
+    return (
+        "The sets do not agree. By votes, a smaller margin is ahead by more than two standard "
+        f"errors on {ahead}; behind on {behind}."
+    )
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:

@@ -171,7 +171,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "linear": _table(done, "linear"),
         "bent": _table(done, "bent"),
         "details": _details(bent),
-        "iterations": f"{stops[LOSS]:.0f} by the loss and {stops[ACCURACY]:.0f} by the accuracy",
+        "iterations": f"{stops[LOSS]:.0f} iterations (loss) and {stops[ACCURACY]:.0f} (accuracy)",
         "n_splits": len({each.job["split"] for each in done}),
         "most": MOST,
         "every": EVERY,

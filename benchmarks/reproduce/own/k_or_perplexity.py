@@ -146,17 +146,43 @@ def points(done: list[Done], name: str) -> list[Point]:
     ]
 
 
-def beyond(one: Point, others: list[Point]) -> tuple[float, float]:
+class Lead(NamedTuple):
+    """A mean difference over the seeds, and its standard error."""
+
+    gap: float
+    error: float
+
+    @property
+    def sure(self) -> bool:
+        """Whether it counts."""
+        return self.gap > max(MARGIN, 2.0 * self.error)
+
+
+class Beyond(NamedTuple):
+    """How far a setting is beyond all others, and whether it is clearly beyond each of them."""
+
+    gap: float
+    error: float
+    sure: bool
+
+
+def beyond(one: Point, others: list[Point]) -> Beyond:
     """By how much a setting is better than each of the others in one of the two measures.
 
-    The least over the others of the larger of the two differences: the mean over the seeds, and
-    its standard error.  It is negative if one of the others is better in both.
+    Of each other setting the measure counts in which the mean over the seeds is farther ahead; the
+    gap is that to the closest of them.  It is negative if one of the others is better in both.
     """
-    gaps = np.array([(one.by_seed - other.by_seed).max(axis=1) for other in others])
-    # the rival that is the closest in the mean over the seeds is that of all seeds
-    at = np.argmin(gaps.mean(axis=1))
-    error = gaps[at].std(ddof=1) / np.sqrt(gaps.shape[1]) if gaps.shape[1] > 1 else 0.0
-    return float(gaps[at].mean()), float(error)
+    leads = [_lead(one, other) for other in others]
+    gap, error = min(leads)
+    return Beyond(gap, error, all(each.sure for each in leads))
+
+
+def _lead(one: Point, other: Point) -> Lead:
+    """By how much a setting is ahead of another in the measure in which it is farther ahead."""
+    gaps = one.by_seed - other.by_seed
+    at = int(np.argmax(gaps.mean(axis=0)))
+    error = gaps[:, at].std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else 0.0
+    return Lead(float(gaps[:, at].mean()), float(error))
 
 
 def front(found: list[Point]) -> list[Point]:
@@ -185,19 +211,15 @@ def parts(done: list[Done]) -> dict[str, Any]:
     }
 
 
-def _sure(gap: float, error: float) -> bool:
-    return gap > max(MARGIN, 2.0 * error)
-
-
 def _verdict(name: str, found: list[Point]) -> tuple[bool, str]:
     """Whether some k > 1 is beyond the front of t-SNE, and the sentences that say so."""
     tsne, more = [p for p in found if p.k == 1], [p for p in found if p.k > 1]
-    gaps = [(*beyond(p, tsne), p) for p in more]
-    ahead = [each for each in gaps if _sure(*each[:2])]
-    gap, error, best = max(gaps, key=lambda each: each[0])
-    back = [(*beyond(p, more), p) for p in front(tsne)]
-    kept = [each for each in back if _sure(*each[:2])]
-    lost, lost_error, strongest = max(back, key=lambda each: each[0])
+    gaps = [(beyond(p, tsne), p) for p in more]
+    ahead = [each for each, _ in gaps if each.sure]
+    (gap, error, _), best = max(gaps, key=lambda each: each[0].gap)
+    back = [(beyond(p, more), p) for p in front(tsne)]
+    kept = [each for each, _ in back if each.sure]
+    (lost, lost_error, _), strongest = max(back, key=lambda each: each[0].gap)
     each = SETS[name]
     seeds = found[0].by_seed.shape[0]
     verdict = "k brings something" if ahead else "k brings nothing that t-SNE has not"
@@ -218,9 +240,9 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         found = points(done, name)
         tsne, more = [p for p in found if p.k == 1], [p for p in found if p.k > 1]
         if tsne and more:
-            gaps = [(*beyond(p, tsne), p) for p in more]
-            count = sum(_sure(gap, error) for gap, error, _ in gaps)
-            gap, error, best = max(gaps, key=lambda of: of[0])
+            gaps = [(beyond(p, tsne), p) for p in more]
+            count = sum(each.sure for each, _ in gaps)
+            (gap, error, _), best = max(gaps, key=lambda of: of[0].gap)
             seeds = len(best.by_seed)
             says = f"{each.words}: does k > 1 go beyond the front of t-SNE (R_NX AUC, accuracy)?"
             lead = f"{gap:+.4f}{_error(error, seeds)}" + ("" if seeds > 1 else ", one seed")
@@ -277,9 +299,9 @@ def _table(name: str, found: list[Point]) -> str:
     rows = []
     for p in found:
         rivals = [q for q in tsne if q is not p]
-        gap, error = beyond(p, rivals) if rivals else (0.0, 0.0)
-        mark = "on it" if id(p) in shown else ("" if p.k == 1 else f"{gap:+.4f}")
-        if p.k > 1 and _sure(gap, error):
+        found_beyond = beyond(p, rivals) if rivals else Beyond(0.0, 0.0, False)
+        mark = "on it" if id(p) in shown else ("" if p.k == 1 else f"{found_beyond.gap:+.4f}")
+        if p.k > 1 and found_beyond.sure:
             mark = f"**{mark}**"
         rows.append([
             p.k, f"{p.perplexity:g}", f"{p.exaggeration:g}", f"{p.place[0]:.3f}",

@@ -14,7 +14,7 @@ from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.protocol import stratified
 from reproduce.framework.statistics import Summary
-from reproduce.own.paired import gain, over_sets, present, scores, subsample, told
+from reproduce.own.paired import gain, over_sets, present, scores, subsample, told_over_sets
 
 SETS = ("digits", "landsat")
 
@@ -125,13 +125,11 @@ def _cost(done: list[Done], names: list[str]) -> str:
 
 
 def _findings(done: list[Done], names: list[str]) -> Iterator[str]:
-    n_splits = len({each.job["split"] for each in done})
     for method, d in product(MOST, RANKS):
         here = _of(done, method)
-        found = {kind: over_sets(here, kind, ALL, names, d=d) for kind in LISTS}
-        if all(found.values()):
-            words = "; ".join(f"{kind} {told(gap, n_splits)}" for kind, gap in found.items())
-            yield f"- {method}, d = {d}: {words}."
+        if any(each.job["d"] == d for each in here):
+            words = [f"{kind}: {told_over_sets(here, kind, ALL, names, d=d)}." for kind in LISTS]
+            yield f"- {method}, d = {d}. {' '.join(words)}"
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:

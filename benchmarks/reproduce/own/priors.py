@@ -13,7 +13,7 @@ from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.protocol import stratified
 from reproduce.framework.statistics import Summary
-from reproduce.own.paired import gain, over_sets, present, scores, told
+from reproduce.own.paired import figure, gain, over_sets, present, scores, told_over_sets
 
 #: sets of uneven classes
 SETS = ("balance", "ecoli", "pima", "spectf", "transfusion", "yeast")
@@ -109,6 +109,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
     names = present(SETS, done)
     return {
         "losses": _losses(done, names),
+        "loss_gap": _loss_gap(done, names, "balanced by hand, natural", RIGHT, AFTER),
         "finding": "\n".join(_findings(done, names)),
         "tables": "\n\n".join(
             f"## {_title(case)}\n\n{_table(done, names, case)}" for case in CASES
@@ -166,24 +167,35 @@ def _losses(done: list[Done], names: list[str]) -> str:
             cells.append(
                 f"{np.mean([np.mean(some) for some in by_set]):.3f}" if all(by_set) else "–"
             )
-        one = _priors(case)[1]
-        gap = over_sets(done, f"log loss, {case}: {one}", f"log loss, {case}: {NONE}", names)
-        cells.append(f"{gap.mean / 100:+.3f} ± {gap.error / 100:.3f}")
+        cells.append(_loss_gap(done, names, case, _priors(case)[1], NONE))
+        after = AFTER in _priors(case)
+        cells.append(_loss_gap(done, names, case, RIGHT, AFTER) if after else "–")
         rows.append([CASES[case], *cells])
     titles = [_SHORT[kind] for kind in (NONE, RIGHT, AFTER, WRONG)]
-    return table(["log loss, mean over the sets", *titles, "priors − none"], rows)
+    heads = ["log loss, mean over the sets", *titles, "priors − none", "right − afterwards"]
+    return table(heads, rows)
 
 
 def _findings(done: list[Done], names: list[str]) -> Iterator[str]:
-    n_splits = len({each.job["split"] for each in done})
     for case in CASES:
         other = WRONG if case == "natural, natural" else RIGHT
-        gap = over_sets(done, f"{case}: {other}", f"{case}: {NONE}", names)
-        line = f"- {_title(case)}: {_TITLES[other]}, beside none, {told(gap, n_splits)}"
+        beside = told_over_sets(done, f"{case}: {other}", f"{case}: {NONE}", names)
+        line = f"- {_title(case)}: {_TITLES[other]}, beside none, {beside}."
         if other == RIGHT:
-            extra = over_sets(done, f"{case}: {RIGHT}", f"{case}: {AFTER}", names)
-            line += f"; beside the same priors set after learning, {told(extra, n_splits)}"
-        yield f"{line}."
+            after = told_over_sets(done, f"{case}: {RIGHT}", f"{case}: {AFTER}", names)
+            loss = _loss_gap(done, names, case, RIGHT, AFTER)
+            line += (
+                f" Beside the same priors set after learning they are {after}; in log loss, where "
+                f"lower is better, {loss}."
+            )
+        yield line
+
+
+def _loss_gap(done: list[Done], names: list[str], case: str, one: str, other: str) -> str:
+    """A paired difference of log losses, which are no percentages."""
+    keys = (f"log loss, {case}: {kind}" for kind in (one, other))
+    gap = over_sets(done, *keys, names)
+    return "–" if gap is None else f"{gap.mean / 100:+.3f} ± {gap.error / 100:.3f}"
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:
@@ -198,14 +210,11 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         other = WRONG if case == "natural, natural" else RIGHT
         gap = over_sets(done, f"{case}: {other}", f"{case}: {NONE}", names)
         yield Claim(words, "answer", f"{gap:+.1f} points of accuracy at the shares in use")
-    gaps = [
-        over_sets(done, f"{case}: {RIGHT}", f"{case}: {AFTER}", names)
-        for case in CASES
-        if AFTER in _priors(case)
-    ]
-    told_gaps = ", ".join(f"{gap:+.1f}" for gap in gaps)
-    words = "the right `priors` in learning less the same afterwards, by Bayes' rule (both cases)"
-    yield Claim(words, "answer", f"{told_gaps} points of accuracy at the shares in use")
+    for case, words in CASES.items():
+        if AFTER in _priors(case):
+            says = f"{words.split(',')[0]}: the right `priors` in learning less the same afterwards"
+            told = figure(done, f"{case}: {RIGHT}", f"{case}: {AFTER}", names)
+            yield Claim(says, "answer", told)
 
 
 EXPERIMENTS = (

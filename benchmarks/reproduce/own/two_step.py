@@ -138,6 +138,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
             if (here := _of(done, columns))
         ),
         "kept": _kept(done, names),
+        "constant": _constant(done, names),
         "n_splits": len({each.job["split"] for each in done}),
         "most": MOST,
         "copies": max(COPIES.values()),
@@ -168,6 +169,23 @@ def _table(done: list[Done], names: list[str]) -> str:
     gaps = [over_sets(done, f"{TWO}, {title}", f"{ONE}, {title}", names) for title in RANKS]
     rows.append(["**mean**", *[None] * len(fits), *(f"{gap:+.2f}" for gap in gaps if gap)])
     return table(["test accuracy", *fits, *(f"two − one, {title}" for title in RANKS)], rows)
+
+
+def _constant(done: list[Done], names: list[str]) -> str:
+    """Sets on which the diagonal map has the same accuracy in every split."""
+    told = []
+    for name, columns in product(names, COPIES):
+        found = list(scores(_of(done, columns), DIAGONAL, data=name).values())
+        if len(found) > 1 and len(set(found)) == 1:
+            told.append(
+                f"on {name}, {COPIES_WORDS[columns]}, {100 * found[0]:.1f} % in every split"
+            )
+    if not told:
+        return ""
+    return (
+        f" The diagonal map has {'; '.join(told)}: it always answers with the largest class, which "
+        "has that share of the test rows."
+    )
 
 
 def _kept(done: list[Done], names: list[str]) -> str:

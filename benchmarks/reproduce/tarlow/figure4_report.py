@@ -317,9 +317,14 @@ def draw(done: list[Done], folder: Path) -> None:
             ax.set(xlabel="k at test time", xscale="log")
             ax.set_xticks(TEST_K, map(str, TEST_K))
             ax.minorticks_off()
-            ax.set_title(f"{SETTINGS[name]}, {100 * noise:g} % noise", fontsize=9)
+            ax.set_title(f"{SETTINGS[name]}, {100 * noise:g} % noise", fontsize=8)
             plain_frame(ax)
+            ax.get_legend().remove()
         row[0].set_ylabel("test accuracy, per cent")
+        # beside the panels, all of which have the same lines: within them it would cover some
+        row[len(levels) - 1].legend(
+            frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5)
+        )
     picture(figure, folder, "tarlow-figure-4")
 
 

@@ -359,15 +359,16 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         """Learn from the next batch of a stream.
 
         Each row is a query once, against the remembered rows and those of its batch
-        ([Oneata2011]_ section 4.3), in steps of at most 500 rows (or the size of a
+        ([Oneata2011]_ section 4.3), in steps of at most 50 rows (or the size of a
         ``StochasticQueries``).  For each class, a uniform sample of ``reservoir_size / n_classes``
         rows of the stream so far is remembered; prediction uses these rows.  Memory does not grow
         with the length of the stream.
 
-        The first call fixes the start and the scaling of the columns (a column that is constant in
-        the first batch has weight zero from then on), so its batch should be large.  It also fixes
-        the parameters of the map, the loss, the solver and the memory; changing one of them later
-        is an error.  After ``fit`` a stream starts from the learnt map, with no rows remembered.
+        The first call fixes the scaling of the columns (a column that is constant in the first
+        batch has weight zero from then on) and learns a first map by at most 50 iterations on up
+        to 1,000 of its rows, unless ``init`` is an array or the map bends; so its batch should be
+        large.  It also fixes the parameters of the map, the loss, the solver and the memory;
+        changing one of them later is an error.  After ``fit`` a stream starts from the learnt map, with no rows remembered.
 
         Parameters
         ----------
