@@ -14,7 +14,7 @@ from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, plain_frame, pyplot
 from reproduce.oneata.common import PLAIN, OwnScale, scores
-from reproduce.oneata.judging import Gap, claim, no_loss, outcome
+from reproduce.oneata.judging import Gap, NoLoss, claim, outcome
 
 #: figure 5.1: numbers of dimensions, and what is fitted in each
 DIMENSIONS = (1, 2, 3, 4, 6, 8, 10, 15, 20, 30, 36)
@@ -138,7 +138,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     gap = _gap(found, "plain")
     yield from claim(
         "NCA is almost as good with 6 to 10 dimensions as with more than 25 (landsat)",
-        outcome([gap], no_loss(ALMOST)),
+        outcome([gap], NoLoss(ALMOST)),
         f"{gap} points, error over the test rows of one split",
     )
 

@@ -91,8 +91,9 @@ def words(difference: Gap | None) -> str:
 def outcome(gaps: Iterable[Gap | None], says: Callable[[Gap], int] = Gap.sign) -> str | None:
     """What some differences say of a claim: each speaks for it (1), against it (-1) or neither.
 
-    "Partly" needs one that clearly speaks for it.  A single split, which has no error, does not
-    decide; alone it cannot show a claim.
+    "Partly" needs one that clearly speaks for it; of a claim that two are alike, which a large
+    error neither shows nor refutes, one that does not speak against it.  A single split, which has
+    no error, does not decide; alone it cannot show a claim.
     """
     found = [each for each in gaps if each is not None]
     if not found:
@@ -100,31 +101,32 @@ def outcome(gaps: Iterable[Gap | None], says: Callable[[Gap], int] = Gap.sign) -
     votes = [says(each) for each in found if each.n > 1]
     if votes and all(vote > 0 for vote in votes):
         return "seen"
-    return "partly" if not votes or any(vote > 0 for vote in votes) else "not seen"
+    enough = 0 if isinstance(says, NoLoss | Level) else 1
+    return "partly" if not votes or any(vote >= enough for vote in votes) else "not seen"
 
 
-def no_loss(allowed: float) -> Callable[[Gap], int]:
+class NoLoss(NamedTuple):
     """Speaks for a claim that nothing is lost: less than so many points, beyond two errors."""
 
-    def says(difference: Gap) -> int:
+    allowed: float
+
+    def __call__(self, difference: Gap) -> int:
         points, error, _ = difference
-        if points - CLEAR * error > -allowed:
+        if points - CLEAR * error > -self.allowed:
             return 1
-        return -1 if points + CLEAR * error < -allowed else 0
-
-    return says
+        return -1 if points + CLEAR * error < -self.allowed else 0
 
 
-def level(allowed: float) -> Callable[[Gap], int]:
+class Level(NamedTuple):
     """Speaks for a claim that two are alike: nearer than so many points, beyond two errors."""
 
-    def says(difference: Gap) -> int:
-        points, error, _ = difference
-        if abs(points) + CLEAR * error < allowed:
-            return 1
-        return -1 if abs(points) - CLEAR * error > allowed else 0
+    allowed: float
 
-    return says
+    def __call__(self, difference: Gap) -> int:
+        points, error, _ = difference
+        if abs(points) + CLEAR * error < self.allowed:
+            return 1
+        return -1 if abs(points) - CLEAR * error > self.allowed else 0
 
 
 def slight_loss(allowed: float) -> Callable[[Gap], int]:
@@ -133,7 +135,7 @@ def slight_loss(allowed: float) -> Callable[[Gap], int]:
     def says(difference: Gap) -> int:
         if difference.sign() > 0:
             return -1
-        return min(-difference.sign(), no_loss(allowed)(difference))
+        return min(-difference.sign(), NoLoss(allowed)(difference))
 
     return says
 

@@ -18,9 +18,9 @@ from reproduce.oneata.judging import (
     CLEAR,
     DIFFERENCE,
     FIGURE,
+    Level,
     claim,
     gap,
-    level,
     n_splits,
     outcome,
     penalty_range,
@@ -215,7 +215,7 @@ def claims(done: list[Done], which: str) -> Iterator[Claim]:
     beside = gap(done, SGD, EXACT)
     yield from claim(
         f"Stochastic learning scores like NCA on all rows (table {which.upper()})",
-        outcome([beside], level(SIMILAR)),
+        outcome([beside], Level(SIMILAR)),
         f"{words(beside)} points by the NCA rule",
     )
     gain = gap(done, SGD, SGD, "NCA", "1-NN")

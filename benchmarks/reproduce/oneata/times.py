@@ -17,7 +17,7 @@ from reproduce.framework.pictures import picture, pyplot
 from reproduce.framework.protocol import knn
 from reproduce.framework.statistics import summary
 from reproduce.oneata.fast import rows_and_split, thesis
-from reproduce.oneata.judging import Gap, claim, level, n_splits, no_loss, outcome
+from reproduce.oneata.judging import Gap, Level, NoLoss, claim, n_splits, outcome
 from reproduce.oneata.large import in_short
 
 SPLITS = {"usps": 3, "magic": 3, "mnist": 1}
@@ -202,7 +202,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     )
     behind = {name: each for name in SPLITS if (each := _gap(done, "SS", "SL", name))}
     says = [
-        outcome([each], no_loss(SIMILAR) if name == "magic" else lambda gap: -gap.sign())
+        outcome([each], NoLoss(SIMILAR) if name == "magic" else lambda gap: -gap.sign())
         for name, each in behind.items()
         if each.n > 1
     ]
@@ -214,7 +214,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     alike = {name: each for name in SPLITS if (each := _gap(done, "MB", "SL", name))}
     yield from claim(
         "Mini-batches and stochastic learning are alike in accuracy",
-        outcome(alike.values(), level(SIMILAR)),
+        outcome(alike.values(), Level(SIMILAR)),
         in_short(alike),
     )
     yield from _faster(done)

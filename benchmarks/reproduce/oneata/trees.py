@@ -16,10 +16,10 @@ from reproduce.oneata.judging import (
     CLEAR,
     FIGURE,
     Gap,
+    NoLoss,
     claim,
     gap,
     n_splits,
-    no_loss,
     outcome,
     penalty_range,
     seen_means,
@@ -205,7 +205,7 @@ def landsat_claims(done: list[Done]) -> Iterator[Claim]:
     difference = gap(done, LOOSE, EXACT)
     yield from claim(
         "Trees with a tolerance of 0.1 do not lose accuracy (landsat)",
-        outcome([difference], no_loss(NOTHING)),
+        outcome([difference], NoLoss(NOTHING)),
         f"{words(difference)} points by the NCA rule",
     )
     ours = summary(done, "visited", fit=LOOSE)
@@ -291,7 +291,7 @@ def large_claims(done: list[Done]) -> Iterator[Claim]:
     )
     yield from claim(
         "Trees with a tolerance of 0.1 do not lose accuracy (large sets)",
-        outcome(gaps(done, TREE, ALL).values(), no_loss(NOTHING)),
+        outcome(gaps(done, TREE, ALL).values(), NoLoss(NOTHING)),
         in_short(gaps(done, TREE, ALL)),
     )
     yield from claim(

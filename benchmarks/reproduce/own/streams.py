@@ -28,12 +28,13 @@ KEPT = 1000
 
 FIT, FIT_KEPT = "fit", "fit, 1,000 rows"
 STREAM, STREAM_KEPT, SORTED = "stream", "stream, 1,000 kept", "stream, sorted"
-LONG, START, AFTER = "stream, long steps", "stream, no first run", "stream after fit"
-WAYS = (FIT, STREAM, LONG, START, AFTER, FIT_KEPT, STREAM_KEPT, SORTED)
-#: rows of a step, and of a long one
-STEP, LONG_STEP = 50, 500
+SHORT, LONG = "stream, short steps", "stream, long steps"
+START, AFTER = "stream, no first run", "stream after fit"
+WAYS = (FIT, STREAM, SHORT, LONG, START, AFTER, FIT_KEPT, STREAM_KEPT, SORTED)
+#: rows of a step as it comes, of a short and of a long one
+STEP, SHORT_STEP, LONG_STEP = 200, 50, 500
 #: ways whose maps are judged apart from the rows that they remember
-JUDGED = (FIT, STREAM, LONG, START, AFTER)
+JUDGED = (FIT, STREAM, SHORT, LONG, START, AFTER)
 #: sets of a method, and the most rows of its streams: KNCA takes several times as long as NCA
 METHODS = {"NCA": (SETS, 4000), "KNCA": (("landsat",), 2000)}
 
@@ -103,6 +104,7 @@ def _streams(train: Any, y: Any) -> Iterator[tuple[str, Any, dict[str, Any]]]:
     first, rest = train[:BATCH], train[BATCH:]
     by_class = np.concatenate([first, rest[np.argsort(y[rest], kind="stable")]])
     yield STREAM, train, {}
+    yield SHORT, train, {"sampling": StochasticQueries(SHORT_STEP)}
     yield LONG, train, {"sampling": StochasticQueries(LONG_STEP)}
     yield START, train, {}
     yield AFTER, train, {}
@@ -132,6 +134,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "n_splits": len({each.job["split"] for each in done}),
         "batch": BATCH,
         "step": STEP,
+        "short": SHORT_STEP,
         "long": LONG_STEP,
         "kept": f"{KEPT:,}",
         "most": f"{METHODS['NCA'][1]:,}",
@@ -164,7 +167,8 @@ def _table(done: list[Done], names: list[str]) -> str:
         rows.append([f"{name}, {n:,} rows", *cells, f"{gap:+.2f}"])
     titles = {
         FIT: "`fit` on all rows seen", STREAM: "stream, all rows kept",
-        LONG: f"the same, steps of {LONG_STEP}", START: "the same, no first run",
+        SHORT: f"the same, steps of {SHORT_STEP}", LONG: f"the same, steps of {LONG_STEP}",
+        START: "the same, no first run",
         AFTER: "the same, after a `fit`",
         FIT_KEPT: f"`fit` on {KEPT:,} of them", STREAM_KEPT: f"stream, {KEPT:,} rows kept",
         SORTED: f"stream sorted by class, {KEPT:,} rows kept",
@@ -175,6 +179,7 @@ def _table(done: list[Done], names: list[str]) -> str:
 #: pairs of ways that answer a question each
 QUESTIONS = {
     "one pass over all rows, kept in memory, beside `fit` on them": (STREAM, FIT),
+    f"the same in steps of {SHORT_STEP} rows beside steps of {STEP}": (SHORT, STREAM),
     f"the same in steps of {LONG_STEP} rows beside steps of {STEP}": (LONG, STREAM),
     "the same without the run on the first batch beside one with it": (START, STREAM),
     "the same after a `fit` to the first batch beside `fit` on all rows": (AFTER, FIT),
@@ -211,7 +216,8 @@ def _maps(done: list[Done], names: list[str], methods: list[str]) -> str:
             cells += [f"{gap:+.2f}" for gap in gaps]
             rows.append([f"{method}, {name}, {last:,} rows", *cells])
     titles = [
-        "`fit` on all rows", "the stream", f"steps of {LONG_STEP}", "no first run", "after a `fit`",
+        "`fit` on all rows", "the stream", f"steps of {SHORT_STEP}", f"steps of {LONG_STEP}",
+        "no first run", "after a `fit`",
         f"`fit` on the first {BATCH} rows", "stream − `fit`", "stream − first rows",
     ]  # fmt: skip
     return table(["5-NN under the map of", *titles], rows)
@@ -232,6 +238,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     names = present(SETS, done)
     says = {
         ("NCA", STREAM, FIT): "one pass of `partial_fit` less `fit` on the same rows",
+        ("NCA", SHORT, STREAM): f"`partial_fit` in steps of {SHORT_STEP} rows less steps of {STEP}",
         ("NCA", LONG, STREAM): f"`partial_fit` in steps of {LONG_STEP} rows less steps of {STEP}",
         ("NCA", START, STREAM): "`partial_fit` without a run on the first batch less with it",
         ("NCA", STREAM_KEPT, FIT_KEPT): f"one pass, {KEPT:,} rows kept, less `fit` on as many",

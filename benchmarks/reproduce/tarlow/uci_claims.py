@@ -9,7 +9,7 @@ import numpy as np
 
 from reproduce.framework.experiment import Claim, Done
 from reproduce.framework.statistics import Summary, lead
-from reproduce.oneata.judging import Gap, level
+from reproduce.oneata.judging import Gap, Level
 from reproduce.oneata.judging import outcome as judged
 from reproduce.tarlow.common import SURE, WITHOUT_K, ratio_words
 from reproduce.tarlow.uci_cells import CHOSEN, OWN, RANKS, SETTINGS, Cell, Cells, of_rank, verdict
@@ -121,7 +121,7 @@ def _similar(cells: Cells) -> Iterator[Claim]:
                 by_set.setdefault(name, []).append(float(np.mean(gap)))
     if by_set:
         each = Summary([np.mean(values) / 100.0 for values in by_set.values()])
-        outcome = judged([Gap(each.mean, each.error, len(by_set))], level(ALIKE))
+        outcome = judged([Gap(each.mean, each.error, len(by_set))], Level(ALIKE))
         says = "small sets: the log objective and the accuracy objective perform alike"
         figure = f"log less accuracy: {each:+.1f} points"
         yield Claim(says, outcome or "partly", figure)

@@ -359,7 +359,7 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         """Learn from the next batch of a stream.
 
         Each row is a query once, against the remembered rows and those of its batch
-        ([Oneata2011]_ section 4.3), in steps of at most 50 rows (or the size of a
+        ([Oneata2011]_ section 4.3), in steps of at most 200 rows (or the size of a
         ``StochasticQueries``).  For each class, a uniform sample of ``reservoir_size / n_classes``
         rows of the stream so far is remembered; prediction uses these rows.  Memory does not grow
         with the length of the stream.
