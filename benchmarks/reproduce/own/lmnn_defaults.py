@@ -80,7 +80,6 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "verdict": _verdict(done),
         "table": table(["", *names, "mean", "to `LMNN()`", "ahead on", "behind on"], rows),
         "n_splits": len({each.job["split"] for each in done}),
-        "same": ", ".join(title for title in SETTINGS if title != DEFAULT and _is_default(title)),
     }
 
 
@@ -111,14 +110,6 @@ def _clear(done: list[Done], title: str) -> tuple[list[str], list[str]]:
     return ahead, behind
 
 
-def _is_default(title: str) -> bool:
-    """Whether a setting is what LMNN has by itself: a default that has changed since."""
-    from vicinal import LMNN
-
-    plain = LMNN().get_params()
-    return all(plain[key] == value for key, value in SETTINGS[title].items())
-
-
 def _beside(done: list[Done], title: str) -> list[str]:
     if title == DEFAULT:
         return ["–", "", ""]
@@ -136,7 +127,7 @@ def _better(done: list[Done]) -> list[str]:
 
 
 def _best(done: list[Done]) -> tuple[str, Summary]:
-    others = {title: _gain(done, title) for title in SETTINGS if not _is_default(title)}
+    others = {title: _gain(done, title) for title in SETTINGS if title != DEFAULT}
     best = max(others, key=lambda title: others[title].mean)
     return best, others[best]
 

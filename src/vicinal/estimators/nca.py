@@ -368,7 +368,8 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         batch has weight zero from then on) and learns a first map by at most 50 iterations on up
         to 1,000 of its rows, unless ``init`` is an array or the map bends; so its batch should be
         large.  It also fixes the parameters of the map, the loss, the solver and the memory;
-        changing one of them later is an error.  After ``fit`` a stream starts from the learnt map, with no rows remembered.
+        changing one of them later is an error.  After ``fit`` a stream starts from the learnt map,
+        with no rows remembered.
 
         Parameters
         ----------

@@ -24,8 +24,8 @@ from vicinal.targets import Labels
 
 __all__ = ["Stream", "StreamStep", "begin_stream", "can_stream", "check_settled", "first_run"]
 
-# docs/results/streams.md compares these with shorter and longer steps, and with a stream that learns
-# nothing before its first step.
+# docs/results/streams.md compares these with shorter and longer steps, and with a stream that
+# learns nothing before its first step.
 _QUERIES = 200  # rows per step, unless ``sampling`` gives a size
 _FIRST_ROWS, _FIRST_STEPS, _FIRST_TOL = 1000, 50, 1e-3  # of the run on the first batch
 #: parameters that must not change after the first call, besides those of the method
