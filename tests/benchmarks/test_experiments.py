@@ -192,6 +192,47 @@ def test_gains_are_paired_and_judged():
     assert Scores(done, "rank").gain(20, "a", 10, "b") is None
 
 
+def test_what_differences_say_of_a_claim():
+    from reproduce.oneata.judging import Gap, Level, NoLoss, outcome, slight_loss
+
+    clear, unclear, against = Gap(2.0, 0.5, 10), Gap(0.5, 0.5, 10), Gap(-2.0, 0.5, 10)
+    assert outcome([clear, clear]) == "seen"
+    assert outcome([clear, unclear]) == outcome([clear, against]) == "partly"
+    assert outcome([unclear]) == outcome([unclear, against]) == outcome([against]) == "not seen"
+    assert outcome([Gap(5.0, 0.0, 1)]) == "partly"  # one split decides nothing
+    assert outcome([]) is None
+    # a large error neither shows nor refutes that two are alike
+    assert outcome([unclear], Level(1.0)) == outcome([Gap(-0.7, 0.4, 9)], NoLoss(1.0)) == "partly"
+    assert outcome([Gap(0.1, 0.1, 10)], Level(1.0)) == "seen"
+    far = [Gap(-3.0, 0.5, 10)]
+    assert outcome(far, Level(1.0)) == outcome(far, NoLoss(1.0)) == "not seen"
+    assert outcome([against], slight_loss(4.0)) == "seen"
+    assert outcome([Gap(-9.0, 0.5, 10)], slight_loss(3.0)) == "not seen"
+
+
+def test_a_mean_that_rests_on_one_set_says_so():
+    from reproduce.framework.experiment import Done
+    from reproduce.own.paired import figure, told_over_sets
+
+    def done(**gains):
+        return [
+            Done({"data": name, "split": split}, {"a": gain + 1e-3 * split, "b": 0.0}, 1.0)
+            for name, gain in gains.items()
+            for split in range(4)
+        ]
+
+    names = ("x", "y", "z")
+    some = done(x=0.3, y=-0.05, z=-0.05)
+    assert told_over_sets(some, "a", "b", names).startswith(
+        "ahead by 6.82 ± 0.06 points; without x"
+    )
+    assert "without x behind by 4.85" in told_over_sets(some, "a", "b", names)
+    assert figure(some, "a", "b", names) == "+6.8 ± 0.1 points; without x -4.8 ± 0.1"
+    all_alike = done(x=0.1, y=0.1, z=0.1)
+    assert told_over_sets(all_alike, "a", "b", names) == "ahead by 10.15 ± 0.06 points"
+    assert figure([], "a", "b", names) == ""
+
+
 def test_rows_of_olsen_petersen(rng):
     from reproduce.olsen.common import folds, prepared, typical_distance
     from reproduce.olsen.wine import scaled

@@ -26,13 +26,29 @@ def test_beyond_is_the_least_lead():
     from reproduce.own.k_or_perplexity import beyond
 
     tsne = [point(0.4, 0.9), point(0.5, 0.8)]
-    assert beyond(point(0.47, 0.87, 5), tsne) == pytest.approx((0.07, 0.0), abs=1e-12)
-    assert beyond(point(0.39, 0.88, 5), tsne) == pytest.approx((-0.01, 0.0), abs=1e-12)
+    gap, error, sure = beyond(point(0.47, 0.87, 5), tsne)
+    assert (gap, error) == pytest.approx((0.07, 0.0), abs=1e-12)
+    assert sure
+    gap, error, sure = beyond(point(0.39, 0.88, 5), tsne)
+    assert (gap, error) == pytest.approx((-0.01, 0.0), abs=1e-12)
+    assert not sure
     wavering = point(0.47, 0.87, 5)._replace(by_seed=np.array([[0.495, 0.87], [0.46, 0.82]]))
-    gap, error = beyond(wavering, tsne)
-    # against the second: 0.075 and 0.015 by accuracy; against the first 0.1 and 0.055 by AUC
+    gap, error, sure = beyond(wavering, tsne)
+    # against the second 0.075 and 0.015 by accuracy; against the first 0.1 and 0.055 by AUC
     assert gap == pytest.approx(0.045)
     assert error == pytest.approx(0.03)
+    assert not sure
+
+
+def test_noise_is_no_lead():
+    """The better of two measures counts on the mean over the seeds, not seed by seed."""
+    from reproduce.own.k_or_perplexity import beyond
+
+    other = point(0.5, 0.8)
+    now_one_now_the_other = np.array([[0.52, 0.78], [0.48, 0.82]])
+    gap, _, sure = beyond(other._replace(k=5, by_seed=now_one_now_the_other), [other])
+    assert gap == pytest.approx(0.0, abs=0.006)
+    assert not sure
 
 
 def test_the_sloppy_search_counts_the_row_itself(rng):
