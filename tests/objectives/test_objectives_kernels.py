@@ -186,6 +186,7 @@ def test_a_background_does_not_choose_the_scale(rng):
     labels = Labels(y)
     loss = NCALoss("log", Compact()).suited_to(labels)
     far = 1e3 * Z
-    assert loss.for_scaling()(Z, labels).value < loss.for_scaling()(far, labels).value == 0.0
+    assert loss.for_start()(Z, labels).value < loss.for_start()(far, labels).value == 0.0
+    assert loss.for_scaling().background is not None
     assert loss(far, labels).value == pytest.approx(loss(10 * far, labels).value)
-    assert NCALoss("accuracy").for_scaling().kind == "log"
+    assert NCALoss("accuracy").for_start().kind == "log"

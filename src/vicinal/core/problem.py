@@ -23,7 +23,7 @@ from vicinal.core.types import (
     Units,
 )
 
-__all__ = ["Problem", "Tracked", "for_scaling", "suited"]
+__all__ = ["Problem", "Tracked", "for_scaling", "for_start", "suited"]
 
 _FAR = 1e100  # limit on coordinates: beyond it, squared distances would overflow
 
@@ -258,3 +258,8 @@ def suited(objective: Any, target: Any) -> Any:
 def for_scaling(objective: Any) -> Any:
     """The objective that chooses the scale of a map: its own choice, or the objective itself."""
     return objective.for_scaling() if hasattr(objective, "for_scaling") else objective
+
+
+def for_start(objective: Any) -> Any:
+    """The objective that chooses the scale of a start on a sample of the rows."""
+    return objective.for_start() if hasattr(objective, "for_start") else for_scaling(objective)

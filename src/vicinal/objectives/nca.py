@@ -91,13 +91,18 @@ class NCALoss:
 
         The accuracy of a start is best at a hard nearest neighbour, where its gradient vanishes.
         """
-        kernel = self.kernel
-        if kernel.reaches_everywhere:
-            return replace(self, kind="log")
-        if kernel.background:
-            # Backgrounds classify at any scale.  With them a sample of the rows, which is less
-            # dense than all, would choose a scale at which no row is in range of another.
-            kernel = replace(kernel, background=False)
+        everywhere = self.kernel.reaches_everywhere or self.kernel.background
+        return replace(self, kind="log" if everywhere else "accuracy")
+
+    def for_start(self) -> NCALoss:
+        """The same for a start, of which a sample of the rows chooses the scale.
+
+        Backgrounds classify at any scale.  With them a sample, which is less dense than all rows,
+        would choose a scale at which no row is in range of another: so it has none.
+        """
+        if self.kernel.reaches_everywhere or not self.kernel.background:
+            return self.for_scaling()
+        kernel = replace(self.kernel, background=False)
         return replace(self, kind="accuracy", kernel=kernel, background=None)
 
     @property

@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 
 from vicinal._features import unscaled
 from vicinal._validation import warn
-from vicinal.core.problem import Problem, for_scaling, suited
+from vicinal.core.problem import Problem, for_start, suited
 from vicinal.core.types import Array
 from vicinal.starts.last_layer import start_rows, theta_of_features
 from vicinal.starts.starts import Auto, Given, Identity
@@ -96,7 +96,7 @@ class FirstMap:
         rows = problem.rows
         if len(rows) > self.n_rows:
             rows = np.sort(rng.permutation(rows)[: self.n_rows])
-        objective = for_scaling(problem.objective)
+        objective = for_start(problem.objective)
         reach = 1.0
         if getattr(problem.target, "refers_to_rows", False):  # a sample would have other targets
             scorer, queries = problem.replace(objective=objective), rows
