@@ -209,6 +209,13 @@ class Compact:
         ball = 0.5 * d * math.log(math.pi) - math.lgamma(0.5 * d + 1.0)
         return math.log(8.0) + ball - math.log((d + 2.0) * (d + 4.0))
 
+    def gaussian_scale(self, d: int) -> float:
+        """The scale of a map at which the kernel is as wide as the Gaussian one at scale one.
+
+        Over d dimensions the mean of u² is d / (d + 6), that of the Gaussian kernel d / 2.
+        """
+        return math.sqrt(2.0 / (d + 6.0))
+
 
 Kernel = Gaussian | Student | Laplace | Compact
 

@@ -186,7 +186,22 @@ def test_a_background_does_not_choose_the_scale(rng):
     labels = Labels(y)
     loss = NCALoss("log", Compact()).suited_to(labels)
     far = 1e3 * Z
-    assert loss.for_start()(Z, labels).value < loss.for_start()(far, labels).value == 0.0
+    chooser, factor = loss.for_start(2)
+    assert chooser(Z, labels).value < chooser(far, labels).value
+    assert factor == 0.5
     assert loss.for_scaling().background is not None
     assert loss(far, labels).value == pytest.approx(loss(10 * far, labels).value)
-    assert NCALoss("accuracy").for_start().kind == "log"
+    assert NCALoss("accuracy").for_start(2)[0].kind == "log"
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 30])
+def test_the_compact_kernel_as_wide_as_the_gaussian(d):
+    u = np.linspace(0.0, 10.0, 200_001)
+
+    def spread(density):
+        weight = density * u ** (d - 1)
+        return np.sum(weight * u**2) / np.sum(weight)
+
+    compact = np.where(u < 1.0, (1.0 - u**2) ** 2, 0.0)
+    wanted = Compact().gaussian_scale(d) ** 2 * spread(np.exp(-(u**2)))
+    assert spread(compact) == pytest.approx(wanted, rel=1e-4)

@@ -260,6 +260,8 @@ def for_scaling(objective: Any) -> Any:
     return objective.for_scaling() if hasattr(objective, "for_scaling") else objective
 
 
-def for_start(objective: Any) -> Any:
-    """The objective that chooses the scale of a start on a sample of the rows."""
-    return objective.for_start() if hasattr(objective, "for_start") else for_scaling(objective)
+def for_start(objective: Any, d: int) -> tuple[Any, float]:
+    """What chooses the scale of a start on a sample of the rows, and a factor of that scale."""
+    if hasattr(objective, "for_start"):
+        return objective.for_start(d)
+    return for_scaling(objective), 1.0

@@ -113,11 +113,11 @@ class Objective(Protocol):
     """A mean loss over the queries, to be minimised, as a function of the embedded points.
 
     An objective may also have ``suited_to(target)``, itself adapted to the training rows;
-    ``for_scaling()``, the objective that chooses the scale of a map, and ``for_start()``, that of
-    a start on a sample of the rows; ``columns``, names of facts that the history of a fit records
-    besides ``share_of_pairs``; and, if it has a true ``has_index``,
-    ``make_index(Z, target, references, n_queries)``: ``pairs`` for many evaluations of a few
-    queries near Z, or None.
+    ``for_scaling()``, the objective that chooses the scale of a map, and ``for_start(d)``, the one
+    that chooses that of a start on a sample of the rows, with a factor of this scale; ``columns``,
+    names of facts that the history of a fit records besides ``share_of_pairs``; and, if it has a
+    true ``has_index``, ``make_index(Z, target, references, n_queries)``: ``pairs`` for many
+    evaluations of a few queries near Z, or None.
     """
 
     @property

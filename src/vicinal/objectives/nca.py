@@ -9,7 +9,7 @@ import numpy as np
 
 from vicinal._plugins import load
 from vicinal.core.types import Array, Evaluation, Pairs, Units
-from vicinal.densities import Gaussian, Kernel
+from vicinal.densities import Compact, Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import ClassSums, Data, PairSource, RowSums
 from vicinal.engines.points import check_points, check_rows, with_range
@@ -94,16 +94,17 @@ class NCALoss:
         everywhere = self.kernel.reaches_everywhere or self.kernel.background
         return replace(self, kind="log" if everywhere else "accuracy")
 
-    def for_start(self) -> NCALoss:
-        """The same for a start, of which a sample of the rows chooses the scale.
+    def for_start(self, d: int) -> tuple[NCALoss, float]:
+        """The same for a start in d dimensions, and a factor of the scale that it chooses.
 
-        Backgrounds classify at any scale.  With them a sample, which is less dense than all rows,
-        would choose a scale at which no row is in range of another: so it has none.
+        Backgrounds classify at any scale.  With them a sample of the rows, which is less dense than
+        all, would choose a scale at which no row is in range of another.  So it chooses the scale
+        of the Gaussian kernel, and the factor makes the compact kernel as wide.
         """
-        if self.kernel.reaches_everywhere or not self.kernel.background:
-            return self.for_scaling()
-        kernel = replace(self.kernel, background=False)
-        return replace(self, kind="accuracy", kernel=kernel, background=None)
+        if not isinstance(self.kernel, Compact) or not self.kernel.background:
+            return self.for_scaling(), 1.0
+        gaussian = replace(self, kind="log", kernel=_GAUSSIAN, background=None)
+        return gaussian, self.kernel.gaussian_scale(d)
 
     @property
     def has_index(self) -> bool:

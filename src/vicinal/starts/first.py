@@ -96,7 +96,7 @@ class FirstMap:
         rows = problem.rows
         if len(rows) > self.n_rows:
             rows = np.sort(rng.permutation(rows)[: self.n_rows])
-        objective = for_start(problem.objective)
+        objective, factor = for_start(problem.objective, self.rank(problem))
         reach = 1.0
         if getattr(problem.target, "refers_to_rows", False):  # a sample would have other targets
             scorer, queries = problem.replace(objective=objective), rows
@@ -121,7 +121,7 @@ class FirstMap:
             base_scale(Z, rng) * reach,
             floor=_FLAT * spread_scale(Z) * reach,
         )
-        return scorer.scaled(theta, best)
+        return scorer.scaled(theta, factor * best)
 
     def _check_classes(self, start: Any, codes: Array | None) -> None:
         if codes is None and getattr(start, "needs_classes", False):
