@@ -30,7 +30,7 @@ _DRAWN, _OF_A_SPLIT = 3, 8
 _SMALL = ("iris", "wine", "balance", "glass", "ionosphere", "ecoli", "transfusion", "rings")
 _LARGE = ("mnist",)
 #: numbers that depend on the machine, texts, and lists of single rows, whose number is compared
-_SKIPPED = re.compile(r"second|cpu|load|memory|mib|search|plan|steps|wrong rows", re.I)
+_SKIPPED = re.compile(r"second|cpu|cores|memory|mib|search|plan|steps|wrong rows", re.I)
 #: two results agree within half a point of a score in [0, 1], or within a share of a larger number
 _ABSOLUTE, _RELATIVE = 0.005, 0.02
 #: standard deviations of a split by which it may differ from the mean, and the least one in points

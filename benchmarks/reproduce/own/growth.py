@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from itertools import product
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from reproduce.framework.experiment import Experiment, Job
+from reproduce.framework.machine import cores_and_others
 from reproduce.own.growth_report import FITS, PATHS, claims, draw, parts
 
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
@@ -43,9 +43,9 @@ def jobs(splits: int | None) -> Iterator[Job]:
 
 def work(part: str, path: str, n: int, d: int) -> dict[str, Any]:
     """Seconds, peak memory beyond the input, and how much of the pairs was computed."""
-    busy = os.getloadavg()[0]
+    machine = cores_and_others()
     found = _evaluation(path, n, d) if part == "evaluation" else _fit(path, n, d)
-    return {**found, "load": busy}
+    return {**found, **machine}
 
 
 def sheet(n: int, d: int, seed: int = 0) -> tuple[Any, Any, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from reproduce.framework.experiment import Claim, Done
+from reproduce.framework.machine import machine_words
 from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, plain_frame, pyplot
 
@@ -47,33 +47,23 @@ def parts(done: list[Done]) -> dict[str, Any]:
     """Exponents, curves, tables."""
     evaluations = _evaluations(done)
     fits = {each.job["path"]: each.result for each in done if each.job["part"] == "fit"}
-    loads = [each.result["load"] for each in done]
     return {
         "finding": _finding(evaluations, fits),
         "exponents": _exponents(evaluations),
         **_times(evaluations),
         **_fits(fits),
-        **_protocol(loads),
+        "machine": machine_words(done),
     }
 
 
-def _clock(found: dict[Any, Any]) -> str:
-    """The wall-clock; where the machine was busy with other things, the time of the cores."""
-    busy = float(np.median([result["load"] for result in found.values()]))
-    return "cpu" if busy > 1.5 * (os.cpu_count() or 1) else "seconds"
+def _seconds(path: str, result: dict[str, Any]) -> float:
+    """Of one evaluation by the clock, with its share of the search for lists."""
+    return result["seconds"] + (result["search"] / REFRESH if path == "nearest" else 0.0)
 
 
-def _seconds(path: str, result: dict[str, Any], clock: str) -> float:
-    """Of one evaluation, with its share of the search for lists; by the wall or of all cores."""
-    search = result["search" if clock == "seconds" else "search cpu"]
-    return result[clock] + (search / REFRESH if path == "nearest" else 0.0)
-
-
-def exponent(found: dict[Any, Any], path: str, d: int, clock: str) -> tuple[float, int, int] | None:
+def exponent(found: dict[Any, Any], path: str, d: int) -> tuple[float, int, int] | None:
     """Slope of log seconds by log n, least squares; and the sizes it goes over."""
-    points = sorted(
-        (n, _seconds(path, r, clock)) for (p, k, n), r in found.items() if (p, k) == (path, d)
-    )
+    points = sorted((n, _seconds(path, r)) for (p, k, n), r in found.items() if (p, k) == (path, d))
     if len(points) < 3:
         return None
     n, seconds = np.log(np.array(points)).T
@@ -83,7 +73,7 @@ def exponent(found: dict[Any, Any], path: str, d: int, clock: str) -> tuple[floa
 def _finding(found: dict[Any, Any], fits: dict[str, Any]) -> str:
     slopes = []
     for path, words in PATHS.items():
-        each = [(d, exponent(found, path, d, _clock(found))) for d in (2, 3)]
+        each = [(d, exponent(found, path, d)) for d in (2, 3)]
         told = " and ".join(f"{e[0]:.2f} (d = {d})" for d, e in each if e is not None)
         if told:
             slopes.append(f"{words} {told}")
@@ -95,65 +85,54 @@ def _finding(found: dict[Any, Any], fits: dict[str, Any]) -> str:
         fit = fits["defaults"]
         under = "under" if fit["memory"] < 2e9 else "above"
         text += (
-            f" `NCA(2)` on 1,000,000 × 50 takes {_spent(fit)} and "
+            f" `NCA(2)` on 1,000,000 × 50 takes {fit['seconds']:.0f} s and "
             f"{fit['memory'] / 1e9:.2f} GB beyond the input, {under} the 2 GB that were asked for."
         )
     return text
 
 
-def _spent(fit: dict[str, Any]) -> str:
-    if fit["load"] <= 1.5 * (os.cpu_count() or 1):
-        return f"{fit['seconds']:.0f} s"
-    return f"{fit['cpu']:.0f} CPU s" if "cpu" in fit else f"{fit['seconds']:.0f} s (busy)"
-
-
 def draw(done: list[Done], folder: Path) -> None:
     """The picture."""
     plt, found = pyplot(), _evaluations(done)
-    clock = _clock(found)
     figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained", sharey=True)
     for ax, d in zip(axes, (2, 3), strict=True):
         for path, words in PATHS.items():
             points = sorted(
-                (n, _seconds(path, r, clock))
-                for (p, k, n), r in found.items()
-                if (p, k) == (path, d)
+                (n, _seconds(path, r)) for (p, k, n), r in found.items() if (p, k) == (path, d)
             )
             if points:
                 ax.plot(*np.transpose(points), "o-", ms=4, color=COLOURS[path], label=words)
         sizes = np.array(sorted({n for _, k, n in found if k == d}), dtype=float)
         if len(sizes):
             first = [(p, r) for (p, k, n), r in found.items() if (k, n) == (d, sizes[0])]
-            least = min(_seconds(p, r, clock) for p, r in first)
+            least = min(_seconds(p, r) for p, r in first)
             ax.plot(sizes, 0.4 * least * sizes / sizes[0], ":", color="0.5", label="proportional")
         ax.set(xscale="log", yscale="log", xlabel="rows", title=f"d = {d}")
         plain_frame(ax)
-    unit = "seconds" if clock == "seconds" else "CPU seconds"
-    axes[0].set_ylabel(f"{unit}, one value and gradient")
+    axes[0].set_ylabel("seconds, one value and gradient")
     picture(figure, folder, "nca-growth")
 
 
 def _exponents(found: dict[Any, Any]) -> str:
     rows = []
     for path, d in product(PATHS, (2, 3)):
-        fitted = exponent(found, path, d, _clock(found))
+        fitted = exponent(found, path, d)
         if fitted is not None:
             rows.append([PATHS[path], d, f"{fitted[0]:.2f}", f"{fitted[1]:,} – {fitted[2]:,}"])
     return table(["path", "d", "exponent", "rows"], rows)
 
 
 def _times(found: dict[Any, Any]) -> dict[str, Any]:
-    sizes, clock = sorted({n for _, _, n in found}), _clock(found)
-    unit = "seconds" if clock == "seconds" else "CPU seconds"
+    sizes = sorted({n for _, _, n in found})
     rows = []
     for path, d in product(PATHS, (2, 3)):
         results = [found.get((path, d, n)) for n in sizes]
         if any(results):
-            cells = [r and f"{_seconds(path, r, clock):.3g}" for r in results]
-            rows.append([PATHS[path], d, unit, *cells])
+            cells = [r and f"{_seconds(path, r):.3g}" for r in results]
+            rows.append([PATHS[path], d, "seconds", *cells])
             if path == "nearest":
-                key = "search" if clock == "seconds" else "search cpu"
-                rows.append(["", "", "of the search", *(r and f"{r[key]:.3g}" for r in results)])
+                searches = [r and f"{r['search']:.3g}" for r in results]
+                rows.append(["", "", "of the search", *searches])
             rows.append(["", "", "pairs, %", *(r and _share(r["share"]) for r in results)])
             memory = [r and f"{r['memory'] / 1e6:.0f}" for r in results]
             rows.append(["", "", "memory, MB", *memory])
@@ -170,7 +149,7 @@ def _fits(fits: dict[str, Any]) -> dict[str, Any]:
     rows = [
         [
             name,
-            _spent(fit),
+            f"{fit['seconds']:.0f} s",
             f"{fit['memory'] / 1e9:.2f}",
             fit["iterations"],
             fit["plan"].split("; about")[0].replace("|", "\\|"),
@@ -181,22 +160,13 @@ def _fits(fits: dict[str, Any]) -> dict[str, Any]:
     return {"fits": table(["fit", "time", "GB beyond the input", "iterations", "plan"], rows)}
 
 
-def _protocol(loads: list[float]) -> dict[str, Any]:
-    return {
-        "cpu_count": os.cpu_count(),
-        "min_loads": f"{min(loads):.1f}",
-        "max_loads": f"{max(loads):.1f}",
-    }
-
-
 def claims(done: list[Done]) -> Iterator[Claim]:
     """The answers of the index: exponents, and the memory of a fit."""
     found = _evaluations(done)
-    clock = _clock(found) if found else "seconds"
     for d in (2, 3):
         told = []
         for path in PATHS:
-            fitted = exponent(found, path, d, clock)
+            fitted = exponent(found, path, d)
             if fitted is not None:
                 told.append(f"{path} {fitted[0]:.2f}")
         if told:
@@ -211,5 +181,5 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         yield Claim(
             "Time of NCA(2) on 1,000,000 × 50, and memory beyond the input (one fit)",
             "answer",
-            f"{_spent(fit)}, {fit['memory'] / 1e9:.2f} GB",
+            f"{fit['seconds']:.0f} s, {fit['memory'] / 1e9:.2f} GB",
         )

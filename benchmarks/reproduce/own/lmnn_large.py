@@ -15,6 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from reproduce.framework import protocol
 from reproduce.framework.experiment import Job
+from reproduce.framework.machine import cores_and_others
 
 #: pixels share a unit: one scale for all, and a start that does not favour rare ones
 PIXELS: dict[str, Any] = {"scaling": "global", "init": "pca"}
@@ -51,13 +52,14 @@ def _job(data: str, d: int, method: str) -> Job:
 
 def work(data: str, split: int, d: int, method: str) -> dict[str, Any]:
     """Test rows that votes of 3 and of 5 have wrong; seconds, memory and steps of the fit."""
+    machine = cores_and_others()
     X, y = protocol.data(data)
     X = X.astype(np.float32)
     train, test = protocol.official(data)
     X_train, y_train, X_test = X[train], y[train], X[test]
     del X
     model = _model(method, d, split)
-    found: dict[str, Any] = {"rows": len(train), "test rows": len(test)}
+    found: dict[str, Any] = {"rows": len(train), "test rows": len(test), **machine}
     if model is not None:
         if method != "PCA":  # compiled code is part of an installation, not of a fit
             few = slice(0, 4100)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from reproduce.framework.experiment import Claim, Done, Experiment
+from reproduce.framework.machine import machine_words
 from reproduce.framework.pages import table
 from reproduce.own.lmnn_large import RANKS, STEPS, VOTES, K, jobs, work
 
@@ -47,6 +48,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "published": _published(done),
         "times": _times(done),
         "k": K,
+        "machine": machine_words(done),
     }
 
 

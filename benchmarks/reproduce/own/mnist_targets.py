@@ -8,6 +8,7 @@ from typing import Any
 
 from reproduce.framework import protocol
 from reproduce.framework.experiment import Experiment, Job
+from reproduce.framework.machine import cores_and_others
 from reproduce.framework.protocol import knn
 from reproduce.oneata.large import large
 from reproduce.own.mnist_targets_report import HELD_OUT, JUDGED, ROWS, WAYS, K, claims, parts
@@ -30,6 +31,7 @@ def work(data: str, split: int, d: int, way: str, kind: str) -> dict[str, Any]:
     """Scores by the NCA rule and by k-NN, and the time of the fit."""
     from vicinal import NCA
 
+    machine = cores_and_others()
     X, y, train, test = large(data, split)
     options = WAYS[way]
     if kind == "held out":
@@ -50,6 +52,7 @@ def work(data: str, split: int, d: int, way: str, kind: str) -> dict[str, Any]:
         "alpha": float(model.alpha_),
         "iterations": float(model.n_iter_),
         "plan": str(model.plan_),
+        **machine,
     }
 
 
