@@ -59,7 +59,11 @@ class Scatter(NamedTuple):
         up, and one row of a tiny class does not count as much as a whole large class.
         """
         share = self.counts / max(self.counts.sum(), np.finfo(float).tiny)
-        return np.sqrt(share)[:, None] * (self.means - share @ self.means)
+        deviations = np.sqrt(share)[:, None] * (self.means - share @ self.means)
+        # Where the means are equal, rounding leaves 1e-17: enough for a start to divide by.
+        weighted = self.means[self.counts > 0]
+        deviations[:, (weighted == weighted[:1]).all(axis=0)] = 0.0
+        return deviations
 
 
 def scatter(
