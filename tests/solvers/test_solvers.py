@@ -160,6 +160,21 @@ def test_line_search_satisfies_strong_wolfe(phi, dphi, most, step):
     assert n <= most
 
 
+@pytest.mark.parametrize("step", [1e-3, 1.0, 50.0])
+def test_line_search_at_a_wall_ends_soon(step):
+    """The loss falls as steeply right before the wall: no step has a small slope."""
+
+    def fun(theta, batch):
+        return (-theta[0] if theta[0] < 3.0 else np.inf), np.array([-1.0])
+
+    start = Trial(0.0, 0.0, -1.0, np.zeros(1), np.array([-1.0]))
+    trial, n = wolfe_search(
+        fun, start, np.ones(1), step, None, c_1=1e-3, c_2=0.3, max_evaluations=40
+    )
+    assert 1.0 < trial.step < 3.0
+    assert n <= 10
+
+
 def test_weight_decay_of_adam_is_not_scaled_by_the_moments(rng):
     """[LoshchilovHutter2019] alg. 2; the map says which parameters decay."""
     theta, weights = rng.normal(size=4), np.array([1.0, 0.0, 2.0, 1.0])

@@ -102,6 +102,20 @@ def test_singular_total_scatter_gives_its_null_space_no_weight(data, part, rng):
     assert np.isfinite(part(X, y, 2, rng)).all()
 
 
+@pytest.mark.parametrize("part", [LDA(), RCA(), RCA("oas"), Auto(), PCA(), Whiten()], ids=repr)
+def test_a_column_that_is_constant_in_the_rows_with_weight_gets_none(part, rng):
+    """Rare pixels: the only row with another value is held out, so that its weight is zero."""
+    X, y = rng.normal(size=(90, 5)), np.arange(90) % 3
+    X[:, 2] = 0.1
+    X[7, 2] = 5.0
+    weight = np.ones(90)
+    weight[7] = 0.0
+    A = part(Rows(X), y, 3, rng, weight)
+    assert_array_equal(A[:, 2], 0.0)
+    rest = part(Rows(np.delete(X, 2, axis=1)), y, 3, rng, weight)
+    assert_allclose(np.delete(A, 2, axis=1), rest, atol=1e-12)
+
+
 def test_a_singular_scatter_is_shrunk_as_oas_says(rng):
     X, y = fewer_rows_than_columns(rng)
     X = Rows(X @ rng.normal(size=(60, 6)) @ rng.normal(size=(6, 60)) + X)

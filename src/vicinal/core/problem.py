@@ -126,12 +126,19 @@ class Problem:
         return evaluation._replace(value=value + self._penalty(theta) if penalty else value)
 
     def _too_far(self, Z: Array) -> bool:
-        if self.trust is None:
-            return False
+        return self.trust is not None and self._has_moved(Z, 1.0)
+
+    def near_edge(self, theta: Array) -> bool:
+        """Whether the rows have moved half of the way that ``trust`` allows, or more."""
+        return self.trust is not None and self._has_moved(self.embed(theta), 0.5)
+
+    def _has_moved(self, Z: Array, share: float) -> bool:
+        """Whether the rows have moved by more than a share of the radius, in the mean square."""
+        assert self.trust is not None
         centre, radius = self.trust
         moved = Z - centre
         # einsum needs no further array of Z's size, and its bits do not depend on BLAS threads
-        return bool(np.einsum("ij,ij->", moved, moved) > len(Z) * radius**2)
+        return bool(np.einsum("ij,ij->", moved, moved) > len(Z) * (share * radius) ** 2)
 
     def _penalty(self, theta: Array) -> float:
         """[Oneata2011] eq. (3.22), or (3.26) if each parameter has its own weight."""

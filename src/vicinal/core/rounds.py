@@ -9,6 +9,7 @@ import numpy as np
 
 from vicinal import _clock
 from vicinal.core.state import Round
+from vicinal.core.stopping import MaxIterations, NearEdge
 from vicinal.core.types import Array, Result
 
 __all__ = ["refresh_loop"]
@@ -88,8 +89,10 @@ def _rounds(run: Any, theta: Array | None, refresh: Any) -> Iterator[Result]:
             if stale >= run.patience:
                 result.reason, result.converged = "early_stopping", True
         yield result
-        # converged, or at the edge of the trust region of the lists: refresh and continue
-        again = result.reason in ("gradient", "loss", "stalled") and steps > 0
+        # converged, or near the edge of the trust region of the lists: refresh and continue
+        again = result.reason in ("gradient", "loss", "stalled", NearEdge.name) and steps > 0
+        if run.left <= 0 and result.reason == NearEdge.name:
+            result.reason = MaxIterations.name
         if run.left <= 0 or (result.reason != "max_iter" and not again):
             return
         if not run.has_time(refreshed + 2.0 * (run.evaluation_seconds or 0.0)):

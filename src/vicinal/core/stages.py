@@ -21,7 +21,7 @@ from vicinal.core.loop import Iteration, LoopStart, Recipe, limited, run_stage
 from vicinal.core.problem import Problem, Tracked
 from vicinal.core.rounds import refresh_loop
 from vicinal.core.state import Best, FitState, Round
-from vicinal.core.stopping import ENDS_TRAINING, StopRule, TimeBudget, Timed
+from vicinal.core.stopping import ENDS_TRAINING, NearEdge, StopRule, TimeBudget, Timed
 from vicinal.core.types import Array, Result, Sampler, Solver
 
 __all__ = ["FitResult", "Refresh", "Stage", "train"]
@@ -289,6 +289,8 @@ class _Training:
         """One call of the loop: from theta, or from the solver's state if there is one."""
         stage, stop = self.stage, self.stage.stop
         fun: Any = Tracked(problem)
+        if problem.trust is not None:
+            stop = (*stop, NearEdge(problem.near_edge))
         if self.deadline is not None:
             stop = (*stop, TimeBudget(max(0.0, self.deadline - _clock.now())))
             fun = Timed(fun, self.deadline, self.evaluation_seconds)

@@ -7,6 +7,7 @@ each step instead of after it; with `at_start` it is also checked once before th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -21,6 +22,7 @@ __all__ = [
     "CallbackStop",
     "FlatLoss",
     "MaxIterations",
+    "NearEdge",
     "NoBetterScore",
     "SmallGradient",
     "Stalled",
@@ -177,6 +179,18 @@ class MaxIterations(_Rule):
 
     def __call__(self, progress: Progress) -> bool:
         return progress.n_steps >= self.most
+
+
+@dataclass(frozen=True)
+class NearEdge(_Rule):
+    """The rows are so far from where lists were made that the next steps would be cut short."""
+
+    near_edge: Callable[[Any], bool]
+
+    name: ClassVar[str] = "edge"
+
+    def __call__(self, progress: Progress) -> bool:
+        return self.near_edge(progress.state.theta)
 
 
 @dataclass(frozen=True)

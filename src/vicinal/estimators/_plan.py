@@ -50,6 +50,12 @@ class Size(NamedTuple):
     map: MapCost | None = None  # of a nonlinear map that states it
 
 
+def _in_short(seconds: float) -> str:
+    """Two digits, and no exponent for long times: 150, not 1.5e+02."""
+    rounded = float(f"{seconds:.2g}")
+    return f"{rounded:,.0f}" if rounded >= 10.0 else f"{rounded:g}"
+
+
 class Cost(NamedTuple):
     """Memory beyond the input and time of one evaluation of the objective."""
 
@@ -59,7 +65,7 @@ class Cost(NamedTuple):
     def __str__(self) -> str:
         return (
             f"about {self.memory_bytes / 2**20:.1f} MiB beyond the input and "
-            f"{self.seconds_per_evaluation:.2g} s for each evaluation"
+            f"{_in_short(self.seconds_per_evaluation)} s for each evaluation"
         )
 
 
@@ -152,8 +158,8 @@ def _sampling(
     # a method whose own solver takes batches learns better from them
     in_time = whole <= limit and method.solver.needs_fixed_batch
     if in_time or size.n <= batch:
-        return samplers.Full(), f"all {size.n} rows take some {whole:.2g} s, within {what}"
-    why = f"all {size.n} rows would take some {whole:.2g} s, more than {what}"
+        return samplers.Full(), f"all {size.n} rows take some {_in_short(whole)} s, within {what}"
+    why = f"all {size.n} rows would take some {_in_short(whole)} s, more than {what}"
     if whole <= limit:
         why = "maps that bend learn better from small batches"
     # queries have all rows to pick from

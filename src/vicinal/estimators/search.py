@@ -177,7 +177,7 @@ def choose(problem: Problem, learning: Learning) -> Choice:
             default = default_alpha(method) * unit
             if search.trials[-1].parameters["alpha"] <= default or not search.reason:
                 alpha = share * chosen.parameters["alpha"]
-                searched.append(f"alpha={alpha:g}")
+                searched.append(f"alpha={alpha:.3g}")
     except Stopped:
         if search.reason == "interrupted" and not searched:
             raise KeyboardInterrupt from None  # there is no result to keep

@@ -104,8 +104,8 @@ def _interpolate(low: Trial, high: Trial, bisect: bool) -> float:
     """Next step inside the bracket, away from its ends."""
     width = high.step - low.step
     if not high.usable:
-        # The far end is too far, perhaps by orders of magnitude.
-        return low.step + 0.1 * width
+        # The far end is too far: from the start, perhaps by orders of magnitude.
+        return low.step + (0.1 if low.step == 0.0 else 0.5) * width
     share = 0.5 if bisect else (_cubic(low, high) - low.step) / width
     return low.step + (min(max(share, 0.1), 0.9) if math.isfinite(share) else 0.5) * width
 
@@ -129,7 +129,9 @@ def wolfe_search(
 
     Algorithms 3.5 (bracket) and 3.6 (zoom) in one loop: ``low`` is the lowest point seen that
     satisfies the first condition, ``high`` the other end of an interval that contains a Wolfe
-    point.  A trial whose loss or gradient is not finite counts as infinitely high.
+    point.  A trial whose loss or gradient is not finite counts as infinitely high.  It may be
+    behind a wall, with no Wolfe point before it: where the loss still falls half as steeply as at
+    the start, a point at least half way to the wall is taken.
 
     Parameters
     ----------
@@ -151,7 +153,7 @@ def wolfe_search(
     Returns
     -------
     trial : Trial or None
-        The Wolfe point; if none is found (rounding, noise), the lowest trial below the start; None
+        The Wolfe point; if none is found (a wall, rounding, noise), a trial below the start; None
         if no trial is below it.
     n_evaluations : int
         Number of trials.
@@ -175,6 +177,8 @@ def wolfe_search(
             if high is None or trial.slope * (high.step - low.step) >= 0.0:
                 high = low
             low = trial
+        if not high.usable and low.step >= 0.5 * high.step and low.slope <= 0.5 * start.slope:
+            return low, n  # at a wall
         width = abs(high.step - low.step)
         if width * abs(low.slope) <= np.finfo(np.float64).eps * abs(low.value):
             break  # any further gain is below the rounding of the loss
