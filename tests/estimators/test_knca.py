@@ -199,7 +199,7 @@ def test_lists_do_not_go_with_batches(rows):
 def test_what_lists_leave_out_is_told_in_sets(rows):
     X, y = rows
     with pytest.warns(UserWarning, match=r"Nearest\(m=8.*own=3.*\) leave out .* increase 'm'"):
-        model = KNCA(2, k=3, pairs=Nearest(8), alpha=0.1, max_iter=3).fit(X, y)
+        model = KNCA(2, k=3, pairs=Nearest(8), alpha=0.1, max_iter=1).fit(X, y)
     assert {len(entries) for entries in model.rounds_.values()} == {1}
     stays = KNCA(2, k=3, pairs=Nearest(30), tol=1e9, random_state=0).fit(X, y)
     Z = stays._map.embed(X)

@@ -526,12 +526,14 @@ def test_an_interrupt_between_rounds_loses_nothing(rows, monkeypatch):
         return make(self, *args)
 
     monkeypatch.setattr(Nearest, "pairs", pairs)
+    # momentum searches no lines: only then has each round as many iterations
+    settings = {"pairs": Nearest(30, refresh=3), "solver": "momentum", "random_state": 0}
     with pytest.warns(ConvergenceWarning, match="it was interrupted after 3 iterations"):
-        model = NCA(2, pairs=Nearest(30, refresh=3), random_state=0, alpha=3e-3).fit(*rows)
+        model = NCA(2, alpha=3e-3, **settings).fit(*rows)
     usable(model, rows[0])
     del calls[1:]
     with pytest.raises(KeyboardInterrupt):  # nothing to keep yet
-        NCA(2, pairs=Nearest(30, refresh=3), random_state=0, alpha=3e-3).fit(*rows)
+        NCA(2, alpha=3e-3, **settings).fit(*rows)
 
 
 @unfinished
@@ -546,10 +548,9 @@ def test_an_interrupt_while_the_first_round_is_scored_loses_nothing(rows, monkey
         return score(self, theta)
 
     monkeypatch.setattr(Problem, "validation_score", interrupted)
+    settings = {"pairs": Nearest(30, refresh=3), "solver": "momentum", "alpha": 3e-3}
     with pytest.warns(ConvergenceWarning, match="it was interrupted after 3 iterations"):
-        NCA(2, pairs=Nearest(30, refresh=3), early_stopping=True, random_state=0, alpha=3e-3).fit(
-            *rows
-        )
+        NCA(2, early_stopping=True, random_state=0, **settings).fit(*rows)
 
 
 def test_rows_out_of_range_of_all_others_are_complained_about(rows):
@@ -620,6 +621,16 @@ def test_a_schedule_that_has_ended_is_begun_anew(rows):
     assert model.fit(*rows).history_["iteration"] == [0, 1, 2, 3, 4, 5]
     assert not np.array_equal(A, model.components_)
     np.testing.assert_allclose(model.components_, A, atol=np.abs(A).max())
+
+
+@thin_lists
+def test_lists_are_made_anew_where_a_line_search_would_meet_their_edge(rows):
+    """Half way to it at the latest, so that few evaluations are spent on steps too long."""
+    model = NCA(2, pairs=Nearest(30), random_state=0, alpha=3e-3).fit(*rows)
+    steps = np.diff(model.history_["n_evaluations"])
+    assert len(model.rounds_["n_pairs"]) > 3
+    assert steps.max() <= 10
+    assert steps.mean() < 5
 
 
 @unfinished

@@ -188,6 +188,7 @@ class NearEdge(_Rule):
     near_edge: Callable[[Any], bool]
 
     name: ClassVar[str] = "edge"
+    at_start: ClassVar[bool] = True  # a run that is resumed there does not continue its round
 
     def __call__(self, progress: Progress) -> bool:
         return self.near_edge(progress.state.theta)

@@ -15,6 +15,7 @@ from vicinal.neighbourhoods.left_out import LeftOut
 __all__ = ["RefreshLists", "copied", "no_longer_falls", "refresh_lists"]
 
 _PATIENCE = 3  # refreshes without a lower loss before training stops
+_PATIENCE_NEAR_EDGE = 6  # the same if a line search may have cut the rounds short
 _MUCH = 0.01  # Warn if lists leave out more than this share of a row's mass.
 _TRUST = 0.25  # Rows may move by this share of a list's reach before the next refresh.
 
@@ -79,7 +80,8 @@ class RefreshLists:
         if self.neighbourhood.draws:
             return False
         self.losses.append(loss)
-        return no_longer_falls(self.losses, tol)
+        patience = _PATIENCE_NEAR_EDGE if self.searches_lines else _PATIENCE
+        return no_longer_falls(self.losses, tol, patience=patience)
 
     def complaint(self) -> str | None:
         """A warning if the last lists leave out much, or None."""
@@ -110,11 +112,13 @@ def copied(report: dict[str, list]) -> dict[str, list]:
     return {name: list(entries) for name, entries in report.items()}
 
 
-def no_longer_falls(losses: list[float], tol: float, unit: float = 1.0) -> bool:
+def no_longer_falls(
+    losses: list[float], tol: float, unit: float = 1.0, patience: int = _PATIENCE
+) -> bool:
     """Whether the last few refreshes have not lowered the loss."""
-    if len(losses) <= _PATIENCE:
+    if len(losses) <= patience:
         return False
-    best, before = min(losses), min(losses[:-_PATIENCE])
+    best, before = min(losses), min(losses[:-patience])
     return before - best <= tol * max(abs(before), unit)
 
 
