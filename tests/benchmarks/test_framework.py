@@ -99,8 +99,10 @@ def test_the_index_has_an_order(toy):
     text = toy.report.with_name("README.md").read_text("utf-8")
     found = re.findall(r"\[(.*?)\]\(.*?\.md\) \|$", text, re.M)
     assert found == [
-        "defaults", "goldberger-figure-2", "oneata-table-5.9", "oneata-table-5.10", "toy",
+        "goldberger-figure-2", "oneata-table-5.9", "oneata-table-5.10", "toy", "defaults",
     ]  # fmt: skip
+    assert "[Oneață (2011)](#oneata) · " in text
+    assert '<a id="oneata"></a>' in text
     assert "## Others\n\n| claim | seen? | our figure ± error | page |\n" in text
     assert "| squares grow | seen | 1 of 3 | [toy](toy.md) |" in text
     assert "Of 1 claims of the papers, 1 are seen" in text
