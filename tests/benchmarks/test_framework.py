@@ -108,6 +108,17 @@ def test_the_index_has_an_order(toy):
     assert "Of 1 claims of the papers, 1 are seen" in text
 
 
+def test_signs_and_decimals_of_printed_figures():
+    from reproduce.framework.statistics import Published, with_minus
+
+    words = "d = 2: -0.6 ± 0.2 (5-NN), 1e-3, figures 5.3-5.4, −1, -0.0 ± 0.1, -0.05"
+    told = "d = 2: −0.6 ± 0.2 (5-NN), 1e-3, figures 5.3-5.4, −1, 0.0 ± 0.1, −0.05"
+    assert with_minus(words) == told
+    assert str(Published(94.0, 1.0)) == "94.0 ± 1.0"
+    assert str(Published(92.55, 0.7)) == "92.55 ± 0.7"
+    assert str(Published(90)) == "90.0"
+
+
 def test_a_line_of_the_index_stays_short(toy):
     from dataclasses import replace
 
