@@ -196,7 +196,7 @@ def _figure(scores: _Scores, one: str, other: str) -> str:
     rest = f" ({rests[1]:+.1f} without {rests[0]})" if rests else ""
     ahead, behind = scores.counts(one, other)
     gap, counts = f"{scores.gap(one, other):+.1f}", f"; ahead on {ahead}, behind on {behind}"
-    return fitting(f"{gap} points{rest}{counts}", f"{gap}{rest}{counts}")
+    return fitting(f"{gap} points{rest}{counts}", f"{gap}{rest}{counts}", f"{gap} points{rest}")
 
 
 def _alphas(done: list[Done], names: list[str]) -> str:

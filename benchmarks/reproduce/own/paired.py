@@ -107,7 +107,8 @@ def figure(
         rest = f"; {', '.join(f'{name} {gap:+.1f}' for name, gap in apart.items())}"
     elif rests := decides(done, one, other, names, **where):
         rest = f"; without {rests[0]} {rests[1]:+.1f}"
-    return f"{found:+.1f}{unit}{rest}"
+    plain = f"{found:+.1f}{unit}"
+    return fitting(f"{plain}{rest}", plain)
 
 
 def fitting(*texts: str) -> str:

@@ -247,7 +247,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     for case, words in says.items():
         other = WRONG if case == "natural, natural" else RIGHT
         told = figure(done, f"{case}: {other}", f"{case}: {NONE}", names)
-        at = " of accuracy at the shares in use" if "without" not in told else ""
+        at = " of accuracy at the shares in use" if ";" not in told else ""
         yield Claim(words, "answer", f"{told}{at}")
     for case, words in CASES.items():
         if AFTER in _priors(case):

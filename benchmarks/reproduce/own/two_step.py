@@ -247,7 +247,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         here = _of(done, columns)
         if words := figure(here, f"{TWO}, default rank", DIAGONAL, names, unit=""):
             says = f"two steps minus the diagonal map of the first step alone, {which}, in points"
-            yield Claim(says, "answer", f"{which}: {words}")
+            yield Claim(says, "answer", fitting(f"{which}: {words}", words))
 
 
 def _at_ranks(done: list[Done], names: list[str]) -> str:
