@@ -174,7 +174,7 @@ def test_olsen_petersen(name, jobs, rng, monkeypatch, tmp_path):
 def test_gains_are_paired_and_judged():
     from reproduce.framework.experiment import Done
     from reproduce.framework.statistics import Summary
-    from reproduce.olsen.common import Scores, gain_words, judged
+    from reproduce.olsen.common import Gain, Scores, doubt, gain_words, judged, with_doubts
 
     pairs = [(0.8, 0.7), (0.9, 0.8), (0.7, 0.58)]
     done = [
@@ -190,6 +190,10 @@ def test_gains_are_paired_and_judged():
     assert judged(gain, 20.0) == "**not reached**"
     assert judged(Summary([0.5]), 50.1) == "not reached"
     assert Scores(done, "rank").gain(20, "a", 10, "b") is None
+    doubtful = Gain([0.10, -0.05, 0.02])
+    assert doubt(gain) == ""
+    assert with_doubts([doubtful, gain]) == "+2.3 ± 4.3 (not clear) and +10.7 ± 0.7"
+    assert with_doubts([doubtful, doubtful]) == "+2.3 ± 4.3 and +2.3 ± 4.3 (not clear)"
 
 
 def test_what_differences_say_of_a_claim():
@@ -231,6 +235,12 @@ def test_a_mean_that_rests_on_one_set_says_so():
     all_alike = done(x=0.1, y=0.1, z=0.1)
     assert told_over_sets(all_alike, "a", "b", names) == "ahead by 10.15 ± 0.06 points"
     assert figure([], "a", "b", names) == ""
+    # of two sets both are told; of more, those that cancel each other out
+    two = done(x=0.3, y=-0.05)
+    assert told_over_sets(two, "a", "b", names).endswith(": x +30.15 ± 0.06, y -4.85 ± 0.06")
+    assert figure(two, "a", "b", names) == "+12.6 ± 0.1 points; x +30.1 ± 0.1, y -4.8 ± 0.1"
+    level = done(x=0.1, y=-0.1, z=-0.0015 * 3)
+    assert "; signs cancel: x +10.15 ± 0.06, y -9.85" in told_over_sets(level, "a", "b", names)
 
 
 def test_rows_of_olsen_petersen(rng):
@@ -274,7 +284,7 @@ def test_lmnn_on_large_sets(rng, monkeypatch, tmp_path):
         assert len(result["wrong rows"]["3"]) == pytest.approx(9 * (1 - result["3-NN"]))
         if job["method"] == "LMNN":
             steps = result["steps"]["value and gradient of the loss"]
-            assert 0.0 < steps <= result["core seconds"]
+            assert 0.0 < steps <= result["profiled core seconds"]
             assert result["steps"]["search for targets"] > 0.0
     text = filled(experiment, chosen, results)
     check_tables(text)

@@ -99,11 +99,24 @@ def test_the_index_has_an_order(toy):
     text = toy.report.with_name("README.md").read_text("utf-8")
     found = re.findall(r"\[(.*?)\]\(.*?\.md\) \|$", text, re.M)
     assert found == [
-        "defaults", "goldberger-figure-2", "oneata-table-5.9", "oneata-table-5.10", "toy",
+        "goldberger-figure-2", "oneata-table-5.9", "oneata-table-5.10", "toy", "defaults",
     ]  # fmt: skip
+    assert "[Oneață (2011)](#oneata) · " in text
+    assert '<a id="oneata"></a>' in text
     assert "## Others\n\n| claim | seen? | our figure ± error | page |\n" in text
     assert "| squares grow | seen | 1 of 3 | [toy](toy.md) |" in text
     assert "Of 1 claims of the papers, 1 are seen" in text
+
+
+def test_signs_and_decimals_of_printed_figures():
+    from reproduce.framework.statistics import Published, with_minus
+
+    words = "d = 2: -0.6 ± 0.2 (5-NN), 1e-3, figures 5.3-5.4, −1, -0.0 ± 0.1, -0.05"
+    told = "d = 2: −0.6 ± 0.2 (5-NN), 1e-3, figures 5.3-5.4, −1, 0.0 ± 0.1, −0.05"
+    assert with_minus(words) == told
+    assert str(Published(94.0, 1.0)) == "94.0 ± 1.0"
+    assert str(Published(92.55, 0.7)) == "92.55 ± 0.7"
+    assert str(Published(90)) == "90.0"
 
 
 def test_a_line_of_the_index_stays_short(toy):

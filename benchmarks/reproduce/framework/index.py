@@ -9,6 +9,7 @@ from pathlib import Path
 from reproduce.framework.catalogue import PAPERS
 from reproduce.framework.experiment import Claim, Experiment
 from reproduce.framework.numbers import read, table
+from reproduce.framework.statistics import with_minus
 
 __all__ = ["claims_of", "write_index"]
 
@@ -16,13 +17,26 @@ __all__ = ["claims_of", "write_index"]
 OUTCOMES = ("seen", "partly", "not seen", "answer")
 #: page, claim and words of what the first paragraph tells
 HEADLINES = (
-    ("defaults", 0, "`NCA()` less scikit-learn's NCA"),
-    ("maps", 1, "a periodic map less a random forest"),
-    ("tarlow-figure-4", 1, "kNCA less NCA on usps in two dimensions with 15 voters"),
+    ("defaults", 0, "`NCA()` minus scikit-learn's NCA"),
+    ("maps", 1, "a periodic map minus a random forest"),
+    ("tarlow-figure-4", 1, "kNCA minus NCA on usps in two dimensions with 15 voters"),
     ("olsen-petersen-table-2", 0, "χ²-LMNN on webcam with 10 and 20 bins and a chosen margin"),
 )
 #: the folder of our own questions
 OWN = "own"
+#: how to read the tables
+READING = (
+    "Figures are means ± standard errors, over splits unless they are over sets; differences are "
+    "paired over the same splits. *Seen*: our figures are clearly on the paper's side in every "
+    "case that we ran; *partly*: in some; *not seen*: in none. If a claim says that two are alike, "
+    "*partly* can also mean that the error is too large to tell. Each page says how it judges. "
+    "The splits of one set share rows, so errors over splits are too small: by the correction of "
+    "Nadeau and Bengio, by a factor of about two for ten splits, three for 20 and four for 40. "
+    'Verdicts on χ²-LMNN, and "not clear" in its figures, use corrected errors; the other verdicts '
+    "do not. Each page has the papers' tables beside ours, the protocol, and the commit of the "
+    "library. `python benchmarks/reproduce NAME` computes it, its numbers are in `data/NAME.csv`, "
+    "and `make check-results` computes a few jobs of each page again."
+)
 #: letters that a cell of the index may have, so that it stays on a line
 LONGEST = {"says": 110, "figure": 70}
 
@@ -32,7 +46,7 @@ def claims_of(experiment: Experiment, folder: Path) -> list[Claim]:
     done = read(folder / "data" / f"{experiment.name}.csv").done
     if not done or experiment.claims is None:
         return []
-    found = list(experiment.claims(done))
+    found = [Claim(*map(with_minus, claim)) for claim in experiment.claims(done)]
     for claim in found:
         if claim.outcome not in OUTCOMES:
             raise ValueError(f"{experiment.name}: {claim.outcome!r} is not one of {OUTCOMES}")
@@ -43,7 +57,7 @@ def claims_of(experiment: Experiment, folder: Path) -> list[Claim]:
 
 
 def write_index(experiments: Iterable[Experiment], folder: Path) -> None:
-    """A table of claims for each paper, and on top what they add up to."""
+    """A table of claims for each paper, then our own questions; on top what they add up to."""
     lines: dict[str, list[list[str]]] = {}
     outcomes: Counter[str] = Counter()
     told: dict[str, list[Claim]] = {}
@@ -57,18 +71,29 @@ def write_index(experiments: Iterable[Experiment], folder: Path) -> None:
             outcomes[claim.outcome] += 1
             row = [claim.says, "" if answer else claim.outcome, claim.figure, link]
             lines.setdefault(OWN if answer else each.paper, []).append(row)
-    blocks = ["# Results", _summary(outcomes, told)]
-    for paper, rows in lines.items():
+    papers = sorted(lines, key=lambda paper: paper == OWN)
+    blocks = ["# Results", _headlines(outcomes, told), _links(papers), READING]
+    for paper in papers:
+        rows = lines[paper]
         heads = ["claim", "seen?", "our figure ± error", "page"]
         if paper == OWN:
             heads = ["question", *heads[2:]]
             rows = [[says, figure, link] for says, _, figure, link in rows]
-        blocks += [f"## {PAPERS.get(paper, 'Others')}", table(heads, rows)]
-    (folder / "README.md").write_text("\n\n".join(blocks) + "\n", "utf-8")
+        blocks += [f'<a id="{paper}"></a>', f"## {_title(paper)}", table(heads, rows)]
+    (folder / "README.md").write_text("\n\n".join(filter(None, blocks)) + "\n", "utf-8")
 
 
-def _summary(outcomes: Counter[str], told: dict[str, list[Claim]]) -> str:
-    """What the evidence adds up to, in one paragraph; then how to read the tables."""
+def _title(paper: str) -> str:
+    return PAPERS.get(paper, "Others")
+
+
+def _links(papers: list[str]) -> str:
+    """A line that leads to the tables."""
+    return " · ".join(f"[{_title(paper)}](#{paper})" for paper in papers)
+
+
+def _headlines(outcomes: Counter[str], told: dict[str, list[Claim]]) -> str:
+    """What the evidence adds up to, in one paragraph."""
     total = sum(outcomes[each] for each in OUTCOMES[:3])
     counts = (
         f"Of {total} claims of the papers, {outcomes['seen']} are seen in our runs, "
@@ -83,16 +108,4 @@ def _summary(outcomes: Counter[str], told: dict[str, list[Claim]]) -> str:
         if len(told.get(page, ())) > at
     ]
     headlines = f"In test accuracy: {'; '.join(figures)}." if figures else ""
-    return (
-        f"{counts}{headlines}".strip() + "\n\n"
-        "Figures are means ± standard errors, over splits unless they are over sets; differences "
-        "are paired over the same splits. *Seen* means clearly on the paper's side wherever it was "
-        "asked, *partly* in some of these cases (or, of a claim that two are alike, that the error "
-        "is too large to tell), *not seen* in none; each page says how it judges. "
-        "Splits of one set share rows, so that errors over ten splits are too small, by a factor "
-        "of about two by the correction of Nadeau and Bengio; verdicts on χ²-LMNN use corrected "
-        "errors, the others do not. "
-        "Each page has the papers' tables beside ours, the protocol, and the commit of the "
-        "library; `python benchmarks/reproduce NAME` computes it, its numbers are in "
-        "`data/NAME.csv`, and `make check-results` computes a few jobs of each page again."
-    )
+    return f"{counts}{headlines}".strip()

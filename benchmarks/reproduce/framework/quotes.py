@@ -13,6 +13,7 @@ from pathlib import Path
 from reproduce.framework.experiment import Experiment
 from reproduce.framework.index import claims_of
 from reproduce.framework.numbers import read
+from reproduce.framework.statistics import with_minus
 
 __all__ = ["documents", "fill_quotes"]
 
@@ -40,7 +41,7 @@ def fill_quotes(text: str, experiments: Iterable[Experiment], results: Path) -> 
             parts[name] = _parts(by_name[name], results)
         if part not in parts[name]:
             raise ValueError(f"a quote names {part!r}, which is not a part of the page {name}")
-        words = str(parts[name][part])
+        words = with_minus(str(parts[name][part]))
         if "\n" in words:  # a table needs lines of its own
             words = f"\n\n{words}\n\n"
         return f"<!--{name}:{part}-->{words}<!---->"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Published", "Summary", "distance", "lead", "summary", "verdict"]
+__all__ = ["Published", "Summary", "distance", "lead", "summary", "verdict", "with_minus"]
+
+#: the sign of a number, not the hyphen of a word or of a range
+_SIGN = re.compile(r"(?<![\w.])[-−](?=\d)")
+_NO_SIGN = re.compile(r"(?<![\w.])[-−](?=0(\.0+)?(?![.\d]))")
 
 
 class Summary:
@@ -43,7 +48,15 @@ class Published(NamedTuple):
     error: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.mean:g} ± {self.error:g}" if self.error else f"{self.mean:g}"
+        return (
+            f"{_decimal(self.mean)} ± {_decimal(self.error)}" if self.error else _decimal(self.mean)
+        )
+
+
+def _decimal(value: float) -> str:
+    """With one decimal at least, and with more where there are more."""
+    shown = f"{value:g}"
+    return shown if "." in shown or "e" in shown else f"{value:.1f}"
 
 
 def distance(ours: Summary, paper: Published) -> float:
@@ -73,3 +86,8 @@ def lead(first: Any, second: Any) -> tuple[float, float]:
         return points, 0.0
     error = float(gap.std(ddof=1) / np.sqrt(len(gap)))
     return points, points / error if error else float(np.copysign(np.inf, points))
+
+
+def with_minus(text: str) -> str:
+    """The same text with one minus sign before all numbers, and none before a zero."""
+    return _SIGN.sub("−", _NO_SIGN.sub("", text))

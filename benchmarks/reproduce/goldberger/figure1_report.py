@@ -128,10 +128,12 @@ def _finding(scores: _Scores, behind: list[Behind]) -> str:
     )
     over = [each for each in behind if each.over_fits]
     if behind:
-        text += (
-            f" In {len(over)} of the {len(behind)} cases where one of the two is further behind "
-            "(below) it is as clearly ahead on the training rows: there it over-fits."
-        )
+        one, all_over = len(behind) == 1, len(over) == len(behind)
+        cases = "one case" if one else f"{len(behind)} cases"
+        text += f" In {cases} NCA is further behind (table below)."
+        if over:
+            where = "There" if one else "In all of them" if all_over else f"In {len(over)} of them"
+            text += f" {where} it is clearly ahead on the training rows: it over-fits."
     return text + _diagonal(scores)
 
 
@@ -256,7 +258,16 @@ def _protocol(scores: _Scores, done: list[Done]) -> dict[str, Any]:
     fits = [(d.job["data"], n) for d in done for key, n in d.result.items() if "iterations" in key]
     cut = [name for name, n in fits if n >= 200]
     where = f" ({', '.join(sorted(set(cut)))})" if cut else ""
-    return {"splits": splits, "n_fits": len(fits), "n_cut": len(cut), "where": where}
+    # Nadeau and Bengio (2003), with 70 % of the rows to learn from and 30 % to test
+    factor = f"{(1 + most * 0.3 / 0.7) ** 0.5:.0f}"
+    return {
+        "splits": splits,
+        "most": most,
+        "factor": factor,
+        "n_fits": len(fits),
+        "n_cut": len(cut),
+        "where": where,
+    }
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:

@@ -228,6 +228,19 @@ def standing(gain: Gain) -> str:
     return "ahead" if gain.mean > 0 else "behind"
 
 
+def doubt(gain: Gain) -> str:
+    """Words after a gain that is not clear by two corrected errors."""
+    return {"unclear": " (not clear)", "one fold": " (one fold)"}.get(standing(gain), "")
+
+
+def with_doubts(gains: list[Gain]) -> str:
+    """Several gains for the index; the doubt stands once where all share it."""
+    doubts = [doubt(gain) for gain in gains]
+    if len(set(doubts)) == 1:
+        return f"{' and '.join(map(str, gains))}{doubts[0]}"
+    return " and ".join(f"{gain}{words}" for gain, words in zip(gains, doubts, strict=True))
+
+
 def outcome(gains: list[Gain]) -> str:
     """Whether a method is ahead: of all, by two errors; of some, or by less; or of none."""
     standings = [standing(gain) for gain in gains]

@@ -94,7 +94,7 @@ def _gains(sets: dict[str, Scores]) -> str:
             cells = [f"{gain} ({standing(gain)})" if gain else None for gain in gains]
             if any(cells):
                 rows.append([name, ROWS[other], *cells])
-    return table(["set", "`Chi2LMNN(r)`, 1-NN, less", *(f"r = {rank}" for rank in RANKS)], rows)
+    return table(["set", "`Chi2LMNN(r)`, 1-NN, minus", *(f"r = {rank}" for rank in RANKS)], rows)
 
 
 def _bins(sets: dict[str, Scores]) -> str:
@@ -108,7 +108,7 @@ def _bins(sets: dict[str, Scores]) -> str:
         ]
         if of:
             told.append(f"{name} {', '.join(of)}")
-    return f"`Chi2LMNN(r)` less `Chi2LMNN({full})`, 1-NN: {'; '.join(told)}." if told else ""
+    return f"`Chi2LMNN(r)` minus `Chi2LMNN({full})`, 1-NN: {'; '.join(told)}." if told else ""
 
 
 def _table(scores: Scores) -> str:
@@ -158,7 +158,7 @@ def _margins(done: list[Done], sets: dict[str, Scores]) -> str:
     if not told:
         return ""
     what = (
-        f"A margin chosen inside the training rows, less the default one, 1-NN, r = {CHOSEN_RANK}"
+        f"A margin chosen inside the training rows, minus the default one, 1-NN, r = {CHOSEN_RANK}"
     )
     return "\n".join([f"{what}:\n", *told])
 
@@ -182,6 +182,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         (PCA, CHOSEN_RANK, f"Does χ²-LMNN at r = {CHOSEN_RANK} beat 1-NN after PCA"),
         ((LINEAR,), CHOSEN_RANK, f"Does χ²-LMNN at r = {CHOSEN_RANK} beat LMNN after PCA"),
         ((ALL_BINS,), full, f"Does χ²-LMNN on all {full} bins beat χ² without learning"),
+        ((LINEAR,), full, f"Does χ²-LMNN on all {full} bins beat LMNN of square roots"),
     ):
         found = [
             f"{name} {pair[1]}"

@@ -15,6 +15,7 @@ from reproduce.olsen.common import (
     K,
     Scores,
     choices,
+    doubt,
     factor_words,
     gain_words,
     judged,
@@ -22,6 +23,7 @@ from reproduce.olsen.common import (
     shown,
     standing,
     verdicts,
+    with_doubts,
 )
 from reproduce.olsen.webcam import FULL, FULL_ITERATIONS, FULL_LMNN, MUS, RANKS, jobs, work
 
@@ -124,12 +126,12 @@ def _lead(scores: Scores) -> str:
         found = {rank: each for rank in ranks if (each := hardest(scores, rank, kind))}
         best = _names({rank: name for rank, (name, _) in found.items()})
         cells = {rank: gain for rank, (_, gain) in found.items()}
-        rows.append([f"χ²-LMNN less the best row of {words} ({best})", cells])
+        rows.append([f"χ²-LMNN minus the best row of {words} ({best})", cells])
     for name, other, fixed, words in (
-        (OURS, "χ²", FULL, f"χ²-LMNN less χ² 1-NN on all {FULL} bins"),
-        (OURS, OURS, FULL, f"χ²-LMNN less itself on all {FULL} bins"),
-        (PLAIN, PLAIN, FULL, f"`Chi2LMNN(r)` as it comes less itself on all {FULL} bins"),
-        (OURS, PLAIN, None, "χ²-LMNN less `Chi2LMNN(r)` as it comes, with its default margin"),
+        (OURS, "χ²", FULL, f"χ²-LMNN minus χ² 1-NN on all {FULL} bins"),
+        (OURS, OURS, FULL, f"χ²-LMNN minus itself on all {FULL} bins"),
+        (PLAIN, PLAIN, FULL, f"`Chi2LMNN(r)` as it comes minus itself on all {FULL} bins"),
+        (OURS, PLAIN, None, "χ²-LMNN minus `Chi2LMNN(r)` as it comes, with its default margin"),
     ):
         some = [rank for rank in ranks if (name, rank) != (other, fixed)]
         rows.append([words, {r: scores.gain(r, name, fixed or r, other) for r in some}])
@@ -225,7 +227,7 @@ def _gains(scores: Scores) -> str:
             row.append(gain_words(gain, _target(rank, told)) if told else gain)
         if any(row[1:]):
             rows.append(row)
-    return table(["χ²-LMNN, margin chosen, less", *(f"r = {rank}" for rank in ranks)], rows)
+    return table(["χ²-LMNN, margin chosen, minus", *(f"r = {rank}" for rank in ranks)], rows)
 
 
 def _differences(scores: Scores) -> str:
@@ -296,11 +298,11 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     }.items():
         gains = [found[1] for rank in fewer if (found := hardest(scores, rank, kind))]
         if gains:
-            figure = f"{' and '.join(map(str, gains))} over the best {kind} row"
+            figure = f"{with_doubts(gains)} over the best {kind} row"
             yield Claim(says, outcome(gains), figure)
     if gain := scores.gain(FULL, OURS, FULL, "χ²"):
         says = "On all 800 bins χ²-LMNN is 0.8 points ahead of χ² without learning"
-        yield Claim(says, outcome([gain]), f"{gain} points, {gain.splits} folds")
+        yield Claim(says, outcome([gain]), f"{gain} points, {gain.splits} folds{doubt(gain)}")
     yield from _figure_claim(scores)
 
 

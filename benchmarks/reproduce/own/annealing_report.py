@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reproduce.framework.experiment import Claim, Done
-from reproduce.framework.pages import table
+from reproduce.framework.pages import bullets, table
 from reproduce.framework.statistics import Summary
 
 #: of the small sets those of more than four columns that are quick to anneal
@@ -98,13 +98,13 @@ def _finding(done: list[Done], names: list[str]) -> str:
             for other in ("auto", "best of 10 random")
         )
         told.append(
-            f'with {setting} it ends at a lower training loss than the start "auto" on {auto} '
-            f"sets, and than the best of ten random starts on {ten}, and its accuracy on rows held "
-            f'out is {worth:+.1f} points from that of "auto"'
+            f'With {setting}: its training loss is lower than that of the start "auto" on {auto} '
+            f"sets, and lower than that of the best of ten random starts on {ten}. Its held-out "
+            f'accuracy minus that of "auto" is {worth:+.1f} points.'
         )
     if not told:
         return "Too little is run yet to compare."
-    return f"**Annealing at d = 2: {'; '.join(told)}.**"
+    return f"Annealing at d = 2:\n\n{bullets(*told)}"
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:

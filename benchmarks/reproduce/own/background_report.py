@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reproduce.framework.experiment import Claim, Done
-from reproduce.framework.pages import table
+from reproduce.framework.pages import bullets, table
 from reproduce.framework.statistics import Summary
 
 #: sets with classes of few rows or constant columns, and wine, without
@@ -37,6 +37,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "finding": _finding(done),
         "tables": "\n\n".join(tables),
         "shares": _shares(done),
+        "em": _em(done),
         "splits": len({each.job["split"] for each in done}),
         "most": MOST,
     }
@@ -56,12 +57,23 @@ def _gain(
     done: list[Done], objective: str, fit: str, other: str = BEFORE, rule: str = "NCA"
 ) -> Summary:
     """Mean difference of two fits over the sets, and its standard error over them."""
-    gaps = []
+    return Summary(list(_gains(done, objective, fit, other, rule).values()))
+
+
+def _gains(
+    done: list[Done], objective: str, fit: str, other: str, rule: str = "NCA"
+) -> dict[str, float]:
+    """The same set by set."""
+    found = {}
     for name, _ in SETS:
         one = _values(done, objective, name, fit, rule)
         if len(one):
-            gaps.append(np.mean(one - _values(done, objective, name, other, rule)))
-    return Summary(gaps)
+            found[name] = float(np.mean(one - _values(done, objective, name, other, rule)))
+    return found
+
+
+def _clear(gain: Summary) -> bool:
+    return abs(gain.mean) > 2.0 * gain.error > 0.0
 
 
 def _table(done: list[Done], objective: str) -> str:
@@ -79,7 +91,17 @@ def _table(done: list[Done], objective: str) -> str:
 
 def _finding(done: list[Done]) -> str:
     """What shrinkage is worth, and whether another fit is clearly better than the chosen one."""
-    told = [f"{_gain(done, o, CHOSEN):+.1f} under the {o} objective" for o in _objectives(done)]
+    told = []
+    for objective in _objectives(done):
+        gains = _gains(done, objective, CHOSEN, BEFORE)
+        gain = Summary(list(gains.values()))
+        word = "" if _clear(gain) else ", not clear"
+        line = f"{objective} objective: {gain:+.1f}{word}"
+        if len(gains) > 2:
+            most = max(gains, key=lambda name: gains[name] * np.sign(gain.mean))
+            rest = Summary([gains[name] for name in gains if name != most])
+            line += f"; the mean rests most on {most}, without which it is {rest:+.1f}"
+        told.append(f"{line}.")
     better = [
         f"{fit} under the {objective} objective ({gain:+.1f})"
         for objective in _objectives(done)
@@ -88,10 +110,30 @@ def _finding(done: list[Done]) -> str:
         and (gain := _gain(done, objective, fit, CHOSEN)).mean > 2.0 * gain.error > 0
     ]
     return (
-        "**Shrinking the covariances of the classes by d + 1 rows is worth, in points of accuracy "
-        f"of the NCA rule on the mean over the sets: {', '.join(told)}. Better than that by more "
-        f"than two standard errors: {', '.join(better) or 'none of the other fits'}.**"
+        "What is it worth to shrink the covariances of the classes by d + 1 rows? In points of "
+        "accuracy of the NCA rule, mean over the sets ± its standard error over them (*not clear* "
+        f"is below two of these errors):\n\n{bullets(*told)}\n\nBetter than that by more than "
+        f"two standard errors: {', '.join(better) or 'none of the other fits'}."
     )
+
+
+def _em(done: list[Done]) -> str:
+    """How large a share EM gives the background, and what is then left of the kernel."""
+    shares = [
+        float(np.mean([each.result["d + 1 rows, EM"]["share"] for each in here]))
+        for name, _ in SETS
+        if (here := [each for each in done if each.job["data"] == name])
+    ]
+    if not shares:
+        return ""
+    low, high = min(shares), max(shares)
+    words = f"{100 * low:.0f} to {100 * high:.0f} %" if len(shares) > 1 else f"{100 * low:.0f} %"
+    text = f"EM gives the background {words} of the density of a class, by set"
+    if low > 0.8:
+        text += ": the model is then nearly one normal distribution per class"
+    elif low > 0.5:
+        text += ": the normal distribution then outweighs the kernel"
+    return f"{text}."
 
 
 def _shares(done: list[Done]) -> str:
@@ -113,5 +155,10 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         "The same by its gradient": ("d + 1 rows, gradient", CHOSEN),
     }
     for says, (one, other) in asked.items():
-        gains = [f"{o} objective {_gain(done, o, one, other):+.1f}" for o in _objectives(done)]
-        yield Claim(says, "answer", f"{', '.join(gains)} points")
+        gains = {o: _gain(done, o, one, other) for o in _objectives(done)}
+        none = len(gains) > 1 and not any(map(_clear, gains.values()))
+        words = ", ".join(
+            f"{o} {gain:+.1f}{'' if none or _clear(gain) else ' (not clear)'}"
+            for o, gain in gains.items()
+        )
+        yield Claim(says, "answer", f"objective: {words} points{'; not clear' * none}")

@@ -14,7 +14,15 @@ from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.protocol import stratified
 from reproduce.framework.statistics import Summary
-from reproduce.own.paired import gain, over_sets, present, scores, subsample, told
+from reproduce.own.paired import (
+    figure,
+    gain,
+    over_sets,
+    present,
+    scores,
+    subsample,
+    told_over_sets,
+)
 
 #: the sets of each question: when a linear map should stop, and how one that bends is learnt
 SETS = {
@@ -203,9 +211,10 @@ def _table(done: list[Done], question: str) -> str:
 
 def _finding(done: list[Done], question: str) -> str:
     here, (first, *others) = _of(done, question), FITS[question]
-    names, n_splits = present(SETS[question], here), len({each.job["split"] for each in done})
-    gaps = {fit: over_sets(here, fit, first, names) for fit in others}
-    return "\n".join(f"- {TITLES[fit]}: {told(gap, n_splits)}." for fit, gap in gaps.items() if gap)
+    names = present(SETS[question], here)
+    return "\n".join(
+        f"- {TITLES[fit]}: {told_over_sets(here, fit, first, names)}." for fit in others if names
+    )
 
 
 def _details(done: list[Done]) -> str:
@@ -229,16 +238,15 @@ def _details(done: list[Done]) -> str:
 def claims(done: list[Done]) -> Iterator[Claim]:
     """The three questions."""
     asked = {
-        ("linear", ACCURACY, LOSS): "early stopping by held-out accuracy less by held-out loss",
-        ("linear", LOSS, PENALTY): "early stopping without a penalty less `NCA()` with one",
-        ("bent", LBFGS, BATCHES): "periodic map, L-BFGS on all rows less Adam on batches",
-        ("bent", SEARCHED, BATCHES): "periodic map, penalty by cross-validation less 1 / rows",
+        ("linear", ACCURACY, LOSS): "early stopping by held-out accuracy minus by held-out loss",
+        ("linear", LOSS, PENALTY): "early stopping without a penalty minus `NCA()` with one",
+        ("bent", LBFGS, BATCHES): "periodic map, L-BFGS on all rows minus Adam on batches",
+        ("bent", SEARCHED, BATCHES): "periodic map, penalty by cross-validation minus 1 / rows",
     }
     for (question, one, other), says in asked.items():
         here = _of(done, question)
-        gap = over_sets(here, one, other, present(SETS[question], here))
-        if gap is not None:
-            yield Claim(says, "answer", f"{gap:+.1f} points of test accuracy")
+        if words := figure(here, one, other, present(SETS[question], here)):
+            yield Claim(says, "answer", words)
 
 
 EXPERIMENTS = (

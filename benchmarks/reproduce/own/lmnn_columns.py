@@ -156,7 +156,7 @@ def _path(done: list[Done]) -> str:
         gap = gain(done, OWN, PLAIN, **where)
         rows.append([name, _size(done, **where), *shown, f"{own.mean:.1f}", f"{gap:+.1f}"])
     titles = [f"alpha = {a:g}" for a in ALPHAS]
-    return table(["set", "rows × columns", *titles, "`LMNN()`", "less alpha = 0"], rows)
+    return table(["set", "rows × columns", *titles, "`LMNN()`", "minus alpha = 0"], rows)
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:
@@ -166,7 +166,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     for way in (PLAIN, "NCA", "PCA", STOPPED):
         told = figure(wide, OWN, way, names)
         if told:
-            yield Claim(f"More columns than rows: `LMNN()` less {WAYS[way]}", "answer", told)
+            yield Claim(f"More columns than rows: `LMNN()` minus {WAYS[way]}", "answer", told)
 
 
 EXPERIMENTS = (

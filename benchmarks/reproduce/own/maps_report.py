@@ -131,12 +131,16 @@ def _finding(scores: _Scores, best: str) -> str:
     """Each of our means beside the highest of the peers'."""
     top = scores.mean(best)
     words = [f"{title} {scores.mean(name):.1f}" for name, title in _ALL_OURS.items()]
-    reached = [title for name, title in _ALL_OURS.items() if scores.mean(name).mean >= top.mean]
-    goal = f"reached by: {', '.join(reached)}" if reached else "missed by all"
+    reached = [title for name, title in _ALL_OURS.items() if scores.mean(name).mean > top.mean]
+    ahead = (
+        f"Ahead of it on the mean are: {'; '.join(reached)}"
+        if reached
+        else "None of ours is ahead of it on the mean"
+    )
     return (
         f"Mean test accuracy over {len(scores.tables)} tables in per cent: NCA with the map "
-        f"{', '.join(words)}; the highest of the four peers is {_THEIRS[best]} with "
-        f"{top:.1f}, a goal {goal}"
+        f"{'; '.join(words)}. The highest of the four peers is {_THEIRS[best]} with {top:.1f}. "
+        f"{ahead}"
     )
 
 

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from reproduce.framework.experiment import Done
+from reproduce.framework.index import LONGEST
 from reproduce.framework.statistics import Summary
 
 __all__ = [
-    "figure", "gain", "over_sets", "present", "scores", "subsample", "told", "told_over_sets",
+    "decides", "figure", "fitting", "gain", "over_sets", "present", "scores", "subsample", "told",
+    "told_over_sets",
 ]  # fmt: skip
 
 #: a difference below so many standard errors is none that we can tell
@@ -72,24 +74,46 @@ def told(found: Summary | None, n_splits: int) -> str:
 def told_over_sets(
     done: list[Done], one: str, other: str, names: Sequence[str], **where: Any
 ) -> str:
-    """The difference over the sets in words, and without the one set on which the words rest."""
+    """The difference over the sets in words, and what the mean hides.
+
+    That is one set on which the words rest, sets that cancel each other out, or, of two sets, both.
+    """
     found = over_sets(done, one, other, names, **where)
     words = told(found, _n_splits(done))
-    decides = _decides(done, one, other, names, **where)
-    if decides is None:
-        return words
-    name, rest = decides
-    return f"{words}; without {name} {told(rest, _n_splits(done))}"
+    if apart := _apart(done, one, other, names, **where):
+        both = len(apart) == len(_known(done, one, other, names, **where))
+        sets = ", ".join(f"{name} {gap:+.2f}" for name, gap in apart.items())
+        return f"{words}: {sets}" if both else f"{words}; signs cancel: {sets}"
+    if rests := decides(done, one, other, names, **where):
+        name, rest = rests
+        return f"{words}; without {name} {told(rest, _n_splits(done))}"
+    return words
 
 
-def figure(done: list[Done], one: str, other: str, names: Sequence[str], **where: Any) -> str:
+def figure(
+    done: list[Done],
+    one: str,
+    other: str,
+    names: Sequence[str],
+    unit: str = " points",
+    **where: Any,
+) -> str:
     """The same in the few letters that a cell of the index has; empty if there is nothing."""
     found = over_sets(done, one, other, names, **where)
     if found is None:
         return ""
-    decides = _decides(done, one, other, names, **where)
-    rest = "" if decides is None else f"; without {decides[0]} {decides[1]:+.1f}"
-    return f"{found:+.1f} points{rest}"
+    rest = ""
+    if apart := _apart(done, one, other, names, **where):
+        rest = f"; {', '.join(f'{name} {gap:+.1f}' for name, gap in apart.items())}"
+    elif rests := decides(done, one, other, names, **where):
+        rest = f"; without {rests[0]} {rests[1]:+.1f}"
+    plain = f"{found:+.1f}{unit}"
+    return fitting(f"{plain}{rest}", plain)
+
+
+def fitting(*texts: str) -> str:
+    """The first of some texts that a cell of the index has room for; else the last."""
+    return next((text for text in texts if len(text) <= LONGEST["figure"]), texts[-1])
 
 
 def _n_splits(done: list[Done]) -> int:
@@ -102,16 +126,43 @@ def _sign(found: Summary) -> int:
     return int(np.sign(found.mean)) if clear else 0
 
 
-def _decides(
+def _known(
+    done: list[Done], one: str, other: str, names: Sequence[str], **where: Any
+) -> dict[str, Summary]:
+    """The differences on the sets that have both scores."""
+    found = {name: gain(done, one, other, data=name, **where) for name in names}
+    return {name: gap for name, gap in found.items() if gap is not None}
+
+
+def _apart(
+    done: list[Done], one: str, other: str, names: Sequence[str], **where: Any
+) -> dict[str, Summary]:
+    """Sets whose differences the mean hides: of two sets both, of more those that cancel out."""
+    gaps = _known(done, one, other, names, **where)
+    whole = over_sets(done, one, other, names, **where)
+    if whole is None or len(gaps) < 2:
+        return {}
+    if len(gaps) == 2:
+        return gaps
+    if _sign(whole):
+        return {}
+    best, worst = max(gaps, key=lambda n: gaps[n].mean), min(gaps, key=lambda n: gaps[n].mean)
+    if not (_sign(gaps[best]) > 0 > _sign(gaps[worst])):
+        return {}
+    return {name: gaps[name] for name in (best, worst)}
+
+
+def decides(
     done: list[Done], one: str, other: str, names: Sequence[str], **where: Any
 ) -> tuple[str, Summary] | None:
     """The set without which the difference would be told in other words, and what it is then."""
-    whole = over_sets(done, one, other, names, **where)
-    if whole is None or len(names) < 3 or _n_splits(done) < 2:
+    known = list(_known(done, one, other, names, **where))
+    whole = over_sets(done, one, other, known, **where)
+    if whole is None or len(known) < 3 or _n_splits(done) < 2:
         return None
     without = {
-        name: over_sets(done, one, other, [each for each in names if each != name], **where)
-        for name in names
+        name: over_sets(done, one, other, [each for each in known if each != name], **where)
+        for name in known
     }
     changed = {name: rest for name, rest in without.items() if rest and _sign(rest) != _sign(whole)}
     if not changed:

@@ -10,7 +10,7 @@ import numpy as np
 
 from reproduce.framework import protocol
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
-from reproduce.framework.pages import table
+from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import stratified
 from reproduce.framework.statistics import Summary
 from reproduce.own.paired import figure, gain, over_sets, present, scores, told_over_sets
@@ -109,8 +109,11 @@ def parts(done: list[Done]) -> dict[str, Any]:
     names = present(SETS, done)
     return {
         "losses": _losses(done, names),
+        # for quotes in the guide
         "loss_gap": _loss_gap(done, names, "balanced by hand, natural", RIGHT, AFTER),
+        "loss_words": _loss_words(done, names, "balanced by hand, natural", RIGHT, AFTER),
         "finding": "\n".join(_findings(done, names)),
+        "advice": _advice(done, names),
         "tables": "\n\n".join(
             f"## {_title(case)}\n\n{_table(done, names, case)}" for case in CASES
         ),
@@ -180,15 +183,50 @@ def _findings(done: list[Done], names: list[str]) -> Iterator[str]:
     for case in CASES:
         other = WRONG if case == "natural, natural" else RIGHT
         beside = told_over_sets(done, f"{case}: {other}", f"{case}: {NONE}", names)
-        line = f"- {_title(case)}: {_TITLES[other]}, beside none, {beside}."
-        if other == RIGHT:
-            after = told_over_sets(done, f"{case}: {RIGHT}", f"{case}: {AFTER}", names)
-            loss = _loss_gap(done, names, case, RIGHT, AFTER)
-            line += (
-                f" Beside the same priors set after learning they are {after}; in log loss, where "
-                f"lower is better, {loss}."
-            )
-        yield line
+        yield f"- {_title(case)}: {beside}, with {_TITLES[other]}."
+
+
+def _advice(done: list[Done], names: list[str]) -> str:
+    """Whether priors should be set in learning or afterwards, as far as the numbers tell."""
+    cases = [case for case in CASES if AFTER in _priors(case)]
+    signs = []
+    for case in cases:
+        right, after = f"{case}: {RIGHT}", f"{case}: {AFTER}"
+        signs.append(_sign(over_sets(done, right, after, names)))
+        signs.append(-_sign(over_sets(done, f"log loss, {right}", f"log loss, {after}", names)))
+    one, other = AFTER, RIGHT
+    if min(signs) < 0 and max(signs) <= 0:
+        lead = "**Set priors after learning.** Beside the same priors in learning, this is:"
+    elif max(signs) > 0 and min(signs) >= 0:
+        one, other = RIGHT, AFTER
+        lead = "**Set priors in learning.** Beside the same priors set afterwards, this is:"
+    else:
+        lead = (
+            "**The numbers do not decide whether to set priors in learning or afterwards.** "
+            "Afterwards, beside in learning, is:"
+        )
+    lines = [
+        f"{_title(case).split(',')[0]}: in log loss {_loss_words(done, names, case, one, other)}; "
+        f"in accuracy {told_over_sets(done, f'{case}: {one}', f'{case}: {other}', names)}."
+        for case in cases
+    ]
+    return f"{lead}\n\n{bullets(*lines)}"
+
+
+def _sign(gap: Summary | None) -> int:
+    """1 or -1 where a difference is clear."""
+    if gap is None or not abs(gap.mean) > 2.0 * gap.error > 0.0:
+        return 0
+    return int(np.sign(gap.mean))
+
+
+def _loss_words(done: list[Done], names: list[str], case: str, one: str, other: str) -> str:
+    """A paired difference of log losses in words; a lower one is better."""
+    gap = over_sets(done, *(f"log loss, {case}: {kind}" for kind in (one, other)), names)
+    if gap is None:
+        return "not computed"
+    size = f"{abs(gap.mean) / 100:.3f} ± {gap.error / 100:.3f}"
+    return f"{'worse' if gap.mean > 0 else 'better'} by {size}"
 
 
 def _loss_gap(done: list[Done], names: list[str], case: str, one: str, other: str) -> str:
@@ -202,17 +240,20 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     """What the right priors are worth, and what wrong ones cost."""
     names = present(SETS, done)
     says = {
-        "balanced by hand, natural": "training rows balanced by hand: the right `priors` less none",
-        "natural, equal": 'all classes equally important: `priors="uniform"` less none',
-        "natural, natural": 'shares as in training: `priors="uniform"`, which is wrong, less none',
+        "balanced by hand, natural": "rows balanced by hand: the right `priors` minus none",
+        "natural, equal": 'all classes equally important: `priors="uniform"` minus none',
+        "natural, natural": 'shares as in training: `priors="uniform"`, which is wrong, minus none',
     }
     for case, words in says.items():
         other = WRONG if case == "natural, natural" else RIGHT
-        gap = over_sets(done, f"{case}: {other}", f"{case}: {NONE}", names)
-        yield Claim(words, "answer", f"{gap:+.1f} points of accuracy at the shares in use")
+        told = figure(done, f"{case}: {other}", f"{case}: {NONE}", names)
+        at = " of accuracy at the shares in use" if ";" not in told else ""
+        yield Claim(words, "answer", f"{told}{at}")
     for case, words in CASES.items():
         if AFTER in _priors(case):
-            says = f"{words.split(',')[0]}: the right `priors` in learning less the same afterwards"
+            says = (
+                f"{words.split(',')[0]}: the right `priors` in learning minus the same afterwards"
+            )
             told = figure(done, f"{case}: {RIGHT}", f"{case}: {AFTER}", names)
             yield Claim(says, "answer", told)
 

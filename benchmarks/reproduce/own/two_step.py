@@ -14,7 +14,17 @@ from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.protocol import stratified
 from reproduce.framework.statistics import Summary
-from reproduce.own.paired import gain, over_sets, present, scores, subsample, told, told_over_sets
+from reproduce.own.paired import (
+    decides,
+    figure,
+    fitting,
+    gain,
+    over_sets,
+    present,
+    scores,
+    subsample,
+    told_over_sets,
+)
 
 #: sets for the choice of columns
 COLUMNS = ("wine", "ionosphere", "spectf", "digits")
@@ -228,25 +238,34 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     """What the first step is worth, with and without useless columns."""
     names = present(COLUMNS, done)
     for columns in COPIES:
-        gaps = {
-            title: over_sets(_of(done, columns), f"{TWO}, {title}", f"{ONE}, {title}", names)
-            for title in RANKS
-        }
-        words = ", ".join(f"{title}: {gap:+.1f}" for title, gap in gaps.items() if gap)
-        if words:
+        if words := _at_ranks(_of(done, columns), names):
             says = (
-                f"two steps (columns, then a map) less one map, {COPIES_WORDS[columns]}, in points"
+                f"two steps (columns, then a map) minus one map, {COPIES_WORDS[columns]}, in points"
             )
             yield Claim(says, "answer", words)
-    found = [
-        over_sets(_of(done, columns), f"{TWO}, default rank", DIAGONAL, names) for columns in COPIES
-    ]
-    if all(found):
-        says = "two steps less the diagonal map of the first step alone, in points"
-        told_all = ", ".join(
-            f"{words}: {gap:+.1f}" for words, gap in zip(COPIES_WORDS.values(), found, strict=True)
-        )
-        yield Claim(says, "answer", told_all)
+    for columns, which in COPIES_WORDS.items():
+        here = _of(done, columns)
+        if words := figure(here, f"{TWO}, default rank", DIAGONAL, names, unit=""):
+            says = f"two steps minus the diagonal map of the first step alone, {which}, in points"
+            yield Claim(says, "answer", fitting(f"{which}: {words}", words))
+
+
+def _at_ranks(done: list[Done], names: list[str]) -> str:
+    """Two steps beside one map at each rank, and on which set a difference rests."""
+    pairs = {title: (f"{TWO}, {title}", f"{ONE}, {title}") for title in RANKS}
+    gaps = {title: over_sets(done, *pair, names) for title, pair in pairs.items()}
+    rests = {title: decides(done, *pair, names) for title, pair in pairs.items()}
+    numbers, sets, plain = [], [], []
+    for title, gap in gaps.items():
+        if gap is None:
+            continue
+        rest = rests[title]
+        plain.append(f"{title}: {gap:+.1f}")
+        sets.append(plain[-1] + (f" (rests on {rest[0]})" if rest else ""))
+        numbers.append(plain[-1] + (f" (without {rest[0]} {rest[1]:+.1f})" if rest else ""))
+    n_rest = sum(rest is not None for rest in rests.values())
+    last = "" if not n_rest else "; each rests on one set" if n_rest > 1 else "; one rests on a set"
+    return fitting(", ".join(numbers), ", ".join(sets), ", ".join(plain) + last)
 
 
 def search_parts(done: list[Done]) -> dict[str, Any]:
@@ -262,9 +281,8 @@ def search_parts(done: list[Done]) -> dict[str, Any]:
         rows.append([name, *cells, *(f"{gap:+.1f}" for gap in gaps), *ranks])
     gaps = [over_sets(done, STEPS, other, names) for other in others]
     rows.append(["**mean**", *[None] * 4, *(f"{gap:+.2f}" for gap in gaps), None, None])
-    n_splits = len({each.job["split"] for each in done})
-    words = [f"- beside {_TITLES[other]}: {told(gap, n_splits)}."
-             for other, gap in zip(others, gaps, strict=True)]  # fmt: skip
+    words = [f"- beside {_TITLES[other]}: {told_over_sets(done, STEPS, other, names)}."
+             for other in others]  # fmt: skip
     titles = [_TITLES[fit] for fit in fits] + [f"two steps − {_TITLES[fit]}" for fit in others]
     ranks = [f"mean rank: {_TITLES[fit]}" for fit in (STEPS, GRIDDED)]
     seconds = [[name, *(_mean(done, f"core seconds, {fit}", name) for fit in fits)]
@@ -273,7 +291,7 @@ def search_parts(done: list[Done]) -> dict[str, Any]:
         "finding": "\n".join(words),
         "table": table(["test accuracy", *titles, *ranks], rows),
         "seconds": table(["core seconds", *(_TITLES[fit] for fit in fits)], seconds),
-        "n_splits": n_splits,
+        "n_splits": len({each.job["split"] for each in done}),
         "most": MOST,
         "ranks": ", ".join(map(str, GRID["n_components"])),
         "alphas": ", ".join(f"{alpha:g}" for alpha in GRID["alpha"]),
@@ -293,16 +311,15 @@ def _mean(done: list[Done], key: str, name: str) -> str:
 def search_claims(done: list[Done]) -> Iterator[Claim]:
     """The two steps beside the grid and the default."""
     names = present(SEARCHED, done)
-    says = {
-        GRIDDED: '`NCA("auto")`, rank first and then penalty, less a grid of both',
-        PENALTY: '`NCA("auto")` less `NCA()`, which chooses the penalty alone',
+    asked = {
+        GRIDDED: '`NCA("auto")`, rank first and then penalty, minus a grid of both',
+        PENALTY: '`NCA("auto")` minus `NCA()`, which chooses the penalty alone',
     }
-    for other, words in says.items():
-        gap = over_sets(done, STEPS, other, names)
+    for other, words in asked.items():
         ratio = [each.result[f"core seconds, {STEPS}"] / each.result[f"core seconds, {other}"]
                  for each in done]  # fmt: skip
-        figure = f"{gap:+.1f} points, in {np.median(ratio):.2g} times the core seconds"
-        yield Claim(words, "answer", figure)
+        says = f"{words} (in {np.median(ratio):.2g} × the core time)"
+        yield Claim(says, "answer", figure(done, STEPS, other, names))
 
 
 EXPERIMENTS = (

@@ -207,25 +207,27 @@ def _findings(done: list[Done]) -> Iterator[str]:
     for question, titles in FITS.items():
         here = _of(done, question)
         names = present(SETS[question], here)
-        words = [
-            f"beside {titles[fit]} {told_over_sets(here, 'weights', fit, names)}"
-            for fit in titles
-            if fit != "weights" and names
-        ]
-        if words:
-            yield f"- {question[0].upper()}{question[1:]}, weights {'; '.join(words)}."
+        if names:
+            yield f"- {question[0].upper()}{question[1:]}. With weights, NCA is"
+        for fit in titles if names else ():
+            if fit != "weights":
+                told = told_over_sets(here, "weights", fit, names)
+                yield f"  - beside {titles[fit]}, {told}."
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:
     """What weights are worth in each case."""
     asked = {
-        ("rare classes", "none"): "rare classes, weights less none: mean accuracy over the classes",
-        ("rare classes", "repeated"): "rare classes, weights less repeated rows: the same",
+        (
+            "rare classes",
+            "none",
+        ): "rare classes, weights minus none: mean accuracy over the classes",
+        ("rare classes", "repeated"): "rare classes, weights minus repeated rows: the same",
         (
             "doubtful labels",
             "none",
-        ): "half of the labels doubtful, weighted by a quarter, less none",
-        ("biased sample", "none"): "a biased sample, weights 1 / chance less none",
+        ): "half of the labels doubtful, weighted by a quarter, minus none",
+        ("biased sample", "none"): "a biased sample, weights 1 / chance minus none",
     }
     for (question, fit), says in asked.items():
         here = _of(done, question)

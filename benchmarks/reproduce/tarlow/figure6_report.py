@@ -58,7 +58,7 @@ SAYS = (
     f"5t-SNE overtakes t-SNE: its lead with 1 and with {MORE} voters, points",
     f"5t-SNE rearranges after iteration {EARLY}: rank correlation of distances then and at the end",
     f"5t-SNE has more homogeneous regions: own class among {REGION} nearest, points",
-    f"does 5t-SNE rearrange more after iteration {EARLY}? its rank correlation less t-SNE's",
+    f"does 5t-SNE rearrange more after iteration {EARLY}? its rank correlation minus t-SNE's",
 )
 
 
@@ -185,7 +185,7 @@ def _more_voters(done: list[Done], setting: str) -> Judged:
         for v, (gap, one, five) in ((v, gaps[v]) for v in (PAPERS, MORE))
     ]
     text = (
-        f'"when k is increased, 5t-SNE overtakes t-SNE": **{verdict}**. 5t-SNE less t-SNE is '
+        f'"when k is increased, 5t-SNE overtakes t-SNE": **{verdict}**. 5t-SNE minus t-SNE is '
         f"{Summary(gaps[1][0]):+.2f} points with one voter, {shown[0]} and {shown[1]}. It is "
         f"clearly ahead with {_counts([v for v in VOTERS if sure[v] > SURE])}, and clearly behind "
         f"with {_counts([v for v in VOTERS if sure[v] < -SURE])}."

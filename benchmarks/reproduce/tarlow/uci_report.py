@@ -146,7 +146,7 @@ def _standings(cells: Cells) -> str:
     for rank, rank_words in RANKS.items():
         for name, (gap, errors, best) in standings(cells, rank).items():
             rows.append([name, rank_words, best, f"{gap:+.1f}", f"{errors:+.1f}"])
-    header = ["set", "rank", "best other method", "kNCA less that, points", "in standard errors"]
+    header = ["set", "rank", "best other method", "kNCA minus that, points", "in standard errors"]
     return table(header, rows)
 
 
