@@ -71,7 +71,7 @@ bench: $(VENV)/.bench ## measure every method beside its peers: speed and memory
 	-$(VENV)/bin/python benchmarks/environments.py
 	$(VENV)/bin/python benchmarks/methods_speed.py $(ARGS)
 
-bench-all: $(VENV)/.bench ## write all reports of speed, on an idle machine, ARGS="--minutes 35"
+bench-all: $(VENV)/.bench ## write all reports of speed, on an idle machine, ARGS="--minutes 45"
 	$(VENV)/bin/python benchmarks/environments.py
 	$(VENV)/bin/python benchmarks/all_speed.py $(ARGS)
 

@@ -7,8 +7,9 @@ or newer, and needs nothing of vicinal::
     ML/bin/pip install metric-learn==0.7.0 scikit-learn==1.7.2
     ML/bin/python benchmarks/metric_learn_lmnn.py
 
-It was run once and wrote ``tests/data/metric_learn_lmnn.json``, which `tests/test_lmnn_peer.py`
-reads.  Another run writes the same numbers, up to the order in which BLAS adds.
+It was run once and wrote ``tests/data/metric_learn_lmnn.json``, which
+`tests/estimators/test_lmnn_peer.py` reads.  Another run writes the same numbers, up to the order in
+which BLAS adds.
 
 Read from the code (``metric_learn/lmnn.py``, ``_loss_grad``), with D(i, j) = |L x_i - L x_j|², t_i
 the k target neighbours of row i and r the parameter ``regularization``::

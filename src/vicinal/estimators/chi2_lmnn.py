@@ -80,7 +80,7 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LargeMargin):
         :math:`\ell`, in units of χ², which is at most 1.  Unlike that of :class:`LMNN` it is not
         just a scale of the map.  "auto" is a sixth of the median distance from a row to the nearest
         row of its class, before learning.  No share was the best on all of five tables
-        (docs/results/chi2-margin.md), so that it pays to try several:
+        (docs/results/chi2-margin.md), so it pays to try several:
         :func:`vicinal.model_selection.margin_search`.
     constraint : {"projection", "softmax"}, default="projection"
         How columns are kept on the simplex: by projection after each step, or as the softmax of

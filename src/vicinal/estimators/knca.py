@@ -67,7 +67,7 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
         warning.
     vote : {"majority", "all"}, default="majority"
         A vote is won by more votes than any other class has (a tie is lost), or only by all k.
-        "all" is stricter, and faster with many classes.
+        "all" is stricter.
     objective : {"log", "accuracy"}, default="log"
         Mean log-probability of winning the vote, or expected share of votes won.
     mapping : {"linear", "diagonal", "periodic"} or map, default="linear"

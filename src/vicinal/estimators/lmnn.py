@@ -60,8 +60,8 @@ class LMNN(LearntMetricMixin, LargeMargin):
     Every step searches for impostors, exactly and in blocks: memory is O(n (D + d)) and at most
     about 100 MB, however many impostors there are.  Lists of them are reused for as long as they
     are certain to be complete.  All cores are used, and their number does not change the result.
-    Up to about 25,000 (d = 32) rows every step sees all rows; above that, batches are used
-    (``plan_`` says which, and why).
+    Up to about 24,000 (d = 32) or 35,000 (d = 2) rows every step sees all rows; above that, batches
+    are used (``plan_`` says which, and why).
 
     Parameters with the same name as those of :class:`NCA` mean the same; its docstring explains
     them in full.
@@ -74,8 +74,8 @@ class LMNN(LearntMetricMixin, LargeMargin):
     k : int or None, default=None
         Number of target neighbours of each row; rows of a class of k rows or fewer have fewer, with
         a warning.  None: 5, with another warning if ``n_neighbors`` is set to another number.  Many
-        papers and packages use 3; five, with five voters, did a little better on small tables
-        (docs/results/lmnn-defaults.md).
+        papers and packages use 3; on small tables no difference between three and five could be
+        told (docs/results/lmnn-defaults.md).
     mu : float, default=1.0
         Weight of the hinges beside the pull of the target neighbours.  For packages that weight the
         pull by 1 - c and the push by c, :math:`\mu = c / (1 - c)`.
@@ -86,16 +86,17 @@ class LMNN(LearntMetricMixin, LargeMargin):
     refresh_targets : int or None, default=None
         Choose the target neighbours again after this many iterations, as the nearest rows under
         the map learnt so far; ``rounds_`` shows how many were new.  None: once, before learning, in
-        the scaled columns.  Refreshing helps if these have little to do with the classes; otherwise
-        it tends to over-fit.
+        the scaled columns.  Refreshing every 20 iterations was ahead on balance, ionosphere and
+        segment, behind on wine and yeast, and level on the mean over eleven small tables
+        (docs/results/lmnn-defaults.md).
     mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
         A full matrix, one weight for each feature, or a map that bends, as in :class:`NCA`.
     init : {"auto", "identity", "random", "pca", "lda", "rca", "whiten", "annealing"}, part or \
             array, default="pca"
-        The start.  "auto" is RCA, as in NCA; PCA is as good, and better on pixels.  The scale,
-        unless it is an array, is the best one for the loss of some rows.  With more than 4,000
-        rows, up to 30 iterations on 2,000 of them come first, because at the start most pairs may
-        be impostors.
+        The start.  "auto" is RCA, as in NCA; PCA is as good (docs/results/lmnn-defaults.md).  The
+        scale, unless it is an array, is the best one for the loss of some rows.  With more than
+        4,000 rows, up to 30 iterations on 2,000 of them come first, because at the start most pairs
+        may be impostors.
     solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", \
             "sgd"} or part, default="auto"
         The optimiser; "auto" is L-BFGS on all rows, and Adam on batches, as in :class:`NCA`.
@@ -333,9 +334,10 @@ class LMNN(LearntMetricMixin, LargeMargin):
 def _scaled_alpha(mu: float, k: int, mapping: Map, n_columns: int, n: int) -> float:
     """The penalty for ``alpha="scaled"``.
 
-    The best penalties of docs/results/lmnn-columns.md are 10 to 100 at four rows a column, and 30
-    to 300 at one and fewer.  Near zero all rows of other classes are impostors, so that the loss
-    has a curvature of several ``mu k n``: a penalty must be well below that, or the map collapses.
+    The best penalties of docs/results/lmnn-columns.md are 10 to 30 at four rows a column; at one
+    and fewer they are anything from 10 to 300, set by set.  Near zero all rows of other classes are
+    impostors, so that the loss has a curvature of several ``mu k n``: a penalty must be well below
+    that, or the map collapses.
     """
     # a diagonal map has too few parameters to over-fit so, as other maps have on many rows
     if getattr(mapping, "weights_columns", False) or n > 10 * n_columns:

@@ -47,7 +47,7 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
     :math:`m_{ij} = \sum_c t_{ic} t_{jc}` for distributions ([Goldberger2005]_ section 5).
 
     Memory is O(n (D + d)); above 500 rows no n × n array is made.  All cores are used, and their
-    number does not change the result.  Up to about 12,000 (d = 32) or 25,000 (d = 2) rows every
+    number does not change the result.  Up to about 12,000 (d = 32) or 26,000 (d = 2) rows every
     iteration uses all rows; above that, and for nonlinear maps, batches are used (``plan_`` says
     which, and why).
 
@@ -77,11 +77,12 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
             array, default="auto"
         The start: a name, an object with parameters (``Random(n_init=10)`` restarts and keeps
         the best), or an array of shape (n_components, n_features), which is used as given.  The
-        scale of all other starts is the best one for "log" on a sample.  "auto" is RCA with a
-        shrunk within-class scatter (identity for the diagonal map).  A map that bends starts as the
-        linear one; without a linear part, as a matrix of its last layer.  "annealing" begins with a
-        map of many rows and fades them out one by one ([Oneata2011]_ section 3.3.6): slow, for
-        small d and matrices only.
+        scale of all other starts is the best one for "log" on a sample.  With the kernel "compact"
+        it is that of the Gaussian kernel times :math:`\sqrt{2 / (d + 6)}`; without backgrounds it
+        is the best one for "accuracy".  "auto" is RCA with a shrunk within-class scatter (identity
+        for the diagonal map).  A map that bends starts as the linear one; without a linear part, as
+        a matrix of its last layer.  "annealing" begins with a map of many rows and fades them out
+        one by one ([Oneata2011]_ section 3.3.6): slow, for small d and matrices only.
     solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", \
             "sgd"} or part, default="auto"
         The optimiser; objects from :mod:`vicinal.solvers` take parameters.  "auto" is L-BFGS on
@@ -101,7 +102,7 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         "nearest" and "random" are lists of candidates, refreshed every few iterations (``rounds_``
         shows what they leave out).  "tree" sums far groups of rows at once where that is faster,
         within a relative error of each class density.  "auto" is "all", which skips pairs that
-        cannot change the last bit of a sum: late in learning, most of them.
+        cannot change the last bit of a sum; there are more of them as the map grows.
     alpha : float, "auto" or "scaled", default="auto"
         Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
         keeps the map from growing without limit on separable classes, and from over-fitting.
@@ -201,7 +202,7 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
     objective_ : float
         The loss of the training rows at the learnt map, penalty included.  If the fit did not use
         all pairs, the loss of 2,000 rows against all, and of 100 or more if ``time_budget`` leaves
-        no time for that; in a stream, that of the last batch before its step.
+        no time for that; in a stream, that of the rows of the last step, before it was made.
     plan_ : Plan
         The chosen ``solver`` (None for Adam with a rate set by the start), ``sampling``, ``pairs``,
         ``kernel`` and ``max_iter``, the ``cost`` of an evaluation, and the ``reason``.
@@ -358,8 +359,8 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NCA:
         """Learn from the next batch of a stream.
 
-        Each row is a query once, against the remembered rows and those of its batch
-        ([Oneata2011]_ section 4.3), in steps of at most 200 rows (or the size of a
+        Each row is a query once, against the remembered rows and those of its step
+        ([Oneata2011]_ section 4.3); a step has at most 200 rows (or the size of a
         ``StochasticQueries``).  For each class, a uniform sample of ``reservoir_size / n_classes``
         rows of the stream so far is remembered; prediction uses these rows.  Memory does not grow
         with the length of the stream.

@@ -163,7 +163,7 @@ class _Known:
 class Stream:
     """A map that is updated with each batch, and the state needed to continue.
 
-    Every row is a query once, on arrival, against the rows of the reservoir and of its own batch
+    Every row is a query once, on arrival, against the rows of the reservoir and of its own step
     ([Oneata2011] section 4.3: the derivative of p_{N+1} alone).  Afterwards it may stay as a
     reference for later rows.
 

@@ -102,8 +102,9 @@ class _Counter(event.Listener):
 
 event.register("numba:compile", _Counter())
 
-# Coefficients of 2**r on [-1/2, 1/2] for the smallest relative error; tests/test_kernels.py
-# bounds the error at 4e-7 and 5e-16.  The constants come from tools/exp2_coefficients.py.
+# Coefficients of 2**r on [-1/2, 1/2] for the smallest relative error; test_kernels.py in
+# tests/kernels bounds the error at 4e-7 and 5e-16.  The constants come from
+# tools/exp2_coefficients.py.
 _EXP2_32 = (
     1.0, 0.6931470036506653, 0.24022242426872253, 0.05550733581185341,
     0.009671512991189957, 0.0013264723820611835,
