@@ -127,8 +127,8 @@ def parts(done: list[Done]) -> dict[str, Any]:
             for base in BASES
         ),
         "seen": seen_means(
-            f"a difference if it is on the thesis's side by more than {CLEAR:g} standard errors for "
-            'all three rules of annealing and both starts of plain NCA ("partly": for some)'
+            f"a difference if it is on the thesis's side by more than {CLEAR:g} standard errors "
+            'for all three rules of annealing and both starts of plain NCA ("partly": for some)'
         ),
         "splits": n_splits(on_splits),
         "table": table(head, rows),
