@@ -14,8 +14,7 @@ from reproduce.framework import protocol
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.protocol import knn, rows_70_30
-from reproduce.framework.statistics import Published
-from reproduce.oneata.common import PLAIN, Beside, OwnScale
+from reproduce.oneata.common import PLAIN, Beside, OwnScale, Published
 from reproduce.oneata.judging import (
     APART,
     FIGURE,

@@ -12,8 +12,8 @@ from reproduce.framework import protocol
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.protocol import knn, rows_70_30
-from reproduce.framework.statistics import Published, Summary, distance, summary, verdict
-from reproduce.oneata.common import PLAIN, OwnScale
+from reproduce.framework.statistics import Summary, distance, summary, verdict
+from reproduce.oneata.common import PLAIN, OwnScale, Published
 from reproduce.oneata.judging import APART, NEAR, ONE, n_splits
 
 #: table 5.3: d = 5, 1-NN

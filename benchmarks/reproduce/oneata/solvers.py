@@ -13,8 +13,8 @@ from reproduce.framework import protocol
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.protocol import rows_70_30
-from reproduce.framework.statistics import Published, distance
-from reproduce.oneata.common import PLAIN, Beside, OwnScale, scores
+from reproduce.framework.statistics import distance
+from reproduce.oneata.common import PLAIN, Beside, OwnScale, Published, scores
 from reproduce.oneata.judging import (
     APART,
     FIGURE,

@@ -12,9 +12,10 @@ from reproduce.framework import protocol
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import rows_70_30
-from reproduce.framework.statistics import Published, distance, summary, verdict
+from reproduce.framework.statistics import distance, summary, verdict
 from reproduce.oneata.common import (
     PLAIN,
+    Published,
     count_verdicts,
     flatten,
     leave_one_out,

@@ -12,8 +12,7 @@ import numpy as np
 from reproduce.framework import protocol
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.protocol import rows_70_30
-from reproduce.framework.statistics import Published
-from reproduce.oneata.common import PLAIN, Beside, OwnScale, scores
+from reproduce.oneata.common import PLAIN, Beside, OwnScale, Published, scores
 from reproduce.oneata.judging import (
     DIFFERENCE,
     FIGURE,

@@ -53,12 +53,15 @@ def work(data: str, rows: int, max_iter: int, split: int) -> dict[str, Any]:
     maps = [begin, *(A for _, A in sorted(keeper.maps.items()))]
     scored = [_right(A, X, y, learnt, held_out) for A in maps]
     kept, stop = stopped(scored, EARLY["n_iter_no_change"])
-    found: dict[str, Any] = {"kept": kept, "stop": stop, "last": len(maps) - 1}
-    for words, at in (("kept", kept), ("to the end", len(maps) - 1)):
-        for rule, score in _test_scores(maps[at], X, y, train, test):
-            found[f"{words}: {rule}"] = score
-    on_training = [-float(loss) for loss in model.history_["loss"][: len(maps)]]
-    return {**found, "f, training rows": on_training, "f, held-out rows": scored}
+    losses = [float(loss) for loss in model.history_["loss"][: len(maps)]]
+    after = dict(_test_scores(maps[-1], X, y, train, test))
+    return {
+        **dict(_test_scores(maps[kept], X, y, train, test)),
+        **{f"to the end: {rule}": score for rule, score in after.items()},
+        "iterations": stop,
+        "loss": losses,
+        "validation_score": scored,
+    }
 
 
 def stopped(scored: list[float], patience: int) -> tuple[int, int]:
@@ -93,10 +96,8 @@ def _test_scores(A: Any, X: Any, y: Any, train: Any, test: Any) -> Iterator[tupl
 
 def _errors(result: dict[str, Any]) -> tuple[Any, Any, int]:
     """Training and held-out errors in per cent, and where the latter is least."""
-    train, held_out = (
-        100 * (1 - np.asarray(result[f"f, {rows} rows"], dtype=float))
-        for rows in ("training", "held-out")
-    )
+    train = 100 * (1 + np.asarray(result["loss"], dtype=float))
+    held_out = 100 * (1 - np.asarray(result["validation_score"], dtype=float))
     return train, held_out, int(np.argmin(held_out))
 
 
@@ -109,8 +110,8 @@ def draw(done: list[Done], folder: Path) -> None:
     ax.plot(train, color="#0072B2", label="training rows")
     ax.plot(held_out, color="#E69F00", label="held-out rows")
     ax.plot(best, held_out[best], "o", color="#D55E00", label=f"least: iteration {best}")
-    stop = result["stop"]
-    ax.axvline(stop, color="0.5", lw=1, ls="--", label=f"early stopping ends: {stop}")
+    stop = result["iterations"]
+    ax.axvline(stop, color="0.5", lw=1, ls="--", label=f"early stopping ends: {stop:.0f}")
     ax.set(xlabel="iteration", ylabel="error 1 − f(A)/N, per cent", ylim=(0, None))
     plain_frame(ax)
     picture(figure, folder, "oneata-figure-3.2")
@@ -118,7 +119,7 @@ def draw(done: list[Done], folder: Path) -> None:
 
 def _shown(done: list[Done]) -> Done:
     """The first draw whose fit made some iterations."""
-    return next((each for each in done if each.result["last"] > SHOWN), done[0])
+    return next((each for each in done if len(each.result["loss"]) > SHOWN + 1), done[0])
 
 
 def parts(done: list[Done]) -> dict[str, Any]:
@@ -130,8 +131,8 @@ def parts(done: list[Done]) -> dict[str, Any]:
     rises = _rises(done)
     return {
         "best": f"{np.median(best):.0f} in the median ({min(best)} to {max(best)})",
-        "stop": f"{np.median([result['stop'] for result in results]):.0f}",
-        "last": f"{np.median([result['last'] for result in results]):.0f}",
+        "stop": f"{np.median([result['iterations'] for result in results]):.0f}",
+        "last": f"{np.median([len(result['loss']) - 1 for result in results]):.0f}",
         "held_out": _mean([held_out[at] for _, held_out, at in found]),
         "train_at_best": _mean([train[at] for train, _, at in found]),
         "train_at_last": _mean([train[-1] for train, _, _ in found]),
@@ -140,7 +141,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "shown": _shown(done).job["split"] + 1,
         "more_than": SHOWN,
         **{
-            words: Summary([result[f"kept: {rule}"] for result in results])
+            words: Summary([result[rule] for result in results])
             for words, rule in (("one_nn", "1-NN"), ("nca", "NCA"))
         },
         "gains": " and ".join(gains),
@@ -168,7 +169,7 @@ def _mean(values: list[float]) -> str:
 
 def _gain(done: list[Done], rule: str) -> Gap:
     """Test accuracy of the map that was kept less that of a fit to the end, in points."""
-    found = [100 * (e.result[f"kept: {rule}"] - e.result[f"to the end: {rule}"]) for e in done]
+    found = [100 * (e.result[rule] - e.result[f"to the end: {rule}"]) for e in done]
     error = float(np.std(found, ddof=1) / len(found) ** 0.5) if len(found) > 1 else 0.0
     return Gap(float(np.mean(found)), error, len(found))
 

@@ -15,8 +15,9 @@ from reproduce.framework.machine import cores_and_others, machine_words
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.pictures import picture, pyplot
 from reproduce.framework.protocol import knn
-from reproduce.framework.statistics import Published, summary
+from reproduce.framework.statistics import summary
 from reproduce.oneata.batches import BATCHES, SUBSAMPLE
+from reproduce.oneata.common import Published
 from reproduce.oneata.compact_large import PAPER as COMPACT
 from reproduce.oneata.fast import rows_and_split, thesis
 from reproduce.oneata.judging import (

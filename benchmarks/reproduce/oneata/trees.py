@@ -10,8 +10,8 @@ import numpy as np
 
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import bullets, table
-from reproduce.framework.statistics import Published, summary, verdict
-from reproduce.oneata.common import count_verdicts
+from reproduce.framework.statistics import summary, verdict
+from reproduce.oneata.common import Published, count_verdicts
 from reproduce.oneata.judging import (
     CLEAR,
     FIGURE,
@@ -306,9 +306,10 @@ def large_claims(done: list[Done]) -> Iterator[Claim]:
         in_short(gaps(done, TREE, ALL)),
     )
     yield from claim(
-        "Trees with a tolerance of 0.1 discard a large number of the points (large sets)",
+        "Trees with a tolerance of 0.1 discard a large number of the points "
+        "(large sets; share computed)",
         outcome(_discarded(done, data=name, fit=TREE) for name in LARGE),
-        f"computed: {in_short(_shares_in_short(done))}",
+        in_short(_shares_in_short(done)),
     )
 
 
