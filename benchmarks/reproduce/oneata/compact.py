@@ -206,6 +206,8 @@ def _apart(ours: Gap | None, which: str) -> float:
 def _start(done: list[Done], which: str) -> str:
     """Which of the two starts can be the thesis's, by the difference of the kernels."""
     own, chosen = (_apart(gap(done, fit, NCA_CG), which) for fit in (CS, CS_SCALE))
+    if np.isnan([own, chosen]).any():
+        return ""
     told = (
         f"Our difference is {own:.1f} standard errors from the thesis's if the compact kernel "
         f"starts at the scale of RCA's formula, and {chosen:.1f} if the objective chooses the scale"

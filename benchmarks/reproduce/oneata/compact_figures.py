@@ -226,15 +226,20 @@ def _gain(done: list[Done], name: str, begin: str) -> Gap | None:
 
 def _learnt(done: list[Done]) -> str:
     """What the steps give, by start, and where that is nothing."""
-    gains = {(name, begin): _gain(done, name, begin) for name, begin in product(SETS, STARTS)}
+    gains = {
+        (name, begin): each
+        for begin, name in product(STARTS, SETS)
+        if (each := _gain(done, name, begin)) is not None
+    }
     told = [
-        f"{words} " + ", ".join(f"{gains[name, begin]} on {name}" for name in SETS)
+        f"{words} " + ", ".join(f"{e} on {name}" for (name, at), e in gains.items() if at == begin)
         for begin, words in STARTS.items()
+        if any(at == begin for _, at in gains)
     ]
     idle = [
         f"{STARTS[begin]} on {name}"
         for (name, begin), each in gains.items()
-        if each is not None and each.n > 1 and each.sign() <= 0
+        if each.n > 1 and each.sign() <= 0
     ]
     nothing = f" By this measure nothing is learnt from {' and from '.join(idle)}." if idle else ""
     return f"From the first map to the last, f changes by these points: {'; '.join(told)}.{nothing}"

@@ -43,7 +43,7 @@ def work(data: str, rows: int, max_iter: int, split: int) -> dict[str, Any]:
     train, test = protocol.official(data)
     train = np.random.RandomState(split).permutation(train)[:rows]
     X = X.astype(np.float32)
-    few = round(EARLY["validation_fraction"] * rows)
+    few = round(EARLY["validation_fraction"] * len(train))
     held_out, learnt = train[:few], np.sort(train[few:])
     begin = start("rca", X[learnt], y[learnt], 5, split)
     keeper = Keeper(range(1, max_iter + 1))
