@@ -22,7 +22,7 @@ from reproduce.oneata.common import (
     leave_one_out,
     random_start,
 )
-from reproduce.oneata.judging import claim, gap, n_splits, outcome, words
+from reproduce.oneata.judging import CLEAR, claim, gap, n_splits, outcome, seen_means, words
 
 #: which row annealing removes: three rules of section 3.3.6
 RULES = {
@@ -42,7 +42,11 @@ FITS = {
 }
 
 
-BASE, ANNEALED = "RCA", [fit for fit in FITS if fit.startswith("annealed")]
+#: plain NCA, from either start: the thesis does not say which it has
+BASES, ANNEALED = ("random", "RCA"), [fit for fit in FITS if fit.startswith("annealed")]
+
+
+WORDS = {"random": "a random start", "RCA": "RCA"}
 
 
 #: random splits beside the picture, which has all rows
@@ -117,7 +121,15 @@ def parts(done: list[Done]) -> dict[str, Any]:
         rows.append([fit, *cells, *(summary(on_splits, k, fit=fit) for k in ("f", "1-NN", "NCA"))])
     head = ["fit", "f(A), all rows", "1-NN, all rows", "f(A), splits", "1-NN, test", "NCA, test"]
     return {
-        "gains": bullets(*(_gain(on_splits, fit) for fit in ANNEALED)),
+        "gains": "\n\n".join(
+            f"Beside plain NCA from {WORDS[base]}:\n\n"
+            + bullets(*(_gain(on_splits, fit, base) for fit in ANNEALED))
+            for base in BASES
+        ),
+        "seen": seen_means(
+            f"a difference if it is on the thesis's side by more than {CLEAR:g} standard errors "
+            'for all three rules of annealing and both starts of plain NCA ("partly": for some)'
+        ),
         "splits": n_splits(on_splits),
         "table": table(head, rows),
     }
@@ -127,9 +139,9 @@ def _on_splits(done: list[Done]) -> list[Done]:
     return [each for each in done if each.job["split"] != ALL_ROWS]
 
 
-def _gain(on_splits: list[Done], fit: str) -> str:
+def _gain(on_splits: list[Done], fit: str, base: str) -> str:
     told = [
-        f"{words(gap(on_splits, fit, BASE, score))} {name}"
+        f"{words(gap(on_splits, fit, base, score))} {name}"
         for score, name in (("f", "of f(A)"), ("1-NN", "of 1-NN"), ("NCA", "of the NCA rule"))
     ]
     return f"{fit}: {', '.join(told)}"
@@ -139,14 +151,25 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     """Annealing avoids local optima, and its projection is better."""
     on_splits = _on_splits(done)
     for says, score in (
-        ("Dimensionality annealing avoids local optima: a higher f(A) (ionosphere)", "f"),
-        ("Dimensionality annealing gives a better projection (ionosphere, test 1-NN)", "1-NN"),
+        (
+            "Dimensionality annealing avoids local optima: a higher f(A) than from a random start, "
+            "RCA (ionosphere)",
+            "f",
+        ),
+        (
+            "Dimensionality annealing gives a better projection than a random start, RCA "
+            "(ionosphere, test 1-NN)",
+            "1-NN",
+        ),
     ):
-        gaps = [gap(on_splits, fit, BASE, score) for fit in ANNEALED]
-        known = sorted(each for each in gaps if each is not None)
-        if known:
-            figure = f"{known[0]} to {known[-1]}, three ways to choose the row"
-            yield from claim(says, outcome(known), figure)
+        found, told = [], []
+        for base in BASES:
+            gaps = [gap(on_splits, fit, base, score) for fit in ANNEALED]
+            known = sorted(each for each in gaps if each is not None)
+            if known:
+                found += known
+                told.append(f"{base} {known[0]} to {known[-1]}")
+        yield from claim(says, outcome(found), "; ".join(told))
 
 
 EXPERIMENTS = (

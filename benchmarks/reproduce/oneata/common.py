@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from reproduce.framework import statistics
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import knn
-from reproduce.framework.statistics import Published, Summary, distance, summary, verdict
+from reproduce.framework.statistics import Summary, distance, summary, verdict
 from vicinal import initialise
 
 #: plain NCA: the accuracy objective of eq. (3.3) without a penalty, columns standardised
@@ -23,6 +25,16 @@ EARLY: dict[str, Any] = {
     "validation_fraction": 0.05,
     "n_iter_no_change": 25,
 }
+
+
+class Published(statistics.Published):
+    """A figure as the thesis prints it: two digits of the error, the mean to the same decimal."""
+
+    def __str__(self) -> str:
+        if not self.error:
+            return super().__str__()
+        decimals = 1 - math.floor(math.log10(self.error))
+        return f"{self.mean:.{decimals}f} ± {self.error:.{decimals}f}"
 
 
 def expected_accuracy(Z: Any, y: Any, **how: Any) -> float:

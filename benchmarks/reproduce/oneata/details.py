@@ -10,8 +10,8 @@ from reproduce.framework import protocol
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.protocol import rows_70_30
-from reproduce.framework.statistics import Published, lead, summary, verdict
-from reproduce.oneata.common import PLAIN, OwnScale, random_start, scores
+from reproduce.framework.statistics import lead, summary, verdict
+from reproduce.oneata.common import PLAIN, OwnScale, Published, random_start, scores
 from reproduce.oneata.judging import claim, n_splits, reached
 from reproduce.oneata.standard import NCA_SCORES, RULES
 

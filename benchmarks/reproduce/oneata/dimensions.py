@@ -14,7 +14,7 @@ from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, plain_frame, pyplot
 from reproduce.oneata.common import PLAIN, OwnScale, scores
-from reproduce.oneata.judging import Gap, NoLoss, claim, outcome
+from reproduce.oneata.judging import CLEAR, Gap, NoLoss, claim, outcome, seen_means
 
 #: figure 5.1: numbers of dimensions, and what is fitted in each
 DIMENSIONS = (1, 2, 3, 4, 6, 8, 10, 15, 20, 30, 36)
@@ -90,7 +90,6 @@ def draw(done: list[Done], folder: Path) -> None:
 def parts(done: list[Done]) -> dict[str, Any]:
     """Curves over d, and their table."""
     found = {(each.job["curve"], each.job["d"]): each.result for each in done}
-    auto = found.get(("auto", "auto"))
     scores = ("NCA", "1-NN", "train")
     columns = [(curve, score) for curve in CURVES for score in scores]
     rows = [
@@ -104,20 +103,31 @@ def parts(done: list[Done]) -> dict[str, Any]:
     return {
         "low_and_high": _low_and_high(found),
         "table": table(["d", *head], rows),
-        "auto_words": _auto_words(auto),
+        "auto_words": _auto_words(found),
+        "seen": seen_means(
+            f'"almost as well" if the loss is less than {ALMOST:g} point by more than {CLEAR:g} '
+            "standard errors (a limit of ours)"
+        ),
         "alphas": _alphas(found),
     }
 
 
 def _gap(found: dict[Any, Any], curve: str) -> Gap | None:
     """Low less high dimensions, in points, with its error over the test rows."""
-    sides = [
-        [_right(found[curve, d]) for d in dimensions if (curve, d) in found]
-        for dimensions in (LOW, HIGH)
-    ]
+    return _paired(
+        *(
+            [found[curve, d] for d in dimensions if (curve, d) in found]
+            for dimensions in (LOW, HIGH)
+        )
+    )
+
+
+def _paired(*sides: list[Any]) -> Gap | None:
+    """Mean accuracy of some fits less that of others, paired over the test rows."""
     if not all(sides):
         return None
-    gaps = 100 * (np.mean(sides[0], axis=0) - np.mean(sides[1], axis=0))
+    first, second = (np.mean([_right(each) for each in side], axis=0) for side in sides)
+    gaps = 100 * (first - second)
     return Gap(float(gaps.mean()), float(gaps.std(ddof=1) / len(gaps) ** 0.5), len(gaps))
 
 
@@ -143,13 +153,17 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     )
 
 
-def _auto_words(auto: Any) -> str:
+def _auto_words(found: dict[Any, Any]) -> str:
+    auto = found.get(("auto", "auto"))
     if not auto:
         return ""
-    return (
+    told = (
         f'`NCA(n_components="auto")` picks d = {auto["d"]} from the training rows, with '
-        f"{100 * auto['NCA']:.2f} (NCA rule) and {100 * auto['1-NN']:.2f} (1-NN) on the test rows."
+        f"{100 * auto['NCA']:.2f} (NCA rule) and {100 * auto['1-NN']:.2f} (1-NN) on the test rows"
     )
+    ten = found.get(("defaults", 10))
+    gap = _paired([auto], [ten] if ten else [])
+    return told + (f"; by the NCA rule this is {gap} points beside d = 10." if gap else ".")
 
 
 def _alphas(found: dict[Any, Any]) -> str:

@@ -13,8 +13,15 @@ from reproduce.framework import protocol
 from reproduce.framework.experiment import Done, Job
 from reproduce.framework.pages import table
 from reproduce.framework.protocol import rows_70_30
-from reproduce.framework.statistics import Published, summary, verdict
-from reproduce.oneata.common import EARLY, PLAIN, OwnScale, count_verdicts, expected_accuracy
+from reproduce.framework.statistics import summary, verdict
+from reproduce.oneata.common import (
+    EARLY,
+    PLAIN,
+    OwnScale,
+    Published,
+    count_verdicts,
+    expected_accuracy,
+)
 from reproduce.oneata.judging import ONE, gap, n_splits, penalty_range, reached, score_words
 
 LARGE = ("usps", "magic", "mnist")

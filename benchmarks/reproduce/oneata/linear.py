@@ -12,8 +12,8 @@ from reproduce.framework import protocol
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.protocol import knn, rows_70_30
-from reproduce.framework.statistics import Published, Summary, distance, summary, verdict
-from reproduce.oneata.common import PLAIN, OwnScale
+from reproduce.framework.statistics import Summary, distance, summary, verdict
+from reproduce.oneata.common import PLAIN, OwnScale, Published
 from reproduce.oneata.judging import APART, NEAR, ONE, n_splits
 
 #: table 5.3: d = 5, 1-NN
@@ -114,10 +114,14 @@ def _read_off(done: list[Done]) -> str:
         pairs = [(_ours(done, name, method, words), LINEAR[name]["PCA"]) for name in LINEAR]
         if all(ours is not None and _near(done, name, ours, Published(*paper))
                for name, (ours, paper) in zip(LINEAR, pairs, strict=True)):  # fmt: skip
-            kind = "whitened" if method.endswith("whitened") else "not whitened"
-            agree.append(f"{words}, {kind}")
-    told = " and ".join(agree) or "none"
-    return f"within three standard errors (one split: a point) on every set is {told}."
+            kind = "with" if method.endswith("whitened") else "without"
+            agree.append(f"{words} columns {kind} whitening")
+    limits = "within three standard errors (one split: a point)"
+    if not agree:
+        return f"no combination agrees with the thesis on every set, {limits}."
+    only = "only " if len(agree) == 1 else ""
+    verb = "agree" if len(agree) == 1 else "both agree" if len(agree) == 2 else "all agree"
+    return f"{only}{' and '.join(agree)} {verb} with the thesis on every set, {limits}."
 
 
 def _near(done: list[Done], name: str, ours: Summary, paper: Published) -> bool:

@@ -33,7 +33,22 @@ FIGURES = {"usps": "5.3", "magic": "5.4"}
 
 
 #: random splits; the first is shown
-SPLITS = 3
+SPLITS = 10
+
+
+#: ten colours that can be told apart (those of Tableau), for the classes in order
+COLOURS = (
+    "#1f77b4",
+    "#ff7f0e",
+    "#2ca02c",
+    "#d62728",
+    "#9467bd",
+    "#8c564b",
+    "#e377c2",
+    "#7f7f7f",
+    "#bcbd22",
+    "#17becf",
+)
 
 
 METHODS = {
@@ -117,8 +132,6 @@ def draw(done: list[Done], folder: Path) -> None:
 
 
 def _draw(name: str, found: dict[Any, Any], folder: Path) -> None:
-    from vicinal import plotting
-
     methods = [method for method in METHODS if (name, method) in found]
     plt = pyplot()
     figure, axes = plt.subplots(
@@ -133,10 +146,22 @@ def _draw(name: str, found: dict[Any, Any], folder: Path) -> None:
         Z, y = np.array(result["Z"]), np.array(result["y"])
         title = f"{METHODS[method]}: {100 * result['NCA']:.1f} %"
         last = method == methods[-1]
-        plotting.scatter(Z, y, ax, title=title, legend=last, size=4)
-        ax.title.set_fontsize("medium")
+        coloured(ax, Z, y, title, legend=last)
         square_frame(ax, Z)
     picture(figure, folder, f"oneata-figure-{FIGURES[name]}")
+
+
+def coloured(ax: Any, Z: Any, y: Any, title: str, size: float = 4, legend: bool = False) -> None:
+    """Rows in two dimensions in the colours of their classes, in a random order."""
+    classes, codes = np.unique(y, return_inverse=True)
+    order = np.random.RandomState(0).permutation(len(Z))
+    ax.scatter(*Z[order].T, s=size, lw=0, c=np.array(COLOURS)[codes[order]])
+    ax.set(xticks=(), yticks=())
+    ax.set_title(title, fontsize="medium")
+    if legend:
+        for label, colour in zip(classes, COLOURS, strict=False):
+            ax.scatter([], [], s=30, color=colour, label=str(label))
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
 
 
 EXPERIMENTS = (

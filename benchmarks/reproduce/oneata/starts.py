@@ -24,6 +24,10 @@ STARTS = {"random": "random", "pca": "PCA", "lda": "LDA", "rca": "RCA"}
 SCALES = ("own", "chosen")
 
 
+#: degrees; directions that turn by less stay
+STILL = 0.1
+
+
 #: draws of the random start; the first is shown
 DRAWS = 10
 
@@ -47,7 +51,10 @@ def work(data: str, init: str, scale: str, seed: int) -> dict[str, Any]:
     # any gradient is below this tolerance: the map is the start
     before = NCA(2, **parameters, tol=1e6).fit(X, y)
     after = NCA(2, **parameters).fit(X, y)
-    result: dict[str, Any] = {"iterations": after.n_iter_}
+    result: dict[str, Any] = {
+        "iterations": after.n_iter_,
+        "angle": _angle(before.components_, after.components_),
+    }
     for name, model in (("before", before), ("after", after)):
         Z = model.transform(X)
         result[name] = {
@@ -56,6 +63,13 @@ def work(data: str, init: str, scale: str, seed: int) -> dict[str, Any]:
             "1-NN": leave_one_out(Z, y),
         }
     return result
+
+
+def _angle(A: Any, B: Any) -> float:
+    """The largest angle between the row spaces of two maps, in degrees."""
+    from scipy.linalg import subspace_angles
+
+    return float(np.degrees(subspace_angles(A.T, B.T)[0]))
 
 
 def parts(done: list[Done]) -> dict[str, Any]:
@@ -71,7 +85,27 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "finding": bullets(*(_ends(done, scale) for scale in SCALES)),
         "draws": max((each.job["seed"] + 1 for each in done), default=0),
         "table": table([*head, "iterations"], rows),
+        "balance": _balance(done),
     }
+
+
+def _balance(done: list[Done]) -> str:
+    """That LDA and RCA keep their directions on balance, if they do."""
+    found = [
+        each.result
+        for each in done
+        if each.job["data"] == "balance" and each.job["init"] in ("lda", "rca")
+    ]
+    angles = [result.get("angle", 90.0) for result in found]
+    rise = all(result["after"]["f"] > result["before"]["f"] for result in found)
+    if not found or max(angles) > STILL or not rise:
+        return ""
+    return (
+        "On balance LDA and RCA change the scales of their two directions only: f rises, and the "
+        f"directions stay (to {STILL:g} degrees). The rows are a complete, symmetric grid, and "
+        "their start is symmetric too, probably a saddle; on random parts of the rows (table B.3) "
+        "they leave it."
+    )
 
 
 def _place(each: Done) -> tuple[str, str, str]:

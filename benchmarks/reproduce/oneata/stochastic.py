@@ -12,13 +12,10 @@ import numpy as np
 from reproduce.framework import protocol
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.protocol import rows_70_30
-from reproduce.framework.statistics import Published
-from reproduce.oneata.common import PLAIN, Beside, OwnScale, scores
+from reproduce.oneata.common import PLAIN, Beside, OwnScale, Published, scores
 from reproduce.oneata.judging import (
-    CLEAR,
     DIFFERENCE,
     FIGURE,
-    Level,
     claim,
     gap,
     n_splits,
@@ -103,6 +100,19 @@ QUERIES, MAX_ITER, SPLITS = 50, 1000, 10
 
 #: points by which similar scores may differ
 SIMILAR = 2.0
+#: rows of the sets: pages are rendered without the data
+ROWS = {
+    "balance": 625,
+    "glass": 214,
+    "ionosphere": 351,
+    "iris": 150,
+    "wine": 178,
+    "yeast": 1484,
+    "ecoli": 336,
+    "pima": 768,
+    "segment": 2310,
+    "transfusion": 748,
+}
 #: steps of a short fit: twice the patience
 SHORT = 50
 
@@ -151,10 +161,18 @@ def small_parts(done: list[Done], which: str) -> dict[str, Any]:
         "rule_gain_own": _rule_gain(done, OWN),
         **_all_rows(done, which),
         **_steps(done),
+        "held_out": _held_out(which),
+        "rank": _rank(done, which),
         "seen": seen_means(
             FIGURE,
-            f"similar scores if the difference is less than {SIMILAR:g} points by more than "
-            f"{CLEAR:g} standard errors",
+            *(
+                [
+                    f"scores like those of NCA on all rows if the mean difference is at most "
+                    f'{SIMILAR:g} points on every row of the table ("partly": on more than half)'
+                ]
+                if EXACT in fits
+                else []
+            ),
             DIFFERENCE,
         ),
         "upper": which.upper(),
@@ -174,6 +192,38 @@ def _steps(done: list[Done]) -> dict[str, Any]:
         "n_fits": len(steps),
         "short_steps": SHORT,
     }
+
+
+def _held_out(which: str) -> str:
+    """How few rows decide when a fit ends: the two sets with the fewest."""
+    names = dict.fromkeys(name for name, _ in TABLES[which])
+    counts = {name: max(1, round(0.05 * round(0.7 * ROWS[name]))) for name in names}
+    few = sorted(counts, key=lambda name: counts[name])[:2]
+    return " and ".join(f"{counts[name]} on {name}" for name in few)
+
+
+def _rank(done: list[Done], which: str) -> str:
+    """That a column of transfusion is a multiple of another, and what follows for d = 4."""
+    if which != "b.2":
+        return ""
+    found = {
+        d: {
+            each.job["split"]: [each.result[rule] for rule in RULES]
+            for each in done
+            if each.job == {**each.job, "data": "transfusion", "d": d, "fit": SGD}
+        }
+        for d in (3, 4)
+    }
+    same = found[3] == found[4]
+    told = (
+        "here the scores of d = 3 and d = 4 with the thesis's settings are the same on every split"
+        if same and found[3]
+        else "a fourth dimension adds nothing to the maps that can be learnt"
+    )
+    return (
+        "- The third column of transfusion (blood given, in cm³) is 250 times the second (number "
+        f"of donations), so its rows lie in three dimensions; {told}.\n"
+    )
 
 
 def _all_rows(done: list[Done], which: str) -> dict[str, str]:
@@ -208,16 +258,24 @@ def claims(done: list[Done], which: str) -> Iterator[Claim]:
     known, low = table.low((SGD, ""))
     told = "not seen" if low == known else "partly" if low else "seen"
     yield from claim(
-        f"The test scores of table {which.upper()}: stochastic learning on small sets",
+        f"The test scores reach or exceed those of table {which.upper()}: stochastic learning",
         told if known else None,
         reach(known, low, table.high((SGD, ""))),
     )
-    beside = gap(done, SGD, EXACT)
-    yield from claim(
-        f"Stochastic learning scores like NCA on all rows (table {which.upper()})",
-        outcome([beside], Level(SIMILAR)),
-        f"{words(beside)} points by the NCA rule",
-    )
+    rows = [gap(done, SGD, EXACT, data=name, d=d) for name, d in TABLES[which]]
+    known_rows = [each.points for each in rows if each is not None]
+    close = sum(abs(points) <= SIMILAR for points in known_rows)
+    if known_rows:
+        yield Claim(
+            f"Stochastic learning scores like NCA on all rows (table {which.upper()})",
+            "seen"
+            if close == len(known_rows)
+            else "partly"
+            if 2 * close > len(known_rows)
+            else "not seen",
+            f"within {SIMILAR:g} points on {close} of {len(known_rows)} rows; "
+            f"mean {words(gap(done, SGD, EXACT))}",
+        )
     gain = gap(done, SGD, SGD, "NCA", "1-NN")
     yield from claim(
         f"After stochastic learning the NCA rule is better than 1-NN (table {which.upper()})",
