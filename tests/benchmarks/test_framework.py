@@ -216,3 +216,21 @@ def test_list_and_help_name_all_experiments(command):
         for name, experiment in catalogue.experiments().items():
             assert name == experiment.name
             assert f"  {name} " in printed
+
+
+def test_a_busy_machine_is_called_one():
+    from reproduce.framework.experiment import Done
+    from reproduce.framework.machine import cores_and_others, machine_words
+
+    found = cores_and_others()
+    assert found["cores"] >= 1
+    assert found["busy cores"] >= 0
+
+    def words(*busy):
+        return machine_words([Done({}, {"cores": 2, "busy cores": each}, 1.0) for each in busy])
+
+    assert words(0.0, 0.04) == (
+        "The machine has 2 cores; other programs used at most 0.04 of them when a job began."
+    )
+    assert "the times are too long" in words(0.0, 1.1)
+    assert "not known" in machine_words([Done({}, {}, 1.0)])
