@@ -1,7 +1,7 @@
 """All reports of speed and memory, one after the other, on an idle machine.
 
     python benchmarks/environments.py                # once: the other libraries
-    VICINAL_DATA=... python benchmarks/all_speed.py --minutes 35
+    VICINAL_DATA=... python benchmarks/all_speed.py --minutes 45
     python benchmarks/all_speed.py --list            # what would run, with the minutes it takes
     python benchmarks/all_speed.py --only methods_speed ksne_speed
 
