@@ -43,7 +43,7 @@ class Nearest:
         installed and there are more than 50,000 references; otherwise a tree up to eight
         dimensions and brute force above.
     refresh : int, default=10
-        Number of iterations between refreshes of the lists.
+        Most iterations between refreshes of the lists; where rows move far, they come sooner.
     own : int, default=1
         Least number of other members of its own class in a list, if the class has that many.
     min_probability : float, default=None

@@ -50,7 +50,7 @@ class RefreshLists:
 
     @property
     def length(self) -> int:
-        """Number of iterations between refreshes."""
+        """Most iterations between refreshes."""
         return self.neighbourhood.refresh
 
     def fix(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
