@@ -53,5 +53,6 @@ def _origin(experiment: Experiment, numbers: Numbers) -> str:
 
 def _facts(experiment: Experiment, done: list[Done]) -> str:
     hours = sum(each.seconds for each in done) / 3600
-    jobs = f"{len(done)} jobs, {hours:.2f} core hours"
+    spent = f"{hours:.2f}" if hours >= 5e-3 else "under 0.01"
+    jobs = f"{len(done)} jobs, {spent} core hours"
     return f"`python benchmarks/reproduce {experiment.name}`, {jobs}."

@@ -72,6 +72,8 @@ def verdict(ours: Summary | None, paper: Published) -> str:
     z = distance(ours, paper)
     if z != z:
         return f"{ours.mean - paper.mean:+.1f} points"
+    if round(z, 1) == 0.0:
+        return "0.0 SE"
     return f"**{z:+.1f} SE**" if z < -3.0 else f"{z:+.1f} SE"
 
 

@@ -61,6 +61,11 @@ class Behind(NamedTuple):
     train_errors: float
 
     @property
+    def with_error(self) -> str:
+        """The points, and their standard error."""
+        return f"{self.points:.1f} ± {self.points / self.errors:.1f}"
+
+    @property
     def over_fits(self) -> bool:
         """Whether NCA is as clearly ahead on the training rows."""
         return self.train_errors > APART
@@ -144,7 +149,7 @@ def _diagonal(scores: _Scores) -> str:
         each = _behind(scores, method, "square", name, ("diagonal NCA",))
         if each:
             whom = "the paper's NCA" if method == "NCA" else "the defaults"
-            found.setdefault(name, []).append(f"{whom} by {each.points:.1f} points")
+            found.setdefault(name, []).append(f"{whom} by {each.with_error} points")
     words = "; ".join(f"on {name} ahead of {' and of '.join(each)}" for name, each in found.items())
     return f" Diagonal NCA, counted apart, is {words}." if words else ""
 
@@ -186,7 +191,11 @@ def _superior(scores: _Scores) -> dict[str, tuple[float, float]]:
 
 def _superior_words(scores: _Scores) -> str:
     found = _superior(scores)
-    ahead = [f"{name} (+{found[name][0]:.1f})" for name in found if found[name][1] > APART]
+    ahead = [
+        f"{name} (+{points:.1f} ± {points / errors:.1f})"
+        for name, (points, errors) in found.items()
+        if errors > APART
+    ]
     return (
         "At d = 2 it is ahead of all three rivals on test rows, by more than 3 paired standard "
         f"errors, on {len(ahead)} of {len(found)} sets: {', '.join(ahead) or 'none'}."

@@ -205,7 +205,7 @@ def _finding(found: dict[str, Runs]) -> str:
     lines = "\n".join(told)
     return (
         "The report: projection converges faster, and to a lower loss, than softmax. Here, loss a "
-        f"row by softmax less that by projection, on the same folds:\n\n{lines}\n\n{_edge(found)}"
+        f"row by softmax minus that by projection, on the same folds:\n\n{lines}\n\n{_edge(found)}"
     )
 
 
@@ -259,7 +259,8 @@ def claims(done: list[Done]) -> Iterator[Claim]:
             if all(gap.mean <= 0 and gap.folds > 1 for gap in gaps):
                 word = "not seen"
             least = min(gaps, key=lambda gap: gap.mean)
-            yield Claim(says, word, f"softmax {least} a row or more, {least.folds} folds")
+            last = "; best rate is the largest tried" if edge else f", {least.folds} folds"
+            yield Claim(says, word, f"softmax {least} a row or more{last}")
 
 
 def draw(done: list[Done], folder: Path) -> None:

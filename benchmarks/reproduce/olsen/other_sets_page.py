@@ -190,7 +190,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
             if (pair := _hardest(scores, rank, names))
         ]
         if found:
-            asked = f"{says} on other images? Held-out accuracy, points"
+            asked = f"{says} on other images? Accuracy in points, plain errors"
             yield Claim(asked, "answer", ", ".join(found))
 
 

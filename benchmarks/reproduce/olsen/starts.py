@@ -18,6 +18,7 @@ from reproduce.olsen.common import (
     Gain,
     K,
     chi2_1nn,
+    doubt,
     factor_words,
     folds,
     histograms,
@@ -132,7 +133,7 @@ def _table(of: list[Done]) -> str:
         ])  # fmt: skip
     header = [
         "start", "held out at the start", "loss there", "loss after learning",
-        "held out after learning", "less the default", "iterations",
+        "held out after learning", "minus the default", "iterations",
     ]  # fmt: skip
     return table(header, rows)
 
@@ -203,7 +204,7 @@ def _loss_words(done: list[Done]) -> str:
     words = "were the loss a good judge, correlations would be near −1"
     return (
         f"Rank correlations within a fold ({words}), mean ± error over the folds. The run of least "
-        f"training loss of a fold, less the mean of its runs, held out: {', '.join(parts)}."
+        f"training loss of a fold, minus the mean of its runs, held out: {', '.join(parts)}."
     )
 
 
@@ -225,8 +226,19 @@ def claims(done: list[Done]) -> Iterator[Claim]:
             yield Claim(
                 f"Is χ²-LMNN on webcam from {ASKED[start]} as good as from groups of bins?",
                 "answer",
-                ", ".join(f"r = {rank}: {gain:+.1f}" for rank, gain in gains) + " points",
+                _figure(gains),
             )
+
+
+def _figure(gains: list[tuple[int, Gain]]) -> str:
+    """Gains at the ranks, and which are not clear: once where none is."""
+    doubts = [doubt(gain) for _, gain in gains]
+    same = len(set(doubts)) == 1
+    each = (
+        f"r = {rank}: {gain:+.1f}{'' if same else words}"
+        for (rank, gain), words in zip(gains, doubts, strict=True)
+    )
+    return f"{', '.join(each)} points{doubts[0] if same else ''}"
 
 
 EXPERIMENTS = (

@@ -149,7 +149,7 @@ def _finding(scores: Scores) -> str:
     for row, (scaling, name) in PRESUMED.items():
         mean = scores.mean(scaling, name)
         if mean:
-            parts.append(f"{row} {mean.mean:.1f} ({scaling}; report {PAPER[row][0]:g})")
+            parts.append(f"{row} {shown(mean)} ({scaling}; report {PAPER[row][0]:g})")
     if not parts:
         return "The presumed protocol is not run yet."
     begin = f"On wine, held-out accuracy in per cent: {', '.join(parts)}."
@@ -161,10 +161,10 @@ def _finding(scores: Scores) -> str:
     if hardest:
         begin += f" Over Euclidean 1-NN of z-scored columns: {hardest} points."
     # which scaling does best is no finding about the method, but about the report's choice
-    best = {s: m.mean for s in scores.found if (m := scores.mean(s, OURS))}
+    best = {s: m for s in scores.found if (m := scores.mean(s, OURS))}
     if best:
-        top = max(best, key=lambda s: best[s])
-        begin += f" Of the scalings tried χ²-LMNN does best with {top}: {best[top]:.1f} %."
+        top = max(best, key=lambda s: best[s].mean)
+        begin += f" Of the scalings tried χ²-LMNN does best with {top}: {shown(best[top])} %."
     return begin
 
 
@@ -179,7 +179,7 @@ def _presumed(scores: Scores) -> str:
         mean, paper = scores.mean(scaling, name), Published(*PAPER[row])
         if mean:
             rows.append([row, scaling, shown(mean), paper, verdict(mean.corrected(), paper)])
-    return table(["method", "scaling presumed", "ours", "report", "ours less report"], rows)
+    return table(["method", "scaling presumed", "ours", "report", "ours minus report"], rows)
 
 
 def _note(scores: Scores) -> str:
@@ -216,7 +216,7 @@ def _gains(scores: Scores) -> str:
     best = scores.gain(*PRESUMED["χ²-LMNN"], "z-scored", "Euclidean")
     if best:
         rows.append(["Euclidean 1-NN (z-scored)", str(best)])
-    return table(["χ²-LMNN (rows / sum where nothing is said) less", "points"], rows)
+    return table(["χ²-LMNN (rows / sum unless said) minus", "points"], rows)
 
 
 def _all(scores: Scores) -> str:

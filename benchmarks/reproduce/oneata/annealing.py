@@ -152,13 +152,13 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     on_splits = _on_splits(done)
     for says, score in (
         (
-            "Dimensionality annealing avoids local optima: a higher f(A) than from a random start, "
-            "RCA (ionosphere)",
+            "Annealing avoids local optima: higher f(A) than from a random start and from RCA "
+            "(ionosphere)",
             "f",
         ),
         (
-            "Dimensionality annealing gives a better projection than a random start, RCA "
-            "(ionosphere, test 1-NN)",
+            "Annealing gives a better projection than a random start and RCA (ionosphere, test "
+            "1-NN)",
             "1-NN",
         ),
     ):

@@ -189,8 +189,7 @@ def subsample_claims(done: list[Done]) -> Iterator[Claim]:
     )
     found = [each.result["factor"] for each in done if each.job["fit"] == REPAIRED]
     larger = sum(factor > 1.0 for factor in found)
-    # learnt by the accuracy objective: the log loss may prefer smaller maps whatever the rows
-    told = "seen" if larger == len(found) else "partly"
+    told = "seen" if larger == len(found) else "partly" if larger else "not seen"
     yield from claim(
         "The map of a sub-sample has too small a scale for all rows",
         told if found else None,

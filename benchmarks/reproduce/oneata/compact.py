@@ -214,8 +214,9 @@ def _start(done: list[Done], which: str) -> str:
     )
     if own > APART >= chosen:
         return (
-            f"{told}: on these sets, with standardised columns, the thesis cannot have started at "
-            "the scale of RCA's formula. So we judge it by the chosen scale."
+            f"{told}: on these sets, with standardised columns, the thesis probably did not start "
+            "at the scale of RCA's formula. So we judge it by the chosen scale; the verdict on "
+            "this difference is therefore no independent check."
         )
     return f"{told}. We judge the thesis by the chosen scale."
 
@@ -249,7 +250,7 @@ def claims(done: list[Done], which: str) -> Iterator[Claim]:
     chosen, own = (gap(done, fit, NCA_CG) for fit in (CS_SCALE, CS))
     if chosen is not None:
         yield Claim(
-            f"The compact kernel less the Gaussian one by the NCA rule: {_thesis_gap(which)} "
+            f"The compact kernel minus the Gaussian one by the NCA rule: {_thesis_gap(which)} "
             f"points {place}",
             "seen" if _apart(chosen, which) <= APART else "not seen",
             f"chosen scale {chosen}; RCA's own scale {words(own)}",

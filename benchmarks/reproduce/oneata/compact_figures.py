@@ -202,7 +202,7 @@ def _saved(done: list[Done]) -> str:
     if least > 99.99:
         return (
             f"In a step of {QUERIES} queries the library computes all pairs, at every map shown: "
-            f"here the compact kernel saves nothing. For comparison, {told}."
+            f"here the compact kernel leaves out no pairs. For comparison, {told}."
         )
     return (
         f"In a step of {QUERIES} queries the library computes {least:.0f} % of the pairs or more; "
@@ -241,7 +241,7 @@ def _learnt(done: list[Done]) -> str:
         for (name, begin), each in gains.items()
         if each.n > 1 and each.sign() <= 0
     ]
-    nothing = f" By this measure nothing is learnt from {' and from '.join(idle)}." if idle else ""
+    nothing = f" No clear gain by this measure: {', '.join(idle)}." if idle else ""
     return f"From the first map to the last, f changes by these points: {'; '.join(told)}.{nothing}"
 
 
@@ -257,7 +257,7 @@ def _left(done: list[Done]) -> str:
     return (
         f"From all points close together, {' and '.join(told) or 'no fits'} end with less than "
         f"{CLOUD:g} % of the pairs in range"
-        + ("; the others have not left the cloud they started from." if inside else ".")
+        + (f"; the others still have {CLOUD:g} % or more in range." if inside else ".")
     )
 
 

@@ -190,11 +190,11 @@ def _finding(done: list[Done]) -> str:
     if off == ["ionosphere at full rank"]:
         text += ", where the thesis's own figures look like those of its start (see below)"
     for variant, words in (
-        (CHOSEN, "from a random start of the scale that vicinal chooses"),
-        (DEFAULTS, "with vicinal's defaults"),
+        (CHOSEN, "From a random start of the scale that vicinal chooses"),
+        (DEFAULTS, "With vicinal's defaults"),
     ):
         below = _off(done, variant, tests, above=False)
-        text += f"; {words} it is level or better on " + (
+        text += f". {words} it is level or better on " + (
             f"every row but {', '.join(below)}" if below else "every row"
         )
     return f"{text}."
@@ -257,7 +257,10 @@ def _neighbour_table(done: list[Done]) -> str:
         return f"{mean('neighbours'):.1f}; {100 * mean('start'):.1f} → {100 * mean('train'):.1f}"
 
     return table(
-        ["effective neighbours at the start; f(A) before → after", *VARIANTS],
+        [
+            "effective neighbours at the start; f(A) before → after",
+            *(name.replace("unit start", "`randn` start") for name in VARIANTS),
+        ],
         [
             [f"{name}, d = {rank(name, d)}", *(cell(variant, name, d) for variant in VARIANTS)]
             for name, d in NCA_SCORES

@@ -238,8 +238,9 @@ def _all_rows(done: list[Done], which: str) -> dict[str, str]:
         "same splits (tables B.3 and B.4 of the thesis), with at most 200 iterations (500 on their "
         "pages).",
         "rule_gain_exact": f", and {_rule_gain(done, EXACT)} after conjugate gradients on all rows",
-        "beside_all_rows": f"- Beside plain NCA on all rows, in points of the NCA rule: {rule} as "
-        f"in the thesis, and {own_rule} with vicinal's settings; by 1-NN {one_nn}, {own_one_nn}.",
+        "beside_all_rows": f"- Beside plain NCA on all rows, in points of the NCA rule: {rule} "
+        f"with the thesis's settings and {own_rule} with vicinal's; by 1-NN {one_nn} and "
+        f"{own_one_nn}.",
         "not_run": "",
     }
 

@@ -30,6 +30,8 @@ SETTINGS: dict[str, dict[str, Any]] = {"plain": {**PLAIN, "init": OwnScale("rca"
 
 
 FACTORS = ("factor", "factor by log")
+#: a factor above this is at the limit of the search, 4, which Brent's method does not reach
+AT_LIMIT = 3.9
 
 
 #: what is judged: words, and the key of the results
@@ -124,15 +126,19 @@ def _control(done: list[Done]) -> str:
         return ""
     found = [run for share in SHARES for run in _runs(done, "plain", share)]
     keys = dict(zip(("f(A)", "the log loss"), FACTORS, strict=True))
-    best = [f"{whole[0][key]:.2f} by {words}" for words, key in keys.items()]
+    best = [
+        f"{'4 or more (the limit)' if factor > AT_LIMIT else f'{factor:.2f}'} by {words}"
+        for words, key in keys.items()
+        for factor in [whole[0][key]]
+    ]
     above = [
         f"{sum(run[key] > whole[0][key] for run in found)} of {len(found)} by {words}"
         for words, key in keys.items()
+        if whole[0][key] <= AT_LIMIT
     ]
-    told = (
-        f"As a control, the best factor of a map learnt from all rows is {' and '.join(best)}. "
-        f"Factors of sub-samples of all sizes that are above it: {', '.join(above)}."
-    )
+    told = f"As a control, the best factor of a map learnt from all rows is {' and '.join(best)}."
+    if above:
+        told += f" Factors of sub-samples of all sizes that are above it: {', '.join(above)}."
     if whole[0]["factor"] > 1.0:
         told += (
             " So a factor above one does not show by itself that the sub-sample is to blame: "
@@ -175,7 +181,7 @@ def _finding(done: list[Done]) -> dict[str, Any]:
         "by_log_f": _gap(runs, "by log f", "all f"),
         "larger": larger,
         "n_runs": len(runs),
-        "cut": sum(run["factor"] > 3.9 for run in runs),  # Brent's method does not reach the limit
+        "cut": sum(run["factor"] > AT_LIMIT for run in runs),
         "all_one_nn": _mean(runs, "1-NN"),
         "by_log": by_log,
         "alphas": f"{min(alphas):.2g} to {max(alphas):.2g}" if alphas else "(not run yet)",
@@ -206,7 +212,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     yield from claim(
         "The map of a sub-sample has too small a scale for all rows (wine)",
         "seen" if both == {True} else "not seen" if not larger and not by_log else "partly",
-        f"factor > 1: {larger} of {len(runs)} by f(A), {by_log} by log loss{_all_rows(done)}",
+        f"factor > 1: {larger} of {len(runs)} by f(A), {by_log} by log{_all_rows(done)}",
     )
 
 
@@ -215,7 +221,9 @@ def _all_rows(done: list[Done]) -> str:
     whole = _runs(done, "plain", ALL)
     if not whole:
         return ""
-    return "; of all rows " + ", ".join(f"{whole[0][key]:.1f}" for key in FACTORS)
+    factors = [whole[0][key] for key in FACTORS]
+    told = ["≥ 4" if factor > AT_LIMIT else f"{factor:.1f}" for factor in factors]
+    return f"; map of all rows: {', '.join(told)}"
 
 
 def draw(done: list[Done], folder: Path) -> None:

@@ -139,7 +139,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         if runs:
             spent = _seconds(float(np.mean([run["seconds"] for run in runs])))
             scores = [
-                summary(done, key, **where) if key in runs[0] else None
+                summary(done, key, **where) if key in runs[0] else "–"
                 for key in ("NCA", "1-NN", "5-NN")
             ]
             rows.append([name, words, spent, *scores, len(runs)])
@@ -215,8 +215,8 @@ def _findings(done: list[Done]) -> Iterator[str]:
         own = f"`NCA(5)` has {100 * _mean(done, name, 'defaults'):.1f} % in {took[0]} s"
         yield (
             f"{name}: {own}. The most accurate of the thesis's {len(run)} methods here is "
-            f"{METHODS[best][0]}, which takes {took[1]} s; `NCA(5)` less that method: "
-            f"{_gap(done, 'defaults', best, name)} points"
+            f"{METHODS[best][0]}, which takes {took[1]} s; `NCA(5)` minus that method, in "
+            f"points: {_gap(done, 'defaults', best, name)}"
         )
 
 
@@ -262,20 +262,20 @@ def _remarks(done: list[Done]) -> Iterator[str]:
         name: min(product(THESIS, LINEAR), key=lambda p: row[p[0]].mean - row[p[1]].mean)
         for name, row in TABLES.items()
     }
-    lead = ", ".join(f"{n} {_thesis_gap(n, *p)} ({' less '.join(p)})" for n, p in least.items())
-    ours = ", ".join(f"{n} {each} ({' less '.join(p)})" for n, (each, *p) in _leads(done).items())
+    lead = ", ".join(f"{n} {_thesis_gap(n, *p)} ({' minus '.join(p)})" for n, p in least.items())
+    ours = ", ".join(f"{n} {each} ({' minus '.join(p)})" for n, (each, *p) in _leads(done).items())
     yield (
         '"In terms of accuracy, all of the NCA variants improve the accuracy over PCA, LDA or '
         f"RCA.\" The least lead in the thesis's tables, in points: {lead}. Ours: {ours}."
     )
     yield (
-        '"SS gives comparable results to the other two only on magic data set." SS less SL in the '
-        f"thesis's tables, in points: {theirs('SS', 'SL')}; SS less MB: {theirs('SS', 'MB')}. "
+        '"SS gives comparable results to the other two only on magic data set." SS minus SL in the '
+        f"thesis's tables, in points: {theirs('SS', 'SL')}; SS minus MB: {theirs('SS', 'MB')}. "
         f"Ours: {in_short(_gaps(done, 'SS', 'SL'))}; {in_short(_gaps(done, 'SS', 'MB'))}. For SS "
         "the 1-NN score is taken, as in the figure."
     )
     yield (
-        '"MB and SL are similar in accuracy." MB less SL in the thesis\'s tables, in points: '
+        '"MB and SL are similar in accuracy." MB minus SL in the thesis\'s tables, in points: '
         f"{theirs('MB', 'SL')}. Ours: {in_short(_gaps(done, 'MB', 'SL'))}."
     )
     yield (
@@ -302,7 +302,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     }
     yield from claim(
         "Sub-sampling keeps up with stochastic learning and mini-batches on magic alone "
-        "(less SL, less MB)",
+        "(minus SL, minus MB)",
         _magic_alone(several),
         "; ".join(f"{name} {', '.join(map(str, found))}" for name, found in several.items()),
     )

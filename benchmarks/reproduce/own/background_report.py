@@ -112,8 +112,8 @@ def _finding(done: list[Done]) -> str:
     return (
         "What is it worth to shrink the covariances of the classes by d + 1 rows? In points of "
         "accuracy of the NCA rule, mean over the sets ± its standard error over them (*not clear* "
-        f"is below two of these errors):\n\n{bullets(*told)}\n\nBetter than that by more than "
-        f"two standard errors: {', '.join(better) or 'none of the other fits'}."
+        f"is below two of these errors):\n\n{bullets(*told)}\n\nOf the other fits, these are "
+        f"better than that by more than two standard errors: {', '.join(better) or 'none'}."
     )
 
 
@@ -152,7 +152,10 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     asked = {
         "Is it worth shrinking the covariance of a class's background?": (CHOSEN, BEFORE),
         "Is it worth learning the share of the background by EM?": ("d + 1 rows, EM", CHOSEN),
-        "The same by its gradient": ("d + 1 rows, gradient", CHOSEN),
+        "Is it worth learning the share of the background by its gradient?": (
+            "d + 1 rows, gradient",
+            CHOSEN,
+        ),
     }
     for says, (one, other) in asked.items():
         gains = {o: _gain(done, o, one, other) for o in _objectives(done)}

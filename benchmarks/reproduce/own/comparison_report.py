@@ -220,13 +220,16 @@ def _leave_one_out(done: list[Done]) -> str:
 
 def claims(done: list[Done]) -> Iterator[Claim]:
     """The answers of the index."""
+    if not sets_of(done):
+        return
     yield Claim(
-        "Objective of NCA, log-probability − accuracy, each with its own chosen penalty",
+        "Objective of NCA, log-probability minus accuracy, each with its own chosen penalty",
         "answer",
         f"{both(_gaps(done, 'log', 'accuracy'))} points",
     )
     yield Claim(
-        "The same without a penalty, as in Goldberger et al.",
+        "Objective of NCA, log-probability minus accuracy, without a penalty "
+        "(as Goldberger et al.)",
         "answer",
         f"{both(_gaps(done, 'log, no penalty', 'accuracy, no penalty'))} points",
     )

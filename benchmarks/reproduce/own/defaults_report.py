@@ -116,7 +116,7 @@ def _worse(scores: _Scores) -> str:
     """Where `NCA()` is behind 5-NN by more than three standard errors."""
     gaps = scores.gaps("NCA", "5-NN")
     behind = [name for name, gap in gaps.items() if -gap.mean > 3 * gap.error > 0]
-    return f"worse on {', '.join(behind)}" if behind else "worse on none of them"
+    return f"on {', '.join(behind) or 'none of them'}"
 
 
 def _largest(scores: _Scores) -> str:

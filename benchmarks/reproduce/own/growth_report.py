@@ -34,6 +34,10 @@ COLOURS = {"exact": "#0072B2", "nearest": "#E69F00", "compact": "#009E73", "tree
 REFRESH = 10
 
 
+#: a cell of what was not run
+NONE = "–"
+
+
 def _evaluations(done: list[Done]) -> dict[Any, Any]:
     """Results of single evaluations by path, d and n."""
     return {
@@ -77,9 +81,10 @@ def _finding(found: dict[Any, Any], fits: dict[str, Any]) -> str:
         told = " and ".join(f"{e[0]:.2f} (d = {d})" for d, e in each if e is not None)
         if told:
             slopes.append(f"{words} {told}")
+    told = f"{'; '.join(slopes)} (one run; no error known)" if slopes else ""
     text = (
         "Late in learning the time of one value and gradient grows with the number of rows n as "
-        f"n to the power: {'; '.join(slopes) or 'not run yet'}."
+        f"n to the power: {told or 'not run yet'}."
     )
     if "defaults" in fits:
         fit = fits["defaults"]
@@ -130,19 +135,19 @@ def _times(found: dict[Any, Any]) -> dict[str, Any]:
     for path, d in product(PATHS, (2, 3)):
         results = [found.get((path, d, n)) for n in sizes]
         if any(results):
-            cells = [r and f"{_seconds(path, r):.3g}" for r in results]
+            cells = [f"{_seconds(path, r):.3g}" if r else NONE for r in results]
             rows.append([PATHS[path], d, "seconds", *cells])
             if path == "nearest":
-                searches = [r and f"{r['search']:.3g}" for r in results]
+                searches = [f"{r['search']:.3g}" if r else NONE for r in results]
                 rows.append(["", "", "of the search", *searches])
-            rows.append(["", "", "pairs, %", *(r and _share(r["share"]) for r in results)])
-            memory = [r and f"{r['memory'] / 1e6:.0f}" for r in results]
+            rows.append(["", "", "pairs, %", *(_share(r["share"]) if r else NONE for r in results)])
+            memory = [f"{r['memory'] / 1e6:.0f}" if r else NONE for r in results]
             rows.append(["", "", "memory, MB", *memory])
     return {"times": table(["path", "d", "", *(f"{n:,}" for n in sizes)], rows), "refresh": REFRESH}
 
 
 def _share(share: float) -> str:
-    return "" if share != share else f"{100 * share:.3g}"
+    return NONE if share != share else f"{100 * share:.3g}"
 
 
 def _fits(fits: dict[str, Any]) -> dict[str, Any]:

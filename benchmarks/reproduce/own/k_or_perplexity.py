@@ -289,7 +289,7 @@ def _as_perplexity(name: str, found: list[Point]) -> str:
                 f"{near.perplexity:g}", f"{auc:+.4f}", f"{100 * accuracy:+.2f}",
             ])  # fmt: skip
     header = ["k", "perplexity of the marginals", "R_NX AUC", f"{SETS[name].voters}-NN",
-              "closest t-SNE: perplexity", "AUC, k less t-SNE", "points of accuracy"]  # fmt: skip
+              "closest t-SNE: perplexity", "AUC, k minus t-SNE", "points of accuracy"]  # fmt: skip
     return f"**{SETS[name].words}, perplexity {USUAL}**\n\n{table(header, rows)}" if rows else ""
 
 

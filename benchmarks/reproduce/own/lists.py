@@ -135,8 +135,9 @@ def _slower(done: list[Done]) -> str:
             for each in done
         ]
         slower = sum(ratio > 1 for ratio in ratios)
+        which = f"the {kind}" if kind == NEAREST else kind
         told.append(
-            f"fits on lists of the {kind} rows take {np.median(ratios):.1f} times the core seconds "
+            f"fits on lists of {which} rows take {np.median(ratios):.1f} times the core seconds "
             f"of all pairs in the median, and longer in {slower} of {len(ratios)} fits"
         )
     return f"On tables this small, {'; '.join(told)}."

@@ -12,8 +12,8 @@ from reproduce.framework.index import LONGEST
 from reproduce.framework.statistics import Summary
 
 __all__ = [
-    "decides", "figure", "fitting", "gain", "over_sets", "present", "scores", "subsample", "told",
-    "told_over_sets",
+    "clear", "decides", "figure", "fitting", "gain", "over_sets", "present", "scores", "subsample",
+    "told", "told_over_sets",
 ]  # fmt: skip
 
 #: a difference below so many standard errors is none that we can tell
@@ -60,13 +60,13 @@ def over_sets(
 
 
 def told(found: Summary | None, n_splits: int) -> str:
-    """A difference in words: ahead, behind, or level within the error."""
+    """A difference in words: ahead, behind, or not clear."""
     if found is None:
         return "not computed"
     if n_splits < 2:
         return f"{found.mean:+.1f} points (one split)"
     if abs(found.mean) < ERRORS * found.error or abs(found.mean) < 5e-3:
-        return f"level within the error ({found:+.2f} points)"
+        return f"no clear difference ({found:+.2f} points)"
     word = "ahead" if found.mean > 0 else "behind"
     return f"{word} by {abs(found.mean):.2f} ± {found.error:.2f} points"
 
@@ -120,10 +120,14 @@ def _n_splits(done: list[Done]) -> int:
     return len({each.job["split"] for each in done})
 
 
+def clear(found: Summary) -> bool:
+    """Whether a difference is more than two standard errors."""
+    return found.error > 0.0 and abs(found.mean) >= max(ERRORS * found.error, 5e-3)
+
+
 def _sign(found: Summary) -> int:
     """1 or -1 where a difference is clear."""
-    clear = found.error > 0.0 and abs(found.mean) >= max(ERRORS * found.error, 5e-3)
-    return int(np.sign(found.mean)) if clear else 0
+    return int(np.sign(found.mean)) if clear(found) else 0
 
 
 def _known(

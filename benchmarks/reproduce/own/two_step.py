@@ -15,6 +15,7 @@ from reproduce.framework.pages import table
 from reproduce.framework.protocol import stratified
 from reproduce.framework.statistics import Summary
 from reproduce.own.paired import (
+    clear,
     decides,
     figure,
     fitting,
@@ -247,25 +248,28 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         here = _of(done, columns)
         if words := figure(here, f"{TWO}, default rank", DIAGONAL, names, unit=""):
             says = f"two steps minus the diagonal map of the first step alone, {which}, in points"
-            yield Claim(says, "answer", fitting(f"{which}: {words}", words))
+            yield Claim(says, "answer", words)
 
 
 def _at_ranks(done: list[Done], names: list[str]) -> str:
-    """Two steps beside one map at each rank, and on which set a difference rests."""
+    """Two steps beside one map at each rank, and the set that decides."""
     pairs = {title: (f"{TWO}, {title}", f"{ONE}, {title}") for title in RANKS}
     gaps = {title: over_sets(done, *pair, names) for title, pair in pairs.items()}
     rests = {title: decides(done, *pair, names) for title, pair in pairs.items()}
-    numbers, sets, plain = [], [], []
+    numbers, sets, plain, lost = [], [], [], []
     for title, gap in gaps.items():
         if gap is None:
             continue
         rest = rests[title]
         plain.append(f"{title}: {gap:+.1f}")
-        sets.append(plain[-1] + (f" (rests on {rest[0]})" if rest else ""))
+        # without the set the difference may also become clear, or change its sign
+        lost.append(rest is not None and clear(gap) and not clear(rest[1]))
+        word = "not clear" if lost[-1] else "differs"
+        sets.append(plain[-1] + (f" ({word} without {rest[0]})" if rest else ""))
         numbers.append(plain[-1] + (f" (without {rest[0]} {rest[1]:+.1f})" if rest else ""))
-    n_rest = sum(rest is not None for rest in rests.values())
-    last = "" if not n_rest else "; each rests on one set" if n_rest > 1 else "; one rests on a set"
-    return fitting(", ".join(numbers), ", ".join(sets), ", ".join(plain) + last)
+    some = "; one unclear without a set" if any(lost) else ""
+    last = "; not clear without one set" if all(lost) else some
+    return fitting(*map(", ".join, (numbers, sets)), ", ".join(plain) + last, ", ".join(plain))
 
 
 def search_parts(done: list[Done]) -> dict[str, Any]:

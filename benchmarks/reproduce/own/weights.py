@@ -208,11 +208,11 @@ def _findings(done: list[Done]) -> Iterator[str]:
         here = _of(done, question)
         names = present(SETS[question], here)
         if names:
-            yield f"- {question[0].upper()}{question[1:]}. With weights, NCA is"
+            yield f"- {question[0].upper()}{question[1:]}: NCA with weights, beside"
         for fit in titles if names else ():
             if fit != "weights":
                 told = told_over_sets(here, "weights", fit, names)
-                yield f"  - beside {titles[fit]}, {told}."
+                yield f"  - {titles[fit]}: {told}."
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:
@@ -222,11 +222,14 @@ def claims(done: list[Done]) -> Iterator[Claim]:
             "rare classes",
             "none",
         ): "rare classes, weights minus none: mean accuracy over the classes",
-        ("rare classes", "repeated"): "rare classes, weights minus repeated rows: the same",
+        (
+            "rare classes",
+            "repeated",
+        ): "rare classes, weights minus repeated rows: mean accuracy over the classes",
         (
             "doubtful labels",
             "none",
-        ): "half of the labels doubtful, weighted by a quarter, minus none",
+        ): "half of the labels doubtful, these rows weighing a quarter, minus no weights",
         ("biased sample", "none"): "a biased sample, weights 1 / chance minus none",
     }
     for (question, fit), says in asked.items():

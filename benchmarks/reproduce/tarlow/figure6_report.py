@@ -235,7 +235,7 @@ def _more_rearranging(done: list[Done], setting: str) -> Judged:
     text = (
         f"Our question: does 5t-SNE rearrange more than t-SNE? **{answer[0].upper()}{answer[1:]}**."
         f" For t-SNE these correlations are {rows[1]:.2f} and {classes[1]:.2f}; those of 5t-SNE "
-        f"less them are {_plain(rows[0], '+')} and {_plain(classes[0], '+')}. The Procrustes "
+        f"minus them are {_plain(rows[0], '+')} and {_plain(classes[0], '+')}. The Procrustes "
         f"distance of the two pictures is {shape[1]:.2f} for t-SNE and {shape[2]:.2f} for 5t-SNE."
     )
     return Judged(answer, _plain(rows[0], "+"), text)
