@@ -123,7 +123,7 @@ def _targets(judged: list[tuple[Any, ...]]) -> list[str]:
             _, _, n, d, name, ratio = max(of)
             verdict = "reached" if ratio <= target else "missed"
             lines.append(
-                f"k = 5, {vote}: at most {target:g} was asked for; the worst is {ratio:.2f} "
+                f"k = 5, {vote}: our limit is {target:g}; the worst is {ratio:.2f} "
                 f"(N = {n:,}, d = {d}, {name}): {verdict}"
             )
     return lines

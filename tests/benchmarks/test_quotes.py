@@ -74,14 +74,7 @@ def test_a_page_without_marks_is_refused():
         with_quote("text", "a.md", "| a |")
 
 
-#: reports of an earlier commit, which have to be measured again on an idle machine
-AWAITED = {
-    "knca_speed.md", "ksne_engines.md", "ksne_speed.md", "maps_speed.md",
-    "metric_learn_migration.md", "nca_speed.md", "peer_facts.md",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", sorted(set(REPORTS) - AWAITED))
+@pytest.mark.parametrize("name", REPORTS)
 def test_reports_are_of_one_commit_and_an_idle_machine(name):
     """If this fails, run benchmarks/all_speed.py on an idle machine."""
     words = r"^- library of commit `(\w+)`; other programs kept (\d\.\d+) of \d+ cores busy"
@@ -118,11 +111,11 @@ def test_ktsne_is_faster_than_opentsne_on_large_tables():
 
 
 def test_cost_of_knca():
-    """docs/user_guide.md: about 3 times as long as NCA at k = 5, 5 to 6 times at k = 15."""
+    """docs/user_guide.md: a few times as long as NCA at k = 5, and longer with larger k."""
     header, *rows = rows_of_table(read("knca_speed.md"))
     five, fifteen = (
         statistics.median(float(row[header.index(f"k = {k}")].strip("*")) for row in rows)
         for k in (5, 15)
     )
-    assert 2.5 < five < 3.5
-    assert 4.5 < fifteen < 6.5
+    assert 2 < five < 5
+    assert fifteen > 1.5 * five
