@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from reproduce.framework.experiment import Done, Experiment, Job
 from reproduce.framework.numbers import Numbers, cells, read, table
-from reproduce.framework.runner import RESULTS, timed
+from reproduce.framework.runner import RESULTS, set_threads, timed
 
 __all__ = ["HOLDS", "LOST", "OPEN", "Finding", "check", "compare_rows", "compare_tables", "main"]
 
@@ -153,6 +153,7 @@ def _draw(experiment: Experiment, numbers: Numbers, seed: int, seconds: float) -
 def _recompute(experiment: Experiment, jobs: list[Job], seconds: float) -> Iterator[Done]:
     """The jobs that end in time, each in a process of its own."""
     until = time.monotonic() + seconds
+    set_threads(experiment)
     context = multiprocessing.get_context("spawn")
     for job in jobs:
         receiver, sender = context.Pipe(duplex=False)

@@ -22,7 +22,7 @@ from reproduce.framework.experiment import Done, Experiment, Job
 from reproduce.framework.numbers import write_rows
 from reproduce.framework.store import Store, code_of
 
-__all__ = ["RESULTS", "STORE", "render_all", "run", "timed"]
+__all__ = ["RESULTS", "STORE", "render_all", "run", "set_threads", "timed"]
 
 RESULTS = ROOT / "docs" / "results"
 STORE = ROOT / "benchmarks" / ".store"
@@ -85,13 +85,8 @@ def _finish(experiment: Experiment, jobs: list[Job], workers: int | None) -> Ite
     """Results as they come; Ctrl-C loses only the jobs under way."""
     if not jobs:
         return
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    if experiment.threads is None:
-        workers, threads = 1, cores
-    else:
-        workers, threads = workers or cores, experiment.threads
-    # read by the libraries of a new process when they are first imported
-    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))
+    cores = set_threads(experiment)
+    workers = 1 if experiment.threads is None else workers or cores
     began, told, commit = time.perf_counter(), 0.0, present_commit()
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context) as pool:
@@ -107,6 +102,18 @@ def _finish(experiment: Experiment, jobs: list[Job], workers: int | None) -> Ite
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def set_threads(experiment: Experiment) -> int:
+    """Set the threads of each new process as the experiment asks; the number of cores.
+
+    BLAS rounds otherwise with other threads, and embeddings by t-SNE amplify that.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    # read by the libraries of a new process when they are first imported
+    threads = str(experiment.threads or cores)
+    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, threads))
+    return cores or 1
 
 
 def timed(work: Any, job: Job) -> tuple[dict[str, Any], float]:
