@@ -57,21 +57,6 @@ def test_pages_are_rendered_from_the_rows(toy):
     assert "The squares [0, 1, 9] are found." in toy.report.read_text("utf-8")
 
 
-def test_printed_tables_come_back(tmp_path):
-    from reproduce.framework.numbers import read, table, write_printed
-
-    parts = {
-        "n": "20",
-        "notes": "Text, with a comma.\n\n- a list\n- of two",
-        "main": table(["", "a | b".replace("|", "\\|"), "c"], [["x", "1 ± 2", ""], ["", "", "3"]]),
-        "both": "**one**\n\n" + table(["a"], [[1]]) + "\n\n" + table(["b", "c"], [[2, 3]]),
-    }
-    path = tmp_path / "page.csv"
-    write_printed(path, "abc", parts)
-    found = read(path)
-    assert (found.commits, found.done, found.printed) == (["abc"], [], parts)
-
-
 def test_strings_that_look_like_numbers(toy, tmp_path):
     from reproduce.framework.experiment import Done
     from reproduce.framework.numbers import read, write_rows

@@ -9,11 +9,7 @@ from quote_speed import QUOTES, fastest, methods, quoted, rows_of_table, with_qu
 
 ROOT = FOLDER.parent
 RESULTS = FOLDER / "results"
-#: reports of times; the other files of that folder compare accuracies
-REPORTS = sorted(
-    path.name for path in RESULTS.glob("*.md")
-    if path.stem not in ("default_penalty", "lmnn_batches", "soft_labels")
-)  # fmt: skip
+REPORTS = sorted(path.name for path in RESULTS.glob("*.md"))
 
 pytestmark = pytest.mark.skipif(not RESULTS.exists(), reason="not shipped in wheels")
 

@@ -18,7 +18,6 @@ METHODS_SCRIPT = SCRIPT.with_name("methods_speed.py")
 KSNE_SCRIPT = SCRIPT.with_name("ksne_speed.py")
 ENGINES_SCRIPT = SCRIPT.with_name("ksne_engines.py")
 LISTS_SCRIPT = SCRIPT.with_name("ksne_lists.py")
-SOFT_SCRIPT = SCRIPT.with_name("soft_labels.py")
 CHI2_SCRIPT = SCRIPT.with_name("chi2_lmnn_memory.py")
 ALL_SCRIPT = SCRIPT.with_name("all_speed.py")
 MIGRATION_SCRIPT = SCRIPT.with_name("metric_learn_migration.py")
@@ -148,20 +147,6 @@ def test_quick_report_of_the_lists_of_ksne(tmp_path):
     assert len(set(widths)) == 1
     times = r"1,000 lists of 90 with k = 5: .* \w?s for the weights, .* \w?s for the marginals"
     assert re.search(times, done.stdout)
-
-
-@pytest.mark.long
-def test_quick_report_of_soft_labels(tmp_path):
-    path = tmp_path / "report.md"
-    done = run("--quick", "--output", str(path), script=SOFT_SCRIPT)
-    assert done.returncode == 0, done.stderr
-    report = path.read_text(encoding="utf-8")
-    assert report.strip() == done.stdout.strip()
-    (widths,) = tables(report)
-    assert len(widths) == 2 + 4  # two kinds of errors at two rates
-    assert len(set(widths)) == 1
-    assert re.search(r"Votes less majority: [+-]\d+\.\d\d points on the mean of 4 settings", report)
-    assert re.search(r"A fit to votes takes \d\.\d times the CPU time", report)
 
 
 def test_help_of_the_migration_table():

@@ -47,7 +47,7 @@ def test_page_of_maps_says_whether_the_goal_is_reached(periodic, monkeypatch):
     from reproduce.own import maps, maps_report
 
     done, peers = made_up({"periodic": periodic}, {"forest": 0.85, "k-NN": 0.99})
-    monkeypatch.setattr(maps_report, "read", lambda path: Numbers(["cde"], peers, {}))
+    monkeypatch.setattr(maps_report, "read", lambda path: Numbers(["cde"], peers))
     (experiment,) = maps.EXPERIMENTS
     parts = experiment.parts(done)
     template = experiment.page.read_text("utf-8")

@@ -15,28 +15,33 @@ __all__ = ["claims_of", "write_index"]
 
 #: outcomes of a claim, as the index shows them; answers are for questions of our own
 OUTCOMES = ("seen", "partly", "not seen", "answer")
-#: page, claim and words of what the first paragraph tells
+#: page, claim and words of what the first paragraph tells; {sets}: how many data sets the page has
 HEADLINES = (
-    ("defaults", 0, "`NCA()` minus scikit-learn's NCA (11 sets)"),
-    ("maps", 1, "a periodic map minus a random forest (16 tables)"),
+    ("defaults", 0, "`NCA()` minus scikit-learn's NCA ({sets} sets)"),
+    ("maps", 1, "a periodic map minus a random forest ({sets} tables)"),
     ("tarlow-figure-4", 1, "kNCA minus NCA on usps in two dimensions with 15 voters"),
     ("olsen-petersen-table-2", 0, "χ²-LMNN on webcam with 10 and 20 bins and a chosen margin"),
 )
 #: the folder of our own questions
 OWN = "own"
-#: how to read the tables
+#: how to read the tables, in short above them and in full below
+SHORT = (
+    "*Seen*: our figures are clearly on the paper's side in every case that we ran; *partly*: in "
+    "some; *not seen*: in none ([how we judge](#judging)). Figures are means ± standard errors. The "
+    "papers' tables stand beside ours on the pages."
+)
 READING = (
-    "Figures are means ± standard errors, over splits unless they are over sets; differences are "
-    "paired over the same splits. *Seen*: our figures are clearly on the paper's side in every "
-    "case that we ran; *partly*: in some; *not seen*: in none. If a claim says that two are alike, "
-    "*partly* can also mean that the error is too large to tell. Each page says how it judges. "
+    "Means and errors are over splits unless they are over sets; differences are paired over the "
+    "same splits. If a claim says that two are alike, *partly* can also mean that the error is too "
+    "large to tell. Each page says which rule it judges by.",
     "The splits of one set share rows, so errors over splits are too small: by the correction of "
     "Nadeau and Bengio, for splits into 70 and 30 %, by a factor of about two for ten of them, "
     "three for 20 and four for 40 (pages with other splits give theirs). "
     'Verdicts on χ²-LMNN, and "not clear" in its figures, use corrected errors; the other verdicts '
-    "do not. Each page has the papers' tables beside ours, the protocol, and the commit of the "
-    "library. `python benchmarks/reproduce NAME` computes it, its numbers are in `data/NAME.csv`, "
-    "and `make check-results` computes a few jobs of each page again."
+    "do not.",
+    "Each page has its protocol and the commit of the library that it was computed with. "
+    "`python benchmarks/reproduce NAME` computes it, its numbers are in `data/NAME.csv`, and "
+    "`make check-results` computes a few jobs of each page again.",
 )
 #: letters that a cell of the index may have, so that it stays on a line
 LONGEST = {"says": 110, "figure": 70}
@@ -62,6 +67,7 @@ def write_index(experiments: Iterable[Experiment], folder: Path) -> None:
     lines: dict[str, list[list[str]]] = {}
     outcomes: Counter[str] = Counter()
     told: dict[str, list[Claim]] = {}
+    sets = {name: _n_sets(name, folder) for name, _, _ in HEADLINES}
     for each in experiments:
         if not (folder / f"{each.name}.md").exists():
             continue
@@ -73,7 +79,7 @@ def write_index(experiments: Iterable[Experiment], folder: Path) -> None:
             row = [claim.says, "" if answer else claim.outcome, claim.figure, link]
             lines.setdefault(OWN if answer else each.paper, []).append(row)
     papers = sorted(lines, key=lambda paper: paper == OWN)
-    blocks = ["# Results", _headlines(outcomes, told), _links(papers), READING]
+    blocks = ["# Results", _headlines(outcomes, told, sets), _links(papers), SHORT]
     for paper in papers:
         rows = lines[paper]
         heads = ["claim", "seen?", "our figure ± error", "page"]
@@ -81,6 +87,7 @@ def write_index(experiments: Iterable[Experiment], folder: Path) -> None:
             heads = ["question", *heads[2:]]
             rows = [[says, figure, link] for says, _, figure, link in rows]
         blocks += [f'<a id="{paper}"></a>', f"## {_title(paper)}", table(heads, rows)]
+    blocks += ['<a id="judging"></a>', "## How we judge", *READING]
     (folder / "README.md").write_text("\n\n".join(filter(None, blocks)) + "\n", "utf-8")
 
 
@@ -93,7 +100,13 @@ def _links(papers: list[str]) -> str:
     return " · ".join(f"[{_title(paper)}](#{paper})" for paper in papers)
 
 
-def _headlines(outcomes: Counter[str], told: dict[str, list[Claim]]) -> str:
+def _n_sets(name: str, folder: Path) -> int:
+    """On how many data sets the numbers of a page rest."""
+    done = read(folder / "data" / f"{name}.csv").done
+    return len({each.job["data"] for each in done if "data" in each.job})
+
+
+def _headlines(outcomes: Counter[str], told: dict[str, list[Claim]], sets: dict[str, int]) -> str:
     """What the evidence adds up to, in one paragraph."""
     total = sum(outcomes[each] for each in OUTCOMES[:3])
     counts = (
@@ -104,7 +117,7 @@ def _headlines(outcomes: Counter[str], told: dict[str, list[Claim]]) -> str:
         else ""
     )
     figures = [
-        f"{words}, {told[page][at].figure.replace(';', ',')}"
+        f"{words.format(sets=sets[page])}, {told[page][at].figure.replace(';', ',')}"
         for page, at, words in HEADLINES
         if len(told.get(page, ())) > at
     ]

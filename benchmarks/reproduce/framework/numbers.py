@@ -1,9 +1,6 @@
-"""The numbers behind a page: one CSV file, with a line for each job or the tables as printed.
+"""The numbers behind a page: one CSV file, with a line for each job.
 
-``kind`` is the first column of every line.  Lines of kind ``row`` hold one job each: the commit of
-the code, seconds, the job's parameters and its numbers.  Lines of kind ``printed`` hold the tables
-and sentences of a page whose jobs were not kept; ``line`` says whether one is a ``text``, or the
-``head`` or a ``row`` of a table.
+A line holds the commit of the code, seconds, the job's parameters and its numbers.
 """
 
 from __future__ import annotations
@@ -17,35 +14,32 @@ from typing import Any, NamedTuple
 
 from reproduce.framework.experiment import Done, Experiment
 
-__all__ = ["Numbers", "cells", "read", "table", "write_printed", "write_rows"]
+__all__ = ["Numbers", "cells", "read", "table", "write_rows"]
 
 _FIXED = ["kind", "commit", "seconds"]
 
 
 class Numbers(NamedTuple):
-    """What a CSV file holds: finished jobs, or parts of a page as printed; and the commits."""
+    """What a CSV file holds: finished jobs, and the commits of their code."""
 
     commits: list[str]
     done: list[Done]
-    printed: dict[str, str]
 
 
 def read(path: Path) -> Numbers:
     """The content of a CSV file; empty where there is none."""
     if not path.exists():
-        return Numbers([], [], {})
+        return Numbers([], [])
     with path.open(encoding="utf-8", newline="") as file:
         header, *lines = csv.reader(file)
     commits = list(dict.fromkeys(line[1] for line in lines))
-    if lines and lines[0][0] == "printed":
-        return Numbers(commits, [], _printed(lines))
     n_job = header.index("|") - len(_FIXED)
     done = []
     for _, commit, seconds, *values in lines:
         pairs = list(zip(header[len(_FIXED) :], values, strict=True))
         job, result = _decoded(pairs[:n_job]), _decoded(pairs[n_job + 1 :])
         done.append(Done(job, result, float(seconds), commit))
-    return Numbers(commits, done, {})
+    return Numbers(commits, done)
 
 
 def write_rows(path: Path, experiment: Experiment, done: list[Done]) -> None:
@@ -61,23 +55,6 @@ def write_rows(path: Path, experiment: Experiment, done: list[Done]) -> None:
     _write(path, [*_FIXED, *of_job, "|", *of_result], lines)
 
 
-def write_printed(path: Path, commit: str, parts: dict[str, str]) -> None:
-    """The parts of a page as they were printed: paragraphs as they are, tables cell by cell."""
-    lines = []
-    for part, text in parts.items():
-        for block in text.split("\n\n"):
-            rows = block.split("\n")
-            if not (len(rows) > 1 and re.fullmatch(r"\|(---\|)+", rows[1])):
-                lines.append(["printed", commit, part, "text", block])
-                continue
-            words = ["head", *["row"] * (len(rows) - 2)]
-            for word, row in zip(words, [rows[0], *rows[2:]], strict=True):
-                lines.append(["printed", commit, part, word, *cells(row)])
-    width = max(map(len, lines)) - 4
-    header = ["kind", "commit", "part", "line", *map(str, range(1, width + 1))]
-    _write(path, header, [line + [""] * (len(header) - len(line)) for line in lines])
-
-
 def cells(row: str) -> list[str]:
     """The cells of a line of a markdown table."""
     return [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
@@ -91,24 +68,6 @@ def table(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
         f"| {' | '.join('' if cell is None else str(cell) for cell in row)} |" for row in rows
     ]
     return "\n".join(lines)
-
-
-def _printed(lines: list[list[str]]) -> dict[str, str]:
-    """The markdown of every part."""
-    blocks: dict[str, list[Any]] = {}
-    for _, _, part, line, *values in lines:
-        found = blocks.setdefault(part, [])
-        if line == "text":
-            found.append(values[0])
-        elif line == "head":
-            width = max(at for at, value in enumerate(values, 1) if value)
-            found.append((values[:width], []))
-        else:
-            found[-1][1].append(values[: len(found[-1][0])])
-    return {
-        part: "\n\n".join(each if isinstance(each, str) else table(*each) for each in found)
-        for part, found in blocks.items()
-    }
 
 
 def _write(path: Path, header: list[str], lines: list[list[str]]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from reproduce.framework.experiment import Done, Experiment
 from reproduce.framework.numbers import Numbers, read, table
+from reproduce.framework.statistics import with_minus
 
 __all__ = ["bullets", "fill", "places", "render", "table"]
 
@@ -15,12 +16,10 @@ _PLACE = re.compile(r"\{([a-z]\w*)\}")
 
 
 def render(experiment: Experiment, folder: Path) -> str:
-    """The page of the numbers in ``folder/data``; as it is where only the printed ones are left."""
+    """The page of the numbers in ``folder/data``."""
     numbers = read(folder / "data" / f"{experiment.name}.csv")
-    if numbers.printed:
-        return (folder / f"{experiment.name}.md").read_text("utf-8")
     parts = {**experiment.parts(numbers.done), "facts": _facts(experiment, numbers.done)}
-    body = fill(experiment.page.read_text("utf-8"), parts)
+    body = with_minus(fill(experiment.page.read_text("utf-8"), parts))
     return f"# {experiment.title}\n\n{_origin(experiment, numbers)}\n\n{body}"
 
 

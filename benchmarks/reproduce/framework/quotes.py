@@ -51,7 +51,7 @@ def fill_quotes(text: str, experiments: Iterable[Experiment], results: Path) -> 
 
 def _parts(experiment: Experiment, results: Path) -> dict[str, object]:
     """The parts of a page, and the figures of its claims."""
-    numbers = read(results / "data" / f"{experiment.name}.csv")
-    found = dict(experiment.parts(numbers.done) if numbers.done else numbers.printed)
+    done = read(results / "data" / f"{experiment.name}.csv").done
+    found = experiment.parts(done) if done else {}
     claims = enumerate(claims_of(experiment, results), 1)
     return {**found, **{f"claim_{at}": claim.figure for at, claim in claims}}

@@ -28,7 +28,10 @@ class Summary:
 
     def __format__(self, spec: str) -> str:
         """Mean ± error with the digits of the mean; always with the error where a spec is given."""
-        return f"{self.mean:{spec}} ± {self.error:{spec.lstrip('+')}}" if spec else str(self)
+        if not spec:
+            return str(self)
+        sign, digits = ("+", spec[1:]) if spec.startswith("+") else ("", spec)
+        return f"{self.mean:{sign}z{digits}} ± {self.error:{digits}}"  # z: zero has no minus sign
 
 
 def summary(done: list[Any], key: str, **where: Any) -> Summary | None:
