@@ -15,8 +15,8 @@ from sklearn.utils import Bunch
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="not shipped in wheels")
 
 
-#: jobs instead of the first, which cannot run on toy data: its compact kernel reaches none of so few
-#: rows, or it asks PCA for more components than there are columns
+#: jobs instead of the first, which cannot run on toy data: its compact kernel reaches none of so
+#: few rows, or it asks PCA for more components than there are columns
 OTHER = {
     "lmnn-columns": {"data": "olivetti"},
     "oneata-figure-5.5": {"start": "close"},

@@ -113,16 +113,30 @@ def test_check_results_takes_no_longer_than_asked(toy):
     assert found.outcome == "not checkable: no job ended within 3 s"
 
 
+def test_check_results_names_a_job_that_fails(toy):
+    from reproduce.framework import check
+
+    toy()
+    broken = toy.make(change="    raise ValueError('gone')\n")
+    found = check.check(broken, toy.report.parent, seed=0, seconds=60.0)
+    assert found.outcome == "no longer holds"
+    assert found.details[0].startswith("toy fails on {")
+
+
 def test_rows_are_compared_number_by_number():
     from reproduce.framework.check import compare_rows
     from reproduce.framework.experiment import Done
 
     old = {"score": 0.9, "curve": [1.0, 2.0], "core seconds": 5.0, "nothing": float("nan")}
     new = {"score": 0.901, "curve": [1.0, 2.01], "core seconds": 50.0, "nothing": float("nan")}
+    small = {"scores": {"long steps": 0.8}, "in range": 0.002}
+    old, new = old | small, new | small
     committed = [Done({"split": 0}, old, 1.0), Done({"split": 1}, old, 1.0)]
     assert compare_rows(committed, [Done({"split": 1}, new, 1.0)]) == []
-    wrong = {**new, "score": 0.91, "curve": [1.0]}
+    wrong = {**new, "score": 0.91, "curve": [1.0], "scores": {"long steps": 0.7}, "in range": 0.003}
     assert compare_rows(committed, [Done({"split": 1}, wrong, 1.0)]) == [
         "{'split': 1}: score is 0.91, was 0.9",
         "{'split': 1}: curve, 1 is None, was 2.0",
+        "{'split': 1}: scores, long steps is 0.7, was 0.8",
+        "{'split': 1}: in range is 0.003, was 0.002",
     ]

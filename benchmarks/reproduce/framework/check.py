@@ -22,16 +22,20 @@ __all__ = ["HOLDS", "LOST", "OPEN", "Finding", "check", "compare_rows", "main"]
 HOLDS, LOST, OPEN = "holds", "no longer holds", "not checkable"
 #: said where a page is lost
 ROUNDING = (
-    "If this processor is not that of the page, rounding differs, and a long fit may end elsewhere: "
-    "compute the page anew and compare its means."
+    "If this processor is not that of the page, rounding differs, and a long fit may end "
+    "elsewhere: compute the page anew and compare its means."
 )
 
 #: jobs drawn for a page
 _DRAWN = 3
-#: numbers that depend on the machine, texts, and lists of single rows, whose number is compared
-_SKIPPED = re.compile(r"second|cpu|cores|memory|mib|search|plan|steps|wrong rows", re.I)
-#: two results agree within half a point of a score in [0, 1], or within a share of a larger number
-_ABSOLUTE, _RELATIVE = 0.005, 0.02
+#: numbers that depend on the machine, texts, and lists of single rows, whose number is compared;
+#: whole words, since "scores" are no "cores"
+_SKIPPED = re.compile(
+    r"\b(?:seconds|cpu|cores|memory|mib)\b|(?:^|, )(?:search|plan|steps|wrong rows)(?:,|$)", re.I
+)
+#: two results agree within half a point of a score, or within a share of a number that is larger
+#: than one or so small that half a point says nothing
+_ABSOLUTE, _RELATIVE, _SMALL = 0.005, 0.02, 0.05
 
 
 class Finding(NamedTuple):
@@ -70,7 +74,10 @@ def check(experiment: Experiment, folder: Path, seed: int, seconds: float) -> Fi
     jobs = _draw(experiment, numbers.done, seed, seconds)
     if not jobs:
         return found("", f"{OPEN}: no job is short enough")
-    done = list(_recompute(experiment, jobs, seconds))
+    try:
+        done = list(_recompute(experiment, jobs, seconds))
+    except RuntimeError as error:
+        return found("", LOST, [str(error)])
     if not done:
         return found("", f"{OPEN}: no job ended within {seconds:g} s")
     differences = compare_rows(numbers.done, done)
@@ -131,5 +138,6 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 def _same(old: Any, new: Any) -> bool:
     if isinstance(old, int | float) and isinstance(new, int | float):
         both_nan = old != old and new != new
-        return both_nan or abs(old - new) <= (_RELATIVE * abs(old) if abs(old) > 1 else _ABSOLUTE)
+        is_score = _SMALL <= abs(old) <= 1.0
+        return both_nan or abs(old - new) <= (_ABSOLUTE if is_score else _RELATIVE * abs(old))
     return bool(old == new)

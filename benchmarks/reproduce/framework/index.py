@@ -15,25 +15,36 @@ __all__ = ["claims_of", "write_index"]
 
 #: outcomes of a claim, as the index shows them; answers are for questions of our own
 OUTCOMES = ("seen", "partly", "not seen", "answer")
-#: page, claim and words of what the first paragraph tells; {sets}: how many data sets the page has
+#: what the first paragraph tells: page, how its claim begins, and words for it, in which {sets} is
+#: the number of the page's data sets
 HEADLINES = (
-    ("defaults", 0, "`NCA()` minus scikit-learn's NCA ({sets} sets)"),
-    ("maps", 1, "a periodic map minus a random forest ({sets} tables)"),
-    ("tarlow-figure-4", 1, "kNCA minus NCA on usps in two dimensions with 15 voters"),
-    ("olsen-petersen-table-2", 0, "χ²-LMNN on webcam with 10 and 20 bins and a chosen margin"),
+    ("defaults", "NCA() − scikit-learn's", "`NCA()` minus scikit-learn's NCA ({sets} sets)"),
+    ("maps", "Periodic map of NCA − Rand", "a periodic map minus a random forest ({sets} tables)"),
+    (
+        "tarlow-figure-4",
+        'usps, d = 2, 15-NN: kNCA ("all") is ahead of NCA',
+        "kNCA minus NCA on usps in two dimensions with 15 voters",
+    ),
+    (
+        "olsen-petersen-table-2",
+        "At r = 10 and 20 χ²-LMNN beats 1-NN",
+        "χ²-LMNN on webcam with 10 and 20 bins and a chosen margin",
+    ),
 )
 #: the folder of our own questions
 OWN = "own"
 #: how to read the tables, in short above them and in full below
 SHORT = (
     "*Seen*: our figures are clearly on the paper's side in every case that we ran; *partly*: in "
-    "some; *not seen*: in none ([how we judge](#judging)). Figures are means ± standard errors. The "
-    "papers' tables stand beside ours on the pages."
+    "some; *not seen*: in none. A published figure counts as seen if ours is not clearly below it "
+    "([how we judge](#judging)). Figures are means ± standard errors; the papers' tables stand "
+    "beside ours on the pages."
 )
 READING = (
-    "Means and errors are over splits unless they are over sets; differences are paired over the "
-    "same splits. If a claim says that two are alike, *partly* can also mean that the error is too "
-    "large to tell. Each page says which rule it judges by.",
+    "Errors are over splits, of means over several sets too, unless a figure says that they are "
+    "over the sets; differences are paired over the same splits. If a claim says that two are "
+    "alike, *partly* can also mean that the error is too large to tell. Each page says which rule "
+    "it judges by.",
     "The splits of one set share rows, so errors over splits are too small: by the correction of "
     "Nadeau and Bengio, for splits into 70 and 30 %, by a factor of about two for ten of them, "
     "three for 20 and four for 40 (pages with other splits give theirs). "
@@ -117,9 +128,10 @@ def _headlines(outcomes: Counter[str], told: dict[str, list[Claim]], sets: dict[
         else ""
     )
     figures = [
-        f"{words.format(sets=sets[page])}, {told[page][at].figure.replace(';', ',')}"
-        for page, at, words in HEADLINES
-        if len(told.get(page, ())) > at
+        f"{words.format(sets=sets[page])}, {claim.figure.replace(';', ',')}"
+        for page, begins, words in HEADLINES
+        for claim in told.get(page, ())
+        if claim.says.startswith(begins)
     ]
     headlines = f"In test accuracy: {'; '.join(figures)}." if figures else ""
     return f"{counts}{headlines}".strip()

@@ -53,5 +53,6 @@ def _origin(experiment: Experiment, numbers: Numbers) -> str:
 def _facts(experiment: Experiment, done: list[Done]) -> str:
     hours = sum(each.seconds for each in done) / 3600
     spent = f"{hours:.2f}" if hours >= 5e-3 else "under 0.01"
-    jobs = f"{len(done)} jobs, {spent} core hours"
+    unit = "core hours" if experiment.threads else "hours on all cores"
+    jobs = f"{len(done)} jobs, {spent} {unit}"
     return f"`python benchmarks/reproduce {experiment.name}`, {jobs}."

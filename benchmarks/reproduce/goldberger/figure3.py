@@ -21,6 +21,7 @@ from reproduce.goldberger.figure3_report import (
     HEIGHTS,
     LINEAR,
     NETWORK,
+    WEAK,
     claims,
     draw,
     parts,
@@ -28,7 +29,7 @@ from reproduce.goldberger.figure3_report import (
 from vicinal import PairNCA
 from vicinal.maps import MLP
 
-SEEDS = 5
+SEEDS = 10
 SIDE = 35  # pixels of a picture
 ANGLES = (-45.0, 45.0)  # degrees
 NOISE = (1.22, 1.5)  # degrees, pixels
@@ -56,7 +57,8 @@ def _pairs(**parameters: Any) -> Callable[..., Any]:
 MAPS: dict[str, Callable[..., Any]] = {
     "PCA": _pca,
     LINEAR: _pairs(),
-    # section 5 of the paper: 35 x 35 pixels, 100 logistic units, two linear outputs
+    WEAK: _pairs(alpha=0.01),
+    # section 5 of the paper: 35 x 35 pixels, 100 logistic units, two outputs
     NETWORK: _pairs(mapping=MLP(hidden=(100,), activation="logistic", residual=False), alpha=0.03),
 }
 NEAR = 10  # faces learnt from that tell the rotation and the height of a place in the plane

@@ -16,9 +16,10 @@ from reproduce.framework.pictures import picture, pyplot, square_frame
 HEIGHTS = (25.0, 35.0)  # pixels
 #: half the height and half the width of what is cut out of a picture of 64 x 64
 CUTS = {"ellipse": (31.0, 25.0), "circle": (31.0, 31.0)}
-LINEAR, NETWORK = "linear, α = 1", "network, α = 0.03"
-#: what is drawn and measured
-PLANES = ("PCA", LINEAR, NETWORK)
+LINEAR, WEAK, NETWORK = "linear, α = 1", "linear, α = 0.01", "network, α = 0.03"
+#: what is measured, and what is drawn
+PLANES = ("PCA", LINEAR, WEAK, NETWORK)
+DRAWN = ("PCA", LINEAR, NETWORK)
 PERSONS = ("training", "test")
 
 #: figures of a plane: keys of the results, and headings
@@ -55,7 +56,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
 
 
 def _runs(done: list[Done], cut: str, name: str, persons: str = "test") -> list[Any]:
-    return [each.result[name][persons] for each in done if each.job["cut"] == cut]
+    return [e.result[name][persons] for e in done if e.job["cut"] == cut and name in e.result]
 
 
 def _finding(done: list[Done]) -> str:
@@ -70,9 +71,15 @@ def _finding(done: list[Done]) -> str:
                 f"angle and rotation {_cell(runs, 'angle')}, of radius and height "
                 f"{_cell(runs, 'radius')})"
             )
+    others = [
+        f"{name} ({cut})"
+        for cut, name in product(CUTS, (LINEAR, WEAK))
+        if (runs := _runs(done, cut, name)) and is_polar(runs)
+    ]
+    too = f" Linear maps with polar coordinates: {', '.join(others) or 'none'}."
     return (
         "Learnt from pairs of faces of different persons with the same rotation and height, a "
-        f"network puts the faces of test persons {', and '.join(told)}."
+        f"network puts the faces of test persons {', and '.join(told)}.{too}"
     )
 
 
@@ -134,8 +141,8 @@ def draw(done: list[Done], folder: Path) -> None:
     drawn = {each.job["cut"]: each.result for each in done if "shown" in each.result}
     figure, axes = plt.subplots(
         2 * len(drawn),
-        len(PLANES),
-        figsize=(3.4 * len(PLANES), 6.8 * len(drawn)),
+        len(DRAWN),
+        figsize=(3.4 * len(DRAWN), 6.8 * len(drawn)),
         layout="constrained",
         squeeze=False,
     )
@@ -143,7 +150,7 @@ def draw(done: list[Done], folder: Path) -> None:
         angle, height = np.deg2rad(result["shown"]["angle"]), result["shown"]["height"]
         half = 0.035 * np.column_stack([np.sin(angle), np.cos(angle)])
         size = 0.6 * (np.array(height) - HEIGHTS[0] + 3.0) ** 2
-        for column, name in enumerate(PLANES):
+        for column, name in enumerate(DRAWN):
             above, below = axes[2 * row : 2 * row + 2, column]
             Z = np.array(result[name]["Z"])
             above.plot(*np.stack([Z - half, Z + half]).transpose(2, 0, 1), color="k", lw=1.0)

@@ -242,12 +242,11 @@ def with_doubts(gains: list[Gain]) -> str:
 
 
 def outcome(gains: list[Gain]) -> str:
-    """Whether a method is ahead: of all, by two errors; of some, or by less; or of none."""
+    """Whether a method is ahead by two errors: in all cases, in some or in none."""
     standings = [standing(gain) for gain in gains]
     if all(each == "ahead" for each in standings):
         return "seen"
-    hopeful = all(gain.mean > 0 for gain in gains)
-    return "partly" if hopeful or {"ahead", "one fold"} & set(standings) else "not seen"
+    return "partly" if {"ahead", "one fold"} & set(standings) else "not seen"
 
 
 def verdicts(claims: Iterable[Claim]) -> str:

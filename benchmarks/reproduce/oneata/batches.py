@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from reproduce.oneata.judging import (
     CLEAR,
     DIFFERENCE,
     FIGURE,
+    SCALE,
     Gap,
     claim,
     outcome,
@@ -59,6 +60,10 @@ AS_THESIS, REPAIRED, OWN = "as the thesis", "the same, scale repaired", "vicinal
 SUBSAMPLE_FITS = (AS_THESIS, REPAIRED, OWN)
 
 
+#: a map learnt from all rows, whose scale is right for them if anything is: on how many splits
+CONTROL, CONTROLS = "all rows, scale repaired", 3
+
+
 RPC, ADAM, RANDOM = (
     "as the thesis (RPC, SGD)",
     "RPC, vicinal's settings",
@@ -78,16 +83,17 @@ SCORED = 1000
 
 #: of the repaired map: the factor that is best for the log loss, applied, and for f(A), told
 BY_LOG, BY_F = "factor", "factor by f"
-FACTORS = {BY_LOG: "factor of the repair (log loss)", BY_F: "best factor for f(A)"}
+FACTORS = {BY_LOG: "best factor for the log loss", BY_F: "best factor for f(A)"}
 
 
-#: the search for it goes down to this, with this relative precision
-LEAST, PRECISION = 0.25, 0.01
+#: the search for it goes from the one to the other, with this relative precision
+LEAST, MOST, PRECISION = 0.25, 4.0, 0.01
 
 
 def subsample_jobs(splits: int | None) -> Iterator[Job]:
-    """Three fits a split."""
+    """Three fits a split; and, of the sets on which that is quick, a few to all rows."""
     yield from jobs_of(SUBSAMPLE_FITS, splits)
+    yield from jobs_of([CONTROL], min(splits or CONTROLS, CONTROLS), ("usps", "magic"))
 
 
 def subsample_work(data: str, split: int, fit: str) -> dict[str, Any]:
@@ -112,7 +118,8 @@ def subsample_work(data: str, split: int, fit: str) -> dict[str, Any]:
         embedded.extend((Z, y))
         return _best_factor(Z, y, "log")  # as the library repairs
 
-    found = fit_and_score(model, data, split, learn=some, repair=repair)
+    learn = None if fit == CONTROL else some
+    found = fit_and_score(model, data, split, learn=learn, repair=repair)
     return {**found, BY_F: _best_factor(*embedded, "accuracy")}
 
 
@@ -138,7 +145,7 @@ def subsample_parts(done: list[Done]) -> dict[str, Any]:
                     shown(f"{mean(done, 'core seconds', data=n, fit=f):.1f}")
                     for f in SUBSAMPLE_FITS
                 ),
-                *(shown(f"{mean(done, key, data=n, fit=REPAIRED):.2f}") for key in FACTORS),
+                *(_median(_factors(done, key, data=n)) for key in FACTORS),
             ]
             for n in LARGE
         ],
@@ -152,13 +159,15 @@ def subsample_parts(done: list[Done]) -> dict[str, Any]:
         ),
         # f(A) is there that of all training rows, in the thesis that of the rows learnt from
         "main_table": main_table(done, SUBSAMPLE, SUBSAMPLE_FITS, unlike=[(OWN, "train")]),
-        "seen": seen_means(FIGURE, DIFFERENCE),
+        "seen": seen_means(FIGURE, DIFFERENCE, SCALE),
         "repeats": repeats(done),
         "optimism": by_set(done, AS_THESIS, AS_THESIS, "train", "NCA"),
         "repair": by_set(done, REPAIRED, AS_THESIS),
         "factors_by_log": _above_one(done, BY_LOG),
         "factors_by_f": _above_one(done, BY_F),
-        "at_edge": _at_edge(done),
+        "at_lower_edge": _at_edge(done, BY_LOG, lambda f: f <= LEAST * (1 + PRECISION)),
+        "at_upper_edge": _at_edge(done, BY_F, lambda f: f >= MOST / (1 + PRECISION)),
+        "control": _control(done),
         "beyond_repair": by_set(done, OWN, REPAIRED),
         "cost": cost,
         "penalties": penalties(done, OWN),
@@ -167,9 +176,35 @@ def subsample_parts(done: list[Done]) -> dict[str, Any]:
 
 
 def _factors(done: list[Done], key: str, **where: Any) -> list[float]:
-    """The best factors of the maps of sub-samples."""
-    where["fit"] = REPAIRED
+    """The best factors of the maps of sub-samples, or of those that ``where`` names."""
+    where = {"fit": REPAIRED, **where}
     return [each.result[key] for each in done if where.items() <= each.job.items()]
+
+
+def _median(factors: list[float]) -> str:
+    return f"{np.median(factors):.2f}" if factors else ""
+
+
+def _control(done: list[Done]) -> str:
+    """The best factors of maps of all rows, and how those of sub-samples compare with them."""
+    told, larger, above = [], [], False
+    for name in LARGE:
+        whole = {key: _factors(done, key, data=name, fit=CONTROL) for key in FACTORS}
+        if whole[BY_F]:
+            by_f, by_log = (_median(whole[key]) for key in (BY_F, BY_LOG))
+            told.append(f"{by_f} by f(A) and {by_log} by the log loss on {name}")
+            above = above or float(by_f) > 1.0
+            few = _factors(done, BY_F, data=name)[: len(whole[BY_F])]
+            larger += [one > other for one, other in zip(few, whole[BY_F], strict=False)]
+    if not told:
+        return ""
+    words = (
+        f"As a control, the best factor of a map learnt from all rows is {'; '.join(told)} "
+        f"(medians of {len(larger) // len(told)} splits). By f(A) the factor of the sub-sample is "
+        f"larger in {sum(larger)} of {len(larger)} splits."
+    )
+    blame = " A factor above one does not show by itself that the sub-sample is to blame."
+    return words + (blame if above else "")
 
 
 def _above_one(done: list[Done], key: str) -> str:
@@ -178,12 +213,12 @@ def _above_one(done: list[Done], key: str) -> str:
     return f"{sum(factor > 1.0 for factor in found)} of {len(found)}"
 
 
-def _at_edge(done: list[Done]) -> str:
-    """In how many fits the search for the factor ended at its lower edge, set by set."""
+def _at_edge(done: list[Done], key: str, is_edge: Callable[[float], bool]) -> str:
+    """In how many fits the search for the factor ended at an edge, set by set."""
     told = []
     for name in LARGE:
-        found = _factors(done, BY_LOG, data=name)
-        edge = sum(factor <= LEAST * (1 + PRECISION) for factor in found)
+        found = _factors(done, key, data=name)
+        edge = sum(map(is_edge, found))
         if edge:
             told.append(f"{edge} of {len(found)} fits on {name}")
     return ", ".join(told) or "no fit"
@@ -206,8 +241,7 @@ def subsample_claims(done: list[Done]) -> Iterator[Claim]:
         told,
         in_short(gaps(done, AS_THESIS, AS_THESIS, "train", "NCA")),
     )
-    # by f(A), which the thesis maximises; the log loss may prefer smaller maps whatever the rows
-    larger = [factor > 1.0 for factor in _factors(done, BY_F)]
+    larger = [factor > 1.0 for key in FACTORS for factor in _factors(done, key)]
     told = "seen" if all(larger) else "partly" if any(larger) else "not seen"
     yield from claim(
         "The map of a sub-sample has too small a scale for all rows",

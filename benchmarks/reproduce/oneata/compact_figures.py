@@ -46,7 +46,7 @@ QUERIES = 50  # of a step
 
 
 #: random splits; the first is shown
-SPLITS = 10
+SPLITS = 5
 #: per cent of the pairs that are in range at the end: limits around the thesis's 0.1 and 10 %
 RANDOM_RANGE, RCA_RANGE = (0.03, 0.3), (5.0, 20.0)
 #: per cent of the pairs; a fit with more in range has not left the cloud that it started from

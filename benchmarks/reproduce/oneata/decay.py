@@ -202,11 +202,11 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     few = [name for name, counts in late.items() if max(counts) <= SIGNIFICANT]
     for says, names, sets in (
         (
-            "More than 50 neighbours matter in the first 5 iterations, from a random start",
+            "More than 50 neighbours matter in the first 5 to 10 iterations (judged by five)",
             many,
             early,
         ),
-        ("After 20 iterations fewer than 50 neighbours matter", few, late),
+        ("Afterwards fewer than 50 neighbours matter (judged from iteration 20 on)", few, late),
     ):
         yield Claim(
             says,

@@ -27,6 +27,10 @@ SLIGHTLY = (
     f'"slightly less accurate" if the loss is above 0 and below {SLIGHT:g} points, both by more '
     f"than {CLEAR:g} standard errors (limits that were set with the results known)"
 )
+SCALE = (
+    "too small a scale if the factor that is best for all rows is above one in every fit, by f(A) "
+    "and by the log loss"
+)
 DIFFERENCE = f"a difference if it is on the thesis's side by more than {CLEAR:g} standard errors"
 
 

@@ -20,13 +20,15 @@ from reproduce.oneata.judging import Gap, gap
 #: rows that are split three to one into those learnt from and those scored
 ROWS = (10_000, 40_000)
 SPLITS = 5
-ALL, BATCHES = "LMNN, all rows", "LMNN, batches of 1,000"
+ALL, BATCHES, CLUSTERS = "LMNN, all rows", "LMNN, batches of 1,000", "LMNN, clusters of 1,000"
+#: iterations of LMNN on all rows at most, its default
+MAX_ITER = 200
 METHODS = (
     ALL,
     "LMNN, batches of 500",
     BATCHES,
     "LMNN, batches of 2,000",
-    "LMNN, clusters of 1,000",
+    CLUSTERS,
     "LMNN, 250 queries against all",
     "NCA, batches of 3,000",
 )
@@ -67,7 +69,7 @@ def _model(method: str) -> Any:
         "LMNN, batches of 500": MiniBatches(500, "random"),
         BATCHES: MiniBatches(1000, "random"),
         "LMNN, batches of 2,000": MiniBatches(2000, "random"),
-        "LMNN, clusters of 1,000": MiniBatches(1000),
+        CLUSTERS: MiniBatches(1000),
         "LMNN, 250 queries against all": StochasticQueries(250),
     }
     if method in samplers:
@@ -91,6 +93,8 @@ def parts(done: list[Done]) -> dict[str, Any]:
     head = ["rows", "method", "core s", "iterations", "loss", "error, %", "− all rows"]
     return {
         "finding": "\n".join(_findings(done)),
+        "limits": _limits(done),
+        "clusters": _told(done, ROWS[1], CLUSTERS),
         "table": table(head, rows),
         "few": _told(done, ROWS[0]),
         "many": _told(done, ROWS[1]),
@@ -112,36 +116,47 @@ def _more_errors(done: list[Done], n: int, method: str) -> Gap | None:
     return gap(done, ALL, method, "accuracy", key="method", rows=n)
 
 
-def _share(done: list[Done], n: int) -> Summary | None:
-    """Core seconds of batches as a share of those of all rows, split by split, in per cent."""
+def _share(done: list[Done], n: int, method: str) -> Summary | None:
+    """Core seconds of a method as a share of those of all rows, split by split, in per cent."""
     by_split: dict[int, dict[str, float]] = {}
     for each in done:
         if each.job["rows"] == n:
             seconds = each.result["core seconds"]
             by_split.setdefault(each.job["split"], {})[each.job["method"]] = seconds
-    shares = [s[BATCHES] / s[ALL] for s in by_split.values() if BATCHES in s and ALL in s]
+    shares = [s[method] / s[ALL] for s in by_split.values() if method in s and ALL in s]
     return Summary(shares) if shares else None
 
 
-def _told(done: list[Done], n: int) -> str:
-    """What batches of 1,000 cost and lose, for a sentence."""
-    share, more = _share(done, n), _more_errors(done, n, BATCHES)
+def _told(done: list[Done], n: int, method: str = BATCHES) -> str:
+    """What batches cost and lose, for a sentence."""
+    share, more = _share(done, n, method), _more_errors(done, n, method)
     if share is None or more is None:
         return "(not run yet)"
     return f"{share:.1f} % of the core seconds for {more} points of error"
 
 
 def _findings(done: list[Done]) -> Iterator[str]:
-    yield "Batches of 1,000 random rows beside all rows, with the default rate of the solver:"
+    yield "Batches of 1,000 rows beside all rows, with the default rate of the solver:"
     yield ""
+    for n, (method, words) in product(ROWS, {BATCHES: "random", CLUSTERS: "clustered"}.items()):
+        yield f"- {_learnt(n):,} rows, {words} batches: {_told(done, n, method)}."
+
+
+def _limits(done: list[Done]) -> str:
+    """How many fits to all rows were cut off."""
+    told = []
     for n in ROWS:
-        yield f"- {_learnt(n):,} rows: {_told(done, n)}."
+        ends = [each.result["iterations"] for each in done if _is(each, n, ALL)]
+        if ends:
+            cut = sum(end >= MAX_ITER for end in ends)
+            told.append(f"{cut} of {len(ends)} to {_learnt(n):,} rows")
+    return " and ".join(told)
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:
     """What batches cost and lose."""
     for n in ROWS:
-        if _share(done, n) is not None:
+        if _share(done, n, BATCHES) is not None:
             says = f"LMNN on batches of 1,000 beside all of {_learnt(n):,} rows of mnist"
             yield Claim(says, "answer", _told(done, n))
 

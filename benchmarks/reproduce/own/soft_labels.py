@@ -106,7 +106,8 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "table": table(head, rows),
         "gain": _gain(done),
         "cost": f"{_cost(done):.1f}",
-        "n_splits": len({each.job["split"] for each in done}),
+        "n_splits": (n_splits := len({each.job["split"] for each in done})),
+        "correction": f"{(1 + n_splits * TEST / TRAINING) ** 0.5:.1f}",
         "training": TRAINING,
         "test": f"{TEST:,}",
         "annotators": ANNOTATORS,
@@ -154,7 +155,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         }
         told = [f"{100 * rate:.0f} % errors: {gap:+.1f}" for rate, gap in found.items() if gap]
         if told:
-            says = f"votes of {ANNOTATORS} annotators minus their majority, errors to {_words(kind)}"
+            says = f"votes of {ANNOTATORS} annotators minus the majority, errors to {_words(kind)}"
             yield Claim(says, "answer", f"{'; '.join(told)} points")
 
 
