@@ -18,7 +18,11 @@ OUTCOMES = ("seen", "partly", "not seen", "answer")
 #: what the first paragraph tells: page, how its claim begins, and words for it, in which {sets} is
 #: the number of the page's data sets
 HEADLINES = (
-    ("defaults", "NCA() − scikit-learn's", "`NCA()` minus scikit-learn's NCA ({sets} sets)"),
+    (
+        "defaults",
+        "NCA() − scikit-learn's",
+        "`NCA()` minus scikit-learn's NCA followed by 5-NN ({sets} sets)",
+    ),
     ("maps", "Periodic map of NCA − Rand", "a periodic map minus a random forest ({sets} tables)"),
     (
         "tarlow-figure-4",
@@ -41,15 +45,15 @@ SHORT = (
     "beside ours on the pages."
 )
 READING = (
-    "Errors are over splits, of means over several sets too, unless a figure says that they are "
-    "over the sets; differences are paired over the same splits. If a claim says that two are "
-    "alike, *partly* can also mean that the error is too large to tell. Each page says which rule "
-    "it judges by.",
+    "Errors are over splits, of means over several sets too, unless a figure or its page says that "
+    "they are over the sets; differences are paired over the same splits. If a claim says that two "
+    "are alike, *partly* can also mean that the error is too large to tell. A single split decides "
+    "nothing about a difference. Each page says which rule it judges by.",
     "The splits of one set share rows, so errors over splits are too small: by the correction of "
     "Nadeau and Bengio, for splits into 70 and 30 %, by a factor of about two for ten of them, "
     "three for 20 and four for 40 (pages with other splits give theirs). "
-    'Verdicts on χ²-LMNN, and "not clear" in its figures, use corrected errors; the other verdicts '
-    "do not.",
+    'Verdicts on the pages of Olsen and Petersen, and "not clear" in their figures, use corrected '
+    "errors; the other verdicts do not.",
     "Each page has its protocol and the commit of the library that it was computed with. "
     "`python benchmarks/reproduce NAME` computes it, its numbers are in `data/NAME.csv`, and "
     "`make check-results` computes a few jobs of each page again.",

@@ -259,7 +259,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
             if all(gap.mean <= 0 and gap.folds > 1 for gap in gaps):
                 word = "not seen"
             least = min(gaps, key=lambda gap: gap.mean)
-            last = "; best rate is the largest tried" if edge else f", {least.folds} folds"
+            last = "; softmax's best rate is the largest" if edge else f", {least.folds} folds"
             yield Claim(says, word, f"softmax {least} a row or more{last}")
 
 

@@ -296,25 +296,29 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         "Euclidean": "At r = 10 and 20 χ²-LMNN beats 1-NN after PCA (+5.3 and +9.4 points)",
         "LMNN": "At r = 10 and 20 χ²-LMNN beats LMNN after PCA (+5.1 and +5.7 points)",
     }.items():
-        gains = [found[1] for rank in fewer if (found := hardest(scores, rank, kind))]
-        if gains:
-            figure = f"{with_doubts(gains)} over the best {kind} row"
-            yield Claim(says, outcome(gains), figure)
+        best = [found[1] for rank in fewer if (found := hardest(scores, rank, kind))]
+        (presumed,) = (name for _, name, paper in ROWS if paper == kind)
+        taken = [gain for rank in fewer if (gain := scores.gain(rank, OURS, rank, presumed))]
+        if best:
+            theirs = ", ".join(f"{gain.mean:+.1f}" for gain in taken)
+            figure = f"best row {with_doubts(best)}; report's {theirs}"
+            yield Claim(says, outcome([*best, *taken]), figure)
     if gain := scores.gain(FULL, OURS, FULL, "χ²"):
-        says = "On all 800 bins χ²-LMNN is 0.8 points ahead of χ² without learning"
-        yield Claim(says, outcome([gain]), f"{gain} points, {gain.splits} folds{doubt(gain)}")
+        says = (
+            "χ²-LMNN minus χ² without learning on all 800 bins of webcam (report +0.8), in points"
+        )
+        yield Claim(says, "answer", f"{gain}, {gain.splits} folds{doubt(gain)}")
     yield from _figure_claim(scores)
 
 
 def _figure_claim(scores: Scores) -> Iterator[Claim]:
-    """Whether the figures themselves are reached; in part where some are, or all within errors."""
+    """Whether the figures themselves are reached, or missed by less than two errors."""
     means = {rank: mean for rank in RANKS if (mean := scores.mean(rank, OURS))}
     if not means:
         return
     words = [judged(mean, PAPER["χ²-LMNN"][rank][0]) for rank, mean in means.items()]
-    reached = [each.startswith("reached") for each in words]
-    near = "**not reached**" not in words
-    word = "seen" if all(reached) else "partly" if any(reached) or near else "not seen"
+    near = [each != "**not reached**" for each in words]
+    word = "seen" if all(near) else "partly" if any(near) else "not seen"
     if min(mean.splits for mean in means.values()) < 2:
         word = "partly"
     says = "χ²-LMNN has 83.7, 88.1 and 93.6 % of the held-out rows right at r = 10, 20 and 800"

@@ -236,7 +236,7 @@ def claims(done: list[Done], which: str) -> Iterator[Claim]:
     """The figures, what the compact kernel costs, and what the background gives."""
     beside = Beside(done, COMPACT[which], RULES, _paper(which))
     for fit, column, kind in (
-        (CS_SCALE, CS, "compact kernel"),
+        (CS_SCALE, CS, "compact kernel, chosen scale"),
         (BACK, BACK, "compact kernel and background"),
     ):
         known, low = beside.low((fit, column))

@@ -68,13 +68,21 @@ def start(words: str, X: Any, y: Any, d: int, seed: int) -> Any:
 
 
 class Keeper:
-    """A callback that keeps the maps of some iterations, counted from 1."""
+    """A callback that keeps the maps of some iterations of the final fit, counted from 1."""
 
     def __init__(self, at: Iterable[int]) -> None:
         self.at, self.maps = frozenset(at), {}
+        self._fit: Any = None
+        self._searching = False
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Nothing to get ready."""
+        """Note the task of the whole fit."""
+        self._fit, self._searching = context, False
+
+    def on_fit_activity(self, estimator: Any, context: Any, activity: Any) -> None:
+        """Note whether the iterations that follow belong to a search."""
+        if context is self._fit:
+            self._searching = bool(activity.words)
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
         """Nothing to note."""
@@ -84,7 +92,8 @@ class Keeper:
 
     def wants_fitted_estimator(self, context: Any) -> bool:
         """Whether the iteration that ends is one to keep."""
-        return context.parent is not None and context.task_id + 1 in self.at
+        of_fit = context.parent is self._fit and not self._searching
+        return of_fit and context.task_id + 1 in self.at
 
     def on_fit_task_end(
         self, estimator: Any, context: Any, *, fitted_estimator: Any = None

@@ -118,10 +118,13 @@ def _read_off(done: list[Done]) -> str:
             agree.append(f"{words} columns {kind} whitening")
     limits = "within three standard errors (one split: a point)"
     if not agree:
-        return f"no combination agrees with the thesis on every set, {limits}."
+        return f"none of the four kinds of PCA agrees with the thesis on every set, {limits}."
     only = "only " if len(agree) == 1 else ""
     verb = "agree" if len(agree) == 1 else "both agree" if len(agree) == 2 else "all agree"
-    return f"{only}{' and '.join(agree)} {verb} with the thesis on every set, {limits}."
+    return (
+        f"of the four kinds of PCA {only}{' and '.join(agree)} {verb} with the thesis on every "
+        f"set, {limits}."
+    )
 
 
 def _near(done: list[Done], name: str, ours: Summary, paper: Published) -> bool:

@@ -191,8 +191,8 @@ def _more_work(done: list[Done]) -> str:
         return ""
     more = sum(ratio > 1.0 for ratio in ratios)
     return (
-        f"The bold driver takes {_at_least(done)}{np.median(ratios):.1f} times as many evaluations "
-        f"in the median, and more in {more} of {len(ratios)} fits."
+        f"In the median fit the bold driver takes {_at_least(done)}{np.median(ratios):.1f} times "
+        f"as many evaluations, and more in {more} of {len(ratios)} fits."
     )
 
 
@@ -217,7 +217,7 @@ def claims(done: list[Done], which: str) -> Iterator[Claim]:
     yield from claim(
         f"Gradient ascent takes longer than conjugate gradients (table {which.upper()})",
         ("seen" if more > 0.9 * len(ratios) else "partly") if ratios else None,
-        f"{_at_least(done)}{np.median(ratios) if ratios else 0:.1f} times the evaluations, more in "
+        f"median {np.median(ratios) if ratios else 0:.1f} times the evaluations, more in "
         f"{more} of {len(ratios)} fits",
     )
 

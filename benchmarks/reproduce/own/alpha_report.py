@@ -270,7 +270,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     gaps = _gaps(done, best, AUTO)
     better = "yes" if any(clear(gap) and gap.mean > 0 for gap in gaps.values()) else "no"
     yield Claim(
-        f"Is there a better way to choose it? The best of {len(rivals)} others, by {best}",
+        f'Is there a better way to choose it? The best of {len(rivals)} other rules, "{best}"',
         "answer",
         f"{better} ({both(gaps)})",
     )

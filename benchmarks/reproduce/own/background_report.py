@@ -112,8 +112,8 @@ def _finding(done: list[Done]) -> str:
     return (
         "What is it worth to shrink the covariances of the classes by d + 1 rows? In points of "
         "accuracy of the NCA rule, mean over the sets ± its standard error over them (*not clear* "
-        f"is below two of these errors):\n\n{bullets(*told)}\n\nOf the other fits, these are "
-        f"better than that by more than two standard errors: {', '.join(better) or 'none'}."
+        f"is below two of these errors):\n\n{bullets(*told)}\n\n"
+        f"{', '.join(better) or 'No other fit'} is better than d + 1 rows by more than two errors."
     )
 
 

@@ -124,9 +124,10 @@ def _apart(done: list[Done], names: list[str]) -> str:
             where = f"{name} ({_bins(rank)}, {share}: {gap:+.1f})"
             clearly[1 if gap.mean > 0 else -1].append(where)
     ahead, behind = (", ".join(clearly[sign]) or "none" for sign in (1, -1))
+    opposed = "The sets do not agree. " if clearly[1] and clearly[-1] else ""
     return (
-        "The sets do not agree. By votes, a smaller margin is ahead by more than two standard "
-        f"errors on {ahead}; behind on {behind}."
+        f"{opposed}By votes, a smaller margin is ahead by more than two standard errors on "
+        f"{ahead}; behind on {behind}."
     )
 
 

@@ -216,7 +216,7 @@ def _verdict(name: str, found: list[Point]) -> tuple[bool, str]:
     tsne, more = [p for p in found if p.k == 1], [p for p in found if p.k > 1]
     gaps = [(beyond(p, tsne), p) for p in more]
     ahead = [each for each, _ in gaps if each.sure]
-    (gap, error, _), best = max(gaps, key=lambda each: each[0].gap)
+    (gap, error, _), best = max(gaps, key=lambda each: (each[0].sure, each[0].gap))
     back = [(beyond(p, more), p) for p in front(tsne)]
     kept = [each for each, _ in back if each.sure]
     (lost, lost_error, _), strongest = max(back, key=lambda each: each[0].gap)
@@ -242,7 +242,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         if tsne and more:
             gaps = [(beyond(p, tsne), p) for p in more]
             count = sum(each.sure for each, _ in gaps)
-            (gap, error, _), best = max(gaps, key=lambda of: of[0].gap)
+            (gap, error, _), best = max(gaps, key=lambda of: (of[0].sure, of[0].gap))
             seeds = len(best.by_seed)
             says = f"{each.words}: does k > 1 go beyond the front of t-SNE (R_NX AUC, accuracy)?"
             lead = f"{gap:+.4f}{_error(error, seeds)}" + ("" if seeds > 1 else ", one seed")

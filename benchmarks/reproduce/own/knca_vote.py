@@ -13,7 +13,7 @@ from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.protocol import SMALL, learn_and_judge
 from reproduce.framework.statistics import Summary
-from reproduce.own.paired import gain, over_sets, present, scores, told
+from reproduce.own.paired import gain, over_sets, present, scores, told_over_sets
 from reproduce.tarlow.figure4 import resampled
 
 SPLITS = 10
@@ -51,7 +51,8 @@ def parts(done: list[Done]) -> dict[str, Any]:
     n_splits = len({each.job["split"] for each in done})
     return {
         "finding": "\n".join(
-            f"- {_words(noise)}, by {words}: {told(_over(done, names, rule, noise), n_splits)}."
+            f"- {_words(noise)}, by {words}: "
+            f"{told_over_sets(done, f'all, {rule}', f'majority, {rule}', names, noise=noise)}."
             for noise, (rule, words) in product(NOISES, RULES.items())
         ),
         "tables": "\n\n".join(

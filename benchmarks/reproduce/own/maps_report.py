@@ -14,6 +14,7 @@ from reproduce.framework.pages import bullets, table
 from reproduce.framework.statistics import Summary
 from reproduce.own import table_peers
 from reproduce.own.classification_tables import TABLES
+from reproduce.own.paired import fitting
 
 __all__ = ["AGAIN", "AVERAGE", "BATCH", "CANDIDATES", "FEW", "OURS", "STEPS", "claims", "parts"]
 
@@ -137,10 +138,17 @@ def _finding(scores: _Scores, best: str) -> str:
         if reached
         else "None of ours is ahead of it on the mean"
     )
+    rests = {name: _rests_on(scores, name, best) for name in _ALL_OURS}
+    told = [
+        f"{_ALL_OURS[name]} {rest[1]:+.1f} without {rest[0]}"
+        for name, rest in rests.items()
+        if rest
+    ]
+    hidden = f". Leads that rest on one table, in points: {'; '.join(told)}" if told else ""
     return (
         f"Mean test accuracy over {len(scores.tables)} tables in per cent: NCA with the map "
         f"{'; '.join(words)}. The highest of the four peers is {_THEIRS[best]} with {top:.1f}. "
-        f"{ahead}"
+        f"{ahead}{hidden}"
     )
 
 
@@ -252,5 +260,30 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         each = [Summary(gap) for gap in gaps]
         ahead = sum(gap.mean > _CLEAR * gap.error > 0 for gap in each)
         behind = sum(-gap.mean > _CLEAR * gap.error > 0 for gap in each)
-        mean = Summary(np.mean(gaps, axis=0))
-        yield Claim(says, "answer", f"{mean:+.1f} points; ahead on {ahead}, behind on {behind}")
+        mean, counts = Summary(np.mean(gaps, axis=0)), f"ahead on {ahead}, behind on {behind}"
+        rest = _rests_on(scores, one, other)
+        beside = f" ({rest[1]:+.1f} without {rest[0]})" if rest else ""
+        yield Claim(
+            says,
+            "answer",
+            fitting(f"{mean:+.1f} points{beside}; {counts}", f"{mean:+.1f}{beside}; {counts}"),
+        )
+
+
+def _rests_on(scores: _Scores, one: str, other: str) -> tuple[str, Summary] | None:
+    """The table without which a difference would not be clear, and what it is then."""
+
+    def sign(gap: Summary) -> int:
+        return int(np.sign(gap.mean)) if abs(gap.mean) > _CLEAR * gap.error > 0 else 0
+
+    gaps = {name: scores.of(name, one) - scores.of(name, other) for name in scores.tables}
+    whole = Summary(np.mean(list(gaps.values()), axis=0))
+    changed = {}
+    for name in gaps if len(gaps) > 2 else ():
+        rest = Summary(np.mean([gap for each, gap in gaps.items() if each != name], axis=0))
+        if sign(rest) != sign(whole):
+            changed[name] = rest
+    if not changed:
+        return None
+    name = max(changed, key=lambda each: abs(changed[each].mean - whole.mean))
+    return name, changed[name]

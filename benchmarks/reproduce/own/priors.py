@@ -226,6 +226,8 @@ def _loss_words(done: list[Done], names: list[str], case: str, one: str, other: 
     if gap is None:
         return "not computed"
     size = f"{abs(gap.mean) / 100:.3f} ± {gap.error / 100:.3f}"
+    if not _sign(gap):
+        return f"no clear difference ({gap.mean / 100:+.3f} ± {gap.error / 100:.3f})"
     return f"{'worse' if gap.mean > 0 else 'better'} by {size}"
 
 

@@ -37,7 +37,7 @@ def _nca(k: int, n_components: int, **parameters: Any) -> Any:
 
 
 def _lmnn(k: int, n_components: int, **parameters: Any) -> Any:
-    # it has no objective to choose, takes all rows, and as in the paper has no penalty
+    # it has no objective to choose, takes all rows, and has no penalty: the paper mentions none
     ours = {"objective", "sampling", "alpha"}
     others = {n: v for n, v in parameters.items() if n not in ours}
     return LMNN(n_components, k=k, alpha=0.0, **others)

@@ -17,6 +17,7 @@ from reproduce.framework.statistics import Summary, lead
 from reproduce.tarlow.common import (
     FAMILIES,
     LEARNERS,
+    PASS,
     SURE,
     colour,
     findings,
@@ -229,7 +230,8 @@ def _convergence(done: list[Done]) -> str:
                     error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
                     rows.append([
                         SETTINGS[name], f"{100 * noise:g} %", words(*key),
-                        f"{values.mean():.1f} ± {error:.1f}", f"{whole[key].mean():.0f}",
+                        f"{values.mean():.1f} ± {error:.1f}",
+                        f"{whole[key].mean() / (PASS if name == 'authors' else 1):.0f}",
                     ])  # fmt: skip
     header = ["setting", "noise", "learnt by", "iterations to 99 % of the fall", "in all"]
     return table(header, rows)

@@ -33,7 +33,7 @@ SHORT = {"authors": "theirs", "exact": "exact", "present": "today's"}
 VOTERS = (*range(1, 16), 20, 30, 50)
 
 
-#: the most voters of the paper, and those with which 5t-SNE must be ahead to have overtaken
+#: the most voters of the paper, with which 5t-SNE must be ahead to have overtaken, and more
 PAPERS, MORE = 15, 30
 
 
@@ -55,7 +55,7 @@ KEPT = 0.9
 #: the index: claims of the paper, and at the end a question of our own
 SAYS = (
     "t-SNE is ahead of 5t-SNE with one voter, points",
-    f"5t-SNE overtakes t-SNE: its lead with 1 and with {MORE} voters, points",
+    f"5t-SNE overtakes t-SNE: its lead with 1 and with {PAPERS} voters, points",
     f"5t-SNE rearranges after iteration {EARLY}: rank correlation of distances then and at the end",
     f"5t-SNE has more homogeneous regions: own class among {REGION} nearest, points",
     f"does 5t-SNE rearrange more after iteration {EARLY}? its rank correlation minus t-SNE's",
@@ -179,7 +179,7 @@ def _more_voters(done: list[Done], setting: str) -> Judged:
     """To overtake is not to be clearly ahead with one voter, and to be so with more."""
     gaps = {v: _difference(done, setting, "accuracy", v) for v in VOTERS}
     sure = {v: _se(gap) for v, (gap, *_) in gaps.items()}
-    verdict, papers = (_overtakes(sure[1], sure[v]) for v in (MORE, PAPERS))
+    verdict, with_more = (_overtakes(sure[1], sure[v]) for v in (PAPERS, MORE))
     shown = [
         f"{Summary(gap):+.2f} points with {v} voters ({100 * five:.1f} % against {100 * one:.1f} %)"
         for v, (gap, one, five) in ((v, gaps[v]) for v in (PAPERS, MORE))
@@ -192,9 +192,9 @@ def _more_voters(done: list[Done], setting: str) -> Judged:
     )
     if sure[1] > SURE:
         text += " Since it is ahead with one voter already, it overtakes nothing."
-    if papers != verdict:
-        text += f" With {PAPERS} voters in place of {MORE} the claim would be {papers}."
-    both = [Summary(gaps[v][0]) for v in (1, MORE)]
+    if with_more != verdict:
+        text += f" With {MORE} voters in place of {PAPERS} the claim would be {with_more}."
+    both = [Summary(gaps[v][0]) for v in (1, PAPERS)]
     figure = ", ".join(f"{round(each.mean, 1) + 0.0:+.1f}" for each in both)
     return Judged(verdict, figure, text, max(each.error for each in both))
 
