@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks_common import FOLDER
+from common.checks import needs_callbacks
 from sklearn.utils import Bunch
 
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="not shipped in wheels")
@@ -330,3 +331,17 @@ def test_some_labels_are_drawn_anew():
     assert 0.35 < np.mean(labels != y) < 0.5  # a tenth of them stays
     assert (labels == resampled(y, 0.5, 0)).all()
     assert (labels != resampled(y, 0.5, 1)).any()
+
+
+@needs_callbacks
+def test_maps_of_a_search_are_not_kept(rng):
+    from reproduce.oneata.fast import Keeper
+
+    from vicinal import NCA
+
+    y = np.arange(60) % 3
+    X = rng.standard_normal((60, 4)) + 2.0 * rng.standard_normal((3, 4))[y]
+    keeper = Keeper(range(1, 200))
+    model = NCA(2, random_state=0).set_callbacks(keeper).fit(X, y)  # searches its penalty first
+    assert sorted(keeper.maps) == list(range(1, model.n_iter_ + 1))
+    np.testing.assert_allclose(keeper.maps[model.n_iter_], model.components_)

@@ -72,12 +72,13 @@ class Keeper:
 
     def __init__(self, at: Iterable[int]) -> None:
         self.at, self.maps = frozenset(at), {}
+        self._estimator: Any = None
         self._fit: Any = None
         self._searching = False
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Note the task of the whole fit."""
-        self._fit, self._searching = context, False
+        """Note the estimator and the task of the whole fit."""
+        self._estimator, self._fit, self._searching = estimator, context, False
 
     def on_fit_activity(self, estimator: Any, context: Any, activity: Any) -> None:
         """Note whether the iterations that follow belong to a search."""
@@ -92,12 +93,17 @@ class Keeper:
 
     def wants_fitted_estimator(self, context: Any) -> bool:
         """Whether the iteration that ends is one to keep."""
-        of_fit = context.parent is self._fit and not self._searching
-        return of_fit and context.task_id + 1 in self.at
+        if self._fit is None or context.parent is not self._fit or self._searching:
+            return False
+        return self._iteration() in self.at
 
     def on_fit_task_end(
         self, estimator: Any, context: Any, *, fitted_estimator: Any = None
     ) -> None:
         """Keep the map when it is due."""
         if fitted_estimator is not None and self.wants_fitted_estimator(context):
-            self.maps[context.task_id + 1] = np.array(fitted_estimator.components_, np.float64)
+            self.maps[self._iteration()] = np.array(fitted_estimator.components_, np.float64)
+
+    def _iteration(self) -> int:
+        """Of the final fit: the numbers of tasks count those of a search, too."""
+        return int(self._estimator.history_["iteration"][-1])

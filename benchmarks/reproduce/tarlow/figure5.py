@@ -50,7 +50,7 @@ VARIANTS = {
 
 
 #: iterations of L-BFGS at most, and steps of the authors' descent
-MAX_ITER, STEPS = 300, 500
+MAX_ITER, STEPS = 1000, 500
 
 
 def jobs(splits: int | None) -> Iterator[Job]:
