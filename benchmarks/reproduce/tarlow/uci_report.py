@@ -234,7 +234,7 @@ def _tables(cells: Cells) -> Iterator[str]:
                     key = ("NCA", 1) if k == 1 and vote in FAMILIES else (vote, k)
                     row += [_shown(cell.at(*key, c)) if key in cell.test else None for c in columns]
                 rows.append(row)
-            row = ["chosen"]
+            row = ["chosen, NCA included"]
             for vote in WITH_K:
                 of = ("NCA", vote) if vote in FAMILIES else (vote,)
                 row += [None] * len(SHOWN_K)
