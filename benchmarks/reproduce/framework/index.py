@@ -32,7 +32,7 @@ HEADLINES = (
     (
         "olsen-petersen-table-2",
         "At r = 10 and 20 χ²-LMNN beats 1-NN",
-        "χ²-LMNN on webcam with 10 and 20 bins and a chosen margin",
+        "χ²-LMNN minus 1-NN after PCA on webcam with 10 and 20 bins",
     ),
 )
 #: the folder of our own questions
