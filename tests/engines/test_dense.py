@@ -95,12 +95,14 @@ def test_nca(rng, monkeypatch, name, kind, scale):
         kind, scale = "accuracy", 0.2 * scale
     Z, y = cloud(rng, scale)
     loss = NCALoss(kind, KERNELS[name])
+    # by heavy tails far points count too, and with them the rounding of their distances
+    rtol = rounding(Z) if name == "student" else 1e-12
     labels = Labels(y, rng.uniform(0.1, 1.0, len(y)), "uniform")
-    compare(monkeypatch, loss, Z, Labels(y), **some_rows(rng, len(y)))
-    compare(monkeypatch, loss, Z, labels)
-    compare(monkeypatch, loss, Z, labels, **some_rows(rng, len(y)))
+    compare(monkeypatch, loss, Z, Labels(y), rtol, **some_rows(rng, len(y)))
+    compare(monkeypatch, loss, Z, labels, rtol)
+    compare(monkeypatch, loss, Z, labels, rtol, **some_rows(rng, len(y)))
     expected = reference.nca(Z, y, kind, kernel=name)
-    assert_close(compare(monkeypatch, loss, Z, Labels(y)), expected, 1e-12)
+    assert_close(compare(monkeypatch, loss, Z, Labels(y), rtol), expected, rtol)
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)

@@ -195,7 +195,8 @@ def test_transform_in_blocks(learnt, wine, monkeypatch):
     np.testing.assert_allclose(learnt.transform(X), Z, rtol=1e-12)
     np.testing.assert_allclose(learnt.transform(sp.csr_array(X)), Z, rtol=1e-12)
     assert learnt._map.transform(X[:0]).shape == (0, 3)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(learnt)).transform(X[:5]), Z[:5])
+    few = learnt.transform(X[:5])  # not Z[:5]: BLAS may round otherwise for another number of rows
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(learnt)).transform(X[:5]), few)
     assert list(learnt.get_feature_names_out()) == ["nca0", "nca1", "nca2"]
 
 

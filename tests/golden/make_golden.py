@@ -30,6 +30,10 @@ HERE = Path(__file__).resolve().parent
 GOLDEN = HERE / "golden.npz"
 #: relative, after some iterations; 4.7e-6 in a gradient norm and 1e-12 in a map were seen
 ROUNDING = 1e-5
+#: relative differences that the objectives of some fits may have on other processors: those that
+#: choose pairs anew on the way (1.2e-2 was seen with BLAS for AVX2), or that go on from a map of
+#: another processor (3.2e-2)
+ELSEWHERE = {"nca_nearest": 5e-2, "checkpoint.joblib": 5e-2}
 
 
 def versions():
@@ -130,15 +134,16 @@ def compare(expected, found):
     return wrong
 
 
-def close(name, expected, found):
+def close(name, expected, found, configuration):
     """Whether arrays that need not have the same bits are close enough, by the array's name.
 
     - ``value``, ``gradient``: of a loss at fixed points, 1e-12 of the largest entry; 1e-5 of it
       for ``single_value`` and ``single_gradient``, which are computed in float32;
     - ``n_wrong``, training errors of a small fit: one more or less;
     - ``objective_`` of a small fit (the name continues after it): a relative 1e-6;
-    - ``objective_`` of a large fit, on another machine: a relative 1e-2, since another order of
-      summation makes a run diverge in the end, all the more in float32 and after a search;
+    - ``objective_`` of a large fit, on another machine: a relative 1e-2 (`ELSEWHERE` has the
+      exceptions), since another order of summation makes a run diverge in the end, all the more in
+      float32 and after a search;
     - ``predict`` of large fits: nine of ten rows;
     - everything else of large fits: not compared.
     """
@@ -152,7 +157,7 @@ def close(name, expected, found):
     if parts[0] == "objective_" and len(parts) == 2:
         return difference(expected, found) <= 1e-6
     if parts[-1] == "objective_":
-        return difference(expected, found) <= 1e-2
+        return difference(expected, found) <= ELSEWHERE.get(configuration, 1e-2)
     if parts[-1] == "predict":
         return np.mean(expected == found) >= 0.9
     return True
@@ -173,7 +178,9 @@ def disagreements(configuration, top, expected, found):
     if here and configuration not in configurations.SMALL:
         return sorted(wrong)
     missing = expected.keys() ^ found.keys()
-    return sorted(n for n in wrong if n in missing or not close(n, expected[n], found[n]))
+    return sorted(
+        n for n in wrong if n in missing or not close(n, expected[n], found[n], configuration)
+    )
 
 
 def make():
