@@ -107,6 +107,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "gain": _gain(done),
         "cost": f"{_cost(done):.1f}",
         "n_splits": (n_splits := len({each.job["split"] for each in done})),
+        # Nadeau and Bengio (2003)
         "correction": f"{(1 + n_splits * TEST / TRAINING) ** 0.5:.1f}",
         "training": TRAINING,
         "test": f"{TEST:,}",
