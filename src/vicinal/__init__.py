@@ -6,8 +6,6 @@ Every public name loads on first use: ``import vicinal`` itself imports and comp
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from vicinal._old_names import install as _install_old_names
-
 __version__ = "0.1.0"
 
 __all__ = [
@@ -124,9 +122,6 @@ if _TYPE_CHECKING:
     from vicinal.reporting.make import report
     from vicinal.storage.model import load, save
     from vicinal.storage.trusted import TRUSTED_TYPES
-
-
-_install_old_names()
 
 
 def __getattr__(name: str) -> object:

@@ -245,16 +245,6 @@ def test_batches_move_four_times_as_fast_as_those_of_nca(rows):
     assert lmnn.learning_rate(0) == pytest.approx(4 * nca.learning_rate(0))
 
 
-def test_pickles_from_before_batches_see_all_rows(rows, fitted):
-    state = fitted.__getstate__()
-    del state["sampling"]
-    old = LMNN.__new__(LMNN)
-    old.__setstate__(state)
-    assert old.get_params()["sampling"] == "full"
-    np.testing.assert_array_equal(old.predict(rows[0]), fitted.predict(rows[0]))
-    np.testing.assert_array_equal(clone(old).fit(*rows).components_, fitted.components_)
-
-
 def test_auto_takes_batches_of_many_rows():
     """By the size alone; their cost does not grow with the square of the rows."""
     costs = {n: LMNN().estimate_cost(np.empty((n, 20))) for n in (2_000, 200_000)}

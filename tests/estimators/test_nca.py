@@ -269,19 +269,3 @@ def test_effective_neighbours_are_the_formula(fitted, halves):
     assert wide.effective_n_neighbors().mean() > fitted.effective_n_neighbors().mean()
     wide.set_params(alpha=fitted.alpha).fit(X, y)
     np.testing.assert_array_equal(wide.effective_n_neighbors(), fitted.effective_n_neighbors())
-
-
-def test_the_old_names_compute_when_they_are_used(fitted):
-    """They are not computed by a look at them, and warn when they are."""
-    expected = fitted.effective_n_neighbors()
-    old, mean = fitted.effective_n_neighbors_, fitted.mean_effective_n_neighbors_
-    assert "call effective_n_neighbors()" in repr(old)
-    with pytest.warns(FutureWarning, match="effective_n_neighbors_ will be removed"):
-        np.testing.assert_array_equal(old, expected)
-    np.testing.assert_array_equal(old > 3, expected > 3)
-    np.testing.assert_array_equal(1 / old, 1 / expected)
-    assert (len(old), old[0], np.median(old)) == (len(expected), expected[0], np.median(expected))
-    with pytest.warns(FutureWarning, match="mean_effective_n_neighbors_ will be removed"):
-        assert float(mean) == expected.mean()
-    assert f"{mean:.3f}" == f"{expected.mean():.3f}"
-    assert mean > 1

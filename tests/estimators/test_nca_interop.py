@@ -72,7 +72,6 @@ def test_clones_are_unfitted_and_equal():
     assert copy.alpha == 0.5
     assert not hasattr(copy, "components_")
     assert not hasattr(copy, "n_neighbors_")
-    assert not hasattr(copy, "effective_n_neighbors_")  # the old name, without computing it
 
 
 # Company

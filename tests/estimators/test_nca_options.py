@@ -342,14 +342,3 @@ def test_a_wide_gap_between_training_and_held_out_rows_is_told(capsys):
         searched = NCA(2, **{**settings, "alpha": "auto", "cv": 2, "max_iter": 5}).fit(X, y)
     told = f"and {100 * searched.cv_results_['mean_test_score'].max():.1f} % of the held-out rows"
     assert told in capsys.readouterr().out
-
-
-@unfinished
-def test_a_pickle_from_before_a_parameter_has_its_default(wine):
-    model = NCA(2, max_iter=2, warm_start=True, random_state=0).fit(*wine)
-    state = model.__getstate__()
-    del state["priors"], state["cv"]
-    old = NCA.__new__(NCA)
-    old.__setstate__(state)
-    assert (old.priors, old.cv) == (NCA().priors, NCA().cv)
-    assert old.fit(*wine).history_["iteration"][-1] == 4

@@ -7,7 +7,6 @@ internals.  Nothing here depends on time, on the number of threads or on chance.
 - ``LARGE``: fits whose every evaluation sees more than 600 rows.  They are compared bit by bit.
 - ``SMALL``: fits of fewer than 400 rows, compared by their last objective and the number of
   training errors, and losses with their gradients at fixed points, compared to 1e-12.
-- ``FILES``: fitted estimators in a file, and the results when their fits are resumed.
 
 A configuration returns a dict of arrays.  The name of an array determines how it is compared if not
 bit by bit: see ``close`` in ``make_golden.py``.
@@ -15,14 +14,11 @@ bit by bit: see ``close`` in ``make_golden.py``.
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from pathlib import Path
 
-import joblib
 import numpy as np
 import scipy.sparse
-from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
 
 from vicinal import (
@@ -40,10 +36,9 @@ from vicinal import (
     solvers,
     targets,
 )
-from vicinal.callbacks import Checkpoint
 
 HERE = Path(__file__).resolve().parent
-LARGE, SMALL, FILES = {}, {}, {}
+LARGE, SMALL = {}, {}
 _HISTORY = (
     "iteration",
     "loss",
@@ -927,87 +922,12 @@ def chi2_small():
     return many(models, X, y)
 
 
-# Files of fits to resume
-
-
-class PowerCut(Exception):
-    """Ends a fit at once."""
-
-
-class _Cut:
-    """A callback that raises after some iterations."""
-
-    def setup(self, estimator, context): ...
-    def teardown(self, estimator, context): ...
-    def on_fit_task_begin(self, estimator, context): ...
-
-    def on_fit_task_end(self, estimator, context):
-        if context.parent is not None and context.task_id >= 8:
-            raise PowerCut
-
-
-def _checkpointed():
-    return NCA(3, solver="lbfgs", max_iter=12, tol=0, warm_start=True, random_state=0, alpha=3e-3)
-
-
-def _write_checkpoint(path):
-    """A fit of twelve iterations, saved after the sixth and cut off after the eighth."""
-    X, y, _ = digits(1200)
-    with tempfile.TemporaryDirectory() as folder:
-        saved = Path(folder) / "checkpoint.joblib"
-        try:
-            _checkpointed().set_callbacks(Checkpoint(saved, every=6), _Cut()).fit(X, y)
-        except PowerCut:
-            joblib.dump(Checkpoint.load(saved), path, compress=("xz", 3))
-        else:
-            raise RuntimeError("the fit was not cut off")
-
-
-def _resume_checkpoint(path):
-    X, y, new = digits(1200)
-    model = Checkpoint.load(path)
-    loaded = {f"loaded.{name}": value for name, value in results_of(model, new).items()}
-    return {**loaded, **fitted(model.set_params(max_iter=6), (X, y, new))}
-
-
 def whole_fit():
-    """The fit without the interruption."""
-    return fitted(clone(_checkpointed()), digits(1200))
+    """A fit of twelve iterations, with all its answers."""
+    model = NCA(3, solver="lbfgs", max_iter=12, tol=0, warm_start=True, random_state=0, alpha=3e-3)
+    return fitted(model, digits(1200))
 
 
-def _finished():
-    batches = samplers.MiniBatches(700, clusters="random")
-    return {
-        "lmnn": (LMNN(3, max_iter=5, tol=0, warm_start=True, random_state=0), blobs(800, 6)),
-        "chi2": (Chi2LMNN(4, max_iter=5, tol=0, warm_start=True, random_state=0), histograms(700)),
-        "knca": (
-            KNCA(2, k=3, sampling=batches, max_iter=4, warm_start=True, random_state=0),
-            blobs(1400),
-        ),
-    }
-
-
-def _write_finished(path):
-    """Completed fits of three estimators."""
-    models = {}
-    for name, (model, (X, y, _)) in _finished().items():
-        models[name] = model.fit(X, y)
-    joblib.dump(models, path, compress=("xz", 3))
-
-
-def _resume_finished(path):
-    models, out = joblib.load(path), {}
-    for label, (_, data) in _finished().items():
-        model = models[label]
-        found = {f"loaded.{name}": value for name, value in results_of(model, data[2]).items()}
-        found.update(fitted(model, data))
-        out.update({f"{label}.{name}": value for name, value in found.items()})
-    return out
-
-
-#: for each file: the function that writes it, and the one that loads it, predicts and resumes
-FILES["checkpoint.joblib"] = _quiet(_write_checkpoint), _quiet(_resume_checkpoint)
-FILES["finished.joblib"] = _quiet(_write_finished), _quiet(_resume_finished)
 LARGE["whole_fit"] = _quiet(whole_fit)
 
 _COLUMNS = "small maps are projected onto the simplex by NumPy"
@@ -1019,5 +939,4 @@ ROUNDED_ANEW = {
     "chi2_random_adaptive": _COLUMNS,
     "chi2_array_refresh_bold_driver": _COLUMNS,
     "margin_search_chi2": _COLUMNS,
-    "finished.joblib": _COLUMNS,
 }

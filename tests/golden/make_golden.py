@@ -1,11 +1,10 @@
 """Write the golden results, or compare with them.
 
-``python tests/golden/make_golden.py`` writes ``golden.npz`` and the files with fitted estimators
-beside it.  ``--check`` recomputes everything and prints, for each configuration, whether the bits
-are the same, and if not the largest relative difference and whether it is allowed.  Names after
-``--check`` select configurations.  ``--renew`` and names computes those anew, after a change that
-was meant to change them; all others, and the files, stay as they are.  Everything takes 25 seconds,
-plus two minutes if the kernels have to be compiled.
+``python tests/golden/make_golden.py`` writes ``golden.npz``.  ``--check`` recomputes everything and
+prints, for each configuration, whether the bits are the same, and if not the largest relative
+difference and whether it is allowed.  Names after ``--check`` select configurations.  ``--renew``
+and names computes those anew, after a change that was meant to change them; all others stay as they
+are.  Everything takes 25 seconds, plus two minutes if the kernels have to be compiled.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ ROUNDING = 1e-5
 #: relative differences that the objectives of some fits may have on other processors: those that
 #: choose pairs anew on the way (1.2e-2 was seen with BLAS for AVX2), or that go on from a map of
 #: another processor (3.2e-2)
-ELSEWHERE = {"nca_nearest": 5e-2, "checkpoint.joblib": 5e-2}
+ELSEWHERE = {"nca_nearest": 5e-2}
 
 
 def versions():
@@ -70,17 +69,10 @@ def head():
     }
 
 
-def resume(name):
-    """The results of the estimators of a file after resuming their fits."""
-    return configurations.FILES[name][1](HERE / name)
-
-
 def everything():
     """All configurations: pairs of a name and a function that returns its arrays."""
     yield from configurations.LARGE.items()
     yield from configurations.SMALL.items()
-    for name in configurations.FILES:
-        yield name, lambda name=name: resume(name)
 
 
 def load():
@@ -185,8 +177,6 @@ def disagreements(configuration, top, expected, found):
 
 def make():
     """Compute and write everything."""
-    for name, (write, _) in configurations.FILES.items():
-        write(HERE / name)
     arrays = {"head": np.asarray(json.dumps(head()))}
     for name, function in everything():
         began = time.perf_counter()
@@ -198,7 +188,7 @@ def make():
 
 
 def renew(names):
-    """Compute some configurations anew; all others, and the files, stay as they are."""
+    """Compute some configurations anew; all others stay as they are."""
     top, golden = load()
     here, functions = head(), dict(everything())
     renewed = top.setdefault("renewed", {})

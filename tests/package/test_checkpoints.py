@@ -10,7 +10,6 @@ import sys
 import threading
 import warnings
 
-import joblib
 import numpy as np
 import pytest
 from common import killed
@@ -217,24 +216,6 @@ def test_files_without_a_fit_to_resume_are_refused(wine, path, tmp_path):
     path.write_bytes(b"what is this?")
     with pytest.raises(vicinal.storage.FileError, match=r"fit\.vic"):
         nca().fit(*wine, resume_from=path)
-
-
-# Checkpoints of earlier versions
-
-
-def test_a_pickle_of_earlier_versions_goes_on_with_a_warning(wine, path):
-    """Its contents tell what it is."""
-    cut(nca(warm_start=True), path, wine)
-    for compress in (0, 3, ("gzip", 3), ("bz2", 3), ("xz", 3)):
-        joblib.dump(vicinal.load(path), path.with_suffix(".old"), compress=compress)
-        with pytest.warns(UserWarning, match=r"fit\.old.* pickle, which runs whatever code"):
-            loaded = Checkpoint.load(path.with_suffix(".old"))
-    with pytest.warns(UserWarning, match="It is a pickle"):
-        again = nca(warm_start=True).fit(*wine, resume_from=path.with_suffix(".old"))
-    for model in (again, loaded.fit(*wine)):
-        assert model.history_["loss"] == nca().fit(*wine).history_["loss"]
-    with pytest.raises(vicinal.storage.FileError):  # only checkpoints may be pickles
-        vicinal.load(path.with_suffix(".old"))
 
 
 # Writes that fail

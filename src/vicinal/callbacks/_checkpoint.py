@@ -72,9 +72,6 @@ class Checkpoint(Callback):
     def load(path: str | os.PathLike[str], *, module: Any = None) -> Any:
         """Load a saved estimator, as :func:`vicinal.load` does.
 
-        Files of earlier versions are pickles, which run the code that they hold: they load with a
-        warning.
-
         Parameters
         ----------
         path : str or path-like
@@ -87,9 +84,9 @@ class Checkpoint(Callback):
         estimator : estimator
             Ready to predict and transform.
         """
-        from vicinal.estimators._checkpoints import load_checkpoint
+        from vicinal import storage
 
-        return load_checkpoint(path, module)
+        return storage.load(path, module=module)
 
     def setup(self, estimator: Any, context: Any) -> None:
         """Create the folder now, so that what cannot be saved fails before the work begins."""

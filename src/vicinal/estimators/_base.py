@@ -7,7 +7,6 @@ labels build on ``_labelled.py``.  See ``nca.py``.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
@@ -39,7 +38,6 @@ from vicinal.estimators._checkpoints import check_same_fit, take_over
 from vicinal.estimators._importances import importances_of
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._memory import converted_bytes
-from vicinal.estimators._old_pickles import present_state
 from vicinal.estimators._overfit import Scores, compare
 from vicinal.estimators._plan import Cost, Plan, Size, make_plan
 from vicinal.estimators._problem import final_loss, last_theta, make_problem, size_of
@@ -393,12 +391,6 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             chooses_votes=self._chooses_votes,
             searched_rows=ROWS if searches else 0,
         )
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(present_state(state))
-        for name, parameter in inspect.signature(type(self).__init__).parameters.items():
-            if name != "self" and not hasattr(self, name):  # pickled before there was such a one
-                setattr(self, name, parameter.default)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,50 +10,14 @@ from typing import Any
 import numpy as np
 
 from vicinal import storage
-from vicinal._validation import warn
 from vicinal.estimators._resume import Resumable
 from vicinal.storage.codec import encode
 
-__all__ = ["check_same_fit", "check_same_rows", "load_checkpoint", "take_over"]
+__all__ = ["check_same_fit", "check_same_rows", "take_over"]
 
 #: parameters that may differ from those of the fit that is resumed: they do not change its result,
 #: or, as a time budget, say only how long to go on
 _FREE = ("time_budget", "verbose")
-#: first bytes of pickles, and of the compressed files of joblib
-_PICKLES = (
-    *(bytes([0x80, protocol]) for protocol in range(2, 6)),
-    b"\x78",  # zlib
-    b"\x1f\x8b",  # gzip
-    b"BZh",
-    b"\xfd7zXZ",
-    b"\x5d\x00",  # lzma
-    b"\x04\x22M\x18",  # lz4
-)
-
-
-def load_checkpoint(path: str | os.PathLike[str], module: Any = None) -> Any:
-    """The estimator that a checkpoint holds, be it a model file or a pickle of earlier versions."""
-    path = Path(path)
-    if not _is_pickle(path):
-        return storage.load(path, module=module)
-    import joblib
-
-    warn(
-        f"The checkpoint {str(path)!r} was written by an earlier version of vicinal. It is a "
-        "pickle, which runs whatever code it holds: load such files only from sources you trust. "
-        "Checkpoints written from now on hold no code."
-    )
-    return joblib.load(path)
-
-
-def _is_pickle(path: Path) -> bool:
-    """Whether a file is a pickle; its contents tell, not its name."""
-    with open(path, "rb") as file:
-        head = file.read(9)
-    # A model file begins with the length of its JSON header, which may look like a pickle.
-    if int.from_bytes(head[:8], "little") < 2**32 and head[8:] == b"{":
-        return False
-    return head.startswith(_PICKLES)
 
 
 def take_over(estimator: Any, path: Any) -> None:
@@ -77,7 +41,8 @@ def take_over(estimator: Any, path: Any) -> None:
             f"There is no checkpoint {str(path)!r} from which {name}.fit could resume. To begin a "
             "fit if there is none yet: resume_from=path if path.exists() else None."
         )
-    held = load_checkpoint(path, getattr(getattr(estimator, "mapping", None), "_module", None))
+    module = getattr(getattr(estimator, "mapping", None), "_module", None)
+    held = storage.load(path, module=module)
     if type(held) is not type(estimator):
         _refuse(estimator, path, f"it holds a {type(held).__name__}")
     _check_parameters(estimator, held, path)
@@ -126,7 +91,7 @@ def _same(before: Any, now: Any) -> bool:
         return isinstance(now, np.random.RandomState)
     try:
         return _coded(before) == _coded(now)  # texts of large arrays leave most of them out
-    except TypeError:  # only pickles hold such a value
+    except TypeError:  # no file can hold such a value
         return _text(before) == _text(now)
 
 

@@ -69,10 +69,6 @@ class LargeMargin(VotesOfK, LabelledLearner):
         check_is_fitted(self, "n_components_")
         return self._model.k
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # pickles from before there were batches
-        super().__setstate__({"sampling": "full", **state})
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_k()
@@ -251,6 +247,3 @@ def kept_bytes(size: EvaluationSize, most_once: int = ONCE) -> float:
     pairs = min(max(KEPT_SHARE * n**2, min(others, most_once)), KEPT)
     copies = n * (3 * size.n_components + size.n_features / 4) * size.itemsize
     return 6 * pairs + copies
-
-
-VotingRules = VotingModel  #: the name in pickles of vicinal 0.1

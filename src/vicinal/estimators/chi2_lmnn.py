@@ -378,6 +378,3 @@ def _chi2_finder(points: Array) -> Any:
         return near, distances
 
     return find
-
-
-Chi2Rules = Chi2VotingModel  #: the name in pickles of vicinal 0.1

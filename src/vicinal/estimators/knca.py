@@ -369,6 +369,3 @@ def _bytes(k: int, size: EvaluationSize) -> int:
 
     itemsize = precision(np.empty(0, f"f{size.itemsize}"), k).itemsize
     return votes_bytes(size._replace(itemsize=itemsize), k)
-
-
-KNCARules = KNCAModel  #: the name in pickles of vicinal 0.1

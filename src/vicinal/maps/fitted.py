@@ -91,8 +91,6 @@ class FittedLinear:
         Limits of columns with gross outliers, which hold for rows that a model is asked about.
     """
 
-    limits: Limits | None = None  # of maps pickled before there were limits
-
     def __init__(
         self, components: Array, shift: Array, scale: Array, limits: Limits | None = None
     ) -> None:
