@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from formulas import set_marginals
 
-from vicinal.reference import set_marginals
 from vicinal.targets import Affinities
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import formulas
 import numpy as np
 import pytest
 
-from vicinal import reference
 from vicinal.core.types import Pairs
 from vicinal.objectives import lmnn
 from vicinal.targets import TargetNeighbours
@@ -111,9 +111,9 @@ def evaluate(Z, targets, distance="squared", **settings):
 
 
 def plain(Z, targets, distance="squared", **settings):
-    """The same by the loops of `vicinal.reference`."""
+    """The same by the loops of `formulas`."""
     settings = {**WEIGHTS, **settings}
-    return reference.lmnn(Z, targets.codes, targets.neighbours, distance=distance, **settings)
+    return formulas.lmnn(Z, targets.codes, targets.neighbours, distance=distance, **settings)
 
 
 # Candidate lists
@@ -169,9 +169,9 @@ def plain_lists(Z, y, k, vote, objective, pairs, queries=None, references=None):
         mass = None
         if pairs.log2_rates is not None:
             mass = np.exp2(-pairs.log2_rates[(y == y[i]).astype(int), i])
-        if reference.knca(Z, y, k, vote, "accuracy", [i], rows, mass)[0] == 0:
+        if formulas.knca(Z, y, k, vote, "accuracy", [i], rows, mass)[0] == 0:
             return None
-        return reference.knca(Z, y, k, vote, objective, [i], rows, mass)
+        return formulas.knca(Z, y, k, vote, objective, [i], rows, mass)
 
     log = objective == "log"
     value, dZ = over_lists(loss, pairs, n, queries, references, log=log, least=k)

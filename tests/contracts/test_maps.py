@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from common.checks import assert_same_bits, each_dtype, set_threads
+from formulas import finite_difference
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
@@ -15,7 +16,6 @@ from vicinal import _features
 from vicinal._features import SCALINGS, Features
 from vicinal.core.types import Map
 from vicinal.maps import MLP, Diagonal, Linear, Periodic, Simplex, _layers, resolve
-from vicinal.reference import finite_difference
 
 D = 7
 # a map, and how many parameters and outputs it has for rows of length D

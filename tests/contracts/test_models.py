@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+import formulas
 import numpy as np
 import pytest
 from common.checks import each_dtype, set_threads
 from common.clouds import points
 
-from vicinal import reference
 from vicinal.densities import Compact, Laplace, Student
 from vicinal.objectives import knca_posterior, nca_posterior
 from vicinal.targets import Labels
@@ -21,38 +21,38 @@ def plain_background(Z_query, Z, y, priors=None, sample_weight=None):
     """Mixtures of a normal and kernels, class by class."""
     v = np.ones(len(Z)) if sample_weight is None else sample_weight
     prior = [v[y == c].sum() for c in range(3)] if priors is None else priors
-    normals, _ = reference.class_normals(Z[v > 0], v[v > 0], y[v > 0], 3)
+    normals, _ = formulas.class_normals(Z[v > 0], v[v > 0], y[v > 0], 3)
     joint = np.empty((len(Z_query), 3))
     for i, z in enumerate(Z_query):
         for c in range(3):
-            parts = reference.mixture_densities(z, Z[y == c], v[y == c], normals[c], None)
+            parts = formulas.mixture_densities(z, Z[y == c], v[y == c], normals[c], None)
             joint[i, c] = prior[c] * (BETA[c] * parts[0] + (1 - BETA[c]) * parts[1])
     return joint / joint.sum(axis=1, keepdims=True)
 
 
 # P = model(Z_query, Z, labels), the same by the formula, and whether it knows weights and priors
 MODELS = {
-    "nca": (nca_posterior, reference.posterior, True),
+    "nca": (nca_posterior, formulas.posterior, True),
     "student": (
         partial(nca_posterior, kernel=Student()),
-        partial(reference.posterior, kernel="student"),
+        partial(formulas.posterior, kernel="student"),
         True,
     ),
     "laplace": (
         partial(nca_posterior, kernel=Laplace()),
-        partial(reference.posterior, kernel="laplace"),
+        partial(formulas.posterior, kernel="laplace"),
         True,
     ),
     "compact": (
         partial(nca_posterior, kernel=Compact()),
-        partial(reference.posterior, kernel="compact"),
+        partial(formulas.posterior, kernel="compact"),
         True,
     ),
     "background": (partial(nca_posterior, background=BETA), plain_background, True),
     **{
         f"knca {k} {vote}": (
             partial(knca_posterior, k=k, vote=vote),
-            partial(reference.knca_posterior, k=k, vote=vote),
+            partial(formulas.knca_posterior, k=k, vote=vote),
             False,
         )
         for k, vote in [(1, "all"), (3, "majority"), (4, "all")]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import formulas
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -35,17 +36,16 @@ from common.clouds import (
     some_targets,
 )
 from common.engines import engine  # noqa: F401
+from formulas import finite_difference
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import special_ortho_group
 from threadpoolctl import threadpool_limits
 
-from vicinal import reference
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.extras.trees import Bounded
 from vicinal.objectives import knca, ksne, lmnn, mcml, mlkr, nca, nca_matches, pair_nca
-from vicinal.reference import finite_difference
 from vicinal.targets import (
     LabelDistributions,
     Labels,
@@ -161,8 +161,8 @@ def nca_case(name, objective, kernel="gaussian", weighted=False, priors=None, **
         rows = (objective, queries, references)
         if background:
             beta = beta_of(target)
-            return reference.nca_background(Z, target.codes, beta, *rows, **common, kernel=kernel)
-        return reference.nca(Z, target.codes, *rows, **common, kernel=kernel)
+            return formulas.nca_background(Z, target.codes, beta, *rows, **common, kernel=kernel)
+        return formulas.nca(Z, target.codes, *rows, **common, kernel=kernel)
 
     changes = {
         "unit": 0.4 if kernel == "compact" else 1.0,
@@ -197,7 +197,7 @@ def background_case(name, objective, kernel, **changes):
 def knca_case(k, vote, objective, **changes):
     def formula(Z, target, queries=None, references=None):
         # all sets of the few, chains of the many
-        function = reference.knca_by_subsets if len(Z) <= 12 and k <= 4 else reference.knca
+        function = formulas.knca_by_subsets if len(Z) <= 12 and k <= 4 else formulas.knca
         return function(Z, as_labels(target).codes, k, vote, objective, queries, references)
 
     def fast(Z, target, queries=None, references=None, **more):
@@ -221,7 +221,7 @@ def mcml_case(name, weighted=False, **changes):
 
     def formula(Z, target, queries=None, references=None):
         target = as_labels(target)
-        return reference.mcml(Z, target.codes, queries, references, target.sample_weight)
+        return formulas.mcml(Z, target.codes, queries, references, target.sample_weight)
 
     return Case(
         name, fast, formula, partial(labels, weighted=weighted), one_class=False, smooth=lattice,
@@ -242,7 +242,7 @@ def lmnn_case(distance, **changes):
 
     def formula(Z, target, queries=None, references=None):
         rows = {"queries": queries, "references": references}
-        return reference.lmnn(
+        return formulas.lmnn(
             Z, target.codes, target.neighbours, **WEIGHTS, distance=distance, **rows
         )
 
@@ -269,7 +269,7 @@ def ksne_case(k, kernel, kappa=0.0, exaggeration=1.0, **changes):
         if not len(queries) or available < 1:
             return 0.0, np.zeros_like(Z)
         P, rows = target.matrix.toarray(), (queries, references)
-        value, dZ = reference.ksne(
+        value, dZ = formulas.ksne(
             Z, P, min(k, available), kernel, kappa, *rows, exaggeration=exaggeration
         )
         return value - target.entropy[queries].mean(), dZ
@@ -295,7 +295,7 @@ def pair_case(**changes):
         return pair_nca(Z, target, None, queries, references, **more)
 
     def formula(Z, target, queries=None, references=None):
-        return reference.pair_nca(Z, target.pairs, target.weights, queries, references)
+        return formulas.pair_nca(Z, target.pairs, target.weights, queries, references)
 
     return Case(
         "pairs", fast, formula, target, labelled=False, one_class=False, adds=False,
@@ -344,10 +344,10 @@ def degrees(target):
     if isinstance(target, Labels):
         return target.codes[:, None] == target.codes
     if isinstance(target, LabelDistributions):
-        return reference.matches_of_distributions(target.values)
+        return formulas.matches_of_distributions(target.values)
     if isinstance(target, Matches):
         return target.matrix.toarray()
-    return reference.matches_of_numbers(target.values, target.width, target.hard)
+    return formulas.matches_of_numbers(target.values, target.width, target.hard)
 
 
 def weight_of(target, rows):
@@ -361,7 +361,7 @@ def match_case(name, objective, target, kernel="gaussian", **changes):
 
     def formula(Z, target, queries=None, references=None):
         rows = (queries, references, target.sample_weight, kernel)
-        return reference.nca_matches(Z, degrees(target), objective, *rows)
+        return formulas.nca_matches(Z, degrees(target), objective, *rows)
 
     def weights(target, rows):
         others = degrees(target) * (1 - np.eye(len(target)))
@@ -384,7 +384,7 @@ def mlkr_case(name, weighted=False, outputs=1, kernel="gaussian", **changes):
 
     def formula(Z, target, queries=None, references=None):
         rows = (queries, references, target.sample_weight, kernel)
-        return reference.mlkr(Z, target.values, *rows)
+        return formulas.mlkr(Z, target.values, *rows)
 
     return Case(
         name, fast, formula, partial(numbers, weighted=weighted, outputs=outputs),
@@ -730,9 +730,9 @@ def plain_over_lists(case, Z, target, pairs, queries=None, references=None):
             return None
         if case.name.startswith("knca"):
             codes, (vote, objective) = target.codes, case.name.split()[2:]
-            if reference.knca(Z, codes, k, vote, "accuracy", [i], rows)[0] == 0:
+            if formulas.knca(Z, codes, k, vote, "accuracy", [i], rows)[0] == 0:
                 return None
-            return reference.knca(Z, codes, k, vote, objective, [i], rows)
+            return formulas.knca(Z, codes, k, vote, objective, [i], rows)
         return case.plain(Z, target, queries=[i], references=rows)
 
     value, dZ = over_lists(

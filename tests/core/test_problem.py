@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import formulas
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from formulas import finite_difference
 
-from vicinal import reference
 from vicinal._features import Features
 from vicinal.core.loop import LoopStart, Recipe, limited, run_stage
 from vicinal.core.problem import Problem, Tracked
 from vicinal.core.types import Batch, Evaluation, Units
 from vicinal.maps import Diagonal, Linear
 from vicinal.objectives import NCALoss
-from vicinal.reference import finite_difference
 from vicinal.solvers import LBFGS, BoldDriver
 from vicinal.targets import Labels
 
@@ -38,7 +38,7 @@ def plain_loss(problem, labels, theta, objective, queries=None, references=None)
     X = np.concatenate([block for _, block in problem.X.blocks()])
     Z = X @ problem.mapping.components(theta).T
     y, weight = labels.codes, labels.sample_weight
-    value, _ = reference.nca(Z, y, objective, queries, references, weight, labels.priors)
+    value, _ = formulas.nca(Z, y, objective, queries, references, weight, labels.priors)
     return value + problem.alpha * np.sum(problem.mapping.components(theta) ** 2)
 
 

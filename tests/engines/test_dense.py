@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import formulas
 import numpy as np
 import pytest
 from common.affinities import some_affinities
@@ -12,7 +13,6 @@ from common.checks import assert_close
 from numba import config
 from threadpoolctl import threadpool_limits
 
-from vicinal import reference
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.base import Data, merge
@@ -101,7 +101,7 @@ def test_nca(rng, monkeypatch, name, kind, scale):
     compare(monkeypatch, loss, Z, Labels(y), rtol, **some_rows(rng, len(y)))
     compare(monkeypatch, loss, Z, labels, rtol)
     compare(monkeypatch, loss, Z, labels, rtol, **some_rows(rng, len(y)))
-    expected = reference.nca(Z, y, kind, kernel=name)
+    expected = formulas.nca(Z, y, kind, kernel=name)
     assert_close(compare(monkeypatch, loss, Z, Labels(y), rtol), expected, rtol)
 
 
@@ -126,7 +126,7 @@ def test_knca(rng, monkeypatch, k, kind, vote, scale):
     compare(monkeypatch, loss, Z, y, rtol, **some_rows(rng, len(y)))
     found = compare(monkeypatch, loss, Z, y, rtol)
     if k < 5 or scale == 10.0:  # the plain formula takes a second
-        assert_close(found, reference.knca(Z, y, k, vote, kind), rtol)
+        assert_close(found, formulas.knca(Z, y, k, vote, kind), rtol)
 
 
 def test_three_near_points_and_the_rest_far_off(rng, monkeypatch):

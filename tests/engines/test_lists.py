@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from formulas import finite_difference, squared_distances
 
 from vicinal.core.types import Pairs
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines.cpu import lists as _lists
 from vicinal.objectives import nca
-from vicinal.reference import finite_difference, squared_distances
 from vicinal.targets import Labels
 
 OBJECTIVES = ["log", "accuracy"]

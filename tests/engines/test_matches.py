@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import formulas
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +10,6 @@ from common.checks import assert_close
 from common.clouds import all_rows, lists_of
 from threadpoolctl import threadpool_limits
 
-from vicinal import reference
 from vicinal.core.types import EvaluationSize, PairCost
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
@@ -167,7 +167,7 @@ def test_rates_of_random_lists_are_undone(rng, weighted):
     pairs = lists_of(lists, rates)
     M = some_matches(rng, n)
     for target, degrees in [
-        (LabelDistributions(T, weight), reference.matches_of_distributions(T)),
+        (LabelDistributions(T, weight), formulas.matches_of_distributions(T)),
         (Matches(M, weight), M),
         (Numbers(Z[:, 0] ** 2, weight), None),
     ]:
@@ -182,11 +182,11 @@ def test_rates_of_random_lists_are_undone(rng, weighted):
             v[i] = 0.0
             others = np.arange(n)[v > 0]
             if degrees is None:
-                loss = reference.mlkr(Z, target.values, [i], others, np.maximum(v, 1e-9))[0]
+                loss = formulas.mlkr(Z, target.values, [i], others, np.maximum(v, 1e-9))[0]
             else:
                 if not degrees[i, others].any():
                     continue
-                loss = reference.nca_matches(Z, degrees, "log", [i], others, np.maximum(v, 1e-9))[0]
+                loss = formulas.nca_matches(Z, degrees, "log", [i], others, np.maximum(v, 1e-9))[0]
             total, counts = total + mass[i] * loss, counts + mass[i]
         found = loss_for(target)(Z, target, pairs=pairs)
         assert found.value == pytest.approx(total / counts, rel=1e-11)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from common.checks import set_threads
+from formulas.ksne import set_marginals
 
 from vicinal.engines import choose
 from vicinal.engines.cpu.potential import CompiledPotential, GridPotential
 from vicinal.engines.dense_potential import DensePotential
-from vicinal.reference.ksne import set_marginals
 
 CASES = [
     (9, 3, "cauchy", 0.0, 1.0),

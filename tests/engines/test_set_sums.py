@@ -6,10 +6,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from formulas import set_marginals
 
 from vicinal.engines import choose
 from vicinal.engines.newton import newton
-from vicinal.reference import set_marginals
 
 
 @pytest.mark.parametrize(

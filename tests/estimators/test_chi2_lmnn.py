@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import formulas
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,16 +16,16 @@ from common.histograms import (
     each_constraint,
     unfinished,
 )
+from formulas import finite_difference
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.utils import get_tags
 
-from vicinal import LMNN, Chi2LMNN, initialise, reference, solvers
+from vicinal import LMNN, Chi2LMNN, initialise, solvers
 from vicinal.estimators._telling import Reports
 from vicinal.metrics import Chi2Index, chi2_distances
-from vicinal.reference import finite_difference
 from vicinal.samplers import MiniBatches, StochasticQueries
 
 
@@ -103,7 +104,7 @@ def test_gradient_matches_finite_differences(rng, monkeypatch, constraint):
     theta = problem.mapping.theta(rng.dirichlet(np.ones(3), 5).T)
     value, grad = problem(theta, None)
     H, L = as_histograms(X), problem.mapping.components(theta)
-    expected = reference.lmnn(
+    expected = formulas.lmnn(
         H @ L.T, y, targets_by_hand(H, y, 2), 0.3, 0.07, distance="chi2"
     )[0]  # fmt: skip
     assert value == pytest.approx(expected, rel=1e-12)
@@ -119,7 +120,7 @@ def test_the_loss_is_the_formula(rows, constraint, settings):
     X, y = rows
     model = Chi2LMNN(3, constraint=constraint, max_iter=15, random_state=0, **settings).fit(X, y)
     H = as_histograms(X)
-    value, _ = reference.lmnn(
+    value, _ = formulas.lmnn(
         H @ model.components_.T, y, targets_by_hand(H, y, model.k_), model.mu, model.margin_, "chi2"
     )
     assert model.objective_ == pytest.approx(value, rel=1e-9)

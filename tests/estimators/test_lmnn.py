@@ -7,8 +7,10 @@ import warnings
 from itertools import pairwise
 from types import SimpleNamespace
 
+import formulas
 import numpy as np
 import pytest
+from formulas import finite_difference
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine, make_classification
@@ -17,7 +19,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_limits
 
-from vicinal import LMNN, maps, reference, solvers
+from vicinal import LMNN, maps, solvers
 from vicinal._callback_support import HAS_CALLBACKS
 from vicinal._features import Features
 from vicinal.core.method import Data
@@ -26,7 +28,6 @@ from vicinal.estimators._learn import Learning
 from vicinal.estimators._margins import FindTargets
 from vicinal.estimators._plan import adam_for
 from vicinal.neighbourhoods import target_neighbours
-from vicinal.reference import finite_difference
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
 
 needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
@@ -60,7 +61,7 @@ def plain_loss(model, X, y, neighbours):
     """The reference at the map that was learnt, and the penalty."""
     Z = (X - X.mean(axis=0)) @ model.components_.T
     penalty = model.alpha_ * np.sum((model.components_ * X.std(axis=0)) ** 2)
-    return reference.lmnn(Z, y, neighbours, model.mu, model.margin)[0] + penalty
+    return formulas.lmnn(Z, y, neighbours, model.mu, model.margin)[0] + penalty
 
 
 def active_triples(Z, y, neighbours, margin):

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import formulas
 import numpy as np
 import pytest
 
-from vicinal import reference
 from vicinal.objectives import lmnn
 from vicinal.targets import TargetNeighbours
 
@@ -23,7 +23,7 @@ STORED = json.loads(
 
 
 def plain(Z, y, neighbours, mu, margin):
-    return reference.lmnn(Z, y, neighbours, mu=mu, margin=margin)
+    return formulas.lmnn(Z, y, neighbours, mu=mu, margin=margin)
 
 
 def fast(Z, y, neighbours, mu, margin):

@@ -7,6 +7,7 @@ import pickle
 import re
 import warnings
 
+import formulas
 import numpy as np
 import pytest
 from common.callbacks import Stop
@@ -15,7 +16,7 @@ from sklearn.datasets import load_iris, load_wine, make_blobs, make_classificati
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectFromModel
 
-from vicinal import NCA, _callback_support, initialise, reference, solvers
+from vicinal import NCA, _callback_support, initialise, solvers
 from vicinal._features import Features
 from vicinal.callbacks import Checkpoint
 from vicinal.core.method import Config, Data
@@ -685,7 +686,7 @@ def test_early_stopping_on_batches_restores_the_best(rows):
     assert 0 < np.isnan(scores[1:]).mean() < 1  # scored every so many steps
     assert np.isfinite(scores[-1])
     train, held_out = hold_out(y, 0.3, np.random.RandomState(5))
-    value, _ = reference.nca(model.transform(X), y, "log", queries=held_out, references=train)
+    value, _ = formulas.nca(model.transform(X), y, "log", queries=held_out, references=train)
     assert np.nanmax(scores) == pytest.approx(-value, rel=1e-8)
     assert np.nanargmax(scores) < len(scores) - 1
     assert model.n_iter_ < 300

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import formulas
 import numpy as np
 import pytest
 import sklearn
@@ -13,7 +14,7 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info
 
-from vicinal import NCA, initialise, reference
+from vicinal import NCA, initialise
 from vicinal._callback_support import HAS_CALLBACKS
 from vicinal.callbacks import Checkpoint
 
@@ -47,7 +48,7 @@ def test_travels_in_float32_and_arrives_in_float64(wine, solver, monkeypatch):
     assert learnt[-1] == np.float64
     assert learnt == sorted(learnt, key=lambda dtype: dtype.itemsize)  # one change, for good
     assert model.objective_ == pytest.approx(straight.objective_, abs=1e-5)
-    value, _ = reference.nca(model.transform(X - X.mean(axis=0)), y, "log")
+    value, _ = formulas.nca(model.transform(X - X.mean(axis=0)), y, "log")
     penalty = model.alpha * np.sum((model.components_ * X.std(axis=0)) ** 2)
     assert model.objective_ == pytest.approx(value + penalty, rel=1e-9)
     assert {len(column) for column in model.history_.values()} == {model.n_iter_ + 1}

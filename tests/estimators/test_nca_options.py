@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 
+import formulas
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
-from vicinal import NCA, initialise, reference
+from vicinal import NCA, initialise
 from vicinal.datasets import make_rings
 
 KEYS = ["iteration", "loss", "grad_norm", "validation_score", "seconds", "n_evaluations",
@@ -43,7 +44,7 @@ def test_scaling_is_folded_into_the_map(wine, scaling):
     X, y = wine
     model = NCA(2, scaling=scaling, alpha=0.01).fit(X, y)
     scale = {"standard": X.std(axis=0), "global": np.sqrt(X.var(axis=0).mean()), None: 1.0}[scaling]
-    value, _ = reference.nca(model.transform(X - X.mean(axis=0)), y, "log")
+    value, _ = formulas.nca(model.transform(X - X.mean(axis=0)), y, "log")
     penalty = 0.01 * np.sum((model.components_ * scale) ** 2)
     assert model.objective_ == pytest.approx(value + penalty, rel=1e-8)
 
@@ -120,7 +121,7 @@ def test_early_stopping_restores_the_best_and_refers_to_all_rows(digits):
     assert len(scores) - 1 - scores.argmax() == 3
     stopped = NCA(2, max_iter=int(scores.argmax()), alpha=0.0, **settings).fit(X, y)
     np.testing.assert_array_equal(model.components_, stopped.components_)
-    P = reference.posterior(model.transform(X[:9]), model.transform(X), y)
+    P = formulas.posterior(model.transform(X[:9]), model.transform(X), y)
     np.testing.assert_allclose(model.predict_proba(X[:9]), P, rtol=1e-6, atol=1e-12)
     assert len(model.effective_n_neighbors()) == len(y)
 
@@ -146,9 +147,9 @@ def test_held_out_score_is_that_of_held_out_rows_against_training_rows(digits):
     train, held_out = hold_out(y, 0.2, np.random.RandomState(5))
     assert len(held_out) == 60
     Z = model.transform(X)
-    value, _ = reference.nca(Z, y, "log", queries=held_out, references=train)
+    value, _ = formulas.nca(Z, y, "log", queries=held_out, references=train)
     assert max(model.history_["validation_score"]) == pytest.approx(-value, rel=1e-8)
-    loss, _ = reference.nca(Z, y, "log", queries=train, references=train)
+    loss, _ = formulas.nca(Z, y, "log", queries=train, references=train)
     penalty = model.alpha * np.sum(model.components_**2)
     assert model.objective_ == pytest.approx(loss + penalty, rel=1e-8)
 
@@ -206,9 +207,9 @@ def test_weighted_objective_is_the_formula(wine, objective):
     weight = 0.2 + np.arange(len(y)) % 5
     model = NCA(2, objective=objective, alpha=0.0, max_iter=30, tol=1e-3).fit(X, y, weight)
     Z = model.transform(X - X.mean(axis=0))
-    value, _ = reference.nca(Z, y, objective, sample_weight=weight)
+    value, _ = formulas.nca(Z, y, objective, sample_weight=weight)
     assert model.objective_ == pytest.approx(value, rel=1e-8)
-    expected = reference.effective_n_neighbors(Z, weight)
+    expected = formulas.effective_n_neighbors(Z, weight)
     np.testing.assert_allclose(model.effective_n_neighbors(), expected, rtol=1e-6)
 
 
@@ -266,7 +267,7 @@ def test_warm_start_on_other_data_begins_at_the_last_map(wine):
     model = NCA(2, warm_start=True, alpha=3e-3).fit(X, y)
     A = model.components_
     model.set_params(max_iter=1).fit(X[::2] * 2, y[::2])
-    start, _ = reference.nca(X[::2] * 2 @ A.T, y[::2], "log")
+    start, _ = formulas.nca(X[::2] * 2 @ A.T, y[::2], "log")
     penalty = model.alpha * np.sum((A * 2 * X[::2].std(axis=0)) ** 2)
     assert model.history_["loss"][0] == pytest.approx(start + penalty, rel=1e-8)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from common.starts import Rows
+from formulas import finite_difference
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_wine
 
@@ -20,7 +21,6 @@ from vicinal.extras.annealing import Annealing
 from vicinal.extras.annealing import _descend as descend
 from vicinal.maps import Linear
 from vicinal.objectives import NCALoss
-from vicinal.reference import finite_difference
 from vicinal.starts import RCA, Given, Identity, Random, resolve
 from vicinal.targets import Labels
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 
+import formulas
 import numpy as np
 import pytest
 from common.engines import engine  # noqa: F401
 from threadpoolctl import threadpool_limits
 
-from vicinal import reference
 from vicinal.densities import Compact, Gaussian, Laplace, Student, resolve
 from vicinal.extras.background import Normals
 from vicinal.objectives import background_weights, em_background, nca, nca_posterior
@@ -31,7 +31,7 @@ def assert_matches(Z, y, objective, rtol=1e-9, kernel="gaussian", beta=BETA, **o
     rows = {name: options.pop(name, None) for name in ("queries", "references")}
     labels = Labels(y, options.get("sample_weight"), options.get("priors"))
     value, dZ = nca(Z, labels, objective, **rows, kernel=KERNELS[kernel], background=beta)
-    expected, dZ_expected = reference.nca_background(
+    expected, dZ_expected = formulas.nca_background(
         Z, y, beta, objective, **rows, **options, kernel=kernel
     )
     assert dZ.dtype == Z.dtype
@@ -49,7 +49,7 @@ def test_gradient_matches_finite_differences(rng, objective, kernel):
         Z, y = points(rng, 10, d, scale)
         for labels in (Labels(y), Labels(y, v, PRIORS[1])):
             _, dZ = nca(Z, labels, objective, **options)
-            expected = reference.finite_difference(
+            expected = formulas.finite_difference(
                 lambda Z, labels=labels: nca(Z, labels, objective, **options, gradient=False)[0], Z
             )
             size = np.abs(expected).max()
@@ -127,7 +127,7 @@ def test_no_background_out_of_range(rng):
     with pytest.raises(ValueError, match="needs a kernel that reaches everywhere"):
         nca(Z, y, "log", kernel=Compact(), background=[0.1, 0.0, 0.1])
     # with one, the value is that of the normals alone
-    normal = reference.nca_background(Z, y, np.full(3, 0.5), "log", kernel="compact")[0]
+    normal = formulas.nca_background(Z, y, np.full(3, 0.5), "log", kernel="compact")[0]
     value, dZ = nca(Z, y, "log", kernel=Compact(), background=np.full(3, 0.01))
     assert value == pytest.approx(normal, rel=1e-9)
     assert np.abs(dZ).max() > 0
@@ -135,11 +135,11 @@ def test_no_background_out_of_range(rng):
 
 def plain_posterior(new, Z, y, v, priors, beta, kernel):
     prior = [v[y == c].sum() for c in range(3)] if priors is None else priors
-    normals, _ = reference.class_normals(Z, v, y, 3)
+    normals, _ = formulas.class_normals(Z, v, y, 3)
     joint = np.empty((len(new), 3))
     for i, z in enumerate(new):
         for c in range(3):
-            parts = reference.mixture_densities(z, Z[y == c], v[y == c], normals[c], None, kernel)
+            parts = formulas.mixture_densities(z, Z[y == c], v[y == c], normals[c], None, kernel)
             joint[i, c] = prior[c] * (beta[c] * parts[0] + (1 - beta[c]) * parts[1])
     return joint / joint.sum(axis=1, keepdims=True)
 
@@ -235,11 +235,11 @@ def test_weights_of_the_background():
 def own_densities(Z, y, v, kernel):
     """Normal and kernel density of each row in its class, (2, n), the row left out."""
     densities = np.zeros((2, len(y)))
-    normals, _ = reference.class_normals(Z[v > 0], v[v > 0], y[v > 0], 3)
+    normals, _ = formulas.class_normals(Z[v > 0], v[v > 0], y[v > 0], 3)
     for i, c in enumerate(y):
         rows = np.flatnonzero((y == c) & (v > 0))
         left_out = int(np.flatnonzero(rows == i)[0]) if i in rows else None
-        densities[:, i] = reference.mixture_densities(
+        densities[:, i] = formulas.mixture_densities(
             Z[i], Z[rows], v[rows], normals[c], left_out, kernel
         )
     return densities
@@ -272,13 +272,13 @@ def test_em_step_by_hand(rng):
     Z, y = points(rng, 30)
     queries, references = np.arange(20), np.arange(8, 30)  # some are both
     new = em_background(Z, y, BETA, queries, references)
-    normals, _ = reference.class_normals(Z[references], np.ones(22), y[references], 3)
+    normals, _ = formulas.class_normals(Z[references], np.ones(22), y[references], 3)
     for c in range(3):
         rows, shares = references[y[references] == c], []
         for i in queries[y[queries] == c]:
             left_out = int(np.flatnonzero(rows == i)[0]) if i in rows else None
             v = np.ones(len(rows))
-            parts = reference.mixture_densities(Z[i], Z[rows], v, normals[c], left_out)
+            parts = formulas.mixture_densities(Z[i], Z[rows], v, normals[c], left_out)
             parts = np.array(parts) * [BETA[c], 1 - BETA[c]]
             shares.append(parts[0] / parts.sum())
         assert new[c] == pytest.approx(np.mean(shares), rel=1e-10)
@@ -375,11 +375,11 @@ def test_kernels_by_name_and_their_parameters():
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_kernel_integrals(kernel, d):
     name = type(kernel).__name__.lower()
-    at_zero, _ = reference.kernel_density(name, 0.0, d)  # kappa(0) = 1
+    at_zero, _ = formulas.kernel_density(name, 0.0, d)  # kappa(0) = 1
     assert np.exp(-kernel.log_integral(d)) == pytest.approx(at_zero, rel=1e-12)
     # over shells: surface of the unit sphere times u^(d-1), with u = t / (1 - t)
     t = (np.arange(200_000) + 0.5) / 200_000
     u = t / (1 - t)
     sphere = {1: 2.0, 2: 2 * np.pi, 3: 4 * np.pi}[d]
-    k, _ = reference.kernel_density(name, u**2, d)
+    k, _ = formulas.kernel_density(name, u**2, d)
     assert np.mean(sphere * u ** (d - 1) * k / (1 - t) ** 2) == pytest.approx(1, abs=1e-4)

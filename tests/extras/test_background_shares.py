@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import formulas
 import numpy as np
 import pytest
 from common.engines import engine  # noqa: F401
 from threadpoolctl import threadpool_limits
 
-from vicinal import NCA, reference
+from vicinal import NCA
 from vicinal.densities import Compact, Gaussian, Student
 from vicinal.extras import background_shares
 from vicinal.objectives import background_gradient, descend_background, nca
@@ -42,10 +43,10 @@ def test_matches_reference_and_finite_differences(rng, objective, kernel, priors
         expected, _ = nca(Z, labels, kernel=part, background=BETA, warn=False, **options)
         assert value == pytest.approx(expected, rel=1e-12)
         plain = {"sample_weight": weight, "priors": priors, "kernel": kernel}
-        by_hand = reference.background_gradient(Z, y, BETA, **plain, **options)
+        by_hand = formulas.background_gradient(Z, y, BETA, **plain, **options)
         size = np.abs(by_hand).max()
         np.testing.assert_allclose(dbeta, by_hand, rtol=0, atol=1e-10 * size)
-        numeric = reference.finite_difference(
+        numeric = formulas.finite_difference(
             lambda beta, Z=Z, labels=labels, options=options: nca(
                 Z, labels, kernel=KERNELS[kernel], background=beta, warn=False, gradient=False,
                 **options,

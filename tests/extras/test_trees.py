@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import formulas
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from vicinal import NCA, reference
+from vicinal import NCA
 from vicinal.core.method import Config, Data
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
@@ -45,7 +46,7 @@ def data(rng, kind, n, d, scale):
 
 def exact_density(Z, y, mass, c, kernel):
     """Logarithm of ``sum_{j in c, j != i} mass_j kappa(d_ij)``, plainly."""
-    D = reference.squared_distances(Z)
+    D = formulas.squared_distances(Z)
     D[:, y != c] = np.inf
     np.fill_diagonal(D, np.inf)
     energy, _ = kernel.energy(D, Z.shape[1])
@@ -110,7 +111,7 @@ def test_every_laplace_density_is_within_the_tolerance(rng, kind, dtype):
 
 def exact_others(Z, y, mass):
     """Logarithm of ``sum_{j : y_j != y_i} mass_j exp(-d²_ij)``, plainly."""
-    D = reference.squared_distances(Z)
+    D = formulas.squared_distances(Z)
     D[y[:, None] == y] = np.inf
     least = D.min(axis=1)
     return np.log(np.exp(least[:, None] - D) @ mass) - least

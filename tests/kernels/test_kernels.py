@@ -7,11 +7,11 @@ import re
 import subprocess
 import sys
 
+import formulas
 import numpy as np
 import pytest
 from numba import config, njit
 
-from vicinal import reference
 from vicinal.engines.cpu import tiles as _tiles
 from vicinal.kernels import _blocks, _jit, chi2, compact
 from vicinal.kernels import nca as kernels
@@ -195,7 +195,7 @@ def tiny(rng, n, d, n_classes, dtype=np.float64):
 
 def assert_matches_reference(Z, y, objective, rtol, weight=None, priors=None, **rows):
     value, dZ = nca(Z, Labels(y, weight, priors), objective, **rows)
-    expected = reference.nca(Z, y, objective, sample_weight=weight, priors=priors, **rows)
+    expected = formulas.nca(Z, y, objective, sample_weight=weight, priors=priors, **rows)
     assert value == pytest.approx(expected[0], rel=rtol, abs=1e-15)
     np.testing.assert_allclose(dZ, expected[1], rtol=0, atol=rtol * np.abs(expected[1]).max())
 
@@ -235,7 +235,7 @@ def test_shifts_too_far_apart_for_one_exponential(rng, objective, dtype):
     Z[1], Z[7], Z[9] = Z[0] + 0.3, Z[6] - 0.2, Z[8] + 0.5
     Z = Z.astype(dtype)
     spread = kernels._SPREAD[Z.itemsize // 8]
-    d2 = reference.squared_distances(Z) + np.diag(np.full(12, np.inf))
+    d2 = formulas.squared_distances(Z) + np.diag(np.full(12, np.inf))
     assert np.ptp(d2.min(axis=1)) * np.log2(np.e) > spread
     assert_matches_reference(Z, y, objective, 1e-3 if dtype == np.float32 else 1e-10)
 
@@ -259,9 +259,9 @@ def test_posterior_and_effective_n_neighbors_in_small_tiles(rng):
     new, _ = tiny(rng, 8, 3, 2)
     weight = rng.uniform(0.2, 2, 12)
     P = nca_posterior(new, Z, Labels(y, weight))
-    np.testing.assert_allclose(P, reference.posterior(new, Z, y, None, weight), rtol=1e-10)
+    np.testing.assert_allclose(P, formulas.posterior(new, Z, y, None, weight), rtol=1e-10)
     for v in [None, weight]:
-        expected = reference.effective_n_neighbors(Z, v)
+        expected = formulas.effective_n_neighbors(Z, v)
         np.testing.assert_allclose(nca_effective_n_neighbors(Z, v), expected, rtol=1e-10)
 
 

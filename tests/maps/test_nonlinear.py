@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import formulas
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from vicinal import reference
 from vicinal._features import Features
 from vicinal.maps import MLP, Linear, Periodic, _layers
 from vicinal.maps.periodic import make_waves
@@ -45,7 +45,7 @@ def by_formula(mapping, theta, x):
     if isinstance(mapping, Periodic):
         shapes = [(D, 3), (2, 6), (2,)]
         size = sum(map(np.prod, shapes))
-        x = reference.periodic_features(x, *_layers.unpack(theta[:size], shapes))
+        x = formulas.periodic_features(x, *_layers.unpack(theta[:size], shapes))
         theta = theta[size:]
         if mapping.then is None:
             return x @ theta.reshape(2, -1).T
@@ -56,7 +56,7 @@ def by_formula(mapping, theta, x):
     parts = _layers.unpack(theta, shapes)
     layers = list(zip(parts[: 2 * len(mapping.hidden) : 2], parts[1::2], strict=False))
     V, *A = parts[2 * len(mapping.hidden) :]
-    return reference.mlp(x, layers, V, A[0] if A else None, mapping.activation)
+    return formulas.mlp(x, layers, V, A[0] if A else None, mapping.activation)
 
 
 @each_map

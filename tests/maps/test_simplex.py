@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from common.engines import engine  # noqa: F401
+from formulas import simplex_projection
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
@@ -16,7 +17,6 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Map
 from vicinal.maps import Linear, Simplex, project_columns
 from vicinal.objectives import NCALoss
-from vicinal.reference import simplex_projection
 from vicinal.solvers import LBFGS, ProjectedGradient, minimise
 from vicinal.targets import Labels
 

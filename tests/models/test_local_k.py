@@ -6,6 +6,7 @@ import pickle
 import tracemalloc
 from unittest import mock
 
+import formulas
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -16,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NearestNeighbors
 
-from vicinal import NCA, reference
+from vicinal import NCA
 from vicinal.maps.fitted import FittedLinear
 from vicinal.models.posterior import NCAModel
 from vicinal.objectives import nca_effective_n_neighbors
@@ -47,7 +48,7 @@ def cloud(rng):
 def brute_force(Z, y, Z_query, weight=None):
     """k and vote shares of each query, with every distance in sight."""
     v = np.ones(len(Z)) if weight is None else weight
-    d2 = reference.squared_distances(Z_query, Z)
+    d2 = formulas.squared_distances(Z_query, Z)
     p = v * np.exp(d2.min(axis=1, keepdims=True) - d2)
     p /= p.sum(axis=1, keepdims=True)
     entropy = -np.sum(p * np.log(np.where(p > 0, p, 1.0)), axis=1)
@@ -67,7 +68,7 @@ def brute_force(Z, y, Z_query, weight=None):
 def test_effective_numbers_of_new_points_match_the_reference(rng, weighted, d, n, scale):
     Z, Z_query = (scale / np.sqrt(d) * rng.normal(size=(m, d)) for m in (n, 70))
     v = rng.uniform(0, 2, n) * (np.arange(n) % 5 != 1) if weighted else None
-    expected = reference.effective_n_neighbors(Z, v, Z_query)
+    expected = formulas.effective_n_neighbors(Z, v, Z_query)
     np.testing.assert_allclose(nca_effective_n_neighbors(Z, v, Z_query), expected, rtol=1e-9)
     single = nca_effective_n_neighbors(Z.astype(np.float32), v, Z_query.astype(np.float32))
     np.testing.assert_allclose(single, expected, rtol=1e-3)
@@ -75,7 +76,7 @@ def test_effective_numbers_of_new_points_match_the_reference(rng, weighted, d, n
 
 def test_a_row_as_a_query_may_choose_itself(rng):
     Z = 10 * rng.normal(size=(20, 2))
-    np.testing.assert_allclose(reference.effective_n_neighbors(0 * Z, None, 0 * Z), 20)
+    np.testing.assert_allclose(formulas.effective_n_neighbors(0 * Z, None, 0 * Z), 20)
     np.testing.assert_allclose(nca_effective_n_neighbors(0 * Z, None, 0 * Z), 20, rtol=1e-12)
     assert (nca_effective_n_neighbors(Z, None, Z) < 1.01 * nca_effective_n_neighbors(Z)).any()
     assert not nca_effective_n_neighbors(Z, np.zeros(20), Z[:3]).any()  # nobody to choose

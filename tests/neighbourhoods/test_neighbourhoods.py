@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from formulas import squared_distances
 
 from vicinal import _search
 from vicinal.densities import Compact, Gaussian, Laplace, Student
@@ -22,7 +23,6 @@ from vicinal.neighbourhoods import (
     sets_left_out,
 )
 from vicinal.objectives import nca
-from vicinal.reference import squared_distances
 from vicinal.targets import Labels
 
 

@@ -10,10 +10,10 @@ from common.checks import (
 from common.clouds import (
     points,
 )
+from formulas import squared_distances
 
 from vicinal import _search
 from vicinal.neighbourhoods import target_neighbours
-from vicinal.reference import squared_distances
 from vicinal.targets import Labels, TargetNeighbours
 
 

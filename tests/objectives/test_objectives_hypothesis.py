@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 
+import formulas
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from vicinal import reference
 from vicinal.engines.cpu import tiles as _tiles
 from vicinal.objectives import nca, nca_effective_n_neighbors, nca_posterior
 from vicinal.targets import Labels
@@ -80,7 +80,7 @@ def test_always_the_plain_formula(cloud, objective):
     """Up to the rounding of d², relative to it, which exp turns into a relative error."""
     Z, y, weight, priors = cloud
     value, dZ = quiet_nca(Z, Labels(y, weight, priors), objective)
-    expected, dZ_expected = reference.nca(Z, y, objective, sample_weight=weight, priors=priors)
+    expected, dZ_expected = formulas.nca(Z, y, objective, sample_weight=weight, priors=priors)
     spread = np.ptp(Z, axis=0)
     rtol = 1e-10 + 2e-15 * float(spread @ spread)
     if rtol > 0.01:  # 1e6 and more: ties are decided by the last digit
@@ -98,7 +98,7 @@ def test_any_queries_and_references(cloud, objective, data):
     value, dZ = quiet_nca(Z, Labels(y, weight, priors), objective, q, r)
     assert_sound(value, dZ, Z, objective)
     if Z.dtype == np.float64 and np.ptp(Z) < 100:
-        expected = reference.nca(Z, y, objective, q, r, weight, priors)
+        expected = formulas.nca(Z, y, objective, q, r, weight, priors)
         assert value == pytest.approx(expected[0], rel=1e-8, abs=1e-14)
         np.testing.assert_allclose(
             dZ, expected[1], rtol=0, atol=1e-8 * np.abs(expected[1]).max(initial=0) + 1e-30
@@ -137,4 +137,4 @@ def test_effective_n_neighbors_is_always_in_range(cloud):
     assert (k >= 1 - 1e-4).all()
     assert (k <= (len(Z) - 1) * (1 + 1e-4)).all()
     if Z.dtype == np.float64 and np.ptp(Z) < 100:
-        np.testing.assert_allclose(k, reference.effective_n_neighbors(Z, weight), rtol=1e-8)
+        np.testing.assert_allclose(k, formulas.effective_n_neighbors(Z, weight), rtol=1e-8)

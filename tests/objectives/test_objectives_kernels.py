@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 
+import formulas
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
-from vicinal import reference
 from vicinal.core.types import Pairs
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
@@ -53,7 +53,7 @@ def points(rng, n, d, n_classes):
 def assert_matches_reference(Z, y, case, rtol, weight=None, priors=None, **rows):
     kernel, name, objective = case
     value, dZ = nca(Z, Labels(y, weight, priors), objective, kernel=kernel, **rows)
-    expected, dZ_expected = reference.nca(
+    expected, dZ_expected = formulas.nca(
         Z, y, objective, sample_weight=weight, priors=priors, kernel=name, **rows
     )
     assert dZ.dtype == Z.dtype
@@ -114,7 +114,7 @@ def test_the_kink_of_laplace(rng, monkeypatch, dtype, kind, engine):
         value, dZ = nca(Z, y, **options)
     # the gradient of a pair is no longer than its probability, for either of its points
     assert np.linalg.norm(dZ, axis=1).sum() <= 4.0
-    expected, dZ_expected = reference.nca(Z, y, "log", kernel="laplace")
+    expected, dZ_expected = formulas.nca(Z, y, "log", kernel="laplace")
     loose = 1e-3 if dtype == np.float32 else 1e-6
     assert value == pytest.approx(expected, rel=loose)
     if kind == "all equal":
@@ -152,7 +152,7 @@ def test_posterior_of_rows_out_of_range(rng):
         with pytest.warns(UserWarning, match="^3 of 8 rows have no reference in range") as caught:
             P = nca_posterior(new, Z, labels, Compact())
         assert len(caught) == 1
-        expected = reference.posterior(new, Z, y, priors, weight, "compact")
+        expected = formulas.posterior(new, Z, y, priors, weight, "compact")
         np.testing.assert_allclose(P, expected, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(P.sum(axis=1), 1)
         if priors is not None:
@@ -170,14 +170,14 @@ def test_effective_n_neighbors_matches_reference(rng, kernel, name):
     for scale in [0.01, 1.0, 5.0]:
         for weight in [None, rng.uniform(0, 2, 40)]:
             for query in [None, scale * new]:
-                expected = reference.effective_n_neighbors(scale * Z, weight, query, name)
+                expected = formulas.effective_n_neighbors(scale * Z, weight, query, name)
                 got = nca_effective_n_neighbors(scale * Z, weight, query, kernel)
                 np.testing.assert_allclose(got, expected, rtol=1e-9)
 
 
 def test_reference_refuses_an_unknown_kernel(rng):
     with pytest.raises(ValueError, match=r"kernel must be 'gaussian', .* Got 'box' instead"):
-        reference.effective_n_neighbors(np.zeros((3, 1)), kernel="box")
+        formulas.effective_n_neighbors(np.zeros((3, 1)), kernel="box")
 
 
 def test_a_background_does_not_choose_the_scale(rng):

@@ -6,6 +6,7 @@ import warnings
 from itertools import combinations
 from math import exp, log
 
+import formulas
 import numpy as np
 import pytest
 from common.checks import (
@@ -22,12 +23,11 @@ from common.clouds import (
     points,
     separate,
 )
+from formulas import finite_difference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vicinal import reference
 from vicinal.objectives import knca, nca
-from vicinal.reference import finite_difference
 
 votes, objectives = st.sampled_from(VOTES), st.sampled_from(OBJECTIVES)
 
@@ -62,7 +62,7 @@ def assert_is_enumeration(got, expected):
 @given(clouds(), st.integers(1, 4), votes, objectives)
 def test_matches_enumeration(cloud, k, vote, objective):
     Z, y = cloud
-    expected = reference.knca_by_subsets(Z, y, k, vote, objective)
+    expected = formulas.knca_by_subsets(Z, y, k, vote, objective)
     assert_is_enumeration(quiet_knca(Z, y, k, vote, objective), expected)
 
 
@@ -72,7 +72,7 @@ def test_any_queries_and_references(cloud, k, vote, objective, data):
     rows = st.lists(st.integers(0, len(Z) - 1), unique=True, max_size=len(Z))
     q, r = np.array(data.draw(rows), dtype=int), np.array(data.draw(rows), dtype=int)
     got = quiet_knca(Z, y, k, vote, objective, q, r)
-    assert_is_enumeration(got, reference.knca_by_subsets(Z, y, k, vote, objective, q, r))
+    assert_is_enumeration(got, formulas.knca_by_subsets(Z, y, k, vote, objective, q, r))
 
 
 @pytest.mark.nojit
@@ -82,7 +82,7 @@ def test_any_queries_and_references(cloud, k, vote, objective, data):
 def test_matches_enumeration_for_every_k(rng, vote, objective, n_classes):
     Z, y = points(rng, 9, 2, n_classes, 0.7)
     for k in [1, 2, 3, 4]:
-        expected = reference.knca_by_subsets(Z, y, k, vote, objective)
+        expected = formulas.knca_by_subsets(Z, y, k, vote, objective)
         assert_is_enumeration(quiet_knca(Z, y, k, vote, objective), expected)
 
 
@@ -92,7 +92,7 @@ def test_many_classes(rng, vote):
     Z, y = points(rng, 60, 2, 17)
     rows = {"queries": np.arange(0, 60, 9)}
     got = quiet_knca(Z, y, 3, vote, **rows)
-    assert_close(got, reference.knca(Z, y, 3, vote, **rows), 1e-10)
+    assert_close(got, formulas.knca(Z, y, 3, vote, **rows), 1e-10)
 
 
 def test_six_points_by_hand():

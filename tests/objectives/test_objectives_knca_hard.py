@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from math import log
 
+import formulas
 import numpy as np
 import pytest
 from common.checks import (
@@ -21,7 +22,6 @@ from common.clouds import (
 )
 from common.engines import compiled_only
 
-from vicinal import reference
 from vicinal.engines.cpu.lanes import AllPairs
 from vicinal.engines.cpu.votes import ClassSummary, Slopes, VoteCounter
 from vicinal.extras.trees import Bounded
@@ -42,7 +42,7 @@ def test_huge_and_tiny_scales(rng, vote, objective, dtype, scale):
     for k in [1, 2, 4]:
         value, dZ = knca(Z, y, k, vote, objective)
         assert LOWEST[objective] <= value <= (0 if objective == "accuracy" else np.inf)
-        plain = reference.knca if scale < 100 else reference.knca_by_subsets
+        plain = formulas.knca if scale < 100 else formulas.knca_by_subsets
         expected, dZ_expected = plain(Z, y, k, vote, objective)
         if scale < 1e8:
             rtol = 1e-3 if dtype == np.float32 else 1e-6
@@ -61,7 +61,7 @@ def test_large_scales_of_more_rows(rng, vote, scale):
     for k in [2, 5, 9]:
         rows = {"queries": np.arange(10)}
         got = knca(scale * Z, y, k, vote, report=report, **rows)
-        assert_close(got, reference.knca(scale * Z, y, k, vote, **rows), 1e-14 * scale**2 + 1e-11)
+        assert_close(got, formulas.knca(scale * Z, y, k, vote, **rows), 1e-14 * scale**2 + 1e-11)
         assert report["log_domain"] > 0 or scale < 100
 
 
@@ -97,12 +97,12 @@ def test_own_class_out_of_reach(rng, vote, dtype, k):
     Z = Z.astype(dtype)
     report = {}
     got = knca(Z, y, k, vote, report=report)
-    expected = reference.knca(Z, y, k, vote)
+    expected = formulas.knca(Z, y, k, vote)
     assert_close(got, expected, 2e-4 if dtype == np.float32 else 1e-10)
     assert expected[0] > (1000 if vote == "all" or k == 1 else 300)
     assert 0 < report["log_domain"] <= 24
     assert knca(Z, y, k, vote, "accuracy")[0] == pytest.approx(
-        reference.knca(Z, y, k, vote, "accuracy")[0], rel=1e-3, abs=1e-30
+        formulas.knca(Z, y, k, vote, "accuracy")[0], rel=1e-3, abs=1e-30
     )
 
 
@@ -118,7 +118,7 @@ def test_rows_that_need_no_logarithms(rng):
     rows = {"queries": [0]}
     for vote in ["majority", "all"]:
         got = knca(Z, y, 5, vote, **rows)
-        assert_close(got, reference.knca(Z, y, 5, vote, **rows), 1e-9)
+        assert_close(got, formulas.knca(Z, y, 5, vote, **rows), 1e-9)
 
 
 @each_vote
@@ -131,7 +131,7 @@ def test_settled_rows_keep_their_gradient(rng, vote, objective, dtype, gap):
     Z, rows = Z.astype(dtype), {"queries": np.arange(0, 36, 9)}
     for k in [1, 2, 5, 8]:
         got = knca(Z, y, k, vote, objective, **rows)
-        expected = reference.knca(Z, y, k, vote, objective, **rows)
+        expected = formulas.knca(Z, y, k, vote, objective, **rows)
         size = np.abs(expected[1]).max()
         if size < (1e-34 if dtype == np.float32 else 1e-290):  # no number of that type
             assert np.abs(got[1]).max() < 1e-30
@@ -204,7 +204,7 @@ def test_three_near_points_and_the_rest_far(rng, vote, objective, dtype, weight)
     rtol = 3e-5 if dtype == np.float32 else 1e-12
     for k in [2, 3, 4, 5, 7]:
         got = knca(Z, y, k, vote, objective, queries=[0])
-        expected = reference.knca(Z, y, k, vote, objective, queries=[0])
+        expected = formulas.knca(Z, y, k, vote, objective, queries=[0])
         assert got[0] == pytest.approx(expected[0], rel=rtol, abs=1e-15)
         marginals, exact = slopes(Z, got[1]), slopes(Z, expected[1])
         np.testing.assert_allclose(marginals[:3], exact[:3], rtol=0, atol=rtol)
@@ -226,7 +226,7 @@ def test_equal_near_points_and_then_nothing(rng, dtype, k, more):
     Z, y = ring(rng, radii, np.r_[np.zeros(n, int), np.ones(4, int)])
     Z = Z.astype(dtype)
     got = knca(Z, y, k, "all", "log", queries=[0])
-    expected = reference.knca(Z, y, k, "all", "log", queries=[0])
+    expected = formulas.knca(Z, y, k, "all", "log", queries=[0])
     marginals = slopes(Z, got[1]) / expected[0]  # -log p is 1 - p here
     exact = slopes(Z, expected[1]) / expected[0]
     np.testing.assert_allclose(exact[:n], 1 / n, rtol=0.02)
@@ -264,14 +264,14 @@ def test_more_neighbours_than_rows(rng, vote, objective):
         warnings.simplefilter("error")
         assert_same_bits(knca(Z, y, 12, vote, objective, warn=False), got)
     assert_same_bits(knca(Z, y, 8, vote, objective, warn=False), got)
-    assert_close(got, reference.knca_by_subsets(Z, y, 8, vote, objective), 1e-11)
+    assert_close(got, formulas.knca_by_subsets(Z, y, 8, vote, objective), 1e-11)
     for rows, available in [
         ({"queries": [0, 1], "references": np.arange(3, 9)}, 6),
         ({"queries": [0, 4], "references": np.arange(3, 9)}, 5),
     ]:
         with pytest.warns(UserWarning, match=rf"the {available} rows"):
             got = knca(Z, y, 7, vote, objective, **rows)
-        expected = reference.knca_by_subsets(Z, y, available, vote, objective, **rows)
+        expected = formulas.knca_by_subsets(Z, y, available, vote, objective, **rows)
         assert_close(got, expected, 1e-11)
 
 
@@ -285,7 +285,7 @@ def test_classes_too_small_to_win(rng):
         message = rf"^{12 - len(rest)} rows .* left out of the log objective: classes {names}\.$"
         with pytest.warns(UserWarning, match=message):
             value, dZ = knca(Z, y, k, vote)
-        assert_close((value, dZ), reference.knca_by_subsets(Z, y, k, vote), 1e-11)
+        assert_close((value, dZ), formulas.knca_by_subsets(Z, y, k, vote), 1e-11)
         assert_close((value, dZ), knca(Z, y, k, vote, queries=rest), 1e-13)
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import formulas
 import numpy as np
 import pytest
 from common.checks import (
@@ -12,7 +13,6 @@ from common.clouds import (
     points,
 )
 
-from vicinal import reference
 from vicinal.objectives import knca, knca_posterior, nca_posterior
 from vicinal.targets import Labels
 
@@ -26,7 +26,7 @@ def test_matches_enumeration(rng, vote, n_classes):
         P = knca_posterior(Z[8:], Z[:8], y[:8], k, vote)
         assert (P.shape, P.dtype) == ((4, len(np.unique(y[:8]))), np.float64)
         np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-13)
-        expected = reference.knca_posterior(Z[8:], Z[:8], y[:8], k, vote)
+        expected = formulas.knca_posterior(Z[8:], Z[:8], y[:8], k, vote)
         np.testing.assert_allclose(P, expected, rtol=1e-11, atol=1e-15)
 
 
@@ -41,7 +41,7 @@ def test_extreme_scales(rng, vote, dtype, scale):
     for k in [1, 3, 4]:
         P = knca_posterior(Z[9:], Z[:9], y[:9], k, vote)
         np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-12)
-        expected = reference.knca_posterior(Z[9:], Z[:9], y[:9], k, vote)
+        expected = formulas.knca_posterior(Z[9:], Z[:9], y[:9], k, vote)
         # of a d² only so many digits are known, and exp makes them absolute
         error = 50 * np.finfo(dtype).eps * (1 + np.minimum(500 * scale**2, 1e3))
         np.testing.assert_allclose(P, expected, rtol=0, atol=error)
@@ -89,7 +89,7 @@ def test_more_neighbours_than_references(rng, vote):
     y[:6] = [0, 0, 0, 0, 1, 1]
     with pytest.warns(UserWarning, match=r"k=8 is more than the 6 rows .*k=6 is used"):
         P = knca_posterior(Z[6:], Z[:6], y[:6], 8, vote)
-    expected = reference.knca_posterior(Z[6:], Z[:6], y[:6], 6, vote)
+    expected = formulas.knca_posterior(Z[6:], Z[:6], y[:6], 6, vote)
     np.testing.assert_allclose(P, expected, rtol=1e-12)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import tracemalloc
 
+import formulas
 import numpy as np
 import pytest
 from common.checks import (
@@ -21,7 +22,6 @@ from common.clouds import (
 )
 from common.engines import compiled_only
 
-from vicinal import reference
 from vicinal.engines.cpu import impostors as _impostors
 from vicinal.objectives import Candidates, lmnn
 from vicinal.targets import TargetNeighbours
@@ -184,7 +184,7 @@ def test_a_row_that_had_no_reach_gets_one(rng):
     Z[2] -= 1e-3
     got = lmnn(Z, targets, margin=0.0, candidates=kept)
     assert_same_bits(got, lmnn(Z, targets, margin=0.0))
-    assert_close(got, reference.lmnn(Z, y, J, margin=0.0), 1e-12)
+    assert_close(got, formulas.lmnn(Z, y, J, margin=0.0), 1e-12)
 
 
 @each_distance
@@ -343,7 +343,7 @@ def test_few_queries_search_for_themselves(rng, distance, dtype, monkeypatch):
     ]:
         rows = {"queries": queries, "references": references}
         arguments = targets.codes, targets.neighbours, 0.3, margin, distance
-        expected = reference.lmnn(Z, *arguments, **rows)
+        expected = formulas.lmnn(Z, *arguments, **rows)
         report = {}
         got = evaluate(Z, targets, distance, margin=margin, report=report, **rows)
         assert_close(got, expected, 1e-10 if dtype == np.float64 else 1e-4, 1e-13)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from math import exp, log
 
+import formulas
 import numpy as np
 import pytest
 from common.checks import assert_close
 from common.clouds import points, some_lists
 
-from vicinal import reference
 from vicinal.core.types import Pairs
 from vicinal.neighbourhoods import Nearest, RandomPairs
 from vicinal.objectives import mcml, nca
@@ -55,13 +55,13 @@ def over_lists(Z, labels, pairs, queries, references):
             listed = [j for j in listed if j != i and j in references]
             if not listed:
                 continue
-            d2 = reference.squared_distances(W[[i]], W)[0]
+            d2 = formulas.squared_distances(W[[i]], W)[0]
             loss = np.average(d2[own], weights=v[own]) - np.log(v[own].sum())
             total += v[i] * (loss + np.log(np.sum(v[listed] * np.exp(-d2[listed]))))
             weight += v[i]
         return total / weight
 
-    return value(Z), reference.finite_difference(value, Z, 1e-5)
+    return value(Z), formulas.finite_difference(value, Z, 1e-5)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -115,7 +115,7 @@ def test_a_heavy_row_leaves_the_others_their_digits(rng):
     weight = np.ones(12)
     weight[0] = 1e12
     got = mcml(Z, Labels(y, weight), queries=[0])
-    assert_close(got, reference.mcml(Z, y, queries=[0], sample_weight=weight), 1e-10)
+    assert_close(got, formulas.mcml(Z, y, queries=[0], sample_weight=weight), 1e-10)
 
 
 def test_refuses_priors(rng):

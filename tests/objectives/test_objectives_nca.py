@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from math import exp, log, sqrt
 
+import formulas
 import numpy as np
 import pytest
 from common.checks import assert_close
@@ -14,7 +15,6 @@ from numba import config
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from threadpoolctl import threadpool_limits
 
-from vicinal import reference
 from vicinal.objectives import nca, nca_effective_n_neighbors, nca_posterior
 from vicinal.targets import Labels
 
@@ -24,7 +24,7 @@ PRIORS = [None, "uniform", [0.2, 0.5, 0.3]]
 
 def assert_matches_reference(Z, y, objective, rtol, sample_weight=None, priors=None, **rows):
     value, dZ = nca(Z, Labels(y, sample_weight, priors), objective, **rows)
-    expected, dZ_expected = reference.nca(
+    expected, dZ_expected = formulas.nca(
         Z, y, objective, sample_weight=sample_weight, priors=priors, **rows
     )
     assert dZ.dtype == Z.dtype
@@ -62,7 +62,7 @@ def test_own_class_out_of_reach(rng, objective):
     Z, y = points(rng, 100, 2, 2)
     Z[y == 0, 0] += 100 * np.arange((y == 0).sum())
     Z[y == 1] = Z[y == 0][: (y == 1).sum()] + 1
-    got, expected = nca(Z, y, objective), reference.nca(Z, y, objective)
+    got, expected = nca(Z, y, objective), formulas.nca(Z, y, objective)
     assert_close(got, expected, 1e-10)
     assert got[0] == pytest.approx(0, abs=1e-30) if objective == "accuracy" else got[0] > 1e3
 
@@ -257,7 +257,7 @@ def test_posterior_matches_reference(rng, priors, weighted, d, n):
     new, _ = points(rng, 70, d, 3, 2 / np.sqrt(d))
     new[:5] *= 1e3  # far from everything: the nearest decide, not 0 / 0
     v = rng.uniform(0, 2, n) * (rng.uniform(size=n) > 0.2) if weighted else None
-    expected = reference.posterior(new, Z, y, priors, v)
+    expected = formulas.posterior(new, Z, y, priors, v)
     P = nca_posterior(new, Z, Labels(y, v, priors))
     assert P.dtype == np.float64
     np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-12)
@@ -272,13 +272,13 @@ def test_posterior_of_extreme_input(rng):
     for masses in MASSES.values():
         for scale, dtype in [(20, np.float32), (5, np.float32), (20, np.float64)]:
             a, b = (scale * new).astype(dtype), (scale * Z).astype(dtype)
-            expected = reference.posterior(a, b, y, sample_weight=masses(60))
+            expected = formulas.posterior(a, b, y, sample_weight=masses(60))
             P = nca_posterior(a, b, Labels(y, masses(60)))
             np.testing.assert_allclose(P, expected, atol=2e-4 if dtype == np.float32 else 1e-10)
     far = nca_posterior(1e25 * new.astype(np.float32), Z.astype(np.float32), y)
     np.testing.assert_allclose(far.sum(axis=1), 1)
     P = nca_posterior(new, Z, Labels(y, classes=[0, 1, 2, 9]))  # a class that nobody shows
-    np.testing.assert_allclose(P[:, :3], reference.posterior(new, Z, y), rtol=1e-9)
+    np.testing.assert_allclose(P[:, :3], formulas.posterior(new, Z, y), rtol=1e-9)
     assert not P[:, 3].any()
     np.testing.assert_array_equal(nca_posterior(new, Z, np.zeros(60)), np.ones((20, 1)))
     by_hand = nca_posterior([[0.0]], [[1.0], [sqrt(log(3))]], ["a", "b"])  # e^-1 and 1/3
@@ -303,7 +303,7 @@ def test_wrong_input_of_the_posterior(rng):
 def test_effective_n_neighbors_matches_reference(rng, weighted, d, n, scale):
     Z, _ = points(rng, n, d, 2, scale / np.sqrt(d))
     v = rng.uniform(0, 2, n) * (rng.uniform(size=n) > 0.2) if weighted else None
-    expected = reference.effective_n_neighbors(Z, v)
+    expected = formulas.effective_n_neighbors(Z, v)
     np.testing.assert_allclose(nca_effective_n_neighbors(Z, v), expected, rtol=1e-9)
     single = nca_effective_n_neighbors(Z.astype(np.float32), v)
     np.testing.assert_allclose(single, expected, rtol=1e-3)
@@ -313,7 +313,7 @@ def test_effective_n_neighbors_of_extreme_input(rng):
     Z, _ = points(rng, 40, 2, 2)
     for masses in MASSES.values():
         for scale in [1, 20]:
-            expected = reference.effective_n_neighbors(scale * Z, masses(40))
+            expected = formulas.effective_n_neighbors(scale * Z, masses(40))
             got = nca_effective_n_neighbors(scale * Z, masses(40))
             np.testing.assert_allclose(got, expected, rtol=1e-9)
     np.testing.assert_allclose(nca_effective_n_neighbors(0 * Z), 39, rtol=1e-12)

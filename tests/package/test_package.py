@@ -148,7 +148,7 @@ def test_oldest_constraints_are_the_lower_bounds():
 
 
 def test_layers():
-    """Parts import downwards only, and nothing but tests imports the plain formulas."""
+    """Parts import downwards only."""
     pytest.importorskip("importlinter")
     tool = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
     assert tool is not None

@@ -7,8 +7,7 @@ from math import exp, log
 
 import numpy as np
 import pytest
-
-from vicinal.reference import finite_difference, knca, knca_by_subsets, knca_posterior, nca
+from formulas import finite_difference, knca, knca_by_subsets, knca_posterior, nca
 
 VOTES = ["majority", "all"]
 OBJECTIVES = ["log", "accuracy"]

@@ -7,8 +7,7 @@ from math import log
 
 import numpy as np
 import pytest
-
-from vicinal.reference import finite_difference, ksne, set_marginals, set_marginals_by_subsets
+from formulas import finite_difference, ksne, set_marginals, set_marginals_by_subsets
 
 each_kernel = pytest.mark.parametrize("kernel", ["cauchy", "gaussian"])
 both_ways = pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from vicinal.reference import chi2, finite_difference, lmnn, simplex_projection
+from formulas import chi2, finite_difference, lmnn, simplex_projection
 
 each_distance = pytest.mark.parametrize("distance", ["squared", "chi2"])
 

@@ -6,8 +6,7 @@ from math import exp, log
 
 import numpy as np
 import pytest
-
-from vicinal.reference import (
+from formulas import (
     finite_difference,
     matches_of_distributions,
     matches_of_numbers,

@@ -6,8 +6,7 @@ from math import exp, log
 
 import numpy as np
 import pytest
-
-from vicinal.reference import finite_difference, mcml, mcml_gradient_printed
+from formulas import finite_difference, mcml, mcml_gradient_printed
 
 WEIGHTS = [1.0, 0.3, 2.0, 0.0, 1.5, 1.0, 0.7, 3.0, 1.0, 0.2, 1.0, 1.0]
 VARIANTS = {

@@ -6,10 +6,7 @@ from math import exp, log, sqrt
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-from sklearn.neighbors import NeighborhoodComponentsAnalysis
-
-from vicinal.reference import (
+from formulas import (
     effective_n_neighbors,
     finite_difference,
     nca,
@@ -17,6 +14,8 @@ from vicinal.reference import (
     posterior,
     squared_distances,
 )
+from scipy.optimize import minimize
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 OBJECTIVES = ["accuracy", "log"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from common.descents import D, OnSimplex, R, assert_allowed, walk
+from formulas import lmnn
 
 from vicinal.maps import Simplex
-from vicinal.reference import lmnn
 from vicinal.solvers import (
     BoldDriver,
     ProjectedGradient,

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from common.checks import assert_same_bits, set_threads
+from formulas.ksne import set_marginals, set_marginals_by_subsets
 from sklearn.manifold._utils import _binary_search_perplexity
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import KNeighborsTransformer
 
-from vicinal.reference.ksne import set_marginals, set_marginals_by_subsets
 from vicinal.targets import Affinities, affinities, calibration, distances, lengths
 from vicinal.targets.calibration import Lists, calibrate, choose_sets
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from common.checks import assert_same_bits, set_threads
+from formulas.ksne import set_marginals
 from sklearn.metrics import pairwise_distances
 
-from vicinal.reference.ksne import set_marginals
 from vicinal.targets import affinities, new_affinities
 from vicinal.targets.equal_rows import EqualRows
 

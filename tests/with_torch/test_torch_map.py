@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 from common.checks import assert_same_bits, each_dtype, set_threads
+from formulas import finite_difference
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 from torch import nn
@@ -17,7 +18,6 @@ from vicinal import NCA
 from vicinal._features import Features
 from vicinal.core.types import Map
 from vicinal.maps import TorchMap, _layers
-from vicinal.reference import finite_difference
 
 MODULES = {
     "plain": plain,

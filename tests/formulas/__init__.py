@@ -1,29 +1,29 @@
 """Every formula in plain NumPy, with its equation number: the oracle of the tests.
 
 Float64, whole N x N arrays, no tricks beyond log-sum-exp.  Read these files to learn what is
-computed, and `kernels` to learn how it is computed fast.  Only tests import them.
+computed, and `vicinal.kernels` to learn how it is computed fast.  They import nothing of vicinal.
 
 The derivations are in ``docs/theory/``, the keys in ``docs/references.bib``.
 """
 
-from vicinal.reference._common import finite_difference, squared_distances
-from vicinal.reference.background import (
+from formulas._common import finite_difference, squared_distances
+from formulas.background import (
     background_gradient,
     class_normals,
     kernel_density,
     mixture_densities,
     nca_background,
 )
-from vicinal.reference.knca import knca, knca_by_subsets, knca_posterior
-from vicinal.reference.ksne import ksne, set_marginals, set_marginals_by_subsets
-from vicinal.reference.lmnn import chi2, lmnn, simplex_projection
-from vicinal.reference.maps import mlp, periodic_features
-from vicinal.reference.matches import matches_of_distributions, matches_of_numbers, nca_matches
-from vicinal.reference.mcml import mcml, mcml_gradient_printed
-from vicinal.reference.mlkr import mlkr
-from vicinal.reference.nca import nca, nca_gradient_printed
-from vicinal.reference.pair_nca import pair_nca
-from vicinal.reference.rules import effective_n_neighbors, posterior
+from formulas.knca import knca, knca_by_subsets, knca_posterior
+from formulas.ksne import ksne, set_marginals, set_marginals_by_subsets
+from formulas.lmnn import chi2, lmnn, simplex_projection
+from formulas.maps import mlp, periodic_features
+from formulas.matches import matches_of_distributions, matches_of_numbers, nca_matches
+from formulas.mcml import mcml, mcml_gradient_printed
+from formulas.mlkr import mlkr
+from formulas.nca import nca, nca_gradient_printed
+from formulas.pair_nca import pair_nca
+from formulas.rules import effective_n_neighbors, posterior
 
 __all__ = [
     "background_gradient",

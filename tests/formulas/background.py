@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal.reference._common import Array, Index, log_kernel, squared_distances, weights
+from formulas._common import Array, Index, log_kernel, squared_distances, weights
 
 __all__ = [
     "background_gradient",

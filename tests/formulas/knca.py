@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vicinal.reference._common import Array, Index, pull_to_points, squared_distances
+from formulas._common import Array, Index, pull_to_points, squared_distances
 
 __all__ = ["knca", "knca_by_subsets", "knca_posterior"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal.reference._common import (
+from formulas._common import (
     Array,
     log_kernel,
     pull_to_points,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal.reference._common import Array
+from formulas._common import Array
 
 __all__ = ["chi2", "lmnn", "simplex_projection"]
 

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal.reference._common import Array, Index, squared_distances
+from formulas._common import Array, Index, squared_distances
 
 __all__ = ["ksne", "set_marginals", "set_marginals_by_subsets"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.core.types import Array
+from formulas._common import Array
 
 __all__ = ["mlp", "periodic_features"]
 
