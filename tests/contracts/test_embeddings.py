@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from vicinal import KSNE
 from vicinal.callbacks import Checkpoint, Progress, StopAfter
 from vicinal.core.state import FitState
-from vicinal.estimators import _embedding_fit
+from vicinal.fit import embedding
 from vicinal.solvers import Momentum
 
 ESTIMATORS = {
@@ -340,7 +340,7 @@ def test_callbacks_watch_save_and_stop(name, tmp_path):
 @needs_callbacks
 @each(PLAIN)
 def test_callbacks_are_told_of_the_affinities_before_they_are_computed(name, monkeypatch):
-    told, compute = [], _embedding_fit.affinities
+    told, compute = [], embedding.affinities
 
     class Listen(Stop):
         def on_fit_activity(self, estimator, context, activity):
@@ -350,7 +350,7 @@ def test_callbacks_are_told_of_the_affinities_before_they_are_computed(name, mon
         told.append("they are computed")
         return compute(*args, **kwargs)
 
-    monkeypatch.setattr(_embedding_fit, "affinities", affinities)
+    monkeypatch.setattr(embedding, "affinities", affinities)
     make(name).set_callbacks(Listen(99)).fit(table())
     expected = ["computing the affinities", "they are computed", "preparing the start", ""]
     assert [words for words in told if "compiling" not in words][:4] == expected

@@ -10,12 +10,12 @@ from sklearn.datasets import load_iris, load_wine, make_classification
 from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import NCA
-from vicinal._callback_support import HAS_CALLBACKS
 from vicinal.callbacks import Checkpoint, StopAfter
 from vicinal.datasets import make_rings
 from vicinal.estimators import _nca_method, search
-from vicinal.estimators._telling import Reports
-from vicinal.estimators.search import ALPHAS, DEFAULT_ALPHA, cross_validation
+from vicinal.fit.callbacks import HAS_CALLBACKS
+from vicinal.fit.report import Reports
+from vicinal.fit.search import ALPHAS, DEFAULT_ALPHA, cross_validation
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_the_penalties_have_the_unit_of_the_columns(iris):
 
 def test_a_sample_chooses_for_many_rows(iris, monkeypatch):
     X, y = iris
-    monkeypatch.setattr("vicinal.estimators._search_effort.ROWS", 60)
+    monkeypatch.setattr("vicinal.fit.effort.ROWS", 60)
     model = NCA(random_state=0).fit(X, y)
     assert "5-fold cross-validation on 60 of 150 rows" in model.plan_.reason
     # the penalty weighs as much against the sum of the losses
@@ -86,7 +86,7 @@ def test_a_sample_chooses_for_many_rows(iris, monkeypatch):
 
 
 def test_a_sample_of_many_classes_holds_whole_classes(monkeypatch):
-    monkeypatch.setattr("vicinal.estimators._search_effort.ROWS", 60)
+    monkeypatch.setattr("vicinal.fit.effort.ROWS", 60)
     rng = np.random.RandomState(0)
     y = np.repeat(np.arange(40), 5)
     X = rng.standard_normal((40, 3))[y] * 10 + rng.standard_normal((200, 3))
@@ -144,7 +144,7 @@ def test_the_search_keeps_off_the_rows_that_stop_early(iris, monkeypatch):
         seen.append((problem.held_out, folds))
         return folds
 
-    monkeypatch.setattr("vicinal.estimators.search.cross_validation", spy)
+    monkeypatch.setattr("vicinal.fit.search.cross_validation", spy)
     NCA(alpha="auto", early_stopping=True, cv=2, random_state=0).fit(X, y)
     ((kept, folds),) = seen
     for fold in folds:
@@ -176,7 +176,7 @@ def test_warm_start_does_not_search_again(iris, monkeypatch):
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X, y)
     alpha, results, loss = model.alpha_, model.cv_results_, model.objective_
-    monkeypatch.setattr("vicinal.estimators.search.Search", None)  # a call of it would raise
+    monkeypatch.setattr("vicinal.fit.search.Search", None)  # a call of it would raise
     model.set_params(max_iter=200).fit(X, y)
     assert model.alpha_ == alpha
     assert model.cv_results_ is results

@@ -16,15 +16,15 @@ from sklearn.model_selection import GridSearchCV
 
 from vicinal import KSNE, NCA
 from vicinal._features import Features
-from vicinal.core.method import Config, Data
 from vicinal.core.problem import Problem
-from vicinal.estimators._budget import Budget
-from vicinal.estimators._importances import exchange_importances
-from vicinal.estimators._learn import Learning
-from vicinal.estimators._plan import make_plan
-from vicinal.estimators._problem import size_of
-from vicinal.estimators._search_effort import search_effort
-from vicinal.estimators._telling import Reports
+from vicinal.fit.budget import Budget
+from vicinal.fit.effort import search_effort
+from vicinal.fit.importances import exchange_importances
+from vicinal.fit.method import Config, Data
+from vicinal.fit.plan import make_plan
+from vicinal.fit.problem import size_of
+from vicinal.fit.report import Reports
+from vicinal.fit.run import Learning
 from vicinal.maps import MLP, Linear, Periodic
 from vicinal.maps.fitted import FittedMap
 from vicinal.objectives import NCALoss

@@ -24,7 +24,7 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.utils import get_tags
 
 from vicinal import LMNN, Chi2LMNN, initialise, solvers
-from vicinal.estimators._telling import Reports
+from vicinal.fit.report import Reports
 from vicinal.metrics import Chi2Index, chi2_distances
 from vicinal.samplers import MiniBatches, StochasticQueries
 

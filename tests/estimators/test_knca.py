@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from vicinal import KNCA, NCA
-from vicinal.core.method import Data
+from vicinal.fit.method import Data
 from vicinal.neighbourhoods import Nearest, RandomPairs, Tree, sets_left_out
 from vicinal.objectives.knca import knca
 from vicinal.objectives.knca_rules import knca_posterior
@@ -244,7 +244,7 @@ def test_there_are_no_weights_priors_or_kernels(rows):
 def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
     X, y = rows
     straight = KNCA(2, k=3, tol=1e-6, random_state=0).fit(X, y)
-    monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 50)
+    monkeypatch.setattr("vicinal.fit.run.SINGLE_FROM", 50)
     seen = []
 
     watched = hooked(KNCA, lambda Z, kwargs: seen.append(Z.dtype))

@@ -12,8 +12,8 @@ from sklearn.neighbors import kneighbors_graph
 
 from vicinal import KSNE
 from vicinal.callbacks import Frames
-from vicinal.estimators import _embedding_cost
-from vicinal.estimators._exaggeration import NoProgress, SmallGradientNorm
+from vicinal.fit import embedding_cost
+from vicinal.fit.exaggeration import NoProgress, SmallGradientNorm
 from vicinal.objectives.ksne import KSNELoss
 from vicinal.solvers import LBFGS, Adam, Momentum
 from vicinal.targets import affinities
@@ -275,7 +275,7 @@ def test_maps_that_do_not_fit_are_refused():
 
 
 def test_the_solver_of_a_map_goes_by_the_roughness_of_the_loss(monkeypatch):
-    from vicinal.estimators._exaggeration import make_solver
+    from vicinal.fit.exaggeration import make_solver
 
     model = KSNE(mapping="linear")
     assert isinstance(make_solver(model, 1.0, 500), LBFGS)
@@ -287,7 +287,7 @@ def test_the_solver_of_a_map_goes_by_the_roughness_of_the_loss(monkeypatch):
 
 
 def test_slow_exact_sums_are_refused_with_their_cost(monkeypatch):
-    monkeypatch.setattr(_embedding_cost, "MOST_SECONDS", 1e-4)
+    monkeypatch.setattr(embedding_cost, "MOST_SECONDS", 1e-4)
     X = np.random.default_rng(0).standard_normal((600, 4))
     for settings in ({"kernel": "gaussian"}, {"kappa": 0.1}, {"n_components": 3}):
         with pytest.raises(
@@ -296,11 +296,11 @@ def test_slow_exact_sums_are_refused_with_their_cost(monkeypatch):
             KSNE(**settings, **SHORT).fit(X)
     accepted = KSNE(k=2, kernel="gaussian", method="exact", **{**SHORT, "max_iter": 2}).fit(X)
     assert np.isfinite(accepted.embedding_).all()
-    _embedding_cost.check_cost(KSNE(), 1_000_000)  # interpolated
+    embedding_cost.check_cost(KSNE(), 1_000_000)  # interpolated
     monkeypatch.undo()
-    _embedding_cost.check_cost(KSNE(kernel="gaussian"), 10_000)
+    embedding_cost.check_cost(KSNE(kernel="gaussian"), 10_000)
     with pytest.raises(ValueError, match="method='exact' accepts that"):
-        _embedding_cost.check_cost(KSNE(kernel="gaussian"), 200_000)
+        embedding_cost.check_cost(KSNE(kernel="gaussian"), 200_000)
     with pytest.raises(ValueError, match="method='fft' of KSNE needs the kernel 'cauchy'"):
         KSNE(kernel="gaussian", method="fft").fit(X)
 

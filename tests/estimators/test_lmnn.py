@@ -20,13 +20,13 @@ from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_limits
 
 from vicinal import LMNN, maps, solvers
-from vicinal._callback_support import HAS_CALLBACKS
 from vicinal._features import Features
-from vicinal.core.method import Data
 from vicinal.core.types import Batch
-from vicinal.estimators._learn import Learning
 from vicinal.estimators._margins import FindTargets
-from vicinal.estimators._plan import adam_for
+from vicinal.fit.callbacks import HAS_CALLBACKS
+from vicinal.fit.method import Data
+from vicinal.fit.plan import adam_for
+from vicinal.fit.run import Learning
 from vicinal.neighbourhoods import target_neighbours
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
 

@@ -16,15 +16,16 @@ from sklearn.datasets import load_iris, load_wine, make_blobs, make_classificati
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectFromModel
 
-from vicinal import NCA, _callback_support, initialise, solvers
+from vicinal import NCA, initialise, solvers
 from vicinal._features import Features
 from vicinal.callbacks import Checkpoint
-from vicinal.core.method import Config, Data
 from vicinal.core.problem import Problem
 from vicinal.densities import Compact, Gaussian, Student
-from vicinal.estimators._plan import make_plan
-from vicinal.estimators._problem import size_of
-from vicinal.estimators._split import hold_out
+from vicinal.fit.callbacks import HAS_CALLBACKS
+from vicinal.fit.method import Config, Data
+from vicinal.fit.plan import make_plan
+from vicinal.fit.problem import size_of
+from vicinal.fit.split import hold_out
 from vicinal.maps import Linear
 from vicinal.neighbourhoods import Nearest, RandomPairs, Tree, mass_left_out
 from vicinal.objectives import NCALoss
@@ -34,10 +35,8 @@ from vicinal.targets import Labels
 
 unfinished = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 thin_lists = pytest.mark.filterwarnings("ignore:The lists of Nearest")
-needs_callbacks = pytest.mark.skipif(
-    not _callback_support.HAS_CALLBACKS, reason="needs scikit-learn >= 1.9"
-)
-PLAN = "vicinal.estimators._plan"
+needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
+PLAN = "vicinal.fit.plan"
 
 SAMPLINGS = {
     "full": Full(),
@@ -165,7 +164,7 @@ def test_what_is_asked_for_is_not_planned_away(rows, monkeypatch):
 def test_without_a_budget_the_machine_has_no_say(monkeypatch, budget):
     samplings = []
     for threads in (1, 64):
-        monkeypatch.setattr("vicinal.estimators._plan.n_threads", lambda threads=threads: threads)
+        monkeypatch.setattr("vicinal.fit.plan.n_threads", lambda threads=threads: threads)
         model, data = (
             NCA(5, time_budget=budget, alpha=3e-3),
             Data(np.broadcast_to(0.0, (30_000, 20))),
@@ -445,8 +444,8 @@ CUT = {
 @pytest.mark.parametrize("settings", list(CUT.values()), ids=list(CUT))
 def test_a_fit_that_was_cut_goes_on_to_the_same_bits(rows, settings, single, monkeypatch):
     if single:  # and as many rows as have their scale repaired on a sample
-        monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 100)
-        monkeypatch.setattr("vicinal.estimators._learn._REPAIR_QUERIES", 50)
+        monkeypatch.setattr("vicinal.fit.run.SINGLE_FROM", 100)
+        monkeypatch.setattr("vicinal.fit.run._REPAIR_QUERIES", 50)
     settings = {"n_components": 2, "max_iter": 15, "random_state": 3, **settings}
     whole = NCA(alpha=3e-3, **settings).fit(*rows)
     cut = NCA(warm_start=True, alpha=3e-3, **settings).set_callbacks(Stop(7)).fit(*rows)
@@ -572,7 +571,7 @@ def test_rows_out_of_range_of_all_others_are_complained_about(rows):
     ids=["exact", "batches", "subset", "lists"],
 )
 def test_few_rows_judge_where_steps_are_cheap(rows, settings, monkeypatch):
-    monkeypatch.setattr("vicinal.estimators._problem._MOST_HELD_OUT", 20)
+    monkeypatch.setattr("vicinal.fit.problem._MOST_HELD_OUT", 20)
     judges, score = [], Problem.validation_score
 
     def noted(self, theta):
@@ -656,9 +655,9 @@ def test_a_subsample_is_gone_on_with_on_its_own_rows(rows):
 
 
 def test_a_subsample_arrives_in_float64_on_its_own_rows(rows, monkeypatch):
-    monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 100)
+    monkeypatch.setattr("vicinal.fit.run.SINGLE_FROM", 100)
     single = NCA(2, sampling=Subsample(60), random_state=0, alpha=0.02).fit(*rows)
-    monkeypatch.setattr("vicinal.estimators._learn.SINGLE_FROM", 10**9)
+    monkeypatch.setattr("vicinal.fit.run.SINGLE_FROM", 10**9)
     double = NCA(2, sampling=Subsample(60), random_state=0, alpha=0.02).fit(*rows)
     losses = np.array(single.history_["loss"])
     assert (np.diff(losses) <= 1e-6).all()  # those of all rows are others

@@ -272,7 +272,7 @@ def test_a_resumed_fit_knows_its_target(soft):
     whole = nca(max_iter=8, tol=0.0).fit(X, **soft)
     half = nca(max_iter=4, tol=0.0, warm_start=True).fit(X, **soft).fit(X, **soft)
     np.testing.assert_array_equal(half.components_, whole.components_)
-    from vicinal.estimators._resume import fingerprint
+    from vicinal.fit.resume import fingerprint
 
     data = [nca()._check_data(X, None, None, M), nca()._check_data(X, T, None)]
     other = [nca()._check_data(X, None, None, M * 0.5), nca()._check_data(X, T[:, ::-1], None)]
@@ -298,8 +298,8 @@ def test_plans():
     many = sp.csr_array((np.ones(20 * n), np.arange(20 * n) % n, np.arange(0, 20 * n + 1, 20)))
 
     def plan(**soft):
-        from vicinal.core.method import Config, Data
-        from vicinal.estimators._plan import make_plan
+        from vicinal.fit.method import Config, Data
+        from vicinal.fit.plan import make_plan
 
         model = NCA(2)
         data = Data(rows, *soft.values())

@@ -8,9 +8,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import KNCA, LMNN, NCA, _clock
 from vicinal.core.problem import Problem
-from vicinal.estimators import _learn
-from vicinal.estimators._budget import Budget
 from vicinal.extras.annealing import Annealing
+from vicinal.fit import run
+from vicinal.fit.budget import Budget
 from vicinal.models.votes import VotingModel
 from vicinal.neighbourhoods import Nearest
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
@@ -56,7 +56,7 @@ class Work:
 
 @pytest.fixture
 def work(monkeypatch):
-    monkeypatch.setattr(_learn, "SINGLE_FROM", 100)  # float32 first, as on large data
+    monkeypatch.setattr(run, "SINGLE_FROM", 100)  # float32 first, as on large data
     return Work(monkeypatch)
 
 
@@ -161,7 +161,7 @@ def test_the_final_loss_uses_fewer_rows_if_there_is_little_time():
 
 
 def budget_of(**times):
-    from vicinal.estimators._budget import Finish
+    from vicinal.fit.budget import Finish
 
     return Finish(**times)
 

@@ -13,12 +13,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_wine
 
 from vicinal import NCA, maps
-from vicinal._callback_support import HAS_CALLBACKS
 from vicinal._features import Features
 from vicinal.callbacks import StopAfter
 from vicinal.core.problem import Problem
 from vicinal.extras.annealing import Annealing
 from vicinal.extras.annealing import _descend as descend
+from vicinal.fit.callbacks import HAS_CALLBACKS
 from vicinal.maps import Linear
 from vicinal.objectives import NCALoss
 from vicinal.starts import RCA, Given, Identity, Random, resolve

@@ -10,13 +10,13 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from vicinal import NCA
-from vicinal.core.method import Config, Data
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.cpu.tiles import coordinate_scale, kernel_points
-from vicinal.estimators._problem import make_problem
 from vicinal.extras import trees as _trees
 from vicinal.extras.trees import Bounded, Trees
+from vicinal.fit.method import Config, Data
+from vicinal.fit.problem import make_problem
 from vicinal.kernels.tree import LEAF, build
 from vicinal.neighbourhoods import Tree
 from vicinal.objectives import nca

@@ -15,10 +15,10 @@ import pytest
 from sklearn.datasets import load_iris
 
 from vicinal import NCA, _clock
-from vicinal import _callback_support as support
-from vicinal._display import Activity, _NotebookLines
 from vicinal.callbacks import Progress
-from vicinal.estimators._telling import Reports, SearchStep
+from vicinal.fit import callbacks as support
+from vicinal.fit.display import Activity, _NotebookLines
+from vicinal.fit.report import Reports, SearchStep
 
 pytestmark = pytest.mark.skipif(not support.HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from vicinal.estimators._trials import Search, Stopped, Trial, ranks, sparing
-from vicinal.estimators.search import cross_validation
+from vicinal.fit.search import cross_validation
+from vicinal.fit.trials import Search, Stopped, Trial, ranks, sparing
 
 
 class FoldStub:

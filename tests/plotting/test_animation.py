@@ -6,9 +6,9 @@ import pytest
 from matplotlib.animation import FFMpegWriter
 from PIL import Image
 
-from vicinal import _callback_support as support
 from vicinal import plotting
 from vicinal.callbacks import Frames
+from vicinal.fit import callbacks as support
 from vicinal.metrics import knn_accuracy, r_nx_auc, r_nx_curve
 
 needs_callbacks = pytest.mark.skipif(not support.HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")

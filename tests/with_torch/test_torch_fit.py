@@ -13,10 +13,10 @@ from torch import nn
 from with_torch.networks import D, Residual, clouds, d, plain, rows
 
 from vicinal import KNCA, KSNE, LMNN, NCA
-from vicinal._callback_support import HAS_CALLBACKS
 from vicinal._features import Features
 from vicinal.callbacks import Checkpoint
 from vicinal.core.problem import Problem
+from vicinal.fit.callbacks import HAS_CALLBACKS
 from vicinal.maps import MLP, TorchMap
 from vicinal.objectives import NCALoss
 from vicinal.samplers import MiniBatches

@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import _clock
-from vicinal._callback_support import CallbackSupportMixin, IterationReporter, saves_fit_state
 from vicinal._features import SCALINGS
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import (
@@ -27,25 +26,26 @@ from vicinal._validation import (
     warn,
 )
 from vicinal.core.journal import Journal
-from vicinal.core.method import Config, Data, Method
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult
 from vicinal.core.stopping import advice_for
 from vicinal.core.types import Array, is_auto
-from vicinal.estimators._bent import BY_ROWS, without_search
-from vicinal.estimators._budget import Budget
-from vicinal.estimators._checkpoints import check_same_fit, take_over
-from vicinal.estimators._importances import importances_of
-from vicinal.estimators._learn import Learning
-from vicinal.estimators._memory import converted_bytes
-from vicinal.estimators._overfit import Scores, compare
-from vicinal.estimators._plan import Cost, Plan, Size, make_plan
-from vicinal.estimators._problem import final_loss, last_theta, make_problem, size_of
-from vicinal.estimators._resume import Resumable, asked_of, fingerprint, generator
-from vicinal.estimators._rollback import unchanged_on_error
-from vicinal.estimators._starts import STOPPED
-from vicinal.estimators._telling import IterationReport, Reports
-from vicinal.estimators.search import ROWS, Choice, choose, question_of
+from vicinal.fit.budget import Budget
+from vicinal.fit.callbacks import CallbackSupportMixin, IterationReporter, saves_fit_state
+from vicinal.fit.checkpoints import check_same_fit, take_over
+from vicinal.fit.importances import importances_of
+from vicinal.fit.memory import converted_bytes
+from vicinal.fit.method import Config, Data, Method
+from vicinal.fit.nonlinear import BY_ROWS, without_search
+from vicinal.fit.overfit import Scores, compare
+from vicinal.fit.plan import Cost, Plan, Size, make_plan
+from vicinal.fit.problem import final_loss, last_theta, make_problem, size_of
+from vicinal.fit.report import IterationReport, Reports
+from vicinal.fit.restarts import STOPPED
+from vicinal.fit.resume import Resumable, asked_of, fingerprint, generator
+from vicinal.fit.rollback import unchanged_on_error
+from vicinal.fit.run import Learning
+from vicinal.fit.search import ROWS, Choice, choose, question_of
 from vicinal.maps.fitted import FittedLinear, fitted_map
 
 __all__ = ["MetricLearner"]

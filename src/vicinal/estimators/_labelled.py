@@ -14,11 +14,11 @@ from vicinal._validation import (
     check_rows,
     check_weights,
 )
-from vicinal.core.method import Data
 from vicinal.core.types import Array
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._classify import NeighbourClassifierMixin
 from vicinal.estimators._neighbours import drop_weightless_rows
+from vicinal.fit.method import Data
 from vicinal.targets import Labels
 
 __all__ = ["LabelledLearner"]

@@ -14,14 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal import starts
 from vicinal._features import Features
 from vicinal._validation import check_number, warn
-from vicinal.core.method import Coarse, Data
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, EvaluationSize
 from vicinal.engines.cpu.impostors import KEPT, KEPT_SHARE, ONCE
 from vicinal.estimators._labelled import LabelledLearner
-from vicinal.estimators._learn import SINGLE_FROM
-from vicinal.estimators._plan import Plan
 from vicinal.estimators._votes_of_k import VotesOfK
+from vicinal.fit.method import Coarse, Data
+from vicinal.fit.plan import Plan
+from vicinal.fit.run import SINGLE_FROM
 from vicinal.models.votes import VotingModel
 from vicinal.neighbourhoods import target_neighbours
 from vicinal.neighbourhoods.refresh import copied, no_longer_falls

@@ -11,15 +11,15 @@ import numpy as np
 from vicinal import densities, maps, neighbourhoods, solvers, starts
 from vicinal._features import Features
 from vicinal._plugins import load
-from vicinal.core.method import Data, Method
 from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, is_auto
 from vicinal.densities import Kernel
-from vicinal.estimators._bent import for_bent_maps
-from vicinal.estimators._plan import Plan
 from vicinal.estimators._soft_targets import SOFT, check_soft, soft_model
-from vicinal.estimators._warnings import collapse_warning, warn_single_rows, warn_unmatched_rows
-from vicinal.estimators.search import ALPHAS, MORE_ALPHAS
+from vicinal.fit.method import Data, Method
+from vicinal.fit.nonlinear import for_bent_maps
+from vicinal.fit.plan import Plan
+from vicinal.fit.search import ALPHAS, MORE_ALPHAS
+from vicinal.fit.warnings import collapse_warning, warn_single_rows, warn_unmatched_rows
 from vicinal.models.posterior import NCAModel
 from vicinal.neighbourhoods import mass_left_out
 from vicinal.neighbourhoods.refresh import refresh_lists

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_rows
 from vicinal.core.types import Array, is_auto
-from vicinal.estimators._memory import converted_bytes
-from vicinal.estimators._prediction_cost import PredictionCost, prediction_cost
+from vicinal.fit.memory import converted_bytes
+from vicinal.fit.prediction_cost import PredictionCost, prediction_cost
 from vicinal.models.soft import MatchModel
 from vicinal.models.stored import StoredRows
 

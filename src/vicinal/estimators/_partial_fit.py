@@ -19,18 +19,18 @@ from vicinal._validation import (
     check_seed,
     check_weights,
 )
-from vicinal.core.method import Config, Data, Method
 from vicinal.core.types import Array, is_auto
-from vicinal.estimators._budget import Budget
-from vicinal.estimators._importances import importances_of
 from vicinal.estimators._labelled import LabelledLearner
-from vicinal.estimators._learn import Learning
 from vicinal.estimators._neighbours import RowNumbers
-from vicinal.estimators._plan import make_plan
-from vicinal.estimators._problem import last_theta, make_problem, size_of
-from vicinal.estimators._rollback import unchanged_on_error
-from vicinal.estimators._telling import Reports, heading, line_of
-from vicinal.estimators.stream import Stream, StreamStep, begin_stream, check_settled, first_run
+from vicinal.fit.budget import Budget
+from vicinal.fit.importances import importances_of
+from vicinal.fit.method import Config, Data, Method
+from vicinal.fit.plan import make_plan
+from vicinal.fit.problem import last_theta, make_problem, size_of
+from vicinal.fit.report import Reports, heading, line_of
+from vicinal.fit.rollback import unchanged_on_error
+from vicinal.fit.run import Learning
+from vicinal.fit.stream import Stream, StreamStep, begin_stream, check_settled, first_run
 from vicinal.maps.fitted import FittedLinear, FittedMap
 
 __all__ = ["StreamLearner"]

@@ -13,13 +13,13 @@ from vicinal import densities, maps, neighbourhoods, solvers, starts
 from vicinal._features import Features
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_rows, check_weights
-from vicinal.core.method import Data, Method
 from vicinal.core.types import Array, Objective, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._neighbours import NeighbourSearchMixin, drop_weightless_rows
-from vicinal.estimators._plan import Cost
-from vicinal.estimators.search import MORE_ALPHAS, is_collapsed
+from vicinal.fit.method import Data, Method
+from vicinal.fit.plan import Cost
+from vicinal.fit.search import MORE_ALPHAS, is_collapsed
 from vicinal.models.regression import RegressionModel
 from vicinal.neighbourhoods import mass_left_out
 from vicinal.neighbourhoods.refresh import refresh_lists

@@ -8,10 +8,8 @@ import numpy as np
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_weights
-from vicinal.core.method import Data, Method
 from vicinal.core.types import Array
 from vicinal.estimators._labelled import LabelledLearner
-from vicinal.estimators._plan import Cost, Size
 from vicinal.estimators._soft_targets import (
     distributed_rows,
     distributions_of,
@@ -19,6 +17,8 @@ from vicinal.estimators._soft_targets import (
     matched_rows,
     matches_of,
 )
+from vicinal.fit.method import Data, Method
+from vicinal.fit.plan import Cost, Size
 from vicinal.models.soft import MatchModel
 from vicinal.targets import Matches
 

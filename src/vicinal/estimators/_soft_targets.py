@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_array
 
 from vicinal._validation import check_rows, check_weights
-from vicinal.core.method import Data
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.estimators._neighbours import RowNumbers, drop_weightless_rows
+from vicinal.fit.method import Data
 from vicinal.models.soft import DistributionModel, MatchModel
 from vicinal.targets import LabelDistributions, Matches
 from vicinal.targets._checks import checked_distributions, checked_matches

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_X_y
 
 from vicinal import maps, solvers, starts
-from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
 from vicinal._validation import (
     check_bool,
@@ -20,7 +19,6 @@ from vicinal._validation import (
     check_option,
     merged_duplicates,
 )
-from vicinal.core.method import Data, Method
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, EvaluationSize, PairCost, Sampler, Solver
 from vicinal.engines.choose import few_terms
@@ -37,7 +35,9 @@ from vicinal.estimators._margins import (
     rows_of,
     warn_unusable_rows,
 )
-from vicinal.estimators.search import is_collapsed
+from vicinal.fit.callbacks import with_callbacks
+from vicinal.fit.method import Data, Method
+from vicinal.fit.search import is_collapsed
 from vicinal.metrics import Chi2Index
 from vicinal.models.votes import Chi2VotingModel
 from vicinal.neighbourhoods import target_neighbours

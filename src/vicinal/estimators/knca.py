@@ -14,18 +14,18 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal import maps, neighbourhoods, solvers, starts
-from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
 from vicinal._validation import check_number, check_option
-from vicinal.core.method import Data, Method
 from vicinal.core.types import Array, EvaluationSize, Map, PairCost, Pairs, Sampler, Solver, is_auto
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators._partial_fit import StreamLearner
-from vicinal.estimators._telling import Reports
 from vicinal.estimators._votes_of_k import VotesOfK
-from vicinal.estimators._warnings import collapse_warning, warn_no_voters
-from vicinal.estimators.search import ALPHAS
-from vicinal.estimators.stream import can_stream
+from vicinal.fit.callbacks import with_callbacks
+from vicinal.fit.method import Data, Method
+from vicinal.fit.report import Reports
+from vicinal.fit.search import ALPHAS
+from vicinal.fit.stream import can_stream
+from vicinal.fit.warnings import collapse_warning, warn_no_voters
 from vicinal.models.vote_of_k import KNCAModel
 from vicinal.neighbourhoods import LeftOut, Nearest, Neighbourhood, sets_left_out
 from vicinal.neighbourhoods.refresh import refresh_lists

@@ -8,15 +8,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._callback_support import CallbackSupportMixin, IterationReporter, with_callbacks
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult, train
 from vicinal.core.types import Array
-from vicinal.estimators._checkpoints import take_over
-from vicinal.estimators._embedding_cost import check_cost, embedding_cost, plan_in_words
-from vicinal.estimators._embedding_fit import (
+from vicinal.fit.callbacks import CallbackSupportMixin, IterationReporter, with_callbacks
+from vicinal.fit.checkpoints import take_over
+from vicinal.fit.embedding import (
     Fit,
     Last,
     Left,
@@ -26,17 +25,18 @@ from vicinal.estimators._embedding_fit import (
     prepare,
     warn_if_cut,
 )
-from vicinal.estimators._first_points import (
+from vicinal.fit.embedding_cost import check_cost, embedding_cost, plan_in_words
+from vicinal.fit.first_points import (
     check_init,
     check_mapping,
     first_theta,
     given_metric,
     short_indices,
 )
-from vicinal.estimators._plan import Cost
-from vicinal.estimators._resume import generator
-from vicinal.estimators._rollback import unchanged_on_error
-from vicinal.estimators._telling import IterationReport, Reports
+from vicinal.fit.plan import Cost
+from vicinal.fit.report import IterationReport, Reports
+from vicinal.fit.resume import generator
+from vicinal.fit.rollback import unchanged_on_error
 from vicinal.storage.model import SaveMixin
 from vicinal.targets.build import check_table
 

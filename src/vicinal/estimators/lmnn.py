@@ -12,9 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
 from vicinal import _search, maps, solvers, starts
-from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
-from vicinal.core.method import Data, Method
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, Map, PairCost, Sampler, Solver
 from vicinal.estimators._margins import (
@@ -31,7 +29,9 @@ from vicinal.estimators._margins import (
     warn_unusable_rows,
 )
 from vicinal.estimators._metric import LearntMetricMixin
-from vicinal.estimators.search import is_collapsed
+from vicinal.fit.callbacks import with_callbacks
+from vicinal.fit.method import Data, Method
+from vicinal.fit.search import is_collapsed
 from vicinal.models.votes import VotingModel
 from vicinal.objectives import LMNNLoss
 from vicinal.starts import Start

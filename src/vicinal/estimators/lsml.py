@@ -13,8 +13,8 @@ from vicinal.convex.lsml import lsml
 from vicinal.convex.prior import prior_factor
 from vicinal.core.types import Array
 from vicinal.estimators._matrix_learner import MatrixLearner
-from vicinal.estimators._rollback import unchanged_on_error
 from vicinal.estimators._tuples import TupleLearnerMixin
+from vicinal.fit.rollback import unchanged_on_error
 
 __all__ = ["LSML"]
 

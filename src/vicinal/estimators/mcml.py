@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
 from vicinal import maps, neighbourhoods, solvers, starts
-from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
-from vicinal.core.method import Data, Method
 from vicinal.core.types import Array, Map, Sampler, Solver, is_auto
 from vicinal.estimators._consulted import ConsultedMixin
 from vicinal.estimators._labelled import LabelledLearner
 from vicinal.estimators._metric import LearntMetricMixin
-from vicinal.estimators._warnings import collapse_warning, warn_single_rows
-from vicinal.estimators.search import ALPHAS
+from vicinal.fit.callbacks import with_callbacks
+from vicinal.fit.method import Data, Method
+from vicinal.fit.search import ALPHAS
+from vicinal.fit.warnings import collapse_warning, warn_single_rows
 from vicinal.models.posterior import NCAModel
 from vicinal.neighbourhoods import LeftOut, Neighbourhood, mass_left_out
 from vicinal.neighbourhoods.refresh import refresh_lists

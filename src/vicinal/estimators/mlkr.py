@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
-from vicinal._callback_support import with_callbacks
 from vicinal.core.types import Map, Sampler, Solver
 from vicinal.densities import Kernel
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators._regress import RegressionLearner
+from vicinal.fit.callbacks import with_callbacks
 from vicinal.neighbourhoods import Neighbourhood
 from vicinal.objectives import MLKRLoss
 from vicinal.starts import Start

@@ -12,9 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal import densities
-from vicinal._callback_support import with_callbacks
 from vicinal._validation import check_number, check_option
-from vicinal.core.method import Data, Method
 from vicinal.core.types import Array, Map, Sampler, Solver
 from vicinal.densities import Kernel
 from vicinal.estimators._consulted import ConsultedMixin
@@ -23,7 +21,9 @@ from vicinal.estimators._nca_method import learns_beta, nca_method
 from vicinal.estimators._partial_fit import StreamLearner
 from vicinal.estimators._soft_labels import SoftTargetsMixin
 from vicinal.estimators._soft_targets import check_labels
-from vicinal.estimators.stream import can_stream
+from vicinal.fit.callbacks import with_callbacks
+from vicinal.fit.method import Data, Method
+from vicinal.fit.stream import can_stream
 from vicinal.neighbourhoods import Neighbourhood
 from vicinal.starts import Start
 from vicinal.targets import Labels

@@ -13,14 +13,14 @@ from scipy.spatial.distance import pdist
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._callback_support import with_callbacks
 from vicinal._validation import check_number, check_option, warn
-from vicinal.core.method import Data, Method
 from vicinal.core.types import Array, Map, Sampler, Solver, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._metric import LearntMetricMixin
-from vicinal.estimators._plan import Plan
 from vicinal.estimators._regress import RegressionLearner
+from vicinal.fit.callbacks import with_callbacks
+from vicinal.fit.method import Data, Method
+from vicinal.fit.plan import Plan
 from vicinal.neighbourhoods import Neighbourhood
 from vicinal.objectives import MatchLoss
 from vicinal.starts import Start

@@ -11,17 +11,17 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
 from vicinal import maps, solvers, starts
-from vicinal._callback_support import with_callbacks
 from vicinal._features import Features
 from vicinal._validation import check_rows, warn
-from vicinal.core.method import Data, Method
 from vicinal.core.types import Array, Map, Solver
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators._pair_classifier import PairClassifierMixin
-from vicinal.estimators._plan import Cost
 from vicinal.estimators._tuples import check_pair_labels, check_tuples
-from vicinal.estimators._warnings import collapse_warning
+from vicinal.fit.callbacks import with_callbacks
+from vicinal.fit.method import Data, Method
+from vicinal.fit.plan import Cost
+from vicinal.fit.warnings import collapse_warning
 from vicinal.models.partners import PartnerModel
 from vicinal.objectives.pair_nca import PairNCALoss
 from vicinal.starts import Start

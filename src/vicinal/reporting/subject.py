@@ -15,11 +15,11 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._callback_support import HAS_CALLBACKS
 from vicinal.core.types import Array
 from vicinal.estimators._tuples import TupleLearnerMixin
 from vicinal.estimators.from_labels import FromLabels
 from vicinal.estimators.ksne import KSNE
+from vicinal.fit.callbacks import HAS_CALLBACKS
 from vicinal.reporting.recording import Recorder
 
 __all__ = [

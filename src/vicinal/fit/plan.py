@@ -13,11 +13,11 @@ import numpy as np
 
 from vicinal import maps, samplers, solvers
 from vicinal._threads import n_threads
-from vicinal.core.method import Config, Method
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, PairCost, Sampler, Solver, is_auto
 from vicinal.densities import Gaussian, Kernel
-from vicinal.estimators._memory import fit_bytes
+from vicinal.fit.memory import fit_bytes
+from vicinal.fit.method import Config, Method
 from vicinal.maps.cost import MapCost
 
 __all__ = ["Cost", "Plan", "Size", "adam_for", "all_pairs_seconds", "make_plan", "rate_for"]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from vicinal._validation import warn
-from vicinal.core.method import Data
 from vicinal.core.types import Array
-from vicinal.estimators._plan import Plan
-from vicinal.estimators.search import is_collapsed
+from vicinal.fit.method import Data
+from vicinal.fit.plan import Plan
+from vicinal.fit.search import is_collapsed
 from vicinal.objectives._votes import SAFE_K, can_win, large_k, usable_votes
 from vicinal.targets import LabelDistributions, Labels, Matches
 

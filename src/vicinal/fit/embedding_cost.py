@@ -6,8 +6,8 @@ from typing import Any
 
 from vicinal._threads import n_threads
 from vicinal.engines import choose
-from vicinal.estimators._memory import converted_bytes
-from vicinal.estimators._plan import Cost
+from vicinal.fit.memory import converted_bytes
+from vicinal.fit.plan import Cost
 from vicinal.targets.build import affinities_bytes
 from vicinal.targets.lengths import list_length
 

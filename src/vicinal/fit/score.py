@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from vicinal.core.method import Method
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array
+from vicinal.fit.method import Method
 
 __all__ = ["score_name", "scores_of"]
 

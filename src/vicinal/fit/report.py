@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vicinal import _clock
-from vicinal._callback_support import IterationReporter
-from vicinal._display import Activity
 from vicinal.core.here import Here
 from vicinal.core.journal import Cut, Journal, Record
 from vicinal.core.loop import Iteration
 from vicinal.core.problem import Problem
+from vicinal.fit.callbacks import IterationReporter
+from vicinal.fit.display import Activity
 
 __all__ = ["IterationReport", "Reports", "SearchStep", "StartReporter", "heading", "line_of"]
 

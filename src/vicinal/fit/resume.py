@@ -10,11 +10,11 @@ import scipy.sparse as sp
 
 from vicinal._validation import check_seed
 from vicinal.core.journal import Cut
-from vicinal.core.method import Data
 from vicinal.core.problem import Problem
 from vicinal.core.state import FitState
 from vicinal.core.types import Array
-from vicinal.estimators._plan import Plan
+from vicinal.fit.method import Data
+from vicinal.fit.plan import Plan
 
 __all__ = ["Resumable", "asked_of", "fingerprint", "generator", "schedule_length"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from vicinal.core.journal import Record
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, Map
-from vicinal.estimators._telling import SearchStep
+from vicinal.fit.report import SearchStep
 
 __all__ = ["Search", "Stopped", "Trial", "is_collapsed", "ranks", "sparing"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vicinal import storage
-from vicinal.estimators._resume import Resumable
+from vicinal.fit.resume import Resumable
 from vicinal.storage.codec import encode
 
 __all__ = ["check_same_fit", "check_same_rows", "take_over"]

@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from vicinal import maps, solvers
-from vicinal.core.method import Config, Method
 from vicinal.core.types import is_auto
+from vicinal.fit.method import Config, Method
 
 __all__ = ["BY_ROWS", "for_bent_maps", "penalty_by_rows", "without_search"]
 

@@ -12,15 +12,15 @@ from sklearn.model_selection import check_cv
 
 from vicinal._features import Features
 from vicinal._validation import warn
-from vicinal.core.method import Method
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, is_auto
-from vicinal.estimators._learn import Learning
-from vicinal.estimators._resume import asked_of
-from vicinal.estimators._scores import score_name, scores_of
-from vicinal.estimators._search_effort import ROWS, search_effort
-from vicinal.estimators._split import TooFewRows, stratified_folds
-from vicinal.estimators._trials import Search, Stopped, Trial, is_collapsed, ranks
+from vicinal.fit.effort import ROWS, search_effort
+from vicinal.fit.method import Method
+from vicinal.fit.resume import asked_of
+from vicinal.fit.run import Learning
+from vicinal.fit.score import score_name, scores_of
+from vicinal.fit.split import TooFewRows, stratified_folds
+from vicinal.fit.trials import Search, Stopped, Trial, is_collapsed, ranks
 from vicinal.targets.labels import class_codes
 
 __all__ = [

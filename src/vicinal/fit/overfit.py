@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vicinal.core.method import Method
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array
-from vicinal.estimators._scores import score_name, scores_of
+from vicinal.fit.method import Method
+from vicinal.fit.score import score_name, scores_of
 
 __all__ = ["Scores", "compare"]
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import sklearn
 
-from vicinal._display import Activity
+from vicinal.fit.display import Activity
 
 __all__ = [
     "HAS_CALLBACKS",

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from vicinal.core.problem import Problem
 from vicinal.core.types import is_auto
-from vicinal.estimators._learn import SEARCH_STEPS, Learning
-from vicinal.estimators._plan import Size, all_pairs_seconds
+from vicinal.fit.plan import Size, all_pairs_seconds
+from vicinal.fit.run import SEARCH_STEPS, Learning
 
 __all__ = ["ROWS", "Effort", "search_effort"]
 

@@ -15,11 +15,11 @@ from vicinal import samplers, solvers, starts
 from vicinal._features import Features
 from vicinal.core.evaluation import refresh
 from vicinal.core.loop import update
-from vicinal.core.method import Coarse, Method
 from vicinal.core.problem import Problem, Tracked, for_scaling, suited
 from vicinal.core.types import Array, Batch, Solver, is_auto
-from vicinal.estimators._plan import Plan, rate_for
-from vicinal.estimators._reservoir import Reservoir
+from vicinal.fit.method import Coarse, Method
+from vicinal.fit.plan import Plan, rate_for
+from vicinal.fit.reservoir import Reservoir
 from vicinal.targets import Labels
 
 __all__ = ["Stream", "StreamStep", "begin_stream", "can_stream", "check_settled", "first_run"]

@@ -10,17 +10,17 @@ import numpy as np
 from vicinal import _clock, samplers, solvers, starts
 from vicinal.core.here import Here
 from vicinal.core.journal import Journal, Record
-from vicinal.core.method import Config, Method
 from vicinal.core.problem import Problem, for_scaling
 from vicinal.core.stages import FitResult, Refresh, Stage, train
 from vicinal.core.stopping import stop_rules
 from vicinal.core.types import Array, Solver
-from vicinal.estimators._budget import Budget
-from vicinal.estimators._plan import Plan, adam_for
-from vicinal.estimators._resume import Resumable, schedule_length
-from vicinal.estimators._split import hold_out
-from vicinal.estimators._starts import Ended, best_of_starts
-from vicinal.estimators._telling import Reports
+from vicinal.fit.budget import Budget
+from vicinal.fit.method import Config, Method
+from vicinal.fit.plan import Plan, adam_for
+from vicinal.fit.report import Reports
+from vicinal.fit.restarts import Ended, best_of_starts
+from vicinal.fit.resume import Resumable, schedule_length
+from vicinal.fit.split import hold_out
 from vicinal.targets.labels import class_codes
 
 __all__ = ["SEARCH_STEPS", "SINGLE_FROM", "Learning", "Resumable", "evaluation_rows"]

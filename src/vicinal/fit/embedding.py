@@ -8,18 +8,18 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import solvers
-from vicinal._callback_support import saves_fit_state
 from vicinal._validation import check_bool, check_number, check_option, warn
-from vicinal.core.method import Data
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult, Stage
 from vicinal.core.state import FitState
 from vicinal.core.stopping import advice_for
 from vicinal.core.types import Array, is_auto
-from vicinal.estimators._checkpoints import check_same_rows
-from vicinal.estimators._exaggeration import divergence, make_stages
-from vicinal.estimators._first_points import learns_map, make_problem
-from vicinal.estimators._resume import asked_of, fingerprint
+from vicinal.fit.callbacks import saves_fit_state
+from vicinal.fit.checkpoints import check_same_rows
+from vicinal.fit.exaggeration import divergence, make_stages
+from vicinal.fit.first_points import learns_map, make_problem
+from vicinal.fit.method import Data
+from vicinal.fit.resume import asked_of, fingerprint
 from vicinal.maps.fitted import FittedLinear, fitted_map
 from vicinal.models.picture import Picture, Target
 from vicinal.targets import affinities

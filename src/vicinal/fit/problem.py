@@ -8,14 +8,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from vicinal._features import check_varies
-from vicinal.core.method import Config, Data, Method
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, is_auto
-from vicinal.estimators._bent import BY_ROWS, penalty_by_rows
-from vicinal.estimators._learn import SINGLE_FROM, Learning
-from vicinal.estimators._plan import Plan, Size
-from vicinal.estimators._split import hold_out
-from vicinal.estimators.search import DEFAULT_ALPHA, alpha_unit, scaled_alpha
+from vicinal.fit.method import Config, Data, Method
+from vicinal.fit.nonlinear import BY_ROWS, penalty_by_rows
+from vicinal.fit.plan import Plan, Size
+from vicinal.fit.run import SINGLE_FROM, Learning
+from vicinal.fit.search import DEFAULT_ALPHA, alpha_unit, scaled_alpha
+from vicinal.fit.split import hold_out
 from vicinal.targets.labels import class_codes
 
 __all__ = ["final_loss", "last_theta", "make_problem", "size_of"]
