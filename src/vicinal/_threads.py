@@ -22,6 +22,7 @@ import sklearn.utils  # noqa: F401  (loads the OpenMP runtime that threadpoolctl
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
+    "at_most",
     "block_edges",
     "n_threads",
     "rectangle",
@@ -43,10 +44,30 @@ def _cores_and_openmp() -> tuple[int, list[Any]]:
     return joblib.cpu_count(), _controller().select(user_api="openmp").lib_controllers
 
 
+class _Share(threading.local):
+    """Threads that work of the present thread may use; each thread has its own share."""
+
+    most: int | None = None
+
+
+_share = _Share()
+
+
 def n_threads() -> int:
     """Number of threads to use now."""
     cores, libraries = _cores_and_openmp()
-    return max(1, min([cores, *(library.get_num_threads() for library in libraries)]))
+    most = cores if _share.most is None else _share.most
+    return max(1, min([cores, most, *(library.get_num_threads() for library in libraries)]))
+
+
+@contextmanager
+def at_most(threads: int) -> Iterator[None]:
+    """Use no more than these threads for what the present thread does inside this context."""
+    before, _share.most = _share.most, threads
+    try:
+        yield
+    finally:
+        _share.most = before
 
 
 _PATIENCE = 0.02  # seconds of waiting for another thread, between looks for an interrupt

@@ -277,7 +277,7 @@ def test_a_fit_that_was_cut_goes_on_to_the_same_bits(name, after, raises):
     with pytest.warns(ConvergenceWarning, match=f"{words} after .*The best picture so far is kept"):
         model.fit(X)
     assert model.n_iter_ < 9
-    model._left = model._left._replace(state=through_json(model._left.state))
+    model._resume = model._resume._replace(state=through_json(model._resume.state))
     model.set_callbacks().fit(X)
     assert model.history_["iteration"] == list(range(10))
     assert_same(answers(model, X), answers(fitted(name), X))

@@ -24,9 +24,10 @@ import vicinal
 from vicinal import NCA
 from vicinal._features import Features
 from vicinal.core.problem import Problem
-from vicinal.core.stages import Stage, train
+from vicinal.core.stages import Stage
 from vicinal.core.state import FitState
 from vicinal.core.stopping import stop_rules
+from vicinal.core.training import train
 from vicinal.core.types import Evaluation, Map, Objective, Target, Units
 from vicinal.maps import Linear
 from vicinal.samplers import StochasticQueries
@@ -50,11 +51,11 @@ def assert_resumes(stages: Any, theta: Any, n_iter: int, cut: int, **options: An
 
     def keep(info: Any, problem: Problem, state: Any) -> bool:
         if info.iteration == cut:
-            states.append(through_a_file(state()))
+            states.append(through_a_file(state.state()))
         return False
 
     whole = train(stages(), theta, max_iter=n_iter, on_iteration=keep, **options)
-    rest = train(stages(), None, states[0], max_iter=n_iter - cut, **options)
+    rest = train(stages(), None, states[0], max_iter=n_iter - cut, completes=True, **options)
     assert cut < whole.history["iteration"][-1]
     np.testing.assert_array_equal(rest.theta, whole.theta)
     assert rest.history["loss"] == whole.history["loss"]
@@ -132,7 +133,7 @@ def test_mlkr_learns_from_a_few_queries_at_a_time(friedman, rng):
         return [Stage(friedman, solver, stop_rules(solver), StochasticQueries(50))]
 
     theta = 0.5 * rng.normal(size=30)
-    whole = assert_resumes(stages, theta, n_iter=120, cut=50, random_state=3)
+    whole = assert_resumes(stages, theta, n_iter=120, cut=50, seed=3)
     assert friedman.value(whole.theta) < 0.5 * friedman.value(theta)
 
 

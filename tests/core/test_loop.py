@@ -7,8 +7,9 @@ import pytest
 from common.loops import START, fun, monitor_peaking_at
 from common.problems import D, make_problem
 
-from vicinal.core.stages import Stage, train
+from vicinal.core.stages import Stage
 from vicinal.core.stopping import stop_rules
+from vicinal.core.training import train
 from vicinal.core.types import Batch, Result, Sampler, Source
 from vicinal.samplers import Full
 from vicinal.solvers import (

@@ -12,10 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from vicinal import NCA
 from vicinal.callbacks import Checkpoint, StopAfter
 from vicinal.datasets import make_rings
-from vicinal.estimators import _nca_method, search
+from vicinal.estimators import _nca_method
+from vicinal.fit import search
 from vicinal.fit.callbacks import HAS_CALLBACKS
+from vicinal.fit.penalty import ALPHAS, DEFAULT_ALPHA
 from vicinal.fit.report import Reports
-from vicinal.fit.search import ALPHAS, DEFAULT_ALPHA, cross_validation
+from vicinal.fit.split import cross_validation
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +80,7 @@ def test_the_penalties_have_the_unit_of_the_columns(iris):
 
 def test_a_sample_chooses_for_many_rows(iris, monkeypatch):
     X, y = iris
-    monkeypatch.setattr("vicinal.fit.effort.ROWS", 60)
+    monkeypatch.setattr("vicinal.fit.search.ROWS", 60)
     model = NCA(random_state=0).fit(X, y)
     assert "5-fold cross-validation on 60 of 150 rows" in model.plan_.reason
     # the penalty weighs as much against the sum of the losses
@@ -86,7 +88,7 @@ def test_a_sample_chooses_for_many_rows(iris, monkeypatch):
 
 
 def test_a_sample_of_many_classes_holds_whole_classes(monkeypatch):
-    monkeypatch.setattr("vicinal.fit.effort.ROWS", 60)
+    monkeypatch.setattr("vicinal.fit.search.ROWS", 60)
     rng = np.random.RandomState(0)
     y = np.repeat(np.arange(40), 5)
     X = rng.standard_normal((40, 3))[y] * 10 + rng.standard_normal((200, 3))
@@ -231,7 +233,7 @@ def test_interrupt_ends_the_search_and_the_fit_goes_on(iris, monkeypatch):
 
     monkeypatch.setattr(Reports, "on_iteration", interrupt)
     with pytest.warns(ConvergenceWarning, match="search of NCA was stopped.*found nothing"):
-        model = NCA(alpha="auto", cv=2, random_state=0).fit(X, y)
+        model = NCA(alpha="auto", cv=2, random_state=0, n_jobs=1).fit(X, y)
     # the default has not been judged yet, and stays
     assert model.alpha_ == 3e-3
     assert len(model.cv_results_["param_alpha"]) == 1
@@ -251,7 +253,7 @@ def test_interrupt_outside_of_a_descent(monkeypatch):
 
     monkeypatch.setattr(_nca_method, "_make_model", interrupted)
     with pytest.warns(ConvergenceWarning, match="was stopped early") as told:
-        model = NCA(alpha="auto", cv=2, random_state=0, max_iter=20, tol=1e-3).fit(X, y)
+        model = NCA(alpha="auto", cv=2, random_state=0, max_iter=20, tol=1e-3, n_jobs=1).fit(X, y)
     assert len(model.cv_results_["param_alpha"]) == 4
     # the default was among them, so that the best of the four is taken
     assert f"had found alpha={model.alpha_:g};" in str(told[0].message)
@@ -266,7 +268,7 @@ def test_interrupt_before_anything_is_known(iris, monkeypatch):
 
     monkeypatch.setattr(Reports, "on_iteration", lambda self, searching=False: interrupt)
     with pytest.raises(KeyboardInterrupt):
-        NCA(alpha="auto").fit(X, y)
+        NCA(alpha="auto", n_jobs=1).fit(X, y)
 
 
 class StopAt:

@@ -18,13 +18,13 @@ from vicinal import KSNE, NCA
 from vicinal._features import Features
 from vicinal.core.problem import Problem
 from vicinal.fit.budget import Budget
-from vicinal.fit.effort import search_effort
+from vicinal.fit.context import FitContext
 from vicinal.fit.importances import exchange_importances
 from vicinal.fit.method import Config, Data
 from vicinal.fit.plan import make_plan
 from vicinal.fit.problem import size_of
 from vicinal.fit.report import Reports
-from vicinal.fit.run import Learning
+from vicinal.fit.search import search_effort
 from vicinal.maps import MLP, Linear, Periodic
 from vicinal.maps.fitted import FittedMap
 from vicinal.objectives import NCALoss
@@ -322,8 +322,8 @@ def test_costly_maps_are_searched_with_less(rng):
         data = Data(X, Labels(y), np.arange(2))
         method, config = model._method(data), Config.of(model)
         plan = make_plan(method, config, size_of(data, method))
-        learning = Learning(method, config, plan, rng, Reports("NCA", 0), Budget(None, 0.0))
-        return search_effort(learning, problem_of(X, y, method.mapping))
+        context = FitContext(method, config, plan, 0, Reports("NCA", 0), Budget(None, 0.0))
+        return search_effort(context, problem_of(X, y, method.mapping))
 
     assert effort("linear", 5000, 300) == (2000, None, 40)
     assert effort("periodic", 5000, 5) == (2000, None, 40)

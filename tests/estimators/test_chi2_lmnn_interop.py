@@ -140,7 +140,7 @@ def test_float32_stays_float32(rows):
 @unfinished
 def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
     straight = Chi2LMNN(3, tol=1e-4, random_state=0).fit(*rows)
-    monkeypatch.setattr("vicinal.fit.run.SINGLE_FROM", 50)
+    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 50)
     monkeypatch.setattr("vicinal.estimators._margins.SINGLE_FROM", 50)
     seen = []
 
@@ -186,7 +186,7 @@ def test_warm_start_from_another_precision(rows, constraint):
     single = Chi2LMNN(3, constraint=constraint, warm_start=True, random_state=0)
     single.fit(X.astype(np.float32), y)
     last = single.components_.copy()
-    single._resumable = None  # as a pickle of another release might have it
+    single._resume = None  # as a pickle of another release might have it
     single.set_params(tol=1e9).fit(X, y)
     assert single.components_.dtype == np.float64
     assert_on_simplex(single.components_)

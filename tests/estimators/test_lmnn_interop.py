@@ -44,7 +44,7 @@ def fitted(rows):
 def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
     X, y = rows
     straight = LMNN(2, tol=1e-5, random_state=0).fit(X, y)
-    monkeypatch.setattr("vicinal.fit.run.SINGLE_FROM", 50)
+    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 50)
     monkeypatch.setattr("vicinal.estimators._margins.SINGLE_FROM", 50)
     seen = []
 

@@ -444,8 +444,8 @@ CUT = {
 @pytest.mark.parametrize("settings", list(CUT.values()), ids=list(CUT))
 def test_a_fit_that_was_cut_goes_on_to_the_same_bits(rows, settings, single, monkeypatch):
     if single:  # and as many rows as have their scale repaired on a sample
-        monkeypatch.setattr("vicinal.fit.run.SINGLE_FROM", 100)
-        monkeypatch.setattr("vicinal.fit.run._REPAIR_QUERIES", 50)
+        monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)
+        monkeypatch.setattr("vicinal.fit.tuning.REPAIR_QUERIES", 50)
     settings = {"n_components": 2, "max_iter": 15, "random_state": 3, **settings}
     whole = NCA(alpha=3e-3, **settings).fit(*rows)
     cut = NCA(warm_start=True, alpha=3e-3, **settings).set_callbacks(Stop(7)).fit(*rows)
@@ -655,9 +655,9 @@ def test_a_subsample_is_gone_on_with_on_its_own_rows(rows):
 
 
 def test_a_subsample_arrives_in_float64_on_its_own_rows(rows, monkeypatch):
-    monkeypatch.setattr("vicinal.fit.run.SINGLE_FROM", 100)
+    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)
     single = NCA(2, sampling=Subsample(60), random_state=0, alpha=0.02).fit(*rows)
-    monkeypatch.setattr("vicinal.fit.run.SINGLE_FROM", 10**9)
+    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 10**9)
     double = NCA(2, sampling=Subsample(60), random_state=0, alpha=0.02).fit(*rows)
     losses = np.array(single.history_["loss"])
     assert (np.diff(losses) <= 1e-6).all()  # those of all rows are others

@@ -248,7 +248,7 @@ def test_a_fit_that_is_at_rest_has_made_one_iteration(wine):
 @pytest.mark.parametrize("single", [False, True])
 def test_two_warm_fits_equal_one_long_fit(digits, settings, single, monkeypatch):
     if single:
-        monkeypatch.setattr("vicinal.fit.run.SINGLE_FROM", 100)
+        monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)
     settings = {"n_components": None, "tol": 0.0, **settings}
     long = NCA(max_iter=20, alpha=3e-3, **settings).fit(*digits)
     warm = NCA(max_iter=10, warm_start=True, alpha=3e-3, **settings).fit(*digits)
@@ -258,7 +258,7 @@ def test_two_warm_fits_equal_one_long_fit(digits, settings, single, monkeypatch)
     same_history(long, warm, but=("seconds", "n_evaluations"))
     np.testing.assert_array_equal(warm.components_, long.components_)
     assert warm.history_["n_evaluations"][-1] == long.history_["n_evaluations"][-1] + 1
-    assert long._resumable is None  # nothing is kept that no later fit will use
+    assert long._resume is None  # nothing is kept that no later fit will use
 
 
 @unfinished

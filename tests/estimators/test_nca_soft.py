@@ -272,11 +272,11 @@ def test_a_resumed_fit_knows_its_target(soft):
     whole = nca(max_iter=8, tol=0.0).fit(X, **soft)
     half = nca(max_iter=4, tol=0.0, warm_start=True).fit(X, **soft).fit(X, **soft)
     np.testing.assert_array_equal(half.components_, whole.components_)
-    from vicinal.fit.resume import fingerprint
+    from vicinal.fit.resume import row_fingerprint
 
     data = [nca()._check_data(X, None, None, M), nca()._check_data(X, T, None)]
     other = [nca()._check_data(X, None, None, M * 0.5), nca()._check_data(X, T[:, ::-1], None)]
-    assert len({fingerprint(d) for d in (*data, *other)}) == 4
+    assert len({row_fingerprint(d) for d in (*data, *other)}) == 4
 
 
 @either

@@ -9,7 +9,6 @@ from sklearn.exceptions import ConvergenceWarning
 from vicinal import KNCA, LMNN, NCA, _clock
 from vicinal.core.problem import Problem
 from vicinal.extras.annealing import Annealing
-from vicinal.fit import run
 from vicinal.fit.budget import Budget
 from vicinal.models.votes import VotingModel
 from vicinal.neighbourhoods import Nearest
@@ -56,7 +55,7 @@ class Work:
 
 @pytest.fixture
 def work(monkeypatch):
-    monkeypatch.setattr(run, "SINGLE_FROM", 100)  # float32 first, as on large data
+    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)  # float32 first, as on large data
     return Work(monkeypatch)
 
 

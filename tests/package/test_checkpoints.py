@@ -71,7 +71,7 @@ def test_the_file_is_a_model_file_whatever_its_name(wine, tmp_path, name):
             loaded = load(path)
         assert_same_fit(loaded, model)
         np.testing.assert_array_equal(loaded.predict_proba(wine[0]), model.predict_proba(wine[0]))
-    assert model._resumable is None  # the state is kept in the file alone
+    assert model._resume is None  # the state is kept in the file alone
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -108,7 +108,7 @@ def test_a_fit_goes_on_and_counts_all_its_iterations(wine, path, warm_start):
     again = nca(warm_start=warm_start, verbose=0).fit(*wine, resume_from=str(path))
     assert_same_fit(again, whole)
     assert again.n_iter_ == 9
-    assert (again._resumable is not None) == warm_start
+    assert (again._resume is not None) == warm_start
 
 
 def test_a_fit_that_was_stopped_goes_on_although_its_last_save_was_its_end(wine, path):
@@ -128,7 +128,7 @@ def test_a_fit_that_had_ended_is_not_repeated(wine, path):
     again = KSNE(perplexity=5, max_iter=8).set_callbacks(none)
     again.fit(wine[0], resume_from=f"{path}.ksne")
     assert_same_fit(again, ksne)
-    assert again._left is None
+    assert again._resume is None
 
 
 def test_the_last_fit_of_the_estimator_leaves_no_traces(wine, path):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from vicinal.fit.search import cross_validation
-from vicinal.fit.trials import Search, Stopped, Trial, ranks, sparing
+from vicinal.fit.split import cross_validation
+from vicinal.fit.trials import FoldScore, Search, Stopped, Trial, ranks, sparing
 
 
 class FoldStub:
@@ -81,16 +81,13 @@ def search_over(scores, **options):
     def candidate(fold):
         return fold.alpha if fold.mapping is None else fold.mapping
 
-    def learn(fold):
+    def evaluate(number, fold):
         asked.append(candidate(fold))
         if scores[candidate(fold)] in (Stopped, KeyboardInterrupt):
             raise scores[candidate(fold)]("callback" if scores[candidate(fold)] is Stopped else "")
-        return np.array([float(candidate(fold))])
+        return FoldScore(scores[candidate(fold)][number], abs(candidate(fold)) < 1e-4)
 
-    def score(fold, theta):
-        return scores[candidate(fold)][fold.fold]
-
-    return Search(folds, learn, score, lambda trial: None, **options), asked
+    return Search(folds, evaluate, lambda trial: None, **options), asked
 
 
 def test_splits_beyond_the_rows_are_refused():

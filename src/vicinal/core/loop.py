@@ -107,8 +107,8 @@ class LoopStart(NamedTuple):
         The largest entry of the map, in which gradients are measured; None: that of the start.
     window, best : Window, Best or None
         What the stop rules of the resumed run compared with, and its best parameters.
-    pending : bool
-        Whether the stop rules have not seen the last iteration of the resumed run.
+    completes : bool
+        Whether the resumed run was cut: the stop rules have not seen its last iteration.
     """
 
     theta: Array | None = None
@@ -118,7 +118,7 @@ class LoopStart(NamedTuple):
     map_size: float | None = None
     window: Window | None = None
     best: Best | None = None
-    pending: bool = False
+    completes: bool = False
 
 
 class Progress:
@@ -372,7 +372,7 @@ def run_stage(
             progress.commit(state, batches.at, count=False)
         before = [r for r in recipe.stop if r.before_step]
         after = [r for r in recipe.stop if not r.before_step]
-        rule = _first(progress, after if begin.pending else [r for r in after if r.at_start])
+        rule = _first(progress, after if begin.completes else [r for r in after if r.at_start])
         progress.start_seconds = progress.worked
         while rule is None:
             rule = _first(progress, before)

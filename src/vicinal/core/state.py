@@ -65,8 +65,6 @@ class Round(NamedTuple):
         The number of the last iteration before it.
     memory : dict
         The memory of the `Refresh` before it.
-    rng : tuple or None
-        The state of the random generator before it.
     fresh : float or None
         The loss right after it, if losses can be compared.
     top, top_score : array or None, float
@@ -78,7 +76,6 @@ class Round(NamedTuple):
     theta: Array
     iteration: int
     memory: dict[str, Any]
-    rng: Any
     fresh: float | None
     top: Array | None
     top_score: float
@@ -102,18 +99,12 @@ class FitState(NamedTuple):
         The best parameters so far.
     history : dict of lists
         One row for each iteration.
-    kept : array or None
-        The result of the last refresh: weights of backgrounds, target neighbours.
-    window : Window or None
-        What the stop rules compare with.  None: the whole history.
+    window : Window
+        What the stop rules compare with.
     round : Round or None
         The position between two refreshes, in a stage that has a `Refresh`.
-    rng : tuple or None
-        The state of the random generator, as from ``RandomState.get_state()``.
     left : int or None
         Number of iterations that the run may still make.
-    pending : bool
-        Whether the stop rules have not seen the newest iteration yet.
     """
 
     stage: int
@@ -122,12 +113,9 @@ class FitState(NamedTuple):
     sampling: Sampling | None
     best: Best
     history: dict[str, list]
-    kept: Any = None
-    window: Window | None = None
+    window: Window
     round: Round | None = None
-    rng: Any = None
     left: int | None = None
-    pending: bool = False
 
     def arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """The state as JSON values and arrays; see `from_arrays`."""

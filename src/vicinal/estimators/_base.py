@@ -8,6 +8,7 @@ labels build on ``_labelled.py``.  See ``nca.py``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -25,27 +26,35 @@ from vicinal._validation import (
     check_option,
     warn,
 )
-from vicinal.core.journal import Journal
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult
 from vicinal.core.stopping import advice_for
 from vicinal.core.types import Array, is_auto
 from vicinal.fit.budget import Budget
-from vicinal.fit.callbacks import CallbackSupportMixin, IterationReporter, saves_fit_state
-from vicinal.fit.checkpoints import check_same_fit, take_over
+from vicinal.fit.callbacks import CallbackSupportMixin, IterationReporter
+from vicinal.fit.context import FitContext
 from vicinal.fit.importances import importances_of
 from vicinal.fit.memory import converted_bytes
 from vicinal.fit.method import Config, Data, Method
-from vicinal.fit.nonlinear import BY_ROWS, without_search
 from vicinal.fit.overfit import Scores, compare
+from vicinal.fit.penalty import BY_ROWS, without_search
 from vicinal.fit.plan import Cost, Plan, Size, make_plan
 from vicinal.fit.problem import final_loss, last_theta, make_problem, size_of
 from vicinal.fit.report import IterationReport, Reports
-from vicinal.fit.restarts import STOPPED
-from vicinal.fit.resume import Resumable, asked_of, fingerprint, generator
-from vicinal.fit.rollback import unchanged_on_error
-from vicinal.fit.run import Learning
-from vicinal.fit.search import ROWS, Choice, choose, question_of
+from vicinal.fit.resume import (
+    STOPPED,
+    ResumeState,
+    check_same_fit,
+    keeps_state,
+    parameter_key,
+    past_fit,
+    restored_on_error,
+    row_fingerprint,
+    seed_of,
+    take_over,
+)
+from vicinal.fit.run import best_of_starts, if_stopped, run
+from vicinal.fit.search import ROWS, Choice, choose, search_key
 from vicinal.maps.fitted import FittedLinear, fitted_map
 
 __all__ = ["MetricLearner"]
@@ -74,7 +83,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
 
     _model: Any
     _importances: Array
-    _resumable: Resumable | None
+    _resume: ResumeState | None
     #: allowed values of ``alpha`` besides numbers
     _named_alphas: ClassVar[tuple[str, ...]] = ("auto", "scaled")
     #: allowed values of ``scaling``
@@ -105,6 +114,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             "validation_fraction": partial(check_number, low=0.0, high=1.0, open_ends=True),
             "early_stopping": check_bool,
             "warm_start": check_bool,
+            "n_jobs": partial(check_number, low=-1, integer=True, or_else=(None,)),
             "verbose": partial(check_number, low=0, integer=True, or_else=(True, False)),
         }
 
@@ -112,7 +122,6 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         """The validated rows of positive weight and their target; sets what the model refers to."""
         raise NotImplementedError
 
-    @unchanged_on_error
     def _fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, resume_from: Any = None, **more: Any
     ) -> Any:
@@ -120,54 +129,62 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
 
         ``more`` are arguments that the ``fit`` of one estimator takes, for its ``_check_data``.
         """
-        began, given, resumes = _clock.now(), (X, y), resume_from is not None
-        self._check_parameters()
-        if resumes:
-            take_over(self, resume_from)
-        config, past = Config.of(self), self._past_fit(resumes)
-        rng = generator(self, past)
-        data = self._check_data(X, y, sample_weight, **more)
-        method = self._method(data)
-        config = without_search(config, method)
-        plan = make_plan(method, config, self._size(data, method, X))
+        began, resumes = _clock.now(), resume_from is not None
         passed = {"sample_weight": sample_weight, **more}
-        metadata = {name: value for name, value in passed.items() if value is not None} or None
-        left = self._left_for_later(plan, data, rng, resumes)
-        if resumes and check_same_fit(self, past, left, resume_from).cut is None:
-            return self._report_ended(*given, metadata)
-        self._forget("_stream", "n_samples_seen_")
-        self.plan_ = plan
-        reports = Reports(method.name, self.verbose)
-        reports.say(str(plan))
-        if past is not None and left is not None and past.completed_by(left):
-            left = left._replace(before=past.before)
-            reports.journal = Journal(past.cut_for(plan))
-        with single_threaded_blas(), reports.watching_compilation():
-            problem = make_problem(method, config, data, plan, rng)
-            method.warn_unusable_rows(problem.target.take(problem.train), plan)
-            budget = Budget(config.time_budget, began)
-            learning = Learning(method, config, plan, rng, reports, budget, counts_all=resumes)
-            # only now, so that callbacks see no fit that fails before it begins
-            reports.report = self._reporter((*given, metadata), data, learning, left)
-            problem = self._apply_search_result(problem, learning)
-            result = self._learn(problem, learning, left)
-            reports.doing("computing the final loss")
-            facts = self._store_result(data, learning, result, left)
-            scores = None
-            if config.time_budget is None and result.reason != "interrupted":
-                searched = self._searched_score() if self.verbose else None
-                scores = compare(method, result.problem, result.theta, config.rule, searched)
-        reports.close(result.reason)
-        self._drop_unused_state()
-        self._warn(method, result, facts)
-        if scores is not None:
-            reports.say(str(scores))
-            if result.problem.held_out is not None:
-                self._warn_overfit(method, scores)
+        given = (X, y, {name: value for name, value in passed.items() if value is not None} or None)
+        with restored_on_error(self):
+            self._check_parameters()
+            if resumes:
+                take_over(self, resume_from)
+            config, past = Config.of(self), past_fit(self, resumes)
+            seed = seed_of(self) if past is None else past.seed
+            data = self._check_data(X, y, sample_weight, **more)
+            method = self._method(data)
+            config = without_search(config, method)
+            plan = make_plan(method, config, self._size(data, method, X))
+            leaves = self._state_before(plan, data, seed, resumes)
+            if resumes:
+                assert past is not None
+                assert leaves is not None
+                check_same_fit(self, past, leaves, resume_from)
+                if not past.cut:
+                    return self._report_ended(given)
+            if past is not None and (leaves is None or not past.is_completed_by(leaves)):
+                past = None  # it may be continued still: see `_learn`
+            elif past is not None:
+                leaves = leaves._replace(before=past.before)  # type: ignore[union-attr]
+            self._forget("_stream", "n_samples_seen_")
+            self.plan_ = plan
+            reports, budget = Reports(method.name, self.verbose), Budget(config.time_budget, began)
+            reports.say(str(plan))
+            context = FitContext(method, config, plan, seed, reports, budget, counts_all=resumes)
+            if past is not None:
+                context = replace(context, record=past.record())
+            with single_threaded_blas(), reports.watching_compilation():
+                problem = make_problem(method, config, data, plan, seed)
+                method.warn_unusable_rows(problem.target.take(problem.train), plan)
+                # only now, so that callbacks see no fit that fails before it begins
+                reports.report = self._reporter(given, data, context, leaves)
+                problem = self._apply_search_result(problem, context, past)
+                result = self._learn(problem, context, past, leaves)
+                reports.doing("computing the final loss")
+                facts = self._store_result(data, context, result, leaves)
+                scores = None
+                if config.time_budget is None and result.reason != "interrupted":
+                    searched = self._searched_score() if self.verbose else None
+                    scores = compare(method, result.problem, result.theta, config.rule, searched)
+            reports.close(result.reason)
+            self._drop_unused_state()
+            self._warn(method, result, facts)
+            if scores is not None:
+                reports.say(str(scores))
+                if result.problem.held_out is not None:
+                    self._warn_overfit(method, scores)
         return self
 
-    def _report_ended(self, X: Any, y: Any, metadata: Any) -> Any:
+    def _report_ended(self, given: tuple[Any, Any, Any]) -> Any:
         """Tell the callbacks that the fit of a checkpoint had ended: nothing is left to do."""
+        X, y, metadata = given
         IterationReporter(self, X, y, max_iter=0, metadata=metadata).close()
         self._drop_unused_state()
         return self
@@ -175,42 +192,35 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
     def _drop_unused_state(self) -> None:
         """Forget the state of the fit, which callbacks have saved, unless a later fit uses it."""
         if not self.warm_start:
-            self._resumable = None
+            self._resume = None
 
-    def _past_fit(self, resumes: bool) -> Resumable | None:
-        """The last fit, if this one may resume it: it was asked for the same."""
-        past: Resumable | None = getattr(self, "_resumable", None)
-        if resumes:  # `take_over` has compared the parameters
-            return past
-        if not self.warm_start or past is None or past.asked != asked_of(self.get_params(False)):
-            return None
-        return past
-
-    def _left_for_later(
-        self, plan: Plan, data: Data, rng: np.random.RandomState, resumes: bool
-    ) -> Resumable | None:
+    def _state_before(self, plan: Plan, data: Data, seed: int, resumes: bool) -> ResumeState | None:
         """What this fit leaves for a later one, before its first run; None if none will need it."""
-        if not (self.warm_start or resumes or saves_fit_state(self)):
+        if not keeps_state(self, resumes):
             return None
-        asked = asked_of(self.get_params(False))
+        parameters = parameter_key(self.get_params(deep=False))
         before = getattr(self, "_map", None) if self.warm_start else None
-        return Resumable(
-            plan, None, np.empty(0), None, asked, fingerprint(data), rng.get_state(), None, before
-        )
+        return ResumeState(parameters, row_fingerprint(data), seed, plan, plan.max_iter, before)
 
     def _reporter(
-        self, given: Any, data: Data, learning: Learning, left: Resumable | None
+        self,
+        given: tuple[Any, Any, Any],
+        data: Data,
+        context: FitContext,
+        leaves: ResumeState | None,
     ) -> IterationReporter:
         """Reports this fit to the callbacks."""
-        searches = is_auto(learning.config.alpha) or is_auto(self.n_components)
+        searches = is_auto(context.config.alpha) or is_auto(self.n_components)
         X, y, metadata = given
-        n_iter = learning.plan.max_iter * learning.method.n_starts
+        n_iter = context.plan.max_iter * context.method.n_starts
         return IterationReporter(
             self,
             X,
             y,
             max_iter=None if searches else n_iter,
-            reconstruction_attributes=lambda report: self._attributes(report, data, learning, left),
+            reconstruction_attributes=lambda report: self._attributes(
+                report, data, context, leaves
+            ),
             metadata=metadata,
         )
 
@@ -219,23 +229,23 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         for name in names:
             self.__dict__.pop(name, None)
 
-    def _apply_search_result(self, problem: Problem, learning: Learning) -> Problem:
+    def _apply_search_result(
+        self, problem: Problem, context: FitContext, past: ResumeState | None
+    ) -> Problem:
         """The problem with "auto" replaced by the result of a search."""
-        if learning.config.alpha == BY_ROWS:
+        if context.config.alpha == BY_ROWS:
             told = f"alpha={float(problem.alpha):g} by the number of rows"
             self.plan_ = self.plan_._replace(reason=f"{self.plan_.reason}; {told}")
-        if not (is_auto(learning.config.alpha) or is_auto(self.n_components)):
+        if not (is_auto(context.config.alpha) or is_auto(self.n_components)):
             self._forget("cv_results_", "_choice")
             return problem
-        question = question_of(self.get_params(deep=False), problem)
-        last: Choice | None = getattr(self, "_choice", None)
-        known = self.warm_start and last is not None and last.question == question
-        if last is not None and known and not learning.journal.resumes("search"):
-            choice = last
-        else:
-            self._forget("cv_results_", "_choice", "_resumable")  # of another question
-            choice = learning.record.step("search", partial(choose, problem, learning))
-        self._choice = choice._replace(question=question)
+        key = search_key(self.get_params(deep=False), problem)
+        choice: Choice | None = getattr(self, "_choice", None)
+        if choice is None or choice.key != key or not (self.warm_start or past is not None):
+            self._forget("cv_results_", "_choice", "_resume")  # of another search
+            choice = choose(problem, context, getattr(self, "n_jobs", None))._replace(key=key)
+            if not context.record.search_cut:
+                self._choice = choice
         if choice.results:
             self.cv_results_ = choice.results
         if choice.how:
@@ -245,36 +255,52 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             mapping = mapping.with_rank(choice.d)
         return problem.replace(mapping=mapping, alpha=choice.alpha)
 
-    def _learn(self, problem: Problem, learning: Learning, left: Resumable | None) -> FitResult:
-        """The result of the fit: it continues the last one, or begins with its starts."""
-        journal = learning.journal
-        begin: tuple[Array | None, Resumable | None] | None = None
-        if self.warm_start and left is not None and not journal.resumes("starts"):
-            last: Resumable | None = getattr(self, "_resumable", None)
-            theta = last_theta(left.before, problem)
-            if last is not None and last.fits(learning.plan, problem.mapping, problem.X.scale):
-                begin = None, last
-            elif theta is not None:
-                begin = theta, None
-        if begin is None:
-            return learning.learn(problem)
-        return learning.record.step("continued", partial(learning.run, problem, *begin), keep=False)
+    def _learn(
+        self,
+        problem: Problem,
+        context: FitContext,
+        past: ResumeState | None,
+        leaves: ResumeState | None,
+    ) -> FitResult:
+        """The result of the fit: it completes or continues the last one, or begins with a start.
+
+        ``past`` is the fit that this one completes.
+        """
+        record = context.record
+        if past is not None and past.state is not None and leaves is not None:
+            state = past.state_for(leaves)
+            if past.continues:
+                return run(context, problem, None, state)
+            return best_of_starts(context, problem, state)
+        if self.warm_start and leaves is not None and not record.n_starts:
+            last: ResumeState | None = getattr(self, "_resume", None)
+            theta = last_theta(leaves.before, problem)
+            if last is not None and last.is_continued_by(
+                context.plan, problem.mapping, problem.X.scale
+            ):
+                record.continues = True
+                left = last.steps_left(context.plan)
+                return run(context, problem, None, last.state, left=left)
+            if theta is not None:
+                record.continues = True
+                return run(context, problem, theta)
+        return best_of_starts(context, problem)
 
     def _store_result(
-        self, data: Data, learning: Learning, result: FitResult, left: Resumable | None
+        self, data: Data, context: FitContext, result: FitResult, leaves: ResumeState | None
     ) -> Any:
         """Set the fitted attributes; return the facts of the last evaluation."""
         self.history_, self.rounds_ = result.history, result.rounds
         self.n_iter_ = max(1, result.n_iter)
-        self.objective_, facts = final_loss(learning, result.problem, result.theta)
-        self._store(data.X, learning.method, result.problem, result.theta)
+        self.objective_, facts = final_loss(context, result.problem, result.theta)
+        self._store(data.X, context.method, result.problem, result.theta)
         if not isinstance(self._map, FittedLinear):
             self._importances = importances_of(result.problem, result.theta, _FIT_PASSES)
-        self._finish_model(learning.deadline)
-        self._resumable = None
-        if left is not None:
-            cut = learning.journal.cut if result.reason in STOPPED else None
-            self._resumable = left.at(result.problem, result.state, cut)
+        self._finish_model(context.deadline)
+        self._resume = None
+        if leaves is not None:
+            cut = result.reason in STOPPED
+            self._resume = leaves.at(result.problem, result.state, context.record, cut)
         return facts
 
     def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
@@ -292,26 +318,28 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         """Whatever the model chooses during the fit, so that its warnings appear there."""
 
     def _attributes(
-        self, report: IterationReport, data: Data, learning: Learning, left: Resumable | None
+        self,
+        report: IterationReport,
+        data: Data,
+        context: FitContext,
+        leaves: ResumeState | None,
     ) -> dict[str, Any]:
         """Fitted attributes as if the fit had stopped at this iteration."""
-        info, problem, here = report.info, report.problem, report.here
+        info, problem, state = report.info, report.problem, None
         theta, value = info.theta, info.loss
-        if here is not None and not report.searching:
-            theta, problem = learning.if_stopped(problem, here)
-            value, _ = final_loss(learning, problem, theta)
+        if report.snapshot is not None and not report.searching:
+            theta, problem = if_stopped(context, problem, report.snapshot)
+            value, _ = final_loss(context, problem, theta)
+            state = report.snapshot.state()
         copy = type(self)(**self.get_params(deep=False))
-        copy._store(data.X, learning.method, problem, theta)
+        copy._store(data.X, context.method, problem, theta)
         names = [name for name in _OF_THE_FIT if hasattr(self, name)]
         attributes = {name: getattr(self, name) for name in names}
         stored = ("components_", "n_components_", "alpha_", "_map", "_model", *self._stored)
         attributes |= {name: copy.__dict__[name] for name in stored if name in copy.__dict__}
         attributes |= {"n_iter_": max(1, info.iteration), "objective_": value}
-        if left is not None:  # resumes as if never interrupted
-            cut = report.cut()
-            attributes["_resumable"] = left.at(
-                problem, None if report.searching else cut.state, cut
-            )
+        if leaves is not None:
+            attributes["_resume"] = leaves.at(problem, state, context.record, cut=True)
         return attributes
 
     def _warn(self, method: Method, result: FitResult, facts: Any) -> None:

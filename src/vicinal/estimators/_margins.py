@@ -19,9 +19,9 @@ from vicinal.core.types import Array, EvaluationSize
 from vicinal.engines.cpu.impostors import KEPT, KEPT_SHARE, ONCE
 from vicinal.estimators._labelled import LabelledLearner
 from vicinal.estimators._votes_of_k import VotesOfK
+from vicinal.fit.context import is_large
 from vicinal.fit.method import Coarse, Data
 from vicinal.fit.plan import Plan
-from vicinal.fit.run import SINGLE_FROM
 from vicinal.models.votes import VotingModel
 from vicinal.neighbourhoods import target_neighbours
 from vicinal.neighbourhoods.refresh import copied, no_longer_falls
@@ -160,7 +160,7 @@ class RefreshTargets:
 
 
 def refresh_every(
-    length: int | None, find_targets: FindTargets, plan: Plan, rng: np.random.RandomState
+    length: int | None, find_targets: FindTargets, plan: Plan, seed: int
 ) -> RefreshTargets | None:
     """The refresh of the target neighbours, or None if ``length`` is None."""
     return None if length is None else RefreshTargets(find_targets, int(length))
@@ -227,7 +227,7 @@ def rows_of(X: Features, rows: Array, sparse: bool = False) -> Any:
         part = X.take(rows).X.astype(np.float64)
         part.data *= X.scale[part.indices]
         return part
-    dtype = np.float32 if len(X) >= SINGLE_FROM else np.float64
+    dtype = np.float32 if is_large(len(X)) else np.float64
     return X.take(rows).columns_times(np.ones(X.shape[1]), dtype)
 
 

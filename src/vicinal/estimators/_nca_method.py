@@ -16,9 +16,8 @@ from vicinal.core.types import Array, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._soft_targets import SOFT, check_soft, soft_model
 from vicinal.fit.method import Data, Method
-from vicinal.fit.nonlinear import for_bent_maps
+from vicinal.fit.penalty import ALPHAS, MORE_ALPHAS, for_nonlinear_maps
 from vicinal.fit.plan import Plan
-from vicinal.fit.search import ALPHAS, MORE_ALPHAS
 from vicinal.fit.warnings import collapse_warning, warn_single_rows, warn_unmatched_rows
 from vicinal.models.posterior import NCAModel
 from vicinal.neighbourhoods import mass_left_out
@@ -57,7 +56,7 @@ def nca_method(estimator: Any, data: Data) -> Method:
         warn_unusable_rows=partial(warn_single_rows, data),
         collapse_warning=collapse_warning,
     )
-    method = for_bent_maps(method, data.n)
+    method = for_nonlinear_maps(method, data.n)
     if not isinstance(data.target, SOFT):
         return method
     check_soft(estimator, kernel, pairs)
@@ -85,9 +84,9 @@ def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: Any) -> N
     return NCAModel(Z, labels, n_neighbors, objective.kernel, objective.background)
 
 
-def _refresh(kernel: Kernel, plan: Plan, rng: np.random.RandomState) -> Refresh | None:
+def _refresh(kernel: Kernel, plan: Plan, seed: int) -> Refresh | None:
     """What is refreshed every few iterations: lists of pairs, background shares."""
-    lists = refresh_lists(partial(_left_out, kernel), plan, rng)
+    lists = refresh_lists(partial(_left_out, kernel), plan, seed)
     if not learns_beta(kernel):
         return lists
     return load("vicinal.extras.em_refresh:RefreshBackground")(lists, plan.noisy)

@@ -16,20 +16,20 @@ from vicinal._validation import (
     check_declared_classes,
     check_label_types,
     check_rows,
-    check_seed,
     check_weights,
 )
 from vicinal.core.types import Array, is_auto
 from vicinal.estimators._labelled import LabelledLearner
 from vicinal.estimators._neighbours import RowNumbers
 from vicinal.fit.budget import Budget
+from vicinal.fit.context import FitContext
 from vicinal.fit.importances import importances_of
 from vicinal.fit.method import Config, Data, Method
 from vicinal.fit.plan import make_plan
 from vicinal.fit.problem import last_theta, make_problem, size_of
 from vicinal.fit.report import Reports, heading, line_of
-from vicinal.fit.rollback import unchanged_on_error
-from vicinal.fit.run import Learning
+from vicinal.fit.resume import seed_of, unchanged_on_error
+from vicinal.fit.run import first_theta
 from vicinal.fit.stream import Stream, StreamStep, begin_stream, check_settled, first_run
 from vicinal.maps.fitted import FittedLinear, FittedMap
 
@@ -101,7 +101,7 @@ class StreamLearner(LabelledLearner):
         return X[seen], np.searchsorted(self.classes_, y[seen]), weight[seen]
 
     def _begin_stream(self, data: Data, method: Method, reports: Reports) -> None:
-        config, rng = Config.of(self), check_seed(self)
+        config, seed = Config.of(self), seed_of(self)
         plan = make_plan(method, config, size_of(data, method))
         present = np.unique(data.target.codes)
         if len(present) < 2:
@@ -110,7 +110,7 @@ class StreamLearner(LabelledLearner):
                 f"2 classes. Got {self.classes_[present].tolist()!r} alone."
             )
         self._forget("cv_results_", "_choice")
-        problem = make_problem(method, config, data, plan, rng)
+        problem = make_problem(method, config, data, plan, seed)
         if is_auto(config.alpha):  # a search needs all rows
             alpha = getattr(self, "alpha_", problem.alpha)  # as an earlier fit has chosen it
             problem = problem.replace(alpha=alpha)
@@ -118,16 +118,16 @@ class StreamLearner(LabelledLearner):
         if not isinstance(starts.resolve(self.init, method.name), starts.Given):
             if not maps.bends(method.mapping):
                 method = replace(method, coarse=first_run)
-        learning = Learning(method, config, plan, rng, reports, Budget(None, _clock.now()))
+        context = FitContext(method, config, plan, seed, reports, Budget(None, _clock.now()))
         last = getattr(self, "_map", None)  # of an earlier fit
         theta = last_theta(last, problem)
         if theta is not None and isinstance(last, FittedMap):
             # parameters of a nonlinear map cannot be adapted to other units of the columns
             problem = problem.replace(X=Features.scaled_as(last.features, data.X))
         if theta is None:
-            theta = learning.start(problem)
-        self.rounds_, self._resumable = {}, None
-        self._stream = begin_stream(self, plan, problem, theta, rng)
+            theta = first_theta(context, problem)
+        self.rounds_, self._resume = {}, None
+        self._stream = begin_stream(self, plan, problem, theta, seed)
         if is_auto(config.alpha):
             plan, told = self._stream.plan, f"alpha={problem.alpha:g}, as a search needs all rows"
             self._stream.plan = plan._replace(reason=f"{plan.reason}; {told}")

@@ -37,7 +37,7 @@ from vicinal.estimators._margins import (
 )
 from vicinal.fit.callbacks import with_callbacks
 from vicinal.fit.method import Data, Method
-from vicinal.fit.search import is_collapsed
+from vicinal.fit.trials import is_collapsed
 from vicinal.metrics import Chi2Index
 from vicinal.models.votes import Chi2VotingModel
 from vicinal.neighbourhoods import target_neighbours

@@ -12,7 +12,7 @@ from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows, warn
 from vicinal.core.types import Array
 from vicinal.estimators._metric import MahalanobisMixin
-from vicinal.fit.rollback import unchanged_on_error
+from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
 from vicinal.starts.scatter import scatter
 from vicinal.starts.spaces import RCOND, eigen

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from vicinal._validation import check_label_types, check_number, check_rows, check_seed
 from vicinal.core.types import Array
 from vicinal.estimators._metric import LearntMetricMixin
-from vicinal.fit.rollback import unchanged_on_error
+from vicinal.fit.resume import unchanged_on_error
 from vicinal.targets.constraints import pairs_from_labels, quadruplets_from_labels
 
 __all__ = ["FromLabels"]

@@ -22,8 +22,8 @@ from vicinal.estimators._partial_fit import StreamLearner
 from vicinal.estimators._votes_of_k import VotesOfK
 from vicinal.fit.callbacks import with_callbacks
 from vicinal.fit.method import Data, Method
+from vicinal.fit.penalty import ALPHAS
 from vicinal.fit.report import Reports
-from vicinal.fit.search import ALPHAS
 from vicinal.fit.stream import can_stream
 from vicinal.fit.warnings import collapse_warning, warn_no_voters
 from vicinal.models.vote_of_k import KNCAModel
@@ -119,6 +119,10 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
     warm_start : bool, default=False
         Let ``fit`` continue where the last one stopped, including the state of the solver; a fit
         that was cut ends in the same bits as if it had not been.
+    n_jobs : int or None, default=None
+        How many candidates of a search are learnt at once, in threads that share those of the
+        library; None and -1: as many as there are folds, if there are threads for them.  The
+        result is the same for any number.
     random_state : int, RandomState or None, default=None
         For random starts, batches, lists, held-out rows, folds and the samples that set a scale.
     verbose : int, default=0
@@ -199,6 +203,7 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
         time_budget: float | None = None,
         reservoir_size: int = 10_000,
         warm_start: bool = False,
+        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -224,6 +229,7 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
         self.time_budget = time_budget
         self.reservoir_size = reservoir_size
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 

@@ -11,18 +11,19 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows
 from vicinal.core.problem import Problem
-from vicinal.core.stages import FitResult, train
+from vicinal.core.seeds import rng_for
+from vicinal.core.stages import FitResult
+from vicinal.core.training import train
 from vicinal.core.types import Array
 from vicinal.fit.callbacks import CallbackSupportMixin, IterationReporter, with_callbacks
-from vicinal.fit.checkpoints import take_over
 from vicinal.fit.embedding import (
     Fit,
-    Last,
-    Left,
     check_parameters,
-    last_fit,
+    fit_to_continue,
+    iterations_left,
     learnt_attributes,
     prepare,
+    state_before,
     warn_if_cut,
 )
 from vicinal.fit.embedding_cost import check_cost, embedding_cost, plan_in_words
@@ -35,8 +36,14 @@ from vicinal.fit.first_points import (
 )
 from vicinal.fit.plan import Cost
 from vicinal.fit.report import IterationReport, Reports
-from vicinal.fit.resume import generator
-from vicinal.fit.rollback import unchanged_on_error
+from vicinal.fit.resume import (
+    STOPPED,
+    ResumeState,
+    past_fit,
+    seed_of,
+    take_over,
+    unchanged_on_error,
+)
 from vicinal.storage.model import SaveMixin
 from vicinal.targets.build import check_table
 
@@ -183,7 +190,7 @@ class KSNE(
     (75, 2)
     """
 
-    _left: Left | None
+    _resume: ResumeState | None
 
     def __init__(
         self,
@@ -313,16 +320,18 @@ class KSNE(
     @unchanged_on_error
     def _fit(self, X: Any, resume_from: Any) -> KSNE:
         """Validate, affinities, start, stages, train, store."""
-        given = X
+        given, resumes = X, resume_from is not None
         check_parameters(self)
-        if resume_from is not None:
+        if resumes:
             take_over(self, resume_from)
         X = short_indices(check_rows(self, X, ensure_min_samples=2))
         X = check_table(X, self.metric)
-        init, rng = check_init(self, X), generator(self, None)
-        mapping = check_mapping(self, X)
+        init, mapping = check_init(self, X), check_mapping(self, X)
         check_cost(self, X.shape[0])
-        last = last_fit(self, X, resume_from)
+        past = past_fit(self, resumes)
+        seed = seed_of(self) if past is None else past.seed
+        leaves = state_before(self, X, seed, resumes)
+        past = fit_to_continue(self, leaves, resume_from)
         reports = Reports(type(self).__name__, self.verbose)
         reports.say(plan_in_words(self, X, given))
         with single_threaded_blas(), reports.watching_compilation():
@@ -330,27 +339,29 @@ class KSNE(
                 self,
                 given,
                 max_iter=self.max_iter,
-                reconstruction_attributes=lambda report: self._attributes(fit, last, report),
+                reconstruction_attributes=lambda report: self._attributes(fit, leaves, report),
             )
-            if resume_from is not None and last.has_ended:  # nothing is left to do
+            if resumes and past is not None and not past.cut:  # nothing is left to do
                 return self._close(reports, "finished")
             reports.doing("computing the affinities")
             reports.say("computing the affinities")
-            fit, theta, n_iter = prepare(self, X, mapping), None, last.n_iter(self.max_iter)
-            if last.left is None:
+            fit, theta = prepare(self, X, mapping), None
+            n_iter = iterations_left(past, self.max_iter)
+            if past is None:
                 reports.doing("preparing the start")
+                rng = rng_for(seed, "start")
                 theta = first_theta(fit.problem, init, X, self.n_components, rng)
             result = train(
                 fit.stages,
                 theta,
-                None if last.left is None else last.left.state,
+                None if past is None else past.state,
                 max_iter=n_iter,
                 on_iteration=self._on_iteration(reports),
-                random_state=rng,
+                completes=past is not None and past.cut,
             )
-            if resume_from is not None:
+            if resumes:
                 result.n_iter += self.max_iter - n_iter
-            self._store(fit, last, result)
+            self._store(fit, leaves, result)
         self._close(reports, result.reason)
         warn_if_cut(self, result)
         return self
@@ -358,7 +369,7 @@ class KSNE(
     def _close(self, reports: Reports, reason: str) -> KSNE:
         """Report the end of the fit; what callbacks have saved is kept for ``warm_start`` alone."""
         reports.close(reason)
-        self._left = self._left if self.warm_start else None
+        self._resume = self._resume if self.warm_start else None
         return self
 
     def _on_iteration(self, reports: Reports) -> Any:
@@ -366,33 +377,37 @@ class KSNE(
         report = reports.on_iteration()
         watched = bool(getattr(self, "_skl_callbacks", ()))
 
-        def on_iteration(info: Any, problem: Problem, here: Any) -> bool:
+        def on_iteration(info: Any, problem: Problem, snapshot: Any) -> bool:
             if watched:
                 self.embedding_ = problem.embed(info.theta)
-            return report(info, problem, here)
+            return report(info, problem, snapshot)
 
         return on_iteration
 
-    def _store(self, fit: Fit, last: Last, result: FitResult) -> None:
+    def _store(self, fit: Fit, leaves: ResumeState | None, result: FitResult) -> None:
         """Set the fitted attributes."""
         self.history_, self.n_iter_ = result.history, max(1, result.n_iter)
         self.__dict__.pop("components_", None)
         self.__dict__.update(
             learnt_attributes(self, fit, result.theta, result.problem, result.value)
         )
-        cut = result.reason in ("interrupted", "callback")
-        self._left = last.leaves(result.state, cut, self.max_iter)
+        self._resume = None
+        if leaves is not None:
+            self._resume = leaves._replace(state=result.state, cut=result.reason in STOPPED)
 
-    def _attributes(self, fit: Fit, last: Last, report: IterationReport) -> dict[str, Any]:
+    def _attributes(
+        self, fit: Fit, leaves: ResumeState | None, report: IterationReport
+    ) -> dict[str, Any]:
         """Fitted attributes as if the fit had stopped at this iteration."""
-        assert report.here is not None
-        best = report.here.best()
+        assert report.snapshot is not None
+        best = report.snapshot.best()
         attributes = learnt_attributes(self, fit, best.theta, report.problem, best.value)
         attributes["n_iter_"] = max(1, report.info.iteration)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 attributes[name] = getattr(self, name)
-        attributes["_left"] = last.leaves(report.here(), True, self.max_iter)
+        if leaves is not None:
+            attributes["_resume"] = leaves._replace(state=report.snapshot.state(), cut=True)
         return attributes
 
     @property

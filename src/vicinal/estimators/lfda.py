@@ -22,7 +22,7 @@ from vicinal._validation import (
 )
 from vicinal.core.types import Array
 from vicinal.estimators._metric import MahalanobisMixin
-from vicinal.fit.rollback import unchanged_on_error
+from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
 from vicinal.starts.spaces import RCOND, eigen
 from vicinal.starts.spectral import oas_shrinkage, orient

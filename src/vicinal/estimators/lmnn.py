@@ -31,7 +31,7 @@ from vicinal.estimators._margins import (
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.fit.callbacks import with_callbacks
 from vicinal.fit.method import Data, Method
-from vicinal.fit.search import is_collapsed
+from vicinal.fit.trials import is_collapsed
 from vicinal.models.votes import VotingModel
 from vicinal.objectives import LMNNLoss
 from vicinal.starts import Start
@@ -150,6 +150,10 @@ class LMNN(LearntMetricMixin, LargeMargin):
     warm_start : bool, default=False
         Let ``fit`` continue where the last one stopped, including the state of the solver; a fit
         that was cut ends in the same bits as if it had not been.
+    n_jobs : int or None, default=None
+        How many candidates of a search are learnt at once, in threads that share those of the
+        library; None and -1: as many as there are folds, if there are threads for them.  The
+        result is the same for any number.
     random_state : int, RandomState or None, default=None
         For random starts, held-out rows, folds and samples.
     verbose : int, default=0
@@ -228,6 +232,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
         tol: float | None = 1e-4,
         time_budget: float | None = None,
         warm_start: bool = False,
+        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -251,6 +256,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
         self.tol = tol
         self.time_budget = time_budget
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 

@@ -14,7 +14,7 @@ from vicinal.convex.prior import prior_factor
 from vicinal.core.types import Array
 from vicinal.estimators._matrix_learner import MatrixLearner
 from vicinal.estimators._tuples import TupleLearnerMixin
-from vicinal.fit.rollback import unchanged_on_error
+from vicinal.fit.resume import unchanged_on_error
 
 __all__ = ["LSML"]
 

@@ -18,7 +18,7 @@ from vicinal.estimators._labelled import LabelledLearner
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.fit.callbacks import with_callbacks
 from vicinal.fit.method import Data, Method
-from vicinal.fit.search import ALPHAS
+from vicinal.fit.penalty import ALPHAS
 from vicinal.fit.warnings import collapse_warning, warn_single_rows
 from vicinal.models.posterior import NCAModel
 from vicinal.neighbourhoods import LeftOut, Neighbourhood, mass_left_out
@@ -104,6 +104,10 @@ class MCML(ConsultedMixin, LearntMetricMixin, LabelledLearner):
     warm_start : bool, default=False
         Let ``fit`` continue where the last one stopped, including the state of the solver; a fit
         that was cut ends in the same bits as if it had not been.
+    n_jobs : int or None, default=None
+        How many candidates of a search are learnt at once, in threads that share those of the
+        library; None and -1: as many as there are folds, if there are threads for them.  The
+        result is the same for any number.
     random_state : int, RandomState or None, default=None
         For random starts, batches, lists, held-out rows, folds and the samples that set a scale.
     verbose : int, default=0
@@ -168,6 +172,7 @@ class MCML(ConsultedMixin, LearntMetricMixin, LabelledLearner):
         tol: float | None = 1e-5,
         time_budget: float | None = None,
         warm_start: bool = False,
+        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -189,6 +194,7 @@ class MCML(ConsultedMixin, LearntMetricMixin, LabelledLearner):
         self.tol = tol
         self.time_budget = time_budget
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 

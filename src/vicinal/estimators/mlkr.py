@@ -99,6 +99,10 @@ class MLKR(LearntMetricMixin, RegressionLearner):
     warm_start : bool, default=False
         Let ``fit`` continue where the last one stopped, including the state of the solver, as in
         :class:`NCA`: a fit that was cut ends in the same bits as if it had not been cut.
+    n_jobs : int or None, default=None
+        How many candidates of a search are learnt at once, in threads that share those of the
+        library; None and -1: as many as there are folds, if there are threads for them.  The
+        result is the same for any number.
     random_state : int, RandomState or None, default=None
         For random starts, batches, lists, held-out rows, folds and the samples that set a scale.
     verbose : int, default=0
@@ -181,6 +185,7 @@ class MLKR(LearntMetricMixin, RegressionLearner):
         tol: float | None = 1e-5,
         time_budget: float | None = None,
         warm_start: bool = False,
+        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -203,6 +208,7 @@ class MLKR(LearntMetricMixin, RegressionLearner):
         self.tol = tol
         self.time_budget = time_budget
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 

@@ -12,7 +12,7 @@ from vicinal.convex.mmc import mmc, mmc_diagonal
 from vicinal.core.types import Array
 from vicinal.estimators._matrix_learner import MatrixLearner
 from vicinal.estimators._pair_classifier import PairClassifierMixin
-from vicinal.fit.rollback import unchanged_on_error
+from vicinal.fit.resume import unchanged_on_error
 
 __all__ = ["MMC"]
 

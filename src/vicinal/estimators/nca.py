@@ -175,6 +175,10 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         changed, the fit starts from the last map; if its kind or shape has changed, from
         ``init``.  A search is not repeated while parameters (except those of stopping and
         printing), column scales and class counts are the same.
+    n_jobs : int or None, default=None
+        How many candidates of a search are learnt at once, in threads that share those of the
+        library; None and -1: as many as there are folds, if there are threads for them.  The
+        result is the same for any number.
     random_state : int, RandomState or None, default=None
         For random starts, batches, lists, held-out rows, folds and the samples that set a scale.
     verbose : int, default=0
@@ -290,6 +294,7 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         time_budget: float | None = None,
         reservoir_size: int = 10_000,
         warm_start: bool = False,
+        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -315,6 +320,7 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         self.time_budget = time_budget
         self.reservoir_size = reservoir_size
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 

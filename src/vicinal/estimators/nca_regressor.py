@@ -98,6 +98,10 @@ class NCARegressor(LearntMetricMixin, RegressionLearner):
         Limit in seconds for ``fit`` as a whole, as in :class:`NCA`.
     warm_start : bool, default=False
         Let ``fit`` continue where the last one stopped.
+    n_jobs : int or None, default=None
+        How many candidates of a search are learnt at once, in threads that share those of the
+        library; None and -1: as many as there are folds, if there are threads for them.  The
+        result is the same for any number.
     random_state : int, RandomState or None, default=None
         For random starts, batches, lists, held-out rows, folds and the samples that set a scale.
     verbose : int, default=0
@@ -178,6 +182,7 @@ class NCARegressor(LearntMetricMixin, RegressionLearner):
         tol: float | None = 1e-5,
         time_budget: float | None = None,
         warm_start: bool = False,
+        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -203,6 +208,7 @@ class NCARegressor(LearntMetricMixin, RegressionLearner):
         self.tol = tol
         self.time_budget = time_budget
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 

@@ -93,6 +93,10 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
         Let ``fit`` continue where the last one stopped, including the state of the solver.  A fit
         that was cut by a callback, Ctrl-C or a time budget is completed, and ends in the same bits
         as if it had not been cut.
+    n_jobs : int or None, default=None
+        How many candidates of a search are learnt at once, in threads that share those of the
+        library; None and -1: as many as there are folds, if there are threads for them.  The
+        result is the same for any number.
     random_state : int, RandomState or None, default=None
         For random starts, folds and the samples that set a scale.
     verbose : int, default=0
@@ -180,6 +184,7 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
         tol: float | None = 1e-5,
         time_budget: float | None = None,
         warm_start: bool = False,
+        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -195,6 +200,7 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
         self.tol = tol
         self.time_budget = time_budget
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 

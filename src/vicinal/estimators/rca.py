@@ -15,7 +15,7 @@ from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_label_types, check_number, check_option, check_rows, warn
 from vicinal.core.types import Array
 from vicinal.estimators._metric import MahalanobisMixin
-from vicinal.fit.rollback import unchanged_on_error
+from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
 
 __all__ = ["RCA"]

@@ -12,7 +12,7 @@ from vicinal.convex.prior import prior_factor
 from vicinal.convex.sdml import largest_balance, sdml
 from vicinal.estimators._matrix_learner import MatrixLearner
 from vicinal.estimators._pair_classifier import PairClassifierMixin
-from vicinal.fit.rollback import unchanged_on_error
+from vicinal.fit.resume import unchanged_on_error
 
 __all__ = ["SDML"]
 

@@ -136,6 +136,7 @@ class Annealing:
         sample_weight: Array | None = None,
         on_removal: Callable[[Array], None] | None = None,
         resume: bool = True,
+        on_interrupt: Callable[[], None] | None = None,
     ) -> Array:
         """Fade and remove rows until d are left, [Oneata2011] algorithm 3.2.
 
@@ -156,6 +157,8 @@ class Annealing:
             Called with the map after each removal.
         resume : bool, default=True
             Whether an interrupt cuts off the extra rows, or is raised to the caller.
+        on_interrupt : callable, optional
+            Called if it cuts them off.
 
         Returns
         -------
@@ -177,6 +180,8 @@ class Annealing:
                 if interrupted or not resume:
                     raise
                 interrupted = True
+                if on_interrupt is not None:
+                    on_interrupt()
                 warn(
                     f"Annealing was stopped at {len(A)} rows: all but {n_components} are cut off, "
                     "and the fit begins."
@@ -212,13 +217,9 @@ class AnnealedMap:
         d = first.rank(problem)
         k = annealing.n_rows(d, problem.X.shape[1])
         wide = replace(first, start=resolve(annealing.init, "Annealing"), n_components=k)
-        A = reporter.record.take("rows left")  # of a fit that was cut
-        if A is None:
-            theta = wide(problem.replace(mapping=Linear(k)), rng, reporter)
-            A = theta.reshape(k, -1)
+        A = wide(problem.replace(mapping=Linear(k)), rng, reporter).reshape(k, -1)
 
         def removed(A: Array) -> None:
-            reporter.record.put("rows left", A)
             if reporter.talks:
                 loss = problem.replace(mapping=Linear(len(A))).value(A.ravel())
                 reporter.say(f"annealing {len(A):5d} rows left {loss:14.8f}")
@@ -231,6 +232,7 @@ class AnnealedMap:
             learnt_from(problem),
             removed,
             resume=not reporter.searching,
+            on_interrupt=reporter.cut,
         )
         return problem.mapping.theta(A)
 

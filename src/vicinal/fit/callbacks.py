@@ -125,6 +125,11 @@ class IterationReporter:
         self._context = estimator._init_callback_context(max_subtasks=max_iter)
         self._context.call_on_fit_task_begin(**self._arguments)
 
+    @property
+    def has_callbacks(self) -> bool:
+        """Whether there is anybody to report to."""
+        return self._context is not None
+
     def __call__(self, info: Any) -> bool:
         """Report one finished iteration.
 

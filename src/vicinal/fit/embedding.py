@@ -11,15 +11,19 @@ from vicinal import solvers
 from vicinal._validation import check_bool, check_number, check_option, warn
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult, Stage
-from vicinal.core.state import FitState
 from vicinal.core.stopping import advice_for
 from vicinal.core.types import Array, is_auto
-from vicinal.fit.callbacks import saves_fit_state
-from vicinal.fit.checkpoints import check_same_rows
 from vicinal.fit.exaggeration import divergence, make_stages
 from vicinal.fit.first_points import learns_map, make_problem
 from vicinal.fit.method import Data
-from vicinal.fit.resume import asked_of, fingerprint
+from vicinal.fit.resume import (
+    ResumeState,
+    check_same_fit,
+    keeps_state,
+    parameter_key,
+    past_fit,
+    row_fingerprint,
+)
 from vicinal.maps.fitted import FittedLinear, fitted_map
 from vicinal.models.picture import Picture, Target
 from vicinal.targets import affinities
@@ -27,12 +31,12 @@ from vicinal.targets.build import resolve_sizes
 
 __all__ = [
     "Fit",
-    "Last",
-    "Left",
     "check_parameters",
-    "last_fit",
+    "fit_to_continue",
+    "iterations_left",
     "learnt_attributes",
     "prepare",
+    "state_before",
     "warn_if_cut",
 ]
 
@@ -44,16 +48,6 @@ class Fit(NamedTuple):
     problem: Problem
     perplexity: float
     stages: list[Stage]
-
-
-class Left(NamedTuple):
-    """Where a fit ended: ``warm_start`` and ``resume_from`` go on from there."""
-
-    asked: Any
-    data: str
-    state: FitState
-    cut: bool  # by an interrupt, a callback or a kill
-    max_iter: int | None = None  # of that fit
 
 
 class _NoLabels:
@@ -97,47 +91,34 @@ def check_parameters(estimator: Any) -> None:
     check_number(estimator, "verbose", 0, integer=True, or_else=(True, False))
 
 
-class Last(NamedTuple):
-    """What identifies a fit, and the end of the last one if this one goes on from there."""
-
-    asked: Any = None
-    data: str | None = None  # None: nobody will go on from this fit
-    left: Left | None = None
-
-    def n_iter(self, max_iter: int) -> int:
-        """How many iterations the fit makes: all, or those that a fit that was cut has left."""
-        left = self.left
-        if left is None or not left.cut:
-            return max_iter
-        if left.max_iter == max_iter and left.state.left is not None:
-            return left.state.left
-        return max(0, max_iter - left.state.history["iteration"][-1])
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether there is a last fit, which nothing had cut."""
-        return self.left is not None and not self.left.cut
-
-    def leaves(self, state: FitState, cut: bool, max_iter: int) -> Left | None:
-        """What the present fit leaves for a later one."""
-        return None if self.data is None else Left(self.asked, self.data, state, cut, max_iter)
+def state_before(estimator: Any, X: Any, seed: int, resumes: bool) -> ResumeState | None:
+    """What a fit leaves for a later one, before its first iteration; None if none will need it."""
+    if not keeps_state(estimator, resumes):
+        return None
+    parameters = parameter_key(estimator.get_params(deep=False))
+    rows = row_fingerprint(Data(X, _NoLabels))
+    return ResumeState(parameters, rows, seed, None, int(estimator.max_iter))
 
 
-def last_fit(estimator: Any, X: Any, resume_from: Any) -> Last:
+def fit_to_continue(
+    estimator: Any, leaves: ResumeState | None, resume_from: Any
+) -> ResumeState | None:
     """The last fit of the estimator, or that of a checkpoint, which must be of these rows."""
-    resumes = resume_from is not None
-    if not (estimator.warm_start or resumes or saves_fit_state(estimator)):
-        return Last()
-    asked, data = asked_of(estimator.get_params(deep=False)), fingerprint(Data(X, _NoLabels))
-    left: Left | None = getattr(estimator, "_left", None)
-    if resumes:
-        assert left is not None
-        check_same_rows(estimator, left.data, data, resume_from)
-    elif not estimator.warm_start or (
-        left is not None and (left.asked, left.data) != (asked, data)
-    ):
-        left = None
-    return Last(asked, data, left)
+    past = past_fit(estimator, resume_from is not None)
+    if past is None or leaves is None:
+        return None
+    if resume_from is not None:
+        check_same_fit(estimator, past, leaves, resume_from)
+    return past if past.rows == leaves.rows else None
+
+
+def iterations_left(past: ResumeState | None, max_iter: int) -> int:
+    """How many iterations a fit makes: all, or those that a fit that was cut has left."""
+    if past is None or not past.cut or past.state is None:
+        return max_iter
+    if past.max_iter == max_iter and past.state.left is not None:
+        return past.state.left
+    return max(0, max_iter - past.state.history["iteration"][-1])
 
 
 def prepare(estimator: Any, X: Any, mapping: Any) -> Fit:

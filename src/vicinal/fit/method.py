@@ -141,7 +141,7 @@ class Method:
         ``problem = find_targets(problem, theta=None)``: for targets that are rows themselves;
         finds them in the input, or at theta.
     refresh : callable
-        ``refresh(plan, rng)``: a `Refresh`, or None.
+        ``refresh(plan, seed)``: a `Refresh`, or None.
     coarse : callable
         ``coarse(problem, rng)``: a `Coarse` start for many rows, or None.
     pairs : Neighbourhood or None

@@ -20,7 +20,16 @@ from vicinal.fit.memory import fit_bytes
 from vicinal.fit.method import Config, Method
 from vicinal.maps.cost import MapCost
 
-__all__ = ["Cost", "Plan", "Size", "adam_for", "all_pairs_seconds", "make_plan", "rate_for"]
+__all__ = [
+    "Cost",
+    "Plan",
+    "Size",
+    "adam_for",
+    "all_pairs_seconds",
+    "make_plan",
+    "rate_for",
+    "schedule_length",
+]
 
 _EVALUATIONS = 60  # evaluations of the exact objective in a typical fit
 _EXACT_SECONDS = 20.0  # on two reference cores: a longer fit uses batches
@@ -287,3 +296,8 @@ def _nanoseconds(size: Size) -> float:
     """Nanoseconds of one thread for a pair of rows."""
     fixed, per_dimension = size.pair.single if size.itemsize == 4 else size.pair.double
     return fixed + per_dimension * size.n_components
+
+
+def schedule_length(solver: Any) -> int:
+    """Number of steps in the schedule of a planned solver."""
+    return int(solver.learning_rate.n_steps)

@@ -9,12 +9,18 @@ import scipy.sparse as sp
 
 from vicinal._features import check_varies
 from vicinal.core.problem import Problem
+from vicinal.core.seeds import rng_for
 from vicinal.core.types import Array, is_auto
+from vicinal.fit.context import FitContext, is_large
 from vicinal.fit.method import Config, Data, Method
-from vicinal.fit.nonlinear import BY_ROWS, penalty_by_rows
+from vicinal.fit.penalty import (
+    BY_ROWS,
+    DEFAULT_ALPHA,
+    alpha_unit,
+    penalty_by_rows,
+    scaled_alpha,
+)
 from vicinal.fit.plan import Plan, Size
-from vicinal.fit.run import SINGLE_FROM, Learning
-from vicinal.fit.search import DEFAULT_ALPHA, alpha_unit, scaled_alpha
 from vicinal.fit.split import hold_out
 from vicinal.targets.labels import class_codes
 
@@ -30,7 +36,7 @@ def size_of(data: Data, method: Method, searches: bool = False) -> Size:
     if annealing is not None:
         least = 1 if searches else widest
         widest = max(widest, annealing.n_rows(least, data.n_features))
-    itemsize = 4 if data.n >= SINGLE_FROM else 8
+    itemsize = 4 if is_large(data.n) else 8
     dense = not sp.issparse(data.X)
     n_classes = 0 if data.classes is None else len(data.classes)
     size = Size(data.n, data.n_features, widest, itemsize, dense, method.cost, n_classes)
@@ -38,15 +44,14 @@ def size_of(data: Data, method: Method, searches: bool = False) -> Size:
     return size if stated is None else size._replace(map=stated(data.n_features, itemsize))
 
 
-def make_problem(
-    method: Method, config: Config, data: Data, plan: Plan, rng: np.random.RandomState
-) -> Problem:
+def make_problem(method: Method, config: Config, data: Data, plan: Plan, seed: int) -> Problem:
     """The problem to minimise, over the training rows."""
     train, held_out = None, None
     if config.early_stopping:
         fraction = config.validation_fraction
         if not plan.exact:  # scores against all rows would dominate the cheaper steps
             fraction = min(fraction, _MOST_HELD_OUT / len(data.target))
+        rng = rng_for(seed, "held out")
         train, held_out = hold_out(class_codes(data.target.strata, data.n), fraction, rng)
     features = method.features(data.X, data.target, train)
     check_varies(features)
@@ -71,11 +76,9 @@ def make_problem(
     return method.suited(problem)
 
 
-def final_loss(learning: Learning, problem: Problem, theta: Array) -> tuple[float, Any]:
+def final_loss(context: FitContext, problem: Problem, theta: Array) -> tuple[float, Any]:
     """The loss of a learnt map, and the facts of its evaluation."""
-    rng = np.random.RandomState()
-    rng.set_state(learning.rng.get_state())  # a copy: the fit may go on
-    rows = learning.loss_rows(problem, rng)
+    rows = context.loss_rows(problem)
     # On a sample of rows the loss is an estimate, for which float32 suffices.
     scorer = problem if rows is None else problem.replace(dtype=np.float32)
     value, _, facts = scorer.score(theta, problem.train if rows is None else rows)

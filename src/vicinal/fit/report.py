@@ -10,14 +10,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vicinal import _clock
-from vicinal.core.here import Here
-from vicinal.core.journal import Cut, Journal, Record
 from vicinal.core.loop import Iteration
 from vicinal.core.problem import Problem
+from vicinal.core.stages import RunSnapshot
 from vicinal.fit.callbacks import IterationReporter
 from vicinal.fit.display import Activity
+from vicinal.fit.workers import Workers
 
-__all__ = ["IterationReport", "Reports", "SearchStep", "StartReporter", "heading", "line_of"]
+__all__ = [
+    "IterationReport",
+    "Reports",
+    "SearchReports",
+    "SearchStep",
+    "StartReporter",
+    "heading",
+    "line_of",
+]
 
 _SAY_EVERY = 10.0  # seconds between printed lines about a search that is slow
 _COMPILING = "compiling for this machine"
@@ -33,14 +41,13 @@ _ENDINGS = {
 class IterationReport(NamedTuple):
     """What callbacks receive: an iteration, its problem, and where the fit stands.
 
-    ``here`` is None during a start; ``cut()`` gives what a fit that resumes this one needs.
+    ``snapshot`` is None during a start.
     """
 
     history: dict[str, list]
     info: Iteration
     problem: Problem
-    here: Here | None
-    cut: Callable[[], Cut]
+    snapshot: RunSnapshot | None
     searching: bool = False
 
 
@@ -90,16 +97,10 @@ class Reports:
         Whether to print.
     report : IterationReporter or None, default=None
         Calls the callbacks; it is added once the fit begins.
-
-    Attributes
-    ----------
-    journal : Journal
-        Records the finished steps of the fit.
     """
 
     def __init__(self, name: str, verbose: int, report: IterationReporter | None = None) -> None:
         self.name, self.verbose, self.report = name, verbose, report
-        self.journal = Journal()
         self._has_heading = self._has_compiled = False
         self._search_pace: _clock.Pace | None = None
         self._search_said = 0.0
@@ -152,7 +153,7 @@ class Reports:
     def on_iteration(self, searching: bool = False) -> Callable[..., bool]:
         """The function that `train` calls after each iteration; it returns whether to stop."""
 
-        def report(info: Iteration, problem: Problem, here: Here | None) -> bool:
+        def report(info: Iteration, problem: Problem, snapshot: RunSnapshot | None) -> bool:
             history = info.history
             if searching:  # the losses of a search are not those of the fit
                 history = {**history, "loss": [math.nan]}
@@ -161,13 +162,7 @@ class Reports:
             # the start is iteration 0, but callbacks count from 1
             if info.iteration == 0 or self.report is None:
                 return False
-
-            def cut() -> Cut:
-                return self.journal.here(None if here is None else here())
-
-            stop = self.report(IterationReport(history, info, problem, here, cut, searching))
-            if stop:
-                self.journal.mark_cut(cut(), final=True)
+            stop = self.report(IterationReport(history, info, problem, snapshot, searching))
             # a stop requested during a search also applies to the fit
             return stop or self.report.stopped
 
@@ -180,10 +175,10 @@ class Reports:
         self.say(line_of(info, scored))
 
     def start_reporter(
-        self, searching: bool, rng: np.random.RandomState, deadline: float | None = None
+        self, searching: bool, record: Any, deadline: float | None = None
     ) -> StartReporter:
-        """Reports the iterations of a start, which draws from ``rng``; the deadline stops them."""
-        return StartReporter(self, searching, Record(self.journal, rng), deadline)
+        """Reports the iterations of a start to callbacks; they, and the deadline, may stop it."""
+        return StartReporter(self, searching, record, deadline)
 
     def close(self, reason: str) -> None:
         """Report the end of the fit, and how it ended."""
@@ -194,11 +189,16 @@ class Reports:
 class StartReporter:
     """Reports the iterations of a start; as in a search, their losses are not those of the fit.
 
-    ``record`` keeps the finished steps of a long start, for a fit that resumes this one.
+    ``record``, a `FitRecord`, is told if the start is cut: a fit that resumes this one makes it
+    again.
     """
 
     def __init__(
-        self, reports: Reports, searching: bool, record: Record, deadline: float | None = None
+        self,
+        reports: Reports,
+        searching: bool,
+        record: Any,
+        deadline: float | None = None,
     ) -> None:
         self.reports, self.searching, self.record = reports, searching, record
         self.deadline = deadline
@@ -212,12 +212,44 @@ class StartReporter:
     def __call__(self, info: Iteration, problem: Problem) -> bool:
         """Report an iteration; return whether a callback or the deadline requests a stop."""
         late = self.deadline is not None and _clock.now() >= self.deadline
-        return self._report(info, problem, None) or late
+        stop = self._report(info, problem, None)
+        if stop:
+            self.cut()
+        return stop or late
+
+    def cut(self) -> None:
+        """Note that the start ends before its time."""
+        self.record.start_cut = True
 
     def say(self, words: str) -> None:
         """Print a line if ``talks``."""
         if self.talks:
             self.reports.say(words)
+
+
+class SearchReports(Reports):
+    """Reports from the threads of a search: what they tell the callbacks goes through ``workers``.
+
+    Nothing else is reported from there: the search itself prints its candidates.
+    """
+
+    def __init__(self, reports: Reports, workers: Workers) -> None:
+        super().__init__(reports.name, verbose=0)
+        self.outer, self.workers = reports, workers
+
+    def on_iteration(self, searching: bool = True) -> Callable[..., bool]:
+        """As `Reports.on_iteration`; it also stops what is no longer wanted."""
+        report, workers = self.outer.on_iteration(searching=True), self.workers
+        root = self.outer.report
+        if workers.threads == 1:
+            return report
+        if root is None or not root.has_callbacks:
+            return lambda info, problem, snapshot: workers.stopping
+
+        def ask(info: Iteration, problem: Problem, snapshot: RunSnapshot | None) -> bool:
+            return bool(workers.ask(lambda: report(info, problem, snapshot)))
+
+        return ask
 
 
 def heading(scored: bool = False) -> str:

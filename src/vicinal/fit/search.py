@@ -1,153 +1,108 @@
-"""Choose a rank or a penalty by cross-validation inside ``fit``, if it is "auto"."""
+"""Choose a rank or a penalty by cross-validation before the fit, if it is "auto"."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import check_cv
 
-from vicinal._features import Features
+from vicinal._threads import n_threads
 from vicinal._validation import warn
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, is_auto
-from vicinal.fit.effort import ROWS, search_effort
+from vicinal.core.seeds import rng_for
+from vicinal.core.types import is_auto
+from vicinal.fit.context import FitContext
 from vicinal.fit.method import Method
-from vicinal.fit.resume import asked_of
-from vicinal.fit.run import Learning
+from vicinal.fit.penalty import alpha_unit, default_alpha
+from vicinal.fit.plan import Size, all_pairs_seconds
+from vicinal.fit.report import SearchReports
+from vicinal.fit.resume import STOPPED, parameter_key
+from vicinal.fit.run import first_theta, run
 from vicinal.fit.score import score_name, scores_of
-from vicinal.fit.split import TooFewRows, stratified_folds
-from vicinal.fit.trials import Search, Stopped, Trial, is_collapsed, ranks
+from vicinal.fit.split import TooFewRows, cross_validation, search_rows
+from vicinal.fit.trials import FoldScore, Search, Stopped, Trial, is_collapsed, ranks
+from vicinal.fit.workers import Workers
 from vicinal.targets.labels import class_codes
 
-__all__ = [
-    "ALPHAS",
-    "DEFAULT_ALPHA",
-    "MORE_ALPHAS",
-    "ROWS",
-    "Choice",
-    "Search",
-    "Stopped",
-    "Trial",
-    "alpha_unit",
-    "choose",
-    "cross_validation",
-    "default_alpha",
-    "is_collapsed",
-    "question_of",
-    "ranks",
-    "scaled_alpha",
-    "search_rows",
-]
+__all__ = ["ROWS", "Choice", "Effort", "choose", "search_effort", "search_key"]
 
-#: the values of alpha="auto", from a strong penalty to a weak one, for columns of variance one
-ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3)
-#: the same down to weaker ones, for losses on which a penalty weighs more
-MORE_ALPHAS = (*ALPHAS, 3e-4, 1e-4)
-DEFAULT_ALPHA = 3e-3  # used if a search has no result
-
-
-def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") -> list[Problem]:
-    """One problem for each fold: trained on all other rows, with that fold held out.
-
-    If ``cv`` is a number, the folds take rows from each class in turn, and leave two of it for
-    training: classes of one or two rows are never held out.  None is five folds, or as many as
-    there are rows to hold out.  Any other ``cv`` of scikit-learn splits the training rows.
-    """
-    rows = problem.rows
-    strata = problem.target.strata
-    codes = None if strata is None else strata[rows]
-    if cv is None or isinstance(cv, int | np.integer):
-        n_folds = None if cv is None else int(cv)
-        folds = stratified_folds(class_codes(codes, len(rows)), n_folds, rng, owner)
-    else:
-        splitter = check_cv(cv, codes, classifier=codes is not None)
-        folds = list(splitter.split(np.zeros((len(rows), 1)), codes))
-        _check_positions(folds, len(rows), owner)
-    return [
-        problem.replace(train=np.sort(rows[train]), held_out=np.sort(rows[held_out]))
-        for train, held_out in folds
-    ]
-
-
-def _check_positions(folds: list[tuple[Array, Array]], n: int, owner: str) -> None:
-    last = max(int(np.max(part, initial=0)) for fold in folds for part in map(np.asarray, fold))
-    if last >= n:
-        raise ValueError(
-            f"The 'cv' parameter of {owner} must split the {n} rows that the search learns from: "
-            "not those of weight zero, nor those held out for early stopping. "
-            f"Got a split with row {last} instead."
-        )
-
-
-def search_rows(problem: Problem, rng: np.random.RandomState, most: int) -> Array:
-    """The rows that a search learns from: all training rows, or a sample of at most so many.
-
-    If a sample would leave only a few rows of each class, it consists of some whole classes.  A
-    target whose rows belong together otherwise may have ``draw(rows, size, rng)``.
-    """
-    rows = problem.rows
-    if len(rows) <= most:
-        return rows
-    if hasattr(problem.target, "draw"):
-        return problem.target.draw(rows, most, rng)
-    codes = class_codes(problem.target.strata, len(problem.X))
-    classes = np.unique(codes[rows])
-    if len(classes) > most // 10:
-        chosen, size = rng.permutation(classes), np.bincount(codes[rows])
-        last = int(np.searchsorted(np.cumsum(size[chosen]), most))
-        rows = rows[np.isin(codes[rows], chosen[: max(2, last)])]
-    return np.sort(rng.permutation(rows)[:most])
-
-
-def default_alpha(method: Method) -> float:
-    """The penalty used if a search has no result, for columns of variance one."""
-    alphas = method.alphas
-    return DEFAULT_ALPHA if not alphas or DEFAULT_ALPHA in alphas else alphas[len(alphas) // 2]
-
-
-def scaled_alpha(method: Method, features: Features, n: int) -> float:
-    """The penalty for ``alpha="scaled"``, which grows with the number of columns per row."""
-    n_columns = int(np.count_nonzero(features.scale))
-    return method.scaled_alpha(n_columns, n) * alpha_unit(features)
-
-
-def alpha_unit(features: Features) -> float:
-    """The unit of penalties: one, or the mean variance of columns that are not scaled."""
-    if features.scaling == "standard" or not np.isfinite(features.total_variance):
-        return 1.0
-    return float(features.total_variance / np.count_nonzero(features.scale))
+SEARCH_STEPS = 40  # of the runs of a search
+ROWS = 2000  # most rows that a search learns from
+_SECONDS = 15.0  # on two reference cores: a longer search learns from less
+_FOLDS = 5  # of cv=None
+_EVALUATIONS = 1.2  # per step
+#: candidates of a typical search, which ends when they no longer improve
+_RANK_TRIALS, _ALPHA_TRIALS = 8, 4
+#: rows, folds and steps of the runs, from the whole to the least
+_LESS = ((2000, 5, 40), (2000, 3, 40), (1400, 3, 40), (1000, 3, 40), (700, 3, 30), (500, 3, 20))
 
 
 class Choice(NamedTuple):
     """The result of a search, and how it was found.
 
-    A warm start with the same ``question`` reuses it.
+    A warm start with the same ``key`` reuses it.
     """
 
-    question: Hashable
+    key: Hashable
     d: int
     alpha: float
     results: dict[str, Any]
     how: str | None = ""
 
 
-def choose(problem: Problem, learning: Learning) -> Choice:
+class Effort(NamedTuple):
+    """The size of a search: most rows, the ``cv`` of its folds, and most steps of each run."""
+
+    n_rows: int
+    cv: Any
+    n_steps: int
+
+
+def search_effort(context: FitContext, problem: Problem) -> Effort:
+    """The effort of a search, by the cost of a row; it does not depend on the machine.
+
+    Searches with matrices, and with maps that do not state their cost, always learn from 2,000
+    rows.  With other maps fewer rows, folds and steps are used if the search would take longer
+    than some 15 seconds on two cores.
+    """
+    config, method = context.config, context.method
+    whole = Effort(ROWS, config.cv, SEARCH_STEPS)
+    stated = getattr(problem.mapping, "cost", None)
+    if stated is None:
+        return whole
+    n, D = len(problem.rows), problem.X.shape[1]
+    runs = _RANK_TRIALS * is_auto(config.n_components) + _ALPHA_TRIALS * is_auto(config.alpha)
+    size = Size(n, D, method.n_components, 4, True, method.cost, map=stated(D, 4))
+    for rows, folds, steps in _LESS:
+        cv: Any = config.cv
+        if cv is None and folds < _FOLDS:
+            cv = folds
+        effort = Effort(rows, cv, steps)
+        n_folds = cv if isinstance(cv, int) else folds
+        seconds = all_pairs_seconds(size, min(n, rows), threads=2)
+        if runs * n_folds * steps * _EVALUATIONS * seconds <= _SECONDS:
+            return effort
+    return effort
+
+
+def choose(problem: Problem, fit: FitContext, n_jobs: int | None = None) -> Choice:
     """Choose the parameters that are "auto" by cross-validation on the training rows.
 
     Of many rows a sample is used.  The penalty belongs to the mean loss: one that is right for m
     rows is right for n rows when multiplied by m / n, since it then weighs as much against the sum
     of their losses, as the logarithm of a prior does.
     """
-    config, method = learning.config, learning.method
-    effort = search_effort(learning, problem)
-    learning = learning.for_search(effort.n_steps)
+    config, method = fit.config, fit.method
+    effort = search_effort(fit, problem)
     counted = config.cv is None or isinstance(config.cv, int | np.integer)
     # splits that the user gives are of all rows
-    rows = search_rows(problem, learning.rng, effort.n_rows) if counted else problem.rows
+    rows = problem.rows
+    if counted:
+        rows = search_rows(problem, rng_for(fit.seed, "search rows"), effort.n_rows)
     share, unit = len(rows) / len(problem.rows), alpha_unit(problem.X)
     few = problem
     if share < 1.0:
@@ -156,7 +111,7 @@ def choose(problem: Problem, learning: Learning) -> Choice:
         )
     d, alpha = method.n_components, float(problem.alpha)
     try:
-        search = _make_search(few, learning, effort.cv)
+        search = _make_search(few, fit, effort, n_jobs)
     except TooFewRows:
         if is_auto(config.n_components):
             raise
@@ -166,13 +121,15 @@ def choose(problem: Problem, learning: Learning) -> Choice:
     try:
         if is_auto(config.n_components):
             with_rank = problem.mapping.with_rank  # type: ignore[attr-defined]
-            candidates = ranks(_largest(learning, problem.X.shape[1]))
+            candidates = ranks(_largest(method, problem.X.shape[1]))
             d = candidates[0]
-            d = search.rank(candidates, alpha, with_rank).parameters["n_components"]
+            with _quiet():
+                d = search.rank(candidates, alpha, with_rank).parameters["n_components"]
             searched.append(f"n_components={d}")
             search.folds = [fold.replace(mapping=with_rank(d)) for fold in search.folds]
         if is_auto(config.alpha) and not search.reason:
-            chosen = search.alpha([unit * candidate for candidate in method.alphas], d)
+            with _quiet():
+                chosen = search.alpha([unit * candidate for candidate in method.alphas], d)
             # a search that was stopped above the default is no evidence against the default
             default = default_alpha(method) * unit
             if search.trials[-1].parameters["alpha"] <= default or not search.reason:
@@ -181,8 +138,9 @@ def choose(problem: Problem, learning: Learning) -> Choice:
     except Stopped:
         if search.reason == "interrupted" and not searched:
             raise KeyboardInterrupt from None  # there is no result to keep
-    learning.reports.search_ended()
+    fit.reports.search_ended()
     if search.reason:
+        fit.record.search_cut = True
         found = " and ".join(searched) or "nothing"
         warn(
             f"The search of {method.name} was stopped early. It had found {found}; the fit "
@@ -195,49 +153,56 @@ def choose(problem: Problem, learning: Learning) -> Choice:
     return Choice(None, d, alpha, search.results(), how if searched else "")
 
 
-def question_of(parameters: dict[str, Any], problem: Problem) -> Hashable:
+def search_key(parameters: dict[str, Any], problem: Problem) -> Hashable:
     """Everything that the result of a search depends on, except the rows themselves."""
     counts = np.bincount(class_codes(problem.target.strata, len(problem.X)))
-    return asked_of(parameters), problem.X.scale.tobytes(), counts.tobytes()
+    return parameter_key(parameters), problem.X.scale.tobytes(), counts.tobytes()
 
 
-def _largest(learning: Learning, n_features: int) -> int:
+def _largest(method: Method, n_features: int) -> int:
     """The largest rank that the start supports."""
-    annealing = getattr(learning.method.start, "annealing", None)
-    d = learning.method.n_components
+    annealing = getattr(method.start, "annealing", None)
+    d = method.n_components
     return d if annealing is None else min(d, annealing.n_rows(1, n_features))
 
 
-def _make_search(problem: Problem, learning: Learning, cv: Any) -> Search:
-    config, method = learning.config, learning.method
+def _make_search(problem: Problem, fit: FitContext, effort: Effort, n_jobs: int | None) -> Search:
+    method, config = fit.method, fit.config
+    rng = rng_for(fit.seed, "search folds")
+    folds = [method.suited(f) for f in cross_validation(problem, effort.cv, rng, method.name)]
+    workers = Workers(min(jobs(n_jobs), len(folds)))
+    context = replace(fit.for_search(effort.n_steps), reports=SearchReports(fit.reports, workers))
+    unit, name = problem.units.loss, score_name(problem.target)
 
-    def learn(fold: Problem) -> Array:
-        if learning.is_late(0.0):  # also the start and the first evaluation take time
+    def evaluate(number: int, fold: Problem) -> FoldScore:
+        if context.is_late(0.0):  # also the start and the first evaluation take time
             raise Stopped("time_budget")
-        with _quiet():
-            # the fold scores the end of the run, not each step
-            result = learning.run(fold.replace(held_out=None))
-        if result.reason in ("callback", "interrupted", "time_budget"):
+        here = context.at("fold", number)
+        # the fold scores the end of the run, not each step
+        learnt = fold.replace(held_out=None)
+        result = run(here, learnt, first_theta(here, learnt))
+        if result.reason in STOPPED:
             raise Stopped(result.reason)
-        return result.theta
-
-    def score(fold: Problem, theta: Array) -> float:
         assert fold.held_out is not None
-        with _quiet():
-            found = scores_of(method, fold, theta, fold.held_out, fold.rows, config.rule)
+        found = scores_of(method, fold, result.theta, fold.held_out, fold.rows, config.rule)
         weight = getattr(fold.target, "sample_weight", None)
-        return float(np.average(found, weights=None if weight is None else weight[fold.held_out]))
+        weights = None if weight is None else weight[fold.held_out]
+        collapsed = is_collapsed(fold.embed(result.theta), unit)
+        return FoldScore(float(np.average(found, weights=weights)), collapsed)
 
     def report(trial: Trial) -> None:
-        values = ", ".join(f"{name}={value:g}" for name, value in trial.parameters.items())
-        learning.reports.say(f"{values}: held-out {score_name(problem.target)} {trial.mean:.4f}")
+        values = ", ".join(f"{key}={value:g}" for key, value in trial.parameters.items())
+        fit.reports.say(f"{values}: held-out {name} {trial.mean:.4f}")
 
-    folds = [
-        method.suited(fold) for fold in cross_validation(problem, cv, learning.rng, method.name)
-    ]
-    unit = problem.units.loss
-    chance, begins = float(getattr(problem.target, "chance", 0.0)), learning.reports.searching
-    return Search(folds, learn, score, report, learning.record, chance, unit, begins)
+    chance = float(getattr(problem.target, "chance", 0.0))
+    trials, begins = fit.record.trials, fit.reports.searching
+    return Search(folds, evaluate, report, trials, workers, begins, chance)
+
+
+def jobs(n_jobs: int | None) -> int:
+    """How many candidates to learn at once; -1 and None: one for each thread of the library."""
+    most = n_threads()
+    return most if n_jobs is None or n_jobs < 0 else min(int(n_jobs), most)
 
 
 def _quiet() -> Any:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import check_cv
 
+from vicinal.core.problem import Problem
 from vicinal.core.types import Array
+from vicinal.targets.labels import class_codes
 
 __all__ = [
     "TooFewRows",
     "classes_too_small",
+    "cross_validation",
     "hold_out",
+    "search_rows",
     "stratified_folds",
 ]
 
@@ -83,3 +88,56 @@ def stratified_folds(
     fold = np.arange(len(usable)) % n_folds
     parts = [usable[fold == f] for f in range(n_folds)]
     return [(np.setdiff1d(np.arange(len(codes)), part), part) for part in parts]
+
+
+def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") -> list[Problem]:
+    """One problem for each fold: trained on all other rows, with that fold held out.
+
+    If ``cv`` is a number, the folds take rows from each class in turn, and leave two of it for
+    training: classes of one or two rows are never held out.  None is five folds, or as many as
+    there are rows to hold out.  Any other ``cv`` of scikit-learn splits the training rows.
+    """
+    rows = problem.rows
+    strata = problem.target.strata
+    codes = None if strata is None else strata[rows]
+    if cv is None or isinstance(cv, int | np.integer):
+        n_folds = None if cv is None else int(cv)
+        folds = stratified_folds(class_codes(codes, len(rows)), n_folds, rng, owner)
+    else:
+        splitter = check_cv(cv, codes, classifier=codes is not None)
+        folds = list(splitter.split(np.zeros((len(rows), 1)), codes))
+        _check_positions(folds, len(rows), owner)
+    return [
+        problem.replace(train=np.sort(rows[train]), held_out=np.sort(rows[held_out]))
+        for train, held_out in folds
+    ]
+
+
+def _check_positions(folds: list[tuple[Array, Array]], n: int, owner: str) -> None:
+    last = max(int(np.max(part, initial=0)) for fold in folds for part in map(np.asarray, fold))
+    if last >= n:
+        raise ValueError(
+            f"The 'cv' parameter of {owner} must split the {n} rows that the search learns from: "
+            "not those of weight zero, nor those held out for early stopping. "
+            f"Got a split with row {last} instead."
+        )
+
+
+def search_rows(problem: Problem, rng: np.random.RandomState, most: int) -> Array:
+    """The rows that a search learns from: all training rows, or a sample of at most so many.
+
+    If a sample would leave only a few rows of each class, it consists of some whole classes.  A
+    target whose rows belong together otherwise may have ``draw(rows, size, rng)``.
+    """
+    rows = problem.rows
+    if len(rows) <= most:
+        return rows
+    if hasattr(problem.target, "draw"):
+        return problem.target.draw(rows, most, rng)
+    codes = class_codes(problem.target.strata, len(problem.X))
+    classes = np.unique(codes[rows])
+    if len(classes) > most // 10:
+        chosen, size = rng.permutation(classes), np.bincount(codes[rows])
+        last = int(np.searchsorted(np.cumsum(size[chosen]), most))
+        rows = rows[np.isin(codes[rows], chosen[: max(2, last)])]
+    return np.sort(rng.permutation(rows)[:most])

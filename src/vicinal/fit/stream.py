@@ -16,6 +16,7 @@ from vicinal._features import Features
 from vicinal.core.evaluation import refresh
 from vicinal.core.loop import update
 from vicinal.core.problem import Problem, Tracked, for_scaling, suited
+from vicinal.core.seeds import rng_for
 from vicinal.core.types import Array, Batch, Solver, is_auto
 from vicinal.fit.method import Coarse, Method
 from vicinal.fit.plan import Plan, rate_for
@@ -111,9 +112,7 @@ def first_run(problem: Problem, rng: np.random.RandomState) -> Coarse:
     return Coarse(few, finish, _FIRST_STEPS, _FIRST_TOL)
 
 
-def begin_stream(
-    estimator: Any, plan: Plan, problem: Problem, theta: Array, rng: np.random.RandomState
-) -> Stream:
+def begin_stream(estimator: Any, plan: Plan, problem: Problem, theta: Array, seed: int) -> Stream:
     """A stream that starts with the scaling of a problem and the map theta."""
     # a constant rate, since a stream has no known length
     solver = _stream_solver(estimator) or solvers.Adam(rate_for(problem, theta))
@@ -133,7 +132,7 @@ def begin_stream(
     reason = "it is a stream, one batch after the other"
     plan = plan._replace(solver=solver, sampling=sampling, reason=reason)
     settled = {name: getattr(estimator, name) for name in (*_SETTLED, *estimator._settled)}
-    return Stream(plan, problem, theta, sampling.size, reservoir, rng, settled)
+    return Stream(plan, problem, theta, sampling.size, reservoir, seed, settled)
 
 
 class StreamStep(NamedTuple):
@@ -178,7 +177,8 @@ class Stream:
     n_queries : int
         Largest number of rows per step.
     reservoir : Reservoir
-    random_state : RandomState
+    seed : int
+        Of the fit; each step draws from a generator of its own.
     settled : dict
         Names and values of the estimator's parameters that later calls must not change.
     """
@@ -190,19 +190,19 @@ class Stream:
         theta: Array,
         n_queries: int,
         reservoir: Reservoir,
-        random_state: np.random.RandomState,
+        seed: int,
         settled: dict[str, Any],
     ) -> None:
         # without rows: learn() receives those of the first batch again
         self.problem = problem.replace(X=problem.X.take(np.empty(0, dtype=int)))
         self.plan, self.theta, self.n_queries = plan, theta, n_queries
-        self.reservoir, self.random_state, self.settled = reservoir, random_state, settled
+        self.reservoir, self.seed, self.settled = reservoir, seed, settled
         self.state: Any = None
         self.n_steps, self.seconds = 0, 0.0
         self.n_seen = np.zeros(len(problem.target.classes), dtype=np.int64)  # type: ignore
 
     def copy(self) -> Stream:
-        """A stream that learns without changing this one; they share the random numbers."""
+        """A stream that learns without changing this one."""
         other = copy(self)
         other.reservoir, other.n_seen = copy(self.reservoir), self.n_seen.copy()
         return other
@@ -213,7 +213,8 @@ class Stream:
             problem = self._against(method, X[rows], codes[rows], weight[rows])
             queries = np.arange(len(self.reservoir), len(problem.X))
             step = self._step(problem, Batch(queries=queries))
-            self.reservoir.add(X[rows], codes[rows], weight[rows], self.random_state)
+            rng = rng_for(self.seed, "reservoir", self.n_steps)
+            self.reservoir.add(X[rows], codes[rows], weight[rows], rng)
             np.add.at(self.n_seen, codes[rows], 1)
             yield step
 

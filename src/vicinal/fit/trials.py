@@ -1,19 +1,18 @@
-"""Candidates of a search, scored on folds one by one."""
+"""Candidates of a search, scored on folds, several at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal.core.journal import Record
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, Map
 from vicinal.fit.report import SearchStep
+from vicinal.fit.workers import Workers
 
-__all__ = ["Search", "Stopped", "Trial", "is_collapsed", "ranks", "sparing"]
+__all__ = ["FoldScore", "Search", "Stopped", "Trial", "is_collapsed", "ranks", "sparing"]
 
 #: ranks tried by n_components="auto": all small ones, then in steps of a quarter
 _RANKS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 19, 24, 30)
@@ -26,6 +25,13 @@ _COLLAPSED = 0.05  # extent of all embedded rows below which all neighbours are 
 
 class Stopped(Exception):
     """The user, a callback or the time budget has stopped the search."""
+
+
+class FoldScore(NamedTuple):
+    """The held-out score of a candidate in one fold, and whether its map has collapsed."""
+
+    score: float
+    collapsed: bool = False
 
 
 class Trial(NamedTuple):
@@ -82,26 +88,29 @@ def sparing(trials: list[Trial], errors: float = 1.0) -> Trial:
 
 
 class Search:
-    """Score candidates on the folds of a problem, one by one, until they no longer improve.
+    """Score candidates on the folds of a problem until they no longer improve.
+
+    Candidates count in their order, and what a candidate scores does not depend on the others: so
+    the result is the same however many are learnt at once.
 
     Parameters
     ----------
     folds : list of Problem
         From `cross_validation`.
-    learn : callable
-        ``theta = learn(problem)``: train from a start.  Raises `Stopped` if training is stopped.
-    score : callable
-        ``score(problem, theta)`` on the held-out fold; higher is better.
+    evaluate : callable
+        ``evaluate(fold, problem)`` learns a map on fold number ``fold`` and gives its `FoldScore`;
+        called in the threads of ``workers``.  Raises `Stopped` if learning is stopped.
     report : callable
         Called with each `Trial`.
-    record : Record or None, default=None
-        Keeps what is finished, for a fit that resumes this one.
+    trials : dict of lists of Trial or None, default=None
+        The finished candidates by the parameter they are candidates for: those of a fit that was
+        cut, to which this search adds its own.
+    workers : Workers or None, default=None
+        One thread if None.
     begins : callable or None, default=None
         Called with a `SearchStep` before a candidate is learnt on a fold.
     chance : float, default=0.0
         The score of a map without any information.
-    unit : float, default=1.0
-        The unit of squared distances.
 
     Attributes
     ----------
@@ -116,17 +125,17 @@ class Search:
     def __init__(
         self,
         folds: list[Problem],
-        learn: Callable[[Problem], Array],
-        score: Callable[[Problem, Array], float],
+        evaluate: Callable[[int, Problem], FoldScore],
         report: Callable[[Trial], None],
-        record: Record | None = None,
-        chance: float = 0.0,
-        unit: float = 1.0,
+        trials: dict[str, list[Trial]] | None = None,
+        workers: Workers | None = None,
         begins: Callable[[SearchStep], None] | None = None,
+        chance: float = 0.0,
     ) -> None:
-        self.folds, self.learn, self.score, self.report = folds, learn, score, report
-        self.record = Record.new() if record is None else record
-        self.chance, self.unit, self.begins = chance, unit, begins
+        self.folds, self.evaluate, self.report = folds, evaluate, report
+        self.finished = {} if trials is None else trials
+        self.workers = Workers(1) if workers is None else workers
+        self.begins, self.chance = begins, chance
         self.trials: list[Trial] = []
         self.stages: list[str] = []
         self.reason = ""
@@ -136,17 +145,13 @@ class Search:
     ) -> Trial:
         """Increase the rank until this no longer helps; [Oneata2011] section 5.3."""
 
-        def evaluate(d: int) -> Trial:
-            folds = [fold.replace(mapping=with_rank(d), alpha=alpha) for fold in self.folds]
-            return self._trial(
-                {"n_components": d, "alpha": alpha}, "n_components", folds, candidates
-            )
-
         def should_stop(trials: list[Trial]) -> bool:
             best = int(np.argmax([trial.mean for trial in trials]))
             return len(trials) - 1 - best >= _PATIENCE
 
-        trials = self._evaluate_all("n_components", candidates, evaluate, should_stop)
+        changes = [{"mapping": with_rank(d), "alpha": alpha} for d in candidates]
+        parameters = [{"n_components": d, "alpha": alpha} for d in candidates]
+        trials = self._evaluate_all("n_components", parameters, changes, should_stop)
         return sparing(trials, _RANK_ERRORS)
 
     def alpha(self, candidates: Sequence[float], d: int) -> Trial:
@@ -156,49 +161,22 @@ class Search:
         continues the last, ends at lower losses and worse scores.
         """
 
-        def evaluate(alpha: float) -> Trial:
-            folds = [fold.replace(alpha=alpha) for fold in self.folds]
-            return self._trial({"n_components": d, "alpha": alpha}, "alpha", folds, candidates)
-
         def should_stop(trials: list[Trial]) -> bool:
             # continue on a plateau, where all maps may still be collapsed
             best = max(trials, key=lambda trial: trial.mean)
             gaps = [trial.behind(best) for trial in trials[-_ALPHA_PATIENCE:]]
             return len(trials) > _ALPHA_PATIENCE and all(gap > error for gap, error in gaps)
 
-        trials = self._evaluate_all("alpha", candidates, evaluate, should_stop)
+        parameters = [{"n_components": d, "alpha": alpha} for alpha in candidates]
+        changes = [{"alpha": alpha} for alpha in candidates]
+        trials = self._evaluate_all("alpha", parameters, changes, should_stop)
         return sparing(trials, _ALPHA_ERRORS)
-
-    def _begin(self, candidate: dict[str, float], fold: int, candidates: Sequence[Any]) -> None:
-        """Report that a candidate is about to be learnt on a fold."""
-        if self.begins is None:
-            return
-        (name, value), best = next(iter(candidate.items())), None
-        tried = [t for t, s in zip(self.trials, self.stages, strict=True) if s == name]
-        if tried:
-            top = max(tried, key=lambda trial: trial.mean)
-            best = ({name: top.parameters[name]}, top.mean)
-        number = list(candidates).index(value) + 1
-        self.begins(SearchStep(candidate, number, len(candidates), fold + 1, len(self.folds), best))
-
-    def _trial(
-        self, parameters: dict[str, Any], name: str, folds: list[Problem], candidates: Sequence[Any]
-    ) -> Trial:
-        """Learn a candidate for the parameter ``name`` on each fold, and score it."""
-        pairs = []
-        for f, fold in enumerate(folds):
-            self._begin({name: parameters[name]}, f, candidates)
-            pairs.append((fold, self.record.step(f"fold {f}", partial(self.learn, fold))))
-        scores = np.array([self.score(fold, theta) for fold, theta in pairs])
-        collapsed = any(is_collapsed(fold.embed(theta), self.unit) for fold, theta in pairs)
-        useless = collapsed or np.mean(scores) <= self.chance
-        return Trial(parameters, scores, bool(useless))
 
     def _evaluate_all(
         self,
         stage: str,
-        candidates: Sequence[Any],
-        evaluate: Callable[[Any], Trial],
+        parameters: list[dict[str, Any]],
+        changes: list[dict[str, Any]],
         should_stop: Callable[[list[Trial]], bool],
     ) -> list[Trial]:
         """Evaluate candidates in order until ``should_stop``.
@@ -206,25 +184,56 @@ class Search:
         If the search is stopped, the finished candidates are kept; without any, `Stopped` is
         raised.
         """
-        trials: list[Trial] = list(self.record.take(stage) or [])  # of a fit that was cut
-        self.trials += trials
-        self.stages += [stage] * len(trials)
-        for candidate in list(candidates)[len(trials) :]:
-            if trials and should_stop(trials):
-                break
-            try:
-                trial = self.record.step("trial", partial(evaluate, candidate), keep=False)
-            except (Stopped, KeyboardInterrupt) as stop:
-                self.reason = str(stop) or "interrupted"
-                if not trials:
-                    raise Stopped(self.reason) from None
-                break
-            trials.append(trial)
+        trials = self.finished.setdefault(stage, [])
+        for trial in trials:  # of a fit that was cut
             self.trials.append(trial)
             self.stages.append(stage)
-            self.record.put(stage, list(trials))
-            self.report(trial)
+        first, n_folds = len(trials), len(self.folds)
+        values = [candidate[stage] for candidate in parameters]
+
+        def tasks() -> Iterator[tuple[int, int]]:
+            for number in range(first, len(parameters)):
+                for fold in range(n_folds):
+                    if self.begins is not None:
+                        self.begins(self._step(stage, values, number, fold))
+                    yield number, fold
+
+        def learnt(task: tuple[int, int]) -> FoldScore:
+            number, fold = task
+            return self.evaluate(fold, self.folds[fold].replace(**changes[number]))
+
+        found = self.workers.results(learnt, tasks())
+        try:
+            for number in range(first, len(parameters)):
+                if trials and should_stop(trials):
+                    break
+                scored = [next(found) for _ in range(n_folds)]
+                trial = self._trial(parameters[number], scored)
+                trials.append(trial)
+                self.trials.append(trial)
+                self.stages.append(stage)
+                self.report(trial)
+        except (Stopped, KeyboardInterrupt) as stop:
+            self.reason = str(stop) or "interrupted"
+        finally:
+            found.close()  # type: ignore[attr-defined]
+        if not trials:
+            raise Stopped(self.reason)
         return trials
+
+    def _trial(self, parameters: dict[str, Any], scored: list[FoldScore]) -> Trial:
+        scores = np.array([fold.score for fold in scored])
+        collapsed = any(fold.collapsed for fold in scored)
+        return Trial(parameters, scores, bool(collapsed or np.mean(scores) <= self.chance))
+
+    def _step(self, name: str, values: list[Any], number: int, fold: int) -> SearchStep:
+        """Where the search stands when a candidate is about to be learnt on a fold."""
+        best, tried = None, self.finished[name]
+        if tried:
+            top = max(tried, key=lambda trial: trial.mean)
+            best = ({name: top.parameters[name]}, top.mean)
+        candidate = {name: values[number]}
+        return SearchStep(candidate, number + 1, len(values), fold + 1, len(self.folds), best)
 
     def results(self) -> dict[str, Any]:
         """All trials in the form of scikit-learn's ``cv_results_``, with the stage of each."""

@@ -10,7 +10,7 @@ from vicinal._validation import warn
 from vicinal.core.types import Array
 from vicinal.fit.method import Data
 from vicinal.fit.plan import Plan
-from vicinal.fit.search import is_collapsed
+from vicinal.fit.trials import is_collapsed
 from vicinal.objectives._votes import SAFE_K, can_win, large_k, usable_votes
 from vicinal.targets import LabelDistributions, Labels, Matches
 

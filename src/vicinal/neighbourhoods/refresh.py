@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from vicinal.core.problem import Problem
+from vicinal.core.seeds import rng_for
 from vicinal.core.types import Array, Pairs
 from vicinal.neighbourhoods.left_out import LeftOut
 
@@ -31,8 +32,8 @@ class RefreshLists:
     left_out : callable
         ``left_out(Z, target, pairs, references)``: the shares that lists leave out, as
         from :func:`vicinal.neighbourhoods.mass_left_out`.
-    rng : RandomState
-        Draws random lists.
+    seed : int
+        Of the random lists.
     searches_lines : bool
         Whether the solver has a line search: then rows may move by a share of a list's reach only.
     report : dict of lists
@@ -42,10 +43,9 @@ class RefreshLists:
 
     neighbourhood: Any
     left_out: Callable[..., LeftOut]
-    rng: np.random.RandomState
+    seed: int
     searches_lines: bool
     report: dict[str, list] = field(default_factory=dict)
-    kept: Any = None
     losses: list[float] = field(default_factory=list)
 
     @property
@@ -57,7 +57,8 @@ class RefreshLists:
         """The problem over lists made at theta, and the problem over all pairs for scoring."""
         Z = problem.embed(theta)
         target = problem.target
-        pairs = self.neighbourhood.pairs(Z, target.strata, problem.train, self.rng)
+        rng = rng_for(self.seed, "lists", len(self.report.get("n_pairs", ())))
+        pairs = self.neighbourhood.pairs(Z, target.strata, problem.train, rng)
         left_out = self.left_out(Z, target, pairs, problem.train)
         row = {
             "n_pairs": len(pairs.indices),
@@ -134,11 +135,9 @@ def _typical_reach(Z: Array, pairs: Pairs) -> float:
     return float(np.sqrt(np.median(reach))) if reach else np.inf
 
 
-def refresh_lists(
-    left_out: Callable[..., LeftOut], plan: Any, rng: np.random.RandomState
-) -> RefreshLists | None:
+def refresh_lists(left_out: Callable[..., LeftOut], plan: Any, seed: int) -> RefreshLists | None:
     """What refreshes the lists of a plan; None for a plan without lists."""
     if not plan.has_lists:
         return None
     searches = plan.solver is not None and plan.solver.needs_fixed_batch
-    return RefreshLists(plan.pairs, left_out, rng, searches)
+    return RefreshLists(plan.pairs, left_out, seed, searches)

@@ -12,7 +12,7 @@ __all__ = ["Recorded", "Recorder"]
 _RATIO = 1.5  # between the iterations of two recorded maps: each costs as much as an evaluation
 _RATIO_OF_POINTS = 1.25  # between those of two recorded pictures, which are at hand
 #: attributes of a fitted estimator that its transform does not need, and that are large
-_NOT_KEPT = ("_model", "_resumable", "_skl_callbacks", "_callback_fit_ctx", "_parent_callback_ctx")
+_NOT_KEPT = ("_model", "_resume", "_skl_callbacks", "_callback_fit_ctx", "_parent_callback_ctx")
 
 
 class Recorded(NamedTuple):

@@ -54,7 +54,7 @@ _FITTED = frozenset(
     "embedding_ kl_divergence_ learning_rate_ k_ perplexity_ affinities_ "
     "eigenvalues_ bounds_ multipliers_ threshold_ balance_ constraints_ learner_ estimator_ "
     "n_chunks_ chunks_ "
-    "_map _model _rows _outputs _choice _importances _resumable _stream _picture _left".split()
+    "_map _model _rows _outputs _choice _importances _resume _stream _picture".split()
 )
 #: attributes that belong to the process, not to the model
 _NOT_STORED = frozenset({"_skl_callbacks", "_sklearn_output_config", "_metadata_request"})

@@ -29,10 +29,9 @@ _KINDS = {
     "_rows": "rows.RowNumbers",
     "_outputs": "rows.Outputs",
     "_choice": "fit.Choice",
-    "_resumable": "fit.Resumable",
+    "_resume": "fit.ResumeState",
     "_stream": "fit.Stream",
     "_picture": "model.Picture",
-    "_left": "fit.Left",
     "affinities_": "target.Affinities",
     "plan_": "fit.Plan",
 }
@@ -145,10 +144,8 @@ def _fit_state(state: Any) -> None:
             one_of(getattr(state, key), key, f"fit.{kind}")
     if state.round is not None:
         _vector(state.round.theta, "theta", n)
-    _rng(state.rng)
     if state.left is not None:
         count(state.left, "left")
-    need(isinstance(state.pending, bool), "pending must be a bool")
 
 
 def _history(history: Any) -> None:
@@ -167,7 +164,6 @@ def _round(state: Any) -> None:
     if state.top is not None:
         _vector(state.top, "top", len(state.theta))
     need(isinstance(state.memory, dict), "the memory of a refresh")
-    _rng(state.rng)
 
 
 def _sampling(state: Any) -> None:
@@ -178,35 +174,26 @@ def _sampling(state: Any) -> None:
         _vector(state.theta)
 
 
-def _cut(cut: Any) -> None:
-    tuples = isinstance(cut.levels, tuple) and isinstance(cut.names, tuple)
-    need(tuples and len(cut.levels) == len(cut.names) + 1, "levels and names of a cut")
-    need(all(isinstance(name, str) for name in cut.names), "names of a cut")
-    for level in cut.levels:
-        need(isinstance(level, dict), "levels of a cut")
-        for entry in level.values():
-            one_of(entry, "a finished step", "fit.Entry")
-    if cut.state is not None:
-        one_of(cut.state, "state", "fit.FitState")
-
-
-def _resumable(past: Any) -> None:
-    one_of(past.plan, "plan", "fit.Plan")
+def _resume(past: Any) -> None:
+    count(past.seed, "seed", 0, 2**32 - 1)
+    if past.plan is not None:
+        one_of(past.plan, "plan", "fit.Plan")
     if past.mapping is not None:
         one_of(past.mapping, "mapping", "map.")
     double(past.scale, 1, "scale")
     if past.state is not None:
         one_of(past.state, "state", "fit.FitState")
-    if past.cut is not None:
-        one_of(past.cut, "cut", "fit.Cut")
     if past.before is not None:
         one_of(past.before, "before", "fitted.")
-    _rng(past.rng)
-
-
-def _left(past: Any) -> None:
-    one_of(past.state, "state", "fit.FitState")
-    need(isinstance(past.cut, bool), "cut must be a bool")
+    need(isinstance(past.cut, bool) and isinstance(past.continues, bool), "cut must be a bool")
+    count(past.n_starts, "n_starts")
+    need(isinstance(past.trials, dict), "the finished trials of a search")
+    for trial in [trial for trials in past.trials.values() for trial in trials]:
+        one_of(trial, "a trial", "fit.Trial")
+    if past.best is not None:
+        one_of(past.best, "best", "fit.BestRun")
+    if past.collapsed is not None:
+        one_of(past.collapsed, "collapsed", "fit.EndedRun")
 
 
 def _ended(ended: Any) -> None:
@@ -270,7 +257,7 @@ def _stream(stream: Any) -> None:
     if stream.state is not None:
         one_of(stream.state, "state", "state.")
         need(len(stream.state.theta) == n, "theta and state do not agree")
-    need(isinstance(stream.random_state, np.random.RandomState), "a random generator")
+    count(stream.seed, "seed", 0, 2**32 - 1)
     n_classes = len(stream.problem.target.classes)
     need(len(np.atleast_1d(stream.n_seen)) == n_classes, "n_seen and classes do not agree")
     indices(stream.n_seen, "n_seen", n_classes, _PLACES)
@@ -287,11 +274,9 @@ _FIT_CHECKS: dict[str, Callable[[Any], None]] = {
     "fit.FitState": _fit_state,
     "fit.Round": _round,
     "fit.Sampling": _sampling,
-    "fit.Cut": _cut,
-    "fit.Entry": lambda entry: _rng(entry.rng),
-    "fit.Resumable": _resumable,
-    "fit.Left": _left,
-    "fit.Ended": _ended,
+    "fit.ResumeState": _resume,
+    "fit.EndedRun": _ended,
+    "fit.BestRun": lambda best: one_of(best.run, "run", "fit.EndedRun"),
     "fit.Plan": _plan,
     "fit.Problem": _problem,
     "fit.Reservoir": _reservoir,
