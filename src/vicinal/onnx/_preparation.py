@@ -14,7 +14,7 @@ from skl2onnx.common.data_types import FloatTensorType, StringTensorType
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
-from vicinal.learner.columns import is_missing
+from vicinal.learner.columns import ColumnValues, is_missing
 from vicinal.learner.text import TextColumns
 from vicinal.onnx._writer import Writer, hand_over
 
@@ -30,8 +30,14 @@ class Converters(NamedTuple):
 
 def converters(number: Any) -> Converters:
     """The converters; encoded columns become numbers of the type ``number`` of skl2onnx."""
-    steps = {SimpleImputer: _filled, OneHotEncoder: _one_hot, OrdinalEncoder: _ordinal}
+    steps = {
+        ColumnValues: _read,
+        SimpleImputer: _filled,
+        OneHotEncoder: _one_hot,
+        OrdinalEncoder: _ordinal,
+    }
     shapes: dict[type, Any] = {
+        ColumnValues: lambda operator: _read_shape(operator, number),
         SimpleImputer: lambda operator: _imputed_shape(operator, number),
         OneHotEncoder: lambda operator: _encoded_shape(operator, number),
         OrdinalEncoder: lambda operator: _encoded_shape(operator, number),
@@ -73,6 +79,11 @@ def _refuse_text(*arguments: Any) -> None:
     )
 
 
+def _read_shape(operator: Any, number: Any) -> None:
+    kind = StringTensorType if _holds_strings(operator) else number
+    operator.outputs[0].type = kind([None, operator.raw_operator.n_features_in_])
+
+
 def _imputed_shape(operator: Any, number: Any) -> None:
     fill = operator.raw_operator
     kind = StringTensorType if _holds_strings(operator) else number
@@ -98,6 +109,13 @@ def _encoded_shape(operator: Any, number: Any) -> None:
             "stands for a missing string."
         )
     operator.outputs[0].type = number([None, len(encoder.get_feature_names_out())])
+
+
+def _read(w: Writer, X: str, read: ColumnValues, strings: bool) -> str:
+    """The graph of ``ColumnValues.transform``."""
+    if strings and isinstance(read.missing, str):
+        return w.op("Where", w.op("Equal", X, w.constant([""])), w.constant([read.missing]), X)
+    return X
 
 
 def _filled(w: Writer, X: str, fill: SimpleImputer, strings: bool) -> str:

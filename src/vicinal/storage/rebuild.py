@@ -208,6 +208,7 @@ def _set_words(part: Any, state: dict[str, Any], n: int) -> None:
 
 
 _SETTERS: dict[str, Any] = {
+    "ColumnValues": lambda part, state, n: None,
     "SimpleImputer": _set_imputer,
     "StandardScaler": _set_scaler,
     "OneHotEncoder": _compare_categories,
