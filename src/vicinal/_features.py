@@ -19,7 +19,7 @@ from vicinal._outliers import KURTOSIS, Limits, limited, without_outliers
 from vicinal._threads import n_threads, run, single_threaded_blas
 from vicinal.core.types import Array
 
-__all__ = ["SCALINGS", "Features", "check_varies", "copy_limit", "unscaled"]
+__all__ = ["SCALINGS", "Features", "check_varies", "copy_limit", "power_of_two", "unscaled"]
 
 SCALINGS = ("standard", "global", None)
 _BLOCK = 1024  # rows per product
@@ -313,7 +313,7 @@ def _inner_moments(X: Any, weight: Array, moments: _Moments) -> tuple[_Moments, 
     for j in suspects:
         inner = without_outliers(X, int(j), weight)
         if inner is not None:
-            unit[j] = _power_of_two(np.array(max(abs(inner.mean), inner.deviation)))
+            unit[j] = power_of_two(np.array(max(abs(inner.mean), inner.deviation)))
             mean[j], variance[j] = inner.mean / unit[j], (inner.deviation / unit[j]) ** 2
             low[j], high[j] = inner.low, inner.high
     if not np.isfinite(high).any():
@@ -353,10 +353,10 @@ def _units(X: Any) -> Array:
     else:
         for first in range(0, len(X), _BLOCK):
             np.maximum(top, np.abs(X[first : first + _BLOCK]).max(axis=0), out=top)
-    return _power_of_two(top)
+    return power_of_two(top)
 
 
-def _power_of_two(top: Array) -> Array:
+def power_of_two(top: Array) -> Array:
     """A power of two near a number if that is extreme, otherwise 1."""
     exponent = np.frexp(top)[1]
     return np.ldexp(1.0, np.where(np.abs(exponent) > _EXTREME, exponent - 1, 0))

@@ -284,6 +284,18 @@ def test_large_integers_are_not_rounded_to_one_category(as_):
     assert (prepare.transform(X).sum(axis=0) == 5).all()
 
 
+@pytest.mark.parametrize("exponent", [1000, -1000])
+def test_columns_of_extreme_size_are_scaled(exponent, plain, y, tmp_path):
+    """Their squares are not in the range of float64; a power of two changes no digit."""
+    extreme = plain.assign(u=np.ldexp(plain["u"], exponent), v=np.ldexp(plain["v"], exponent))
+    model = fitted_to(extreme, y)
+    expected = fitted_to(plain, y)[:-1].transform(plain)
+    np.testing.assert_allclose(model[:-1].transform(extreme), expected, rtol=1e-12)
+    vicinal.save(model, tmp_path / "model.vic")
+    loaded = vicinal.load(tmp_path / "model.vic")
+    np.testing.assert_array_equal(loaded.transform(extreme), model.transform(extreme))
+
+
 def test_object_arrays(mixed, y):
     X = mixed[["u", "v", "colour"]].to_numpy(dtype=object)
     for rows in (X, X.tolist(), X[:, 2:].astype(str)):

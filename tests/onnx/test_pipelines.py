@@ -122,6 +122,16 @@ def test_a_learner_of_a_table_predicts_as_its_pipeline():
         np.testing.assert_allclose(probabilities, model.predict_proba(rows), atol=1e-10)
 
 
+def test_columns_of_extreme_size_convert():
+    table, y = _table(np.random.RandomState(0))
+    table["weight"] *= 1e200
+    model = vicinal.make_learner(table, y, max_iter=2, alpha=1e-2, random_state=0).fit(table, y)
+    probabilities = run(vicinal.to_onnx(model, table), feed(vicinal.to_onnx(model, table), table))[
+        1
+    ]
+    np.testing.assert_allclose(probabilities, model.predict_proba(table), atol=1e-10)
+
+
 def test_text_and_empty_categories_are_refused():
     table, y = _table(np.random.RandomState(0))
     words = "a mild and sunny day with some clouds and no rain at all".split()

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
+from vicinal._features import power_of_two
 from vicinal.core.types import Array
 
 __all__ = [
@@ -89,9 +90,14 @@ class ColumnValues(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Whether the array is to hold numbers; otherwise it holds objects.
     missing : object, default=nan
         What missing values become in an array of objects; among numbers they are NaN.
+    rescale : bool, default=False
+        Divide columns of numbers of extreme size by a power of two, which changes no digit, so that
+        a scaler after this step can square them.
 
     Attributes
     ----------
+    units_ : ndarray of shape (n_features_in_,)
+        What columns are divided by; 1 unless ``rescale`` is True and a column is of extreme size.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -104,12 +110,15 @@ class ColumnValues(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     [['short'], ['?']]
     """
 
-    def __init__(self, numbers: bool = True, *, missing: Any = np.nan) -> None:
+    def __init__(
+        self, numbers: bool = True, *, missing: Any = np.nan, rescale: bool = False
+    ) -> None:
         self.numbers = numbers
         self.missing = missing
+        self.rescale = rescale
 
     def fit(self, X: Any, y: Any = None) -> ColumnValues:
-        """Note the names of the columns.
+        """Find the size of each column.
 
         Parameters
         ----------
@@ -120,7 +129,10 @@ class ColumnValues(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         -------
         self : ColumnValues
         """
-        self._values(X, reset=True)
+        values = self._values(X, reset=True)
+        self.units_ = np.ones(values.shape[1])
+        if self.rescale:
+            self.units_ = power_of_two(np.fmax.reduce(np.abs(values), axis=0, initial=0.0))
         return self
 
     def transform(self, X: Any) -> Array:
@@ -134,7 +146,8 @@ class ColumnValues(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         -------
         values : ndarray of shape (n_samples, n_columns)
         """
-        return self._values(X, reset=False)
+        values = self._values(X, reset=False)
+        return values if (self.units_ == 1.0).all() else values / self.units_
 
     def _values(self, X: Any, reset: bool) -> Array:
         X = X if is_frame(X) else as_array(X)

@@ -100,7 +100,7 @@ def _ambiguous(uses: Uses) -> bool:
 
 def _numbers(settings: Settings, indicator: bool) -> Pipeline:
     """Fill gaps with the median.  All columns are filled, since gaps may come at prediction."""
-    read = ("read", ColumnValues())
+    read = ("read", ColumnValues(rescale=settings.scale))
     fill = SimpleImputer(strategy="median", keep_empty_features=True, add_indicator=indicator)
     if not settings.scale:
         return Pipeline([read, ("fill", fill)])

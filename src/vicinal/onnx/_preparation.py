@@ -115,7 +115,7 @@ def _read(w: Writer, X: str, read: ColumnValues, strings: bool) -> str:
     """The graph of ``ColumnValues.transform``."""
     if strings and isinstance(read.missing, str):
         return w.op("Where", w.op("Equal", X, w.constant([""])), w.constant([read.missing]), X)
-    return X
+    return X if (read.units_ == 1.0).all() else w.op("Div", X, w.constant(read.units_))
 
 
 def _filled(w: Writer, X: str, fill: SimpleImputer, strings: bool) -> str:
