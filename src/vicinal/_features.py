@@ -219,16 +219,20 @@ def copy_limit() -> int:
     return min(_COPY_BELOW, int(get_config()["working_memory"] * 2**20))
 
 
-def check_varies(features: Features) -> None:
-    """Refuse rows without a column that varies, or whose squared distances have no number."""
+def check_varies(features: Features, dtype: Any = np.float64) -> None:
+    """Refuse rows without a column that varies, or too small or large for a fit in ``dtype``."""
     if not features.scale.any():
         raise ValueError(f"X has no column that varies: all {features.shape[1]} are constant.")
+    deviation, limits = features.total_variance**0.5, np.finfo(dtype)
+    # below, a map of such rows is near the end of the range, or beyond
+    least = 0.0 if dtype == np.float64 else float(limits.tiny / limits.eps)
     # written so that NaN, for rows as they are, passes
-    if features.total_variance == 0.0 or np.isposinf(features.total_variance):
-        size = "large" if features.total_variance else "small"
+    if deviation <= least or deviation > limits.max:
+        size = "large" if deviation > least else "small"
         raise ValueError(
-            f"The columns of X are too {size} for squared distances in float64. "
-            "Use scaling='standard' or 'global'. Got scaling=None instead."
+            f"The columns of X are too {size} for squared distances in {np.dtype(dtype)}: the root "
+            f"of their total variance is {deviation:.2g} and must be in ({least:.2g}, "
+            f"{limits.max:.2g}]. Use scaling='standard' or 'global'. Got scaling=None instead."
         )
 
 

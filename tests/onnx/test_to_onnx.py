@@ -305,3 +305,15 @@ def test_memory_does_not_grow_with_the_number_of_rows(fitted):
     kinds = [node.op_type for node in graph.node]
     assert kinds.count("Scan") == 1
     assert not {"Exp", "TopK", "ReduceSumSquare"} & set(kinds)  # all of it is in the loop
+
+
+def test_numbers_beyond_float32_need_rows_of_float64():
+    X = (1e-40 * _X).astype(np.float32)
+    with pytest.warns(UserWarning, match="'components_' is float64"):
+        model = vicinal.LFDA(2).fit(X, _Y)
+    (Z,) = run(vicinal.to_onnx(model), X.astype(np.float64))
+    np.testing.assert_allclose(Z, model.transform(X))
+    with pytest.raises(
+        ValueError, match=r"'X' parameter of to_onnx must be float64: .* float32 ends"
+    ):
+        vicinal.to_onnx(model, X)

@@ -81,9 +81,23 @@ class MahalanobisMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerMi
         return self._map.inverse(Z)
 
     def get_mahalanobis_matrix(self) -> Array:
-        """The matrix M = components_.T @ components_ of d²(x, x') = (x - x')' M (x - x')."""
+        """The matrix M = components_.T @ components_ of d²(x, x') = (x - x')' M (x - x').
+
+        It is float64 if float32 cannot hold it.
+        """
         check_is_fitted(self, "components_")
-        return self.components_.T @ self.components_
+        with np.errstate(over="ignore", invalid="ignore"):
+            M = self.components_.T @ self.components_
+            if not np.isfinite(M).all():
+                A = self.components_.astype(np.float64)
+                M = A.T @ A
+        if not np.isfinite(M).all():
+            raise ValueError(
+                f"The matrix of this {type(self).__name__} is beyond float64: the entries of "
+                f"'components_' must be below {np.finfo(float).max ** 0.5:.2g} for their products. "
+                f"Got {np.abs(self.components_).max():.2g} instead. Use transform or get_metric()."
+            )
+        return M
 
     def get_metric(self) -> Callable[..., float]:
         """A function of two vectors, usable as ``metric`` in scikit-learn.
