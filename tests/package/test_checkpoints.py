@@ -26,6 +26,7 @@ from vicinal import KSNE, LMNN, NCA, initialise
 from vicinal.callbacks import Checkpoint
 
 pytestmark = [needs_callbacks, unfinished]
+needs_links = pytest.mark.skipif(os.name != "posix", reason="Windows allows links to few users")
 needs_kills = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 
 
@@ -80,6 +81,33 @@ def test_the_file_is_a_model_file_whatever_its_name(wine, tmp_path, name):
 def test_a_bad_period_is_refused(every):
     with pytest.raises(ValueError, match=rf"'every' parameter of Checkpoint .* Got {every} in"):
         Checkpoint("model.vic", every=every)
+
+
+@needs_links
+def test_a_symbolic_link_stays_and_its_file_is_replaced(wine, tmp_path):
+    """The folder of the file is created, as that of a path without links."""
+    file, link = tmp_path / "new" / "folder" / "fit.vic", tmp_path / "fit.vic"
+    link.symlink_to(file)
+    for max_iter in (3, 5):
+        nca(max_iter=max_iter).set_callbacks(Checkpoint(link, every=2)).fit(*wine)
+        assert link.is_symlink()
+        assert list(file.parent.iterdir()) == [file]
+        assert vicinal.load(link).n_iter_ == vicinal.load(file).n_iter_ == max_iter
+    assert_same_fit(nca(max_iter=5).fit(*wine, resume_from=link), nca(max_iter=5).fit(*wine))
+
+
+@needs_links
+def test_a_link_that_cannot_be_saved_to_is_refused_before_the_work_begins(wine, tmp_path):
+    link, folder = tmp_path / "fit.vic", tmp_path / "folder"
+    begun = Stop(1, AssertionError("the fit has begun"))
+    link.symlink_to(link)
+    with pytest.raises(OSError, match="leads back to itself"):
+        nca().set_callbacks(Checkpoint(link), begun).fit(*wine)
+    link.unlink()
+    folder.mkdir()
+    link.symlink_to(folder)
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        nca().set_callbacks(Checkpoint(link), begun).fit(*wine)
 
 
 class OwnNCA(NCA):
