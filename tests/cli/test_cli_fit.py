@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 
 import numpy as np
 import pytest
@@ -132,6 +133,20 @@ MISTAKES = [
     ("datasets wines", 1, "'wines' was not found"),
     ("report IRIS --images 8", 2, "such as 28x28"),
 ]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows allows links to few users")
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [("no/where/m.vic", "no/where does not exist"), ("link.vic", "leads back to itself")],
+)
+def test_a_link_that_cannot_be_written_through_is_refused_before_the_fit(iris, run, target, words):
+    (iris / "link.vic").symlink_to(target)
+    done = run(
+        "fit", "iris.csv", "--label", "species", "-o", "link.vic", "--set", "alpha=-1", code=1
+    )
+    assert words in done.stderr
+    assert "alpha" not in done.stderr
 
 
 @pytest.mark.parametrize(("line", "code", "message"), MISTAKES)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from vicinal._atomic import file_behind
 from vicinal.cli._console import Console
 from vicinal.cli._exit import Failure
 from vicinal.cli._learning import Limits, Outcome, check_settings, learn
@@ -36,11 +37,12 @@ def check_output(path: Path | str) -> None:
     path = Path(path)
     if str(path) == "-":
         return
-    if path.is_dir():
+    file = file_behind(path)
+    if file.is_dir():
         raise Failure(f"{path}: this is a folder. Name a file.")
-    if not path.parent.is_dir():
-        raise Failure(f"{path}: the folder {path.parent} does not exist.")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    if not file.parent.is_dir():
+        raise Failure(f"{path}: the folder {file.parent} does not exist.")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
         raise Failure(f"{path}: it may not be written.")
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vicinal import _clock, samplers, solvers, starts
+from vicinal import _clock, maps, samplers, solvers, starts
 from vicinal.core.here import Here
 from vicinal.core.journal import Journal, Record
 from vicinal.core.method import Config, Method
 from vicinal.core.problem import Problem, for_scaling
 from vicinal.core.stages import FitResult, Refresh, Stage, train
-from vicinal.core.stopping import stop_rules
+from vicinal.core.stopping import Timed, TimeUp, stop_rules
 from vicinal.core.types import Array, Solver
 from vicinal.estimators._budget import Budget
 from vicinal.estimators._plan import Plan, adam_for
@@ -78,12 +78,16 @@ class Learning:
     @property
     def last_step(self) -> float | None:
         """When the last step must have ended, so that there is time for what comes after it."""
+        return self._before(_REPAIR_QUERIES if self.plan.corrects_scale else 0)
+
+    def _before(self, correction_rows: int) -> float | None:
+        """When work must have ended to leave time for the rest, a correction of the scale first."""
         if self.deadline is None:
             return None
-        wanted = _REPAIR_QUERIES if self.plan.corrects_scale else 0
         # the results of several starts are compared by their losses
         losses = 2 if self.method.n_starts > 1 else 1
-        return self.deadline - self.budget.reserve(wanted, _EVALUATION_ROWS, losses)
+        bends = maps.bends(self.method.mapping) and not self.searching
+        return self.deadline - self.budget.reserve(correction_rows, _EVALUATION_ROWS, losses, bends)
 
     def learn(self, problem: Problem) -> FitResult:
         """The best result of the training runs from all starts."""
@@ -330,6 +334,8 @@ class Learning:
         """Number of steps that there is time for: a schedule must be completed to converge."""
         if self.deadline is None:
             return self.plan.max_iter
+        if self.is_late(0.0):  # to make steps in order to time them
+            return 1
         steps = self._seconds_left() / self._seconds_a_step(problem, theta)
         return int(np.clip(steps, 1, self.plan.max_iter))
 
@@ -344,6 +350,8 @@ class Learning:
 
     def _tune(self, problem: Problem, theta: Array, solver: solvers.SGD) -> Solver:
         """Tune t0 on held-out rows, as in the thesis ([Oneata2011] section 5.3.2)."""
+        if self.is_late(0.0):
+            return solver  # with its untuned rate
         single = len(problem.rows) >= SINGLE_FROM
         if problem.held_out is None:
             # taken from the training rows, since a search scores with the others
@@ -366,7 +374,7 @@ class Learning:
             scores = _TUNING_SCORES * (_clock.now() - began)
             affordable = (0.5 * self._seconds_left() - scores) / (10 * each)
             if affordable < 4:
-                return solver  # with its untuned rate
+                return solver
             n_steps = int(min(affordable, n_steps))
         tuned, _ = solvers.tune_t0(
             fun,
@@ -395,9 +403,21 @@ class Learning:
             rng = np.random.RandomState(0)
             rows = np.sort(rng.permutation(rows)[:queries])
         fun = problem.replace(dtype=np.float32) if len(problem.X) >= SINGLE_FROM else problem
-        return starts.repair_scale(
-            lambda s: fun.value(fun.scaled(theta, s), rows), max_evaluations=evaluations
+        until = self._before(0)
+        timed = Timed(
+            lambda s, batch: fun.value(fun.scaled(theta, s), rows),
+            math.inf if until is None else until,
+            self.budget.loss_seconds(len(rows)),
         )
+
+        def loss(s: float) -> float:
+            try:
+                return timed(s)
+            except TimeUp:
+                self.budget.leave_out("the correction of the scale of the map")
+                raise
+
+        return starts.repair_scale(loss, max_evaluations=evaluations)
 
     def for_search(self, n_steps: int = SEARCH_STEPS) -> Learning:
         """The same for a search: coarse, on all pairs of few rows, and without a change of the fit.

@@ -273,7 +273,8 @@ class LearntMetricMixin(MahalanobisMixin):
                        {\sum_i (x_{i'j} - x_{ij})^2},
 
         which is the same for a linear map.  This is computed at the end of a fit, in a tenth of a
-        second or some hundredths of the time of the fit; a checkpoint does not have it.
+        second or some hundredths of the time of the fit; a checkpoint does not have it, nor a fit
+        whose ``time_budget`` leaves no time for it.
 
         With ``mapping="diagonal"`` the shares can select features for a second, low-rank map
         ([Oneata2011]_ section 6.1), for example with
@@ -287,7 +288,7 @@ class LearntMetricMixin(MahalanobisMixin):
         if not hasattr(self, "_importances"):
             raise AttributeError(
                 "feature_importances_ of a nonlinear map is computed at the end of a fit: a "
-                "checkpoint does not have it."
+                "checkpoint does not have it, nor a fit whose 'time_budget' left no time for it."
             )
         return self._importances.copy()
 
