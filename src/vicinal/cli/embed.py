@@ -96,9 +96,8 @@ def command(
         if path is not None:
             _work.check_output(path)
     table = _work.read(data, options)
-    own = (("k", options.pop("k")), ("perplexity", options.pop("perplexity")))
-    options["settings"] = (*own, *options["settings"])
-    pipeline = _work.build(table, {**options, "method": "kt-sne"})
+    options["method"] = "kt-sne"
+    pipeline = _work.build(table, options, k=options["k"], perplexity=options["perplexity"])
     outcome = _work.fit(console, pipeline, table, options)
     embedded = pipeline.steps[-1][1].embedding_
     keep = [*options["keep"], *([] if table.label is None else [table.label])]
