@@ -80,11 +80,13 @@ class Commands(click.Group):
             formatter.write_dl([(str(code), words) for code, words in _exit.CODES.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; click would end a broken pipe with exit code 1."""
+        """Run the command; click takes a broken pipe for a failure, and a cut file for Ctrl-D."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise _exit.ReaderGone from None
+        except EOFError as error:
+            raise _exit.Failure("A file that was read is cut off: it has no end.") from error
 
     def main(  # type: ignore[override]
         self, args: Any = None, prog_name: str | None = None, **extra: Any

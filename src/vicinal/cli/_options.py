@@ -19,6 +19,7 @@ __all__ = [
     "MODEL_FILE",
     "OUTPUT_TABLE",
     "PROGRESS",
+    "SAFE_CELLS",
     "SEED",
     "SET",
     "THREADS",
@@ -32,6 +33,12 @@ LABEL = option(
     help="The column to learn, by name or by position: 1 is the first, -1 the last.",
 )  # fmt: skip
 
+SAFE_CELLS = option(
+    "Table", "--safe-cells/--no-safe-cells", default=True, show_default=True,
+    help="Write text that begins with = + - @ into a CSV file with an apostrophe before it, so "
+    "that no spreadsheet runs it, and read it without.",
+)  # fmt: skip
+
 FORMAT = add_options(
     option("Table", "--sep", metavar="TEXT", help="What separates the columns of a CSV file; found "
            "by itself if not given."),
@@ -41,6 +48,7 @@ FORMAT = add_options(
            "file names the columns; found by itself if not given."),
     option("Table", "--encoding", metavar="NAME", help="The encoding of a CSV file, such as "
            "latin-1. Default: UTF-8."),
+    SAFE_CELLS,
 )  # fmt: skip
 
 COLUMNS = add_options(

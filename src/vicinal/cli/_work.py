@@ -52,7 +52,7 @@ def read(data: str, options: dict[str, Any]) -> Table:
         raise Failure(f"{data}: this is a model file. Name a table, such as a .csv file.")
     return read_table(
         data, options.get("label"), sep=options["sep"], na=options["na"], header=options["header"],
-        encoding=options["encoding"],
+        encoding=options["encoding"], safe=options["safe_cells"],
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import click
 from vicinal.cli._command import command as _command
 from vicinal.cli._command import option
 from vicinal.cli._console import Console
-from vicinal.cli._options import OUTPUT_TABLE
+from vicinal.cli._options import OUTPUT_TABLE, SAFE_CELLS
 from vicinal.cli._types import Whole
 
 __all__ = ["command"]
@@ -54,8 +54,11 @@ vicinal datasets rings --seed 1 | vicinal fit - --label label --dim 2 -o rings.v
     metavar="N",
     help="Draws the rows of a synthetic set, and a split.",
 )
+@SAFE_CELLS
 @OUTPUT_TABLE
-def command(console: Console, name: str | None, output: str, part: str, seed: int) -> None:
+def command(
+    console: Console, name: str | None, output: str, part: str, seed: int, safe_cells: bool
+) -> None:
     """List data sets, or write one as a table.
 
     Without NAME, lists the sets that are here: those that scikit-learn ships, synthetic ones, and
@@ -73,7 +76,7 @@ def command(console: Console, name: str | None, output: str, part: str, seed: in
     frame = as_frame(bunch)
     if part != "all":
         frame = frame[_rows(bunch, seed) == (part == "train")]
-    _results.write(console, frame.reset_index(drop=True), output, name)
+    _results.write(console, frame.reset_index(drop=True), output, name, safe_cells)
 
 
 def _listing() -> tuple[str, dict[str, Any]]:

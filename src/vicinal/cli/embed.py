@@ -107,6 +107,6 @@ def command(
     if model is not None:
         _work.save(pipeline, model)
     facts = {"data": data, "plot": plot, "model": model, **outcome.facts()}
-    _results.write(console, frame, output, data, facts)
+    _results.write(console, frame, output, data, options["safe_cells"], facts)
     console.say(outcome.words())
     return INTERRUPTED if outcome.interrupted else OK

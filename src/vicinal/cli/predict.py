@@ -58,4 +58,4 @@ def command(
     facts = {} if score is None else {score[0]: score[1], "n_rows": len(frame)}
     if score is not None:
         console.say(f"{score[0]}: {score[1]:.4f} of {len(frame)} rows")
-    _results.write(console, frame, output, data, facts)
+    _results.write(console, frame, output, data, options["safe_cells"], facts)

@@ -37,4 +37,5 @@ def command(console: Console, model: Path, data: str, output: str, **options: An
     _work.check_output(output)
     learner = _work.load_model(model)
     table = _work.read(data, options)
-    _results.write(console, _results.mapped(learner, table, options["keep"]), output, data)
+    frame = _results.mapped(learner, table, options["keep"])
+    _results.write(console, frame, output, data, options["safe_cells"])
