@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 import click
 
 import vicinal as package
-from vicinal.cli import _exit
+from vicinal.cli import _exit, _files
 from vicinal.cli._console import Console
 
-__all__ = ["COMMANDS", "run_part", "vicinal"]
+__all__ = ["COMMANDS", "check_part", "run_part", "vicinal"]
 
 #: the commands, in the groups of the help
 COMMANDS = {
@@ -101,6 +101,13 @@ class Commands(click.Group):
 def run_part(words: list[str], console: Console) -> Any:
     """Run a command inside another one; errors are left to the outer one."""
     return click.Group.main(vicinal, words, "vicinal", standalone_mode=False, obj=console)
+
+
+def check_part(words: list[str], console: Console) -> None:
+    """Check the files of a command that will run inside another one."""
+    command = vicinal.get_command(click.Context(vicinal), words[0])
+    assert command is not None
+    _files.check(command.make_context(words[0], words[1:], obj=console))
 
 
 @click.command(cls=Commands, context_settings=SETTINGS)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from vicinal.cli._command import add_options, option
+from vicinal.cli._files import File
 from vicinal.cli._types import DURATION, SETTING, Choice, Whole
 from vicinal.learner import METHODS
 
 __all__ = [
     "COLUMNS",
+    "DATA_FILE",
+    "FORCE",
     "FORMAT",
     "KEEP",
     "LABEL",
@@ -26,7 +27,7 @@ __all__ = [
     "TIME_BUDGET",
 ]
 
-MODEL_FILE = click.Path(dir_okay=False, path_type=Path)
+DATA_FILE, MODEL_FILE = File(path_type=str), File()
 
 LABEL = option(
     "Table", "--label", metavar="COLUMN",
@@ -112,7 +113,21 @@ PROGRESS = option(
     help="Show the iterations on standard error. Default: if that is a terminal.",
 )  # fmt: skip
 
-OUTPUT_TABLE = option(
-    "Output", "-o", "--output", default="-", show_default=True, metavar="FILE",
-    help="The table to write: .csv, .tsv, .parquet or .npz; - is CSV on standard output.",
+
+def _set_force(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    context.obj.force = context.obj.force or value
+
+
+FORCE = option(
+    "Output", "--force", is_flag=True, expose_value=False, callback=_set_force,
+    help="Replace an existing file even if it is of another kind, such as notes by a model.",
+)  # fmt: skip
+
+OUTPUT_TABLE = add_options(
+    option(
+        "Output", "-o", "--output", type=File("table", path_type=str), default="-",
+        show_default=True, metavar="FILE",
+        help="The table to write: .csv, .tsv, .parquet or .npz; - is CSV on standard output.",
+    ),
+    FORCE,
 )  # fmt: skip

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from click.core import ParameterSource
 import click
+from click.core import ParameterSource
 
 from vicinal.cli._console import Console
 from vicinal.cli._exit import Failure
@@ -21,29 +20,15 @@ from vicinal.learner.errors import ColumnError
 
 __all__ = [
     "build",
-    "check_output",
     "column_names",
-    "make_pipeline",
     "fit",
     "load_model",
-    "settings_of",
+    "make_pipeline",
     "named_columns",
     "read",
+    "settings_of",
     "spoken_columns",
 ]
-
-
-def check_output(path: Path | str) -> None:
-    """Refuse a place that cannot be written, before the work begins."""
-    path = Path(path)
-    if str(path) == "-":
-        return
-    if path.is_dir():
-        raise Failure(f"{path}: this is a folder. Name a file.")
-    if not path.parent.is_dir():
-        raise Failure(f"{path}: the folder {path.parent} does not exist.")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise Failure(f"{path}: it may not be written.")
 
 
 def read(data: str, options: dict[str, Any]) -> Table:

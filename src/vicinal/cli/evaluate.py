@@ -28,7 +28,7 @@ vicinal evaluate data.csv --label species --json > scores.json
 
 
 @_command("evaluate", EXAMPLES)
-@click.argument("data")
+@click.argument("data", type=_options.DATA_FILE)
 @_options.LABEL
 @_options.FORMAT
 @_options.COLUMNS
