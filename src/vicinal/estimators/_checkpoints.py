@@ -14,11 +14,13 @@ from vicinal._validation import warn
 from vicinal.estimators._resume import Resumable
 from vicinal.storage.codec import encode
 
-__all__ = ["check_same_fit", "check_same_rows", "load_checkpoint", "take_over"]
+__all__ = ["check_same_fit", "check_same_rows", "is_checkpoint", "load_checkpoint", "take_over"]
 
 #: parameters that may differ from those of the fit that is resumed: they do not change its result,
 #: or, as a time budget, say only how long to go on
 _FREE = ("time_budget", "verbose")
+#: attributes in which estimators keep what the last fit has left for a later one
+_STATES = ("_resumable", "_left")
 #: first bytes of pickles, and of the compressed files of joblib
 _PICKLES = (
     *(bytes([0x80, protocol]) for protocol in range(2, 6)),
@@ -44,6 +46,15 @@ def load_checkpoint(path: str | os.PathLike[str], module: Any = None) -> Any:
         "Checkpoints written from now on hold no code."
     )
     return joblib.load(path)
+
+
+def is_checkpoint(path: str | os.PathLike[str]) -> bool:
+    """Whether a model file holds the state of a fit; any other file is a FileError."""
+    header, _ = storage.read(path)
+    match header:
+        case {"model": {"fields": {**fields}}}:
+            return any(fields.get(name) is not None for name in _STATES)
+    return False
 
 
 def _is_pickle(path: Path) -> bool:
@@ -97,7 +108,7 @@ def take_over(estimator: Any, path: Any) -> None:
 
 def _state_of(estimator: Any) -> Any:
     """What the last fit of an estimator has left for a later one."""
-    return getattr(estimator, "_resumable", None) or getattr(estimator, "_left", None)
+    return next((state for name in _STATES if (state := getattr(estimator, name, None))), None)
 
 
 def _is_learnt(estimator: Any, name: str) -> bool:
