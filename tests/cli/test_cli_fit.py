@@ -119,7 +119,7 @@ MISTAKES = [
     ("evaluate IRIS --set random_state=3", 2, "Use --seed 3."),
     ("evaluate IRIS --dim 2 --set n_components=3", 2, "give one of them"),
     ("fit IRIS --time-budget 1m --set time_budget=9", 2, "--time-budget and --set time_budget say"),
-    ("fit IRIS --early-stopping --set early_stopping=False", 2, "--early-stopping and --set early_"),
+    ("fit IRIS --early-stopping --set early_stopping=False", 2, "--early-stopping and --set"),
     ("embed iris.csv --k 3 --set k=4", 2, "--k and --set k say the same: give one of them"),
     ("embed iris.csv --dim 3 --set n_components=4", 2, "give one of them"),
     ("fit IRIS --drop sepal_with", 2, "no column 'sepal_with'. Did you mean 'sepal_width'?"),

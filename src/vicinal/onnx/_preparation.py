@@ -108,6 +108,8 @@ def _encoded_shape(operator: Any, number: Any) -> None:
             "to_onnx cannot convert a column in which the empty string is a category: in ONNX it "
             "stands for a missing string."
         )
+    if not _holds_strings(operator):
+        _check_digits(encoder, np.float32 if number is FloatTensorType else np.float64)
     operator.outputs[0].type = number([None, len(encoder.get_feature_names_out())])
 
 
@@ -116,6 +118,22 @@ def _read(w: Writer, X: str, read: ColumnValues, strings: bool) -> str:
     if strings and isinstance(read.missing, str):
         return w.op("Where", w.op("Equal", X, w.constant([""])), w.constant([read.missing]), X)
     return X if (read.units_ == 1.0).all() else w.op("Div", X, w.constant(read.units_))
+
+
+def _check_digits(encoder: Any, dtype: Any) -> None:
+    """Refuse categories that are other numbers, or the same, in the precision of the inputs."""
+    largest = 2 ** (np.finfo(dtype).nmant + 1)  # of the whole numbers up to which all are there
+    for values in encoder.categories_:
+        known = [value for value in np.asarray(values).tolist() if not is_missing(value)]
+        lost = [value for value in known if isinstance(value, int) and abs(value) > largest]
+        if not lost and len({dtype(value) for value in known}) < len(known):
+            lost = known
+        if lost:
+            raise ValueError(
+                "to_onnx can convert columns of categories that are different numbers in "
+                f"{np.dtype(dtype)}, the inputs' precision, and whole numbers up to {largest}. Got "
+                f"{lost[:3]!r} instead: fit to the column as strings, X.astype({{column: str}})."
+            )
 
 
 def _filled(w: Writer, X: str, fill: SimpleImputer, strings: bool) -> str:
