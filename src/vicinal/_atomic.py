@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import uuid
@@ -15,7 +16,7 @@ try:
 except ImportError:  # Windows, where an open file cannot be removed: no lock is needed
     fcntl = None
 
-__all__ = ["replace_file"]
+__all__ = ["file_behind", "replace_file"]
 
 
 def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
@@ -28,10 +29,12 @@ def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
     Parameters
     ----------
     path : Path
-        The file; its folder must exist.
+        The file; its folder must exist.  A symbolic link stays, and the file that it leads to is
+        replaced.
     write : callable
         ``write(file)`` writes the contents to a binary file.
     """
+    path = file_behind(path)
     _remove_litter(path)
     file, temporary = _new_file(path)
     try:
@@ -46,6 +49,25 @@ def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
             os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def file_behind(path: Path) -> Path:
+    """The file that a path leads to: the path itself, or what a symbolic link names.
+
+    The file need not exist.
+    """
+    if not path.is_symlink():
+        return path
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        told = "This symbolic link leads back to itself. Remove it, or name another file"
+        raise OSError(errno.ELOOP, told, str(path)) from None
+    return Path(os.path.realpath(path))
 
 
 def _new_file(path: Path) -> tuple[BinaryIO, Path]:

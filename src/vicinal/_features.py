@@ -19,7 +19,7 @@ from vicinal._outliers import KURTOSIS, Limits, limited, without_outliers
 from vicinal._threads import n_threads, run, single_threaded_blas
 from vicinal.core.types import Array
 
-__all__ = ["SCALINGS", "Features", "check_varies", "copy_limit", "unscaled"]
+__all__ = ["SCALINGS", "Features", "check_varies", "copy_limit", "power_of_two", "unscaled"]
 
 SCALINGS = ("standard", "global", None)
 _BLOCK = 1024  # rows per product
@@ -219,16 +219,20 @@ def copy_limit() -> int:
     return min(_COPY_BELOW, int(get_config()["working_memory"] * 2**20))
 
 
-def check_varies(features: Features) -> None:
-    """Refuse rows without a column that varies, or whose squared distances have no number."""
+def check_varies(features: Features, dtype: Any = np.float64) -> None:
+    """Refuse rows without a column that varies, or too small or large for a fit in ``dtype``."""
     if not features.scale.any():
         raise ValueError(f"X has no column that varies: all {features.shape[1]} are constant.")
+    deviation, limits = features.total_variance**0.5, np.finfo(dtype)
+    # below, a map of such rows is near the end of the range, or beyond
+    least = 0.0 if dtype == np.float64 else float(limits.tiny / limits.eps)
     # written so that NaN, for rows as they are, passes
-    if features.total_variance == 0.0 or np.isposinf(features.total_variance):
-        size = "large" if features.total_variance else "small"
+    if deviation <= least or deviation > limits.max:
+        size = "large" if deviation > least else "small"
         raise ValueError(
-            f"The columns of X are too {size} for squared distances in float64. "
-            "Use scaling='standard' or 'global'. Got scaling=None instead."
+            f"The columns of X are too {size} for squared distances in {np.dtype(dtype)}: the root "
+            f"of their total variance is {deviation:.2g} and must be in ({least:.2g}, "
+            f"{limits.max:.2g}]. Use scaling='standard' or 'global'. Got scaling=None instead."
         )
 
 
@@ -313,7 +317,7 @@ def _inner_moments(X: Any, weight: Array, moments: _Moments) -> tuple[_Moments, 
     for j in suspects:
         inner = without_outliers(X, int(j), weight)
         if inner is not None:
-            unit[j] = _power_of_two(np.array(max(abs(inner.mean), inner.deviation)))
+            unit[j] = power_of_two(np.array(max(abs(inner.mean), inner.deviation)))
             mean[j], variance[j] = inner.mean / unit[j], (inner.deviation / unit[j]) ** 2
             low[j], high[j] = inner.low, inner.high
     if not np.isfinite(high).any():
@@ -353,10 +357,10 @@ def _units(X: Any) -> Array:
     else:
         for first in range(0, len(X), _BLOCK):
             np.maximum(top, np.abs(X[first : first + _BLOCK]).max(axis=0), out=top)
-    return _power_of_two(top)
+    return power_of_two(top)
 
 
-def _power_of_two(top: Array) -> Array:
+def power_of_two(top: Array) -> Array:
     """A power of two near a number if that is extreme, otherwise 1."""
     exponent = np.frexp(top)[1]
     return np.ldexp(1.0, np.where(np.abs(exponent) > _EXTREME, exponent - 1, 0))

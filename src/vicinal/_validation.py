@@ -137,8 +137,13 @@ def check_seed(owner: Any) -> np.random.RandomState:
 def check_rows(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
     """Rows, and labels if given, as scikit-learn validates them: dense or CSR, float64 or float32.
 
-    ``options`` are those of scikit-learn's ``validate_data``.
+    ``options`` are those of scikit-learn's ``validate_data``, which ignores masks.
     """
+    if isinstance(X, np.ma.MaskedArray) and (gone := np.ma.count_masked(X)):
+        raise ValueError(
+            f"X must have no masked values. Got {gone} in {X.size}: leave their rows out, "
+            "X[~X.mask.any(axis=1)], or fit make_learner(X, y), which fills gaps with the median."
+        )
     dtypes = [np.float64, np.float32]
     found = validate_data(estimator, X, y, accept_sparse="csr", dtype=dtypes, **options)
     if isinstance(found, tuple):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 
 import numpy as np
 import pytest
@@ -112,6 +113,15 @@ MISTAKES = [
     ("fit IRIS --set max_iter=0", 1, "The 'max_iter' parameter of NCA"),
     ("fit IRIS --dim 9", 1, "'n_components' parameter of NCA"),
     ("fit IRIS --dim 2 --set n_components=3", 2, "give one of them"),
+    ("fit IRIS --set random_state=0", 2, "--set random_state: --seed draws all that is random. Use "
+     "--seed 0."),
+    ("fit IRIS --set random_state=None", 2, "Use --seed N, a whole number from 0 on."),
+    ("evaluate IRIS --set random_state=3", 2, "Use --seed 3."),
+    ("evaluate IRIS --dim 2 --set n_components=3", 2, "give one of them"),
+    ("fit IRIS --time-budget 1m --set time_budget=9", 2, "--time-budget and --set time_budget say"),
+    ("fit IRIS --early-stopping --set early_stopping=False", 2, "--early-stopping and --set"),
+    ("embed iris.csv --k 3 --set k=4", 2, "--k and --set k say the same: give one of them"),
+    ("embed iris.csv --dim 3 --set n_components=4", 2, "give one of them"),
     ("fit IRIS --drop sepal_with", 2, "no column 'sepal_with'. Did you mean 'sepal_width'?"),
     ("fit IRIS --time-budget soon", 2, "30s, 2m or 1h30m"),
     ("fit IRIS --method rca --time-budget 1s", 2, "no iterations"),
@@ -131,7 +141,21 @@ MISTAKES = [
     ("evaluate IRIS --set alphax=1", 2, "Did you mean 'alpha'?"),
     ("datasets wines", 1, "'wines' was not found"),
     ("report IRIS --images 8", 2, "such as 28x28"),
-]
+]  # fmt: skip
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows allows links to few users")
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [("no/where/m.vic", "no/where does not exist"), ("link.vic", "leads back to itself")],
+)
+def test_a_link_that_cannot_be_written_through_is_refused_before_the_fit(iris, run, target, words):
+    (iris / "link.vic").symlink_to(target)
+    done = run(
+        "fit", "iris.csv", "--label", "species", "-o", "link.vic", "--set", "alpha=-1", code=1
+    )
+    assert words in done.stderr
+    assert "alpha" not in done.stderr
 
 
 @pytest.mark.parametrize(("line", "code", "message"), MISTAKES)

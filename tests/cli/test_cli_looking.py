@@ -60,6 +60,30 @@ def test_embed_places_rows_and_draws_them(iris, run, run_json):
     assert run_json("transform", "m.vic", "test.csv")["n_rows"] == 50
 
 
+def test_parameters_with_options_of_their_own_may_be_set(iris, run_json):
+    words = ("--drop", "species", "--set", "max_iter=5", "--seed", "3")
+    told = [run_json("embed", "iris.csv", *words, *more)["rows"] for more in (
+        ("--k", "2", "--dim", "1", "--set", "method=exact"),
+        ("--set", "k=2", "--set", "n_components=1", "--set", "method=exact"),
+        ("--k", "2", "--dim", "1", "--set", "method=fft"),
+    )]  # fmt: skip
+    assert told[0] == told[1]
+    assert told[0] != told[2]
+
+
+def test_a_rank_may_be_set_for_the_methods_that_have_one(iris, run_json):
+    told = run_json("evaluate", "iris.csv", *QUICK, "--set", "n_components=1", "--folds", "2")
+    assert {each["name"]: each["n_components"] for each in told["results"]}["nca"] == 1
+
+
+def test_what_estimators_print_is_no_result(iris, run, run_json):
+    done = run("fit", "iris.csv", *QUICK, "--set", "verbose=1", "--json")
+    assert json.loads(done.stdout)["iterations"] > 1
+    assert "[NCA]" in done.stderr
+    told = run_json("evaluate", "iris.csv", *QUICK, "--set", "verbose=1", "--folds", "2")
+    assert told["results"]
+
+
 def test_datasets_have_parts_that_do_not_overlap(run_json, run):
     train, test = (run_json("datasets", "wine", "--part", part) for part in ("train", "test"))
     assert train["n_rows"] + test["n_rows"] == 178

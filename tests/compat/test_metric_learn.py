@@ -109,6 +109,33 @@ def test_rows_may_be_indices_into_a_preprocessor(name):
         )
 
 
+@each_class
+def test_a_subclass_may_have_fewer_keywords(name):
+    parent = getattr(ml, name)
+    seed = {"random_state": 0} if "random_state" in STORED["signatures"][name] else {}
+
+    class Narrow(parent):
+        def __init__(self, preprocessor=None):
+            super().__init__(preprocessor=preprocessor, **seed)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = clone(Narrow()).fit(*told(name))
+    np.testing.assert_array_equal(model.components_, fitted(name, **seed).components_)
+
+
+@pytest.mark.parametrize("name", ["LFDA", "ITML"])
+def test_an_index_outside_of_the_preprocessor_is_refused(name):
+    model = getattr(ml, name)(preprocessor=DATA["X"])
+    rows = DATA["pairs"] if name == "ITML" else np.arange(42)
+    for outside in (-1, 42):
+        rows = np.where(rows == rows.flat[-1], outside, rows)
+        with pytest.raises(
+            ValueError, match=rf"'preprocessor' of {name}.*\[0, 41\]. Got {outside}"
+        ):
+            model.fit(rows, DATA["similar" if name == "ITML" else "y"])
+
+
 def near(M, N, scale_free):
     """How far two metrics are apart, as a share of the larger one."""
     M, N = np.array(M), np.array(N)
@@ -209,6 +236,11 @@ def test_keywords_arrive():
     assert (asked["learner__gamma"], asked["n_constraints"]) == (0.5, 9)
     assert fitted("SDML").estimator_.balance == "auto"
     assert fitted("SDML", balance_param=0.001).estimator_.balance_ == 0.001
+    for name in ("NCA", "LMNN", "MLKR"):
+        with pytest.raises(
+            ValueError, match=f"'n_components' parameter of {name} .* Got 0 instead"
+        ):
+            fitted(name, n_components=0)
     with pytest.raises(ValueError, match=r"'regularization' parameter of LMNN .* \(0.0, 1.0\)"):
         ml.LMNN(regularization=0.0).fit(X, y)
 
@@ -230,11 +262,24 @@ def test_pair_classifiers_calibrate_and_predict():
     strict = ml.ITML().fit(pairs, y, calibration_params={"strategy": "max_tnr", "min_rate": 0.1})
     assert strict.threshold_ < model.threshold_
     assert (model.set_threshold(0.0).predict(pairs) == -1).all()
-    bounded = ml.ITML().fit(pairs, y, bounds=(0.5, 4.0))
-    assert not np.allclose(bounded.components_, model.components_)
+    for bounds in ((0.5, 4.0), np.array([[0.5, 4.0]]), np.array([[0.5], [4.0]])):
+        bounded = ml.ITML().fit(pairs, y, bounds=bounds)
+        assert bounded.bounds_ == (0.5, 4.0)
+        assert not np.allclose(bounded.components_, model.components_)
+    unfitted = ml.ITML()
+    with pytest.raises(ValueError, match=r"'strategy' parameter of ITML.calibrate_threshold"):
+        unfitted.fit(pairs, y, calibration_params={"strategy": "weird"})
+    assert not hasattr(unfitted, "components_")
+
+
+def test_quadruplets_are_compared_by_the_components():
     quadruplets = told("LSML")[0]
     lsml = ml.LSML().fit(quadruplets, weights=np.arange(1, 41))
     assert lsml.score(quadruplets) == np.mean(lsml.predict(quadruplets) == 1)
+    lsml.components_ = np.eye(4)[:1]  # as metric-learn's users may do
+    near, far = (np.abs(quadruplets[:, i, 0] - quadruplets[:, i + 1, 0]) for i in (0, 2))
+    np.testing.assert_allclose(lsml.decision_function(quadruplets), far - near)
+    np.testing.assert_array_equal(lsml.predict(quadruplets), np.where(far > near, 1, -1))
 
 
 def test_chunklets_are_the_second_argument_of_rca():
@@ -250,10 +295,21 @@ def test_chunklets_are_the_second_argument_of_rca():
 def test_negative_labels_are_unknown(name):
     X, y = load_iris(return_X_y=True)
     some = np.where(np.arange(150) % 3 == 0, -2, y)
-    model = getattr(ml, name)(random_state=0).fit(X, some)
-    used = model.estimator_.constraints_
-    assert used.size
-    assert (used % 3 != 0).all()
+    for labels in (some, some.astype(float)):
+        model = getattr(ml, name)(random_state=0).fit(X, labels)
+        used = model.estimator_.constraints_
+        assert used.size
+        assert (used % 3 != 0).all()
+
+
+def test_rows_of_unknown_classes_are_in_no_chunklet():
+    X, y = load_iris(return_X_y=True)
+    model = ml.RCA_Supervised(n_chunks=30, random_state=0)
+    known = np.arange(150) % 3 != 0
+    expected = clone(model).fit(X[known], y[known]).components_
+    for unknown in (-2, -1.0):
+        found = model.fit(X, np.where(known, y, unknown)).components_
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_scikit_learn_takes_them():

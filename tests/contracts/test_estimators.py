@@ -484,6 +484,41 @@ def test_issue_14_extreme_units(name, factor):
             make(name, scaling=None).fit(factor * X, y)
 
 
+@each([*PLAIN, "nca diagonal", "nca periodic", "covariance", "pair nca",
+       *(name for name in ESTIMATORS if name.startswith("from labels"))])  # fmt: skip
+def test_float32_has_no_factor_for_tiny_units(name):
+    """Float32 rows whose factors are beyond float32: the map of the same rows in float64."""
+    X, y = table(name)
+    X = (2.0**-143 * X).astype(np.float32)
+    usual = make(name).fit(2.0**143 * X.astype(np.float64), y)
+    Z = usual.transform(2.0**143 * X.astype(np.float64))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        tiny = make(name).fit(X, y)
+    told = [str(w.message) for w in told if "'components_' is float64" in str(w.message)]
+    if name in ("chi2 lmnn", "nca periodic"):  # rows are divided by their sums; no matrix
+        assert not told
+        near = {"rtol": 1e-4, "atol": 1e-4 * np.abs(Z).max()}
+    else:
+        (message,) = told
+        assert re.search(
+            r"column \d+ of X .* up to \d.*e\+\d+, and float32 ends at 3.4e\+38", message
+        )
+        assert tiny.components_.dtype == np.float64
+        near = {"rtol": 1e-9, "atol": 1e-9 * np.abs(Z).max()}
+    np.testing.assert_allclose(tiny.transform(X), Z, **near)
+    if name in LEARNT and name != "chi2 lmnn":
+        with pytest.raises(ValueError, match=r"too small for squared distances in float32: .*None"):
+            make(name, scaling=None).fit(X, y)
+
+
+def test_large_fits_refuse_tiny_units_without_scaling():
+    """They start in float32, which has no map for such rows."""
+    X, y = table("nca", 1000)
+    with pytest.raises(ValueError, match=r"too small for squared distances in float32: .*None"):
+        make("nca", scaling=None).fit(2.0**-143 * X, y)
+
+
 def refuse_to_compute(monkeypatch):
     """Whatever goes through rows or pairs of rows raises."""
 

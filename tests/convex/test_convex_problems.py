@@ -92,6 +92,17 @@ def test_mmc_finds_the_minimum(rng):
     assert result.value == pytest.approx(_minimum(lambda M: _mmc_value(M, S, Y), 2), rel=1e-6)
 
 
+@pytest.mark.parametrize("solve", [mmc, mmc_diagonal])
+def test_mmc_of_a_difference_without_a_square(rng, solve):
+    S, Y = _groups(rng)
+    Y[0] = 1e-170
+    found = solve(S, Y, max_iter=1000, tol=1e-9)
+    assert found.converged
+    np.testing.assert_allclose(
+        found.value, solve(S, Y[1:], max_iter=1000, tol=1e-9).value * (30 / 29) ** 2, rtol=1e-8
+    )
+
+
 def test_mmc_keeps_to_its_conditions_of_optimality(rng):
     S, Y = _groups(rng)
     L = mmc(S, Y, max_iter=1000, tol=1e-9).L

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from vicinal.convex import itml as module
+from vicinal.convex._factored import barrier
 from vicinal.convex.itml import itml_by_lbfgs, itml_by_projections
 
 _TIGHT = {"max_iter": 20_000, "tol": 1e-10}
@@ -59,6 +60,27 @@ def test_the_two_solvers_agree(rng):
     np.testing.assert_allclose(direct.L.T @ direct.L, cyclic.L.T @ cyclic.L, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(direct.multipliers, cyclic.multipliers, atol=1e-6)
     assert direct.objective == pytest.approx(cyclic.objective, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    "direction", [[1.0], [0.0, 1.0], [-0.276, 1.304], [1.0, 1.0, 1.0, 1.0], [3.0, -1.0, 2.0]]
+)
+@pytest.mark.parametrize("s", [[1] * 8, [1, -1] * 4])
+def test_the_two_solvers_agree_on_parallel_differences(rng, direction, s):
+    X, s = rng.normal(size=(8, 1)) * np.array(direction), np.array(s)
+    xi0 = np.where(s > 0, 0.05, 0.2)
+    direct = itml_by_lbfgs(X, s, xi0, gamma=0.6, **_TIGHT)
+    cyclic = itml_by_projections(X, s, xi0, gamma=0.6, **_TIGHT)
+    assert direct.objective == pytest.approx(cyclic.objective, rel=1e-8)
+    np.testing.assert_allclose(direct.L.T @ direct.L, cyclic.L.T @ cyclic.L, rtol=1e-5, atol=1e-7)
+
+
+def test_a_singular_factor_has_the_value_of_a_regular_one_next_to_it():
+    for singular in (np.zeros((1, 1)), np.diag([3.0, 0.0]), np.ones((3, 3))):
+        L, value, half = barrier(singular)
+        np.testing.assert_allclose(L, singular, atol=1e-8)
+        assert value == pytest.approx(np.sum(L * L) - 2 * np.linalg.slogdet(L)[1] - len(L))
+        np.testing.assert_allclose((L - half).T @ L, np.eye(len(L)), atol=1e-6)
 
 
 def test_the_order_of_pairs_does_not_matter(rng):

@@ -1,10 +1,15 @@
 """Ranks and penalties that a fit chooses itself: n_components="auto", alpha="auto"."""
 
 import warnings
+from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from common.callbacks import Stop
+from common.checks import needs_callbacks, unfinished
+from common.hooks import hooked
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_classification
 from sklearn.exceptions import ConvergenceWarning
@@ -269,6 +274,82 @@ def test_interrupt_before_anything_is_known(iris, monkeypatch):
     monkeypatch.setattr(Reports, "on_iteration", lambda self, searching=False: interrupt)
     with pytest.raises(KeyboardInterrupt):
         NCA(alpha="auto", n_jobs=1).fit(X, y)
+
+
+class InterruptOnce(Stop):
+    """Ctrl-C in one of the iterations of a fit, which are counted from the search on."""
+
+    n, in_search = 0, 0
+
+    def on_fit_task_end(self, estimator, context):
+        self.n += context.parent is not None
+        self.in_search += context.parent is not None and np.isnan(estimator.history_["loss"][-1])
+        if self.n == self.after:
+            raise KeyboardInterrupt
+
+
+completes_a_search = pytest.mark.xfail(
+    strict=True, reason="a search that was cut is ended, and a warm start keeps what it had found"
+)
+
+
+@needs_callbacks
+@unfinished
+@pytest.mark.parametrize(
+    ("searched", "share"),
+    [
+        ({"alpha": "auto"}, 0.05),
+        pytest.param({"alpha": "auto"}, 0.4, marks=completes_a_search),
+        pytest.param({"alpha": "auto"}, 0.7, marks=completes_a_search),
+        pytest.param({"alpha": "auto"}, 1.0, marks=completes_a_search),
+        pytest.param({"n_components": "auto"}, 0.5, marks=completes_a_search),
+        pytest.param({"n_components": "auto", "alpha": "auto"}, 0.9, marks=completes_a_search),
+    ],
+)
+def test_a_fit_whose_search_was_interrupted_is_completed(searched, share):
+    """Cut in the first candidate, which leaves nothing, or in a later one."""
+    X, y = (part[::2] for part in load_wine(return_X_y=True))
+    settings = {"n_components": 2, "alpha": 3e-3, "cv": 2, "max_iter": 6, "random_state": 0}
+    count = InterruptOnce(0)
+    whole = NCA(**settings | searched).set_callbacks(count).fit(X, y)
+    cut = InterruptOnce(int(np.ceil(share * count.in_search)))
+    model = NCA(**settings | searched, warm_start=True).set_callbacks(cut)
+    with suppress(KeyboardInterrupt):
+        model.fit(X, y)
+    assert 0 < cut.after <= cut.n
+    assert_same_fit(model.set_callbacks().fit(X, y), whole)
+
+
+@unfinished
+@completes_a_search
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.8])
+def test_a_fit_interrupted_inside_a_step_of_its_search_is_completed(share):
+    """The last seventh of all evaluations is that of the fit after the search."""
+    X, y = (part[::2] for part in load_wine(return_X_y=True))
+    calls, at = [], []
+
+    def evaluated(Z, kwargs):
+        calls.append(len(Z))
+        if len(calls) in at:
+            raise KeyboardInterrupt
+
+    make = partial(hooked(NCA, evaluated), 2, alpha="auto", cv=2, max_iter=6, random_state=0)
+    whole = make().fit(X, y)
+    at.append(int(share * len(calls)))
+    calls.clear()
+    model = make(warm_start=True)
+    with suppress(KeyboardInterrupt):
+        model.fit(X, y)
+    assert len(calls) >= at[0]
+    assert_same_fit(model.fit(X, y), whole)
+
+
+def assert_same_fit(model, whole):
+    np.testing.assert_array_equal(model.components_, whole.components_)
+    assert (model.alpha_, model.n_components_) == (whole.alpha_, whole.n_components_)
+    assert model.history_["loss"] == whole.history_["loss"]
+    for name, column in whole.cv_results_.items():
+        np.testing.assert_array_equal(model.cv_results_[name], column, err_msg=name)
 
 
 class StopAt:

@@ -77,3 +77,29 @@ def test_refuses_what_has_no_covariance(X):
         Covariance().fit(X[:1])
     with pytest.raises(ValueError, match="no column that varies"):
         Covariance().fit(np.ones((5, 2)))
+
+
+def test_factors_beyond_float64_are_refused(X):
+    X = X[:, :2] / X[:, :2].std(axis=0)
+    twins = X @ [[1, 1], [0, 1e-4]]  # a factor of 1e4 tells them apart
+    tiny = 2.0**-980 * twins
+    np.testing.assert_allclose(
+        Covariance().fit(tiny).transform(tiny), Covariance().fit(twins).transform(twins), rtol=1e-9
+    )
+    with pytest.raises(
+        ValueError, match=r"Column [01] of X varies too little .* at most 1.8e\+308"
+    ):
+        Covariance().fit(2.0**-1012 * twins)
+
+
+def test_the_matrix_is_in_float64_where_float32_ends(X):
+    X = (2.0**-80 * X).astype(np.float32)
+    M = Covariance().fit(X.astype(np.float64)).get_mahalanobis_matrix()
+    model = Covariance().fit(X)
+    assert model.components_.dtype == np.float32
+    single = model.get_mahalanobis_matrix()
+    assert single.dtype == np.float64
+    np.testing.assert_allclose(single, M, rtol=1e-4, atol=1e-5 * np.abs(M).max())
+    tiny = Covariance().fit(2.0**-800 * X.astype(np.float64))
+    with pytest.raises(ValueError, match=r"matrix .* beyond float64: .* must be below 1.3e\+154"):
+        tiny.get_mahalanobis_matrix()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import pdist
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
@@ -45,6 +46,28 @@ def test_conditions_of_optimality(wine, gamma, solver, prior):
         np.testing.assert_allclose(rest, np.eye(5), atol=1e-3)
     else:
         assert np.linalg.eigvalsh(rest)[0] > 0
+
+
+@pytest.mark.parametrize("constant", [0, 2])
+@pytest.mark.parametrize("seed", range(20))
+def test_one_column_that_varies_reaches_the_minimum(seed, constant):
+    rng = np.random.default_rng(seed)
+    pairs = rng.normal(size=(20, 2, 1))
+    y = np.where(rng.random(20) < 0.5, 1, -1)
+    y[:2] = 1, -1
+    squares = (pairs[:, 0, 0] - pairs[:, 1, 0]) ** 2
+    bounds = np.quantile(squares, [0.2, 0.8])
+
+    def value(t):
+        ratio = np.exp(t) * squares / np.where(y > 0, *bounds)
+        violated = y * (ratio - 1) > 0
+        return np.exp(t) - t - 1 + np.sum((ratio - np.log(ratio) - 1)[violated])
+
+    best = minimize_scalar(value, bounds=(-12, 4), options={"xatol": 1e-10})
+    pairs = np.concatenate([pairs, np.full((20, 2, constant), 7.0)], axis=2)
+    model = ITML(bounds=bounds, scaling=None, tol=1e-6).fit(pairs, y)
+    assert model.objective_ == pytest.approx(best.fun, rel=1e-8)
+    np.testing.assert_allclose(model.get_mahalanobis_matrix()[0, 0], np.exp(best.x), rtol=1e-4)
 
 
 def test_default_bounds_are_percentiles_of_squared_distances_under_the_prior(wine):

@@ -48,10 +48,15 @@ def test_mmc_of_few_similar_pairs_is_shrunk(wine):
 
 def test_mmc_and_pairs_of_equal_rows(wine):
     X, pairs, y = wine
-    plain = MMC(preprocessor=X).fit(pairs, y)
-    with pytest.warns(UserWarning, match="1 dissimilar pairs of MMC hold two equal rows"):
-        more = MMC(preprocessor=X).fit(np.concatenate([pairs, [[3, 3]]]), np.r_[y, -1])
-    np.testing.assert_allclose(more.components_, plain.components_, rtol=1e-9)
+    for diagonal in (False, True):
+        plain = MMC(diagonal, preprocessor=X).fit(pairs, y)
+        equal, labels = np.concatenate([pairs, [[3, 3]] * 20]), np.r_[y, [-1] * 20]
+        with pytest.warns(UserWarning, match="20 of the 80 dissimilar pairs of MMC hold two equal"):
+            more = MMC(diagonal, preprocessor=X).fit(equal, labels)
+        # their distances of zero lower the mean, which is one all the same
+        assert more.pair_distance(equal)[labels < 0].mean() == pytest.approx(1)
+        assert more.objective_ == pytest.approx(plain.objective_ / 0.75**2)
+        np.testing.assert_allclose(more.components_, plain.components_ / 0.75, rtol=1e-9)
     with pytest.raises(ValueError, match="MMC needs a dissimilar pair of two different rows"):
         MMC(preprocessor=X).fit(np.concatenate([pairs[:60], [[3, 3]]]), np.r_[y[:60], -1])
     with pytest.raises(ValueError, match="MMC needs a similar pair of two different rows"):

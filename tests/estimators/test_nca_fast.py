@@ -6,11 +6,13 @@ import dataclasses
 import pickle
 import re
 import warnings
+from functools import partial
 
 import formulas
 import numpy as np
 import pytest
 from common.callbacks import Stop
+from common.hooks import hooked
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_blobs, make_classification
 from sklearn.exceptions import ConvergenceWarning
@@ -511,6 +513,30 @@ def test_an_interrupt_while_the_scale_is_repaired_loses_nothing(rows, monkeypatc
     with pytest.warns(ConvergenceWarning, match="it was interrupted after 12"):
         cut = NCA(alpha=3e-3, **settings).fit(*rows)
     assert cut.history_["loss"] == whole.history_["loss"]
+
+
+@unfinished
+@pytest.mark.parametrize("sampling", [MiniBatches(40), Subsample(80)])
+@pytest.mark.parametrize("call", [0, 1, -2])
+def test_a_fit_that_was_cut_while_its_scale_is_corrected_is_completed(rows, sampling, call):
+    """In the first evaluation after the last step, the second, and the last of the correction."""
+    calls, at = [], []
+
+    def evaluated(Z, kwargs):
+        calls.append(kwargs.get("gradient", True))
+        if len(calls) in at:
+            raise KeyboardInterrupt
+
+    make = partial(hooked(NCA, evaluated), 2, alpha=3e-3, max_iter=5, tol=0.0, random_state=3)
+    whole = make(sampling=sampling).fit(*rows)
+    after = np.arange(np.flatnonzero(calls)[-1] + 1, len(calls))  # the last is the final loss
+    at.append(after[call] + 1)
+    calls.clear()
+    cut = make(sampling=sampling, warm_start=True)
+    with pytest.warns(ConvergenceWarning, match="it was interrupted after 5"):
+        cut.fit(*rows)
+    assert len(cut.history_["loss"]) == 6
+    same(cut.fit(*rows), whole)
 
 
 @unfinished

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -10,6 +12,7 @@ from vicinal import KNCA, LMNN, NCA, _clock
 from vicinal.core.problem import Problem
 from vicinal.extras.annealing import Annealing
 from vicinal.fit.budget import Budget
+from vicinal.maps import Periodic
 from vicinal.models.votes import VotingModel
 from vicinal.neighbourhoods import Nearest
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
@@ -112,6 +115,69 @@ def test_without_any_time_a_fit_ends_soon_after_its_first_evaluations(name, work
     assert any(issubclass(warning.category, ConvergenceWarning) for warning in told)
     one = N * N * PAIR
     assert work.seconds <= 6 * one
+
+
+class SlowMap:
+    """A clock that only a map moves: three seconds to embed the rows of `wide`."""
+
+    def __init__(self, monkeypatch):
+        self.seconds = 0.0
+        monkeypatch.setattr(_clock, "now", lambda: self.seconds)
+        forward = Periodic.forward
+
+        def slow(mapping, theta, X, dtype=np.float64):
+            seconds = 0.01 * len(X)
+            self.seconds += seconds
+            Z, pull = forward(mapping, theta, X, dtype)
+
+            def slow_pull(dZ):
+                self.seconds += 2 * seconds
+                return pull(dZ)
+
+            return Z, slow_pull
+
+        monkeypatch.setattr(Periodic, "forward", slow)
+
+    def fit(self, budget, **parameters):
+        """A map and what was warned of."""
+        self.seconds, mapping = 0.0, Periodic(n_frequencies=2, width=1)
+        model = NCA(2, mapping=mapping, time_budget=budget, random_state=0, **parameters)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            model.fit(*wide())
+        return model, " ".join(str(warning.message) for warning in told)
+
+
+def wide():
+    X, y = table()
+    return np.hstack([X, np.random.RandomState(1).normal(size=(N, 96))]), y
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+@pytest.mark.parametrize("budget", [1.0, 10.0, 20.0, 60.0, 200.0])
+def test_a_map_that_is_slow_to_embed_keeps_to_the_budget(monkeypatch, budget, early_stopping):
+    """Or the rows are embedded ten times: for a start, one step, a loss, and the model."""
+    slow = SlowMap(monkeypatch)
+    slow.fit(budget, early_stopping=early_stopping)
+    assert slow.seconds <= max(1.1 * budget, 30.0)
+
+
+def test_what_there_is_no_time_for_is_left_out_and_said(monkeypatch):
+    slow = SlowMap(monkeypatch)
+    hasty, told = slow.fit(1.0)
+    assert "the 1 seconds of 'time_budget' were used up after 0 iterations" in told
+    assert (
+        "The 1 seconds of 'time_budget' were not enough for the correction of the scale of the map "
+        "and feature_importances_: increase 'time_budget'."
+    ) in told
+    with pytest.raises(AttributeError, match="a fit whose 'time_budget' left no time for it"):
+        hasty.feature_importances_  # noqa: B018
+    assert hasty.score(*wide()) > 0.5
+    patient, told = slow.fit(200.0)
+    assert "not enough" not in told
+    assert patient.feature_importances_.sum() == pytest.approx(1.0)
+    hasty.set_params(time_budget=None, max_iter=2).fit(*wide())
+    assert hasty.feature_importances_.sum() == pytest.approx(1.0)
 
 
 def test_most_of_the_budget_is_used(work):

@@ -26,7 +26,6 @@ REFUSED = {
     "nothing": ([np.nan] * N, r"has no value in any row\. Use drop=\['c'\]"),
     "infinite": ([1.5] * (N - 1) + [np.inf], r"infinite numbers \(row 29: inf\)"),
     "mixed": ([1, "one", *"ab" * (N // 2 - 1)], r"both strings and other values \(row 1: 'one'\)"),
-    "NA": (pd.Series([pd.NA] + [1.5] * (N - 1), dtype=object), r"row 0: <NA>.*astype\('Float64'\)"),
     "lists": ([[1]] * N, r"values of type list.*row 0"),
 }
 
@@ -77,6 +76,12 @@ def test_missing_labels_name_their_rows():
         make_learner(X, ["a", None, "b", "a", np.nan, "b"])
     with pytest.raises(ValueError, match="X has 6 rows, but y has 5"):
         make_learner(X, [0] * 5)
+
+
+def test_masked_labels_are_missing():
+    X = pd.DataFrame({"u": np.random.RandomState(0).randn(6)})
+    with pytest.raises(ValueError, match="1 of 6 are, in row 2"):
+        make_learner(X, np.ma.array([0, 1, 5, 0, 1, 0], mask=[0, 0, 1, 0, 0, 0]))
 
 
 def test_text_is_reduced_and_missing_texts_are_empty():

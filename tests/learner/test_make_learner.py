@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -126,6 +127,173 @@ def test_polars_gives_what_pandas_gives(mixed, y):
     of_pandas = make_learner(mixed, y, **parameters).fit(mixed, y)
     of_polars = make_learner(frame, pl.Series(y), **parameters).fit(frame, y)
     np.testing.assert_allclose(of_polars.transform(frame), of_pandas.transform(mixed), atol=1e-10)
+
+
+#: what stands for a missing value
+MARKERS = {
+    "None": None,
+    "NA": pd.NA,
+    "NaT": pd.NaT,
+    "NaN of float32": np.float32("nan"),
+    "NaT of NumPy": np.datetime64("NaT"),
+}
+
+
+@pytest.fixture
+def plain(rng, y):
+    """A column for each use, with gaps that NaN marks."""
+    n = len(y)
+    gaps = rng.random((n, 4)) < 0.2
+    return pd.DataFrame({
+        "u": np.where(gaps[:, 0], np.nan, (y == "a") + rng.normal(size=n)),
+        "v": (y == "b") + rng.normal(size=n),
+        "stars": np.where(gaps[:, 1], np.nan, rng.choice([1.0, 2.0, 5.0], n)),
+        "size": pd.Series(rng.choice(["S", "M", "L"], n)).mask(gaps[:, 2], np.nan),
+        "coat": pd.Series(rng.choice(["short", "long"], n)).mask(gaps[:, 3] | (y == "c"), np.nan),
+        "colour": rng.choice(["red", "blue"], n),
+        "note": [" ".join(rng.choice(WORDS, 6)) for _ in range(n)],
+    })  # fmt: skip
+
+
+def fitted_to(X, y):
+    options = {
+        "categorical": ["stars"],
+        "ordinal": {"size": ["S", "M", "L"]},
+        "text": ["note"],
+        "random_state": 0,
+    }
+    if not hasattr(X, "columns"):
+        options |= {"categorical": [2], "ordinal": {3: ["S", "M", "L"]}, "text": [6]}
+    return make_learner(X, y, "lfda", **options).fit(X, y)
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_a_missing_value_means_the_same_by_every_marker(marker, plain, y, tmp_path):
+    """In whole tables, in a row without values, and in the same row after a complete one."""
+    model = fitted_to(plain, y)
+    path = tmp_path / "model.vic"
+    vicinal.save(model, path)
+    other = plain.astype(object)
+    other = other.where(other.notna(), None).map(lambda v: MARKERS[marker] if v is None else v)
+    models = (model, vicinal.load(path), fitted_to(other, y))
+    empty = pd.DataFrame([dict.fromkeys(plain, np.nan)])
+    marked = pd.DataFrame([dict.fromkeys(plain, MARKERS[marker])], dtype=object)
+    complete = plain.dropna().head(1)
+    pairs = [
+        (plain, other),
+        (empty, marked),
+        (pd.concat([complete, empty]), pd.concat([complete.astype(object), marked])),
+    ]
+    for rows, same in pairs:
+        expected = model.transform(rows)
+        for each in models:
+            np.testing.assert_allclose(each.transform(same), expected, atol=1e-9)
+
+
+def _polars(X):
+    return pl.DataFrame({name: X[name].replace({np.nan: None}).tolist() for name in X})
+
+
+#: the same table in other types and libraries
+TABLES = {
+    "nullable": lambda X: X.convert_dtypes(),
+    "Arrow types": lambda X: X.convert_dtypes(dtype_backend="pyarrow"),
+    "categories": lambda X: X.astype({"coat": "category", "stars": "category"}),
+    "polars": _polars,
+    "polars categories": lambda X: _polars(X).with_columns(pl.col("coat").cast(pl.Categorical)),
+    "rows of JSON": lambda X: pd.DataFrame(_polars(X).to_dicts()),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_missing_value_means_the_same_in_every_table(kind, plain, y):
+    other = TABLES[kind](plain)
+    model, again = fitted_to(plain, y), fitted_to(other, y)
+    expected = model.transform(plain)
+    for each, rows in ((model, other), (again, plain), (again, other)):
+        np.testing.assert_allclose(each.transform(rows), expected, atol=1e-9)
+    alone = TABLES[kind](plain.tail(1).assign(coat=np.nan, u=np.nan))
+    expected = model.transform(plain.tail(1).assign(coat=np.nan, u=np.nan))
+    np.testing.assert_allclose(model.transform(alone), expected, atol=1e-9)
+
+
+def _masked(X):
+    return np.ma.array(X.fillna("under the mask").to_numpy(dtype=object), mask=X.isna())
+
+
+#: the same table without names of columns
+ARRAYS = {
+    "None": lambda X: X.astype(object).where(X.notna(), None).to_numpy(),
+    "list": lambda X: X.astype(object).where(X.notna(), None).to_numpy().tolist(),
+    "masked": lambda X: _masked(X.astype(object)),
+    "list of masked rows": lambda X: [list(row) for row in _masked(X.astype(object))],
+}
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_a_missing_value_means_the_same_in_every_array(kind, plain, y):
+    X, other = plain.to_numpy(dtype=object), ARRAYS[kind](plain)
+    model, again = fitted_to(X, y), fitted_to(other, y)
+    expected = model.transform(X)
+    for each, rows in ((model, other), (again, X), (again, other)):
+        np.testing.assert_allclose(each.transform(rows), expected, atol=1e-9)
+
+
+def test_nulls_of_an_arrow_table_are_missing(plain, y):
+    model = fitted_to(plain, y)
+    found = model.transform(pa.Table.from_pandas(plain))
+    np.testing.assert_allclose(found, model.transform(plain), atol=1e-9)
+
+
+def test_masked_numbers_are_missing_however_few(rng):
+    X = rng.normal(size=(40, 2))
+    y = np.repeat([0, 1], 20)
+    hidden = np.ma.array(X, mask=np.eye(40, 2, dtype=bool))
+    gaps = hidden.filled(np.nan)
+    model = make_learner(gaps, y, "lfda").fit(gaps, y)
+    np.testing.assert_array_equal(model.transform(hidden), model.transform(gaps))
+    again = make_learner(hidden, y, "lfda").fit(hidden, y)
+    np.testing.assert_array_equal(again.transform(X), model.transform(X))
+    bare = make_learner(X, y, "lfda").fit(X, y)
+    with pytest.raises(ValueError, match=r"no masked values. Got 2 in 80: leave their rows out"):
+        bare.transform(hidden)
+
+
+def test_numbers_and_pandas_na_as_objects(rng, y):
+    u = pd.Series([pd.NA, *rng.normal(size=len(y) - 1)], dtype=object)
+    X, same = pd.DataFrame({"u": u}), pd.DataFrame({"u": u.astype("Float64")})
+    Z = make_learner(same, y, "lfda").fit(same, y).transform(same)
+    np.testing.assert_array_equal(make_learner(X, y, "lfda").fit(X, y).transform(X), Z)
+
+
+@pytest.mark.parametrize("output", ["pandas", "polars"])
+def test_gaps_and_output_as_a_data_frame(output, plain, y):
+    model = fitted_to(plain, y)[:-1]
+    framed = clone(model).set_output(transform=output).fit(plain).transform(plain)
+    assert list(framed.columns) == model.get_feature_names_out().tolist()
+    np.testing.assert_array_equal(framed.to_numpy(), model.transform(plain))
+
+
+@pytest.mark.parametrize(
+    "as_", [pd.DataFrame, lambda X: pd.DataFrame(X).convert_dtypes(), pl.DataFrame]
+)
+def test_large_integers_are_not_rounded_to_one_category(as_):
+    X = as_({"id": [2**60, 2**60 + 1, 2**60 + 2] * 5})
+    prepare = make_learner(X, categorical=["id"])[:-1].fit(X)
+    assert len(prepare.get_feature_names_out()) == 3
+    assert (prepare.transform(X).sum(axis=0) == 5).all()
+
+
+@pytest.mark.parametrize("exponent", [1000, -1000])
+def test_columns_of_extreme_size_are_scaled(exponent, plain, y, tmp_path):
+    """Their squares are not in the range of float64; a power of two changes no digit."""
+    extreme = plain.assign(u=np.ldexp(plain["u"], exponent), v=np.ldexp(plain["v"], exponent))
+    model = fitted_to(extreme, y)
+    expected = fitted_to(plain, y)[:-1].transform(plain)
+    np.testing.assert_allclose(model[:-1].transform(extreme), expected, rtol=1e-12)
+    vicinal.save(model, tmp_path / "model.vic")
+    loaded = vicinal.load(tmp_path / "model.vic")
+    np.testing.assert_array_equal(loaded.transform(extreme), model.transform(extreme))
 
 
 def test_object_arrays(mixed, y):

@@ -10,6 +10,7 @@ from common.checks import each_dtype, set_threads
 from scipy.spatial.distance import cdist
 from sklearn import config_context
 
+from vicinal.models import stored
 from vicinal.models.votes import VotingModel
 from vicinal.targets import Labels
 
@@ -43,6 +44,19 @@ def test_memory_is_bounded(rng, d):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 35 * 2**20  # all distances would take 69 MiB
+
+
+@pytest.mark.parametrize("own_search_from", [0, 2**24])
+@pytest.mark.parametrize("d", [1, 3, 20])
+def test_the_first_of_equal_rows_vote(rng, monkeypatch, d, own_search_from):
+    """Whatever the search finds, which depends on the number of queries."""
+    monkeypatch.setattr(stored, "_OWN_SEARCH_FROM", own_search_from)
+    Z = rng.normal(size=(30, d))[rng.integers(30, size=200)]
+    Z[50] = 9.0  # with no equal
+    Z_query = rng.normal(size=(40, d))
+    exact = cdist(Z_query, Z).argsort(axis=1, kind="stable")
+    for k in (1, 2, 5, 40, 200):
+        np.testing.assert_array_equal(model(Z)._voters(Z_query, k), exact[:, :k])
 
 
 @pytest.mark.parametrize("d", [3, 12])

@@ -11,7 +11,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_iris
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline, make_union
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 import vicinal
 from vicinal.onnx import feed, register
@@ -122,6 +122,16 @@ def test_a_learner_of_a_table_predicts_as_its_pipeline():
         np.testing.assert_allclose(probabilities, model.predict_proba(rows), atol=1e-10)
 
 
+def test_columns_of_extreme_size_convert():
+    table, y = _table(np.random.RandomState(0))
+    table["weight"] *= 1e200
+    model = vicinal.make_learner(table, y, max_iter=2, alpha=1e-2, random_state=0).fit(table, y)
+    probabilities = run(vicinal.to_onnx(model, table), feed(vicinal.to_onnx(model, table), table))[
+        1
+    ]
+    np.testing.assert_allclose(probabilities, model.predict_proba(table), atol=1e-10)
+
+
 def test_text_and_empty_categories_are_refused():
     table, y = _table(np.random.RandomState(0))
     words = "a mild and sunny day with some clouds and no rain at all".split()
@@ -135,6 +145,27 @@ def test_text_and_empty_categories_are_refused():
     model = vicinal.make_learner(empty, y, max_iter=2, alpha=1e-2).fit(empty, y)
     with pytest.raises(ValueError, match="in which the empty string is a category"):
         vicinal.to_onnx(model, empty)
+
+
+@pytest.mark.parametrize("encoder", [OneHotEncoder(sparse_output=False), OrdinalEncoder()])
+def test_categories_without_digits_in_the_precision_of_the_inputs_are_refused(encoder):
+    rng = np.random.RandomState(0)
+    column = ColumnTransformer([("code", encoder, ["code"])], remainder="passthrough")
+    model = Pipeline([("prepare", column), ("learn", nca())])
+    y = np.arange(60) % 3
+    numbers = rng.normal(size=60).astype(np.float32)
+    whole = np.array([5, 2**63, 2**63 + 1], dtype=np.uint64)
+    for codes, kind in ((whole, np.uint64), ([5.0, 0.1, 0.1 + 1e-12], np.float32)):
+        table = pd.DataFrame({"number": numbers, "code": np.array(codes)[y]})
+        model.fit(table, y)
+        types = table.astype({"code": kind})
+        with pytest.raises(ValueError, match=r"different numbers in float.*as strings, X.astype"):
+            vicinal.to_onnx(model, types)
+        table = table.astype({"code": str})  # the remedy
+        model.fit(table, y)
+        graph = vicinal.to_onnx(model, table)
+        found = run(graph, feed(graph, table))[1]
+        np.testing.assert_allclose(found, model.predict_proba(table), atol=1e-4)  # in float32
 
 
 def test_an_estimator_takes_the_columns_of_a_data_frame():

@@ -190,6 +190,32 @@ def test_weights_of_rows_count():
     assert np.abs(found - model.predict(_QUERIES)).max() < 1e-10
 
 
+def _with_equal_rows(seed):
+    """Rows of which many are equal but for their class and weight, and queries among them."""
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(15, 3))[rng.randint(15, size=60)]
+    queries = np.vstack([X[:20], X[:20] + rng.normal(scale=0.1, size=(20, 3))])
+    return X, rng.randint(3, size=60), rng.uniform(0.1, 3.0, size=60), queries
+
+
+@both_precisions
+@pytest.mark.parametrize("k", [1, 4, 7, "local"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_of_equal_training_rows_the_same_ones_vote(k, dtype):
+    for seed in range(3):
+        X, y, weight, queries = _with_equal_rows(seed)
+        queries = queries.astype(dtype)
+        model = vicinal.NCA(rule="knn", n_neighbors=k, **_SHORT).fit(X, y, sample_weight=weight)
+        probabilities = run(vicinal.to_onnx(model, queries), queries)[1]
+        assert np.abs(probabilities - model.predict_proba(queries)).max() < TOLERANCE[dtype]
+        if k == "local":
+            continue
+        model = vicinal.NCARegressor(rule="knn", n_neighbors=k, alpha=1e-3, max_iter=5)
+        model.fit(X, y + weight)
+        found = run(vicinal.to_onnx(model, queries), queries)[0][:, 0]
+        assert np.abs(found - model.predict(queries)).max() < TOLERANCE[dtype] * 10
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_label_distributions_give_means_of_distributions():
     T = np.eye(3)[_Y] * 0.8 + 0.2 / 3
@@ -204,6 +230,7 @@ def test_label_distributions_give_means_of_distributions():
     [
         (np.array([-3, 7, 12]), np.int64),
         (np.array([1.0, 2.0, 3.0]), np.int64),
+        (np.array([0, 7, 2**63 - 1], dtype=np.uint64), np.int64),
         (np.array(["één", "twee", "drie"]), object),
     ],
 )
@@ -284,6 +311,12 @@ def test_what_cannot_be_converted_is_refused_by_name(fitted):
     drawing.set_params(rule="posterior").classes_ = np.array([0.5, 1.5, 2.5])
     with pytest.raises(ValueError, match=r"whole numbers or strings. Got \[0.5"):
         vicinal.to_onnx(drawing)
+    drawing.classes_ = np.array([0, 1, 2**63], dtype=np.uint64)
+    for zipmap, X in ((False, _X), (True, _X.astype(np.float32))):
+        with pytest.raises(
+            ValueError, match=r"labels up to 9223372036854775807.*Got 92233720.*808"
+        ):
+            vicinal.to_onnx(drawing, X, zipmap=zipmap)
 
 
 def test_a_map_in_torch_is_refused_with_advice(fitted):
@@ -305,3 +338,15 @@ def test_memory_does_not_grow_with_the_number_of_rows(fitted):
     kinds = [node.op_type for node in graph.node]
     assert kinds.count("Scan") == 1
     assert not {"Exp", "TopK", "ReduceSumSquare"} & set(kinds)  # all of it is in the loop
+
+
+def test_numbers_beyond_float32_need_rows_of_float64():
+    X = (1e-40 * _X).astype(np.float32)
+    with pytest.warns(UserWarning, match="'components_' is float64"):
+        model = vicinal.LFDA(2).fit(X, _Y)
+    (Z,) = run(vicinal.to_onnx(model), X.astype(np.float64))
+    np.testing.assert_allclose(Z, model.transform(X))
+    with pytest.raises(
+        ValueError, match=r"'X' parameter of to_onnx must be float64: .* float32 ends"
+    ):
+        vicinal.to_onnx(model, X)

@@ -1,12 +1,19 @@
 """A file is replaced in one step, and the litter of killed writers is removed."""
 
+import os
 import subprocess
 import sys
 import threading
 
+import pandas as pd
 import pytest
 
+import vicinal
 from vicinal._atomic import replace_file
+from vicinal.cli._tables import write_table
+from vicinal.reporting.make import Report
+
+needs_links = pytest.mark.skipif(os.name != "posix", reason="Windows allows links to few users")
 
 LITTER = ".model.joblib.0123456789abcdef0123456789abcdef.tmp"
 
@@ -67,6 +74,69 @@ def test_the_file_of_a_living_writer_stays(tmp_path):
     thread.join()
     assert path.read_bytes() == b"slow"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def save_page(path):
+    page = Report(None, None)
+    page.html = "a page"
+    page.save(path)
+
+
+FRAME = pd.DataFrame({"u": [0.5, 1.5]})
+WRITERS = {
+    "m.vic": lambda path: vicinal.save(vicinal.NCA(2), path),
+    "page.html": save_page,
+    "t.csv": lambda path: write_table(path, FRAME),
+    "t.npz": lambda path: write_table(path, FRAME),
+}
+
+
+@needs_links
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("exists", [True, False], ids=["replaced", "created"])
+def test_a_symbolic_link_stays_and_its_file_is_written(tmp_path, name, exists):
+    """Through a chain of links, one of them relative, into another folder."""
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "links").mkdir()
+    file, link = tmp_path / "runs" / f"of today {name}", tmp_path / "links" / name
+    (tmp_path / "links" / "today").symlink_to(file)
+    link.symlink_to("today")
+    if exists:
+        file.write_bytes(b"before")
+        file.with_name(f".{file.name}.{32 * '0'}.tmp").write_bytes(b"half")
+    WRITERS[name](link)
+    assert os.readlink(link) == "today"
+    assert list(file.parent.iterdir()) == [file]
+    assert len(list(link.parent.iterdir())) == 2
+    WRITERS[name](tmp_path / name)
+    assert file.stat().st_size == (tmp_path / name).stat().st_size
+
+
+@needs_links
+def test_a_write_through_a_link_that_fails_changes_nothing(tmp_path):
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_bytes(b"before")
+    link.symlink_to(file)
+
+    def fail(file):
+        file.write(b"half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        replace_file(link, fail)
+    assert link.is_symlink()
+    assert file.read_bytes() == b"before"
+    assert sorted(tmp_path.iterdir()) == [file, link]
+
+
+@needs_links
+def test_links_in_a_circle_are_an_error_that_names_the_file(tmp_path):
+    one, two = tmp_path / "one.vic", tmp_path / "two.vic"
+    one.symlink_to(two)
+    two.symlink_to(one)
+    with pytest.raises(OSError, match=r"link leads back to itself\. Remove it, .*one\.vic"):
+        vicinal.save(vicinal.NCA(2), one)
+    assert sorted(tmp_path.iterdir()) == [one, two]
 
 
 KILLED = """

@@ -11,7 +11,9 @@ import threading
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 from common import killed
 from common.callbacks import Stop
 from common.checks import needs_callbacks, unfinished
@@ -23,8 +25,10 @@ from sklearn.preprocessing import StandardScaler
 import vicinal
 from vicinal import KSNE, LMNN, NCA, initialise
 from vicinal.callbacks import Checkpoint
+from vicinal.estimators import _resume
 
 pytestmark = [needs_callbacks, unfinished]
+needs_links = pytest.mark.skipif(os.name != "posix", reason="Windows allows links to few users")
 needs_kills = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 
 
@@ -79,6 +83,33 @@ def test_the_file_is_a_model_file_whatever_its_name(wine, tmp_path, name):
 def test_a_bad_period_is_refused(every):
     with pytest.raises(ValueError, match=rf"'every' parameter of Checkpoint .* Got {every} in"):
         Checkpoint("model.vic", every=every)
+
+
+@needs_links
+def test_a_symbolic_link_stays_and_its_file_is_replaced(wine, tmp_path):
+    """The folder of the file is created, as that of a path without links."""
+    file, link = tmp_path / "new" / "folder" / "fit.vic", tmp_path / "fit.vic"
+    link.symlink_to(file)
+    for max_iter in (3, 5):
+        nca(max_iter=max_iter).set_callbacks(Checkpoint(link, every=2)).fit(*wine)
+        assert link.is_symlink()
+        assert list(file.parent.iterdir()) == [file]
+        assert vicinal.load(link).n_iter_ == vicinal.load(file).n_iter_ == max_iter
+    assert_same_fit(nca(max_iter=5).fit(*wine, resume_from=link), nca(max_iter=5).fit(*wine))
+
+
+@needs_links
+def test_a_link_that_cannot_be_saved_to_is_refused_before_the_work_begins(wine, tmp_path):
+    link, folder = tmp_path / "fit.vic", tmp_path / "folder"
+    begun = Stop(1, AssertionError("the fit has begun"))
+    link.symlink_to(link)
+    with pytest.raises(OSError, match="leads back to itself"):
+        nca().set_callbacks(Checkpoint(link), begun).fit(*wine)
+    link.unlink()
+    folder.mkdir()
+    link.symlink_to(folder)
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        nca().set_callbacks(Checkpoint(link), begun).fit(*wine)
 
 
 class OwnNCA(NCA):
@@ -200,6 +231,43 @@ def test_other_rows_labels_and_weights_are_refused(wine, path):
     cut(KSNE(perplexity=5, max_iter=9), path, (X,))
     with pytest.raises(ValueError, match="the rows differ"):
         KSNE(perplexity=5, max_iter=9).fit(X[::-1], resume_from=path)
+
+
+def unsorted(X):
+    """The same sparse rows, each of them with its entries from the last column to the first."""
+    X = sp.csr_array(X)
+    order = np.concatenate(
+        [np.arange(X.indptr[i], X.indptr[i + 1])[::-1] for i in range(X.shape[0])]
+    )
+    return sp.csr_array((X.data[order], X.indices[order], X.indptr), X.shape)
+
+
+@pytest.mark.parametrize(
+    ("saved", "layout"),
+    [
+        (np.ascontiguousarray, np.asfortranarray),
+        (np.asfortranarray, np.ascontiguousarray),
+        (np.ascontiguousarray, lambda X: np.repeat(X, 2, axis=0)[::2]),
+        (np.ascontiguousarray, lambda X: np.asfortranarray(np.repeat(X, 2, axis=1))[:, ::2]),
+        (np.ascontiguousarray, pd.DataFrame),
+        (sp.csr_array, unsorted),
+        (sp.csr_array, sp.csc_array),
+    ],
+    ids=["fortran", "c", "rows", "columns", "frame", "unsorted", "csc"],
+)
+def test_the_same_rows_in_another_order_in_memory_go_on(wine, path, monkeypatch, saved, layout):
+    """To the same map up to rounding, because BLAS sums them differently."""
+    X, y = wine
+    cut(nca(), path, (saved(X), y))
+    monkeypatch.setattr(_resume, "_CHECKED_BYTES", 500)  # some rows at a time
+    whole = nca().fit(X, y)
+    again = nca().fit(layout(X), y, resume_from=path)
+    assert again.n_iter_ == whole.n_iter_
+    np.testing.assert_allclose(again.history_["loss"], whole.history_["loss"], rtol=1e-9)
+    other = X.copy()
+    other[-1, -1] += 1e-9
+    with pytest.raises(ValueError, match="the rows differ"):
+        nca().fit(layout(other), y, resume_from=path)
 
 
 def test_files_without_a_fit_to_resume_are_refused(wine, path, tmp_path):

@@ -112,6 +112,44 @@ def test_histograms_add_up_and_prefer_their_group(global_random_seed):
         np.testing.assert_allclose(X[y == c].mean(axis=0), alpha / alpha.sum(), atol=0.02)
 
 
+def test_ordinary_histograms_are_those_of_numpy():
+    X, y = datasets.make_histograms(300, n_bins=6, concentration=0.3, random_state=3)
+    rng = np.random.RandomState(3)
+    np.testing.assert_array_equal(y, rng.permutation(np.arange(300) % 3))
+    for c in range(3):
+        alpha = 0.3 * (1 + 2.0 * (np.arange(6) // 2 == c))
+        np.testing.assert_array_equal(X[y == c], rng.dirichlet(alpha, size=100))
+
+
+@pytest.mark.parametrize("concentration", [1e-3, 3e-4, 1e-4, 1e-10, 1e-100, 1e-300, 1e-320, 1e307])
+def test_histograms_of_any_concentration(concentration):
+    """Where concentrations are tiny, rows have one bin: bin b with probability alpha_b / sum."""
+    X, y = datasets.make_histograms(
+        6000, n_bins=3, contrast=0.5, concentration=concentration, random_state=0
+    )
+    assert X.min() >= 0
+    np.testing.assert_allclose(X.sum(axis=1), 1)
+    for c in range(3):
+        alpha = 1 + 0.5 * (np.arange(3) == c)
+        np.testing.assert_allclose(X[y == c].mean(axis=0), alpha / alpha.sum(), atol=0.05)
+
+
+def test_histograms_drawn_in_logarithms_have_the_same_distribution():
+    class Underflowing(np.random.RandomState):
+        def dirichlet(self, alpha, size):
+            return np.full((size, len(alpha)), np.nan)
+
+    X, y = datasets.make_histograms(
+        30_000, n_bins=3, concentration=0.4, random_state=Underflowing(0)
+    )
+    for c in range(3):
+        alpha = 0.4 * (1 + 2.0 * (np.arange(3) == c))
+        mean = alpha / alpha.sum()
+        variance = mean * (1 - mean) / (alpha.sum() + 1)
+        np.testing.assert_allclose(X[y == c].mean(axis=0), mean, atol=0.01)
+        np.testing.assert_allclose(X[y == c].var(axis=0), variance, atol=0.01)
+
+
 def accuracy(Z, y):
     """Share of rows whose nearest other row has their label."""
     other = KNeighborsClassifier(1).fit(Z, y).kneighbors(return_distance=False)[:, 0]

@@ -2,6 +2,7 @@
 
 import tracemalloc
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from sklearn.covariance import OAS
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA as SklearnPCA
 
+from vicinal.core.stopping import TimeUp
 from vicinal.starts import (
     LDA,
     PCA,
@@ -27,6 +29,7 @@ from vicinal.starts import (
     Auto,
     Whiten,
     base_scale,
+    repair_scale,
     scale_start,
     scatter,
     spaces,
@@ -271,6 +274,22 @@ def test_scaled_start_does_not_depend_on_the_scale_of_the_start(factor, rng):
     s = scale_start(raw, loss, base_scale(X.matmul(raw.T), rng))
     assert_allclose(s * raw, fine, rtol=1e-9)
     assert loss(fine) < min(loss(A / 100), loss(A * 100))
+
+
+@pytest.mark.parametrize("evaluations", range(9))
+def test_scales_are_the_best_so_far_if_the_time_is_up(evaluations):
+    """Of a grid around the base, and of Brent's method, which begins with the map as it is."""
+    tried = []
+
+    def loss(s):
+        if len(tried) == evaluations:
+            raise TimeUp
+        tried.append((abs(np.log2(s / 3)), s))
+        return tried[-1][0]
+
+    for choose, otherwise in ((repair_scale, 1.0), (partial(scale_start, 1.0, base=0.7), 0.7)):
+        tried.clear()
+        assert choose(loss) == min(tried, default=(0.0, otherwise))[1]
 
 
 def test_scale_start_takes_the_best_of_the_grid():

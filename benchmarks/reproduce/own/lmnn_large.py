@@ -34,7 +34,7 @@ RANKS = {"usps9298": (32,), "mnist": (32, 164)}
 #: where the time of a fit goes: file and function, in words
 STEPS = {
     ("neighbourhoods", "target_neighbours"): "search for targets",
-    ("_learn.py", "start"): "start, with its fit to 2,000 rows",
+    ("run.py", "first_theta"): "start, with its fit to 2,000 rows",
     ("lmnn.py", "__call__"): "value and gradient of the loss",
 }
 

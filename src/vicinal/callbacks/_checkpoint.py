@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from vicinal._atomic import file_behind
 from vicinal.callbacks._base import Callback, check_count, is_root
 
 __all__ = ["Checkpoint"]
@@ -41,7 +42,8 @@ class Checkpoint(Callback):
     Parameters
     ----------
     path : str or path-like
-        The file; missing folders are created.
+        The file; missing folders are created.  A symbolic link stays, and the file that it leads
+        to is replaced.
     every : int, default=10
         Number of iterations between two saves.
 
@@ -97,10 +99,11 @@ class Checkpoint(Callback):
         if name_of(kind) is None:
             raise TypeError(f"Checkpoint saves estimators of vicinal. Got {kind.__name__} instead.")
         encode(kind(**estimator.get_params(deep=False)), kind.__name__, {})
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        if self.path.is_dir():
+        file = file_behind(self.path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if file.is_dir():
             raise IsADirectoryError(f"The checkpoint {str(self.path)!r} is a folder.")
-        if not os.access(self.path.parent, os.W_OK):
+        if not os.access(file.parent, os.W_OK):
             raise PermissionError(
                 f"The checkpoint {str(self.path)!r} cannot be written: its folder is read-only."
             )

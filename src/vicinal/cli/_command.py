@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from vicinal.cli import _files
+
 __all__ = ["Command", "add_options", "command", "option"]
 
 
@@ -30,6 +32,11 @@ class Command(click.Command):
     def __init__(self, *args: Any, sections: dict[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.sections = sections
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, if no file would be lost by it."""
+        _files.check(ctx)
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, group by group."""

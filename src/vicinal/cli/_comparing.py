@@ -9,7 +9,7 @@ import click
 
 from vicinal.cli._tables import Table
 from vicinal.cli._types import near
-from vicinal.cli._work import check_target, is_number, with_parts
+from vicinal.cli._work import check_target, is_number, make_pipeline, settings_of
 from vicinal.learner import METHODS
 
 __all__ = ["learns_numbers", "methods"]
@@ -33,7 +33,7 @@ def methods(
     """The baselines, and the methods that were asked for, with their settings."""
     baselines = ["euclidean", "pca"] if numbers else ["euclidean", "pca", "lda"]
     asked = list(dict.fromkeys(options["methods"])) or ["mlkr" if numbers else "nca"]
-    settings = with_parts(dict(options["settings"]))
+    settings = settings_of(options)
     own = {name: METHODS[name].parameters() for name in asked if name in METHODS}
     known = {parameter for parameters in own.values() for parameter in parameters}
     for name in settings:
@@ -53,10 +53,8 @@ def _built(
     table: Table, name: str, settings: dict[str, Any], columns: dict[str, Any],
     options: dict[str, Any],
 ) -> Any:  # fmt: skip
-    from vicinal import make_learner
-
     rank = options["dim"] if "n_components" in METHODS[name].parameters() else None
-    return make_learner(
-        table.X, table.y, name, n_components=rank, random_state=options["seed"], **columns,
-        **settings,
-    )  # fmt: skip
+    rank = settings.pop("n_components", rank)
+    return make_pipeline(
+        table, name, settings, n_components=rank, random_state=options["seed"], **columns
+    )

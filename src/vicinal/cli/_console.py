@@ -35,6 +35,7 @@ class Console:
     def __init__(self, as_json: bool = False, quiet: bool = False, debug: bool = False) -> None:
         self.as_json, self.quiet, self.debug = as_json, quiet, debug
         self.progress: bool | None = None  # None: if standard error is a terminal
+        self.force = False  # whether files of another kind are replaced
         self.told: dict[str, Any] = {}  # the facts of the last result
         self._silent = False
         self._noted: set[str] = set()
@@ -87,7 +88,7 @@ class Console:
     def part(self) -> Console:
         """The console of a command that runs as a part of this one."""
         part = Console(False, self.quiet, self.debug)
-        part.progress, part._silent = self.progress, self.as_json
+        part.progress, part.force, part._silent = self.progress, self.force, self.as_json
         return part
 
     @property

@@ -6,17 +6,23 @@ import csv
 import gzip
 import io
 import re
+import warnings
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-__all__ = ["Lines", "read_csv"]
+__all__ = ["Lines", "csv_text", "is_csv", "read_csv"]
 
+_GZIP, _UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")  # first bytes of files
 _SEPARATORS = ",;\t|"
 _SAMPLE = 100  # lines that are looked at to find the separator and the header
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _SPACES, _MARGINS = re.compile(r"[ \t]+"), re.compile(r"^[ \t]+|[ \t]+$", re.MULTILINE)
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+")
+#: texts that spreadsheets run as formulas, unless they are numbers
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+_NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class Lines:
@@ -50,8 +56,9 @@ def read_csv(
     na: Sequence[str],
     header: bool | None,
     encoding: str | None,
+    safe: bool,
 ) -> tuple[Any, Lines]:
-    """The table as a data frame, and where its rows are."""
+    """The table as a data frame, and where its rows are; if safe, texts as `csv_text` got them."""
     text = _decoded(content, name, encoding)
     if not text.strip():
         raise ValueError(f"{name} is empty.")
@@ -63,13 +70,94 @@ def read_csv(
     if header and len(sample) == 1 and len(_cells(text, sep, 2)) == 1:
         raise ValueError(f"{name} has a header and no rows.")
     names = sample[0] if header else [f"c{j + 1}" for j in range(len(sample[0]))]
+    if safe:  # names alone: the values are texts only once the table has been read
+        names, na = [_unguarded(part) for part in names], [*na, *map(_guarded, na)]
     if header:
         _check_names(names, name)
     lines = Lines(text, sep, header)
     frame = _parsed(text, name, lines, sep=sep, na=na, names=names, header=header, sample=sample)
     if frame.iloc[:, -1].isna().any():
         _check_lengths(lines, name, len(names))
+    if safe:
+        frame, n = _with_texts(frame, _unguarded)
+        if n:
+            warnings.warn(
+                f"{name}: {n} values begin with an apostrophe before =, +, - or @. It is left out; "
+                "--no-safe-cells keeps it.",
+                stacklevel=2,
+            )
     return frame, lines
+
+
+def csv_text(frame: Any, sep: str, safe: bool) -> str:
+    """A data frame as CSV; if safe, texts that a spreadsheet would run begin with an apostrophe."""
+    if safe:
+        frame, n = _with_texts(frame, _guarded)
+        names = [str(name) for name in frame.columns]
+        frame.columns = [_guarded(name) for name in names]
+        n += sum(map(_is_formula, names))
+        if n:
+            warnings.warn(
+                f"{n} values begin with =, +, - or @. They are written with an apostrophe before "
+                "it, so that no spreadsheet runs them; --no-safe-cells leaves it out.",
+                stacklevel=2,
+            )
+    text: str = frame.to_csv(sep=sep, index=False, lineterminator="\n")
+    if "\r" in text:  # pandas puts no quotes around it, but readers end the line there
+        text = frame.to_csv(sep=sep, index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    return text
+
+
+def is_csv(start: bytes, named: bool) -> bool:
+    """Whether a file that begins so is a table; ``named``: its name says that it is one."""
+    if start.startswith(_GZIP):
+        return named
+    if b"\0" in start and not start.startswith(_UTF_16):
+        return False
+    text = start.decode("utf-16" if start.startswith(_UTF_16) else "latin-1", errors="ignore")
+    if named:
+        other = ("<!doctype", "<html", "<?xml", "<svg", "%pdf")
+        return not text.lstrip("\xef\xbb\xbf \t\r\n").lower().startswith(other)
+    text = text[: text.rfind("\n") + 1]  # without a line that is cut off
+    try:
+        rows = _cells(text, _separator(text), _SAMPLE)
+    except csv.Error:
+        return False
+    same = len(rows) > 1 and {len(row) for row in rows} == {max(len(rows[0]), 2)}
+    return same and all(any(map(_is_number, row)) for row in rows[1:])
+
+
+def _guarded(text: str) -> str:
+    return f"'{text}" if _is_formula(text) else text
+
+
+def _unguarded(text: str) -> str:
+    """The inverse of `_guarded`; other texts stay as they are."""
+    return text[1:] if text.startswith("'") and _is_formula(text[1:]) else text
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet may run a text, or `_guarded` may have written it."""
+    return _FORMULA.match(text) is not None and _NUMBER.fullmatch(text) is None
+
+
+def _with_texts(frame: Any, change: Callable[[str], str]) -> tuple[Any, int]:
+    """The frame with its texts changed, and how many of them differ."""
+    import pandas as pd
+
+    made, n = frame.copy(deep=False), 0
+    for j in range(frame.shape[1]):
+        column = frame.iloc[:, j]
+        if column.dtype.kind in "biufcmM":
+            continue
+        before = list(column)
+        after = [change(value) if isinstance(value, str) else value for value in before]
+        differ = sum(a is not b for a, b in zip(before, after, strict=True))
+        if differ:
+            dtype = object if isinstance(column.dtype, pd.CategoricalDtype) else column.dtype
+            made.isetitem(j, pd.Series(after, index=frame.index, dtype=dtype))
+        n += differ
+    return made, n
 
 
 def _parsed(
@@ -91,9 +179,9 @@ def _parsed(
 
 
 def _decoded(content: bytes, name: str, encoding: str | None) -> str:
-    if content[:2] == b"\x1f\x8b":
-        content = gzip.decompress(content)
-    if encoding is None and content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if content.startswith(_GZIP):
+        content = _decompressed(content, name)
+    if encoding is None and content.startswith(_UTF_16):
         encoding = "utf-16"
     try:
         return content.decode(encoding or "utf-8-sig")
@@ -105,6 +193,17 @@ def _decoded(content: bytes, name: str, encoding: str | None) -> str:
             f"{name} is not {encoding or 'UTF-8'}: byte 0x{content[error.start]:02x} in line {line}"
             ". Use --encoding to say what it is, such as --encoding latin-1."
         ) from None
+
+
+def _decompressed(content: bytes, name: str) -> bytes:
+    try:
+        return gzip.decompress(content)
+    except EOFError:
+        raise ValueError(
+            f"{name} is cut off: its compressed data have no end. Copy or download it again."
+        ) from None
+    except (OSError, zlib.error) as error:
+        raise ValueError(f"{name} is broken: {error}. Copy or download it again.") from error
 
 
 def _cells(text: str, sep: str, n: int) -> list[list[str]]:

@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 import click
 
 import vicinal as package
-from vicinal.cli import _exit
+from vicinal.cli import _exit, _files
 from vicinal.cli._console import Console
 
-__all__ = ["COMMANDS", "run_part", "vicinal"]
+__all__ = ["COMMANDS", "check_part", "run_part", "vicinal"]
 
 #: the commands, in the groups of the help
 COMMANDS = {
@@ -80,11 +80,13 @@ class Commands(click.Group):
             formatter.write_dl([(str(code), words) for code, words in _exit.CODES.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; click would end a broken pipe with exit code 1."""
+        """Run the command; click takes a broken pipe for a failure, and a cut file for Ctrl-D."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise _exit.ReaderGone from None
+        except EOFError as error:
+            raise _exit.Failure("A file that was read is cut off: it has no end.") from error
 
     def main(  # type: ignore[override]
         self, args: Any = None, prog_name: str | None = None, **extra: Any
@@ -99,6 +101,13 @@ class Commands(click.Group):
 def run_part(words: list[str], console: Console) -> Any:
     """Run a command inside another one; errors are left to the outer one."""
     return click.Group.main(vicinal, words, "vicinal", standalone_mode=False, obj=console)
+
+
+def check_part(words: list[str], console: Console) -> None:
+    """Check the files of a command that will run inside another one."""
+    command = vicinal.get_command(click.Context(vicinal), words[0])
+    assert command is not None
+    _files.check(command.make_context(words[0], words[1:], obj=console))
 
 
 @click.command(cls=Commands, context_settings=SETTINGS)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,8 @@ def watched(console: Console, pipeline: Any, limits: Limits) -> Iterator[_Watch]
     if callbacks is not None:
         learner.set_callbacks(watch, *callbacks)
     try:
-        with watch.interrupt, thread_limit(limits.threads):
+        # With verbose=1 estimators print, and standard output is for the result.
+        with watch.interrupt, thread_limit(limits.threads), redirect_stdout(sys.stderr):
             yield watch
     finally:
         if callbacks is not None:

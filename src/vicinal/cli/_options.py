@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from vicinal.cli._command import add_options, option
+from vicinal.cli._files import File
 from vicinal.cli._types import DURATION, SETTING, Choice, Whole
 from vicinal.learner import METHODS
 
 __all__ = [
     "COLUMNS",
+    "DATA_FILE",
+    "FORCE",
     "FORMAT",
     "KEEP",
     "LABEL",
@@ -19,17 +20,24 @@ __all__ = [
     "MODEL_FILE",
     "OUTPUT_TABLE",
     "PROGRESS",
+    "SAFE_CELLS",
     "SEED",
     "SET",
     "THREADS",
     "TIME_BUDGET",
 ]
 
-MODEL_FILE = click.Path(dir_okay=False, path_type=Path)
+DATA_FILE, MODEL_FILE = File(path_type=str), File()
 
 LABEL = option(
     "Table", "--label", metavar="COLUMN",
     help="The column to learn, by name or by position: 1 is the first, -1 the last.",
+)  # fmt: skip
+
+SAFE_CELLS = option(
+    "Table", "--safe-cells/--no-safe-cells", default=True, show_default=True,
+    help="Write text that begins with = + - @ into a CSV file with an apostrophe before it, so "
+    "that no spreadsheet runs it, and read it without.",
 )  # fmt: skip
 
 FORMAT = add_options(
@@ -41,6 +49,7 @@ FORMAT = add_options(
            "file names the columns; found by itself if not given."),
     option("Table", "--encoding", metavar="NAME", help="The encoding of a CSV file, such as "
            "latin-1. Default: UTF-8."),
+    SAFE_CELLS,
 )  # fmt: skip
 
 COLUMNS = add_options(
@@ -104,7 +113,21 @@ PROGRESS = option(
     help="Show the iterations on standard error. Default: if that is a terminal.",
 )  # fmt: skip
 
-OUTPUT_TABLE = option(
-    "Output", "-o", "--output", default="-", show_default=True, metavar="FILE",
-    help="The table to write: .csv, .tsv, .parquet or .npz; - is CSV on standard output.",
+
+def _set_force(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    context.obj.force = context.obj.force or value
+
+
+FORCE = option(
+    "Output", "--force", is_flag=True, expose_value=False, callback=_set_force,
+    help="Replace an existing file even if it is of another kind, such as notes by a model.",
+)  # fmt: skip
+
+OUTPUT_TABLE = add_options(
+    option(
+        "Output", "-o", "--output", type=File("table", path_type=str), default="-",
+        show_default=True, metavar="FILE",
+        help="The table to write: .csv, .tsv, .parquet or .npz; - is CSV on standard output.",
+    ),
+    FORCE,
 )  # fmt: skip

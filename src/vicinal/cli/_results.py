@@ -75,13 +75,14 @@ def _beside(table: Table, keep: Sequence[str], frame: Any) -> Any:
 
 
 def write(
-    console: Console, frame: Any, output: str, data: str, facts: dict[str, Any] | None = None
-) -> None:
+    console: Console, frame: Any, output: str, data: str, safe: bool,
+    facts: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
     """Write a table; with --json, an object about it, which holds the rows if there is no file."""
     told = {"data": data, "n_rows": len(frame), "columns": list(frame.columns), **(facts or {})}
     if console.as_json and output == "-":
         console.result("", {**told, "rows": frame.to_numpy().tolist()})
         return
-    write_table(output, frame)
+    write_table(output, frame, safe=safe)
     if output != "-":
         console.result(f"Wrote {len(frame)} rows to {output}.", {**told, "output": output})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
 import io
 import sys
 import warnings
+import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +17,16 @@ from typing import Any
 import numpy as np
 
 from vicinal._atomic import replace_file
-from vicinal.cli._csv import Lines, read_csv
+from vicinal.cli._csv import Lines, csv_text, read_csv
 from vicinal.core.types import Array
 
 __all__ = ["Table", "read_table", "write_table"]
 
+#: what readers say about files that are cut off, damaged, encrypted or of another kind
+_BROKEN = (
+    EOFError, KeyError, NotImplementedError, OSError, RuntimeError, ValueError, zipfile.BadZipFile,
+    zlib.error,
+)  # fmt: skip
 _MANY = 50  # so many classes are believed, however few rows there are
 
 
@@ -108,6 +116,7 @@ def read_table(
     na: Sequence[str] = (),
     header: bool | None = None,
     encoding: str | None = None,
+    safe: bool = True,
 ) -> Table:
     """Read a table.
 
@@ -127,6 +136,8 @@ def read_table(
         Whether the first line names the columns; None: found from the first lines.
     encoding : str, default=None
         The encoding of a text file; None: UTF-8, or UTF-16 if the file begins with its mark.
+    safe : bool, default=True
+        Whether the apostrophe that `write_table` puts before some texts is left out again.
 
     Returns
     -------
@@ -143,7 +154,10 @@ def read_table(
     if kind == "parquet":
         frame = _from_parquet(content, name)
     else:
-        frame, lines = read_csv(content, name, sep, na, header, encoding)
+        try:
+            frame, lines = read_csv(content, name, sep, na, header, encoding, safe)
+        except csv.Error as error:
+            raise ValueError(f"{name} cannot be read as a table: {error}.") from error
     return _with_label(frame, label, name, lines)
 
 
@@ -178,7 +192,7 @@ def _from_parquet(content: bytes, name: str) -> Any:
         raise ImportError(
             "Parquet files need the package pyarrow: pip install 'vicinal[cli]'."
         ) from None
-    except (OSError, ValueError) as error:
+    except _BROKEN as error:
         raise ValueError(f"{name} cannot be read as Parquet: {error}") from error
     # An index with a name is a column that pandas has put aside; one without is a row number.
     frame = frame.reset_index(drop=all(name is None for name in frame.index.names))
@@ -191,15 +205,25 @@ def _from_npz(content: bytes, name: str, label: str | int | None) -> Table:
     import pandas as pd
 
     try:
+        with zipfile.ZipFile(io.BytesIO(content)):  # np.load takes any other file for a pickle
+            pass
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-    except (OSError, ValueError, EOFError, KeyError) as error:
-        raise ValueError(f"{name} cannot be read as NPZ: {error}") from error
+            found = {key: file[key] for key in file.files}
+    except _BROKEN as error:
+        raise ValueError(
+            f"{name} is broken, or it is no NPZ file of plain arrays: {str(error).rstrip('.')}. "
+            "Copy or write it again."
+        ) from error
+    arrays = {key: array for key, array in found.items() if isinstance(array, np.ndarray)}
     X = arrays.get("X")
     if X is None or X.ndim != 2 or not len(X):
-        listed = ", ".join(f"{key} {array.shape}" for key, array in arrays.items())
+        listed = ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "none"
         raise ValueError(f"{name} must have an array X with rows and columns. It has {listed}.")
     names = arrays.get("feature_names", np.array([f"x{j}" for j in range(X.shape[1])]))
+    if names.shape != (X.shape[1],):
+        raise ValueError(
+            f"{name}: feature_names must have shape ({X.shape[1]},). It has {names.shape}."
+        )
     frame = pd.DataFrame(X, columns=[str(column) for column in names])
     key = "y" if label is None and "y" in arrays else label
     target = arrays.get(str(key))
@@ -270,23 +294,24 @@ def _checked_label(table: Table) -> Table:
     return table
 
 
-def write_table(target: str | Path, frame: Any, *, sep: str | None = None) -> None:
+def write_table(target: str | Path, frame: Any, *, safe: bool = True) -> None:
     """Write a data frame as CSV, TSV, Parquet or NPZ, by the name of the file, in one step.
 
     NPZ gets the columns of numbers as the array X, with feature_names, and an array for each other
     column.  "-" is standard output, as CSV.
+
+    If ``safe``, texts that a spreadsheet would run get an apostrophe in CSV and TSV files.
     """
     suffix = Path(target).suffix.lower()
     if str(target) == "-":
-        frame.to_csv(sys.stdout, sep=sep or ",", index=False, lineterminator="\n")
-        return
-    if suffix == ".npz":
+        # Line by line: a reader that goes away is not noticed within one write.
+        sys.stdout.writelines(io.StringIO(csv_text(frame, ",", safe)))
+    elif suffix == ".npz":
         replace_file(Path(target), lambda file: _write_npz(file, frame))
     elif suffix in (".parquet", ".pq"):
         replace_file(Path(target), lambda file: frame.to_parquet(file, index=False))
     else:
-        sep = sep or ("\t" if suffix in (".tsv", ".tab") else ",")
-        text = frame.to_csv(sep=sep, index=False, lineterminator="\n").encode()
+        text = csv_text(frame, "\t" if suffix in (".tsv", ".tab") else ",", safe).encode()
         replace_file(Path(target), lambda file: file.writelines([text]))
 
 

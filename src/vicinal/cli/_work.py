@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from vicinal.cli._console import Console
 from vicinal.cli._exit import Failure
@@ -20,28 +20,15 @@ from vicinal.learner.errors import ColumnError
 
 __all__ = [
     "build",
-    "check_output",
     "column_names",
     "fit",
     "load_model",
+    "make_pipeline",
     "named_columns",
     "read",
+    "settings_of",
     "spoken_columns",
-    "with_parts",
 ]
-
-
-def check_output(path: Path | str) -> None:
-    """Refuse a place that cannot be written, before the work begins."""
-    path = Path(path)
-    if str(path) == "-":
-        return
-    if path.is_dir():
-        raise Failure(f"{path}: this is a folder. Name a file.")
-    if not path.parent.is_dir():
-        raise Failure(f"{path}: the folder {path.parent} does not exist.")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise Failure(f"{path}: it may not be written.")
 
 
 def read(data: str, options: dict[str, Any]) -> Table:
@@ -50,7 +37,7 @@ def read(data: str, options: dict[str, Any]) -> Table:
         raise Failure(f"{data}: this is a model file. Name a table, such as a .csv file.")
     return read_table(
         data, options.get("label"), sep=options["sep"], na=options["na"], header=options["header"],
-        encoding=options["encoding"],
+        encoding=options["encoding"], safe=options["safe_cells"],
     )  # fmt: skip
 
 
@@ -107,8 +94,23 @@ def column_options(table: Table, options: dict[str, Any]) -> dict[str, Any]:
     return {**wishes, "ordinal": _orders(options["ordinal"], table.X)}
 
 
-def with_parts(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings, with objects in place of names that only the command line has."""
+def settings_of(options: dict[str, Any], *also: str) -> dict[str, Any]:
+    """The parameters of --set, with objects in place of names that only the command line has.
+
+    The options in ``also`` are for the parameters of their names, as --dim is for n_components.
+    """
+    settings = dict(options["settings"])
+    source = click.get_current_context().get_parameter_source
+    for name, option in (("n_components", "dim"), *((name, name) for name in also)):
+        if name in settings and source(option) is ParameterSource.COMMANDLINE:
+            spelt = f"--{option.replace('_', '-')}"
+            raise click.UsageError(f"{spelt} and --set {name} say the same: give one of them.")
+    if "random_state" in settings:
+        seed = settings["random_state"]
+        seed = seed if type(seed) is int and seed >= 0 else "N, a whole number from 0 on"
+        raise click.UsageError(
+            f"--set random_state: --seed draws all that is random. Use --seed {seed}."
+        )
     if settings.get("mapping") == "mlp":
         from vicinal.maps import MLP
 
@@ -116,15 +118,23 @@ def with_parts(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def build(table: Table, options: dict[str, Any]) -> Any:
-    """The pipeline that the options describe."""
+def make_pipeline(table: Table, method: str, settings: dict[str, Any], **options: Any) -> Any:
+    """The pipeline of `make_learner`, with any parameter of the method."""
     from vicinal import make_learner
 
-    method, settings = options["method"], with_parts(dict(options["settings"]))
+    # The parameter 'method' of kt-SNE has the name of one of make_learner's own.
+    apart = {name: value for name, value in settings.items() if name == "method"}
+    others = {name: value for name, value in settings.items() if name not in apart}
+    made = make_learner(table.X, table.y, method, **options, **others)
+    return made.set_params(**{f"learn__{name}": value for name, value in apart.items()})
+
+
+def build(table: Table, options: dict[str, Any], **more: Any) -> Any:
+    """The pipeline that the options describe; ``more`` are parameters with options of their own."""
+    method = options["method"]
+    settings = {**more, **settings_of(options, "time_budget", "early_stopping", *more)}
     known = METHODS[method].parameters()
     check_settings(method, settings, known)
-    if options["dim"] is not None and "n_components" in settings:
-        raise click.UsageError("--dim and --set n_components say the same: give one of them.")
     if options["time_budget"] is not None and "time_budget" in known:
         settings["time_budget"] = options["time_budget"]
     if options.get("early_stopping"):
@@ -135,9 +145,9 @@ def build(table: Table, options: dict[str, Any]) -> Any:
         raise no_label(table, method)
     check_target(table, METHODS[method].target)
     with spoken_columns(table):
-        return make_learner(
-            table.X, table.y, method, n_components=settings.pop("n_components", options["dim"]),
-            random_state=options["seed"], **column_options(table, options), **settings,
+        return make_pipeline(
+            table, method, settings, n_components=settings.pop("n_components", options["dim"]),
+            random_state=options["seed"], **column_options(table, options),
         )  # fmt: skip
 
 

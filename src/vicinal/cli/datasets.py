@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from vicinal.cli._command import command as _command
 from vicinal.cli._command import option
 from vicinal.cli._console import Console
-from vicinal.cli._options import OUTPUT_TABLE
+from vicinal.cli._files import File
+from vicinal.cli._options import OUTPUT_TABLE, SAFE_CELLS
 from vicinal.cli._types import Whole
 
 __all__ = ["command"]
@@ -34,8 +38,25 @@ vicinal datasets rings --seed 1 | vicinal fit - --label label --dim 2 -o rings.v
 """
 
 
+class _SetName(File):
+    """The name of a set, which may be that of a file in the folder VICINAL_DATA."""
+
+    name = "name"
+
+    def path(self, value: Any) -> Path | None:
+        """The file, which need not exist."""
+        folder = os.environ.get("VICINAL_DATA")
+        return Path(folder) / f"{value}.npz" if folder else None
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Nothing: the names of files are no names of sets."""
+        return []
+
+
 @_command("datasets", EXAMPLES)
-@click.argument("name", required=False)
+@click.argument("name", type=_SetName(path_type=str), required=False)
 @option(
     "Table",
     "--part",
@@ -54,8 +75,11 @@ vicinal datasets rings --seed 1 | vicinal fit - --label label --dim 2 -o rings.v
     metavar="N",
     help="Draws the rows of a synthetic set, and a split.",
 )
+@SAFE_CELLS
 @OUTPUT_TABLE
-def command(console: Console, name: str | None, output: str, part: str, seed: int) -> None:
+def command(
+    console: Console, name: str | None, output: str, part: str, seed: int, safe_cells: bool
+) -> None:
     """List data sets, or write one as a table.
 
     Without NAME, lists the sets that are here: those that scikit-learn ships, synthetic ones, and
@@ -66,14 +90,13 @@ def command(console: Console, name: str | None, output: str, part: str, seed: in
     if name is None:
         console.result(*_listing())
         return
-    from vicinal.cli import _results, _work
+    from vicinal.cli import _results
 
-    _work.check_output(output)
     bunch = dataset(name, seed)
     frame = as_frame(bunch)
     if part != "all":
         frame = frame[_rows(bunch, seed) == (part == "train")]
-    _results.write(console, frame.reset_index(drop=True), output, name)
+    _results.write(console, frame.reset_index(drop=True), output, name, safe_cells)
 
 
 def _listing() -> tuple[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ import click
 from vicinal.cli._command import command as _command
 from vicinal.cli._command import option
 from vicinal.cli._console import Console
+from vicinal.cli._options import FORCE
 
 __all__ = ["command"]
 
@@ -56,17 +57,26 @@ vicinal demo -o /tmp/vicinal-demo
     metavar="FOLDER",
     help="Where to write tables, pictures, the page and the model.",
 )
+@FORCE
 def command(console: Console, output: Path) -> None:
     """Learn on two built-in data sets, and show each command, to be repeated on your own table.
 
     Writes tables, a picture, a page to open in a browser, and a model file.
     """
+    from vicinal.cli._group import check_part
+
     output.mkdir(parents=True, exist_ok=True)
+    chapters = [
+        (title, [[word.format(folder=output) for word in shlex.split(line)] for line in lines])
+        for title, lines in CHAPTERS
+    ]
+    for _, commands in chapters:
+        for words in commands:  # before the first of them writes anything
+            check_part(words, console.part())
     began, ran = time.perf_counter(), []
-    for title, lines in CHAPTERS:
+    for title, commands in chapters:
         _say(console, f"\n{title}\n")
-        for line in lines:
-            words = [word.format(folder=output) for word in shlex.split(line)]
+        for words in commands:
             _say(console, f"$ vicinal {shlex.join(words)}")
             ran.append({"command": shlex.join(["vicinal", *words]), **_run(console, words)})
             _say(console, "")

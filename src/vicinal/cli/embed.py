@@ -12,6 +12,7 @@ from vicinal.cli._command import command as _command
 from vicinal.cli._command import option
 from vicinal.cli._console import Console
 from vicinal.cli._exit import INTERRUPTED, OK
+from vicinal.cli._files import File
 from vicinal.cli._types import Whole
 
 __all__ = ["command"]
@@ -25,7 +26,7 @@ vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.
 
 
 @_command("embed", EXAMPLES)
-@click.argument("data")
+@click.argument("data", type=_options.DATA_FILE)
 @option(
     "Table",
     "--label",
@@ -71,14 +72,14 @@ vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.
 @option(
     "Output",
     "--plot",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=File("picture"),
     metavar="FILE",
     help="Draw the picture too: .png, .svg or .pdf.",
 )
 @option(
     "Output",
     "--model",
-    type=_options.MODEL_FILE,
+    type=File("model"),
     metavar="FILE",
     help="Write a model file too, which places further rows.",
 )
@@ -92,13 +93,9 @@ def command(
     """
     from vicinal.cli import _drawing, _results, _work
 
-    for path in (output, plot, model):
-        if path is not None:
-            _work.check_output(path)
     table = _work.read(data, options)
-    own = (("k", options.pop("k")), ("perplexity", options.pop("perplexity")))
-    options["settings"] = (*own, *options["settings"])
-    pipeline = _work.build(table, {**options, "method": "kt-sne"})
+    options["method"] = "kt-sne"
+    pipeline = _work.build(table, options, k=options["k"], perplexity=options["perplexity"])
     outcome = _work.fit(console, pipeline, table, options)
     embedded = pipeline.steps[-1][1].embedding_
     keep = [*options["keep"], *([] if table.label is None else [table.label])]
@@ -108,6 +105,6 @@ def command(
     if model is not None:
         _work.save(pipeline, model)
     facts = {"data": data, "plot": plot, "model": model, **outcome.facts()}
-    _results.write(console, frame, output, data, facts)
+    _results.write(console, frame, output, data, options["safe_cells"], facts)
     console.say(outcome.words())
     return INTERRUPTED if outcome.interrupted else OK

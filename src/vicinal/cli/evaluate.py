@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from typing import Any
 
 import click
@@ -26,7 +28,7 @@ vicinal evaluate data.csv --label species --json > scores.json
 
 
 @_command("evaluate", EXAMPLES)
-@click.argument("data")
+@click.argument("data", type=_options.DATA_FILE)
 @_options.LABEL
 @_options.FORMAT
 @_options.COLUMNS
@@ -109,7 +111,10 @@ def command(console: Console, data: str, **options: Any) -> None:
     numbers = _comparing.learns_numbers(table, options["methods"])
     columns = _work.column_options(table, options)
     methods = _comparing.methods(table, numbers, columns, options)
-    with console.status() as show, thread_limit(options["threads"]), _work.spoken_columns(table):
+    with (
+        console.status() as show, thread_limit(options["threads"]), _work.spoken_columns(table),
+        redirect_stdout(sys.stderr),  # for --set verbose=1
+    ):  # fmt: skip
         comparison = compare_methods(
             table.X, table.y, methods, target="numbers" if numbers else "classes",
             n_components=options["dim"], cv=options["folds"], repeats=options["repeats"],

@@ -12,6 +12,7 @@ from vicinal.cli._command import command as _command
 from vicinal.cli._command import option
 from vicinal.cli._console import Console
 from vicinal.cli._exit import INTERRUPTED, NOT_CONVERGED, OK
+from vicinal.cli._files import File
 from vicinal.cli._types import Whole
 from vicinal.learner import METHODS
 
@@ -30,7 +31,7 @@ _LISTED = "\n".join(f"{name:<14} {info.summary}" for name, info in METHODS.items
 
 
 @_command("fit", EXAMPLES, {"Methods": _LISTED})
-@click.argument("data")
+@click.argument("data", type=_options.DATA_FILE)
 @_options.LABEL
 @_options.FORMAT
 @_options.COLUMNS
@@ -47,7 +48,7 @@ _LISTED = "\n".join(f"{name:<14} {info.summary}" for name, info in METHODS.items
 @option(
     "Checkpoint",
     "--checkpoint",
-    type=_options.MODEL_FILE,
+    type=File("checkpoint", continues="resume"),
     metavar="FILE",
     help="Keep the state of the fit in this file, so that a killed one can go on.",
 )
@@ -73,12 +74,13 @@ _LISTED = "\n".join(f"{name:<14} {info.summary}" for name, info in METHODS.items
     "Output",
     "-o",
     "--output",
-    type=_options.MODEL_FILE,
+    type=File("model"),
     default=Path("model.vic"),
     show_default=True,
     metavar="FILE",
     help="The model file to write.",
 )
+@_options.FORCE
 def command(console: Console, data: str, output: Path, strict: bool, **options: Any) -> int:
     """Learn from DATA which rows are alike, and write a model file.
 
@@ -87,7 +89,6 @@ def command(console: Console, data: str, output: Path, strict: bool, **options: 
     """
     from vicinal.cli import _work
 
-    _work.check_output(output)
     table = _work.read(data, options)
     pipeline = _work.build(table, options)
     outcome = _work.fit(console, pipeline, table, options)

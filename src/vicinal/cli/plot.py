@@ -11,7 +11,8 @@ from vicinal.cli import _options
 from vicinal.cli._command import command as _command
 from vicinal.cli._command import option
 from vicinal.cli._console import Console
-from vicinal.cli._exit import INTERRUPTED, OK, Failure
+from vicinal.cli._exit import INTERRUPTED, OK
+from vicinal.cli._files import File
 from vicinal.cli._types import Choice, Whole
 
 __all__ = ["command"]
@@ -39,9 +40,15 @@ _LISTED = "\n".join(f"{name:<12} {about}" for name, (_, about) in KINDS.items())
 
 
 @_command("plot", EXAMPLES, {"Pictures": _LISTED})
-@click.argument("data")
+@click.argument("data", type=_options.DATA_FILE)
 @_options.LABEL
-@option("Table", "--test", metavar="FILE", help="A table of rows that were not learnt from.")
+@option(
+    "Table",
+    "--test",
+    type=_options.DATA_FILE,
+    metavar="FILE",
+    help="A table of rows that were not learnt from.",
+)
 @_options.FORMAT
 @_options.COLUMNS
 @option(
@@ -83,26 +90,24 @@ _LISTED = "\n".join(f"{name:<12} {about}" for name, (_, about) in KINDS.items())
     "Output",
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=File("picture"),
     default=Path("picture.png"),
     show_default=True,
     metavar="FILE",
     help="The picture to write: .png, .svg or .pdf.",
 )
+@_options.FORCE
 def command(console: Console, data: str, output: Path, **options: Any) -> int:
     """Draw what was learnt from DATA.
 
     Dimensions: the picture 'regions' needs a map to two dimensions, and 'embedding' draws two or
     three; without --model and --dim, two are learnt.
     """
-    from vicinal.cli import _drawing, _work
+    from vicinal.cli import _drawing
 
     kind = options["kind"]
     if (kind == "neighbours") != (options["row"] is not None):
         raise click.UsageError("--row and --kind neighbours belong together.")
-    if output.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise Failure(f"{output}: a picture is a .png, .svg or .pdf file.")
-    _work.check_output(output)
     subject = _drawing.subject(console, data, options)
     _drawing.draw(KINDS[kind][0], kind, subject, options).savefig(output, dpi=options["dpi"])
     facts = {"picture": output, "kind": kind, "data": data, "model": options["model"],

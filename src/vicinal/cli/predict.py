@@ -24,7 +24,7 @@ vicinal predict model.vic test.csv --label species
 
 @_command("predict", EXAMPLES)
 @click.argument("model", type=_options.MODEL_FILE)
-@click.argument("data", default="-")
+@click.argument("data", type=_options.DATA_FILE, default="-")
 @option(
     "Table",
     "--label",
@@ -44,7 +44,6 @@ def command(
     """
     from vicinal.cli import _results, _work
 
-    _work.check_output(output)
     learner = _work.load_model(model)
     for method in ("predict", "predict_proba") if proba else ("predict",):
         if not hasattr(learner, method):
@@ -58,4 +57,4 @@ def command(
     facts = {} if score is None else {score[0]: score[1], "n_rows": len(frame)}
     if score is not None:
         console.say(f"{score[0]}: {score[1]:.4f} of {len(frame)} rows")
-    _results.write(console, frame, output, data, facts)
+    _results.write(console, frame, output, data, options["safe_cells"], facts)

@@ -12,6 +12,7 @@ from vicinal.cli._command import command as _command
 from vicinal.cli._command import option
 from vicinal.cli._console import Console
 from vicinal.cli._exit import INTERRUPTED, OK, Failure
+from vicinal.cli._files import File
 from vicinal.cli._types import IMAGE_SHAPE
 
 __all__ = ["command"]
@@ -25,11 +26,12 @@ vicinal report digits.csv --label digit --images 8x8 --title "Digits" -o digits.
 
 
 @_command("report", EXAMPLES)
-@click.argument("data")
+@click.argument("data", type=_options.DATA_FILE)
 @_options.LABEL
 @option(
     "Table",
     "--test",
+    type=_options.DATA_FILE,
     metavar="FILE",
     help="A table of rows that were not learnt from. "
     "Default: a fifth of the rows of DATA are held out.",
@@ -57,7 +59,7 @@ vicinal report digits.csv --label digit --images 8x8 --title "Digits" -o digits.
     "Output",
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=File("page"),
     default=Path("report.html"),
     show_default=True,
     metavar="FILE",
@@ -66,10 +68,11 @@ vicinal report digits.csv --label digit --images 8x8 --title "Digits" -o digits.
 @option(
     "Output",
     "--model-out",
-    type=_options.MODEL_FILE,
+    type=File("model"),
     metavar="FILE",
     help="Write the model that was learnt, too.",
 )
+@_options.FORCE
 def command(
     console: Console, data: str, output: Path, model: Path | None, test: str | None,
     model_out: Path | None, title: str | None, images: Any, **options: Any,
@@ -86,9 +89,6 @@ def command(
     from vicinal.cli import _work
     from vicinal.cli._learning import watched
 
-    for path in (output, model_out):
-        if path is not None:
-            _work.check_output(path)
     table = _work.read(data, options)
     held_out = None if test is None else _work.read(test, options)
     pipeline = _work.build(table, options) if model is None else _work.load_model(model)

@@ -22,7 +22,7 @@ cat new.csv | vicinal transform model.vic - | head
 
 @_command("transform", EXAMPLES)
 @click.argument("model", type=_options.MODEL_FILE)
-@click.argument("data", default="-")
+@click.argument("data", type=_options.DATA_FILE, default="-")
 @_options.FORMAT
 @_options.KEEP
 @_options.OUTPUT_TABLE
@@ -34,7 +34,7 @@ def command(console: Console, model: Path, data: str, output: str, **options: An
     """
     from vicinal.cli import _results, _work
 
-    _work.check_output(output)
     learner = _work.load_model(model)
     table = _work.read(data, options)
-    _results.write(console, _results.mapped(learner, table, options["keep"]), output, data)
+    frame = _results.mapped(learner, table, options["keep"])
+    _results.write(console, frame, output, data, options["safe_cells"])

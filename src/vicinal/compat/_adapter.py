@@ -11,16 +11,23 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal._validation import warn
 from vicinal.core.types import Array
 from vicinal.estimators._metric import MahalanobisMixin
-from vicinal.estimators._pair_classifier import PairClassifierMixin
-from vicinal.estimators._tuples import TupleLearnerMixin
+from vicinal.estimators._pair_classifier import PairClassifierMixin, check_strategy
+from vicinal.estimators._tuples import TupleLearnerMixin, looked_up
 
-__all__ = ["DEPRECATED", "Adapter", "PairAdapter", "QuadrupletAdapter", "RowAdapter"]
+__all__ = [
+    "DEPRECATED",
+    "Adapter",
+    "PairAdapter",
+    "QuadrupletAdapter",
+    "RowAdapter",
+    "without_class",
+]
 
 #: metric-learn's default of keywords that have been renamed
 DEPRECATED = "deprecated"
 #: what is copied from the fitted estimator, if it has it
 _COPIED = ("components_", "n_features_in_", "feature_names_in_", "n_iter_", "classes_",
-           "threshold_", "_map")  # fmt: skip
+           "threshold_", "bounds_", "_map")  # fmt: skip
 
 
 class Adapter(TupleLearnerMixin, MahalanobisMixin, BaseEstimator):
@@ -41,9 +48,10 @@ class Adapter(TupleLearnerMixin, MahalanobisMixin, BaseEstimator):
 
         Those without effect are left out.
         """
-        settings, name = self.get_params(deep=False), type(self).__name__
+        # not get_params: the constructor of a subclass may have fewer keywords
+        settings, name = dict(vars(self)), type(self).__name__
         for old, present in self._renamed.items():
-            value = settings.pop(old)
+            value = settings.pop(old, DEPRECATED)
             if isinstance(value, str) and value == DEPRECATED:
                 continue
             warn(
@@ -53,7 +61,7 @@ class Adapter(TupleLearnerMixin, MahalanobisMixin, BaseEstimator):
             )
             settings[present] = value
         for keyword, (default, why) in self._no_effect.items():
-            value = settings.pop(keyword)
+            value = settings.pop(keyword, default)
             if not (isinstance(value, type(default)) and value == default):
                 warn(f"The {keyword!r} parameter of {name} has no effect: {why}.")
         return settings
@@ -74,10 +82,7 @@ class Adapter(TupleLearnerMixin, MahalanobisMixin, BaseEstimator):
         """The rows, looked up in the ``preprocessor`` if these are indices."""
         if self.preprocessor is None or np.ndim(X) != 1 or hasattr(X, "toarray"):
             return X
-        indices = np.asarray(X)
-        if callable(self.preprocessor):
-            return self.preprocessor(indices)
-        return np.asarray(self.preprocessor)[indices]
+        return looked_up(type(self).__name__, np.asarray(X), self.preprocessor)
 
     def transform(self, X: Any) -> Array:
         """Embed rows: ``X @ components_.T``.
@@ -104,6 +109,18 @@ class Adapter(TupleLearnerMixin, MahalanobisMixin, BaseEstimator):
         return self.pair_distance(pairs)
 
 
+def without_class(y: Any) -> Array:
+    """Which labels stand for no class: negative numbers, as in metric-learn.
+
+    If there are fewer than two classes besides, as in -1 and 1 alone, all labels are classes.
+    """
+    labels = np.asarray(y)
+    if labels.dtype.kind not in "if":
+        return np.zeros(labels.shape, dtype=bool)
+    negative = labels < 0
+    return negative & (len(np.unique(labels[~negative])) > 1)
+
+
 class RowAdapter(Adapter):
     """An estimator that learns from rows and labels, numbers or chunklets."""
 
@@ -121,6 +138,8 @@ class PairAdapter(PairClassifierMixin, Adapter):
 
     def _fit_pairs(self, model: Any, pairs: Any, y: Any, calibration_params: Any) -> Any:
         """Fit to pairs, and choose the threshold."""
+        if calibration_params is not None:  # before the time of a fit is spent
+            check_strategy(f"{type(self).__name__}.calibrate_threshold", **calibration_params)
         self._keep(model.set_params(preprocessor=self.preprocessor).fit(pairs, y))
         if calibration_params is not None:
             self.calibrate_threshold(pairs, y, **calibration_params)
@@ -133,14 +152,13 @@ class QuadrupletAdapter(Adapter):
     def decision_function(self, quadruplets: Any) -> Array:
         """How much nearer the first two rows of each quadruplet are than the last two."""
         check_is_fitted(self, "components_")
-        return self.estimator_.decision_function(quadruplets)
+        quadruplets = self._tuples(quadruplets, 4)
+        return self.pair_distance(quadruplets[:, 2:]) - self.pair_distance(quadruplets[:, :2])
 
     def predict(self, quadruplets: Any) -> Array:
         """+1 if the first two rows of a quadruplet are nearer than the last two, else -1."""
-        check_is_fitted(self, "components_")
-        return self.estimator_.predict(quadruplets)
+        return np.where(self.decision_function(quadruplets) > 0.0, 1, -1)
 
     def score(self, quadruplets: Any) -> float:
         """The share of quadruplets whose first two rows are nearer than the last two."""
-        check_is_fitted(self, "components_")
-        return self.estimator_.score(quadruplets)
+        return float(np.mean(self.predict(quadruplets) > 0))

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from vicinal._validation import check_number, check_rows, check_seed, warn
-from vicinal.compat._adapter import DEPRECATED, RowAdapter
+from vicinal.compat._adapter import DEPRECATED, RowAdapter, without_class
 from vicinal.core.types import Array
 from vicinal.estimators import covariance, lfda, lmnn, mlkr, nca, rca
 
@@ -36,7 +36,7 @@ def _size(X: Any, n_components: Any) -> tuple[tuple[int, int], Any]:
 
 def _rank(n_components: Any, init: Any, D: int) -> Any:
     """The rank to ask for: None, that is that of the array, if the start is an array."""
-    return n_components if not isinstance(init, str) else (n_components or D)
+    return D if n_components is None and isinstance(init, str) else n_components
 
 
 class NCA(RowAdapter):
@@ -281,7 +281,8 @@ class RCA_Supervised(RCA):
     """metric-learn's RCA from class labels, of which chunklets are drawn.
 
     If there are fewer than ``n_chunks`` disjoint chunklets, all of them are used, with a warning;
-    metric-learn refuses such data.  :class:`vicinal.RCA` takes labels without drawing chunklets.
+    metric-learn refuses such data.  Rows with a negative label have no known class, and are in no
+    chunklet.  :class:`vicinal.RCA` takes labels without drawing chunklets.
     """
 
     _renamed: ClassVar[dict[str, str]] = {"num_dims": "n_components", "num_chunks": "n_chunks"}
@@ -311,7 +312,9 @@ class RCA_Supervised(RCA):
         check_number(self, "n_chunks", 1, integer=True)
         X, y = check_rows(self, self._rows(X), y, ensure_min_samples=2)
         check_classification_targets(y)
-        chunks = _chunks(y, asked["n_chunks"], asked["chunk_size"], check_seed(self))
+        known = np.flatnonzero(~without_class(y))
+        chunks = np.full(len(y), -1)
+        chunks[known] = _chunks(y[known], asked["n_chunks"], asked["chunk_size"], check_seed(self))
         return self._fit_chunks(X, chunks, asked["n_components"])
 
 

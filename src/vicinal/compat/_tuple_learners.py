@@ -6,7 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal.compat._adapter import DEPRECATED, PairAdapter, QuadrupletAdapter, RowAdapter
+from vicinal.compat._adapter import (
+    DEPRECATED,
+    PairAdapter,
+    QuadrupletAdapter,
+    RowAdapter,
+    without_class,
+)
 from vicinal.estimators import from_labels, itml, lsml, mmc, sdml
 
 __all__ = [
@@ -32,20 +38,19 @@ _MMC_ALONE = {
 
 
 def _fit_labels(learner: Any, asked: dict[str, Any], X: Any, y: Any) -> Any:
-    """The learner, fitted from labels; as in metric-learn, negative ints mean unknown classes.
-
-    Labels -1 and 1 alone are two classes, which metric-learn refuses.
-    """
+    """The learner, fitted from labels; as in metric-learn, negative labels mean unknown classes."""
     model = from_labels.FromLabels(learner, asked["n_constraints"], asked["random_state"])
-    labels = np.asarray(y)
-    if labels.dtype.kind == "i" and len(np.unique(labels[labels >= 0])) > 1:
+    unknown = without_class(y)
+    if unknown.any():
         model.set_params(unlabelled=-1)
-        y = np.maximum(labels, -1)
+        y = np.where(unknown, -1, y)
     return model.fit(X, y)
 
 
 def _itml(asked: dict[str, Any], bounds: Any = None) -> Any:
     names = ("gamma", "prior", "max_iter", "tol", "random_state")
+    if bounds is not None:
+        bounds = np.ravel(bounds)  # of any shape, as in metric-learn
     return itml.ITML(bounds=bounds, scaling=None, **{name: asked[name] for name in names})
 
 

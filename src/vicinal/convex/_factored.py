@@ -15,6 +15,11 @@ __all__ = ["Factored", "barrier", "minimise_factored"]
 #: steps kept by L-BFGS, at most and at least, and the numbers they may take
 _MOST, _LEAST, _NUMBERS = 20, 5, 2**25
 
+# L-BFGS-B's first step has length one in its variables.  The singular L nearest to the identity are
+# at just that distance, and where all differences are parallel (one column, one pair) the step ends
+# on one.  In the variables 2 L it ends halfway.
+_VARIABLES = 2.0
+
 #: value, gradient by L, and how far L is from optimal
 Function = Callable[[Array], tuple[float, Array, float]]
 
@@ -39,7 +44,7 @@ def minimise_factored(fun: Function, L0: Array, max_iter: int, tol: float) -> Fa
     fun : callable
         Of L, (D, D).
     L0 : array of shape (D, D)
-        A regular start.
+        The start; the identity, or as far from singular.
     max_iter : int
         Largest number of iterations.
     tol : float
@@ -48,9 +53,9 @@ def minimise_factored(fun: Function, L0: Array, max_iter: int, tol: float) -> Fa
     last: list[Any] = [None, np.inf]  # the point of the last evaluation, and its residual
 
     def flat(theta: Array) -> tuple[float, Array]:
-        value, gradient, residual = fun(theta.reshape(L0.shape))
+        value, gradient, residual = fun(theta.reshape(L0.shape) / _VARIABLES)
         last[:] = theta.copy(), residual
-        return value, gradient.ravel()
+        return value, gradient.ravel() / _VARIABLES
 
     def stop(intermediate_result: Any) -> None:
         theta = intermediate_result.x
@@ -63,17 +68,24 @@ def minimise_factored(fun: Function, L0: Array, max_iter: int, tol: float) -> Fa
     options = {
         "maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": steps, "ftol": 0.0, "gtol": 0.0,
     }  # fmt: skip
-    found = minimize(flat, L0.ravel(), jac=True, method="L-BFGS-B", callback=stop, options=options)
-    L = found.x.reshape(L0.shape)
+    found = minimize(
+        flat, _VARIABLES * L0.ravel(), jac=True, method="L-BFGS-B", callback=stop, options=options
+    )
+    L = found.x.reshape(L0.shape) / _VARIABLES
     value, _, end = fun(L)
     return Factored(L, value, max(1, int(found.nit)), end <= tol)
 
 
-def barrier(L: Array) -> tuple[float, Array]:
-    """The LogDet divergence of LᵀL from the identity, and half of its gradient by L."""
+def barrier(L: Array) -> tuple[Array, float, Array]:
+    """A regular L, the LogDet divergence of LᵀL from the identity, and half its gradient by L.
+
+    A step of a line search may end at an L that is singular.  Distances there may be zero and have
+    no logarithm, so the whole objective is to be computed at the L returned: one next to it, high
+    up the wall that the divergence puts there.
+    """
     try:
         inverse = np.linalg.inv(L)
-    except np.linalg.LinAlgError:  # a step of a line search may end there; next to it is a wall
+    except np.linalg.LinAlgError:
         return barrier(L + 1e-9 * max(1.0, float(np.abs(L).max())) * np.eye(len(L)))
     value = np.sum(L * L) - 2.0 * np.linalg.slogdet(L)[1] - len(L)
-    return float(value), L - inverse.T
+    return L, float(value), L - inverse.T

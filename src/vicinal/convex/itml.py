@@ -61,7 +61,7 @@ def itml_by_lbfgs(
     """
 
     def fun(L: Array) -> tuple[float, Array, float]:
-        value, G = barrier(L)
+        L, value, G = barrier(L)
         Z = X @ L.T
         ratio, slope = _violations(Z, s, xi0, gamma)
         value += gamma * float(np.sum(ratio - np.log(ratio) - 1.0))
@@ -105,7 +105,7 @@ def itml_by_projections(
             converged = True
             break
     L, xi = state.factor(), 1.0 / state.inverse_xi
-    objective = barrier(L)[0]
+    objective = barrier(L)[1]
     if np.isfinite(gamma):
         objective += gamma * float(np.sum(xi / xi0 - np.log(xi / xi0) - 1.0))
     return ITMLResult(L, state.lam, xi, objective, n_iter, converged)

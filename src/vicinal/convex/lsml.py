@@ -28,7 +28,7 @@ def lsml(X: Array, Y: Array, weights: Array, *, max_iter: int, tol: float) -> Fa
     """
 
     def fun(L: Array) -> tuple[float, Array, float]:
-        value, G = barrier(L)
+        L, value, G = barrier(L)
         near, far = X @ L.T, Y @ L.T
         d_near, d_far = np.linalg.norm(near, axis=1), np.linalg.norm(far, axis=1)
         residual = np.maximum(d_near - d_far, 0.0)

@@ -40,7 +40,7 @@ def mmc(S: Array, Y: Array, *, max_iter: int, tol: float) -> Factored:
     def fun(L: Array) -> tuple[float, Array, float]:
         size = float(np.sum(L * L))
         P = Z @ L.T
-        distance = np.linalg.norm(P, axis=1)
+        distance = np.sqrt(np.maximum(np.einsum("ij,ij->i", P, P), _SMALLEST))
         mean = float(np.mean(distance))
         slope = (P.T / distance) @ Z / (len(Z) * mean)
         # By concavity no N of trace one has a mean distance above mean (1 + gap/2).

@@ -193,8 +193,28 @@ def make_histograms(
     X = np.empty((n_samples, n_bins))
     for c in range(n_classes):
         rows = y == c
-        X[rows] = rng.dirichlet(concentration * (1 + contrast * (group == c)), size=rows.sum())
+        X[rows] = _dirichlet(concentration * (1 + contrast * (group == c)), rows.sum(), rng)
     return X, y
+
+
+def _dirichlet(alpha: Array, n: int, rng: np.random.RandomState) -> Array:
+    """Rows from a Dirichlet distribution, also where NumPy's gamma variates under- or overflow.
+
+    Such rows are drawn again, in logarithms.  This changes no probability, since the sum of the
+    variates does not depend on their shares.
+    """
+    X = rng.dirichlet(alpha, size=n)
+    lost = ~(np.abs(X.sum(axis=1) - 1.0) < 0.5)
+    size = (int(lost.sum()), len(alpha))
+    # Gamma(a) = Gamma(a + 1) U^(1/a); log U is in the unit of the least a, or it might be infinite
+    least = alpha.min()
+    log_u = -rng.standard_exponential(size) * (least / alpha)
+    with np.errstate(over="ignore"):
+        logs = (log_u - log_u.max(axis=1, keepdims=True)) / least
+    logs += np.log(rng.standard_gamma(alpha + 1.0, size))
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+    X[lost] = shares / shares.sum(axis=1, keepdims=True)
+    return X
 
 
 def _classes(given: Any, n_classes: int, at_least: int = 1) -> tuple[Array, np.random.RandomState]:

@@ -28,7 +28,7 @@ from vicinal._validation import (
 )
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult
-from vicinal.core.stopping import advice_for
+from vicinal.core.stopping import TimeUp, advice_for
 from vicinal.core.types import Array, is_auto
 from vicinal.fit.budget import Budget
 from vicinal.fit.callbacks import CallbackSupportMixin, IterationReporter
@@ -175,7 +175,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
                     scores = compare(method, result.problem, result.theta, config.rule, searched)
             reports.close(result.reason)
             self._drop_unused_state()
-            self._warn(method, result, facts)
+            self._warn(method, result, facts, budget.left_out)
             if scores is not None:
                 reports.say(str(scores))
                 if result.problem.held_out is not None:
@@ -295,7 +295,11 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         self.objective_, facts = final_loss(context, result.problem, result.theta)
         self._store(data.X, context.method, result.problem, result.theta)
         if not isinstance(self._map, FittedLinear):
-            self._importances = importances_of(result.problem, result.theta, _FIT_PASSES)
+            budget, fitted = context.budget, (result.problem, result.theta)
+            try:
+                self._importances = importances_of(*fitted, _FIT_PASSES, budget.passes_left())
+            except TimeUp:
+                budget.leave_out("feature_importances_")
         self._finish_model(context.deadline)
         self._resume = None
         if leaves is not None:
@@ -342,8 +346,16 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             attributes["_resume"] = leaves.at(problem, state, context.record, cut=True)
         return attributes
 
-    def _warn(self, method: Method, result: FitResult, facts: Any) -> None:
-        """Warn of what the run complained of, of rows out of range, or if it did not converge."""
+    def _warn(self, method: Method, result: FitResult, facts: Any, left_out: list[str]) -> None:
+        """Warn of what the run complained of, of rows out of range, or if it did not converge.
+
+        Also of what a time budget left too little time for.
+        """
+        if left_out:
+            warn(
+                f"The {self.time_budget:g} seconds of 'time_budget' were not enough for "
+                f"{' and '.join(left_out)}: increase 'time_budget'."
+            )
         if result.complaint is not None:
             warn(result.complaint)
         alone = facts.get("out_of_range", 0.0)

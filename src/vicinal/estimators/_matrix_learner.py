@@ -55,8 +55,8 @@ class MatrixLearner(MahalanobisMixin, BaseEstimator):
 
     def _store(self, L: Array, scaled: ScaledTuples, dtype: Any) -> None:
         """Set the learnt metric from a factor of M in scaled columns."""
-        self.components_ = (L * scaled.scale).astype(dtype)
-        self._map = FittedLinear(self.components_, scaled.shift, scaled.scale)
+        self._map = FittedLinear.of_scaled(L, scaled.shift, scaled.scale, dtype)
+        self.components_ = self._map.components
 
     def _warn_unconverged(self, advice: str = "") -> None:
         """Warn that ``tol`` was not reached, and say what may help."""

@@ -81,9 +81,23 @@ class MahalanobisMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerMi
         return self._map.inverse(Z)
 
     def get_mahalanobis_matrix(self) -> Array:
-        """The matrix M = components_.T @ components_ of d²(x, x') = (x - x')' M (x - x')."""
+        """The matrix M = components_.T @ components_ of d²(x, x') = (x - x')' M (x - x').
+
+        It is float64 if float32 cannot hold it.
+        """
         check_is_fitted(self, "components_")
-        return self.components_.T @ self.components_
+        with np.errstate(over="ignore", invalid="ignore"):
+            M = self.components_.T @ self.components_
+            if not np.isfinite(M).all():
+                A = self.components_.astype(np.float64)
+                M = A.T @ A
+        if not np.isfinite(M).all():
+            raise ValueError(
+                f"The matrix of this {type(self).__name__} is beyond float64: the entries of "
+                f"'components_' must be below {np.finfo(float).max ** 0.5:.2g} for their products. "
+                f"Got {np.abs(self.components_).max():.2g} instead. Use transform or get_metric()."
+            )
+        return M
 
     def get_metric(self) -> Callable[..., float]:
         """A function of two vectors, usable as ``metric`` in scikit-learn.
@@ -259,7 +273,8 @@ class LearntMetricMixin(MahalanobisMixin):
                        {\sum_i (x_{i'j} - x_{ij})^2},
 
         which is the same for a linear map.  This is computed at the end of a fit, in a tenth of a
-        second or some hundredths of the time of the fit; a checkpoint does not have it.
+        second or some hundredths of the time of the fit; a checkpoint does not have it, nor a fit
+        whose ``time_budget`` leaves no time for it.
 
         With ``mapping="diagonal"`` the shares can select features for a second, low-rank map
         ([Oneata2011]_ section 6.1), for example with
@@ -273,7 +288,7 @@ class LearntMetricMixin(MahalanobisMixin):
         if not hasattr(self, "_importances"):
             raise AttributeError(
                 "feature_importances_ of a nonlinear map is computed at the end of a fit: a "
-                "checkpoint does not have it."
+                "checkpoint does not have it, nor a fit whose 'time_budget' left no time for it."
             )
         return self._importances.copy()
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal.core.types import Array
 from vicinal.estimators._tuples import TupleLearnerMixin, check_pair_labels
 
-__all__ = ["PairClassifierMixin"]
+__all__ = ["PairClassifierMixin", "check_strategy"]
 
 _STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
 
@@ -159,7 +159,7 @@ class PairClassifierMixin(TupleLearnerMixin, ClassifierMixin):
         """
         check_is_fitted(self)
         name = f"{type(self).__name__}.calibrate_threshold"
-        _check_strategy(name, strategy, min_rate, beta)
+        check_strategy(name, strategy, min_rate, beta)
         scores = self.decision_function(pairs_valid)
         y = check_pair_labels(name, y_valid, len(scores), both=True)
         self.threshold_ = _best_threshold(scores, y, strategy, min_rate, beta)
@@ -170,7 +170,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _check_strategy(name: str, strategy: Any, min_rate: Any, beta: Any) -> None:
+def check_strategy(
+    name: str, strategy: Any = "accuracy", min_rate: Any = None, beta: Any = 1.0
+) -> None:
     """Refuse what `calibrate_threshold` cannot use."""
     if strategy not in _STRATEGIES:
         raise ValueError(

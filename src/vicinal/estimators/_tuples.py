@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from vicinal.core.types import Array
 
-__all__ = ["TupleLearnerMixin", "check_pair_labels", "check_tuples"]
+__all__ = ["TupleLearnerMixin", "check_pair_labels", "check_tuples", "looked_up"]
 
 _NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 _FLOATS = [np.float64, np.float32]
@@ -58,7 +58,7 @@ def check_tuples(
     if len(tuples) == 0:
         raise ValueError(f"{owner} needs at least one of the {name}. Got none instead.")
     if indexed:
-        tuples = _rows(owner, tuples.ravel(), preprocessor).reshape(len(tuples), size, -1)
+        tuples = looked_up(owner, tuples.ravel(), preprocessor).reshape(len(tuples), size, -1)
     tuples = check_array(tuples, allow_nd=True, dtype=_FLOATS, input_name=name)
     if tuples.shape[2] == 0 or n_features not in (None, tuples.shape[2]):
         expected = "at least one feature" if n_features is None else f"{n_features} features"
@@ -69,8 +69,8 @@ def check_tuples(
     return tuples
 
 
-def _rows(owner: str, indices: Array, preprocessor: Any) -> Array:
-    """The rows with these indices, dense."""
+def looked_up(owner: str, indices: Array, preprocessor: Any) -> Array:
+    """The rows of a preprocessor with these indices, dense."""
     if callable(preprocessor):
         rows = preprocessor(indices)
     else:

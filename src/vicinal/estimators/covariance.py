@@ -76,14 +76,14 @@ class Covariance(MahalanobisMixin, BaseEstimator):
             features = Features(X, "standard", limit_outliers=False)
             check_varies(features)
             S = scatter(features, np.zeros(n, dtype=np.intp), 1).total * (n / (n - 1))
-            root, rank = _root_of_inverse(S, features.scale)
+            root, rank = _root_of_inverse(S)
         if rank < D:
             warn(
                 f"The covariance of the rows is singular (rank {rank} of {D}): its pseudo-inverse "
                 "is used, and directions in which the rows do not vary get zero weight."
             )
-        self.components_ = root.astype(X.dtype)
-        self._map = FittedLinear(self.components_, features.shift, features.scale)
+        self._map = FittedLinear.of_scaled(root, features.shift, features.scale, X.dtype)
+        self.components_ = self._map.components
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -92,9 +92,8 @@ class Covariance(MahalanobisMixin, BaseEstimator):
         return tags
 
 
-def _root_of_inverse(S: Array, scale: Array) -> tuple[Array, int]:
-    """A with A'A the pseudo-inverse, and the rank, from the covariance S of the scaled columns."""
+def _root_of_inverse(S: Array) -> tuple[Array, int]:
+    """A with A'A the pseudo-inverse of S, and the rank."""
     variance, V = eigen(S)
     live = variance > RCOND * variance[-1]
-    root = (V[:, live] / np.sqrt(variance[live])) @ V[:, live].T
-    return root * scale, int(live.sum())
+    return (V[:, live] / np.sqrt(variance[live])) @ V[:, live].T, int(live.sum())

@@ -148,8 +148,8 @@ class LFDA(MahalanobisMixin, BaseEstimator):
         self.eigenvalues_[: len(values)] = values
         A = np.zeros((d, X.shape[1]))
         A[: len(rows)] = rows
-        self.components_ = (A * features.scale).astype(X.dtype)
-        self._map = FittedLinear(self.components_, features.shift, features.scale)
+        self._map = FittedLinear.of_scaled(A, features.shift, features.scale, X.dtype)
+        self.components_ = self._map.components
         return self
 
     def __sklearn_tags__(self) -> Any:

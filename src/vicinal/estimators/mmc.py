@@ -30,6 +30,8 @@ class MMC(PairClassifierMixin, MatrixLearner):
 
     [Xing2002]_ with means in place of sums, which only scales M.  The problem is convex, and its
     solution often has low rank.  It is solved up to a known duality gap, without a start.
+    Dissimilar pairs of two equal rows have a distance of zero under every M.  They count in the
+    mean, which scales M, and do not change its shape.
 
     Parameters
     ----------
@@ -126,17 +128,18 @@ class MMC(PairClassifierMixin, MatrixLearner):
                 if not usable.any():
                     raise ValueError("MMC needs a dissimilar pair of two different rows. Got none.")
                 warn(
-                    f"{np.sum(~usable)} dissimilar pairs of MMC hold two equal rows, which no "
-                    "metric separates: they are left out."
+                    f"{np.sum(~usable)} of the {len(usable)} dissimilar pairs of MMC hold two "
+                    "equal rows: their distance is 0 under every metric, and counts in the mean."
                 )
             varies = scaled.scale > 0.0
             S = self._scatter(similar[:, varies])
             solve = mmc_diagonal if self.diagonal else mmc
             far = dissimilar[np.ix_(usable, varies)]
             result = solve(S, far, max_iter=self.max_iter, tol=self.tol)
+            share = usable.mean()  # both sides of the problem are homogeneous: zeros only scale M
             L = np.zeros((len(varies), len(varies)))
-            L[np.ix_(varies, varies)] = result.L
-            self.n_iter_, self.objective_ = result.n_iter, result.value
+            L[np.ix_(varies, varies)] = result.L / share
+            self.n_iter_, self.objective_ = result.n_iter, result.value / share**2
             self._store(L, scaled, pairs.dtype)
         if not result.converged:
             self._warn_unconverged()

@@ -163,7 +163,8 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         Limit in seconds for ``fit`` as a whole, compilation, start and final loss included, kept
         to a tenth once the first evaluation is made: "auto" plans for it, no evaluation is begun
         that would end too late, and a search gets half of it.  If time is short, the scale and the
-        final loss are computed from fewer rows.  The result then depends on the machine.
+        final loss are computed from fewer rows, or a warning says what was left out.  The result
+        then depends on the machine.
     reservoir_size : int, default=10_000
         Maximum number of rows that ``partial_fit`` remembers, divided evenly among the classes.
     warm_start : bool, default=False

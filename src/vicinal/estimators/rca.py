@@ -104,8 +104,9 @@ class RCA(MahalanobisMixin, BaseEstimator):
             A, complaint = start.rows(features, codes, d, rng)
         if complaint:
             warn(f"{complaint} Set the 'shrinkage' parameter of RCA to choose the amount.")
-        self.components_ = (np.sqrt(share) * A * features.scale).astype(X.dtype)
-        self._map = FittedLinear(self.components_, features.shift, features.scale)
+        A = np.sqrt(share) * A
+        self._map = FittedLinear.of_scaled(A, features.shift, features.scale, X.dtype)
+        self.components_ = self._map.components
         return self
 
     def _check_data(self, X: Any, y: Any, chunks: Any) -> tuple[Any, Array, float]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal import _clock, samplers
+from vicinal import _clock, maps, samplers
 from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for, step_seed
 from vicinal.core.stages import FitResult
@@ -175,12 +175,17 @@ class FitContext:
     @property
     def last_step(self) -> float | None:
         """When the last step must have ended, so that there is time for what comes after it."""
+        return self.time_before(REPAIR_QUERIES if self.plan.corrects_scale else 0)
+
+    def time_before(self, correction_rows: int) -> float | None:
+        """When work must have ended to leave time for the rest, a correction of the scale first."""
         if self.deadline is None:
             return None
-        wanted = REPAIR_QUERIES if self.plan.corrects_scale else 0
         # the results of several starts are compared by their losses
         losses = 2 if self.method.n_starts > 1 else 1
-        return self.deadline - self.budget.reserve(wanted, _EVALUATION_ROWS, losses)
+        nonlinear = maps.bends(self.method.mapping) and not self.searching
+        reserve = self.budget.reserve(correction_rows, _EVALUATION_ROWS, losses, nonlinear)
+        return self.deadline - reserve
 
     @property
     def seconds_left(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from vicinal._features import Features
 from vicinal._threads import single_threaded_blas
 from vicinal.core.problem import Problem
+from vicinal.core.stopping import TimeUp
 from vicinal.core.types import Array
 
 __all__ = ["exchange_importances", "importances_of"]
@@ -58,7 +60,7 @@ def exchange_importances(mapping: Any, theta: Array, rows: Array) -> Array:
     return np.divide(moved, size, out=np.zeros(D), where=size > 0)
 
 
-def importances_of(problem: Problem, theta: Array, passes: float) -> Array:
+def importances_of(problem: Problem, theta: Array, passes: float, most: float = math.inf) -> Array:
     """The share of each feature in a learnt map, from a sample of the training rows.
 
     Parameters
@@ -68,12 +70,23 @@ def importances_of(problem: Problem, theta: Array, passes: float) -> Array:
     passes : float
         How often as many rows may be embedded as there are training rows.  Where that takes less
         than a tenth of a second, so much time is spent.
+    most : float, default=inf
+        The same as a limit: where it is reached, fewer rows are exchanged.
+
+    Raises
+    ------
+    TimeUp
+        If ``most`` does not suffice for two rows.
     """
     rows, D = problem.rows, problem.X.shape[1]
     stated = getattr(problem.mapping, "cost", None)
     nanoseconds = _PRODUCT * theta.size if stated is None else stated(D, 8).nanoseconds
     n = int(max(passes * len(rows), 1e9 * _SECONDS / nanoseconds) / D)
     n = min(max(n, 2), _ROWS, len(rows))
+    if most * len(problem.X) < n * D:
+        n = int(most * len(problem.X) / D)
+    if n < 2:
+        raise TimeUp
     rows = np.random.RandomState(0).permutation(rows)[:n]  # the same for the same fit
     some = problem.X.take(rows)
     dense = np.concatenate([block for _, block in some.blocks()])

@@ -54,7 +54,9 @@ def make_problem(method: Method, config: Config, data: Data, plan: Plan, seed: i
         rng = rng_for(seed, "held out")
         train, held_out = hold_out(class_codes(data.target.strata, data.n), fraction, rng)
     features = method.features(data.X, data.target, train)
-    check_varies(features)
+    # large fits start in float32, and nonlinear maps embed rows of float32 in it
+    single = is_large(data.n) or data.X.dtype == np.float32
+    check_varies(features, np.float32 if single else np.float64)
     alpha = config.alpha
     if is_auto(alpha):  # until it is chosen
         alpha = DEFAULT_ALPHA * alpha_unit(features)

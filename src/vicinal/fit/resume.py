@@ -34,6 +34,7 @@ __all__ = [
     "STOPPED",
     "ResumeState",
     "check_same_fit",
+    "is_checkpoint",
     "keeps_state",
     "parameter_key",
     "past_fit",
@@ -51,6 +52,7 @@ _IRRELEVANT = ("max_iter", "tol", "n_iter_no_change", "time_budget", "verbose", 
 #: parameters that may differ from those of the checkpoint: they do not change the result, or, as a
 #: time budget, say only how long to go on
 _FREE = ("time_budget", "verbose", "n_jobs")
+_CHECKED_BYTES = 2**24  # of rows that are copied at a time into C order
 _NONE = np.empty(0)
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -159,6 +161,15 @@ def _same_plan(a: Plan | None, b: Plan | None) -> bool:
     return a is b if a is None or b is None else a[:4] == b[:4]
 
 
+def is_checkpoint(path: str | os.PathLike[str]) -> bool:
+    """Whether a model file holds the state of a fit; any other file is a FileError."""
+    header, _ = storage.read(path)
+    match header:
+        case {"model": {"fields": {**fields}}}:
+            return fields.get("_resume") is not None
+    return False
+
+
 def keeps_state(estimator: Any, resumes: bool) -> bool:
     """Whether a fit leaves its state for a later one."""
     return estimator.warm_start or resumes or saves_fit_state(estimator)
@@ -192,19 +203,21 @@ def parameter_key(parameters: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def row_fingerprint(data: Data) -> str:
-    """A checksum of the rows and their target.
+    """A checksum of the rows and their target, whatever the order of their entries in memory.
 
     A target has its classes and weights, and ``contents``: arrays that are neither.
     """
     X, target = data.X, data.target
-    parts = (
-        (X.data, X.indices, X.indptr) if sp.issparse(X) else (X.T if X.flags.f_contiguous else X,)
-    )
+    parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
     weight = getattr(target, "sample_weight", None)
     found = 0
     for part in (*parts, target.strata, weight, *getattr(target, "contents", ())):
-        if part is not None:
-            found = zlib.crc32(np.ascontiguousarray(part).view(np.uint8).data, found)
+        if part is None:
+            continue
+        step = max(1, _CHECKED_BYTES * len(part) // max(1, part.nbytes))
+        for first in range(0, len(part), step):
+            block = np.ascontiguousarray(part[first : first + step])
+            found = zlib.crc32(block.view(np.uint8).data, found)
     return f"{X.shape} {X.dtype} {found:08x}"
 
 

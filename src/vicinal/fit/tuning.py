@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from vicinal import _clock, solvers, starts
 from vicinal.core.problem import Problem, for_scaling
 from vicinal.core.seeds import rng_for
+from vicinal.core.stopping import Timed, TimeUp
 from vicinal.core.types import Array, Solver
 from vicinal.fit.context import REPAIR_QUERIES, FitContext, in_float32, is_large
 from vicinal.fit.plan import adam_for
@@ -37,6 +40,8 @@ def _affordable_steps(context: FitContext, problem: Problem, theta: Array) -> in
     seconds = context.seconds_left
     if seconds is None:
         return context.plan.max_iter
+    if context.is_late(0.0):  # to make steps in order to time them
+        return 1
     each = _seconds_a_step(context, problem, theta)
     return int(np.clip(seconds / each, 1, context.plan.max_iter))
 
@@ -53,6 +58,8 @@ def _seconds_a_step(context: FitContext, problem: Problem, theta: Array) -> floa
 
 def _tuned(context: FitContext, problem: Problem, theta: Array, solver: solvers.SGD) -> Solver:
     """Tune t0 on held-out rows, as in the thesis ([Oneata2011] section 5.3.2)."""
+    if context.is_late(0.0):
+        return solver  # with its untuned rate
     single, rng = is_large(len(problem.rows)), context.rng("rate")
     if problem.held_out is None:
         # taken from the training rows, since a search scores with the others
@@ -76,7 +83,7 @@ def _tuned(context: FitContext, problem: Problem, theta: Array, solver: solvers.
         scores = _TUNING_SCORES * (_clock.now() - began)
         affordable = (0.5 * seconds - scores) / (10 * each)
         if affordable < 4:
-            return solver  # with its untuned rate
+            return solver
         n_steps = int(min(affordable, n_steps))
     tuned, _ = solvers.tune_t0(
         fun,
@@ -104,6 +111,18 @@ def repair_scale(context: FitContext, problem: Problem, theta: Array) -> float:
     if len(rows) > queries:
         rows = np.sort(rng_for(context.seed, "scale").permutation(rows)[:queries])
     fun = problem.replace(dtype=np.float32) if is_large(len(problem.X)) else problem
-    return starts.repair_scale(
-        lambda s: fun.value(fun.scaled(theta, s), rows), max_evaluations=evaluations
+    until = context.time_before(0)
+    timed = Timed(
+        lambda s, batch: fun.value(fun.scaled(theta, s), rows),
+        math.inf if until is None else until,
+        context.budget.loss_seconds(len(rows)),
     )
+
+    def loss(s: float) -> float:
+        try:
+            return timed(s)
+        except TimeUp:
+            context.budget.leave_out("the correction of the scale of the map")
+            raise
+
+    return starts.repair_scale(loss, max_evaluations=evaluations)

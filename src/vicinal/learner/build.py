@@ -93,6 +93,8 @@ def make_learner(
     - Categories and strings that repeat: one column of zeros and ones for each value, a missing
       value among them.  Values that are new at prediction count as rare ones, or as none.
     - Ordered categories of pandas: 0, 1, 2, ….
+    - Missing values: None, NaN, NaT, pandas.NA, nulls of polars and Arrow and masked values of
+      NumPy mean the same, in the fit and at prediction.
     - Strings of three and more words that hardly repeat: TF-IDF of the words, reduced to 32
       components if there are many (:class:`vicinal.learner.text.TextColumns`).
     - Dates, identifiers, row numbers, columns without values, and numbers with words among them

@@ -10,11 +10,22 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import validate_data
 
+from vicinal._features import power_of_two
 from vicinal.core.types import Array
-from vicinal.learner.errors import ColumnError
 
-__all__ = ["Column", "as_array", "is_frame", "is_missing", "is_polars", "n_rows", "read_columns"]
+__all__ = [
+    "Column",
+    "ColumnValues",
+    "as_array",
+    "is_frame",
+    "is_missing",
+    "is_polars",
+    "n_rows",
+    "read_columns",
+]
 
 
 @dataclass(frozen=True)
@@ -33,8 +44,6 @@ class Column:
         The categories in their order, if the type has them.
     ordered : bool
         Whether the type says that this order has a meaning.
-    error : ColumnError or None
-        Why it cannot be used, if that shows at first sight.
     """
 
     name: Any
@@ -42,7 +51,6 @@ class Column:
     values: Array
     levels: list[Any] | None = None
     ordered: bool = False
-    error: ColumnError | None = None
 
     @cached_property
     def missing(self) -> Array:
@@ -58,9 +66,106 @@ class Column:
         """The values that are not missing."""
         return self.values[~self.missing]
 
+    def filled(self, missing: Any) -> Array:
+        """The values as objects, with one and the same for all that are missing."""
+        values = self.values.astype(object)
+        values[self.missing] = missing
+        return values
+
     def row_of(self, position: int) -> int:
         """The row of a place among the present values."""
         return int(np.flatnonzero(~self.missing)[position])
+
+
+class ColumnValues(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """The columns of a table as one array, alike from pandas, polars and arrays.
+
+    scikit-learn takes None, NaN and pandas.NA for different values, and each kind of table has its
+    own; here whatever stands for a missing value becomes one and the same, in the fit and at
+    prediction.
+
+    Parameters
+    ----------
+    numbers : bool, default=True
+        Whether the array is to hold numbers; otherwise it holds objects.
+    missing : object, default=nan
+        What missing values become in an array of objects; among numbers they are NaN.
+    rescale : bool, default=False
+        Divide columns of numbers of extreme size by a power of two, which changes no digit, so that
+        a scaler after this step can square them.
+
+    Attributes
+    ----------
+    units_ : ndarray of shape (n_features_in_,)
+        What columns are divided by; 1 unless ``rescale`` is True and a column is of extreme size.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had string names.
+
+    Examples
+    --------
+    >>> from vicinal.learner.columns import ColumnValues
+    >>> ColumnValues(numbers=False, missing="?").fit_transform([["short"], [None]]).tolist()
+    [['short'], ['?']]
+    """
+
+    def __init__(
+        self, numbers: bool = True, *, missing: Any = np.nan, rescale: bool = False
+    ) -> None:
+        self.numbers = numbers
+        self.missing = missing
+        self.rescale = rescale
+
+    def fit(self, X: Any, y: Any = None) -> ColumnValues:
+        """Find the size of each column.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_samples, n_columns)
+        y : ignored
+
+        Returns
+        -------
+        self : ColumnValues
+        """
+        values = self._values(X, reset=True)
+        self.units_ = np.ones(values.shape[1])
+        if self.rescale:
+            self.units_ = power_of_two(np.fmax.reduce(np.abs(values), axis=0, initial=0.0))
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """The columns as one array.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_samples, n_columns)
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples, n_columns)
+        """
+        values = self._values(X, reset=False)
+        return values if (self.units_ == 1.0).all() else values / self.units_
+
+    def _values(self, X: Any, reset: bool) -> Array:
+        X = X if is_frame(X) else as_array(X)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        columns = [self._read(column) for column in read_columns(X)]
+        if self.numbers:
+            # NumPy's own array of the table has its order in memory, on which the last bits of an
+            # estimator depend.  Other types than those of the columns: NumPy reads it differently.
+            whole = np.asarray(X)
+            if whole.dtype == np.result_type(*{column.dtype for column in columns}):
+                return whole
+        return np.stack(columns).T
+
+    def _read(self, column: Column) -> Array:
+        if not self.numbers:
+            return column.filled(self.missing)
+        stored = column.values.dtype.kind in "biuf"
+        return column.values if stored else column.filled(np.nan).astype(np.float64)
 
 
 def is_polars(X: Any) -> bool:
@@ -73,8 +178,8 @@ def is_frame(X: Any) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, NaT and pandas.NA."""
-    if value is None:
+    """None, NaN, NaT, pandas.NA and the masked value of NumPy."""
+    if value is None or value is np.ma.masked:
         return True
     different = value != value
     return different is not False and (different is True or _is_true(different))
@@ -108,8 +213,23 @@ def read_columns(X: Any) -> list[Column]:
 
 
 def as_array(X: Any) -> Array:
-    """An array as it is; a list of rows as objects, since NumPy would make strings of numbers."""
+    """An array as it is; a list of rows as objects, since NumPy would make strings of numbers.
+
+    Masked values become missing ones: NumPy shows what is under the mask to whoever ignores it.
+    """
+    if isinstance(X, np.ma.MaskedArray):
+        return _unmasked(X)
     return X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
+
+
+def _unmasked(X: Any) -> Array:
+    values, mask = np.asarray(X), np.ma.getmaskarray(X)
+    if not mask.any():
+        return values
+    kind = values.dtype.kind
+    values = values.astype(values.dtype if kind in "fcmM" else object)  # a copy
+    values[mask] = "NaT" if kind in "mM" else np.nan
+    return values
 
 
 def _check_names(names: list[Any]) -> None:
@@ -124,7 +244,9 @@ def _from_array(name: Any, values: Array) -> Column:
         return _from_objects(name, values)
     if kind in "US":
         return Column(name, "object", values.astype(object))
-    stored = {"b": "bool", "i": "number", "u": "number", "f": "number", "M": "date", "m": "date"}
+    if kind in "mM":
+        return Column(name, "date", _from_list(list(values)))
+    stored = {"b": "bool", "i": "number", "u": "number", "f": "number"}
     return Column(name, stored.get(kind, "other"), values)
 
 
@@ -146,18 +268,12 @@ def _from_objects(name: Any, values: Array) -> Column:
 
 
 def _numbers(name: Any, storage: str, column: Column) -> Column:
-    """Objects as numbers; pandas.NA among them is an error, since scikit-learn cannot read it."""
-    error = None
-    for row in np.flatnonzero(column.missing):
-        if type(column.values[row]).__name__ == "NAType":
-            advice = ("=a type of pandas for it (X[...].astype('Float64'))", "")
-            problem = "holds numbers and pandas.NA as objects of Python"
-            remedies = [advice, ("drop", "to leave it out")]
-            error = ColumnError(name, problem, remedies, int(row), column.values[row])
-            break
-    numbers = np.full(len(column.values), np.nan)
-    numbers[~column.missing] = column.present.astype(np.float64)
-    return Column(name, storage, numbers, error=error)
+    """Objects as numbers of NumPy: NaN where one is missing, otherwise of the type they have."""
+    numbers = np.array(column.present.tolist())
+    if numbers.dtype.kind not in "biuf" or column.missing.any():
+        numbers = np.full(len(column.values), np.nan)
+        numbers[~column.missing] = column.present.astype(np.float64)
+    return Column(name, storage, numbers)
 
 
 def _from_pandas(name: Any, series: Any) -> Column:
@@ -171,7 +287,9 @@ def _from_pandas(name: Any, series: Any) -> Column:
     if kind in "biuf":
         if isinstance(dtype, np.dtype):
             return Column(name, "bool" if kind == "b" else "number", series.to_numpy())
-        numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = series.to_numpy(na_value=np.nan)
+        if numbers.dtype.kind not in "biuf":  # truth values with gaps
+            numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
         return Column(name, "bool" if kind == "b" else "number", numbers)
     return _from_objects(name, _objects(series))
 
@@ -184,7 +302,10 @@ def _objects(series: Any) -> Array:
 def _from_polars(series: Any) -> Column:
     name, dtype = series.name, series.dtype
     if dtype.is_numeric():
-        return Column(name, "number", series.cast(_polars().Float64).to_numpy())
+        whole = dtype.is_integer() and not series.null_count() and "128" not in str(dtype)
+        if not (whole or dtype.is_float()):
+            series = series.cast(_polars().Float64)
+        return Column(name, "number", series.to_numpy())
     if dtype.is_temporal():
         return Column(name, "date", _from_list(series.to_list()))
     if dtype == _polars().Boolean:

@@ -65,6 +65,7 @@ class Uses:
     codes: list[Any] = field(default_factory=list)  # categories that are numbers
     ordinal: dict[Any, list[Any]] = field(default_factory=dict)  # with their levels in order
     text: list[Any] = field(default_factory=list)
+    complete: bool = True  # whether no number is missing
 
     @property
     def only_numbers(self) -> bool:
@@ -74,6 +75,7 @@ class Uses:
         if use == "ordinal":
             self.ordinal[column.name] = list(levels or ())
         elif use == "number":
+            self.complete &= not column.missing.any()
             often = column.missing.mean() >= _GAPS[0] and column.missing.sum() >= _GAPS[1]
             (self.gaps if often else self.numbers).append(column.name)
         elif use == "text":
@@ -105,8 +107,6 @@ def sort_columns(columns: list[Column], wishes: Wishes, named: bool) -> Uses:
 
 def _sort(column: Column, uses: Uses, wishes: Wishes, named: bool) -> None:
     """Add a column to those of its use."""
-    if column.error is not None:
-        raise column.error
     if len(column.present) == 0 and len(column.values):
         raise ColumnError(column.name, "has no value in any row", [_DROP])
     if column.name in wishes.numeric:

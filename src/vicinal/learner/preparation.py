@@ -11,7 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from vicinal.learner.columns import as_array, is_frame, is_missing, is_polars
+from vicinal.learner.columns import ColumnValues, is_frame
 from vicinal.learner.kinds import Uses
 from vicinal.learner.text import TextColumns
 
@@ -32,15 +32,15 @@ def preparation(
     """The step before the learner; None if X is an array of numbers without gaps."""
     if sp.issparse(X):  # centred columns would not be sparse
         return StandardScaler(with_mean=False) if settings.scale else None
-    untouched = uses.only_numbers and not uses.gaps and not settings.scale and not dropped
+    untouched = uses.only_numbers and uses.complete and not settings.scale and not dropped
     if untouched and not is_frame(X):
         return None
     blocks = [
         ("numbers", _numbers(settings, indicator=False), uses.numbers),
         ("gaps", _numbers(settings, indicator=True), uses.gaps),
         ("ordinal", _ordinal(uses.ordinal, settings), list(uses.ordinal)),
-        ("categories", _categories(X, uses.categories, settings), uses.categories),
-        ("codes", _one_hot(settings), uses.codes),
+        ("categories", _categories(settings, "missing"), uses.categories),
+        ("codes", _categories(settings, np.nan), uses.codes),
         ("text", TextColumns(random_state=settings.random_state), uses.text),
     ]
     return ColumnTransformer(
@@ -98,15 +98,15 @@ def _ambiguous(uses: Uses) -> bool:
     return several or any(str(name).startswith(starts) for name in names)
 
 
-def _numbers(settings: Settings, indicator: bool) -> Any:
+def _numbers(settings: Settings, indicator: bool) -> Pipeline:
     """Fill gaps with the median.  All columns are filled, since gaps may come at prediction."""
-    fill = SimpleImputer(strategy="median", keep_empty_features=True)
-    if not indicator:
-        return Pipeline([("fill", fill), ("scale", StandardScaler())]) if settings.scale else fill
+    read = ("read", ColumnValues(rescale=settings.scale))
+    fill = SimpleImputer(strategy="median", keep_empty_features=True, add_indicator=indicator)
     if not settings.scale:
-        return fill.set_params(add_indicator=True)
-    # Scaled before it is filled, so that the zeros and ones of the indicator stay as they are.
-    return Pipeline([("scale", StandardScaler()), ("fill", fill.set_params(add_indicator=True))])
+        return Pipeline([read, ("fill", fill)])
+    # With an indicator scaled before it is filled, so that its zeros and ones stay as they are.
+    steps = [("fill", fill), ("scale", StandardScaler())]
+    return Pipeline([read, *(reversed(steps) if indicator else steps)])
 
 
 def _ordinal(levels: dict[Any, list[Any]], settings: Settings) -> Pipeline:
@@ -115,7 +115,8 @@ def _ordinal(levels: dict[Any, list[Any]], settings: Settings) -> Pipeline:
         handle_unknown="use_encoded_value",
         unknown_value=np.nan,
     )
-    steps = [("encode", encode), ("fill", SimpleImputer(strategy="median"))]
+    read = ColumnValues(numbers=False, missing=None)  # none of the levels: filled afterwards
+    steps = [("read", read), ("encode", encode), ("fill", SimpleImputer(strategy="median"))]
     return Pipeline([*steps, ("scale", StandardScaler())] if settings.scale else steps)
 
 
@@ -123,14 +124,10 @@ def _array(levels: list[Any]) -> Any:
     return np.array(levels, dtype=object if isinstance(levels[0], str) else None)
 
 
-def _categories(X: Any, names: list[Any], settings: Settings) -> Any:
-    """A missing string is a category of its own, named "missing"."""
-    if getattr(getattr(X, "dtype", None), "kind", "O") == "U":  # none is missing
-        return _one_hot(settings)
-    fill = SimpleImputer(
-        missing_values=_marker(X, names), strategy="constant", fill_value="missing"
-    )
-    return Pipeline([("fill", fill), ("encode", _one_hot(settings))])
+def _categories(settings: Settings, missing: Any) -> Pipeline:
+    """A missing value is a category of its own."""
+    read = ColumnValues(numbers=False, missing=missing)
+    return Pipeline([("read", read), ("encode", _one_hot(settings))])
 
 
 def _one_hot(settings: Settings) -> OneHotEncoder:
@@ -139,18 +136,3 @@ def _one_hot(settings: Settings) -> OneHotEncoder:
         max_categories=settings.max_categories,
         sparse_output=False,
     )
-
-
-def _marker(X: Any, names: list[Any]) -> Any:
-    """What a missing string is in X: NaN, None or pandas.NA, which stands for all three."""
-    if is_polars(X):
-        return None
-    if not is_frame(X):
-        missing = [v for j in names for v in as_array(X)[:, j] if is_missing(v)]
-        return None if any(value is None for value in missing) else np.nan
-    kinds = {type(v).__name__ for name in names for v in X[name].astype(object) if is_missing(v)}
-    if kinds <= {"float"}:
-        return np.nan
-    import pandas
-
-    return pandas.NA

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from vicinal.core.types import Array
-from vicinal.learner.columns import is_missing, n_rows
+from vicinal.learner.columns import as_array, is_missing, n_rows
 
 __all__ = ["as_labels", "check_target", "target_kind"]
 
@@ -44,7 +44,7 @@ def check_target(y: Any, n: int) -> None:
         raise ValueError(f"X has {n} rows, but y has {n_rows(y)}.")
     if sp.issparse(y) or getattr(y, "ndim", 1) != 1:
         return
-    values = np.asarray(y, dtype=object) if not hasattr(y, "to_list") else y.to_list()
+    values = y.to_list() if hasattr(y, "to_list") else as_array(y)
     rows = [i for i, value in enumerate(values) if is_missing(value)]
     if rows:
         listed = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._validation import check_number
 from vicinal.core.types import Array
-from vicinal.learner.columns import is_frame, is_missing, is_polars
+from vicinal.learner.columns import as_array, is_frame, is_missing, is_polars
 
 __all__ = ["TextColumns"]
 
@@ -141,7 +141,7 @@ class TextColumns(TransformerMixin, BaseEstimator):
 
     def _columns(self, X: Any, reset: bool = False) -> list[list[str]]:
         """The texts of each column; missing ones are empty."""
-        X = X if is_frame(X) else np.asarray(X, dtype=object)
+        X = X if is_frame(X) else as_array(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
         columns = range(X.shape[1])
         if is_polars(X):

@@ -11,6 +11,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from vicinal._features import Features, unscaled
 from vicinal._outliers import Limits, limited
+from vicinal._validation import warn
 from vicinal.core.types import Array, Map
 
 __all__ = ["FittedLinear", "FittedMap", "fitted_map"]
@@ -96,6 +97,35 @@ class FittedLinear:
     ) -> None:
         self.components, self.shift, self.scale, self.limits = components, shift, scale, limits
 
+    @classmethod
+    def of_scaled(
+        cls, A: Array, shift: Array, scale: Array, dtype: Any, limits: Limits | None = None
+    ) -> FittedLinear:
+        """A map of raw columns from that of scaled ones, in ``dtype`` if its numbers are in range.
+
+        A column of tiny values has huge factors: float32 ends at 3.4e38.  Beyond that they are in
+        float64, with a warning; what is beyond float64 is refused.
+        """
+        with np.errstate(over="ignore"):
+            exact = A * scale
+            components = exact.astype(dtype)
+        if np.isinf(components).any():
+            tops = np.abs(exact).max(axis=0)
+            j, top = int(tops.argmax()), float(tops.max())
+            if np.isinf(top):
+                raise ValueError(
+                    f"Column {j} of X varies too little for a linear map: its factors in "
+                    f"'components_' must be at most {np.finfo(float).max:.2g}, the largest float64."
+                    f" Got {top} instead. Use larger units, such as X[:, {j}] *= 2.0**500."
+                )
+            warn(
+                f"'components_' is float64: column {j} of X varies so little that its factors are "
+                f"up to {top:.2g}, and float32 ends at {np.finfo(np.float32).max:.2g}. Fit to "
+                "X.astype(np.float64) to avoid this warning."
+            )
+            components = exact
+        return cls(components, shift, scale, limits)
+
     @property
     def n_components(self) -> int:
         """Dimensions of the embedded rows."""
@@ -143,6 +173,7 @@ def fitted_map(mapping: Any, theta: Array, features: Features, dtype: Any) -> An
     if hasattr(mapping, "fitted"):
         return mapping.fitted(theta, features, dtype)
     if hasattr(mapping, "components"):
-        components = (mapping.components(theta) * features.scale).astype(dtype)
-        return FittedLinear(components, features.shift, features.scale, features.limits)
+        return FittedLinear.of_scaled(
+            mapping.components(theta), features.shift, features.scale, dtype, features.limits
+        )
     return FittedMap(mapping, theta, features, dtype)

@@ -87,5 +87,5 @@ class NCAModel(StochasticPicks, NeighbourModel):
         for i, z in enumerate(Z):  # one by one, so that the distances fit into the cache
             distances = cdist(z[None], references, "sqeuclidean")[0]
             near = np.argpartition(distances, k[i] - 1)[: k[i]]
-            shares[i] = self._shares(near[None], k[i : i + 1])[0]
+            shares[i] = self._shares(self._first_of_equal(near[None]), k[i : i + 1])[0]
         return shares

@@ -139,6 +139,13 @@ def _labels(scope: Any, model: Any) -> Any:
     """The classes as ONNX can hold them: integers, or strings as an array of objects."""
     classes = np.asarray(get_label_classes(scope, model))
     if classes.dtype.kind in "biu":
+        largest = np.iinfo(np.int64).max
+        if classes.max() > largest:
+            raise ValueError(
+                f"to_onnx can convert whole numbers as class labels up to {largest}, the largest "
+                f"int64. Got {classes.max()} instead: fit to labels as strings, y.astype(str), or "
+                "use output='transform'."
+            )
         return classes.astype(np.int64)
     if classes.dtype.kind == "f" and (classes == np.rint(classes)).all():
         return classes.astype(np.int64)

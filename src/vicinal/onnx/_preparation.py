@@ -14,7 +14,7 @@ from skl2onnx.common.data_types import FloatTensorType, StringTensorType
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
-from vicinal.learner.columns import is_missing
+from vicinal.learner.columns import ColumnValues, is_missing
 from vicinal.learner.text import TextColumns
 from vicinal.onnx._writer import Writer, hand_over
 
@@ -30,8 +30,14 @@ class Converters(NamedTuple):
 
 def converters(number: Any) -> Converters:
     """The converters; encoded columns become numbers of the type ``number`` of skl2onnx."""
-    steps = {SimpleImputer: _filled, OneHotEncoder: _one_hot, OrdinalEncoder: _ordinal}
+    steps = {
+        ColumnValues: _read,
+        SimpleImputer: _filled,
+        OneHotEncoder: _one_hot,
+        OrdinalEncoder: _ordinal,
+    }
     shapes: dict[type, Any] = {
+        ColumnValues: lambda operator: _read_shape(operator, number),
         SimpleImputer: lambda operator: _imputed_shape(operator, number),
         OneHotEncoder: lambda operator: _encoded_shape(operator, number),
         OrdinalEncoder: lambda operator: _encoded_shape(operator, number),
@@ -73,6 +79,11 @@ def _refuse_text(*arguments: Any) -> None:
     )
 
 
+def _read_shape(operator: Any, number: Any) -> None:
+    kind = StringTensorType if _holds_strings(operator) else number
+    operator.outputs[0].type = kind([None, operator.raw_operator.n_features_in_])
+
+
 def _imputed_shape(operator: Any, number: Any) -> None:
     fill = operator.raw_operator
     kind = StringTensorType if _holds_strings(operator) else number
@@ -97,7 +108,32 @@ def _encoded_shape(operator: Any, number: Any) -> None:
             "to_onnx cannot convert a column in which the empty string is a category: in ONNX it "
             "stands for a missing string."
         )
+    if not _holds_strings(operator):
+        _check_digits(encoder, np.float32 if number is FloatTensorType else np.float64)
     operator.outputs[0].type = number([None, len(encoder.get_feature_names_out())])
+
+
+def _read(w: Writer, X: str, read: ColumnValues, strings: bool) -> str:
+    """The graph of ``ColumnValues.transform``."""
+    if strings and isinstance(read.missing, str):
+        return w.op("Where", w.op("Equal", X, w.constant([""])), w.constant([read.missing]), X)
+    return X if (read.units_ == 1.0).all() else w.op("Div", X, w.constant(read.units_))
+
+
+def _check_digits(encoder: Any, dtype: Any) -> None:
+    """Refuse categories that are other numbers, or the same, in the precision of the inputs."""
+    largest = 2 ** (np.finfo(dtype).nmant + 1)  # of the whole numbers up to which all are there
+    for values in encoder.categories_:
+        known = [value for value in np.asarray(values).tolist() if not is_missing(value)]
+        lost = [value for value in known if isinstance(value, int) and abs(value) > largest]
+        if not lost and len({dtype(value) for value in known}) < len(known):
+            lost = known
+        if lost:
+            raise ValueError(
+                "to_onnx can convert columns of categories that are different numbers in "
+                f"{np.dtype(dtype)}, the inputs' precision, and whole numbers up to {largest}. Got "
+                f"{lost[:3]!r} instead: fit to the column as strings, X.astype({{column: str}})."
+            )
 
 
 def _filled(w: Writer, X: str, fill: SimpleImputer, strings: bool) -> str:

@@ -49,7 +49,14 @@ class Writer:
         if array.dtype.kind in "US":
             array = array.astype(object)
         elif array.dtype.kind != "O":
-            array = array.astype(np.int64 if array.dtype.kind in "biu" else self.dtype)
+            with np.errstate(over="ignore"):
+                number = array.astype(np.int64 if array.dtype.kind in "biu" else self.dtype)
+            if (np.isinf(number) & np.isfinite(array)).any():
+                raise ValueError(
+                    f"The 'X' parameter of to_onnx must be float64: this model has numbers up to "
+                    f"{np.abs(array).max():.2g}, and float32 ends at 3.4e+38. Got rows of float32."
+                )
+            array = number
         array = np.ascontiguousarray(array).reshape(array.shape)  # which would lose a shape of ()
         known = str(array.dtype), array.shape, sha256(array.tobytes()).digest()
         if array.dtype == object or known not in self._names:

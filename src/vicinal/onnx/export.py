@@ -57,11 +57,13 @@ def to_onnx(
 
     Each row is compared with all stored training rows, one row after the other.  Memory is that of
     a few arrays of the stored rows' size, for any number of rows, and the model has the size of
-    these rows; time is proportional to them, without the shortcuts of ``predict``.  Under the rule
-    "knn" neighbours at exactly the same distance may be chosen otherwise.
+    these rows; time is proportional to them, without the shortcuts of ``predict``.  Votes are those
+    of the same training rows, also where some of them are equal; of different rows at exactly the
+    same distance others may be chosen.
 
-    The rule "draw", modules of torch and the pictures of :class:`vicinal.KSNE` without a map are
-    refused.
+    The rule "draw", modules of torch, the pictures of :class:`vicinal.KSNE` without a map, and
+    labels and categories that are whole numbers beyond the range of their types in ONNX (int64, and
+    the precision of the inputs) are refused.
 
     Examples
     --------

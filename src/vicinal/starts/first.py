@@ -6,6 +6,7 @@ NCA's kernel has a width, so a start needs a scale as well.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from scipy.spatial.distance import cdist
 from vicinal._features import unscaled
 from vicinal._validation import warn
 from vicinal.core.problem import Problem, for_start, suited
+from vicinal.core.stopping import Timed, TimeUp
 from vicinal.core.types import Array
 from vicinal.starts.last_layer import start_rows, theta_of_features
 from vicinal.starts.starts import Auto, Given, Identity
@@ -53,10 +55,11 @@ class FirstMap:
         """The first theta; a map given by the user is not rescaled."""
         X, target, start = problem.X, problem.target, self.start
         mapping: Any = problem.mapping
+        until = None if reporter is None else reporter.deadline
         if hasattr(mapping, "start_from"):
-            return self._from_last_layer(problem, rng)
+            return self._from_last_layer(problem, rng, until)
         if not hasattr(mapping, "theta"):  # it cannot start from a matrix
-            return self.rescale(problem, mapping.start(X, rng), rng)
+            return self.rescale(problem, mapping.start(X, rng), rng, until)
         if isinstance(start, Auto) and getattr(mapping, "weights_columns", False):
             start = Identity()  # column weights cannot rotate
         self._check_classes(start, target.strata)
@@ -65,9 +68,11 @@ class FirstMap:
             theta = mapping.theta(self._check_given(unscaled(A, X.scale), mapping))
             self._warn_out_of_range(problem, theta)
             return theta
-        return self.rescale(problem, mapping.theta(A), rng)
+        return self.rescale(problem, mapping.theta(A), rng, until)
 
-    def _from_last_layer(self, problem: Problem, rng: np.random.RandomState) -> Array:
+    def _from_last_layer(
+        self, problem: Problem, rng: np.random.RandomState, until: float | None
+    ) -> Array:
         """The first theta of a nonlinear map: the start is a matrix of its last layer's columns.
 
         An array of the user is a matrix of the features themselves.
@@ -85,14 +90,20 @@ class FirstMap:
             return theta
         columns, theta_of = mapping.start_from(X, rng)
         A = start(columns, codes, d, rng, None if weight is None else weight[rows])
-        return self.rescale(problem, theta_of(A), rng)
+        return self.rescale(problem, theta_of(A), rng, until)
 
     def rank(self, problem: Problem) -> int:
         """The rank of the problem's map, since a search may try several."""
         return int(getattr(problem.mapping, "n_components", self.n_components))
 
-    def rescale(self, problem: Problem, theta: Array, rng: np.random.RandomState) -> Array:
-        """Theta at the best of several scales, penalty included."""
+    def rescale(
+        self,
+        problem: Problem,
+        theta: Array,
+        rng: np.random.RandomState,
+        until: float | None = None,
+    ) -> Array:
+        """Theta at the best of several scales, penalty included; of fewer if ``until`` is near."""
         rows = problem.rows
         if len(rows) > self.n_rows:
             rows = np.sort(rng.permutation(rows)[: self.n_rows])
@@ -115,9 +126,13 @@ class FirstMap:
                 None,
             )
             Z = scorer.embed(theta)
+
+        def loss(s: float, batch: None = None) -> float:
+            return scorer.value(scorer.scaled(theta, s), queries)
+
         best = scale_start(
             1.0,
-            lambda s: scorer.value(scorer.scaled(theta, s), queries),
+            loss if until is None else Timed(loss, until),
             base_scale(Z, rng) * reach,
             floor=_FLAT * spread_scale(Z) * reach,
         )
@@ -237,7 +252,7 @@ def scale_start(
     vanishes.  Below, it continues while the loss falls: if the rows of a class are much closer
     than the classes, the loss is flat over many powers of two, and a penalty that is not balanced
     by it would shrink the map to zero.  A loss that is not finite never wins; among equal losses
-    the s nearest to ``base`` wins.
+    the s nearest to ``base`` wins.  If ``loss`` raises `TimeUp`, the best s so far is taken.
 
     Parameters
     ----------
@@ -262,17 +277,18 @@ def scale_start(
     """
     steps = sorted(range(-n_steps, n_steps + 1), key=lambda k: (abs(k), k))
     best, least = base, np.inf
-    for k in steps:
-        s = base * ratio**k
-        value = float(loss(s * A))
-        if value < least:  # False for nan
-            best, least = s, value
-    smallest = base * ratio**-n_steps
-    while floor is not None and best == smallest and smallest / ratio >= floor:
-        smallest /= ratio
-        value = float(loss(smallest * A))
-        if value < least:
-            best, least = smallest, value
+    with suppress(TimeUp):
+        for k in steps:
+            s = base * ratio**k
+            value = float(loss(s * A))
+            if value < least:  # False for nan
+                best, least = s, value
+        smallest = base * ratio**-n_steps
+        while floor is not None and best == smallest and smallest / ratio >= floor:
+            smallest /= ratio
+            value = float(loss(smallest * A))
+            if value < least:
+                best, least = smallest, value
     return best
 
 
@@ -286,7 +302,8 @@ def repair_scale(
     """The best factor for a learnt map, between ``1 / most`` and ``most``.
 
     For a map learnt from some of the rows, among which distances are larger than among all rows
-    ([Oneata2011] section 4.1).  Uses Brent's method on the logarithm of the factor.
+    ([Oneata2011] section 4.1).  Uses Brent's method on the logarithm of the factor.  If ``loss``
+    raises `TimeUp`, the best factor so far is taken.
 
     Parameters
     ----------
@@ -305,10 +322,20 @@ def repair_scale(
         1.0 if no other factor is better.
     """
     bounds = (-np.log(most), np.log(most))
-    found = minimize_scalar(
-        lambda x: loss(float(np.exp(x))),
-        bounds=bounds,
-        method="bounded",
-        options={"xatol": tol, "maxiter": max_evaluations},
-    )
-    return float(np.exp(found.x)) if found.fun < loss(1.0) else 1.0
+    tried: list[tuple[float, float]] = []  # losses and factors
+
+    def loss_at(factor: float) -> float:
+        tried.append((loss(factor), factor))
+        return tried[-1][0]
+
+    with suppress(TimeUp):
+        loss_at(1.0)
+        found = minimize_scalar(
+            lambda x: loss_at(float(np.exp(x))),
+            bounds=bounds,
+            method="bounded",
+            options={"xatol": tol, "maxiter": max_evaluations},
+        )
+        tried[1:] = [(found.fun, float(np.exp(found.x)))]
+    # the first of those that are equally good, and of those that are not finite
+    return min(tried, key=lambda pair: pair[0], default=(0.0, 1.0))[1]

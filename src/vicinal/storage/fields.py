@@ -15,7 +15,7 @@ from vicinal.core.coding import is_plain_class
 __all__ = ["allowed_fields", "is_estimator", "stored_fields"]
 
 _STORED_ROWS = "Z asked n_neighbors"
-_REMADE = "index find deadline effective_n_neighbors"
+_REMADE = "index find equal deadline effective_n_neighbors"
 
 #: of other classes: the fields, of which those after "|" may be missing; and what is not stored
 _OBJECTS: dict[str, tuple[str, str]] = {

@@ -82,7 +82,8 @@ def save(model: Any, path: Any) -> None:
     model : estimator
         An estimator of vicinal, fitted or not.  Callbacks are not saved.
     path : str or path-like
-        The file, by convention with the suffix ".vic".
+        The file, by convention with the suffix ".vic".  A symbolic link stays, and the file that
+        it leads to is replaced.
 
     Raises
     ------

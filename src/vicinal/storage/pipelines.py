@@ -21,6 +21,7 @@ __all__ = ["from_fields", "is_pipeline", "to_fields"]
 
 #: parts of a preparation: where they live, their parameters, their public fitted attributes
 _PARTS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "ColumnValues": ("vicinal.learner.columns", ("numbers", "missing", "rescale"), ("units_",)),
     "SimpleImputer": (
         "sklearn.impute",
         ("missing_values", "strategy", "fill_value", "add_indicator", "keep_empty_features"),

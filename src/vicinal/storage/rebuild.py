@@ -145,6 +145,13 @@ def _in_pandas(columns: list[Array], names: Any) -> Any:
     return pandas.concat(series, axis=1).set_axis(labels, axis=1)
 
 
+def _set_units(part: Any, state: dict[str, Any], n: int) -> None:
+    found = state["units_"]
+    floats = isinstance(found, np.ndarray) and found.dtype == np.float64 and found.shape == (n,)
+    need(floats and bool((np.isfinite(found) & (found > 0)).all()), "units of columns")
+    part.units_ = found
+
+
 def _set_imputer(part: Any, state: dict[str, Any], n: int) -> None:
     found = state["statistics_"]
     need(isinstance(found, np.ndarray) and found.shape == (n,), "statistics of an imputer")
@@ -208,6 +215,7 @@ def _set_words(part: Any, state: dict[str, Any], n: int) -> None:
 
 
 _SETTERS: dict[str, Any] = {
+    "ColumnValues": _set_units,
     "SimpleImputer": _set_imputer,
     "StandardScaler": _set_scaler,
     "OneHotEncoder": _compare_categories,

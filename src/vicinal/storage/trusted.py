@@ -9,7 +9,11 @@ __all__ = ["TRUSTED_TYPES"]
 #: modules of torch are code of their own: a file with one is trusted by its owner alone
 _NOT_OURS = {"map.TorchMap"}
 #: what `make_learner` puts before an estimator, besides steps of scikit-learn; types of numbers
-_BESIDES = ["numpy.dtype", "vicinal.learner.text.TextColumns"]
+_BESIDES = [
+    "numpy.dtype",
+    "vicinal.learner.columns.ColumnValues",
+    "vicinal.learner.text.TextColumns",
+]
 #: the adapters of metric-learn's names, which live behind one public module
 _ADAPTERS = {
     **dict.fromkeys(
