@@ -202,7 +202,9 @@ SCHEDULED = [
 ]  # their rate ends with `max_iter`
 # the runs of a search are as long as that of the fit, so that it may choose something else
 SEARCHED = ("nca searched", "mlkr searched")
-RESUMED = [name for name in LEARNT if name not in (*SCHEDULED, "nca of many parts", *SEARCHED)]
+# the rate of SGD is tuned over as many steps as the fit has, so half a fit has another one
+OTHERWISE = ("nca sgd", "nca of many parts")
+RESUMED = [name for name in LEARNT if name not in (*SCHEDULED, *OTHERWISE, *SEARCHED)]
 
 pytestmark = [
     unfinished,
@@ -951,7 +953,9 @@ def test_a_fit_that_was_cut_goes_on_to_the_same_bits(name):
     """By a callback, or by Ctrl-C; what is left is plain data."""
     X, y = table(name)
     number = LEARNT.index(name)
-    cut = Stop(2 + number % 7, KeyboardInterrupt() if number % 2 else None)
+    # Ctrl-C in the first candidate of a search ends the fit: there is nothing to go on from
+    ctrl_c = number % 2 and name not in SEARCHED
+    cut = Stop(2 + number % 7, KeyboardInterrupt() if ctrl_c else None)
     model = make(name, max_iter=9, tol=0.0, warm_start=True).set_callbacks(cut).fit(X, y)
     model.set_callbacks()
     model._resume = through_json(model._resume)
@@ -1035,7 +1039,8 @@ def test_history_is_a_table_and_the_best_map_is_kept(name):
     assert model.history_["iteration"][-1] == model.n_iter_
     assert np.isfinite(model.objective_)
     plain = not any(
-        word in name for word in ("early", "queries", "batches", "clusters", "sgd", "parts")
+        word in name
+        for word in ("early", "queries", "batches", "clusters", "sgd", "parts", "matches restarts")
     )
     if plain and not any(word in name for word in ("lists", "em", "parts", "targets", "subsample")):
         assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-9)

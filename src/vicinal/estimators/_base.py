@@ -270,7 +270,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         if past is not None and past.state is not None and leaves is not None:
             state = past.state_for(leaves)
             if past.continues:
-                return run(context, problem, None, state)
+                return run(context.of(past.path), problem, None, state)
             return best_of_starts(context, problem, state)
         if self.warm_start and leaves is not None and not record.n_starts:
             last: ResumeState | None = getattr(self, "_resume", None)
@@ -280,7 +280,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             ):
                 record.continues = True
                 left = last.steps_left(context.plan)
-                return run(context, problem, None, last.state, left=left)
+                return run(context.of(last.path), problem, None, last.state, left=left)
             if theta is not None:
                 record.continues = True
                 return run(context, problem, theta)
@@ -304,7 +304,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         self._resume = None
         if leaves is not None:
             cut = result.reason in STOPPED
-            self._resume = leaves.at(result.problem, result.state, context.record, cut)
+            self._resume = leaves.at(result.problem, result.state, result.path, context.record, cut)
         return facts
 
     def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
@@ -343,7 +343,8 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         attributes |= {name: copy.__dict__[name] for name in stored if name in copy.__dict__}
         attributes |= {"n_iter_": max(1, info.iteration), "objective_": value}
         if leaves is not None:
-            attributes["_resume"] = leaves.at(problem, state, context.record, cut=True)
+            path = () if state is None else report.path
+            attributes["_resume"] = leaves.at(problem, state, path, context.record, cut=True)
         return attributes
 
     def _warn(self, method: Method, result: FitResult, facts: Any, left_out: list[str]) -> None:
