@@ -31,6 +31,7 @@ __all__ = [
     "check_weights",
     "merged_duplicates",
     "part_of",
+    "scaled_weights",
     "warn",
 ]
 
@@ -242,8 +243,13 @@ def part_of(
     raise ValueError(message) if isinstance(value, str) else TypeError(message)
 
 
-def check_weights(sample_weight: Any, n: int, name: str = "sample_weight") -> Array | None:
-    """Weights as float64, or None; a single number applies to all rows.  Errors say ``name``."""
+def check_weights(
+    sample_weight: Any, n: int, name: str = "sample_weight", scaled: bool = True
+) -> Array | None:
+    """Weights as float64, or None; a single number applies to all rows.  Errors say ``name``.
+
+    They are `scaled_weights`; without ``scaled``, as they are given.
+    """
     if sample_weight is None:
         return None
     try:
@@ -258,7 +264,16 @@ def check_weights(sample_weight: Any, n: int, name: str = "sample_weight") -> Ar
         raise ValueError(f"{name} must be finite and not negative.")
     if not weight.any():
         raise ValueError(f"{name} must not be zero for all rows.")
-    return weight
+    return scaled_weights(weight) if scaled else weight
+
+
+def scaled_weights(weight: Array) -> Array:
+    """The weights times the power of two that brings the largest into [1, 2).
+
+    Only their ratios matter.  No digit changes, and sums and squares cannot over- or underflow.
+    """
+    _, exponent = np.frexp(weight.max(initial=0.0))
+    return np.ldexp(weight, 1 - exponent)
 
 
 def _template(owner: Any, name: str, bound: str, value: Any) -> str:

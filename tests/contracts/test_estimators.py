@@ -31,6 +31,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 import vicinal
@@ -202,6 +203,7 @@ SCHEDULED = [
 ]  # their rate ends with `max_iter`
 # the runs of a search are as long as that of the fit, so that it may choose something else
 SEARCHED = ("nca searched", "mlkr searched")
+WEIGHTED = [name for name, model in ESTIMATORS.items() if has_fit_parameter(model, "sample_weight")]
 # the rate of SGD is tuned over as many steps as the fit has, so half a fit has another one
 OTHERWISE = ("nca sgd", "nca of many parts")
 RESUMED = [name for name in LEARNT if name not in (*SCHEDULED, *OTHERWISE, *SEARCHED)]
@@ -519,6 +521,19 @@ def test_large_fits_refuse_tiny_units_without_scaling():
     X, y = table("nca", 1000)
     with pytest.raises(ValueError, match=r"too small for squared distances in float32: .*None"):
         make("nca", scaling=None).fit(2.0**-143 * X, y)
+
+
+@each(WEIGHTED)
+def test_a_common_factor_of_the_weights_changes_no_bit(name):
+    """Powers of two, which change no digit: squares underflow, or overflow, or even the sum does.
+
+    With other factors the weights themselves are rounded.
+    """
+    X, y = table(name)
+    weight = np.random.default_rng(0).uniform(0.1, 1.9, len(y))
+    found = answers(make(name).fit(X, y, sample_weight=weight), X)
+    for factor in (2.0**-664, 2.0**664, 2.0**1022):
+        assert_same(answers(make(name).fit(X, y, sample_weight=factor * weight), X), found)
 
 
 def refuse_to_compute(monkeypatch):

@@ -34,9 +34,14 @@ __all__ = [
     "SetSums",
     "Triples",
     "Votes",
+    "columns_of",
+    "exact_sum",
     "merge",
     "merge_means",
 ]
+
+
+_LEAST_POWER = -500.0  # log2 of a sum that may be added up as it is
 
 
 class Data(NamedTuple):
@@ -61,34 +66,67 @@ class RowSums(NamedTuple):
     are (2, n_queries).  They are kept separate because far from all references ``shift`` is huge,
     and adding it would lose the digits of ``log2``.  An empty sum has ``log2`` = -inf and
     ``shift`` = inf.
+
+    ``rows`` (n_queries,) are the queries, as rows of Z: an engine sorts them as suits its own
+    references, so two engines may have the columns in different orders.
     """
 
     log2: Array
     shift: Array
+    rows: Array
+
+    def take(self, columns: Array | slice) -> RowSums:
+        """Some of the columns."""
+        return RowSums(self.log2[..., columns], self.shift[..., columns], self.rows[columns])
+
+
+def columns_of(rows: Array, wanted: Array) -> Array | slice:
+    """The columns of sums of the queries ``rows`` that put them into the order ``wanted``."""
+    if rows is wanted or np.array_equal(rows, wanted):
+        return slice(None)
+    order, places = np.argsort(rows), np.argsort(wanted)
+    if not np.array_equal(rows[order], wanted[places]):
+        raise ValueError(
+            "Engines must have the same queries for their sums to be merged. Got "
+            f"{len(rows)} and {len(wanted)} queries, and those of one engine alone are the rows "
+            f"{np.setxor1d(rows, wanted)[:5].tolist()}. Make each part of the data by "
+            "data._replace(reference_rows=part)."
+        )
+    columns = np.empty_like(order)
+    columns[places] = order
+    return columns
 
 
 def merge(a: RowSums, b: RowSums) -> RowSums:
-    """The sums over the union of two disjoint sets of references."""
+    """The sums over the union of two disjoint sets of references, in the order of ``a.rows``."""
+    b = b.take(columns_of(b.rows, a.rows))
     shift = np.minimum(a.shift, b.shift)
     base = np.where(np.isinf(shift), 0.0, shift)
+    log2 = [part.log2 - (np.where(np.isinf(part.shift), base, part.shift) - base)
+            for part in (a, b)]  # fmt: skip
+    # the digits that a huge shift has lost are in `log2`, which may then be too small for a power
+    top = np.maximum(*log2)
+    top = np.where(np.isfinite(top) & (top < _LEAST_POWER), top, 0.0)
     with np.errstate(divide="ignore"):
-        total = sum(
-            np.exp2(part.log2 - (np.where(np.isinf(part.shift), base, part.shift) - base))
-            for part in (a, b)
-        )
-        return RowSums(np.log2(total), shift)
+        return RowSums(top + np.log2(sum(np.exp2(part - top) for part in log2)), shift, a.rows)
+
+
+def exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded sum, and what the rounding took off; NaN where the sum is infinite."""
+    total = a + b
+    with np.errstate(invalid="ignore"):
+        part = total - a
+        return total, (a - (total - part)) + (b - part)
 
 
 class ClassSums(Protocol):
     """Sums of a kernel over the classes, for NCA and MCML.
 
-    ``query_rows`` are the rows of Z that the columns of the sums belong to, in that order.
     ``share`` is the share of the pairs that the last call of `sums` computed one by one, ``name``
     is the name of the engine.
     """
 
     name: str
-    query_rows: Array
 
     @property
     def share(self) -> float: ...
@@ -100,9 +138,9 @@ class ClassSums(Protocol):
     def pull(self, sums: RowSums, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * ln(sums))`` by the points, (n, d).
 
-        ``slopes`` is (2, n_queries).  ``sums`` is the result of `sums`, or that result merged with
-        the sums over other references: then only the part of the engine's own references is
-        returned.
+        ``slopes`` is (2, n_queries), with the columns of ``sums``.  ``sums`` is the result of
+        `sums`, or that result merged with the sums over other references: then only the part of the
+        engine's own references is returned.
         """
         ...
 
@@ -119,18 +157,25 @@ class MatchSums(ClassSums, Protocol):
 class Means(NamedTuple):
     """Means of charges over the references of each query, weighted by the kernel.
 
-    ``log2`` and ``shift`` (n_queries,) are those of the sum of the weights, as in `RowSums`;
-    ``means`` (n_queries, q) are the means, 0 for a query without any reference.
+    ``log2`` and ``shift`` (n_queries,) are those of the sum of the weights, and ``rows`` are the
+    queries, as in `RowSums`; ``means`` (n_queries, q) are the means, 0 for a query without any
+    reference.
     """
 
     log2: Array
     shift: Array
     means: Array
+    rows: Array
+
+    def take(self, queries: Array | slice) -> Means:
+        """The means of some of the queries."""
+        return Means(*(part[queries] for part in self))
 
 
 def merge_means(a: Means, b: Means) -> Means:
-    """The means over the union of two disjoint sets of references."""
-    total = merge(RowSums(a.log2, a.shift), RowSums(b.log2, b.shift))
+    """The means over the union of two disjoint sets of references, in the order of ``a.rows``."""
+    b = b.take(columns_of(b.rows, a.rows))
+    total = merge(*(RowSums(part.log2, part.shift, part.rows) for part in (a, b)))
     means = np.zeros_like(a.means)
     for part in (a, b):
         here = np.isfinite(part.shift)
@@ -139,17 +184,16 @@ def merge_means(a: Means, b: Means) -> Means:
             (part.log2[here] - total.log2[here]) - (part.shift[here] - total.shift[here])
         )
         means += share[:, None] * part.means
-    return Means(total.log2, total.shift, means)
+    return Means(total.log2, total.shift, means, a.rows)
 
 
 class ChargedSums(Protocol):
     """Means of the charges of the references, for kernel regression (MLKR).
 
-    ``query_rows``, ``share`` and ``name`` are as in `ClassSums`.
+    ``share`` and ``name`` are as in `ClassSums`.
     """
 
     name: str
-    query_rows: Array
 
     @property
     def share(self) -> float: ...
@@ -161,9 +205,9 @@ class ChargedSums(Protocol):
     def pull(self, sums: Means, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * means)`` by the points, (n, d).
 
-        ``slopes`` is (n_queries, q).  ``sums`` is the result of `sums`, or that result merged with
-        the means over other references: then only the part of the engine's own references is
-        returned.
+        ``slopes`` is (n_queries, q), with the rows of ``sums``.  ``sums`` is the result of `sums`,
+        or that result merged with the means over other references: then only the part of the
+        engine's own references is returned.
         """
         ...
 
@@ -183,8 +227,8 @@ class Votes(Protocol):
     queries of a large problem.  So `sums` takes the slope as a function of the odds, and an engine
     may finish one batch of queries before it begins the next.
 
-    ``query_rows`` is as in `ClassSums`; ``log_domain`` is the number of queries whose votes were
-    counted in logarithms.
+    ``query_rows`` are the rows of Z that the odds belong to, in that order; ``log_domain`` is the
+    number of queries whose votes were counted in logarithms.
     """
 
     name: str

@@ -113,9 +113,9 @@ def match_sums(data: Data, target: Any, kernel: Kernel, pairs: Pairs | None = No
         return ListMatchSums(data, target, kernel, pairs)
     if is_small(len(data.Z)):
         return dense_matches.DenseMatchSums(data, target, kernel)
-    from vicinal.engines.cpu.matches import BlockMatchSums
+    from vicinal.engines.cpu.matches import block_match_sums
 
-    return BlockMatchSums(data, target, kernel)
+    return block_match_sums(data, target, kernel)
 
 
 def charged_sums(

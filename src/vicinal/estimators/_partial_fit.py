@@ -17,6 +17,7 @@ from vicinal._validation import (
     check_label_types,
     check_rows,
     check_weights,
+    scaled_weights,
 )
 from vicinal.core.types import Array, is_auto
 from vicinal.estimators._labelled import LabelledLearner
@@ -62,7 +63,8 @@ class StreamLearner(LabelledLearner):
         check_settled(self)
         first = not hasattr(self, "_stream")
         X, codes, weight = self._check_batch(X, y, classes, sample_weight, first)
-        target = self._target(codes, weight if self._takes_weights else None, len(self.classes_))
+        weighs = scaled_weights(weight) if self._takes_weights else None
+        target = self._target(codes, weighs, len(self.classes_))
         data = Data(X, target, self.classes_)
         with nullcontext() if first else warnings.catch_warnings(action="ignore"):  # warn once
             method = self._method(data)
@@ -95,7 +97,7 @@ class StreamLearner(LabelledLearner):
         check_label_types(y)
         X, y = check_rows(self, X, y, reset=first)
         self.classes_ = check_declared_classes(self, classes, y, first)
-        weight = check_weights(sample_weight, len(y))
+        weight = check_weights(sample_weight, len(y), scaled=False)  # also against other batches
         weight = np.ones(len(y)) if weight is None else weight
         seen = weight > 0
         return X[seen], np.searchsorted(self.classes_, y[seen]), weight[seen]

@@ -13,6 +13,7 @@ from sklearn.utils import gen_batches
 
 from vicinal import samplers, solvers, starts
 from vicinal._features import Features
+from vicinal._validation import scaled_weights
 from vicinal.core.evaluation import refresh
 from vicinal.core.loop import update
 from vicinal.core.problem import Problem, Tracked, for_scaling, suited
@@ -229,6 +230,7 @@ class Stream:
             # Rows in the reservoir also stand for the dropped rows of their class: the classes
             # weigh as much as in the stream, although the reservoir bounds the rows of each class.
             kept = np.bincount(codes[:n], minlength=len(self.n_seen))
+            weight = scaled_weights(weight)
             weight[:n] *= (self.n_seen / np.maximum(kept, 1))[codes[:n]]
             labels = Labels(codes, weight, target.priors, classes=target.classes)
         problem = self.problem.replace(X=self.features(X), target=labels)

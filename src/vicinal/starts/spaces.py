@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
+from vicinal._validation import scaled_weights
 from vicinal.core.types import Array
 from vicinal.starts.scatter import RowBlocks, ScaledRows, scatter
 
@@ -127,6 +128,8 @@ def make_space(
     Space
     """
     n, D = X.shape
+    if sample_weight is not None:
+        sample_weight = scaled_weights(np.asarray(sample_weight, dtype=np.float64))
     codes = np.zeros(n, dtype=np.intp) if codes is None else np.asarray(codes)
     basis = None
     rows: RowBlocks = X
@@ -142,7 +145,7 @@ def make_space(
         keep = live
     # A truncated basis is a space of its own; a complete one represents all columns.
     cut = basis is not None and basis.shape[1] == q < min(n - 1, keep.sum())
-    v = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    v = np.ones(n) if sample_weight is None else sample_weight
     return Space(
         total=moments.total[np.ix_(live, live)],
         within=moments.within[np.ix_(live, live)],
