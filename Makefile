@@ -56,12 +56,13 @@ test-torch: $(TORCH)/.test ## run the tests that need torch, in an environment o
 test-browser: $(VENV)/.browser ## open report pages in a headless Chromium, and click what a person clicks
 	$(VENV)/bin/python -m pytest tests/with_browser $(ARGS)
 
-lint: $(VENV)/.lint ## check style, layers, spelling and types
+lint: $(VENV)/.lint ## check style, layers, spelling and types, and that no figure of size has risen
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/codespell
 	$(VENV)/bin/mypy
+	$(VENV)/bin/python tools/size.py --check
 
 format: $(VENV)/.lint ## sort the imports and lay out the code
 	$(VENV)/bin/ruff check --fix-only
