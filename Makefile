@@ -25,7 +25,7 @@ QUICK := not (slow or long or fuzz or options)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-browser test-fast test-long test-nojit test-oldest test-torch lint format \
+.PHONY: help demo test test-browser test-durations test-fast test-long test-nojit test-oldest test-torch lint format \
 	bench bench-all reproduce check-results clean
 
 help: ## say what can be made
@@ -37,6 +37,10 @@ demo: $(VENV)/.demo ## learn on rings and digits: a table, a picture, report pag
 
 test: $(VENV)/.test ## run the tests
 	$(VENV)/bin/python -m pytest $(SPREAD) $(ARGS)
+
+test-durations: $(VENV)/.test ## run the tests, and keep the slowest fifty in tests/durations.txt
+	$(VENV)/bin/python -m pytest $(SPREAD) --durations=50 $(ARGS) | tee /dev/stderr \
+	| grep -E '^ *[0-9.]+s (call|setup|teardown) ' > tests/durations.txt
 
 test-fast: $(VENV)/.test ## what all parts keep to, and the formulas: under two minutes
 	$(VENV)/bin/python -m pytest -m "$(QUICK)" $(SPREAD) $(FAST) $(ARGS)
