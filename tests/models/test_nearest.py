@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from common.checks import each_dtype, set_threads
+from common.checks import each_dtype
 from scipy.spatial.distance import cdist
 from sklearn import config_context
 
