@@ -16,7 +16,7 @@ from vicinal import reference
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.base import Data, merge
-from vicinal.engines.dense import DenseSums
+from vicinal.engines.dense.class_sums import DenseSums
 from vicinal.maps import project_columns
 from vicinal.metrics import Chi2Index, chi2_distances
 from vicinal.neighbourhoods import target_neighbours

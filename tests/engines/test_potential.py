@@ -6,7 +6,7 @@ from common.checks import set_threads
 
 from vicinal.engines import choose
 from vicinal.engines.cpu.potential import CompiledPotential, GridPotential
-from vicinal.engines.dense_potential import DensePotential
+from vicinal.engines.dense.potential import DensePotential
 from vicinal.reference.ksne import set_marginals
 
 CASES = [

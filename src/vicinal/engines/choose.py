@@ -18,14 +18,6 @@ import numpy as np
 
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
-from vicinal.engines import (
-    dense,
-    dense_margins,
-    dense_matches,
-    dense_means,
-    dense_sets,
-    dense_votes,
-)
 from vicinal.engines.base import (
     ChargedSums,
     ClassSums,
@@ -38,7 +30,13 @@ from vicinal.engines.base import (
     Triples,
     Votes,
 )
-from vicinal.engines.dense_potential import DensePotential
+from vicinal.engines.dense import class_sums as dense
+from vicinal.engines.dense import margins as dense_margins
+from vicinal.engines.dense import matches as dense_matches
+from vicinal.engines.dense import means as dense_means
+from vicinal.engines.dense import sets as dense_sets
+from vicinal.engines.dense import votes as dense_votes
+from vicinal.engines.dense.potential import DensePotential
 from vicinal.targets import Affinities, Labels
 
 __all__ = [

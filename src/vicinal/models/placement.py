@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vicinal.core.types import Array
-from vicinal.engines.dense_potential import weights_of
+from vicinal.engines.dense.potential import weights_of
 
 __all__ = ["Lists", "place"]
 
