@@ -59,7 +59,8 @@ class _Densities:
         references = references[np.argsort(labels.codes[references], kind="stable")]
         codes = labels.codes[references]
         data = Data(Z, labels.codes, mass, queries, references)
-        log2, shift = choose.sums_by_class(Z[queries], data, kernel, n_classes, queries)
+        backend = choose.backend(Z, len(references))
+        log2, shift = backend.sums_by_class(Z[queries], data, kernel, n_classes, queries)
         empty = np.isneginf(log2)
         self.kernel = np.where(empty, -np.inf, log2 - np.where(empty, 0.0, shift))
         others = others_of_class(labels, weight, queries, references, class_mass)

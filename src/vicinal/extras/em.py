@@ -91,8 +91,9 @@ def em_background(
         if mine.any():
             rows = queries[mine]
             data = Data(Z, 0 * labels.codes, mass, rows, references[codes == c])
+            backend = choose.backend(Z, len(data.reference_rows))
             log2_kernel, shift = (
-                x[:, 0] for x in choose.sums_by_class(Z[rows], data, kernel, 1, rows)
+                x[:, 0] for x in backend.sums_by_class(Z[rows], data, kernel, 1, rows)
             )
             log2_normal = normals.log2_densities(Z[rows], np.array([c]))[:, 0]
             # both in the unit of the engine's sums, and times the weight of the others

@@ -81,10 +81,11 @@ class RegressionModel(StoredRows):
     def kernel_means(self, Z: Array) -> Array:
         """Means over all training rows, weighted by the kernel."""
         known = self.Z, self.numbers.values, self.sample_weight, self.kernel
+        backend = choose.backend(self.Z, len(self.Z))
         return self._in_chunks(
             check_points(Z),
             kernel_means_bytes(Z, self.n_outputs),
-            lambda part: choose.kernel_means(part, *known),
+            lambda part: backend.kernel_means(part, *known),
         )
 
     def nearest_means(self, Z: Array) -> Array:

@@ -109,7 +109,7 @@ class KNCALoss:
         k = min(int(self.k), available)
         points = precision(with_range(Z, np.ones(1)), k)
         data = Data(points, labels.codes, np.ones(len(Z)), query_rows, reference_rows)
-        engine = choose.votes(data, k, self.vote == "all", pairs)
+        engine = choose.backend(points, len(points)).votes(data, k, self.vote == "all", pairs)
         odds = engine.sums(partial(slopes, objective=self.kind) if gradient else None)
         value, counts = mean_loss(odds, np.ones(len(odds)), self.kind)
         left_out = engine.query_rows[odds == np.inf] if self.kind == "log" else query_rows[:0]

@@ -88,8 +88,9 @@ class KSNELoss:
             return Evaluation(0.0, np.zeros_like(Z) if gradient else None, facts)
         k = min(int(self.k), available)
         rows = None if queries is None and references is None else (query_rows, reference_rows)
-        pull, attraction = choose.attraction(Z, target, self.kernel, self.kappa, rows, gradient)
-        engine = choose.set_sums(
+        backend = choose.backend(Z, len(Z))
+        pull, attraction = backend.attraction(Z, target, self.kernel, self.kappa, rows, gradient)
+        engine = backend.set_sums(
             Z, k, self.kernel, self.kappa, query_rows, reference_rows, self.method
         )
         n = len(query_rows)

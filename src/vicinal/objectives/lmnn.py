@@ -86,7 +86,9 @@ class LMNNLoss:
             float(self.margin),
             chi2,
         )
-        engine = choose.margins(triples, self.candidates)
+        n, d = Z.shape
+        backend = choose.backend(Z, choose.histogram_rows(n, d) if chi2 else n)
+        engine = backend.margins(triples, self.candidates)
         distances, hinges, n_impostors = engine.sums(gradient)
         facts = {
             "share_of_pairs": engine.share,

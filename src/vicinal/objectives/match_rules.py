@@ -49,7 +49,8 @@ def nca_matched_shares(
     mass = plain_mass(np.ones(n) if sample_weight is None else sample_weight, np.arange(n))
     rows = np.flatnonzero(mass)
     data = Data(Z_reference, np.zeros(n, dtype=np.intp), mass, rows[:0], rows)
-    log2, shift = (part[:, 0] for part in choose.sums_by_class(Z, data, kernel, 1))
+    backend = choose.backend(Z_reference, len(rows))
+    log2, shift = (part[:, 0] for part in backend.sums_by_class(Z, data, kernel, 1))
     query = np.repeat(np.arange(len(Z)), np.diff(M.indptr))
     share = np.zeros(len(Z))
     with np.errstate(divide="ignore"):  # weights of zero

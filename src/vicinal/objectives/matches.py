@@ -11,6 +11,7 @@ import numpy as np
 from vicinal.core.types import Array, Evaluation, PairCost, Pairs, Units
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
+from vicinal.engines.base import MatchSums
 from vicinal.engines.points import check_points
 from vicinal.objectives._costs import match_cost
 from vicinal.objectives._odds import check_kind, mean_loss, slopes
@@ -62,7 +63,12 @@ class MatchLoss:
         Z, data, weight = prepare(Z, target, queries, references, pairs, "nca_matches")
         if not len(data.query_rows) or not len(data.reference_rows):
             return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {})
-        engine = choose.match_sums(data, target, self.kernel, pairs)
+        backend = choose.backend(data.Z, len(data.Z))
+        engine: MatchSums
+        if isinstance(target, Labels):
+            engine = backend.class_sums(data, self.kernel, pairs)
+        else:
+            engine = backend.match_sums(data, target, self.kernel, pairs)
         sums = engine.sums()
         left_out = np.isneginf(sums.log2[1])
         with np.errstate(invalid="ignore"):  # inf - inf, where nothing matches

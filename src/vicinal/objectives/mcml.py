@@ -78,15 +78,12 @@ class MCMLLoss:
         rows = _prepare(Z, target, queries, references)
         if not len(rows.queries):
             return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {}), rows.left_out
-        # Only the sum over all classes counts.  As one class, tiles leave out more of the far pairs
-        # (half the time on separate classes).  Whole arrays are faster in two parts, and lists of
-        # random rows have a sampling rate for either part.
-        codes = rows.labels.codes
-        if pairs is None and not choose.is_small(len(Z)):
-            codes = np.zeros_like(codes)
         points = with_range(Z, rows.mass[rows.references])
-        data = Data(points, codes, rows.mass, rows.queries, rows.references)
-        engine = choose.class_sums(data, _GAUSSIAN, pairs, "mcml")
+        data = Data(points, rows.labels.codes, rows.mass, rows.queries, rows.references)
+        if pairs is None:  # only the sum over all classes counts
+            engine = choose.backend(points, len(points)).joint_sums(data, _GAUSSIAN)
+        else:  # lists of random rows have a sampling rate for either part
+            engine = choose.class_sums(data, _GAUSSIAN, pairs, "mcml")
         sums = engine.sums()
         total, parts, empty = _joined(sums)
         rows = _without_empty_lists(rows, engine.query_rows, empty)

@@ -62,7 +62,8 @@ class MLKRLoss:
             return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {})
         # a common constant changes no error, and without it float32 keeps more digits
         charges = target.values - target.values[data.reference_rows].mean(axis=0)
-        engine = choose.charged_sums(data, charges, self.kernel, pairs)
+        backend = choose.backend(data.Z, len(data.Z))
+        engine = backend.charged_sums(data, charges, self.kernel, pairs)
         sums = engine.sums()
         alone = np.isneginf(sums.log2)
         counts = np.where(alone, 0.0, weight[engine.query_rows])

@@ -119,7 +119,8 @@ class NCALoss:
         It changes no sum by more than rounding, however far the points have moved since.
         """
         rows = np.arange(len(Z)) if references is None else references
-        return choose.make_index(Z, target.codes, rows, self.kernel, n_queries)
+        backend = choose.backend(Z, len(Z))
+        return backend.make_index(Z, target.codes, rows, self.kernel, n_queries)
 
     def evaluate(
         self,

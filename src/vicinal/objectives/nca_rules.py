@@ -64,7 +64,8 @@ def nca_posterior(
     Z_reference = with_range(Z_reference, mass[rows], Z)
     Z = Z.astype(Z_reference.dtype, copy=False)
     data = Data(Z_reference, labels.codes, mass, rows[:0], rows)
-    sums = choose.sums_by_class if log else choose.leading_sums_by_class
+    backend = choose.backend(Z_reference, len(rows))
+    sums = backend.sums_by_class if log else backend.leading_sums_by_class
     log_sums, minima = sums(Z, data, kernel, len(labels.classes))
     if beta is not None:
         unit += kernel.log_integral(Z.shape[1]) * np.log2(np.e)
@@ -114,7 +115,8 @@ def nca_effective_n_neighbors(
     if not len(rows):
         return np.zeros(n if new is None else len(new))
     references = Z if len(rows) == n else Z[rows]
+    backend = choose.backend(references, len(references))
     if new is None:
         places = np.where(mass > 0, np.cumsum(mass > 0) - 1, -1)
-        return choose.entropies(Z, places, references, mass[rows], kernel)
-    return choose.entropies(new, np.full(len(new), -1), references, mass[rows], kernel)
+        return backend.entropies(Z, places, references, mass[rows], kernel)
+    return backend.entropies(new, np.full(len(new), -1), references, mass[rows], kernel)

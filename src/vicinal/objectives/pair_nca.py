@@ -62,7 +62,7 @@ class PairNCALoss:
             with_range(Z, mass), np.zeros(len(Z), np.intp), mass, query_rows, reference_rows
         )
         # one class of all rows: the sums over the own class are those over all other rows
-        engine = choose.all_pairs(data, _KERNEL)
+        engine = choose.backend(data.Z, len(data.Z)).class_sums(data, _KERNEL)
         sums = engine.sums()
         log_sum, nearest, share = _over_rows(sums)
         apart = Z[a].astype(np.float64) - Z[b]

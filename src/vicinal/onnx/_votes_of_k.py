@@ -27,7 +27,7 @@ def win_shares(w: Writer, logs: str, codes: Array, n_classes: int, k: int, unani
     codes : array of shape (n,)
         Their classes.
     n_classes, k, unanimous
-        As in `engines.choose.win_shares`.
+        As in `engines.base.Backend`.
     """
     width = _power_of_two(n_classes)
     F = _class_polynomials(w, logs, codes, width, k)

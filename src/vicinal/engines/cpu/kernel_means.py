@@ -17,7 +17,7 @@ __all__ = ["kernel_means"]
 def kernel_means(
     Z: Array, Z_reference: Array, charges: Array, mass: Array | None, kernel: Kernel
 ) -> Array:
-    """The weighted mean of the references' charges at each point, (n, q); see `choose`."""
+    """The weighted mean of the references' charges at each point, (n, q); see `Backend`."""
     n, everyone = len(Z), np.arange(len(Z) + len(Z_reference))
     weight = np.ones(len(everyone))
     if mass is not None:
