@@ -13,11 +13,11 @@ import numpy as np
 from scipy.optimize import minimize
 
 from vicinal._threads import single_threaded_blas
+from vicinal.core.points import check_points, check_rows, with_range
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import Data
-from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.extras.background import Normals, check_background
 from vicinal.objectives._odds import check_kind, mean_loss, slopes
 from vicinal.targets import Labels

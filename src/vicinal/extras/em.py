@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from vicinal.core.points import check_points, check_rows, with_range
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import Data
-from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.extras.background import Normals, check_background, join
 from vicinal.targets import Labels
 from vicinal.targets.masses import others_of_class, reference_mass, weights

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from vicinal.core.points import check_points
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
-from vicinal.engines.points import check_points
 from vicinal.models.stored import StoredRows
 from vicinal.targets import Numbers
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from vicinal.core.points import check_points
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
-from vicinal.engines.points import check_points
 from vicinal.models.picks import StochasticPicks
 from vicinal.models.posterior import NCAModel
 from vicinal.objectives.match_rules import nca_matched_shares

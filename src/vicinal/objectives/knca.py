@@ -8,10 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from vicinal.core.points import check_points, check_rows, with_range
 from vicinal.core.types import Array, Evaluation, Pairs, Units
 from vicinal.engines import choose
 from vicinal.engines.base import Data
-from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_left_out
 from vicinal.objectives._votes import (
     check_k,

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from vicinal.core.points import check_points, with_range
 from vicinal.core.types import Array
 from vicinal.engines import choose
-from vicinal.engines.points import check_points, with_range
 from vicinal.objectives._votes import check_k, check_labels, check_vote, precision, usable_k
 
 __all__ = ["knca_posterior"]

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal.core.points import check_points, check_rows
 from vicinal.core.types import Array, Evaluation, Units
 from vicinal.engines import choose
-from vicinal.engines.points import check_points, check_rows
 from vicinal.objectives._votes import check_k
 from vicinal.targets import Affinities
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal.core.points import check_points, check_rows, with_range
 from vicinal.core.types import Array, Evaluation, Units
 from vicinal.engines import choose
 from vicinal.engines.base import Triples
-from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.targets import TargetNeighbours
 
 __all__ = ["LMNNLoss", "lmnn"]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from vicinal.core.points import check_points
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import Data
-from vicinal.engines.points import check_points
 from vicinal.targets.masses import plain_mass
 
 __all__ = ["nca_matched_shares"]

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from vicinal.core.points import check_points, check_rows, with_range
 from vicinal.core.types import Array, Evaluation, Pairs, Units
 from vicinal.densities import Gaussian
 from vicinal.engines import choose
 from vicinal.engines.base import Data, PairSource, RowSums, merge
-from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.objectives._odds import warn_left_out
 from vicinal.targets import Labels
 from vicinal.targets.masses import others_of_class, reference_mass, weights

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal.core.points import check_points
 from vicinal.core.types import Array, Evaluation, PairCost, Pairs, Units
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
-from vicinal.engines.points import check_points
 from vicinal.objectives._costs import mlkr_cost
 from vicinal.objectives._rows import check_kernel, prepare
 from vicinal.targets import Numbers

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from vicinal._plugins import load
+from vicinal.core.points import check_points, check_rows, with_range
 from vicinal.core.types import Array, Evaluation, Pairs, Units
 from vicinal.densities import Compact, Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import ClassSums, Data, PairSource, RowSums
-from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.objectives._mixture import Background, Mixture, as_background
 from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_left_out
 from vicinal.targets import Labels

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from vicinal._plugins import load
+from vicinal.core.points import check_points, with_range
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import Data
-from vicinal.engines.points import check_points, with_range
 from vicinal.targets import Labels
 from vicinal.targets.masses import background_mass, class_sums, reference_mass, weights
 

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal.core.points import check_points, check_rows, with_range
 from vicinal.core.types import Array, Evaluation, Units
 from vicinal.densities import Gaussian
 from vicinal.engines import choose
 from vicinal.engines.base import Data, RowSums
-from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.targets.pairs import PairWeights
 
 __all__ = ["PairNCALoss", "pair_nca"]

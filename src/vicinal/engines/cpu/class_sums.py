@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vicinal.core.points import centre_of
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data, RowSums
 from vicinal.engines.cpu.lists import Lists
 from vicinal.engines.cpu.tiles import KernelPoints, Tiles, kernel_points, worth_ordering
-from vicinal.engines.points import centre_of
 
 __all__ = [
     "CompiledSums",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from vicinal.core.points import with_range
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data
 from vicinal.engines.cpu.charged import BlockChargedSums
-from vicinal.engines.points import with_range
 from vicinal.targets.masses import plain_mass
 
 __all__ = ["kernel_means"]
