@@ -214,7 +214,7 @@ class Votes(Protocol):
 class Triples(NamedTuple):
     """The input of a margin loss: points, target neighbours and possible impostors.
 
-    ``Z`` is (n, d) and contiguous.  ``neighbours`` (n, k) are the target neighbours that count:
+    ``Z`` is (n, d).  ``neighbours`` (n, k) are the target neighbours that count:
     those of queries, among the references; -1 for none.  ``targets`` are all target neighbours.
     ``is_query`` and ``is_reference`` are masks over the rows; ``weight`` of the dtype of ``Z`` is
     how much each row counts as an impostor, 0 for rows that are no references.

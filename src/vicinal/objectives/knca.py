@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from vicinal.core.points import check_points, check_rows, with_range
+from vicinal.core.points import cast, check_points, check_rows, with_range, zeros_like
 from vicinal.core.types import Array, Evaluation, Pairs, Units
 from vicinal.engines import choose
 from vicinal.engines.base import Data
@@ -104,7 +104,7 @@ class KNCALoss:
         available = len(reference_rows) - int(within)
         facts: dict[str, Any] = {"share_of_pairs": 0.0, "log_domain": 0}
         if not len(query_rows) or available < 1:
-            dZ = np.zeros_like(Z) if gradient else None
+            dZ = zeros_like(Z) if gradient else None
             return Evaluation(0.0, dZ, facts), _WarningFacts(query_rows[:0], self.k, self.k)
         k = min(int(self.k), available)
         points = precision(with_range(Z, np.ones(1)), k)
@@ -121,7 +121,7 @@ class KNCALoss:
         }
         dZ = None
         if gradient:  # queries that count all have the same weight; the others have slope 0
-            dZ = engine.pull(float(counts.max(initial=0.0))).astype(Z.dtype)
+            dZ = cast(Z, engine.pull(float(counts.max(initial=0.0))))
         return Evaluation(value, dZ, facts), _WarningFacts(left_out, k, available)
 
 
@@ -211,4 +211,4 @@ def knca(
         warn_left_out(
             labels, warning_facts.left_out, f"too few of their class, for k={warning_facts.k},"
         )
-    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+    return value, zeros_like(check_points(Z)) if dZ is None else dZ

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal.core.points import check_points, check_rows
+from vicinal.core.points import cast, check_points, check_rows, zeros_like
 from vicinal.core.types import Array, Evaluation, Units
 from vicinal.engines import choose
 from vicinal.objectives._votes import check_k
@@ -85,7 +85,7 @@ class KSNELoss:
         available = len(reference_rows) - int(within)
         facts: dict[str, Any] = {"chain_rows": 0.0, "sum_error": 0.0, "share_of_pairs": 0.0}
         if not len(query_rows) or available < 1:
-            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, facts)
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, facts)
         k = min(int(self.k), available)
         rows = None if queries is None and references is None else (query_rows, reference_rows)
         backend = choose.backend(Z, len(Z))
@@ -100,7 +100,7 @@ class KSNELoss:
         dZ = None
         if attraction is not None:
             dZ = (self.exaggeration / n) * attraction + engine.pull(np.full(n, 1.0 / n))
-            dZ = dZ.astype(Z.dtype, copy=False)
+            dZ = cast(Z, dZ)
         facts.update(engine.facts)
         facts["engine"] = engine.name
         return Evaluation(value, dZ, facts)
@@ -216,4 +216,4 @@ def ksne(
     )
     if report is not None:
         report.update(facts)
-    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+    return value, zeros_like(check_points(Z)) if dZ is None else dZ

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal.core.points import check_points
+from vicinal.core.points import cast, check_points, zeros_like
 from vicinal.core.types import Array, Evaluation, PairCost, Pairs, Units
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
@@ -62,7 +62,7 @@ class MatchLoss:
         target = check_target(target)
         Z, data, weight = prepare(Z, target, queries, references, pairs, "nca_matches")
         if not len(data.query_rows) or not len(data.reference_rows):
-            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {})
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, {})
         backend = choose.backend(data.Z, len(data.Z))
         engine: MatchSums
         if isinstance(target, Labels):
@@ -80,7 +80,7 @@ class MatchLoss:
         dZ = None
         if gradient:  # odds = sum over what does not match / sum over what matches
             slope = counts * slopes(odds, self.kind)
-            dZ = engine.pull(sums, np.stack([slope, -slope])).astype(Z.dtype)
+            dZ = cast(Z, engine.pull(sums, np.stack([slope, -slope])))
         return Evaluation(value, dZ, facts)
 
     def for_scaling(self) -> MatchLoss:
@@ -190,4 +190,4 @@ def nca_matches(
             UserWarning,
             stacklevel=2,
         )
-    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+    return value, zeros_like(check_points(Z)) if dZ is None else dZ

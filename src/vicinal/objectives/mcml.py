@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from vicinal.core.points import check_points, check_rows, with_range
+from vicinal.core.points import cast, check_points, check_rows, to_host, with_range, zeros_like
 from vicinal.core.types import Array, Evaluation, Pairs, Units
 from vicinal.densities import Gaussian
 from vicinal.engines import choose
@@ -77,7 +77,7 @@ class MCMLLoss:
         Z = check_points(Z)
         rows = _prepare(Z, target, queries, references)
         if not len(rows.queries):
-            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {}), rows.left_out
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, {}), rows.left_out
         points = with_range(Z, rows.mass[rows.references])
         data = Data(points, rows.labels.codes, rows.mass, rows.queries, rows.references)
         if pairs is None:  # only the sum over all classes counts
@@ -88,7 +88,7 @@ class MCMLLoss:
         total, parts, empty = _joined(sums)
         rows = _without_empty_lists(rows, engine.query_rows, empty)
         weight = rows.weight[rows.queries]
-        attraction, d_attraction = _attraction(Z, rows, gradient)
+        attraction, d_attraction = _attraction(to_host(Z), rows, gradient)
         # The mean distance within the class and the shift of the sum may be huge, and cancel.
         divergence = (attraction - total.shift * _LN2) + total.log2 * _LN2
         divergence -= np.log(rows.own[rows.queries])
@@ -102,7 +102,7 @@ class MCMLLoss:
         }
         dZ = None
         if gradient:
-            dZ = (d_attraction + engine.pull(sums, weight * parts)).astype(Z.dtype)
+            dZ = cast(Z, d_attraction + to_host(engine.pull(sums, weight * parts)))
         return Evaluation(value, dZ, facts), rows.left_out
 
 
@@ -265,4 +265,4 @@ def mcml(
         report.update((name, facts[name]) for name in names if name in facts)
     if warn:
         warn_left_out(labels, left_out, loss="the loss of mcml")
-    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+    return value, zeros_like(check_points(Z)) if dZ is None else dZ

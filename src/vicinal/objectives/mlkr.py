@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal.core.points import check_points
+from vicinal.core.points import cast, check_points, zeros_like
 from vicinal.core.types import Array, Evaluation, PairCost, Pairs, Units
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
@@ -59,7 +59,7 @@ class MLKRLoss:
         """The mean loss of the queries and its gradient by the points."""
         Z, data, weight = prepare(Z, target, queries, references, pairs, "mlkr")
         if not len(data.query_rows) or not len(data.reference_rows):
-            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {})
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, {})
         # a common constant changes no error, and without it float32 keeps more digits
         charges = target.values - target.values[data.reference_rows].mean(axis=0)
         backend = choose.backend(data.Z, len(data.Z))
@@ -74,7 +74,7 @@ class MLKRLoss:
         facts["left_out"] = int(alone.sum())
         dZ = None
         if gradient:
-            dZ = engine.pull(sums, -2.0 * counts[:, None] * error).astype(Z.dtype)
+            dZ = cast(Z, engine.pull(sums, -2.0 * counts[:, None] * error))
         return Evaluation(value, dZ, facts)
 
     def cost(self, target: Numbers | None = None) -> PairCost:
@@ -145,4 +145,4 @@ def mlkr(
     )
     if report is not None and "share_of_pairs" in facts:
         report["share_of_pairs"] = facts["share_of_pairs"]
-    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+    return value, zeros_like(check_points(Z)) if dZ is None else dZ

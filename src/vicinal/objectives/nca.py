@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from vicinal._plugins import load
-from vicinal.core.points import check_points, check_rows, with_range
+from vicinal.core.points import cast, check_points, check_rows, with_range, zeros_like
 from vicinal.core.types import Array, Evaluation, Pairs, Units
 from vicinal.densities import Compact, Gaussian, Kernel
 from vicinal.engines import choose
@@ -136,7 +136,7 @@ class NCALoss:
         background = as_background(self.background)
         rows = self._prepare(Z, target, queries, references, background)
         if not len(rows.data.query_rows) or not len(rows.data.reference_rows):
-            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {}), np.arange(0)
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, {}), np.arange(0)
         engine = choose.class_sums(rows.data, self.kernel, pairs)
         sums = engine.sums()
         rest, base, mixture = self._density_sums(engine, sums, rows, background)
@@ -153,7 +153,7 @@ class NCALoss:
         if gradient:
             # odds = sum over the other classes / sum over the own class
             slope = counts * slopes(odds, self.kind)
-            dZ = _pull(engine, sums, mixture, np.stack([slope, -slope])).astype(Z.dtype)
+            dZ = cast(Z, _pull(engine, sums, mixture, np.stack([slope, -slope])))
         return Evaluation(value, dZ, facts), engine.query_rows[left_out]
 
     def _prepare(
@@ -316,4 +316,4 @@ def nca(
         report.update((name, facts[name]) for name in names if name in facts)
     if objective == "log" and warn:
         warn_left_out(labels, left_out)
-    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+    return value, zeros_like(check_points(Z)) if dZ is None else dZ

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal.core.points import check_points, check_rows, with_range
+from vicinal.core.points import cast, check_points, check_rows, to_host, with_range, zeros_like
 from vicinal.core.types import Array, Evaluation, Units
 from vicinal.densities import Gaussian
 from vicinal.engines import choose
@@ -55,7 +55,7 @@ class PairNCALoss:
         a, b = chosen.T
         total = weight.sum()
         if total <= 0:
-            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {})
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, {})
         weight = weight / total
         mass = np.ones(len(Z))
         data = Data(
@@ -65,7 +65,8 @@ class PairNCALoss:
         engine = choose.backend(data.Z, len(data.Z)).class_sums(data, _KERNEL)
         sums = engine.sums()
         log_sum, nearest, share = _over_rows(sums)
-        apart = Z[a].astype(np.float64) - Z[b]
+        host = to_host(Z)
+        apart = host[a].astype(np.float64) - host[b]
         d2 = np.einsum("ij,ij->i", apart, apart)
         # [Goldberger2005] eq. (8); far points have huge distances, so their least is taken off
         # before anything is added up
@@ -73,10 +74,10 @@ class PairNCALoss:
         facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
         if not gradient:
             return Evaluation(value, None, facts)
-        dZ = engine.pull(sums, np.stack([np.zeros_like(share), share]))
+        dZ = to_host(engine.pull(sums, np.stack([np.zeros_like(share), share])))
         dZ = dZ.astype(np.float64, copy=False)
         _add_attraction(dZ, a, b, 2.0 * weight[:, None] * apart)
-        return Evaluation(value, dZ.astype(Z.dtype), facts)
+        return Evaluation(value, cast(Z, dZ), facts)
 
 
 def _over_rows(sums: RowSums) -> tuple[float, float, Array]:
@@ -161,4 +162,4 @@ def pair_nca(
     )
     if report is not None and "share_of_pairs" in facts:
         report["share_of_pairs"] = facts["share_of_pairs"]
-    return value, np.zeros_like(Z) if dZ is None else dZ
+    return value, zeros_like(Z) if dZ is None else dZ

@@ -25,7 +25,7 @@ class DenseMargins:
 
     def __init__(self, triples: Triples) -> None:
         self.triples = triples
-        self.Z = triples.Z.astype(np.float64)
+        self.Z = np.ascontiguousarray(triples.Z, dtype=np.float64)
 
     def sums(self, gradient: bool) -> Hinges:
         """The sums over all queries."""
