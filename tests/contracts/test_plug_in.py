@@ -2,33 +2,39 @@
 
 An objective with a target of numbers, a map whose parameter is the embedded points themselves, and
 a small network.  Each learns, and each goes on from a checkpoint, kept without pickle, to the same
-bits as a run that was never cut.
+bits as a run that was never cut.  And a backend, whose rows and points are not on the host.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import pickle
 from contextlib import nullcontext
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 from sklearn.datasets import load_wine, make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 
 import vicinal
-from vicinal import NCA
-from vicinal._features import Features
+from vicinal import KNCA, MLKR, NCA
+from vicinal._features import Features, make_rows
+from vicinal.core import points as places
 from vicinal.core.problem import Problem
 from vicinal.core.stages import Stage, train
 from vicinal.core.state import FitState
 from vicinal.core.stopping import stop_rules
 from vicinal.core.types import Evaluation, Map, Objective, Target, Units
+from vicinal.engines import choose
 from vicinal.maps import Linear
+from vicinal.neighbourhoods import Nearest
 from vicinal.samplers import StochasticQueries
 from vicinal.solvers import LBFGS, Adam
 
@@ -291,6 +297,117 @@ def test_a_network_resumes_from_a_checkpoint(wine, rng):
     )
 
 
+# 4. A backend: rows and points that are not on the host
+
+
+class Away:
+    """An array elsewhere: nothing reaches its numbers but what is registered below."""
+
+    def __init__(self, numbers):
+        self._numbers = numbers
+        self.shape, self.dtype, self.ndim = numbers.shape, numbers.dtype, numbers.ndim
+
+    def __len__(self):
+        return len(self._numbers)
+
+    def __getitem__(self, rows):
+        return Away(self._numbers[rows])
+
+    def __array__(self, *args, **kwargs):
+        raise AssertionError("an array elsewhere was used as if it were here")
+
+
+class AwayRows:
+    """Rows of such a table: products with them stay where they are."""
+
+    def __init__(self, rows):
+        self._rows = rows
+
+    def __getattr__(self, name):  # shift, scale, limits, shape, blocks, ...
+        return getattr(self._rows, name)
+
+    def __len__(self):
+        return len(self._rows)
+
+    def take(self, rows):
+        return AwayRows(self._rows.take(rows))
+
+    def matmul(self, B, dtype=np.float64):
+        return Away(self._rows.matmul(B, dtype))
+
+    def rmatmul(self, V):
+        return self._rows.rmatmul(V._numbers if isinstance(V, Away) else V)
+
+
+class AwayEngine:
+    """Sums of the host, and a gradient where the points are."""
+
+    def __init__(self, engine):
+        self._engine, self.name = engine, "away"
+
+    def __getattr__(self, name):
+        return getattr(self._engine, name)
+
+    def pull(self, *args):
+        return Away(self._engine.pull(*args))
+
+
+class AwayBackend:
+    """Three families of engines; those of the host stand for its kernels."""
+
+    def __getattr__(self, family):
+        if family not in ("class_sums", "votes", "charged_sums"):
+            raise AttributeError(f"no {family} here")
+
+        def engine(data, *args):
+            here = data._replace(Z=data.Z._numbers)
+            return AwayEngine(getattr(choose.backend(here.Z, len(here.Z)), family)(here, *args))
+
+        return engine
+
+
+choose.backend.register(Away, lambda Z, n: AwayBackend())
+make_rows.register(Away, lambda X, *args, **more: AwayRows(Features(X._numbers, *args, **more)))
+places.check_points.register(Away, lambda Z, name="Z": Away(places.check_points(Z._numbers, name)))
+places.extent.register(Away, lambda Z: places.extent(Z._numbers))
+places.double.register(Away, lambda Z: Away(places.double(Z._numbers)))
+places.cast.register(Away, lambda Z, values: Away(values._numbers.astype(Z.dtype)))
+places.zeros_like.register(Away, lambda Z: Away(np.zeros_like(Z._numbers)))
+places.moved.register(Away, lambda Z, centre: places.moved(Z._numbers, centre))
+places.to_host.register(Away, lambda Z: Z._numbers)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        NCA(2, alpha=3e-3),
+        NCA(alpha="auto", cv=2, early_stopping=True, random_state=0),
+        NCA(2, sampling=StochasticQueries(40), init="pca", rule="knn", alpha=3e-3, random_state=0),
+        NCA(2, pairs=Nearest(80), scaling="global", alpha=3e-3),
+        KNCA(2, k=3),
+        MLKR(2, alpha=3e-3),
+    ],
+    ids=["nca", "nca searched", "nca queries", "nca lists", "knca", "mlkr"],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:The lists of")
+def test_a_backend_learns_in_an_estimator(wine, model):
+    """To the same bits as on the host, whose engines do the work; nothing of it is left behind."""
+    X, y = wine
+    model = clone(model).set_params(max_iter=10)
+    here = clone(model).fit(X[::2], y[::2])
+    model.fit(Away(X[::2]), y[::2])
+    np.testing.assert_array_equal(model.components_, here.components_)
+    np.testing.assert_array_equal(model.predict(X), here.predict(X))
+    np.testing.assert_array_equal(model.transform(Away(X)), here.transform(X))
+    assert model.objective_ == here.objective_
+    assert b"Away" not in pickle.dumps(model)
+
+
+def test_points_without_a_backend_are_refused():
+    with pytest.raises(TypeError, match="No backend is registered for points of the type Fraction"):
+        choose.backend(Fraction(1), 3)
+
+
 # The rules of this file
 
 
@@ -304,7 +421,8 @@ def test_parts_of_this_file_keep_the_protocols():
 
 
 def test_the_library_knows_none_of_them():
-    here = {SquaredErrorSpike, NumberSpike, Stress, Spots, Distances, SpotNumbers, TinyNetwork}
+    here = {SquaredErrorSpike, NumberSpike, Stress, Spots, Distances, SpotNumbers, TinyNetwork,
+            Away, AwayRows, AwayEngine, AwayBackend}  # fmt: skip
     source = "".join(path.read_text() for path in Path(vicinal.__file__).parent.rglob("*.py"))
     for part in here:
         assert f"class {part.__name__}" not in source

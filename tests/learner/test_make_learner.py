@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from common.elsewhere import ELSEWHERE
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.model_selection import GridSearchCV
@@ -16,6 +17,12 @@ from vicinal import NCA, FromLabels, make_learner
 from vicinal.learner import METHODS
 
 WORDS = ("sun", "rain", "fog", "wind", "snow")
+
+
+def test_a_table_elsewhere_is_refused(rng):
+    remedy, moved = ELSEWHERE["dask frame"]
+    with pytest.raises(TypeError, match=rf"The X of make_learner must .* Use X\.{remedy}\(\)"):
+        make_learner(moved(rng.normal(size=(20, 3))))
 
 
 @pytest.fixture

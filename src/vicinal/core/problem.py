@@ -35,7 +35,7 @@ class Problem:
 
     Parameters
     ----------
-    X : Features
+    X : Rows
         All rows, training and held-out: anything that the map accepts, with ``take(rows)`` and a
         length.
     target : Target

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from vicinal import densities, maps, neighbourhoods, solvers, starts
-from vicinal._features import Features
+from vicinal._features import make_rows
 from vicinal._plugins import load
 from vicinal.core.method import Data, Method
 from vicinal.core.stages import Refresh
-from vicinal.core.types import Array, is_auto
+from vicinal.core.types import Array, Rows, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._bent import for_bent_maps
 from vicinal.estimators._plan import Plan
@@ -77,8 +77,8 @@ def learns_beta(kernel: Kernel) -> bool:
     return kernel.background and kernel.beta in ("em", "gradient")
 
 
-def _features(scaling: str | None, X: Any, target: Any, train: Array | None) -> Features:
-    return Features(X, scaling, target.sample_weight)
+def _features(scaling: str | None, X: Any, target: Any, train: Array | None) -> Rows:
+    return make_rows(X, scaling, target.sample_weight)
 
 
 def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: Any) -> NCAModel:

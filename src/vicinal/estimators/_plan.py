@@ -14,6 +14,7 @@ import numpy as np
 from vicinal import maps, samplers, solvers
 from vicinal._threads import n_threads
 from vicinal.core.method import Config, Method
+from vicinal.core.points import to_host
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, PairCost, Sampler, Solver, is_auto
 from vicinal.densities import Gaussian, Kernel
@@ -237,7 +238,7 @@ def rate_for(problem: Problem, theta: Array, relative: float | None = None) -> f
     """
     rows = np.arange(0, len(problem.X), max(1, len(problem.X) // 1000))
     X = problem.X.take(rows)
-    Z = problem.mapping.forward(theta, X, np.float64)[0]
+    Z = to_host(problem.mapping.forward(theta, X, np.float64)[0])
     Z = Z - Z.mean(axis=0)
     spread = np.sqrt(sum(float(np.sum(part**2)) for _, part in X.blocks()))
     size = np.linalg.norm(Z) / (np.sqrt(Z.shape[1]) * spread) if spread > 0 else 0.0

@@ -12,9 +12,9 @@ from sklearn.model_selection import BaseCrossValidator
 
 from vicinal import maps, neighbourhoods, solvers, starts
 from vicinal._callback_support import with_callbacks
-from vicinal._features import Features
+from vicinal._features import make_rows
 from vicinal.core.method import Data, Method
-from vicinal.core.types import Array, Map, Sampler, Solver, is_auto
+from vicinal.core.types import Array, Map, Rows, Sampler, Solver, is_auto
 from vicinal.estimators._consulted import ConsultedMixin
 from vicinal.estimators._labelled import LabelledLearner
 from vicinal.estimators._metric import LearntMetricMixin
@@ -239,8 +239,8 @@ class MCML(ConsultedMixin, LearntMetricMixin, LabelledLearner):
         )
 
 
-def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Features:
-    return Features(X, scaling, labels.sample_weight)
+def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Rows:
+    return make_rows(X, scaling, labels.sample_weight)
 
 
 def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: Any) -> NCAModel:

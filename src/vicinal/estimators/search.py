@@ -10,11 +10,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 
-from vicinal._features import Features
 from vicinal._validation import warn
 from vicinal.core.method import Method
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, is_auto
+from vicinal.core.types import Array, Rows, is_auto
 from vicinal.estimators._learn import Learning
 from vicinal.estimators._resume import asked_of
 from vicinal.estimators._scores import score_name, scores_of
@@ -109,13 +108,13 @@ def default_alpha(method: Method) -> float:
     return DEFAULT_ALPHA if not alphas or DEFAULT_ALPHA in alphas else alphas[len(alphas) // 2]
 
 
-def scaled_alpha(method: Method, features: Features, n: int) -> float:
+def scaled_alpha(method: Method, features: Rows, n: int) -> float:
     """The penalty for ``alpha="scaled"``, which grows with the number of columns per row."""
     n_columns = int(np.count_nonzero(features.scale))
     return method.scaled_alpha(n_columns, n) * alpha_unit(features)
 
 
-def alpha_unit(features: Features) -> float:
+def alpha_unit(features: Rows) -> float:
     """The unit of penalties: one, or the mean variance of columns that are not scaled."""
     if features.scaling == "standard" or not np.isfinite(features.total_variance):
         return 1.0
