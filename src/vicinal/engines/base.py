@@ -36,6 +36,7 @@ __all__ = [
     "SetSums",
     "Triples",
     "Votes",
+    "columns_of",
     "merge",
     "merge_means",
 ]
@@ -63,14 +64,40 @@ class RowSums(NamedTuple):
     are (2, n_queries).  They are kept separate because far from all references ``shift`` is huge,
     and adding it would lose the digits of ``log2``.  An empty sum has ``log2`` = -inf and
     ``shift`` = inf.
+
+    ``rows`` (n_queries,) are the queries, as rows of Z: an engine sorts them as suits its own
+    references, so two engines may have the columns in different orders.
     """
 
     log2: Array
     shift: Array
+    rows: Array
+
+    def take(self, columns: Array | slice) -> RowSums:
+        """Some of the columns."""
+        return RowSums(self.log2[..., columns], self.shift[..., columns], self.rows[columns])
+
+
+def columns_of(rows: Array, wanted: Array) -> Array | slice:
+    """The columns of sums of the queries ``rows`` that put them into the order ``wanted``."""
+    if rows is wanted or np.array_equal(rows, wanted):
+        return slice(None)
+    order, places = np.argsort(rows), np.argsort(wanted)
+    if not np.array_equal(rows[order], wanted[places]):
+        raise ValueError(
+            "Engines must have the same queries for their sums to be merged. Got "
+            f"{len(rows)} and {len(wanted)} queries, and those of one engine alone are the rows "
+            f"{np.setxor1d(rows, wanted)[:5].tolist()}. Make each part of the data by "
+            "data._replace(reference_rows=part)."
+        )
+    columns = np.empty_like(order)
+    columns[places] = order
+    return columns
 
 
 def merge(a: RowSums, b: RowSums) -> RowSums:
-    """The sums over the union of two disjoint sets of references."""
+    """The sums over the union of two disjoint sets of references, in the order of ``a.rows``."""
+    b = b.take(columns_of(b.rows, a.rows))
     shift = np.minimum(a.shift, b.shift)
     base = np.where(np.isinf(shift), 0.0, shift)
     with np.errstate(divide="ignore"):
@@ -78,19 +105,17 @@ def merge(a: RowSums, b: RowSums) -> RowSums:
             np.exp2(part.log2 - (np.where(np.isinf(part.shift), base, part.shift) - base))
             for part in (a, b)
         )
-        return RowSums(np.log2(total), shift)
+        return RowSums(np.log2(total), shift, a.rows)
 
 
 class ClassSums(Protocol):
     """Sums of a kernel over the classes, for NCA and MCML.
 
-    ``query_rows`` are the rows of Z that the columns of the sums belong to, in that order.
     ``share`` is the share of the pairs that the last call of `sums` computed one by one, ``name``
     is the name of the engine.
     """
 
     name: str
-    query_rows: Array
 
     @property
     def share(self) -> float: ...
@@ -102,9 +127,9 @@ class ClassSums(Protocol):
     def pull(self, sums: RowSums, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * ln(sums))`` by the points, (n, d).
 
-        ``slopes`` is (2, n_queries).  ``sums`` is the result of `sums`, or that result merged with
-        the sums over other references: then only the part of the engine's own references is
-        returned.
+        ``slopes`` is (2, n_queries), with the columns of ``sums``.  ``sums`` is the result of
+        `sums`, or that result merged with the sums over other references: then only the part of the
+        engine's own references is returned.
         """
         ...
 
@@ -121,18 +146,25 @@ class MatchSums(ClassSums, Protocol):
 class Means(NamedTuple):
     """Means of charges over the references of each query, weighted by the kernel.
 
-    ``log2`` and ``shift`` (n_queries,) are those of the sum of the weights, as in `RowSums`;
-    ``means`` (n_queries, q) are the means, 0 for a query without any reference.
+    ``log2`` and ``shift`` (n_queries,) are those of the sum of the weights, and ``rows`` are the
+    queries, as in `RowSums`; ``means`` (n_queries, q) are the means, 0 for a query without any
+    reference.
     """
 
     log2: Array
     shift: Array
     means: Array
+    rows: Array
+
+    def take(self, queries: Array | slice) -> Means:
+        """The means of some of the queries."""
+        return Means(*(part[queries] for part in self))
 
 
 def merge_means(a: Means, b: Means) -> Means:
-    """The means over the union of two disjoint sets of references."""
-    total = merge(RowSums(a.log2, a.shift), RowSums(b.log2, b.shift))
+    """The means over the union of two disjoint sets of references, in the order of ``a.rows``."""
+    b = b.take(columns_of(b.rows, a.rows))
+    total = merge(*(RowSums(part.log2, part.shift, part.rows) for part in (a, b)))
     means = np.zeros_like(a.means)
     for part in (a, b):
         here = np.isfinite(part.shift)
@@ -141,17 +173,16 @@ def merge_means(a: Means, b: Means) -> Means:
             (part.log2[here] - total.log2[here]) - (part.shift[here] - total.shift[here])
         )
         means += share[:, None] * part.means
-    return Means(total.log2, total.shift, means)
+    return Means(total.log2, total.shift, means, a.rows)
 
 
 class ChargedSums(Protocol):
     """Means of the charges of the references, for kernel regression (MLKR).
 
-    ``query_rows``, ``share`` and ``name`` are as in `ClassSums`.
+    ``share`` and ``name`` are as in `ClassSums`.
     """
 
     name: str
-    query_rows: Array
 
     @property
     def share(self) -> float: ...
@@ -163,9 +194,9 @@ class ChargedSums(Protocol):
     def pull(self, sums: Means, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * means)`` by the points, (n, d).
 
-        ``slopes`` is (n_queries, q).  ``sums`` is the result of `sums`, or that result merged with
-        the means over other references: then only the part of the engine's own references is
-        returned.
+        ``slopes`` is (n_queries, q), with the rows of ``sums``.  ``sums`` is the result of `sums`,
+        or that result merged with the means over other references: then only the part of the
+        engine's own references is returned.
         """
         ...
 
@@ -185,8 +216,8 @@ class Votes(Protocol):
     queries of a large problem.  So `sums` takes the slope as a function of the odds, and an engine
     may finish one batch of queries before it begins the next.
 
-    ``query_rows`` is as in `ClassSums`; ``log_domain`` is the number of queries whose votes were
-    counted in logarithms.
+    ``query_rows`` are the rows of Z that the odds belong to, in that order; ``log_domain`` is the
+    number of queries whose votes were counted in logarithms.
     """
 
     name: str

@@ -74,7 +74,7 @@ class MatchLoss:
         with np.errstate(invalid="ignore"):  # inf - inf, where nothing matches
             odds = np.subtract(*sums.log2) - np.subtract(*sums.shift)
         odds = np.where(left_out, np.inf, odds)
-        value, counts = mean_loss(odds, weight[engine.query_rows], self.kind)
+        value, counts = mean_loss(odds, weight[sums.rows], self.kind)
         facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
         facts["left_out"] = int(left_out.sum()) if self.kind == "log" else 0
         dZ = None

@@ -86,7 +86,7 @@ class MCMLLoss:
             engine = choose.class_sums(data, _GAUSSIAN, pairs, "mcml")
         sums = engine.sums()
         total, parts, empty = _joined(sums)
-        rows = _without_empty_lists(rows, engine.query_rows, empty)
+        rows = _without_empty_lists(rows, sums.rows, empty)
         weight = rows.weight[rows.queries]
         attraction, d_attraction = _attraction(to_host(Z), rows, gradient)
         # The mean distance within the class and the shift of the sum may be huge, and cancel.
@@ -148,10 +148,11 @@ def _joined(sums: RowSums) -> tuple[RowSums, Array, Array]:
 
     The shares are (2, n_queries).  An empty sum is replaced by one.
     """
-    other, own = (RowSums(sums.log2[i], sums.shift[i]) for i in (0, 1))
+    other, own = (RowSums(sums.log2[i], sums.shift[i], sums.rows) for i in (0, 1))
     total = merge(other, own)
     empty = np.isneginf(total.log2)
-    total = RowSums(np.where(empty, 0.0, total.log2), np.where(empty, 0.0, total.shift))
+    log2, shift = (np.where(empty, 0.0, part) for part in (total.log2, total.shift))
+    total = RowSums(log2, shift, total.rows)
     shift = np.where(np.isinf(sums.shift), total.shift, sums.shift)
     return total, np.exp2(sums.log2 - total.log2 - (shift - total.shift)), empty
 

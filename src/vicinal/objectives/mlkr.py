@@ -66,9 +66,9 @@ class MLKRLoss:
         engine = backend.charged_sums(data, charges, self.kernel, pairs)
         sums = engine.sums()
         alone = np.isneginf(sums.log2)
-        counts = np.where(alone, 0.0, weight[engine.query_rows])
+        counts = np.where(alone, 0.0, weight[sums.rows])
         counts /= counts.sum() or 1.0
-        error = np.where(alone[:, None], 0.0, charges[engine.query_rows] - sums.means)
+        error = np.where(alone[:, None], 0.0, charges[sums.rows] - sums.means)
         value = float(np.sum(counts[:, None] * error**2))
         facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
         facts["left_out"] = int(alone.sum())

@@ -139,12 +139,12 @@ class NCALoss:
             return Evaluation(0.0, zeros_like(Z) if gradient else None, {}), np.arange(0)
         engine = choose.class_sums(rows.data, self.kernel, pairs)
         sums = engine.sums()
-        rest, base, mixture = self._density_sums(engine, sums, rows, background)
+        rest, base, mixture = self._density_sums(sums, rows, background)
         with np.errstate(invalid="ignore"):  # inf - inf, where there is no own class
             odds = np.subtract(*rest) + np.subtract(*base)
         left_out = np.isneginf(rest[1])
         odds = np.where(left_out, np.inf, odds)
-        value, counts = mean_loss(odds, rows.weight[engine.query_rows], self.kind)
+        value, counts = mean_loss(odds, rows.weight[sums.rows], self.kind)
         facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
         facts["left_out"] = int(left_out.sum()) if self.kind == "log" else 0
         if not self.kernel.reaches_everywhere:
@@ -154,7 +154,7 @@ class NCALoss:
             # odds = sum over the other classes / sum over the own class
             slope = counts * slopes(odds, self.kind)
             dZ = cast(Z, _pull(engine, sums, mixture, np.stack([slope, -slope])))
-        return Evaluation(value, dZ, facts), engine.query_rows[left_out]
+        return Evaluation(value, dZ, facts), sums.rows[left_out]
 
     def _prepare(
         self,
@@ -183,22 +183,21 @@ class NCALoss:
         return _Prepared(data, labels, weight, class_mass, unit)
 
     def _density_sums(
-        self, engine: ClassSums, sums: RowSums, rows: _Prepared, background: Background | None
+        self, sums: RowSums, rows: _Prepared, background: Background | None
     ) -> tuple[Array, Array, Mixture | None]:
         """log2 of prior times density as ``rest + base``, for the other classes and the own."""
         data, labels, weight, class_mass, unit = rows
         rest, base = sums.log2, -sums.shift
         if labels.priors is None and background is None:
             return rest, base, None
-        query_rows = engine.query_rows
-        others = others_of_class(labels, weight, query_rows, data.reference_rows, class_mass)
+        others = others_of_class(labels, weight, sums.rows, data.reference_rows, class_mass)
         if labels.priors is not None:
-            total = class_mass[labels.codes[query_rows]]
+            total = class_mass[labels.codes[sums.rows]]
             rest = np.stack([rest[0], rest[1] + leave_one_out(total, others)])
         if background is None:
             return rest, base, None
         mixture = background.mixture(
-            data._replace(query_rows=query_rows), labels, weight, class_mass, others,
+            data._replace(query_rows=sums.rows), labels, weight, class_mass, others,
             unit + self.kernel.log_integral(data.Z.shape[1]) * np.log2(np.e),
         )  # fmt: skip
         return *mixture.join(rest, base), mixture

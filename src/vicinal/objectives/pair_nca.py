@@ -82,7 +82,7 @@ class PairNCALoss:
 
 def _over_rows(sums: RowSums) -> tuple[float, float, Array]:
     """``log S + nearest`` of the sum S over all rows, its shift, and the share of each row in S."""
-    log2, shift = (np.asarray(part[1], np.float64) for part in sums)
+    log2, shift = (np.asarray(part[1], np.float64) for part in (sums.log2, sums.shift))
     least = float(np.min(shift))
     with np.errstate(invalid="ignore"):  # inf - inf, of a row without any reference
         log2 = np.where(np.isinf(shift), -np.inf, log2 - (shift - least))

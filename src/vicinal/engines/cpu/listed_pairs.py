@@ -14,7 +14,7 @@ from vicinal._threads import n_threads, run
 from vicinal.core.points import centre_of
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
-from vicinal.engines.base import Data, Means
+from vicinal.engines.base import Data, Means, columns_of
 from vicinal.engines.cpu.charged import factors_of, means_of
 from vicinal.engines.cpu.class_sums import CompiledSums
 from vicinal.engines.cpu.lists import check_pairs, n_lanes
@@ -174,7 +174,6 @@ class ListChargedSums:
     def __init__(self, data: Data, charges: Array, kernel: Kernel, pairs: Pairs) -> None:
         self.Z, self.kernel = data.Z, kernel
         self.listed = _Listed(data, kernel, pairs, "mlkr")
-        self.query_rows = self.listed.rows
         self.Y = np.ascontiguousarray(charges, dtype=data.Z.dtype)
         self.scratch = [
             (
@@ -191,7 +190,7 @@ class ListChargedSums:
 
     def sums(self) -> Means:
         """The sum of the weights, and the means of the charges, of each query."""
-        listed, n = self.listed, len(self.query_rows)
+        listed, n = self.listed, len(self.listed.rows)
         minima, sums = np.full(n, np.inf, listed.dtype), np.zeros(n, listed.dtype)
         totals = np.zeros((self.Y.shape[1], n), listed.dtype)
         listed.sum_up(
@@ -200,11 +199,13 @@ class ListChargedSums:
                 *self.scratch[thread],
             )
         )  # fmt: skip
-        return means_of(minima, sums, totals)
+        return means_of(minima, sums, totals, listed.rows)
 
     def pull(self, sums: Means, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * means)`` by the points, (n, d)."""
         listed = self.listed
+        queries = columns_of(sums.rows, listed.rows)
+        sums, slopes = sums.take(queries), slopes[queries]
         shift, offset, factors, largest = factors_of(sums, slopes, listed.dtype)
         Gq, Gr = listed.pull(
             lambda Gq, Gr, q0, q1, thread: kernels.charged_lists_grad(
@@ -214,5 +215,5 @@ class ListChargedSums:
         )  # fmt: skip
         scale = listed.dtype.type(2.0 / self.kernel.coordinate_scale * largest)
         dZ = Gr.T * scale
-        dZ[self.query_rows] += Gq.T * scale
+        dZ[listed.rows] += Gq.T * scale
         return dZ
