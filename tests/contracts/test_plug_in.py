@@ -13,6 +13,7 @@ import pickle
 from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -408,12 +409,79 @@ def test_points_without_a_backend_are_refused():
         choose.backend(Fraction(1), 3)
 
 
+# 5. Blocks of queries, which add up by their weights
+
+
+@dataclass(frozen=True)
+class InBlocks:
+    """An objective over another one: disjoint blocks of the queries, each by itself."""
+
+    objective: Any
+    edges: tuple[int, ...]  # where blocks begin and end, in a shuffled order
+    units: ClassVar[Units] = Units()
+
+    def __call__(
+        self, Z, target, *, queries=None, references=None, pairs=None, gradient=True
+    ) -> Evaluation:
+        queries = np.arange(len(Z)) if queries is None else queries
+        queries = np.random.default_rng(0).permutation(queries)
+        blocks = [
+            self.objective(
+                Z, target, queries=queries[a:b], references=references, gradient=gradient
+            )
+            for a, b in pairwise(self.edges)
+        ]
+        total = sum(block.weight for block in blocks)
+        value, dZ = (
+            sum(block.weight / total * part for block, part in zip(blocks, parts, strict=True))
+            for parts in ([b.value for b in blocks], [b.dZ for b in blocks])
+        )
+        return Evaluation(value, dZ, {}, total)
+
+
+def weighted_targets(rng, n):
+    """Each objective that adds over queries, with a target of unequal weights if it takes such."""
+    y, weight = np.arange(n) % 4, rng.uniform(0.2, 3.0, n)
+    y[:3] = [9, 8, 8]  # one that nobody matches
+    labels = vicinal.targets.Labels(y, weight)
+    numbers = rng.standard_normal((n, 2))
+    near = [np.flatnonzero((y == y[i]) & (np.arange(n) != i))[:2] for i in range(n)]
+    neighbours = np.array([[*row, -1, -1][:2] for row in near], np.int32)
+    objectives = vicinal.objectives
+    return {
+        "nca": (objectives.NCALoss(), labels),
+        "nca accuracy": (objectives.NCALoss("accuracy"), labels),
+        "knca": (objectives.KNCALoss(2), vicinal.targets.Labels(y)),
+        "mlkr": (objectives.MLKRLoss(), vicinal.targets.Numbers(numbers, weight)),
+        "matches": (
+            objectives.MatchLoss(),
+            vicinal.targets.NearNumbers(numbers, 0.5, False, weight),
+        ),
+        "mcml": (objectives.MCMLLoss(), labels),
+        "lmnn": (objectives.LMNNLoss(), vicinal.targets.TargetNeighbours(y, neighbours)),
+        "ksne": (objectives.KSNELoss(3), vicinal.targets.affinities(numbers, 8, 3)),
+    }
+
+
+@pytest.mark.parametrize("name", weighted_targets(np.random.default_rng(0), 60))
+def test_blocks_of_queries_add_up_to_the_whole(name, rng):
+    objective, target = weighted_targets(rng, 60)[name]
+    Z = 1.5 * rng.standard_normal((60, 3))
+    whole = objective(Z, target)
+    blocks = InBlocks(objective, (0, 7, 25, 60))(Z, target)
+    assert blocks.value == pytest.approx(whole.value, rel=1e-12)
+    np.testing.assert_allclose(blocks.dZ, whole.dZ, rtol=0, atol=1e-12 * np.abs(whole.dZ).max())
+    assert blocks.weight == pytest.approx(whole.weight, rel=1e-12)
+    assert objective(Z, target, queries=[]).weight == 0.0
+
+
 # The rules of this file
 
 
 def test_parts_of_this_file_keep_the_protocols():
     assert isinstance(SquaredErrorSpike(), Objective)
     assert isinstance(Stress(), Objective)
+    assert isinstance(InBlocks(Stress(), (0, 1)), Objective)
     assert isinstance(NumberSpike(np.ones(3)), Target)
     assert isinstance(Distances(np.ones((3, 3))), Target)
     assert isinstance(Spots(3), Map)
@@ -422,7 +490,7 @@ def test_parts_of_this_file_keep_the_protocols():
 
 def test_the_library_knows_none_of_them():
     here = {SquaredErrorSpike, NumberSpike, Stress, Spots, Distances, SpotNumbers, TinyNetwork,
-            Away, AwayRows, AwayEngine, AwayBackend}  # fmt: skip
+            Away, AwayRows, AwayEngine, AwayBackend, InBlocks}  # fmt: skip
     source = "".join(path.read_text() for path in Path(vicinal.__file__).parent.rglob("*.py"))
     for part in here:
         assert f"class {part.__name__}" not in source

@@ -96,7 +96,7 @@ class Problem:
         pairs = self.pairs if batch is None or batch.pairs is None else batch.pairs
         value, dZ, facts = self.objective(
             Z, target, queries=queries, references=references, pairs=pairs
-        )
+        )[:3]
         assert dZ is not None
         # [Oneata2011] eqs (3.23), (3.27), for the mean loss and the scaled columns
         gradient = pull(dZ) + 2.0 * self._weights(theta) * theta

@@ -1,12 +1,13 @@
 """The protocols of the parts and the small types that they exchange.
 
-An objective is a function ``value, dZ, facts = objective(Z, target, ...)``; a map gives
+An objective is a function ``Evaluation = objective(Z, target, ...)``; a map gives
 ``Z, pull = mapping.forward(theta, X)``; ``problem.py`` combines the two into
 ``value, dtheta = fun(theta, batch)``; a solver minimises ``fun``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
@@ -82,12 +83,15 @@ class Units(NamedTuple):
 class Evaluation(NamedTuple):
     """What an objective returns: the mean loss, its gradient (None if not requested), and facts.
 
-    ``facts`` holds figures about the evaluation, such as ``share_of_pairs``.
+    ``facts`` holds figures about the evaluation, such as ``share_of_pairs``.  ``weight`` is that of
+    the queries in the mean, 0 if none counts and NaN if the objective does not tell: the value and
+    the gradient of all queries are the means of those of disjoint blocks of them, by their weights.
     """
 
     value: float
     dZ: Array | None
     facts: Mapping[str, float]
+    weight: float = math.nan
 
 
 class Rows(Protocol):

@@ -94,7 +94,7 @@ class _Densities:
             others = top + np.log2(total)
         left_out = np.isneginf(mine)
         odds = np.where(left_out, np.inf, others - np.where(left_out, 0.0, mine))
-        value, counts = mean_loss(odds, self.weight, kind)
+        value, counts, _ = mean_loss(odds, self.weight, kind)
         share /= np.where(total > 0, total, 1.0)[:, None]
         share[own] = -1.0
         slope = counts * slopes(odds, kind)

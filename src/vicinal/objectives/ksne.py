@@ -85,7 +85,7 @@ class KSNELoss:
         available = len(reference_rows) - int(within)
         facts: dict[str, Any] = {"chain_rows": 0.0, "sum_error": 0.0, "share_of_pairs": 0.0}
         if not len(query_rows) or available < 1:
-            return Evaluation(0.0, zeros_like(Z) if gradient else None, facts)
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, facts, 0.0)
         k = min(int(self.k), available)
         rows = None if queries is None and references is None else (query_rows, reference_rows)
         backend = choose.backend(Z, len(Z))
@@ -103,7 +103,7 @@ class KSNELoss:
             dZ = cast(Z, dZ)
         facts.update(engine.facts)
         facts["engine"] = engine.name
-        return Evaluation(value, dZ, facts)
+        return Evaluation(value, dZ, facts, float(n))
 
 
 def _check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
@@ -211,7 +211,7 @@ def ksne(
     """
     _check_affinities(affinities, len(check_points(Z)), getattr(affinities, "k", 0))
     loss = KSNELoss(affinities.k, kernel, kappa, exaggeration, method)
-    value, dZ, facts = loss(
+    value, dZ, facts, _ = loss(
         Z, affinities, queries=queries, references=references, gradient=gradient
     )
     if report is not None:

@@ -74,7 +74,7 @@ class LMNNLoss:
         n_scored = int(np.count_nonzero(known.any(axis=1)))
         facts: dict[str, Any] = {"share_of_pairs": 0.0, "n_impostors": 0}
         if not n_scored:
-            return Evaluation(0.0, zeros_like(Z) if gradient else None, facts)
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, facts, 0.0)
         triples = Triples(
             with_range(Z, np.ones(1)),
             np.where(known, neighbours, np.int32(-1)),
@@ -96,7 +96,8 @@ class LMNNLoss:
             "engine": engine.name,
         }
         dZ = cast(Z, engine.pull(1.0 / n_scored)) if gradient else None
-        return Evaluation((distances + self.mu * hinges) / n_scored, dZ, facts)
+        value = (distances + self.mu * hinges) / n_scored
+        return Evaluation(value, dZ, facts, float(n_scored))
 
 
 def lmnn(
@@ -166,7 +167,9 @@ def lmnn(
     """
     _check_parameters(mu, margin, distance, "lmnn")
     loss = LMNNLoss(mu, margin, distance, candidates)
-    value, dZ, facts = loss(Z, targets, queries=queries, references=references, gradient=gradient)
+    value, dZ, facts, _ = loss(
+        Z, targets, queries=queries, references=references, gradient=gradient
+    )
     if report is not None:
         report.update((name, facts[name]) for name in ("share_of_pairs", "n_impostors"))
     return value, zeros_like(check_points(Z)) if dZ is None else dZ

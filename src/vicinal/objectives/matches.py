@@ -62,7 +62,7 @@ class MatchLoss:
         target = check_target(target)
         Z, data, weight = prepare(Z, target, queries, references, pairs, "nca_matches")
         if not len(data.query_rows) or not len(data.reference_rows):
-            return Evaluation(0.0, zeros_like(Z) if gradient else None, {})
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, {}, 0.0)
         backend = choose.backend(data.Z, len(data.Z))
         engine: MatchSums
         if isinstance(target, Labels):
@@ -74,14 +74,14 @@ class MatchLoss:
         with np.errstate(invalid="ignore"):  # inf - inf, where nothing matches
             odds = np.subtract(*sums.log2) - np.subtract(*sums.shift)
         odds = np.where(left_out, np.inf, odds)
-        value, counts = mean_loss(odds, weight[sums.rows], self.kind)
+        value, counts, total = mean_loss(odds, weight[sums.rows], self.kind)
         facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
         facts["left_out"] = int(left_out.sum()) if self.kind == "log" else 0
         dZ = None
         if gradient:  # odds = sum over what does not match / sum over what matches
             slope = counts * slopes(odds, self.kind)
             dZ = cast(Z, engine.pull(sums, np.stack([slope, -slope])))
-        return Evaluation(value, dZ, facts)
+        return Evaluation(value, dZ, facts, total)
 
     def for_scaling(self) -> MatchLoss:
         """The loss that chooses the scale of a map: "log".
@@ -178,7 +178,7 @@ def nca_matches(
     """
     check_kind(objective, "objective", "nca_matches")
     check_kernel(kernel, "nca_matches")
-    value, dZ, facts = MatchLoss(objective, kernel)(
+    value, dZ, facts, _ = MatchLoss(objective, kernel)(
         Z, target, queries=queries, references=references, pairs=pairs, gradient=gradient
     )
     if report is not None and "share_of_pairs" in facts:

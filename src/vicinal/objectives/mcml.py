@@ -77,7 +77,7 @@ class MCMLLoss:
         Z = check_points(Z)
         rows = _prepare(Z, target, queries, references)
         if not len(rows.queries):
-            return Evaluation(0.0, zeros_like(Z) if gradient else None, {}), rows.left_out
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, {}, 0.0), rows.left_out
         points = with_range(Z, rows.mass[rows.references])
         data = Data(points, rows.labels.codes, rows.mass, rows.queries, rows.references)
         if pairs is None:  # only the sum over all classes counts
@@ -86,7 +86,7 @@ class MCMLLoss:
             engine = choose.class_sums(data, _GAUSSIAN, pairs, "mcml")
         sums = engine.sums()
         total, parts, empty = _joined(sums)
-        rows = _without_empty_lists(rows, sums.rows, empty)
+        rows, total_weight = _without_empty_lists(rows, sums.rows, empty)
         weight = rows.weight[rows.queries]
         attraction, d_attraction = _attraction(to_host(Z), rows, gradient)
         # The mean distance within the class and the shift of the sum may be huge, and cancel.
@@ -103,7 +103,7 @@ class MCMLLoss:
         dZ = None
         if gradient:
             dZ = cast(Z, d_attraction + to_host(engine.pull(sums, weight * parts)))
-        return Evaluation(value, dZ, facts), rows.left_out
+        return Evaluation(value, dZ, facts, total_weight), rows.left_out
 
 
 def _prepare(Z: Array, target: Any, queries: Array | None, references: Array | None) -> _Rows:
@@ -130,17 +130,19 @@ def _prepare(Z: Array, target: Any, queries: Array | None, references: Array | N
     return _Rows(labels, query_rows, reference_rows, mass, weight, own, left_out)
 
 
-def _without_empty_lists(rows: _Rows, queries: Array, empty: Array) -> _Rows:
-    """The queries in the order of the engine, with weights that add up to one.
+def _without_empty_lists(rows: _Rows, queries: Array, empty: Array) -> tuple[_Rows, float]:
+    """The queries in the order of the engine, with weights that add up to one; what they added to.
 
     Those whose list holds no reference are left out, by a weight of zero.
     """
     weight = np.zeros_like(rows.weight)
     weight[queries] = np.where(empty, 0.0, rows.weight[queries])
     left_out = np.concatenate([rows.left_out, queries[empty]])
-    return rows._replace(
-        queries=queries, weight=weight / (weight.sum() or 1.0), left_out=np.sort(left_out)
+    total = float(weight.sum())
+    kept = rows._replace(
+        queries=queries, weight=weight / (total or 1.0), left_out=np.sort(left_out)
     )
+    return kept, total
 
 
 def _joined(sums: RowSums) -> tuple[RowSums, Array, Array]:
@@ -258,7 +260,7 @@ def mcml(
     for any number of threads.
     """
     labels = y if isinstance(y, Labels) else Labels(y)
-    (value, dZ, facts), left_out = MCMLLoss().evaluate(
+    (value, dZ, facts, _), left_out = MCMLLoss().evaluate(
         Z, labels, queries, references, pairs, gradient
     )
     if report is not None:

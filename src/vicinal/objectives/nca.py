@@ -136,7 +136,7 @@ class NCALoss:
         background = as_background(self.background)
         rows = self._prepare(Z, target, queries, references, background)
         if not len(rows.data.query_rows) or not len(rows.data.reference_rows):
-            return Evaluation(0.0, zeros_like(Z) if gradient else None, {}), np.arange(0)
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, {}, 0.0), np.arange(0)
         engine = choose.class_sums(rows.data, self.kernel, pairs)
         sums = engine.sums()
         rest, base, mixture = self._density_sums(sums, rows, background)
@@ -144,7 +144,7 @@ class NCALoss:
             odds = np.subtract(*rest) + np.subtract(*base)
         left_out = np.isneginf(rest[1])
         odds = np.where(left_out, np.inf, odds)
-        value, counts = mean_loss(odds, rows.weight[sums.rows], self.kind)
+        value, counts, total = mean_loss(odds, rows.weight[sums.rows], self.kind)
         facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
         facts["left_out"] = int(left_out.sum()) if self.kind == "log" else 0
         if not self.kernel.reaches_everywhere:
@@ -154,7 +154,7 @@ class NCALoss:
             # odds = sum over the other classes / sum over the own class
             slope = counts * slopes(odds, self.kind)
             dZ = cast(Z, _pull(engine, sums, mixture, np.stack([slope, -slope])))
-        return Evaluation(value, dZ, facts), sums.rows[left_out]
+        return Evaluation(value, dZ, facts, total), sums.rows[left_out]
 
     def _prepare(
         self,
@@ -308,7 +308,8 @@ def nca(
     check_kind(objective, "objective", "nca")
     labels = y if isinstance(y, Labels) else Labels(y)
     loss = NCALoss(objective, kernel, background)
-    (value, dZ, facts), left_out = loss.evaluate(Z, labels, queries, references, pairs, gradient)
+    evaluation, left_out = loss.evaluate(Z, labels, queries, references, pairs, gradient)
+    value, dZ, facts, _ = evaluation
     if report is not None:
         names = ["share_of_pairs", "out_of_range"]
         names += ["engine"] if hasattr(pairs, "engine") else []

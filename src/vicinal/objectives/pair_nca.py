@@ -53,9 +53,9 @@ class PairNCALoss:
         reference_rows = check_rows(references, len(Z), "references", "pair_nca")
         chosen, weight = target.counted(query_rows, reference_rows)
         a, b = chosen.T
-        total = weight.sum()
+        total = float(weight.sum())
         if total <= 0:
-            return Evaluation(0.0, zeros_like(Z) if gradient else None, {})
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, {}, 0.0)
         weight = weight / total
         mass = np.ones(len(Z))
         data = Data(
@@ -73,11 +73,11 @@ class PairNCALoss:
         value = float(np.sum(weight * (d2 - nearest)) + log_sum)
         facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
         if not gradient:
-            return Evaluation(value, None, facts)
+            return Evaluation(value, None, facts, total)
         dZ = to_host(engine.pull(sums, np.stack([np.zeros_like(share), share])))
         dZ = dZ.astype(np.float64, copy=False)
         _add_attraction(dZ, a, b, 2.0 * weight[:, None] * apart)
-        return Evaluation(value, cast(Z, dZ), facts)
+        return Evaluation(value, cast(Z, dZ), facts, total)
 
 
 def _over_rows(sums: RowSums) -> tuple[float, float, Array]:
@@ -157,7 +157,7 @@ def pair_nca(
         target = PairWeights(len(Z), pairs, weights)
     elif weights is not None:
         target = PairWeights(len(pairs), pairs.pairs, weights)
-    value, dZ, facts = PairNCALoss()(
+    value, dZ, facts, _ = PairNCALoss()(
         Z, target, queries=queries, references=references, gradient=gradient
     )
     if report is not None and "share_of_pairs" in facts:
