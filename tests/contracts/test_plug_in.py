@@ -13,7 +13,8 @@ import pickle
 from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from functools import reduce
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -33,9 +34,15 @@ from vicinal.core.stages import Stage, train
 from vicinal.core.state import FitState
 from vicinal.core.stopping import stop_rules
 from vicinal.core.types import Evaluation, Map, Objective, Target, Units
+from vicinal.densities import Student
 from vicinal.engines import choose
+from vicinal.engines.base import RowSums, merge
+from vicinal.engines.cpu.class_sums import TileSums
+from vicinal.engines.cpu.two_sided import TwoSidedSums
+from vicinal.estimators import _learn
 from vicinal.maps import Linear
 from vicinal.neighbourhoods import Nearest
+from vicinal.objectives import MCMLLoss, NCALoss, nca
 from vicinal.samplers import StochasticQueries
 from vicinal.solvers import LBFGS, Adam
 
@@ -475,6 +482,90 @@ def test_blocks_of_queries_add_up_to_the_whole(name, rng):
     assert objective(Z, target, queries=[]).weight == 0.0
 
 
+# 6. Pairs of blocks of rows, as several machines would share them
+
+
+class BlockPairSums:
+    """The pairs within each block, and those of two blocks once for both; see `base.ClassSums`."""
+
+    name, share = "block pairs", 1.0
+
+    def __init__(self, data, kernel, n_blocks):
+        rows = data.reference_rows
+        assert np.array_equal(np.sort(data.query_rows), np.sort(rows))
+        blocks = np.array_split(rows, n_blocks)
+        own = [data._replace(query_rows=block, reference_rows=block) for block in blocks]
+        self.own = [TileSums(part, kernel) for part in own]
+        self.between = {
+            (p, q): TwoSidedSums(own[p]._replace(reference_rows=blocks[q]), kernel)
+            for p, q in combinations(range(n_blocks), 2)
+        }
+
+    def sums(self):
+        parts = [[engine.sums()] for engine in self.own]
+        for (p, q), engine in self.between.items():
+            for place, found in zip((p, q), engine.sums(), strict=True):
+                parts[place].append(found)
+        self.parts = [reduce(merge, found) for found in parts]
+        log2, shift = (
+            np.concatenate([getattr(part, name) for part in self.parts], axis=1)
+            for name in ("log2", "shift")
+        )
+        return RowSums(log2, shift, np.concatenate([part.rows for part in self.parts]))
+
+    def pull(self, sums, slopes):
+        each = np.split(slopes, np.cumsum([len(part.rows) for part in self.parts])[:-1], axis=1)
+        dZ = sum(
+            engine.pull(part, slope)
+            for engine, part, slope in zip(self.own, self.parts, each, strict=True)
+        )
+        for (p, q), engine in self.between.items():
+            dZ += engine.pull((self.parts[p], self.parts[q]), (each[p], each[q]))
+        return dZ
+
+
+class BlockPairs(NamedTuple):
+    """A neighbourhood, and the source of its pairs."""
+
+    n_blocks: int = 3
+    refresh: ClassVar[None] = None
+    makes_lists: ClassVar[bool] = False
+    draws: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
+
+    def pairs(self, Z, codes, references=None, random_state=None):
+        return self
+
+    def engine(self, data, kernel):
+        if set(data.query_rows) != set(data.reference_rows):  # scores of other rows
+            return choose.class_sums(data, kernel)
+        return BlockPairSums(data, kernel, self.n_blocks)
+
+
+@pytest.mark.parametrize("objective", [NCALoss(), NCALoss("accuracy", Student()), MCMLLoss()])
+def test_pairs_of_blocks_make_the_whole(objective, rng):
+    Z, labels = 1.5 * rng.standard_normal((700, 3)), vicinal.targets.Labels(np.arange(700) % 5)
+    whole, blocks = objective(Z, labels), objective(Z, labels, pairs=BlockPairs(4))
+    assert blocks.facts["engine"] == "block pairs"
+    assert blocks.value == pytest.approx(whole.value, rel=1e-12)
+    np.testing.assert_allclose(blocks.dZ, whole.dZ, rtol=0, atol=1e-12 * np.abs(whole.dZ).max())
+
+
+def test_pairs_that_are_exact_have_an_exact_objective(wine, monkeypatch):
+    """The loss of the whole is stated, and not an estimate from some of the rows in float32."""
+    monkeypatch.setattr(_learn, "_EVALUATION_ROWS", 20)
+    X, y = wine
+    settings = {"alpha": 0.0, "max_iter": 5, "random_state": 0}
+    with pytest.warns(ConvergenceWarning):
+        model = NCA(2, pairs=BlockPairs(), **settings).fit(X, y)
+    assert model.plan_.exact
+    with pytest.warns(ConvergenceWarning):
+        lists = NCA(2, pairs=Nearest(100), **settings).fit(X, y)
+    assert not lists.plan_.exact
+    Z = model._map.embed(X)
+    assert model.objective_ == pytest.approx(nca(Z, y)[0], rel=1e-12)
+
+
 # The rules of this file
 
 
@@ -490,7 +581,8 @@ def test_parts_of_this_file_keep_the_protocols():
 
 def test_the_library_knows_none_of_them():
     here = {SquaredErrorSpike, NumberSpike, Stress, Spots, Distances, SpotNumbers, TinyNetwork,
-            Away, AwayRows, AwayEngine, AwayBackend, InBlocks}  # fmt: skip
+            Away, AwayRows, AwayEngine, AwayBackend, InBlocks,
+            BlockPairSums, BlockPairs}  # fmt: skip
     source = "".join(path.read_text() for path in Path(vicinal.__file__).parent.rglob("*.py"))
     for part in here:
         assert f"class {part.__name__}" not in source

@@ -93,7 +93,7 @@ def test_many_dimensions_by_products(rng):
 
 
 def test_far_tiles_are_left_out(rng):
-    """What is left out of two blocks changes no digit, and is most of the pairs of separate groups."""
+    """What is left out changes no digit, and is most of the pairs of groups far apart."""
     Z, y = cloud(rng, 9000, 6.0)
     engines = assert_blocks_make_the_whole(rng, Z, y, Gaussian(), [0, 4500, 9000], 1e-11)
     assert engines[-1][1].share < 0.4
@@ -131,5 +131,5 @@ def test_thread_count_agnosticism(rng, monkeypatch):
 
 def test_rows_in_both_sets_are_refused(rng):
     Z, y = cloud(rng, 40, 1.0)
-    with pytest.raises(ValueError, match="must be different rows. Got the row 19 among both"):
+    with pytest.raises(ValueError, match=r"must be different rows\. Got the row 19 among both"):
         TwoSidedSums(Data(Z, y, np.ones(40), np.arange(20), np.arange(19, 40)), Gaussian())

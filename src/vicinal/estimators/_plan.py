@@ -88,7 +88,8 @@ class Plan(NamedTuple):
     @property
     def exact(self) -> bool:
         """Whether each loss is computed from all rows and all pairs."""
-        return isinstance(self.sampling, samplers.Full) and self.pairs is None
+        every_pair = self.pairs is None or self.pairs.exact
+        return isinstance(self.sampling, samplers.Full) and every_pair
 
     @property
     def has_lists(self) -> bool:
