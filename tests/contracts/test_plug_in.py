@@ -346,6 +346,12 @@ class AwayRows:
     def rmatmul(self, V):
         return self._rows.rmatmul(V._numbers if isinstance(V, Away) else V)
 
+    def columns_times(self, a, dtype=np.float64):
+        return Away(self._rows.columns_times(a, dtype))
+
+    def column_dots(self, V):
+        return self._rows.column_dots(V._numbers)
+
 
 class AwayEngine:
     """Sums of the host, and a gradient where the points are."""
@@ -392,10 +398,11 @@ places.to_host.register(Away, lambda Z: Z._numbers)
         NCA(alpha="auto", cv=2, early_stopping=True, random_state=0),
         NCA(2, sampling=StochasticQueries(40), init="pca", rule="knn", alpha=3e-3, random_state=0),
         NCA(2, pairs=Nearest(80), scaling="global", alpha=3e-3),
+        NCA(mapping="diagonal", alpha=3e-3, warm_start=True),
         KNCA(2, k=3),
         MLKR(2, alpha=3e-3),
     ],
-    ids=["nca", "nca searched", "nca queries", "nca lists", "knca", "mlkr"],
+    ids=["nca", "nca searched", "nca queries", "nca lists", "nca diagonal", "knca", "mlkr"],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:The lists of")
 def test_a_backend_learns_in_an_estimator(wine, model):

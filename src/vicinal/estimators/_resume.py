@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from vicinal._validation import check_seed
 from vicinal.core.journal import Cut
 from vicinal.core.method import Data
+from vicinal.core.points import to_host
 from vicinal.core.problem import Problem
 from vicinal.core.state import FitState
 from vicinal.core.types import Array
@@ -106,7 +107,7 @@ def fingerprint(data: Data) -> str:
 
     A target has its classes and weights, and ``contents``: arrays that are neither.
     """
-    X, target = data.X, data.target
+    X, target = to_host(data.X), data.target
     parts = (
         (X.data, X.indices, X.indptr) if sp.issparse(X) else (X.T if X.flags.f_contiguous else X,)
     )
