@@ -37,9 +37,13 @@ __all__ = [
     "Triples",
     "Votes",
     "columns_of",
+    "exact_sum",
     "merge",
     "merge_means",
 ]
+
+
+_LEAST_POWER = -500.0  # log2 of a sum that may be added up as it is
 
 
 class Data(NamedTuple):
@@ -100,12 +104,21 @@ def merge(a: RowSums, b: RowSums) -> RowSums:
     b = b.take(columns_of(b.rows, a.rows))
     shift = np.minimum(a.shift, b.shift)
     base = np.where(np.isinf(shift), 0.0, shift)
+    log2 = [part.log2 - (np.where(np.isinf(part.shift), base, part.shift) - base)
+            for part in (a, b)]  # fmt: skip
+    # the digits that a huge shift has lost are in `log2`, which may then be too small for a power
+    top = np.maximum(*log2)
+    top = np.where(np.isfinite(top) & (top < _LEAST_POWER), top, 0.0)
     with np.errstate(divide="ignore"):
-        total = sum(
-            np.exp2(part.log2 - (np.where(np.isinf(part.shift), base, part.shift) - base))
-            for part in (a, b)
-        )
-        return RowSums(np.log2(total), shift, a.rows)
+        return RowSums(top + np.log2(sum(np.exp2(part - top) for part in log2)), shift, a.rows)
+
+
+def exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded sum, and what the rounding took off; NaN where the sum is infinite."""
+    total = a + b
+    with np.errstate(invalid="ignore"):
+        part = total - a
+        return total, (a - (total - part)) + (b - part)
 
 
 class ClassSums(Protocol):

@@ -57,9 +57,9 @@ def match_sums(data: Data, target: Any, kernel: Kernel, pairs: Pairs | None = No
         from vicinal.engines.cpu.listed_pairs import ListMatchSums
 
         return ListMatchSums(data, target, kernel, pairs)
-    from vicinal.engines.cpu.matches import BlockMatchSums
+    from vicinal.engines.cpu.matches import block_match_sums
 
-    return BlockMatchSums(data, target, kernel)
+    return block_match_sums(data, target, kernel)
 
 
 def charged_sums(

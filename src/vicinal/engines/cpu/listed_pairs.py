@@ -16,9 +16,8 @@ from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data, Means, columns_of
 from vicinal.engines.cpu.charged import factors_of, means_of
-from vicinal.engines.cpu.class_sums import CompiledSums
 from vicinal.engines.cpu.lists import check_pairs, n_lanes
-from vicinal.engines.cpu.matches import features
+from vicinal.engines.cpu.matches import SoftSums, features
 from vicinal.engines.cpu.tiles import power_of
 from vicinal.kernels import match_lists as kernels
 from vicinal.kernels.nca_lists import pack
@@ -98,7 +97,7 @@ def _rates(pairs: Pairs, rows: Array) -> Array:
 
 
 class _MatchLists:
-    """Sums over listed pairs and their gradient, as `CompiledSums` wants them."""
+    """Sums over listed pairs and their gradient, as `SoftSums` wants them."""
 
     def __init__(self, data: Data, target: Any, kernel: Kernel, pairs: Pairs) -> None:
         self.listed = _Listed(data, kernel, pairs, "nca_matches")
@@ -118,11 +117,13 @@ class _MatchLists:
         """log2 of the sums relative to their shifts, and the shifts, of rest [0], matches [1]."""
         shape, listed = (2, len(self.listed.rows)), self.listed
         minima, sums = np.empty(shape, listed.dtype), np.empty(shape, listed.dtype)
+        self.near = np.empty(shape[1], listed.dtype)
         listed.sum_up(
             lambda q0, q1, thread: kernels.match_lists_sums(
-                listed.lists, self.match, minima, sums, q0, q1, listed.power, *self.scratch[thread]
+                listed.lists, self.match, self.near, minima, sums, q0, q1, listed.power,
+                *self.scratch[thread],
             )
-        )
+        )  # fmt: skip
         minima[sums == 0] = np.inf
         with np.errstate(divide="ignore"):
             return np.log2(sums, dtype=np.float64), minima
@@ -132,13 +133,13 @@ class _MatchLists:
         factor, listed = factor.astype(shift.dtype), self.listed
         return listed.pull(
             lambda Gq, Gr, q0, q1, thread: kernels.match_lists_grad(
-                listed.lists, self.match, shift, factor, Gq, Gr, q0, q1, listed.power,
+                listed.lists, self.match, self.near, shift, factor, Gq, Gr, q0, q1, listed.power,
                 *self.scratch[thread],
             )
         )  # fmt: skip
 
 
-class ListMatchSums(CompiledSums):
+class ListMatchSums(SoftSums):
     """Soft matches over the pairs in candidate lists, and over those that a matrix names."""
 
     def __init__(self, data: Data, target: Any, kernel: Kernel, pairs: Pairs) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from vicinal._threads import single_threaded_blas
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
-from vicinal.engines.base import Data, Means, RowSums, columns_of
+from vicinal.engines.base import Data, Means, RowSums, columns_of, exact_sum
 from vicinal.engines.dense.class_sums import SortedPoints, pull_pairs
 from vicinal.targets import LabelDistributions, Matches, NearNumbers
 from vicinal.targets.matches import LEAST_MATCH
@@ -41,13 +41,16 @@ class DenseMatchSums:
         far = np.flatnonzero(apart.sum(axis=1) < _FAR)
         alone = np.where(rest[far] > 0, energy[far], np.inf)
         apart[far], shift[0, far] = _terms(alone, mass * rest[far])
-        far = np.flatnonzero(near.sum(axis=1) < _FAR)
-        near[far], shift[1, far] = _terms(energy[far] + match_energy[far], mass)
+        shift, self.lost = _LOG2_E * shift, np.zeros_like(shift)
+        # far out, the sum of both energies would lose the digits of the matches
+        far = np.flatnonzero((near.sum(axis=1) < _FAR) & np.isfinite(least))
+        near[far], k = _terms(energy[far] - least[far, None] + match_energy[far], mass)
+        shift[1, far], self.lost[1, far] = exact_sum(_LOG2_E * least[far], _LOG2_E * k)
         self.terms = apart, near
         total = np.stack([terms.sum(axis=1) for terms in self.terms])
-        shift[total == 0] = np.inf
+        shift[total == 0], self.lost[total == 0] = np.inf, 0.0
         with np.errstate(divide="ignore"):
-            self._sums = RowSums(np.log2(total), _LOG2_E * shift, points.queries)
+            self._sums = RowSums(np.log2(total) - self.lost, shift, points.queries)
 
     def sums(self) -> RowSums:
         """The sums of each query, each shifted by its own least energy."""
@@ -59,7 +62,7 @@ class DenseMatchSums:
         sums, slopes = sums.take(columns), slopes[:, columns]
         W = np.zeros_like(self.terms[0])
         for terms, own, shift, log2, slope in zip(
-            self.terms, self._sums.shift, sums.shift, sums.log2, slopes, strict=True
+            self.terms, self._sums.shift, sums.shift, sums.log2 + self.lost, slopes, strict=True
         ):
             # d ln S / d d² is minus the share of the pair, times the steepness of its energy
             W += terms * (-slope * _scale(own, shift, log2))[:, None]
