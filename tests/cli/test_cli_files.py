@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pandas")
 
 import vicinal
-from vicinal._callback_support import HAS_CALLBACKS
+from vicinal.fit.callbacks import HAS_CALLBACKS
 from vicinal.cli import _group, demo
 from vicinal.cli._files import File
 

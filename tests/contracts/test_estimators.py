@@ -20,6 +20,7 @@ import scipy.sparse as sp
 import skops.io
 from common.callbacks import Stop
 from common.checks import needs_callbacks, set_threads, unfinished
+from common.elsewhere import ELSEWHERE
 from common.histograms import counts
 from common.soft import NCAOfDistributions, NCAOfMatches, PairNCAOfLabels, make_storable
 from scipy.special import logsumexp
@@ -1343,6 +1344,33 @@ def test_issue_14_a_refused_batch_changes_nothing(name):
     assert model._stream.n_steps == kept.n_steps
     np.testing.assert_array_equal(model._stream.theta, kept.theta)
     np.testing.assert_array_equal(model._stream.reservoir.X, kept.reservoir.X)
+
+
+@each([*PLAIN, "covariance", "from labels, itml", "nca distributions", "nca matches", "pair nca"])
+@pytest.mark.parametrize("kind", ELSEWHERE)
+def test_rows_elsewhere_are_refused(name, kind):
+    """Nothing is loaded without a word: the error says what does it."""
+    X, y = table(name)
+    remedy, moved = ELSEWHERE[kind]
+    refused = pytest.raises(TypeError, match=rf"in the memory of .*\. Use \w+\.{remedy}\(\)")
+    model = make(name)
+    with refused:
+        model.fit(moved(X), y)
+    assert not hasattr(model, "n_features_in_")
+    if hasattr(model, "partial_fit"):
+        with refused:
+            model.partial_fit(moved(X), y, classes=np.unique(y))
+    if name in PLAIN:  # the others turn labels into what they learn from
+        with refused:
+            make(name).fit(X, moved(y))
+    model = fitted(name)
+    for method in ("transform", "predict", "predict_proba", "kneighbors", "inverse_transform"):
+        if hasattr(model, method):
+            with refused:
+                getattr(model, method)(moved(X))
+    if hasattr(model, "score"):
+        with refused:
+            model.score(moved(X), y)
 
 
 @each([name for name in PLAIN if name not in CLOSED])

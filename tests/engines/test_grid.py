@@ -9,7 +9,7 @@ from vicinal.engines.cpu.grid import GridSets
 from vicinal.engines.cpu.grid_points import grid_bytes, most_nodes
 from vicinal.engines.cpu.potential import CompiledPotential, GridPotential
 from vicinal.engines.cpu.sets import TileSets
-from vicinal.engines.dense_sets import DenseSets
+from vicinal.engines.dense.sets import DenseSets
 
 #: the stated relative error of the gradient, and error of log e_k
 GRADIENT, LOG_SUM = 1.5e-3, 1e-3

@@ -14,7 +14,7 @@ from vicinal.core.types import EvaluationSize, PairCost
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.base import Data, merge, merge_means
-from vicinal.engines.dense_matches import DenseChargedSums, DenseMatchSums
+from vicinal.engines.dense.matches import DenseChargedSums, DenseMatchSums
 from vicinal.neighbourhoods import Nearest, RandomPairs
 from vicinal.objectives import MatchLoss, MLKRLoss, NCALoss, mlkr, nca_matches
 from vicinal.targets import LabelDistributions, Labels, Matches, NearNumbers, Numbers
@@ -140,12 +140,12 @@ def test_machines_may_exchange_sums_over_far_points(monkeypatch, engine, scale):
     Z, rows = scale * np.array([[-1.0], [0.0], [1.0]]), np.arange(3)
     slopes = np.array([[0.3, 0.2, 0.5], [-0.1, -0.7, -0.2]])
     data = Data(Z, 0 * rows, np.ones(3), rows, rows)
+    backend, pairs = choose.backend(Z, 3), all_rows(3) if engine == "lists" else None
     for target, _ in far_ties():
         whole, *parts = (
-            choose.match_sums(data._replace(reference_rows=some), target, Gaussian(),
-                              all_rows(3) if engine == "lists" else None)
+            backend.match_sums(data._replace(reference_rows=some), target, Gaussian(), pairs)
             for some in (rows, rows[:1], rows[1:])
-        )  # fmt: skip
+        )
         expected, joint = whole.sums(), merge(*(part.sums() for part in parts))
         odds = [
             (sums.log2[0] - sums.log2[1] - (sums.shift[0] - sums.shift[1]))[np.argsort(sums.rows)]
@@ -214,7 +214,7 @@ def test_same_bits_for_any_number_of_blas_threads(rng, monkeypatch):
         for threads in (1, 2, 4):
             with threadpool_limits(threads):
                 results.append(loss_for(target)(Z, target))
-        for value, dZ, _ in results[1:]:
+        for value, dZ, *_ in results[1:]:
             assert value == results[0].value
             np.testing.assert_array_equal(dZ, results[0].dZ)
 

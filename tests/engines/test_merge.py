@@ -13,6 +13,7 @@ from common.clouds import all_rows, lists_of
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.base import Data, Means, merge, merge_means
+from vicinal.engines.cpu import backend as cpu
 from vicinal.engines.cpu import tiles
 from vicinal.extras.trees import Bounded
 from vicinal.targets import LabelDistributions, Matches, NearNumbers
@@ -111,11 +112,11 @@ def test_sums_over_classes_by_lists_and_trees(rng, pairs, scale):
 
 
 def test_sums_in_range(rng, monkeypatch):
-    monkeypatch.setattr(choose, "INDEX_FROM", 100)
+    monkeypatch.setattr(cpu, "INDEX_FROM", 100)
     Z, y = cloud(rng, N, 1.0)
     some, kernel = rng.permutation(N), Compact()
     data = Data(Z, y, rng.uniform(0.1, 1.0, N), some[:100], some)
-    index = choose.make_index(Z, y, some, kernel, 100)
+    index = cpu.make_index(Z, y, some, kernel, 100)
     assert index is not None
     for pairs in (None, index):
         make = partial(choose.class_sums, kernel=kernel, pairs=pairs)
@@ -131,14 +132,15 @@ def test_sums_over_matches_and_means(rng, monkeypatch, engine, scale):
     data = Data(Z, 0 * y, rng.uniform(0.1, 1.0, N), some[:400], some[100:])
     pairs = all_rows(N) if engine == "lists" else None
     charges = rng.standard_normal((N, 2))
+    backend = choose.backend(Z, N)
     for kernel in REACHING:
         more = {"kernel": kernel, "pairs": pairs}
         whole, _ = assert_parts_make_the_whole(
-            rng, data, partial(choose.charged_sums, charges=charges, **more)
+            rng, data, partial(backend.charged_sums, charges=charges, **more)
         )
         assert whole.name == engine
         for kind in ("distributions", "numbers", "hard numbers", "partners"):
-            make = partial(choose.match_sums, target=a_target(rng, y, kind), **more)
+            make = partial(backend.match_sums, target=a_target(rng, y, kind), **more)
             assert_parts_make_the_whole(rng, data, make)
 
 
@@ -147,9 +149,10 @@ def test_sums_of_other_queries_are_refused(rng):
     rows = np.arange(40)
     data = Data(Z, y, np.ones(40), rows, rows)
     charges = rng.standard_normal((40, 2))
+    backend = choose.backend(Z, 40)
     for make, join in [
         (partial(choose.class_sums, kernel=Gaussian()), merge),
-        (partial(choose.charged_sums, charges=charges, kernel=Gaussian()), merge_means),
+        (partial(backend.charged_sums, charges=charges, kernel=Gaussian()), merge_means),
     ]:
         whole, few = make(data), make(data._replace(query_rows=rows[3:]))
         message = r"same queries .* Got 37 and 40 queries, .* alone are the rows \[0, 1, 2\]"

@@ -13,7 +13,7 @@ from common.affinities import some_affinities
 from common.checks import assert_close
 from common.engines import compiled_only
 
-from vicinal.engines import choose
+from vicinal.engines import choose, set_sums
 from vicinal.objectives import KSNELoss, ksne
 from vicinal.targets import Affinities
 
@@ -305,7 +305,7 @@ def test_interpolation_is_refused_where_it_is_not_for(rng, options):
 
 def test_engine_goes_by_the_size(monkeypatch):
     monkeypatch.setattr(choose, "DENSE_UP_TO", 500)
-    monkeypatch.setattr(choose, "FFT_FROM", 3000)
+    monkeypatch.setattr(set_sums, "FFT_FROM", 3000)
     for n, options, expected in [
         (500, {}, "dense"),
         (501, {}, "tiles"),
@@ -319,4 +319,4 @@ def test_engine_goes_by_the_size(monkeypatch):
         (100, {"method": "fft"}, "fft"),
     ]:
         options = {"d": 2, "kernel": "cauchy", "kappa": 0.0, **options}
-        assert choose.set_sums_engine(n, **options) == expected
+        assert set_sums.set_sums_engine(n, **options) == expected

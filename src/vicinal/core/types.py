@@ -1,13 +1,14 @@
 """The protocols of the parts and the small types that they exchange.
 
-An objective is a function ``value, dZ, facts = objective(Z, target, ...)``; a map gives
+An objective is a function ``Evaluation = objective(Z, target, ...)``; a map gives
 ``Z, pull = mapping.forward(theta, X)``; ``problem.py`` combines the two into
 ``value, dtheta = fun(theta, batch)``; a solver minimises ``fun``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -24,6 +25,7 @@ __all__ = [
     "PairCost",
     "Pairs",
     "Result",
+    "Rows",
     "Sampler",
     "Sampling",
     "Solver",
@@ -81,12 +83,53 @@ class Units(NamedTuple):
 class Evaluation(NamedTuple):
     """What an objective returns: the mean loss, its gradient (None if not requested), and facts.
 
-    ``facts`` holds figures about the evaluation, such as ``share_of_pairs``.
+    ``facts`` holds figures about the evaluation, such as ``share_of_pairs``.  ``weight`` is that of
+    the queries in the mean, 0 if none counts and NaN if the objective does not tell: the value and
+    the gradient of all queries are the means of those of disjoint blocks of them, by their weights.
     """
 
     value: float
     dZ: Array | None
     facts: Mapping[str, float]
+    weight: float = math.nan
+
+
+class Rows(Protocol):
+    """The data as maps see them: ``(X - shift) * scale``, wherever X lies.
+
+    A product of the rows, which is what is embedded, lies where they do; what has a column for each
+    feature, and blocks, are arrays of the host.  ``limits`` are those of columns with gross
+    outliers, or None; ``total_variance`` is the sum of the variances of the scaled columns.
+    """
+
+    shift: Array
+    scale: Array
+    scaling: str | None
+    total_variance: float
+    limits: Any
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: Array | None) -> Rows:
+        """Some of the rows, with the shift and scale of all rows; None: all of them."""
+
+    def blocks(self) -> Iterator[tuple[slice, Array]]:
+        """The rows in fixed blocks: dense, float64, centred and scaled."""
+
+    def matmul(self, B: Array, dtype: Any = ...) -> Any:
+        """``X_scaled @ B`` for B of shape (D, m): points of shape (n, m) in ``dtype``."""
+
+    def rmatmul(self, V: Any) -> Array:
+        """``X_scaled.T @ V`` for V of shape (n, m), where the rows lie or on the host: (D, m)."""
+
+    def columns_times(self, a: Array, dtype: Any = ...) -> Any:
+        """``X_scaled * a`` for a of length D: points of shape (n, D) in ``dtype``."""
+
+    def column_dots(self, V: Any) -> Array:
+        """``sum_i X_scaled_i * V_i`` for V of shape (n, D): length D."""
 
 
 @runtime_checkable
@@ -187,7 +230,7 @@ class Source(NamedTuple):
 
     ``codes`` are their class codes; ``embed(theta)`` gives their projections, one row each;
     ``points(rows)`` gives some of them, by positions or a slice, as
-    :class:`~vicinal._features.Features`: the scaled input; ``make_index(theta, n_queries)`` gives
+    `Rows`: the scaled input; ``make_index(theta, n_queries)`` gives
     the ``pairs`` of batches with so many queries against all rows, or None if that would not help.
     """
 

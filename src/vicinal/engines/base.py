@@ -5,22 +5,24 @@ the references, can exchange their sums for the queries (`merge`); each then com
 the gradient from the joint sums, and the parts add up.
 
 There are six families.  `ClassSums` serves NCA and MCML, `MatchSums` NCA with soft matches,
-`ChargedSums` MLKR, `Votes` kNCA, `Margins` LMNN, and `SetSums` kSNE.
-:mod:`vicinal.engines.choose` is the only place that decides which engine is used.
+`ChargedSums` MLKR, `Votes` kNCA, `Margins` LMNN, and `SetSums` kSNE.  A `Backend` has engines of
+all families, for points of one type; :mod:`vicinal.engines.choose` is the only place that chooses
+it.  Sums are arrays of the host, one column for each query; a gradient is where the points are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
-from vicinal.targets import TargetNeighbours
+from vicinal.targets import Affinities, TargetNeighbours
 
 __all__ = [
+    "Backend",
     "ChargedSums",
     "ClassSums",
     "Data",
@@ -256,7 +258,7 @@ class Votes(Protocol):
 class Triples(NamedTuple):
     """The input of a margin loss: points, target neighbours and possible impostors.
 
-    ``Z`` is (n, d) and contiguous.  ``neighbours`` (n, k) are the target neighbours that count:
+    ``Z`` is (n, d).  ``neighbours`` (n, k) are the target neighbours that count:
     those of queries, among the references; -1 for none.  ``targets`` are all target neighbours.
     ``is_query`` and ``is_reference`` are masks over the rows; ``weight`` of the dtype of ``Z`` is
     how much each row counts as an impostor, 0 for rows that are no references.
@@ -329,3 +331,130 @@ class SetPotential(Protocol):
         The result of a place does not depend on the other places.
         """
         ...
+
+
+class Backend(Protocol):
+    """The engines for points of one type, and what predicts from such points: a module.
+
+    A backend need not have all of them: what it leaves out, its points cannot be used for.
+    """
+
+    # Learning.  ``pairs`` are candidate lists, or None for all pairs.
+
+    def class_sums(self, data: Data, kernel: Kernel, pairs: Pairs | None = None) -> ClassSums:
+        """Sums of a kernel over the classes, for NCA."""
+
+    def joint_sums(self, data: Data, kernel: Kernel) -> ClassSums:
+        """The same where only the sum over all classes counts, in either of two parts, for MCML."""
+
+    def match_sums(
+        self, data: Data, target: Any, kernel: Kernel, pairs: Pairs | None = None
+    ) -> MatchSums:
+        """Sums of a kernel over references that match, for NCA with soft matches."""
+
+    def charged_sums(
+        self, data: Data, charges: Array, kernel: Kernel, pairs: Pairs | None = None
+    ) -> ChargedSums:
+        """Means of the charges (n, q) of the references, for MLKR."""
+
+    def votes(self, data: Data, k: int, unanimous: bool, pairs: Pairs | None = None) -> Votes:
+        """The votes of k neighbours, for kNCA."""
+
+    def margins(self, triples: Triples, candidates: Any = None) -> Margins:
+        """Hinges of target neighbours and impostors, for LMNN."""
+
+    def attraction(
+        self,
+        Z: Array,
+        target: Affinities,
+        kernel: str,
+        kappa: float,
+        rows: tuple[Array, Array] | None = None,
+        gradient: bool = True,
+    ) -> tuple[float, Array | None]:
+        """The sum of ``-p_ij log w_ij`` and its gradient by Z, in float64, for kSNE.
+
+        ``rows`` are queries and references, None for all.
+        """
+
+    def set_sums(
+        self,
+        Z: Array,
+        k: int,
+        kernel: str,
+        kappa: float,
+        query_rows: Array,
+        reference_rows: Array,
+        method: str = "auto",
+    ) -> SetSums:
+        """Sums over all sets of k references, for kSNE.
+
+        ``method`` is "exact", "fft", or "auto" for the faster one (`set_sums.uses_grid`).
+        """
+
+    def make_index(
+        self, Z: Array, codes: Array, rows: Array, kernel: Kernel, n_queries: int
+    ) -> PairSource | None:
+        """An index of some rows, for many evaluations with few queries; None if it saves no time.
+
+        See `choose.class_sums` for its use.
+        """
+
+    # Prediction.  Row i of a result belongs to the point Z[i], and does not depend on the others.
+
+    def sums_by_class(
+        self, Z: Array, data: Data, kernel: Kernel, n_classes: int, places: Array | None = None
+    ) -> tuple[Array, Array]:
+        """log2 of the kernel sums of points over each class, and their shifts: (n, n_classes).
+
+        As in `RowSums`.  Only the references of ``data`` are used.  ``places`` gives, for a point
+        that is a row of ``data.Z``, that row, which the point never picks (-1, or None: no row).
+        """
+
+    def leading_sums_by_class(
+        self, Z: Array, data: Data, kernel: Kernel, n_classes: int
+    ) -> tuple[Array, Array]:
+        """As `sums_by_class`, with the digits that class probabilities need.
+
+        What adds less than 1e-9 to the sum over all classes may be left out, so that the sum over a
+        class far away may be empty; very many pairs are summed in float32.
+        """
+
+    def kernel_means(
+        self, Z: Array, Z_reference: Array, charges: Array, mass: Array | None, kernel: Kernel
+    ) -> Array:
+        """The mean of the references' charges (r, q), weighted by the kernel and masses: (n, q).
+
+        For kernels that reach everywhere: the weights are computed relative to the nearest
+        reference, so that a point far from all of them has a mean too.  The bits of a point's mean
+        do not depend on the other points below 48 dimensions; from there on, products of matrices
+        have the distances.
+        """
+
+    def entropies(
+        self, Z: Array, places: Array, Z_reference: Array, mass: Array, kernel: Kernel
+    ) -> Array:
+        """exp of the entropy of each point's choice among the references, 0 if there are none.
+
+        ``places`` are the positions of the points among the references, -1 for other points; masses
+        are in (0, 1].
+        """
+
+    def win_shares(
+        self, Z: Array, Z_reference: Array, codes: Array, n_classes: int, k: int, unanimous: bool
+    ) -> Array:
+        """Chance that each class wins the vote of k references, given no tie: (n, n_classes)."""
+
+    def set_potential(self, Z: Array, k: int, kernel: str, kappa: float) -> SetPotential:
+        """Sums over all sets of k of the points Z, as seen from other places."""
+
+    # Histograms, and maps on the simplex.
+
+    def chi2_rows(self, X: Array, Y: Array, same: bool) -> Array:
+        """Chi-squared distances between all rows of X and Y, in their dtype."""
+
+    def nearest_histograms(self, X: Array, Y: Array, k: int, same: bool) -> tuple[Array, Array]:
+        """Distances and positions of the k nearest rows of Y, nearest first."""
+
+    def simplex_columns(self, L: Array, slack: float) -> Array:
+        """The matrix nearest to L, (r, D), whose columns are on the probability simplex."""

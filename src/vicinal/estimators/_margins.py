@@ -221,7 +221,7 @@ def warn_unusable_rows(data: Data, name: str, k: int, labels: Labels, plan: Plan
         )
 
 
-def rows_of(X: Features, rows: Array, sparse: bool = False) -> Any:
+def rows_of(X: Any, rows: Array, sparse: bool = False) -> Any:
     """Some rows, scaled; with ``sparse`` a sparse table stays sparse and is not centred."""
     if sparse and sp.issparse(X.X):
         part = X.take(rows).X.astype(np.float64)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from vicinal._features import SCALINGS, Features, check_varies
+from vicinal._features import SCALINGS, check_varies, make_rows
 from vicinal._validation import check_number, check_option, warn
 from vicinal.core.types import Array
 from vicinal.estimators._metric import MahalanobisMixin
@@ -48,7 +48,7 @@ class MatrixLearner(MahalanobisMixin, BaseEstimator):
     def _scaled(self, tuples: Array) -> ScaledTuples:
         """The scaling of the columns, by the rows in the tuples, each counted once."""
         rows = _distinct_rows(tuples.reshape(-1, tuples.shape[-1]))
-        features = Features(rows, self.scaling, limit_outliers=False)
+        features = make_rows(rows, self.scaling, limit_outliers=False)
         check_varies(features)
         points = (rows - features.shift) * features.scale
         return ScaledTuples(points, features.shift, features.scale)

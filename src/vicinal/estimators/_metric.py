@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from vicinal._features import unscaled
-from vicinal._validation import check_rows
+from vicinal._validation import check_rows, refuse_elsewhere
 from vicinal.core.types import Array
 from vicinal.storage.model import SaveMixin
 
@@ -74,6 +74,7 @@ class MahalanobisMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerMi
         rows : ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self, "components_")
+        refuse_elsewhere(self, X, "X")
         Z = check_array(X, dtype=[np.float64, np.float32])
         d = self.components_.shape[0]
         if Z.shape[1] != d:
@@ -147,6 +148,7 @@ class MahalanobisMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
 def check_pairs(pairs: Any, n_features: int) -> Array:
     """Pairs of rows as numbers, (n_pairs, 2, n_features)."""
+    refuse_elsewhere("the metric", pairs, "pairs")
     pairs = check_array(pairs, allow_nd=True, dtype=[np.float64, np.float32])
     if pairs.ndim != 3 or pairs.shape[1:] != (2, n_features):
         raise ValueError(

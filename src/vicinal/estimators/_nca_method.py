@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from vicinal import densities, maps, neighbourhoods, solvers, starts
-from vicinal._features import Features
+from vicinal._features import make_rows
 from vicinal._plugins import load
 from vicinal.core.stages import Refresh
-from vicinal.core.types import Array, is_auto
+from vicinal.core.types import Array, Rows, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._soft_targets import SOFT, check_soft, soft_model
 from vicinal.fit.method import Data, Method
@@ -76,8 +76,8 @@ def learns_beta(kernel: Kernel) -> bool:
     return kernel.background and kernel.beta in ("em", "gradient")
 
 
-def _features(scaling: str | None, X: Any, target: Any, train: Array | None) -> Features:
-    return Features(X, scaling, target.sample_weight)
+def _features(scaling: str | None, X: Any, target: Any, train: Array | None) -> Rows:
+    return make_rows(X, scaling, target.sample_weight)
 
 
 def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: Any) -> NCAModel:

@@ -19,6 +19,7 @@ from vicinal._validation import (
     check_weights,
     scaled_weights,
 )
+from vicinal.core.points import to_host
 from vicinal.core.types import Array, is_auto
 from vicinal.estimators._labelled import LabelledLearner
 from vicinal.estimators._neighbours import RowNumbers
@@ -95,7 +96,7 @@ class StreamLearner(LabelledLearner):
         self, X: Any, y: Any, classes: Any, sample_weight: Any, first: bool
     ) -> tuple[Any, Array, Array]:
         check_label_types(y)
-        X, y = check_rows(self, X, y, reset=first)
+        X, y = check_rows(self, to_host(X), y, reset=first)
         self.classes_ = check_declared_classes(self, classes, y, first)
         weight = check_weights(sample_weight, len(y), scaled=False)  # also against other batches
         weight = np.ones(len(y)) if weight is None else weight

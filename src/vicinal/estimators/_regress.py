@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from sklearn.base import RegressorMixin
 
 from vicinal import densities, maps, neighbourhoods, solvers, starts
-from vicinal._features import Features
+from vicinal._features import make_rows
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_rows, check_weights
-from vicinal.core.types import Array, Objective, is_auto
+from vicinal.core.types import Array, Objective, Rows, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._neighbours import NeighbourSearchMixin, drop_weightless_rows
@@ -211,8 +211,8 @@ def _kernel(kernel: Any, owner: str) -> Kernel:
     return part
 
 
-def _features(scaling: str | None, X: Any, numbers: Numbers, train: Array | None) -> Features:
-    return Features(X, scaling, numbers.sample_weight)
+def _features(scaling: str | None, X: Any, numbers: Numbers, train: Array | None) -> Rows:
+    return make_rows(X, scaling, numbers.sample_weight)
 
 
 def _make_model(n_neighbors: Any, Z: Array, numbers: Numbers, objective: Any) -> RegressionModel:

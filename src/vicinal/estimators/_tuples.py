@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_array, column_or_1d
 
+from vicinal._validation import refuse_elsewhere
 from vicinal.core.types import Array
 
 __all__ = ["TupleLearnerMixin", "check_pair_labels", "check_tuples", "looked_up"]
@@ -40,6 +41,7 @@ def check_tuples(
     tuples : float64 or float32 array of shape (n, size, n_features)
     """
     name = _NAMES[size]
+    refuse_elsewhere(owner, tuples, name)
     tuples = check_array(
         tuples, ensure_2d=False, allow_nd=True, dtype=None, ensure_all_finite=False,
         ensure_min_samples=0, ensure_min_features=0, input_name=name,
@@ -74,6 +76,7 @@ def looked_up(owner: str, indices: Array, preprocessor: Any) -> Array:
     if callable(preprocessor):
         rows = preprocessor(indices)
     else:
+        refuse_elsewhere(owner, preprocessor, "preprocessor")
         rows = check_array(preprocessor, accept_sparse="csr", dtype=None, ensure_all_finite=False)
         n = rows.shape[0]
         if indices.dtype.kind not in "iu":

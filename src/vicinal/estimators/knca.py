@@ -14,9 +14,19 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal import maps, neighbourhoods, solvers, starts
-from vicinal._features import Features
+from vicinal._features import make_rows
 from vicinal._validation import check_number, check_option
-from vicinal.core.types import Array, EvaluationSize, Map, PairCost, Pairs, Sampler, Solver, is_auto
+from vicinal.core.types import (
+    Array,
+    EvaluationSize,
+    Map,
+    PairCost,
+    Pairs,
+    Rows,
+    Sampler,
+    Solver,
+    is_auto,
+)
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators._partial_fit import StreamLearner
 from vicinal.estimators._votes_of_k import VotesOfK
@@ -324,8 +334,8 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
         )
 
 
-def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Features:
-    return Features(X, scaling)
+def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Rows:
+    return make_rows(X, scaling)
 
 
 def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: KNCALoss) -> KNCAModel:

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
 from vicinal import _search, maps, solvers, starts
-from vicinal._features import Features
+from vicinal._features import make_rows
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, Map, PairCost, Sampler, Solver
+from vicinal.core.types import Array, Map, PairCost, Rows, Sampler, Solver
 from vicinal.estimators._margins import (
     BATCH_ROWS,
     START_ROWS,
@@ -312,10 +312,10 @@ class LMNN(LearntMetricMixin, LargeMargin):
             collapse_warning=_collapse_warning,
         )
 
-    def _scaled(self, X: Any, labels: Labels, train: Array | None) -> Features:
+    def _scaled(self, X: Any, labels: Labels, train: Array | None) -> Rows:
         """The rows in the requested scaling; for "auto", the one with the better neighbours."""
         if self.scaling != "auto":
-            return Features(X, self.scaling)
+            return make_rows(X, self.scaling)
         # its own RNG: a resumed fit must make the same choice
         rows = np.random.RandomState(0).permutation(
             np.arange(len(labels)) if train is None else train
@@ -323,14 +323,14 @@ class LMNN(LearntMetricMixin, LargeMargin):
         rows = np.sort(rows[:_SCALING_ROWS])
         some = _in_one_form(X[rows])
         right = {
-            scaling: _votes_right(Features(some, scaling), labels.codes[rows], self._number)
+            scaling: _votes_right(make_rows(some, scaling), labels.codes[rows], self._number)
             for scaling in ("standard", "global")
         }
         best = max(right, key=lambda scaling: right[scaling])  # ties: the first
         if self.verbose:
             shares = ", ".join(f"{scaling} {right[scaling]:.3f}" for scaling in right)
             print(f"[{type(self).__name__}] share of right votes of k neighbours: {shares}")
-        return Features(X, best)
+        return make_rows(X, best)
 
     def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
         super()._store(X, method, problem, theta)
@@ -384,7 +384,7 @@ def _in_one_form(X: Any) -> Any:
     return X
 
 
-def _votes_right(features: Features, codes: Array, k: int) -> float:
+def _votes_right(features: Rows, codes: Array, k: int) -> float:
     """Share of the rows for which the vote of the k nearest others is right."""
     rows = np.arange(len(features))
     points = rows_of(features, rows, sparse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vicinal._threads import n_threads
-from vicinal.engines import choose
+from vicinal.engines.set_sums import SetSumsCost, set_sums_cost
 from vicinal.fit.memory import converted_bytes
 from vicinal.fit.plan import Cost
 from vicinal.targets.build import affinities_bytes
@@ -30,10 +30,10 @@ def engine_of(estimator: Any, n: int) -> str:
     return _sums_cost(estimator, n).engine
 
 
-def _sums_cost(estimator: Any, n: int) -> choose.SetSumsCost:
+def _sums_cost(estimator: Any, n: int) -> SetSumsCost:
     d, k = int(estimator.n_components), min(int(estimator.k), max(1, n - 2))
     kappa = float(estimator.kappa)
-    return choose.set_sums_cost(n, d, k, estimator.kernel, kappa, estimator.method)
+    return set_sums_cost(n, d, k, estimator.kernel, kappa, estimator.method)
 
 
 def check_cost(estimator: Any, n: int) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from vicinal import maps, samplers, solvers
 from vicinal._threads import n_threads
+from vicinal.core.points import to_host
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, PairCost, Sampler, Solver, is_auto
 from vicinal.densities import Gaussian, Kernel
@@ -96,7 +97,8 @@ class Plan(NamedTuple):
     @property
     def exact(self) -> bool:
         """Whether each loss is computed from all rows and all pairs."""
-        return isinstance(self.sampling, samplers.Full) and self.pairs is None
+        every_pair = self.pairs is None or self.pairs.exact
+        return isinstance(self.sampling, samplers.Full) and every_pair
 
     @property
     def has_lists(self) -> bool:
@@ -246,7 +248,7 @@ def rate_for(problem: Problem, theta: Array, relative: float | None = None) -> f
     """
     rows = np.arange(0, len(problem.X), max(1, len(problem.X) // 1000))
     X = problem.X.take(rows)
-    Z = problem.mapping.forward(theta, X, np.float64)[0]
+    Z = to_host(problem.mapping.forward(theta, X, np.float64)[0])
     Z = Z - Z.mean(axis=0)
     spread = np.sqrt(sum(float(np.sum(part**2)) for _, part in X.blocks()))
     size = np.linalg.norm(Z) / (np.sqrt(Z.shape[1]) * spread) if spread > 0 else 0.0

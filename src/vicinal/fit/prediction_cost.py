@@ -12,7 +12,7 @@ from sklearn import get_config
 
 from vicinal._threads import n_threads
 from vicinal.engines import choose
-from vicinal.engines.dense_means import BLOCK as MEANS_BLOCK
+from vicinal.engines.dense.means import BLOCK as MEANS_BLOCK
 from vicinal.models.posterior import NCAModel
 from vicinal.models.regression import RegressionModel, kernel_means_bytes
 from vicinal.models.vote_of_k import KNCAModel

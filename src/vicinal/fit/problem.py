@@ -83,8 +83,8 @@ def final_loss(context: FitContext, problem: Problem, theta: Array) -> tuple[flo
     rows = context.loss_rows(problem)
     # On a sample of rows the loss is an estimate, for which float32 suffices.
     scorer = problem if rows is None else problem.replace(dtype=np.float32)
-    value, _, facts = scorer.score(theta, problem.train if rows is None else rows)
-    return value, facts
+    found = scorer.score(theta, problem.train if rows is None else rows)
+    return found.value, found.facts
 
 
 def last_theta(last: Any, problem: Problem) -> Array | None:

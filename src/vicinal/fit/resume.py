@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 from vicinal import storage
 from vicinal._validation import check_seed
+from vicinal.core.points import to_host
 from vicinal.core.problem import Problem
 from vicinal.core.state import FitState
 from vicinal.core.types import Array
@@ -213,7 +214,7 @@ def row_fingerprint(data: Data) -> str:
 
     A target has its classes and weights, and ``contents``: arrays that are neither.
     """
-    X, target = data.X, data.target
+    X, target = to_host(data.X), data.target
     parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
     weight = getattr(target, "sample_weight", None)
     found = 0

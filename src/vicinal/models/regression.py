@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from vicinal.core.points import check_points
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
-from vicinal.engines.points import check_points
 from vicinal.models.stored import StoredRows
 from vicinal.targets import Numbers
 
@@ -81,10 +81,11 @@ class RegressionModel(StoredRows):
     def kernel_means(self, Z: Array) -> Array:
         """Means over all training rows, weighted by the kernel."""
         known = self.Z, self.numbers.values, self.sample_weight, self.kernel
+        backend = choose.backend(self.Z, len(self.Z))
         return self._in_chunks(
             check_points(Z),
             kernel_means_bytes(Z, self.n_outputs),
-            lambda part: choose.kernel_means(part, *known),
+            lambda part: backend.kernel_means(part, *known),
         )
 
     def nearest_means(self, Z: Array) -> Array:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal.core.points import cast, check_points, check_rows, zeros_like
 from vicinal.core.types import Array, Evaluation, Units
 from vicinal.engines import choose
-from vicinal.engines.points import check_points, check_rows
 from vicinal.objectives._votes import check_k
 from vicinal.targets import Affinities
 
@@ -88,14 +88,15 @@ class KSNELoss:
         facts["left_out"] = int(np.count_nonzero(available < 1))
         query_rows, available = query_rows[available > 0], available[available > 0]
         if not len(query_rows):
-            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, facts)
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, facts, 0.0)
         n, sizes = len(query_rows), np.minimum(int(self.k), available)
         rows = None if queries is None and references is None else (query_rows, reference_rows)
-        pull, attraction = choose.attraction(Z, target, self.kernel, self.kappa, rows, gradient)
+        backend = choose.backend(Z, len(Z))
+        pull, attraction = backend.attraction(Z, target, self.kernel, self.kappa, rows, gradient)
         total, dZ = 0.0, None if attraction is None else (self.exaggeration / n) * attraction
         for k in sorted({int(sizes.min()), int(sizes.max())}):  # two, if references are so few
             some, chain_rows = query_rows[sizes == k], facts["chain_rows"]
-            engine = choose.set_sums(
+            engine = backend.set_sums(
                 Z, k, self.kernel, self.kappa, some, reference_rows, self.method
             )
             total += float(np.sum(engine.sums()))
@@ -106,7 +107,7 @@ class KSNELoss:
         # [Tarlow2013] eq. (11); less the entropy of the target it is the divergence
         value = (self.exaggeration * pull + total) / n
         value -= float(np.mean(target.entropy[query_rows]))
-        return Evaluation(value, None if dZ is None else dZ.astype(Z.dtype, copy=False), facts)
+        return Evaluation(value, None if dZ is None else cast(Z, dZ), facts, float(n))
 
 
 def _check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
@@ -214,9 +215,9 @@ def ksne(
     """
     _check_affinities(affinities, len(check_points(Z)), getattr(affinities, "k", 0))
     loss = KSNELoss(affinities.k, kernel, kappa, exaggeration, method)
-    value, dZ, facts = loss(
+    value, dZ, facts, _ = loss(
         Z, affinities, queries=queries, references=references, gradient=gradient
     )
     if report is not None:
         report.update(facts)
-    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+    return value, zeros_like(check_points(Z)) if dZ is None else dZ

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal.core.points import cast, check_points, zeros_like
 from vicinal.core.types import Array, Evaluation, PairCost, Pairs, Units
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
-from vicinal.engines.points import check_points
+from vicinal.engines.base import MatchSums
 from vicinal.objectives._costs import match_cost
 from vicinal.objectives._odds import check_kind, mean_loss, slopes
 from vicinal.objectives._rows import check_kernel, prepare
@@ -61,21 +62,26 @@ class MatchLoss:
         target = check_target(target)
         Z, data, weight = prepare(Z, target, queries, references, pairs, "nca_matches")
         if not len(data.query_rows) or not len(data.reference_rows):
-            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {})
-        engine = choose.match_sums(data, target, self.kernel, pairs)
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, {}, 0.0)
+        backend = choose.backend(data.Z, len(data.Z))
+        engine: MatchSums
+        if isinstance(target, Labels):
+            engine = backend.class_sums(data, self.kernel, pairs)
+        else:
+            engine = backend.match_sums(data, target, self.kernel, pairs)
         sums = engine.sums()
         left_out = np.isneginf(sums.log2[1])
         with np.errstate(invalid="ignore"):  # inf - inf, where nothing matches
             odds = np.subtract(*sums.log2) - np.subtract(*sums.shift)
         odds = np.where(left_out, np.inf, odds)
-        value, counts = mean_loss(odds, weight[sums.rows], self.kind)
+        value, counts, total = mean_loss(odds, weight[sums.rows], self.kind)
         facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
         facts["left_out"] = int(left_out.sum()) if self.kind == "log" else 0
         dZ = None
         if gradient:  # odds = sum over what does not match / sum over what matches
             slope = counts * slopes(odds, self.kind)
-            dZ = engine.pull(sums, np.stack([slope, -slope])).astype(Z.dtype)
-        return Evaluation(value, dZ, facts)
+            dZ = cast(Z, engine.pull(sums, np.stack([slope, -slope])))
+        return Evaluation(value, dZ, facts, total)
 
     def for_scaling(self) -> MatchLoss:
         """The loss that chooses the scale of a map: "log".
@@ -172,7 +178,7 @@ def nca_matches(
     """
     check_kind(objective, "objective", "nca_matches")
     check_kernel(kernel, "nca_matches")
-    value, dZ, facts = MatchLoss(objective, kernel)(
+    value, dZ, facts, _ = MatchLoss(objective, kernel)(
         Z, target, queries=queries, references=references, pairs=pairs, gradient=gradient
     )
     if report is not None and "share_of_pairs" in facts:
@@ -184,4 +190,4 @@ def nca_matches(
             UserWarning,
             stacklevel=2,
         )
-    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+    return value, zeros_like(check_points(Z)) if dZ is None else dZ

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from vicinal._threads import run
+from vicinal.core.points import centre_of
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian
 from vicinal.engines.cpu.near import order_within_classes
 from vicinal.engines.cpu.tiles import coordinate_scale, kernel_points
-from vicinal.engines.points import centre_of
 from vicinal.kernels import _chunks as kernels
 from vicinal.kernels.knca import knca_collect
 from vicinal.kernels.knca_pull import knca_pull

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from vicinal._threads import n_threads, run
+from vicinal.core.points import centre_of
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data, Means, columns_of
@@ -18,7 +19,6 @@ from vicinal.engines.cpu.charged import factors_of, means_of
 from vicinal.engines.cpu.lists import check_pairs, n_lanes
 from vicinal.engines.cpu.matches import SoftSums, features
 from vicinal.engines.cpu.tiles import power_of
-from vicinal.engines.points import centre_of
 from vicinal.kernels import match_lists as kernels
 from vicinal.kernels.nca_lists import pack
 from vicinal.kernels.neighbours import visiting_order

@@ -14,7 +14,7 @@ from vicinal._threads import single_threaded_blas
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data, Means, RowSums, columns_of, exact_sum
-from vicinal.engines.dense import SortedPoints, pull_pairs
+from vicinal.engines.dense.class_sums import SortedPoints, pull_pairs
 from vicinal.targets import LabelDistributions, Matches, NearNumbers
 from vicinal.targets.matches import LEAST_MATCH
 
