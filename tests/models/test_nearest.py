@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from common.checks import each_dtype, set_threads
+from common.checks import each_dtype
 from scipy.spatial.distance import cdist
 from sklearn import config_context
 
@@ -43,16 +43,3 @@ def test_memory_is_bounded(rng, d):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 35 * 2**20  # all distances would take 69 MiB
-
-
-@pytest.mark.parametrize("d", [3, 12])
-def test_thread_count_agnosticism(rng, monkeypatch, d):
-    Z = rng.normal(size=(700, d))
-    Z[350:] = Z[:350]  # many ties
-    found = []
-    for threads in (1, 2, 3):
-        set_threads(monkeypatch, threads)
-        found.append(model(Z).nearest(Z[:200], 5))
-    for distances, near in found[1:]:
-        np.testing.assert_array_equal(distances, found[0][0])
-        np.testing.assert_array_equal(near, found[0][1])

@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from common.checks import assert_same_bits, set_threads
+from common.checks import assert_same_bits
 from formulas.ksne import set_marginals, set_marginals_by_subsets
 from sklearn.manifold._utils import _binary_search_perplexity
 from sklearn.metrics import pairwise_distances
@@ -192,19 +192,6 @@ def test_larger_k_has_longer_lists(rng):
     X = rng.standard_normal((700, 6))
     lengths = [len(affinities(X, 8.0, k).indices) // 700 for k in (1, 5, 20)]
     assert lengths == sorted(set(lengths))
-
-
-@pytest.mark.parametrize("metric", ["euclidean", "manhattan"])
-def test_thread_count_agnosticism(rng, monkeypatch, metric):
-    X = rng.standard_normal((1300, 9))
-    got = []
-    for threads in (1, 2, 5):
-        set_threads(monkeypatch, threads)
-        A = affinities(X, 8.0, 5, metric=metric)
-        got.append([A.indices, A.marginals, A.entropy, A.missing])
-    for other in got[1:]:
-        for a, b in zip(got[0], other, strict=True):
-            np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("search", ["tree", "brute", "exact"])
