@@ -12,9 +12,7 @@ Tests of the compiled loops on tiny data set ``DENSE_UP_TO`` to 0.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
@@ -42,10 +40,10 @@ from vicinal.engines.dense_potential import DensePotential
 from vicinal.targets import Affinities, Labels
 
 __all__ = [
-    "DENSE_UP_TO", "FFT_FROM", "SetSumsCost", "all_pairs", "attraction", "charged_sums",
+    "DENSE_UP_TO", "FFT_FROM", "all_pairs", "attraction", "charged_sums",
     "check_lists", "chi2_rows", "class_sums", "entropies", "few_terms", "is_small",
     "kernel_means", "make_index", "margins", "match_sums", "nearest_histograms", "set_potential",
-    "set_sums", "set_sums_cost", "set_sums_engine", "simplex_columns", "sums_by_class", "votes",
+    "set_sums", "set_sums_engine", "simplex_columns", "sums_by_class", "votes",
     "win_shares",
 ]  # fmt: skip
 
@@ -59,14 +57,6 @@ INDEX_UP_TO = 32
 #: fit, see benchmarks/results/ksne_engines.md
 FFT_FROM = 2000
 _CHI2_TERMS = 8  # most bins at DENSE_UP_TO rows; more bins with fewer rows
-
-
-class SetSumsCost(NamedTuple):
-    """An engine of kSNE, and what an evaluation takes: seconds of one core, and bytes."""
-
-    engine: str
-    core_seconds: float
-    memory_bytes: int
 
 
 def is_small(n_rows: int) -> bool:
@@ -246,32 +236,6 @@ def set_sums_engine(
     if method == "auto" and fits and n > FFT_FROM:
         return "fft"
     return "dense" if is_small(n) else "tiles"
-
-
-def set_sums_cost(
-    n: int, d: int, k: int, kernel: str, kappa: float, method: str = "auto"
-) -> SetSumsCost:
-    """What an evaluation of n points with all rows takes, with its gradient.
-
-    Roughly: the time of a grid goes by how far the points are spread, here as in a finished
-    picture, and the time of exact sums by how many rows need the chain, here none of those with the
-    Cauchy kernel and all of those with the Gaussian.
-    """
-    engine = set_sums_engine(n, d, kernel, kappa, True, method)
-    even = d + d % 2
-    if engine == "fft":
-        from vicinal.engines.cpu.grid_points import grid_bytes
-
-        memory = grid_bytes(np.full(d, 2.0 * n ** (1 / d)), k) + 16 * (k + 6) * n
-        return SetSumsCost(engine, 2.8e-6 * (k + 1) * n, memory)
-    if engine == "dense":
-        return SetSumsCost(engine, (2.5e-8 + 3e-9 * k) * n * n + 5e-4, 80 * n * n)
-    nanoseconds = (2.2 + 0.15 * k + 0.5 * even) * n * n
-    memory = 8 * n * (12 * even + 6 * k + 6)
-    if kernel == "gaussian":
-        nanoseconds += 1.2 * n * n + n * (2.5 * n + 400.0 * k * k)
-        memory += 8 * n * 9 * k
-    return SetSumsCost(engine, 1e-9 * nanoseconds, memory)
 
 
 def set_potential(Z: Array, k: int, kernel: str, kappa: float) -> SetPotential:

@@ -17,8 +17,8 @@ from vicinal.core.types import Array, Objective, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._neighbours import NeighbourSearchMixin, drop_weightless_rows
+from vicinal.fit.cost import Cost
 from vicinal.fit.method import Data, Method
-from vicinal.fit.plan import Cost
 from vicinal.fit.search import MORE_ALPHAS, is_collapsed
 from vicinal.models.regression import RegressionModel
 from vicinal.neighbourhoods import mass_left_out

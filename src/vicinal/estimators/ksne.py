@@ -15,6 +15,7 @@ from vicinal.core.stages import FitResult, train
 from vicinal.core.types import Array
 from vicinal.fit.callbacks import CallbackSupportMixin, IterationReporter, with_callbacks
 from vicinal.fit.checkpoints import take_over
+from vicinal.fit.cost import Cost, check_cost, embedding_cost, plan_in_words
 from vicinal.fit.embedding import (
     Fit,
     Last,
@@ -25,7 +26,6 @@ from vicinal.fit.embedding import (
     prepare,
     warn_if_cut,
 )
-from vicinal.fit.embedding_cost import check_cost, embedding_cost, plan_in_words
 from vicinal.fit.first_points import (
     check_init,
     check_mapping,
@@ -33,7 +33,6 @@ from vicinal.fit.first_points import (
     given_metric,
     short_indices,
 )
-from vicinal.fit.plan import Cost
 from vicinal.fit.report import IterationReport, Reports
 from vicinal.fit.resume import generator
 from vicinal.fit.rollback import unchanged_on_error

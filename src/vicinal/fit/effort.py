@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from vicinal.core.problem import Problem
 from vicinal.core.types import is_auto
-from vicinal.fit.plan import Size, all_pairs_seconds
+from vicinal.fit.cost import Size, evaluation_seconds
 from vicinal.fit.run import SEARCH_STEPS, Learning
 
 __all__ = ["ROWS", "Effort", "search_effort"]
@@ -50,7 +50,7 @@ def search_effort(learning: Learning, problem: Problem) -> Effort:
             cv = folds
         effort = Effort(rows, cv, steps)
         n_folds = cv if isinstance(cv, int) else folds
-        seconds = all_pairs_seconds(size, min(n, rows), threads=2)
+        seconds = evaluation_seconds(size, min(n, rows), threads=2)
         if runs * n_folds * steps * _EVALUATIONS * seconds <= _SECONDS:
             return effort
     return effort

@@ -10,9 +10,10 @@ import scipy.sparse as sp
 from vicinal._features import check_varies
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, is_auto
+from vicinal.fit.cost import Size
 from vicinal.fit.method import Config, Data, Method
 from vicinal.fit.nonlinear import BY_ROWS, penalty_by_rows
-from vicinal.fit.plan import Plan, Size
+from vicinal.fit.plan import Plan
 from vicinal.fit.run import SINGLE_FROM, Learning
 from vicinal.fit.search import DEFAULT_ALPHA, alpha_unit, scaled_alpha
 from vicinal.fit.split import hold_out
