@@ -175,7 +175,7 @@ def test_what_is_asked_for_is_not_planned_away(rows, monkeypatch):
 def test_without_a_budget_the_machine_has_no_say(monkeypatch, budget):
     samplings = []
     for threads in (1, 64):
-        monkeypatch.setattr("vicinal.fit.plan.n_threads", lambda threads=threads: threads)
+        monkeypatch.setattr("vicinal.fit.cost.n_threads", lambda threads=threads: threads)
         model, data = (
             NCA(5, time_budget=budget, alpha=3e-3),
             Data(np.broadcast_to(0.0, (30_000, 20))),

@@ -21,9 +21,11 @@ __all__ = [
     "Evaluation",
     "EvaluationSize",
     "Map",
+    "MapCost",
     "Objective",
     "PairCost",
     "Pairs",
+    "QueryCost",
     "Result",
     "Rows",
     "Sampler",
@@ -191,7 +193,7 @@ class Map(Protocol):
     - ``start_from(X, rng)``: rows with the columns that its last layer multiplies, and a function
       from a matrix of these columns to its first parameters: so that it can start from a matrix;
     - ``penalty_weights(theta)``: the weight of each parameter in the penalty (default: one);
-    - ``cost(n_features, itemsize)``: what a row costs, if it is more than a matrix would;
+    - ``cost(n_features, itemsize)``: a `MapCost`, if a row costs more than with a matrix;
     - ``scaled(theta, factor)``: the parameters whose Z is ``factor`` times as large (default:
       ``factor * theta``);
     - ``fitted(theta, features, dtype)``: the fitted map that the estimator keeps;
@@ -287,14 +289,14 @@ class EvaluationSize(NamedTuple):
     listed: bool = False  # whether rows are compared with lists of others only
 
 
-def _three_arrays(size: EvaluationSize) -> float:
-    return 3.0 * 8 * size.n**2
+def _nothing_more(size: EvaluationSize) -> float:
+    return 0.0
 
 
 class PairCost(NamedTuple):
-    """The cost of a pair of rows, in nanoseconds of one thread, for both passes.
+    """What an objective costs: nanoseconds of one thread for a pair, for both passes, and memory.
 
-    Each entry is the fixed cost of a pair and the cost of each dimension; the defaults are those
+    Each time is the fixed cost of a pair and the cost of each dimension; the defaults are those
     of NCA.  Rough figures for an AVX2 machine; benchmarks/nca_speed.py and knca_speed.py measure
     the real costs.
     """
@@ -304,10 +306,37 @@ class PairCost(NamedTuple):
     listed: tuple[float, float] = (10.0, 3.0)  # in a list, whose rows are scattered in memory
     both_ways: bool = True  # whether one computation of a pair serves both its rows
     company: int = 0  # further rows that each row of a batch brings along, such as its targets
-    #: bytes of an evaluation on small data, for which whole arrays of pairs are made
-    dense: Callable[[EvaluationSize], float] = _three_arrays
-    #: further bytes of an evaluation on larger data, besides the points
-    more: Callable[[EvaluationSize], float] | None = None
+    #: bytes of a pair on small data, for which whole arrays of pairs are made
+    pair_bytes: float = 24.0
+    #: further bytes of an evaluation, besides the points
+    more: Callable[[EvaluationSize], float] = _nothing_more
+
+
+class MapCost(NamedTuple):
+    """What a nonlinear map costs, as far as it is known before a fit; rough figures.
+
+    ``nanoseconds`` of one thread for a row, forwards and back; ``row_bytes`` of all layers for a
+    row, and ``block``, the number of rows for which each thread holds them at a time.
+    """
+
+    nanoseconds: float
+    n_parameters: int
+    row_bytes: float = 0.0
+    block: int = 1
+
+
+class QueryCost(NamedTuple):
+    """What a prediction costs; rough figures.
+
+    ``nanoseconds`` of one thread for a query and a training row; bytes of a query besides its
+    coordinates, of an entry of the input if that is copied, and of all the rest: copies of the
+    training rows, or arrays of pairs.
+    """
+
+    nanoseconds: float
+    row_bytes: float
+    fixed_bytes: float = 0.0
+    entry_bytes: float = 0.0
 
 
 @dataclass

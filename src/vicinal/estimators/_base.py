@@ -33,12 +33,12 @@ from vicinal.core.types import Array, is_auto
 from vicinal.fit.budget import Budget
 from vicinal.fit.callbacks import CallbackSupportMixin, IterationReporter
 from vicinal.fit.context import FitContext
+from vicinal.fit.cost import Cost, Size, converted_bytes
 from vicinal.fit.importances import importances_of
-from vicinal.fit.memory import converted_bytes
 from vicinal.fit.method import Config, Data, Method
 from vicinal.fit.overfit import Scores, compare
 from vicinal.fit.penalty import BY_ROWS, without_search
-from vicinal.fit.plan import Cost, Plan, Size, make_plan
+from vicinal.fit.plan import Plan, make_plan
 from vicinal.fit.problem import final_loss, last_theta, make_problem, size_of
 from vicinal.fit.report import IterationReport, Reports
 from vicinal.fit.resume import (
@@ -405,9 +405,8 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
 
         Notes
         -----
-        Memory is the peak, usually within a quarter.  What depends on the data is stated at its
-        most: the impostors of LMNN and χ²-LMNN may be few, and a fit that ``max_iter`` ends before
-        its stage in float64 takes about 0.7 of what is stated.
+        Memory is the peak, usually within a factor of two; time is rough.  LMNN and χ²-LMNN take
+        less memory if there are few impostors.
         """
         classes = None if y is None else np.unique(np.asarray(y))
         return self._cost(Data(X if hasattr(X, "shape") else np.asarray(X), classes=classes))

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_rows
 from vicinal.core.types import Array, is_auto
-from vicinal.fit.memory import converted_bytes
-from vicinal.fit.prediction_cost import PredictionCost, prediction_cost
+from vicinal.fit.cost import PredictionCost, prediction_cost
 from vicinal.models.soft import MatchModel
 from vicinal.models.stored import StoredRows
 
@@ -208,8 +207,8 @@ class NeighbourSearchMixin:
 
         Notes
         -----
-        Memory is usually within a quarter.  Time is rough, and a bound for the posterior, which
-        leaves out training rows that are far away.  The search tree of votes, which the first
+        Memory is usually within a factor of two.  Time is rough, and a bound for the posterior,
+        which leaves out training rows that are far away.  The search tree of votes, which the first
         prediction makes, and the choice of ``n_neighbors="auto"`` after a fit are not included; for
         ``n_neighbors="local"`` 50 voters are counted.
         """
@@ -217,4 +216,4 @@ class NeighbourSearchMixin:
         check_option(self, "rule", self._rule_names)
         self._set_voters()
         X = X if hasattr(X, "shape") else np.asarray(X)
-        return prediction_cost(self._model, self.rule, X.shape, converted_bytes(X))
+        return prediction_cost(self._model, self.rule, X)

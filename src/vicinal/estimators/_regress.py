@@ -17,9 +17,9 @@ from vicinal.core.types import Array, Objective, Rows, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._neighbours import NeighbourSearchMixin, drop_weightless_rows
+from vicinal.fit.cost import Cost
 from vicinal.fit.method import Data, Method
 from vicinal.fit.penalty import MORE_ALPHAS
-from vicinal.fit.plan import Cost
 from vicinal.fit.trials import is_collapsed
 from vicinal.models.regression import RegressionModel
 from vicinal.neighbourhoods import mass_left_out

@@ -17,8 +17,8 @@ from vicinal.estimators._soft_targets import (
     matched_rows,
     matches_of,
 )
+from vicinal.fit.cost import Cost, Size
 from vicinal.fit.method import Data, Method
-from vicinal.fit.plan import Cost, Size
 from vicinal.models.soft import MatchModel
 from vicinal.targets import Matches
 
@@ -120,8 +120,7 @@ class SoftTargetsMixin(LabelledLearner):
 
         Notes
         -----
-        Memory is the peak, usually within a quarter.  A fit that ``max_iter`` ends before its stage
-        in float64 takes about 0.7 of what is stated.
+        Memory is the peak, usually within a factor of two; time is rough.
         """
         name, rows = type(self).__name__, X if hasattr(X, "shape") else np.asarray(X)
         if matches is not None:

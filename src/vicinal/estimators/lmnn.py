@@ -21,7 +21,6 @@ from vicinal.estimators._margins import (
     FindTargets,
     LargeMargin,
     coarse_start,
-    dense_bytes,
     kept_bytes,
     make_model,
     refresh_every,
@@ -301,7 +300,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
             refresh=partial(refresh_every, self.refresh_targets, find_targets),
             coarse=_no_coarse if given else partial(coarse_start, find_targets, True),
             # the search computes an inner product in float32 for each pair
-            cost=PairCost((1.0, 0.04), (1.0, 0.04), company=k, dense=dense_bytes, more=kept_bytes),
+            cost=PairCost((1.0, 0.04), (1.0, 0.04), company=k, more=kept_bytes),
             batch_size=BATCH_ROWS,
             relative_rate=_RATE,
             batches_keep_scale=True,

@@ -19,8 +19,8 @@ from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators._pair_classifier import PairClassifierMixin
 from vicinal.estimators._tuples import check_pair_labels, check_tuples
 from vicinal.fit.callbacks import with_callbacks
+from vicinal.fit.cost import Cost
 from vicinal.fit.method import Data, Method
-from vicinal.fit.plan import Cost
 from vicinal.fit.warnings import collapse_warning
 from vicinal.models.partners import PartnerModel
 from vicinal.objectives.pair_nca import PairNCALoss

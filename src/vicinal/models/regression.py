@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from vicinal.core.points import check_points
-from vicinal.core.types import Array
+from vicinal.core.types import Array, QueryCost
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.models.stored import StoredRows
@@ -53,6 +53,14 @@ class RegressionModel(StoredRows):
     def n_outputs(self) -> int:
         """Numbers of a row."""
         return self.numbers.values.shape[1]
+
+    def cost(self, rule: str) -> QueryCost:
+        """What a prediction costs."""
+        if rule == "knn":
+            return super().cost(rule)
+        d, q = self.Z.shape[1], self.n_outputs
+        row_bytes = kernel_means_bytes(self.Z, q)
+        return self._cost_of_sums(1.0 + 0.2 * d + 0.3 * q, 12.0 + 1.5 * d + 2.0 * q, row_bytes)
 
     @property
     def sample_weight(self) -> Array | None:
