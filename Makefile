@@ -25,7 +25,7 @@ QUICK := not (slow or long or fuzz or options)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-browser test-fast test-long test-nojit test-oldest test-torch lint format \
+.PHONY: help demo test test-browser test-durations test-fast test-long test-nojit test-oldest test-torch lint format \
 	bench bench-all reproduce check-results clean
 
 help: ## say what can be made
@@ -37,6 +37,10 @@ demo: $(VENV)/.demo ## learn on rings and digits: a table, a picture, report pag
 
 test: $(VENV)/.test ## run the tests
 	$(VENV)/bin/python -m pytest $(SPREAD) $(ARGS)
+
+test-durations: $(VENV)/.test ## run the tests, and keep the slowest fifty in tests/durations.txt
+	$(VENV)/bin/python -m pytest $(SPREAD) --durations=50 $(ARGS) | tee /dev/stderr \
+	| grep -E '^ *[0-9.]+s (call|setup|teardown) ' > tests/durations.txt
 
 test-fast: $(VENV)/.test ## what all parts keep to, and the formulas: under two minutes
 	$(VENV)/bin/python -m pytest -m "$(QUICK)" $(SPREAD) $(FAST) $(ARGS)
@@ -56,12 +60,13 @@ test-torch: $(TORCH)/.test ## run the tests that need torch, in an environment o
 test-browser: $(VENV)/.browser ## open report pages in a headless Chromium, and click what a person clicks
 	$(VENV)/bin/python -m pytest tests/with_browser $(ARGS)
 
-lint: $(VENV)/.lint ## check style, layers, spelling and types
+lint: $(VENV)/.lint ## check style, layers, spelling and types, and that no figure of size has risen
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/codespell
 	$(VENV)/bin/mypy
+	$(VENV)/bin/python tools/size.py --check
 
 format: $(VENV)/.lint ## sort the imports and lay out the code
 	$(VENV)/bin/ruff check --fix-only

@@ -114,7 +114,7 @@ def lines(
         for name, Z in pictures(X, target, iterations):
             extent = f"{np.ptp(Z, axis=0).max():.3g}"
             pull = min(
-                clock(lambda: choose.attraction(Z, target, "cauchy", 0.0))[0]  # noqa: B023
+                clock(lambda: choose.backend(Z, len(Z)).attraction(Z, target, "cauchy", 0.0))[0]  # noqa: B023
                 for _ in range(repeats)
             )
             for k in ks:

@@ -9,6 +9,7 @@ of threads.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,17 @@ from sklearn import get_config
 
 from vicinal._outliers import KURTOSIS, Limits, limited, without_outliers
 from vicinal._threads import n_threads, run, single_threaded_blas
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Rows
 
-__all__ = ["SCALINGS", "Features", "check_varies", "copy_limit", "power_of_two", "unscaled"]
+__all__ = [
+    "SCALINGS",
+    "Features",
+    "check_varies",
+    "copy_limit",
+    "make_rows",
+    "power_of_two",
+    "unscaled",
+]
 
 SCALINGS = ("standard", "global", None)
 _BLOCK = 1024  # rows per product
@@ -214,12 +223,25 @@ class Features:
             run(product, self._slices(), n_threads())
 
 
+@singledispatch
+def make_rows(
+    X: Any, scaling: str | None, sample_weight: Array | None = None, limit_outliers: bool = True
+) -> Rows:
+    """The rows of X, centred and scaled, by the type of X; the parameters are those of `Features`.
+
+    Rows that lie elsewhere bring their own: ``make_rows.register(Table, function)``, with
+    `core.points.to_host` for the same type.  Estimators need of such a table its ``shape``, a
+    ``dtype`` of NumPy, and ``X[rows]`` for a slice or positions.
+    """
+    return Features(X, scaling, sample_weight, limit_outliers)
+
+
 def copy_limit() -> int:
     """Bytes up to which a standardised copy is made, at most scikit-learn's ``working_memory``."""
     return min(_COPY_BELOW, int(get_config()["working_memory"] * 2**20))
 
 
-def check_varies(features: Features, dtype: Any = np.float64) -> None:
+def check_varies(features: Rows, dtype: Any = np.float64) -> None:
     """Refuse rows without a column that varies, or too small or large for a fit in ``dtype``."""
     if not features.scale.any():
         raise ValueError(f"X has no column that varies: all {features.shape[1]} are constant.")

@@ -15,6 +15,7 @@ from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
+from vicinal.core.points import lies_elsewhere, to_host
 from vicinal.core.types import Array
 
 __all__ = [
@@ -36,6 +37,8 @@ __all__ = [
     "merged_duplicates",
     "one_row",
     "part_of",
+    "refuse_elsewhere",
+    "scaled_weights",
     "warn",
 ]
 
@@ -141,21 +144,66 @@ def check_seed(owner: Any) -> np.random.RandomState:
         raise ValueError(_template(owner, "random_state", what, value)) from None
 
 
-def check_rows(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+def check_rows(
+    estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = True, **options: Any
+) -> Any:
     """Rows, and labels if given, as scikit-learn validates them: dense or CSR, float64 or float32.
 
-    ``options`` are those of scikit-learn's ``validate_data``, which ignores masks.
+    ``options`` are those of scikit-learn's ``validate_data``, which ignores masks.  A table of a
+    type that a backend has registered is learnt from where it lies, and comes to the host for
+    predictions.
     """
+    refuse_elsewhere(estimator, X, "X")
+    refuse_elsewhere(estimator, y, "y")
     if isinstance(X, np.ma.MaskedArray) and (gone := np.ma.count_masked(X)):
         raise ValueError(
             f"X must have no masked values. Got {gone} in {X.size}: leave their rows out, "
             "X[~X.mask.any(axis=1)], or fit make_learner(X, y), which fills gaps with the median."
         )
-    dtypes = [np.float64, np.float32]
-    found = validate_data(estimator, X, y, accept_sparse="csr", dtype=dtypes, **options)
+    table, dtypes = to_host(X) if not reset else X, [np.float64, np.float32]
+    if lies_elsewhere(table):
+        # the backend checks the entries; a column of the host stands for them
+        X, table = X, np.zeros((X.shape[0], 1))
+        found = validate_data(estimator, table, y, reset=reset, **options)
+        estimator.n_features_in_ = X.shape[1]
+        return (X, found[1]) if isinstance(found, tuple) else X
+    found = validate_data(
+        estimator, table, y, accept_sparse="csr", dtype=dtypes, reset=reset, **options
+    )
     if isinstance(found, tuple):
         return merged_duplicates(found[0]), found[1]
     return merged_duplicates(found)
+
+
+#: what brings a collection or an array of these packages into the memory of the host
+_TO_MEMORY = {
+    "cudf": "to_numpy()",
+    "cupy": "get()",
+    "dask": "compute()",
+    "dask_expr": "compute()",
+    "distributed": "result()",
+}
+
+
+def refuse_elsewhere(owner: Any, values: Any, name: str) -> None:
+    """Refuse what is not in the memory of the host, unless a backend has registered its type.
+
+    A conversion would load all of a dask collection without a word, and fails on a device without a
+    remedy.  Only names are looked at: nothing is imported.
+    """
+    if lies_elsewhere(values):
+        return
+    kind = type(values)
+    package = kind.__module__.partition(".")[0]
+    remedy = _TO_MEMORY.get(package)
+    if package == "torch" and getattr(getattr(values, "device", None), "type", "cpu") != "cpu":
+        remedy = "cpu()"
+    if remedy is not None:
+        who = owner if isinstance(owner, str) else type(owner).__name__
+        raise TypeError(
+            f"The {name} of {who} must be in the memory of this machine. Got a {package} "
+            f"{kind.__name__} instead. Use {name}.{remedy}, if it fits."
+        )
 
 
 def merged_duplicates(X: Any) -> Any:
@@ -173,6 +221,7 @@ def merged_duplicates(X: Any) -> Any:
 
 def check_label_types(y: Any) -> None:
     """Refuse strings mixed with numbers, which NumPy would silently turn into strings."""
+    refuse_elsewhere("a classifier", y, "y")
     if isinstance(y, list | tuple):
         labels = y
     elif getattr(getattr(y, "dtype", None), "kind", "") == "O":
@@ -249,10 +298,16 @@ def part_of(
     raise ValueError(message) if isinstance(value, str) else TypeError(message)
 
 
-def check_weights(sample_weight: Any, n: int, name: str = "sample_weight") -> Array | None:
-    """Weights as float64, or None; a single number applies to all rows.  Errors say ``name``."""
+def check_weights(
+    sample_weight: Any, n: int, name: str = "sample_weight", scaled: bool = True
+) -> Array | None:
+    """Weights as float64, or None; a single number applies to all rows.  Errors say ``name``.
+
+    They are `scaled_weights`; without ``scaled``, as they are given.
+    """
     if sample_weight is None:
         return None
+    refuse_elsewhere("an estimator", sample_weight, name)
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -265,7 +320,16 @@ def check_weights(sample_weight: Any, n: int, name: str = "sample_weight") -> Ar
         raise ValueError(f"{name} must be finite and not negative.")
     if not weight.any():
         raise ValueError(f"{name} must not be zero for all rows.")
-    return weight
+    return scaled_weights(weight) if scaled else weight
+
+
+def scaled_weights(weight: Array) -> Array:
+    """The weights times the power of two that brings the largest into [1, 2).
+
+    Only their ratios matter.  No digit changes, and sums and squares cannot over- or underflow.
+    """
+    _, exponent = np.frexp(weight.max(initial=0.0))
+    return np.ldexp(weight, 1 - exponent)
 
 
 def _template(owner: Any, name: str, bound: str, value: Any) -> str:
@@ -276,6 +340,7 @@ def _template(owner: Any, name: str, bound: str, value: Any) -> str:
 
 def check_pairs(pairs: Any, n_features: int) -> Array:
     """Pairs of rows as numbers, (n_pairs, 2, n_features)."""
+    refuse_elsewhere("the metric", pairs, "pairs")
     pairs = check_array(pairs, allow_nd=True, dtype=[np.float64, np.float32])
     if pairs.ndim != 3 or pairs.shape[1:] != (2, n_features):
         raise ValueError(

@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 from common.callbacks import Stop
 from common.checks import each_dtype, needs_callbacks, set_threads
+from common.elsewhere import ELSEWHERE
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -448,6 +449,15 @@ def test_other_shapes_after_a_fit_are_refused(name):
     D = table().shape[1]
     with pytest.raises(ValueError, match=f"{D - 1} features, but KSNE is expecting {D}"):
         fitted(name).transform(table()[:, 1:])
+
+
+@each(PLAIN)
+@pytest.mark.parametrize("kind", ELSEWHERE)
+def test_rows_elsewhere_are_refused(name, kind):
+    remedy, moved = ELSEWHERE[kind]
+    for call in (make(name).fit, make(name).fit_transform, fitted(name).transform):
+        with pytest.raises(TypeError, match=rf"Use X\.{remedy}\(\)"):
+            call(moved(table()))
 
 
 class Nonsense:

@@ -20,6 +20,7 @@ import scipy.sparse as sp
 import skops.io
 from common.callbacks import Stop
 from common.checks import needs_callbacks, set_threads, unfinished
+from common.elsewhere import ELSEWHERE
 from common.histograms import counts
 from common.soft import NCAOfDistributions, NCAOfMatches, PairNCAOfLabels, make_storable
 from scipy.special import logsumexp
@@ -31,6 +32,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 import vicinal
@@ -202,7 +204,10 @@ SCHEDULED = [
 ]  # their rate ends with `max_iter`
 # the runs of a search are as long as that of the fit, so that it may choose something else
 SEARCHED = ("nca searched", "mlkr searched")
-RESUMED = [name for name in LEARNT if name not in (*SCHEDULED, "nca of many parts", *SEARCHED)]
+WEIGHTED = [name for name, model in ESTIMATORS.items() if has_fit_parameter(model, "sample_weight")]
+# the rate of SGD is tuned over as many steps as the fit has, so half a fit has another one
+OTHERWISE = ("nca sgd", "nca of many parts")
+RESUMED = [name for name in LEARNT if name not in (*SCHEDULED, *OTHERWISE, *SEARCHED)]
 
 pytestmark = [
     unfinished,
@@ -517,6 +522,19 @@ def test_large_fits_refuse_tiny_units_without_scaling():
     X, y = table("nca", 1000)
     with pytest.raises(ValueError, match=r"too small for squared distances in float32: .*None"):
         make("nca", scaling=None).fit(2.0**-143 * X, y)
+
+
+@each(WEIGHTED)
+def test_a_common_factor_of_the_weights_changes_no_bit(name):
+    """Powers of two, which change no digit: squares underflow, or overflow, or even the sum does.
+
+    With other factors the weights themselves are rounded.
+    """
+    X, y = table(name)
+    weight = np.random.default_rng(0).uniform(0.1, 1.9, len(y))
+    found = answers(make(name).fit(X, y, sample_weight=weight), X)
+    for factor in (2.0**-664, 2.0**664, 2.0**1022):
+        assert_same(answers(make(name).fit(X, y, sample_weight=factor * weight), X), found)
 
 
 def refuse_to_compute(monkeypatch):
@@ -951,7 +969,9 @@ def test_a_fit_that_was_cut_goes_on_to_the_same_bits(name):
     """By a callback, or by Ctrl-C; what is left is plain data."""
     X, y = table(name)
     number = LEARNT.index(name)
-    cut = Stop(2 + number % 7, KeyboardInterrupt() if number % 2 else None)
+    # Ctrl-C in the first candidate of a search ends the fit: there is nothing to go on from
+    ctrl_c = number % 2 and name not in SEARCHED
+    cut = Stop(2 + number % 7, KeyboardInterrupt() if ctrl_c else None)
     model = make(name, max_iter=9, tol=0.0, warm_start=True).set_callbacks(cut).fit(X, y)
     model.set_callbacks()
     model._resume = through_json(model._resume)
@@ -1035,7 +1055,8 @@ def test_history_is_a_table_and_the_best_map_is_kept(name):
     assert model.history_["iteration"][-1] == model.n_iter_
     assert np.isfinite(model.objective_)
     plain = not any(
-        word in name for word in ("early", "queries", "batches", "clusters", "sgd", "parts")
+        word in name
+        for word in ("early", "queries", "batches", "clusters", "sgd", "parts", "matches restarts")
     )
     if plain and not any(word in name for word in ("lists", "em", "parts", "targets", "subsample")):
         assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-9)
@@ -1323,6 +1344,33 @@ def test_issue_14_a_refused_batch_changes_nothing(name):
     assert model._stream.n_steps == kept.n_steps
     np.testing.assert_array_equal(model._stream.theta, kept.theta)
     np.testing.assert_array_equal(model._stream.reservoir.X, kept.reservoir.X)
+
+
+@each([*PLAIN, "covariance", "from labels, itml", "nca distributions", "nca matches", "pair nca"])
+@pytest.mark.parametrize("kind", ELSEWHERE)
+def test_rows_elsewhere_are_refused(name, kind):
+    """Nothing is loaded without a word: the error says what does it."""
+    X, y = table(name)
+    remedy, moved = ELSEWHERE[kind]
+    refused = pytest.raises(TypeError, match=rf"in the memory of .*\. Use \w+\.{remedy}\(\)")
+    model = make(name)
+    with refused:
+        model.fit(moved(X), y)
+    assert not hasattr(model, "n_features_in_")
+    if hasattr(model, "partial_fit"):
+        with refused:
+            model.partial_fit(moved(X), y, classes=np.unique(y))
+    if name in PLAIN:  # the others turn labels into what they learn from
+        with refused:
+            make(name).fit(X, moved(y))
+    model = fitted(name)
+    for method in ("transform", "predict", "predict_proba", "kneighbors", "inverse_transform"):
+        if hasattr(model, method):
+            with refused:
+                getattr(model, method)(moved(X))
+    if hasattr(model, "score"):
+        with refused:
+            model.score(moved(X), y)
 
 
 @each([name for name in PLAIN if name not in CLOSED])

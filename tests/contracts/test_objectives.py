@@ -265,14 +265,16 @@ def ksne_case(k, kernel, kappa=0.0, exaggeration=1.0, **changes):
             np.arange(len(Z)) if rows is None else np.asarray(rows, dtype=int)
             for rows in (queries, references)
         )
-        available = len(references) - bool(np.isin(queries, references).any())
-        if not len(queries) or available < 1:
-            return 0.0, np.zeros_like(Z)
-        P, rows = target.matrix.toarray(), (queries, references)
-        value, dZ = formulas.ksne(
-            Z, P, min(k, available), kernel, kappa, *rows, exaggeration=exaggeration
-        )
-        return value - target.entropy[queries].mean(), dZ
+        sizes = np.minimum(k, len(references) - np.isin(queries, references))
+        n, total, gradient = np.count_nonzero(sizes), 0.0, np.zeros_like(Z)
+        for size in set(sizes.tolist()) - {0}:
+            rows = queries[sizes == size], references
+            value, dZ = formulas.ksne(
+                Z, target.matrix.toarray(), size, kernel, kappa, *rows, exaggeration=exaggeration
+            )
+            total += len(rows[0]) / n * (value - target.entropy[rows[0]].mean())
+            gradient += len(rows[0]) / n * dZ
+        return total, gradient
 
     return Case(
         f"ksne {k} {kernel}{' constant' * (kappa > 0)}", fast, formula,

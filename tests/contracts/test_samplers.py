@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import pickle
 import warnings
 
@@ -86,16 +87,22 @@ def test_thread_count_agnosticism(rng, sampler):
     assert pickle.dumps(deals[0]) == pickle.dumps(deals[1])
 
 
-@pytest.mark.parametrize("solver", [Adam(), Momentum(), LBFGS()], ids=repr)
-@pytest.mark.parametrize("cut", [0, 7, 8, 19])
-@each_sampler
+@each_changing
+def test_a_solver_for_a_fixed_batch_refuses_others(sampler):
+    with pytest.raises(ValueError, match="LBFGS"):
+        minimise(lambda t, b: (0.0, t), np.ones(2), LBFGS(), sampler=sampler, source=Source(60))
+
+
+@pytest.mark.parametrize(
+    ("sampler", "solver", "cut"),
+    [
+        *itertools.product(FIXED, [Adam(), Momentum(), LBFGS()], [7, 19]),
+        # at the ends of a pass, too
+        *itertools.product(CHANGING, [Adam(), Momentum()], [0, 7, 8, 19]),
+    ],
+    ids=repr,
+)
 def test_resume_equals_run_through(rng, sampler, solver, cut):
-    if solver.needs_fixed_batch and not sampler.fixed:
-        with pytest.raises(ValueError, match="LBFGS"):
-            minimise(lambda t, b: (0.0, t), np.ones(2), solver, sampler=sampler, source=Source(60))
-        return
-    if sampler.fixed and cut in (0, 8):
-        return  # there is no pass to be cut
     problem = make_problem(rng)
     theta = rng.standard_normal(2 * D)
     options = {"sampler": sampler, "source": problem.source, "tol": 0.0}

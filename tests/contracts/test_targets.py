@@ -196,8 +196,8 @@ def test_loss_of_taken_rows_is_that_of_the_rows_among_themselves(target, loss, r
     assert len(part) == len(chosen)
     assert pickle.dumps(target) == before
     if len(chosen):
-        value, dZ, _ = loss(TABLE[chosen], part)
-        expected, dZ_expected, _ = loss(TABLE, target, queries=chosen, references=chosen)
+        value, dZ, *_ = loss(TABLE[chosen], part)
+        expected, dZ_expected, *_ = loss(TABLE, target, queries=chosen, references=chosen)
         assert value == pytest.approx(expected, rel=1e-12)
         np.testing.assert_allclose(dZ, dZ_expected[chosen], atol=1e-12)
 

@@ -14,7 +14,7 @@ from vicinal.core.types import EvaluationSize, PairCost
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.base import Data, merge, merge_means
-from vicinal.engines.dense_matches import DenseChargedSums, DenseMatchSums
+from vicinal.engines.dense.matches import DenseChargedSums, DenseMatchSums
 from vicinal.neighbourhoods import Nearest, RandomPairs
 from vicinal.objectives import MatchLoss, MLKRLoss, NCALoss, mlkr, nca_matches
 from vicinal.targets import LabelDistributions, Labels, Matches, NearNumbers, Numbers
@@ -91,6 +91,72 @@ def test_twins_that_match_with_the_rest_far_away(monkeypatch, dense_up_to):
             assert_close(MatchLoss(kind)(Z, target)[:2], expected[:2], 1e-11)
 
 
+def far_ties():
+    """Targets of rows at -s, 0 and s, and log m of the first two rows and of the last two."""
+
+    def logs(values, width):
+        return -(np.diff(values) ** 2) / (2 * width**2)
+
+    T = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
+    values = np.array([0.0, 1.0, 3.0])
+    M = sp.csr_array(T @ T.T)
+    return [
+        (LabelDistributions(T), np.log([0.9, 0.1])),
+        (Matches(M), np.log([0.9, 0.1])),
+        (NearNumbers(values, 1.0), logs(values, 1.0)),
+        (NearNumbers(values, 0.3), logs(values, 0.3)),
+        (NearNumbers(values, 0.01), logs(values, 0.01)),
+    ]
+
+
+@pytest.mark.parametrize("engine", ["dense", "blocks", "lists"])
+@pytest.mark.parametrize("kernel", [Gaussian(), Laplace()])
+def test_matches_count_however_far_the_points_are(monkeypatch, kernel, engine):
+    """The energy of a pair may be so large that the sum with that of its match loses the match."""
+    monkeypatch.setattr(choose, "DENSE_UP_TO", 0 if engine == "blocks" else 500)
+    pairs = all_rows(3) if engine == "lists" else None
+    Z = np.array([[-1.0], [0.0], [1.0]])
+    for target, log_m in far_ties():
+        tie = np.logaddexp(*log_m) - np.log(2.0)  # the row in the middle picks either end
+        expected = {"log": -np.mean([*log_m, tie]), "accuracy": -np.mean(np.exp([*log_m, tie]))}
+        for kind in ("log", "accuracy"):
+            loss, forces = MatchLoss(kind, kernel), []
+            scales = [1e2, 1e5, 1e7, 1e9, 1e12, 1e15, 1e16, 1e19, 1e40, 1e99]
+            for scale, dtype in [*((s, np.float64) for s in scales), (1e3, "f4"), (1e5, "f4")]:
+                found = loss((scale * Z).astype(dtype), target, pairs=pairs)
+                assert found.facts["engine"] == engine
+                assert found.value == pytest.approx(
+                    expected[kind], rel=1e-5 if dtype == "f4" else 1e-11
+                )
+                forces.append(found.dZ / scale if kernel == Gaussian() else found.dZ)
+            np.testing.assert_allclose(forces[:-2], [forces[0]] * 10, rtol=1e-9, atol=1e-15)
+            np.testing.assert_allclose(forces[-2:], [forces[0]] * 2, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("engine", ["dense", "blocks", "lists"])
+@pytest.mark.parametrize("scale", [1e2, 1e9, 1e15, 1e30])
+def test_machines_may_exchange_sums_over_far_points(monkeypatch, engine, scale):
+    monkeypatch.setattr(choose, "DENSE_UP_TO", 0 if engine == "blocks" else 500)
+    Z, rows = scale * np.array([[-1.0], [0.0], [1.0]]), np.arange(3)
+    slopes = np.array([[0.3, 0.2, 0.5], [-0.1, -0.7, -0.2]])
+    data = Data(Z, 0 * rows, np.ones(3), rows, rows)
+    backend, pairs = choose.backend(Z, 3), all_rows(3) if engine == "lists" else None
+    for target, _ in far_ties():
+        whole, *parts = (
+            backend.match_sums(data._replace(reference_rows=some), target, Gaussian(), pairs)
+            for some in (rows, rows[:1], rows[1:])
+        )
+        expected, joint = whole.sums(), merge(*(part.sums() for part in parts))
+        odds = [
+            (sums.log2[0] - sums.log2[1] - (sums.shift[0] - sums.shift[1]))[np.argsort(sums.rows)]
+            for sums in (expected, joint)
+        ]
+        np.testing.assert_allclose(odds[1], odds[0], rtol=1e-11, atol=1e-12)
+        found = sum(part.pull(joint, slopes[:, joint.rows]) for part in parts)
+        expected = whole.pull(expected, slopes[:, expected.rows])
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12 * scale)
+
+
 @pytest.mark.parametrize("dense_up_to", [500, 0])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kind", ["log", "accuracy"])
@@ -148,7 +214,7 @@ def test_same_bits_for_any_number_of_blas_threads(rng, monkeypatch):
         for threads in (1, 2, 4):
             with threadpool_limits(threads):
                 results.append(loss_for(target)(Z, target))
-        for value, dZ, _ in results[1:]:
+        for value, dZ, *_ in results[1:]:
             assert value == results[0].value
             np.testing.assert_array_equal(dZ, results[0].dZ)
 
@@ -270,7 +336,7 @@ def test_costs_know_the_target(rng):
         cost = loss_for(target).cost(target)
         assert not cost.both_ways
         assert 0 < cost.more(size) < 1e6
-        assert cost.dense(size) >= 3 * 8 * 600**2
+        assert cost.pair_bytes >= 24
     assert MatchLoss().cost(Labels([0, 1])) == PairCost()
     assert MatchLoss().cost().single == MatchLoss().cost(NearNumbers([1, 2], 1.0)).single
     assert MLKRLoss().cost().single == MLKRLoss().cost(Numbers([1, 2])).single

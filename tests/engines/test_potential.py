@@ -7,7 +7,7 @@ from formulas.ksne import set_marginals
 
 from vicinal.engines import choose
 from vicinal.engines.cpu.potential import CompiledPotential, GridPotential
-from vicinal.engines.dense_potential import DensePotential
+from vicinal.engines.dense.potential import DensePotential
 
 CASES = [
     (9, 3, "cauchy", 0.0, 1.0),
@@ -60,7 +60,7 @@ def test_a_member_far_beyond_the_others_costs_no_digits():
 def test_the_grid_is_near_all_points(k, d, rng):
     Z = 15 * rng.standard_normal((4000, d)) + 30 * rng.integers(0, 3, (4000, d))
     places = np.concatenate([Z[:60] + 0.3, 300 + Z[:5]])  # some beyond the grid
-    assert isinstance(choose.set_potential(Z, k, "cauchy", 0.0), GridPotential)
+    assert isinstance(choose.backend(Z, len(Z)).set_potential(Z, k, "cauchy", 0.0), GridPotential)
     potential = GridPotential(Z, k)
     assert potential.field.covers(places).sum() >= 55
     values, gradients = potential(places)

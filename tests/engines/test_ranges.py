@@ -10,7 +10,7 @@ from vicinal import NCA, _threads
 from vicinal._features import Features
 from vicinal.core.problem import Problem
 from vicinal.densities import Compact, Gaussian
-from vicinal.engines import choose
+from vicinal.engines.cpu import backend
 from vicinal.engines.cpu.ranges import make_index
 from vicinal.maps import Linear
 from vicinal.objectives import NCALoss
@@ -134,7 +134,7 @@ def test_a_fit_reports_the_pairs_visited(rng, monkeypatch):
     }  # fmt: skip
     fit = NCA(3, **settings).fit(X, y)
     assert max(fit.history_["share_of_pairs"][1:]) < 0.9
-    monkeypatch.setattr(choose, "INDEX_FROM", 10_000)
+    monkeypatch.setattr(backend, "INDEX_FROM", 10_000)
     plain = NCA(3, **settings).fit(X, y)
     assert min(plain.history_["share_of_pairs"]) == 1.0
     np.testing.assert_allclose(fit.components_, plain.components_, rtol=1e-3)

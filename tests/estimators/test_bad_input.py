@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +25,18 @@ def data(rng):
 
 
 # Rows and labels
+
+
+@quiet
+def test_what_converts_to_an_array_is_learnt_from(data):
+    """Such as a tensor of torch in the memory of the host."""
+    X, y = data
+    converts = {"__module__": "torch", "__array__": lambda self, *args, **kwargs: X}
+    tensor = type("Tensor", (), converts)()
+    tensor.shape, tensor.ndim, tensor.device = X.shape, 2, SimpleNamespace(type="cpu")
+    here, there = (NCA(2, max_iter=3, random_state=0).fit(table, y) for table in (X, tensor))
+    np.testing.assert_array_equal(there.components_, here.components_)
+    np.testing.assert_array_equal(there.transform(tensor), here.transform(X))
 
 
 @pytest.mark.parametrize("wrap", [list, tuple, lambda y: np.array(y, dtype=object)])

@@ -12,7 +12,7 @@ from sklearn.neighbors import kneighbors_graph
 
 from vicinal import KSNE
 from vicinal.callbacks import Frames
-from vicinal.fit import embedding_cost
+from vicinal.fit import cost
 from vicinal.fit.exaggeration import NoProgress, SmallGradientNorm
 from vicinal.objectives.ksne import KSNELoss
 from vicinal.solvers import LBFGS, Adam, Momentum
@@ -287,7 +287,7 @@ def test_the_solver_of_a_map_goes_by_the_roughness_of_the_loss(monkeypatch):
 
 
 def test_slow_exact_sums_are_refused_with_their_cost(monkeypatch):
-    monkeypatch.setattr(embedding_cost, "MOST_SECONDS", 1e-4)
+    monkeypatch.setattr(cost, "MOST_SECONDS", 1e-4)
     X = np.random.default_rng(0).standard_normal((600, 4))
     for settings in ({"kernel": "gaussian"}, {"kappa": 0.1}, {"n_components": 3}):
         with pytest.raises(
@@ -296,13 +296,25 @@ def test_slow_exact_sums_are_refused_with_their_cost(monkeypatch):
             KSNE(**settings, **SHORT).fit(X)
     accepted = KSNE(k=2, kernel="gaussian", method="exact", **{**SHORT, "max_iter": 2}).fit(X)
     assert np.isfinite(accepted.embedding_).all()
-    embedding_cost.check_cost(KSNE(), 1_000_000)  # interpolated
+    cost.check_cost(KSNE(), 1_000_000)  # interpolated
     monkeypatch.undo()
-    embedding_cost.check_cost(KSNE(kernel="gaussian"), 10_000)
+    cost.check_cost(KSNE(kernel="gaussian"), 10_000)
     with pytest.raises(ValueError, match="method='exact' accepts that"):
-        embedding_cost.check_cost(KSNE(kernel="gaussian"), 200_000)
+        cost.check_cost(KSNE(kernel="gaussian"), 200_000)
     with pytest.raises(ValueError, match="method='fft' of KSNE needs the kernel 'cauchy'"):
         KSNE(kernel="gaussian", method="fft").fit(X)
+
+
+def test_cost_grows_as_the_engine_does():
+    def seconds(n, **settings):
+        rows = np.broadcast_to(np.float32(0), (n, 20))
+        return KSNE(**settings).estimate_cost(rows).seconds_per_evaluation
+
+    exact = [seconds(n, kernel="gaussian") for n in (10**4, 10**5)]
+    fast = [seconds(n) for n in (10**4, 10**5)]
+    assert 80 < exact[1] / exact[0] < 110
+    assert 8 < fast[1] / fast[0] < 12
+    assert fast[1] < exact[1] / 10
 
 
 def test_the_fast_way_ends_near_the_exact_one(rng):

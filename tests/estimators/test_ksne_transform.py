@@ -94,7 +94,7 @@ def test_places_are_minima_whatever_the_kernel(kernel, kappa, d, rng):
     p = rng.random((7, 12))
     p *= 3 / p.sum(axis=1, keepdims=True)
     lists = Lists(np.arange(8) * 12, near.ravel(), np.minimum(p, 1.0).ravel())
-    potential = choose.set_potential(Z, 3, kernel, kappa)
+    potential = choose.backend(Z, len(Z)).set_potential(Z, 3, kernel, kappa)
     places = place(Z, lists, potential, kernel, kappa)
 
     def loss(z, i):

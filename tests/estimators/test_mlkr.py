@@ -290,7 +290,7 @@ def test_costs_of_predictions_are_known_beforehand(rule, n, monkeypatch):
     model.predict(many)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert 0.7 * cost.memory_bytes < peak < 1.3 * cost.memory_bytes
+    assert 0.5 * cost.memory_bytes < peak < 2.0 * cost.memory_bytes
     assert cost.seconds > 0
 
 

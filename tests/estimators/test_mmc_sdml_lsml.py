@@ -113,6 +113,9 @@ def test_weights_of_quadruplets_count_as_repetitions(wine):
     )
     tenfold = LSML(tol=1e-7, preprocessor=X).fit(quadruplets, 10 * weights)
     np.testing.assert_allclose(tenfold.components_, weighted.components_, rtol=1e-9)
+    for factor in (2.0**-664, 2.0**664, 2.0**1022):
+        same = LSML(tol=1e-7, preprocessor=X).fit(quadruplets, factor * weights)
+        np.testing.assert_array_equal(same.components_, weighted.components_)
     for bad in (-weights, weights[:3], np.zeros(40)):
         with pytest.raises(ValueError, match=r"^weights must"):
             LSML(preprocessor=X).fit(quadruplets, bad)

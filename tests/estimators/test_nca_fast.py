@@ -22,11 +22,13 @@ from vicinal import NCA, initialise, solvers
 from vicinal._features import Features
 from vicinal.callbacks import Checkpoint
 from vicinal.core.problem import Problem
+from vicinal.core.seeds import rng_for
 from vicinal.densities import Compact, Gaussian, Student
 from vicinal.fit.callbacks import HAS_CALLBACKS
 from vicinal.fit.method import Config, Data
 from vicinal.fit.plan import make_plan
 from vicinal.fit.problem import size_of
+from vicinal.fit.resume import seed_of
 from vicinal.fit.split import hold_out
 from vicinal.maps import Linear
 from vicinal.neighbourhoods import Nearest, RandomPairs, Tree, mass_left_out
@@ -38,6 +40,13 @@ from vicinal.targets import Labels
 unfinished = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 thin_lists = pytest.mark.filterwarnings("ignore:The lists of Nearest")
 needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
+
+
+def held_out_generator(random_state):
+    """What draws the held-out rows of a fit with this ``random_state``."""
+    return rng_for(seed_of(NCA(random_state=random_state)), "held out")
+
+
 PLAN = "vicinal.fit.plan"
 
 SAMPLINGS = {
@@ -127,7 +136,7 @@ def test_large_data_are_learnt_from_in_batches(rows, monkeypatch):
 def test_the_scale_is_corrected_unless_switched_off(rows, sampling):
     def fit(sampling):
         return NCA(
-            2, solver="adam", sampling=sampling, max_iter=20, random_state=0, alpha=3e-3
+            2, solver="adam", sampling=sampling, max_iter=20, random_state=1, alpha=3e-3
         ).fit(*rows)
 
     corrected = fit(sampling)
@@ -166,7 +175,7 @@ def test_what_is_asked_for_is_not_planned_away(rows, monkeypatch):
 def test_without_a_budget_the_machine_has_no_say(monkeypatch, budget):
     samplings = []
     for threads in (1, 64):
-        monkeypatch.setattr("vicinal.fit.plan.n_threads", lambda threads=threads: threads)
+        monkeypatch.setattr("vicinal.fit.cost.n_threads", lambda threads=threads: threads)
         model, data = (
             NCA(5, time_budget=budget, alpha=3e-3),
             Data(np.broadcast_to(0.0, (30_000, 20))),
@@ -710,7 +719,7 @@ def test_early_stopping_on_batches_restores_the_best(rows):
     scores = np.array(model.history_["validation_score"])
     assert 0 < np.isnan(scores[1:]).mean() < 1  # scored every so many steps
     assert np.isfinite(scores[-1])
-    train, held_out = hold_out(y, 0.3, np.random.RandomState(5))
+    train, held_out = hold_out(y, 0.3, held_out_generator(5))
     value, _ = formulas.nca(model.transform(X), y, "log", queries=held_out, references=train)
     assert np.nanmax(scores) == pytest.approx(-value, rel=1e-8)
     assert np.nanargmax(scores) < len(scores) - 1
@@ -732,14 +741,14 @@ def test_held_out_rows_are_in_no_batch(rows, monkeypatch):
     NCA(
         2, sampling=MiniBatches(40), early_stopping=True, max_iter=8, random_state=2, alpha=3e-3
     ).fit(X, y)
-    _, held_out = hold_out(y, 0.1, np.random.RandomState(2))
+    _, held_out = hold_out(y, 0.1, held_out_generator(2))
     assert len(seen) == 9
     assert not np.isin(np.concatenate(seen), held_out).any()
 
 
 def test_the_scale_of_a_thin_sample_is_repaired(monkeypatch):
     X, y = make_blobs(900, 3, centers=6, cluster_std=2.5, random_state=0)
-    settings = {"sampling": Subsample(30), "alpha": 1e-3, "random_state": 0}
+    settings = {"sampling": Subsample(30), "alpha": 1e-3, "random_state": 4}
     repaired = NCA(2, **settings).fit(X, y)
     monkeypatch.setattr("vicinal.starts.repair_scale", lambda loss, **options: 1.0)
     thin = NCA(2, **settings).fit(X, y)

@@ -288,6 +288,31 @@ def test_rows_of_weight_zero_are_not_there(iris):
         model.partial_fit(X, y, sample_weight=np.zeros(150))
 
 
+@pytest.mark.parametrize("factor", [2.0**-664, 2.0**664, 2.0**1020])
+def test_a_common_factor_of_all_batches_changes_no_bit(iris, factor):
+    X, y = iris
+    weight = 0.5 + np.arange(150) % 7
+    models = []
+    for unit in (1.0, factor):
+        model = NCA(2, random_state=0, alpha=3e-3)
+        for rows in (slice(0, None, 3), slice(1, None, 3), slice(2, None, 3)):
+            model.partial_fit(X[rows], y[rows], [0, 1, 2], sample_weight=unit * weight[rows])
+        models.append(model)
+    np.testing.assert_array_equal(models[1].components_, models[0].components_)
+    np.testing.assert_array_equal(models[1].predict_proba(X), models[0].predict_proba(X))
+
+
+def test_batches_weigh_as_given_against_each_other(iris):
+    """The second batch outweighs the first, although all of its rows are alike."""
+    X, y = iris
+    shares = []
+    for weight in (1.0, 64.0):
+        model = NCA(2, random_state=0, alpha=3e-3).partial_fit(X[y < 2], y[y < 2], [0, 1, 2])
+        model.partial_fit(X[y == 2], y[y == 2], sample_weight=np.full(50, weight))
+        shares.append(model.predict_proba(X[y == 1])[:, 2].mean())
+    assert shares[1] > 2 * shares[0]
+
+
 def test_classes_weigh_as_much_as_in_the_stream(rng):
     # nine in ten are of class 0, and the columns tell nothing: so should the posterior say
     y = (rng.uniform(size=2000) < 0.1).astype(int)

@@ -50,6 +50,19 @@ def test_learns_a_better_metric_than_the_scaled_features(wine):
     assert np.mean(model.predict(X[others]) == y_others) > 0.8
 
 
+@pytest.mark.parametrize("factor", [2.0**-1000, 2.0**664, 2.0**1022])
+def test_a_common_factor_of_the_weights_changes_no_bit(wine, factor):
+    X, (pairs, _), _ = wine
+    weights = np.random.default_rng(1).uniform(0.1, 1.9, len(pairs))
+    one, same = (fitted(PairNCA(2, max_iter=8), X, pairs, unit * weights) for unit in (1, factor))
+    np.testing.assert_array_equal(same.components_, one.components_)
+    Z = one.transform(X)
+    value, dZ = pair_nca(Z, pairs, weights)
+    got = pair_nca(Z, pairs, factor * weights)
+    assert got[0] == value
+    np.testing.assert_array_equal(got[1], dZ)
+
+
 def test_the_loss_is_that_of_the_formula(wine):
     X, (pairs, y), _ = wine
     weights = np.random.default_rng(1).uniform(0, 2, len(pairs))

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from common.elsewhere import ELSEWHERE
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -41,6 +42,21 @@ def indices(learner, y, n=40):
         return quadruplets_from_labels(y, n, random_state=0), ()
     pairs, labels = pairs_from_labels(y, n, random_state=0)
     return pairs, (labels,)
+
+
+@all_learners
+def test_tuples_elsewhere_are_refused(learner, rows):
+    X, y = rows
+    at, labels = indices(learner, y)
+    remedy, moved = ELSEWHERE["dask array"]
+    for fit in (
+        lambda: clone(learner).fit(moved(X[at]), *labels),
+        lambda: clone(learner).set_params(preprocessor=moved(X)).fit(at, *labels),
+        lambda: clone(learner).fit(X[at], *labels).transform(moved(X)),
+        lambda: clone(learner).fit(X[at], *labels).pair_distance(moved(X[at])),
+    ):
+        with pytest.raises(TypeError, match=rf"Use \w+\.{remedy}\(\)"):
+            fit()
 
 
 @all_learners

@@ -8,7 +8,6 @@ import formulas
 import numpy as np
 import pytest
 from common.engines import engine  # noqa: F401
-from threadpoolctl import threadpool_limits
 
 from vicinal.densities import Compact, Gaussian, Laplace, Student, resolve
 from vicinal.extras.background import Normals
@@ -198,20 +197,6 @@ def test_finite_far_from_everyone(rng, objective, kernel):
         assert np.abs(dZ[4]).max() > 0
     Z[:] = Z[0]  # and all in one place
     assert np.isfinite(nca(Z, y, objective, kernel=KERNELS[kernel], background=BETA)[1]).all()
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_thread_count_agnosticism(rng, objective):
-    Z, y = points(rng, 2500, 7)
-    results = []
-    for threads in (1, 2):
-        with threadpool_limits(threads):
-            value, dZ = nca(Z, y, objective, background=BETA)
-            beta = em_background(Z, y, BETA)
-        results.append((value, dZ, beta))
-    assert results[0][0] == results[1][0]
-    np.testing.assert_array_equal(results[0][1], results[1][1])
-    np.testing.assert_array_equal(results[0][2], results[1][2])
 
 
 def test_background_explains_what_is_out_of_reach(rng):

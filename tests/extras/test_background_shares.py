@@ -6,7 +6,6 @@ import formulas
 import numpy as np
 import pytest
 from common.engines import engine  # noqa: F401
-from threadpoolctl import threadpool_limits
 
 from vicinal import NCA
 from vicinal.densities import Compact, Gaussian, Student
@@ -96,15 +95,6 @@ def test_edges(rng, objective):
         background_gradient(Z, y, BETA, objective="both")
     with pytest.raises(ValueError, match="20 rows but there are 19 labels"):
         background_gradient(Z, y[1:], BETA)
-
-
-def test_thread_count_agnosticism(rng):
-    Z, y = points(rng, 1500, 3)
-    results = []
-    for threads in (1, 2):
-        with threadpool_limits(threads):
-            results.append(descend_background(Z, y, BETA, kernel=Compact()))
-    np.testing.assert_array_equal(*results)
 
 
 def test_many_rows_are_thinned(rng, monkeypatch):

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import formulas
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 from vicinal import NCA
 from vicinal.densities import Compact, Gaussian, Laplace, Student
@@ -234,16 +233,6 @@ def test_gradient_is_that_of_the_sums_as_computed(rng):
         )
     )
     assert slope / (2 * step) == pytest.approx(np.vdot(dZ, direction), rel=1e-4)
-
-
-def test_thread_count_agnosticism(rng):
-    Z, y, _ = data(rng, "plain", 900, 4, 1.0)
-    results = []
-    for threads in (1, 2):
-        with threadpool_limits(threads):
-            results.append(nca(Z.astype(np.float32), y, pairs=Bounded(0.05, always=True)))
-    assert results[0][0] == results[1][0]
-    np.testing.assert_array_equal(results[0][1], results[1][1])
 
 
 def test_share_falls_with_the_scale(rng):

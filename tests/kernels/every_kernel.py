@@ -190,7 +190,7 @@ def sets_by_grid(dtype):
 def sets_at_new_places(dtype):
     Z = points(dtype, 2)[0].astype(np.float64)
     for kernel, kappa in (("cauchy", 0.0), ("gaussian", 0.0), ("cauchy", 0.1)):
-        yield from choose.set_potential(Z, 3, kernel, kappa)(Z[:50] + 0.1)
+        yield from choose.backend(Z, len(Z)).set_potential(Z, 3, kernel, kappa)(Z[:50] + 0.1)
     yield from GridPotential(Z, 3)(Z[:50] + 0.1)
 
 
@@ -211,7 +211,7 @@ def chi2_nearest(dtype):
 @job
 def simplex(dtype):
     L = np.random.default_rng(2).standard_normal((21, 50)).astype(dtype)
-    yield choose.simplex_columns(L, 0.0)
+    yield choose.backend(L, L.size).simplex_columns(L, 0.0)
 
 
 def digest(results):

@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from common.elsewhere import ELSEWHERE
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.model_selection import GridSearchCV
@@ -17,6 +18,12 @@ from vicinal import NCA, FromLabels, make_learner
 from vicinal.learner import METHODS
 
 WORDS = ("sun", "rain", "fog", "wind", "snow")
+
+
+def test_a_table_elsewhere_is_refused(rng):
+    remedy, moved = ELSEWHERE["dask frame"]
+    with pytest.raises(TypeError, match=rf"The X of make_learner must .* Use X\.{remedy}\(\)"):
+        make_learner(moved(rng.normal(size=(20, 3))))
 
 
 @pytest.fixture

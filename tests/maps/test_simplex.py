@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
 from vicinal._features import Features
 from vicinal.core.problem import Problem
@@ -155,13 +154,6 @@ def test_layout_and_type_do_not_matter(rng):
     np.testing.assert_allclose(single, expected, atol=1e-6)
     assert single.dtype == np.float64
     assert project_columns(np.empty((3, 0))).shape == (3, 0)
-
-
-def test_thread_count_agnosticism(rng):
-    L = rng.standard_normal((700, 900))
-    with threadpool_limits(1):
-        one = project_columns(L)
-    np.testing.assert_array_equal(project_columns(L), one)
 
 
 numbers = st.floats(-10, 10) | st.floats(-1e200, 1e200) | st.sampled_from([0.0, 0.5, 1.0])

@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from common.checks import each_dtype, set_threads
+from common.checks import each_dtype
 from scipy.spatial.distance import cdist
 from sklearn import config_context
 
@@ -57,16 +57,3 @@ def test_the_first_of_equal_rows_vote(rng, monkeypatch, d, own_search_from):
     exact = cdist(Z_query, Z).argsort(axis=1, kind="stable")
     for k in (1, 2, 5, 40, 200):
         np.testing.assert_array_equal(model(Z)._voters(Z_query, k), exact[:, :k])
-
-
-@pytest.mark.parametrize("d", [3, 12])
-def test_thread_count_agnosticism(rng, monkeypatch, d):
-    Z = rng.normal(size=(700, d))
-    Z[350:] = Z[:350]  # many ties
-    found = []
-    for threads in (1, 2, 3):
-        set_threads(monkeypatch, threads)
-        found.append(model(Z).nearest(Z[:200], 5))
-    for distances, near in found[1:]:
-        np.testing.assert_array_equal(distances, found[0][0])
-        np.testing.assert_array_equal(near, found[0][1])

@@ -117,14 +117,6 @@ def test_another_finder(rng):
     np.testing.assert_array_equal(got[1:], np.argsort(D, axis=1)[1:, :3])
 
 
-def test_thread_count_agnosticism(rng, monkeypatch):
-    Z, y = points(rng, 500, 5, 3)
-    expected = target_neighbours(Z, y, 3)
-    for threads in (1, 3):
-        monkeypatch.setattr(_search, "n_threads", lambda threads=threads: threads)
-        np.testing.assert_array_equal(target_neighbours(Z, y, 3), expected)
-
-
 # What an objective is told
 
 

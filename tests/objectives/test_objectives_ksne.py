@@ -13,7 +13,7 @@ from common.affinities import some_affinities
 from common.checks import assert_close
 from common.engines import compiled_only
 
-from vicinal.engines import choose
+from vicinal.engines import choose, set_sums
 from vicinal.objectives import KSNELoss, ksne
 from vicinal.targets import Affinities
 
@@ -164,6 +164,31 @@ def test_nearly_all_references(rng, kernel, k):
         assert_matches(scale * rng.standard_normal((12, 2)), k, kernel, atol=1e-11)
 
 
+@each_kernel
+def test_few_references_for_some_of_the_queries(rng, kernel):
+    """A query that is a reference has one reference less than the others, and counts as alone."""
+    Z, target = rng.standard_normal((9, 2)), some_affinities(9, 3)
+    for m in range(1, 6):
+        references = rng.permutation(9)[:m]
+        report = {}
+        value, dZ = ksne(Z, target, kernel, references=references, report=report)
+        parts = [i for i in range(9) if m > 1 or i not in references]
+        assert report["left_out"] == 9 - len(parts)
+        one_by_one = [ksne(Z, target, kernel, [i], references) for i in parts]
+        expected = [np.mean([part[field] for part in one_by_one], axis=0) for field in (0, 1)]
+        assert abs(value) > 0.1
+        assert_close((value, dZ), expected, 1e-11)
+        P = target.matrix.toarray()
+        for i, got in zip(parts, one_by_one, strict=True):
+            others = references[references != i]
+            query = np.array([i])
+            value, dZ = formulas.ksne(Z, P, min(3, len(others)), kernel, 0.0, query, others)
+            assert_close(got, (value - target.entropy[i], dZ), 1e-10, 1e-14)
+    for rows in ({"queries": [4], "references": [4]}, {"references": []}):
+        value, dZ = ksne(Z, target, kernel, **rows)
+        assert (value, dZ.any()) == (0.0, False)
+
+
 def test_large_k(rng):
     """Binomials of thousands over hundreds leave the range of floats unless they are scaled."""
     Z = rng.standard_normal((400, 2))
@@ -280,7 +305,7 @@ def test_interpolation_is_refused_where_it_is_not_for(rng, options):
 
 def test_engine_goes_by_the_size(monkeypatch):
     monkeypatch.setattr(choose, "DENSE_UP_TO", 500)
-    monkeypatch.setattr(choose, "FFT_FROM", 3000)
+    monkeypatch.setattr(set_sums, "FFT_FROM", 3000)
     for n, options, expected in [
         (500, {}, "dense"),
         (501, {}, "tiles"),
@@ -294,4 +319,4 @@ def test_engine_goes_by_the_size(monkeypatch):
         (100, {"method": "fft"}, "fft"),
     ]:
         options = {"d": 2, "kernel": "cauchy", "kappa": 0.0, **options}
-        assert choose.set_sums_engine(n, **options) == expected
+        assert set_sums.set_sums_engine(n, **options) == expected

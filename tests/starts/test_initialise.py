@@ -166,6 +166,14 @@ def test_weights_reach_the_start(rng):
     assert_allclose(A @ S @ A.T, np.eye(4), atol=1e-10)
 
 
+@pytest.mark.parametrize("factor", [2.0**-664, 2.0**664, 2.0**1022])
+@pytest.mark.parametrize("start", [PCA(), LDA(), RCA()])
+def test_a_common_factor_of_the_weights_changes_no_bit(rng, start, factor):
+    X, y = load_wine(return_X_y=True)
+    v = rng.uniform(0.1, 1.9, size=len(y))
+    assert_array_equal(start(Rows(X), y, 2, rng, factor * v), start(Rows(X), y, 2, rng, v))
+
+
 # Identity, random, a given array, names
 
 

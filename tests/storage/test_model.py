@@ -206,7 +206,7 @@ def test_nothing_is_imported_but_what_a_file_holds(tmp_path):
     assert found.stdout.strip() == "[]"
 
 
-def test_issue_18_old_files_load_for_ever():
+def test_old_files_load_for_ever():
     """Files that releases have written, and what their models said."""
     files = sorted((HERE / "data").glob("*.vic"))
     assert len(files) >= 10

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._validation import warn
+from vicinal._validation import refuse_elsewhere, warn
 from vicinal.core.types import Array
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.estimators._pairs import (
@@ -84,6 +84,7 @@ class Adapter(TupleLearnerMixin, LearntMetricMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> Any:
         """The rows, looked up in the ``preprocessor`` if these are indices."""
+        refuse_elsewhere(self, X, "X")
         if self.preprocessor is None or np.ndim(X) != 1 or hasattr(X, "toarray"):
             return X
         return looked_up(type(self).__name__, np.asarray(X), self.preprocessor)

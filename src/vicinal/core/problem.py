@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from vicinal.core import points
 from vicinal.core.types import (
     Array,
     Batch,
@@ -34,7 +35,7 @@ class Problem:
 
     Parameters
     ----------
-    X : Features
+    X : Rows
         All rows, training and held-out: anything that the map accepts, with ``take(rows)`` and a
         length.
     target : Target
@@ -95,7 +96,7 @@ class Problem:
         pairs = self.pairs if batch is None or batch.pairs is None else batch.pairs
         value, dZ, facts = self.objective(
             Z, target, queries=queries, references=references, pairs=pairs
-        )
+        )[:3]
         assert dZ is not None
         # [Oneata2011] eqs (3.23), (3.27), for the mean loss and the scaled columns
         gradient = pull(dZ) + 2.0 * self._weights(theta) * theta
@@ -111,7 +112,7 @@ class Problem:
 
     def score(self, theta: Array, queries: Array | None, penalty: bool = True) -> Evaluation:
         """The loss of some rows against the training rows, without a gradient."""
-        Z = self.embed(theta)
+        Z = self._points(theta)
         if not _in_range(Z):
             return Evaluation(np.inf, None, {})
         evaluation = self.objective(
@@ -125,20 +126,18 @@ class Problem:
         value = float(evaluation.value)
         return evaluation._replace(value=value + self._penalty(theta) if penalty else value)
 
-    def _too_far(self, Z: Array) -> bool:
+    def _too_far(self, Z: Any) -> bool:
         return self.trust is not None and self._has_moved(Z, 1.0)
 
     def near_edge(self, theta: Array) -> bool:
         """Whether the rows have moved half of the way that ``trust`` allows, or more."""
-        return self.trust is not None and self._has_moved(self.embed(theta), 0.5)
+        return self.trust is not None and self._has_moved(self._points(theta), 0.5)
 
-    def _has_moved(self, Z: Array, share: float) -> bool:
+    def _has_moved(self, Z: Any, share: float) -> bool:
         """Whether the rows have moved by more than a share of the radius, in the mean square."""
         assert self.trust is not None
         centre, radius = self.trust
-        moved = Z - centre
-        # einsum needs no further array of Z's size, and its bits do not depend on BLAS threads
-        return bool(np.einsum("ij,ij->", moved, moved) > len(Z) * (share * radius) ** 2)
+        return bool(points.moved(Z, centre) > len(Z) * (share * radius) ** 2)
 
     def _penalty(self, theta: Array) -> float:
         """[Oneata2011] eq. (3.22), or (3.26) if each parameter has its own weight."""
@@ -157,7 +156,11 @@ class Problem:
         return 1.0 if weights is None else weights(theta)
 
     def embed(self, theta: Array) -> Array:
-        """All rows, embedded by the map."""
+        """All rows, embedded by the map, on the host."""
+        return points.to_host(self._points(theta))
+
+    def _points(self, theta: Array) -> Any:
+        """All rows, embedded by the map, where they lie."""
         return self.mapping.forward(theta, self.X, self.dtype)[0]
 
     def scaled(self, theta: Array, factor: float) -> Array:
@@ -206,7 +209,7 @@ class Problem:
     def _make_index(self, theta: Array, n_queries: int) -> Any:
         """The pairs of some evaluations that begin at theta, with so many queries each."""
         objective: Any = self.objective
-        return objective.make_index(self.embed(theta), self.target, self.train, n_queries)
+        return objective.make_index(self._points(theta), self.target, self.train, n_queries)
 
     def replace(self, **changes: Any) -> Problem:
         """The same problem with some fields replaced (another precision, all rows)."""
@@ -253,8 +256,8 @@ class Tracked:
         return facts
 
 
-def _in_range(Z: Array) -> bool:
-    return max(float(Z.max(initial=0.0)), -float(Z.min(initial=0.0))) < _FAR  # False for NaN
+def _in_range(Z: Any) -> bool:
+    return points.extent(Z) < _FAR  # False for NaN
 
 
 def suited(objective: Any, target: Any) -> Any:

@@ -99,6 +99,7 @@ class FitResult:
     problem: Problem  # that of the last stage, over all pairs
     rounds: dict[str, list] = field(default_factory=dict)
     complaint: str | None = None
+    path: tuple[str | int, ...] = ()  # the name of the run, which its draws depend on
 
 
 class RunSnapshot(Protocol):

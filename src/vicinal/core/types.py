@@ -1,13 +1,14 @@
 """The protocols of the parts and the small types that they exchange.
 
-An objective is a function ``value, dZ, facts = objective(Z, target, ...)``; a map gives
+An objective is a function ``Evaluation = objective(Z, target, ...)``; a map gives
 ``Z, pull = mapping.forward(theta, X)``; ``problem.py`` combines the two into
 ``value, dtheta = fun(theta, batch)``; a solver minimises ``fun``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -20,10 +21,13 @@ __all__ = [
     "Evaluation",
     "EvaluationSize",
     "Map",
+    "MapCost",
     "Objective",
     "PairCost",
     "Pairs",
+    "QueryCost",
     "Result",
+    "Rows",
     "Sampler",
     "Sampling",
     "Solver",
@@ -81,12 +85,53 @@ class Units(NamedTuple):
 class Evaluation(NamedTuple):
     """What an objective returns: the mean loss, its gradient (None if not requested), and facts.
 
-    ``facts`` holds figures about the evaluation, such as ``share_of_pairs``.
+    ``facts`` holds figures about the evaluation, such as ``share_of_pairs``.  ``weight`` is that of
+    the queries in the mean, 0 if none counts and NaN if the objective does not tell: the value and
+    the gradient of all queries are the means of those of disjoint blocks of them, by their weights.
     """
 
     value: float
     dZ: Array | None
     facts: Mapping[str, float]
+    weight: float = math.nan
+
+
+class Rows(Protocol):
+    """The data as maps see them: ``(X - shift) * scale``, wherever X lies.
+
+    A product of the rows, which is what is embedded, lies where they do; what has a column for each
+    feature, and blocks, are arrays of the host.  ``limits`` are those of columns with gross
+    outliers, or None; ``total_variance`` is the sum of the variances of the scaled columns.
+    """
+
+    shift: Array
+    scale: Array
+    scaling: str | None
+    total_variance: float
+    limits: Any
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: Array | None) -> Rows:
+        """Some of the rows, with the shift and scale of all rows; None: all of them."""
+
+    def blocks(self) -> Iterator[tuple[slice, Array]]:
+        """The rows in fixed blocks: dense, float64, centred and scaled."""
+
+    def matmul(self, B: Array, dtype: Any = ...) -> Any:
+        """``X_scaled @ B`` for B of shape (D, m): points of shape (n, m) in ``dtype``."""
+
+    def rmatmul(self, V: Any) -> Array:
+        """``X_scaled.T @ V`` for V of shape (n, m), where the rows lie or on the host: (D, m)."""
+
+    def columns_times(self, a: Array, dtype: Any = ...) -> Any:
+        """``X_scaled * a`` for a of length D: points of shape (n, D) in ``dtype``."""
+
+    def column_dots(self, V: Any) -> Array:
+        """``sum_i X_scaled_i * V_i`` for V of shape (n, D): length D."""
 
 
 @runtime_checkable
@@ -148,7 +193,7 @@ class Map(Protocol):
     - ``start_from(X, rng)``: rows with the columns that its last layer multiplies, and a function
       from a matrix of these columns to its first parameters: so that it can start from a matrix;
     - ``penalty_weights(theta)``: the weight of each parameter in the penalty (default: one);
-    - ``cost(n_features, itemsize)``: what a row costs, if it is more than a matrix would;
+    - ``cost(n_features, itemsize)``: a `MapCost`, if a row costs more than with a matrix;
     - ``scaled(theta, factor)``: the parameters whose Z is ``factor`` times as large (default:
       ``factor * theta``);
     - ``fitted(theta, features, dtype)``: the fitted map that the estimator keeps;
@@ -187,7 +232,7 @@ class Source(NamedTuple):
 
     ``codes`` are their class codes; ``embed(theta)`` gives their projections, one row each;
     ``points(rows)`` gives some of them, by positions or a slice, as
-    :class:`~vicinal._features.Features`: the scaled input; ``make_index(theta, n_queries)`` gives
+    `Rows`: the scaled input; ``make_index(theta, n_queries)`` gives
     the ``pairs`` of batches with so many queries against all rows, or None if that would not help.
     """
 
@@ -244,14 +289,14 @@ class EvaluationSize(NamedTuple):
     listed: bool = False  # whether rows are compared with lists of others only
 
 
-def _three_arrays(size: EvaluationSize) -> float:
-    return 3.0 * 8 * size.n**2
+def _nothing_more(size: EvaluationSize) -> float:
+    return 0.0
 
 
 class PairCost(NamedTuple):
-    """The cost of a pair of rows, in nanoseconds of one thread, for both passes.
+    """What an objective costs: nanoseconds of one thread for a pair, for both passes, and memory.
 
-    Each entry is the fixed cost of a pair and the cost of each dimension; the defaults are those
+    Each time is the fixed cost of a pair and the cost of each dimension; the defaults are those
     of NCA.  Rough figures for an AVX2 machine; benchmarks/nca_speed.py and knca_speed.py measure
     the real costs.
     """
@@ -261,10 +306,37 @@ class PairCost(NamedTuple):
     listed: tuple[float, float] = (10.0, 3.0)  # in a list, whose rows are scattered in memory
     both_ways: bool = True  # whether one computation of a pair serves both its rows
     company: int = 0  # further rows that each row of a batch brings along, such as its targets
-    #: bytes of an evaluation on small data, for which whole arrays of pairs are made
-    dense: Callable[[EvaluationSize], float] = _three_arrays
-    #: further bytes of an evaluation on larger data, besides the points
-    more: Callable[[EvaluationSize], float] | None = None
+    #: bytes of a pair on small data, for which whole arrays of pairs are made
+    pair_bytes: float = 24.0
+    #: further bytes of an evaluation, besides the points
+    more: Callable[[EvaluationSize], float] = _nothing_more
+
+
+class MapCost(NamedTuple):
+    """What a nonlinear map costs, as far as it is known before a fit; rough figures.
+
+    ``nanoseconds`` of one thread for a row, forwards and back; ``row_bytes`` of all layers for a
+    row, and ``block``, the number of rows for which each thread holds them at a time.
+    """
+
+    nanoseconds: float
+    n_parameters: int
+    row_bytes: float = 0.0
+    block: int = 1
+
+
+class QueryCost(NamedTuple):
+    """What a prediction costs; rough figures.
+
+    ``nanoseconds`` of one thread for a query and a training row; bytes of a query besides its
+    coordinates, of an entry of the input if that is copied, and of all the rest: copies of the
+    training rows, or arrays of pairs.
+    """
+
+    nanoseconds: float
+    row_bytes: float
+    fixed_bytes: float = 0.0
+    entry_bytes: float = 0.0
 
 
 @dataclass

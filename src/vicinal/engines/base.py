@@ -5,22 +5,24 @@ the references, can exchange their sums for the queries (`merge`); each then com
 the gradient from the joint sums, and the parts add up.
 
 There are six families.  `ClassSums` serves NCA and MCML, `MatchSums` NCA with soft matches,
-`ChargedSums` MLKR, `Votes` kNCA, `Margins` LMNN, and `SetSums` kSNE.
-:mod:`vicinal.engines.choose` is the only place that decides which engine is used.
+`ChargedSums` MLKR, `Votes` kNCA, `Margins` LMNN, and `SetSums` kSNE.  A `Backend` has engines of
+all families, for points of one type; :mod:`vicinal.engines.choose` is the only place that chooses
+it.  Sums are arrays of the host, one column for each query; a gradient is where the points are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
-from vicinal.targets import TargetNeighbours
+from vicinal.targets import Affinities, TargetNeighbours
 
 __all__ = [
+    "Backend",
     "ChargedSums",
     "ClassSums",
     "Data",
@@ -34,9 +36,14 @@ __all__ = [
     "SetSums",
     "Triples",
     "Votes",
+    "columns_of",
+    "exact_sum",
     "merge",
     "merge_means",
 ]
+
+
+_LEAST_POWER = -500.0  # log2 of a sum that may be added up as it is
 
 
 class Data(NamedTuple):
@@ -61,34 +68,67 @@ class RowSums(NamedTuple):
     are (2, n_queries).  They are kept separate because far from all references ``shift`` is huge,
     and adding it would lose the digits of ``log2``.  An empty sum has ``log2`` = -inf and
     ``shift`` = inf.
+
+    ``rows`` (n_queries,) are the queries, as rows of Z: an engine sorts them as suits its own
+    references, so two engines may have the columns in different orders.
     """
 
     log2: Array
     shift: Array
+    rows: Array
+
+    def take(self, columns: Array | slice) -> RowSums:
+        """Some of the columns."""
+        return RowSums(self.log2[..., columns], self.shift[..., columns], self.rows[columns])
+
+
+def columns_of(rows: Array, wanted: Array) -> Array | slice:
+    """The columns of sums of the queries ``rows`` that put them into the order ``wanted``."""
+    if rows is wanted or np.array_equal(rows, wanted):
+        return slice(None)
+    order, places = np.argsort(rows), np.argsort(wanted)
+    if not np.array_equal(rows[order], wanted[places]):
+        raise ValueError(
+            "Engines must have the same queries for their sums to be merged. Got "
+            f"{len(rows)} and {len(wanted)} queries, and those of one engine alone are the rows "
+            f"{np.setxor1d(rows, wanted)[:5].tolist()}. Make each part of the data by "
+            "data._replace(reference_rows=part)."
+        )
+    columns = np.empty_like(order)
+    columns[places] = order
+    return columns
 
 
 def merge(a: RowSums, b: RowSums) -> RowSums:
-    """The sums over the union of two disjoint sets of references."""
+    """The sums over the union of two disjoint sets of references, in the order of ``a.rows``."""
+    b = b.take(columns_of(b.rows, a.rows))
     shift = np.minimum(a.shift, b.shift)
     base = np.where(np.isinf(shift), 0.0, shift)
+    log2 = [part.log2 - (np.where(np.isinf(part.shift), base, part.shift) - base)
+            for part in (a, b)]  # fmt: skip
+    # the digits that a huge shift has lost are in `log2`, which may then be too small for a power
+    top = np.maximum(*log2)
+    top = np.where(np.isfinite(top) & (top < _LEAST_POWER), top, 0.0)
     with np.errstate(divide="ignore"):
-        total = sum(
-            np.exp2(part.log2 - (np.where(np.isinf(part.shift), base, part.shift) - base))
-            for part in (a, b)
-        )
-        return RowSums(np.log2(total), shift)
+        return RowSums(top + np.log2(sum(np.exp2(part - top) for part in log2)), shift, a.rows)
+
+
+def exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded sum, and what the rounding took off; NaN where the sum is infinite."""
+    total = a + b
+    with np.errstate(invalid="ignore"):
+        part = total - a
+        return total, (a - (total - part)) + (b - part)
 
 
 class ClassSums(Protocol):
     """Sums of a kernel over the classes, for NCA and MCML.
 
-    ``query_rows`` are the rows of Z that the columns of the sums belong to, in that order.
     ``share`` is the share of the pairs that the last call of `sums` computed one by one, ``name``
     is the name of the engine.
     """
 
     name: str
-    query_rows: Array
 
     @property
     def share(self) -> float: ...
@@ -100,9 +140,9 @@ class ClassSums(Protocol):
     def pull(self, sums: RowSums, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * ln(sums))`` by the points, (n, d).
 
-        ``slopes`` is (2, n_queries).  ``sums`` is the result of `sums`, or that result merged with
-        the sums over other references: then only the part of the engine's own references is
-        returned.
+        ``slopes`` is (2, n_queries), with the columns of ``sums``.  ``sums`` is the result of
+        `sums`, or that result merged with the sums over other references: then only the part of the
+        engine's own references is returned.
         """
         ...
 
@@ -119,18 +159,25 @@ class MatchSums(ClassSums, Protocol):
 class Means(NamedTuple):
     """Means of charges over the references of each query, weighted by the kernel.
 
-    ``log2`` and ``shift`` (n_queries,) are those of the sum of the weights, as in `RowSums`;
-    ``means`` (n_queries, q) are the means, 0 for a query without any reference.
+    ``log2`` and ``shift`` (n_queries,) are those of the sum of the weights, and ``rows`` are the
+    queries, as in `RowSums`; ``means`` (n_queries, q) are the means, 0 for a query without any
+    reference.
     """
 
     log2: Array
     shift: Array
     means: Array
+    rows: Array
+
+    def take(self, queries: Array | slice) -> Means:
+        """The means of some of the queries."""
+        return Means(*(part[queries] for part in self))
 
 
 def merge_means(a: Means, b: Means) -> Means:
-    """The means over the union of two disjoint sets of references."""
-    total = merge(RowSums(a.log2, a.shift), RowSums(b.log2, b.shift))
+    """The means over the union of two disjoint sets of references, in the order of ``a.rows``."""
+    b = b.take(columns_of(b.rows, a.rows))
+    total = merge(*(RowSums(part.log2, part.shift, part.rows) for part in (a, b)))
     means = np.zeros_like(a.means)
     for part in (a, b):
         here = np.isfinite(part.shift)
@@ -139,17 +186,16 @@ def merge_means(a: Means, b: Means) -> Means:
             (part.log2[here] - total.log2[here]) - (part.shift[here] - total.shift[here])
         )
         means += share[:, None] * part.means
-    return Means(total.log2, total.shift, means)
+    return Means(total.log2, total.shift, means, a.rows)
 
 
 class ChargedSums(Protocol):
     """Means of the charges of the references, for kernel regression (MLKR).
 
-    ``query_rows``, ``share`` and ``name`` are as in `ClassSums`.
+    ``share`` and ``name`` are as in `ClassSums`.
     """
 
     name: str
-    query_rows: Array
 
     @property
     def share(self) -> float: ...
@@ -161,9 +207,9 @@ class ChargedSums(Protocol):
     def pull(self, sums: Means, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * means)`` by the points, (n, d).
 
-        ``slopes`` is (n_queries, q).  ``sums`` is the result of `sums`, or that result merged with
-        the means over other references: then only the part of the engine's own references is
-        returned.
+        ``slopes`` is (n_queries, q), with the rows of ``sums``.  ``sums`` is the result of `sums`,
+        or that result merged with the means over other references: then only the part of the
+        engine's own references is returned.
         """
         ...
 
@@ -183,8 +229,8 @@ class Votes(Protocol):
     queries of a large problem.  So `sums` takes the slope as a function of the odds, and an engine
     may finish one batch of queries before it begins the next.
 
-    ``query_rows`` is as in `ClassSums`; ``log_domain`` is the number of queries whose votes were
-    counted in logarithms.
+    ``query_rows`` are the rows of Z that the odds belong to, in that order; ``log_domain`` is the
+    number of queries whose votes were counted in logarithms.
     """
 
     name: str
@@ -212,7 +258,7 @@ class Votes(Protocol):
 class Triples(NamedTuple):
     """The input of a margin loss: points, target neighbours and possible impostors.
 
-    ``Z`` is (n, d) and contiguous.  ``neighbours`` (n, k) are the target neighbours that count:
+    ``Z`` is (n, d).  ``neighbours`` (n, k) are the target neighbours that count:
     those of queries, among the references; -1 for none.  ``targets`` are all target neighbours.
     ``is_query`` and ``is_reference`` are masks over the rows; ``weight`` of the dtype of ``Z`` is
     how much each row counts as an impostor, 0 for rows that are no references.
@@ -285,3 +331,130 @@ class SetPotential(Protocol):
         The result of a place does not depend on the other places.
         """
         ...
+
+
+class Backend(Protocol):
+    """The engines for points of one type, and what predicts from such points: a module.
+
+    A backend need not have all of them: what it leaves out, its points cannot be used for.
+    """
+
+    # Learning.  ``pairs`` are candidate lists, or None for all pairs.
+
+    def class_sums(self, data: Data, kernel: Kernel, pairs: Pairs | None = None) -> ClassSums:
+        """Sums of a kernel over the classes, for NCA."""
+
+    def joint_sums(self, data: Data, kernel: Kernel) -> ClassSums:
+        """The same where only the sum over all classes counts, in either of two parts, for MCML."""
+
+    def match_sums(
+        self, data: Data, target: Any, kernel: Kernel, pairs: Pairs | None = None
+    ) -> MatchSums:
+        """Sums of a kernel over references that match, for NCA with soft matches."""
+
+    def charged_sums(
+        self, data: Data, charges: Array, kernel: Kernel, pairs: Pairs | None = None
+    ) -> ChargedSums:
+        """Means of the charges (n, q) of the references, for MLKR."""
+
+    def votes(self, data: Data, k: int, unanimous: bool, pairs: Pairs | None = None) -> Votes:
+        """The votes of k neighbours, for kNCA."""
+
+    def margins(self, triples: Triples, candidates: Any = None) -> Margins:
+        """Hinges of target neighbours and impostors, for LMNN."""
+
+    def attraction(
+        self,
+        Z: Array,
+        target: Affinities,
+        kernel: str,
+        kappa: float,
+        rows: tuple[Array, Array] | None = None,
+        gradient: bool = True,
+    ) -> tuple[float, Array | None]:
+        """The sum of ``-p_ij log w_ij`` and its gradient by Z, in float64, for kSNE.
+
+        ``rows`` are queries and references, None for all.
+        """
+
+    def set_sums(
+        self,
+        Z: Array,
+        k: int,
+        kernel: str,
+        kappa: float,
+        query_rows: Array,
+        reference_rows: Array,
+        method: str = "auto",
+    ) -> SetSums:
+        """Sums over all sets of k references, for kSNE.
+
+        ``method`` is "exact", "fft", or "auto" for the faster one (`set_sums.uses_grid`).
+        """
+
+    def make_index(
+        self, Z: Array, codes: Array, rows: Array, kernel: Kernel, n_queries: int
+    ) -> PairSource | None:
+        """An index of some rows, for many evaluations with few queries; None if it saves no time.
+
+        See `choose.class_sums` for its use.
+        """
+
+    # Prediction.  Row i of a result belongs to the point Z[i], and does not depend on the others.
+
+    def sums_by_class(
+        self, Z: Array, data: Data, kernel: Kernel, n_classes: int, places: Array | None = None
+    ) -> tuple[Array, Array]:
+        """log2 of the kernel sums of points over each class, and their shifts: (n, n_classes).
+
+        As in `RowSums`.  Only the references of ``data`` are used.  ``places`` gives, for a point
+        that is a row of ``data.Z``, that row, which the point never picks (-1, or None: no row).
+        """
+
+    def leading_sums_by_class(
+        self, Z: Array, data: Data, kernel: Kernel, n_classes: int
+    ) -> tuple[Array, Array]:
+        """As `sums_by_class`, with the digits that class probabilities need.
+
+        What adds less than 1e-9 to the sum over all classes may be left out, so that the sum over a
+        class far away may be empty; very many pairs are summed in float32.
+        """
+
+    def kernel_means(
+        self, Z: Array, Z_reference: Array, charges: Array, mass: Array | None, kernel: Kernel
+    ) -> Array:
+        """The mean of the references' charges (r, q), weighted by the kernel and masses: (n, q).
+
+        For kernels that reach everywhere: the weights are computed relative to the nearest
+        reference, so that a point far from all of them has a mean too.  The bits of a point's mean
+        do not depend on the other points below 48 dimensions; from there on, products of matrices
+        have the distances.
+        """
+
+    def entropies(
+        self, Z: Array, places: Array, Z_reference: Array, mass: Array, kernel: Kernel
+    ) -> Array:
+        """exp of the entropy of each point's choice among the references, 0 if there are none.
+
+        ``places`` are the positions of the points among the references, -1 for other points; masses
+        are in (0, 1].
+        """
+
+    def win_shares(
+        self, Z: Array, Z_reference: Array, codes: Array, n_classes: int, k: int, unanimous: bool
+    ) -> Array:
+        """Chance that each class wins the vote of k references, given no tie: (n, n_classes)."""
+
+    def set_potential(self, Z: Array, k: int, kernel: str, kappa: float) -> SetPotential:
+        """Sums over all sets of k of the points Z, as seen from other places."""
+
+    # Histograms, and maps on the simplex.
+
+    def chi2_rows(self, X: Array, Y: Array, same: bool) -> Array:
+        """Chi-squared distances between all rows of X and Y, in their dtype."""
+
+    def nearest_histograms(self, X: Array, Y: Array, k: int, same: bool) -> tuple[Array, Array]:
+        """Distances and positions of the k nearest rows of Y, nearest first."""
+
+    def simplex_columns(self, L: Array, slack: float) -> Array:
+        """The matrix nearest to L, (r, D), whose columns are on the probability simplex."""

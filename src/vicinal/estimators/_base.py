@@ -31,12 +31,12 @@ from vicinal.core.types import Array, is_auto
 from vicinal.fit.budget import Budget
 from vicinal.fit.callbacks import CallbackSupportMixin, IterationReporter
 from vicinal.fit.context import FitContext
+from vicinal.fit.cost import Cost, Size, converted_bytes
 from vicinal.fit.importances import importances_of
-from vicinal.fit.memory import converted_bytes
 from vicinal.fit.method import Config, Data, Method
 from vicinal.fit.overfit import compare
 from vicinal.fit.penalty import BY_ROWS, without_search
-from vicinal.fit.plan import Cost, Plan, Size, make_plan
+from vicinal.fit.plan import Plan, make_plan
 from vicinal.fit.problem import final_loss, last_theta, make_problem, size_of
 from vicinal.fit.report import IterationReport, Reports
 from vicinal.fit.resume import (
@@ -268,7 +268,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         if past is not None and past.state is not None and leaves is not None:
             state = past.state_for(leaves)
             if past.continues:
-                return run(context, problem, None, state)
+                return run(context.of(past.path), problem, None, state)
             return best_of_starts(context, problem, state)
         if self.warm_start and leaves is not None and not record.n_starts:
             last: ResumeState | None = getattr(self, "_resume", None)
@@ -278,7 +278,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             ):
                 record.continues = True
                 left = last.steps_left(context.plan)
-                return run(context, problem, None, last.state, left=left)
+                return run(context.of(last.path), problem, None, last.state, left=left)
             if theta is not None:
                 record.continues = True
                 return run(context, problem, theta)
@@ -302,7 +302,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         self._resume = None
         if leaves is not None:
             cut = result.reason in STOPPED
-            self._resume = leaves.at(result.problem, result.state, context.record, cut)
+            self._resume = leaves.at(result.problem, result.state, result.path, context.record, cut)
         return facts
 
     def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
@@ -341,7 +341,8 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         attributes |= {name: copy.__dict__[name] for name in stored if name in copy.__dict__}
         attributes |= {"n_iter_": max(1, info.iteration), "objective_": value}
         if leaves is not None:
-            attributes["_resume"] = leaves.at(problem, state, context.record, cut=True)
+            path = () if state is None else report.path
+            attributes["_resume"] = leaves.at(problem, state, path, context.record, cut=True)
         return attributes
 
     def _searched_score(self) -> float | None:
@@ -368,9 +369,8 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
 
         Notes
         -----
-        Memory is the peak, usually within a quarter.  What depends on the data is stated at its
-        most: the impostors of LMNN and χ²-LMNN may be few, and a fit that ``max_iter`` ends before
-        its stage in float64 takes about 0.7 of what is stated.
+        Memory is the peak, usually within a factor of two; time is rough.  LMNN and χ²-LMNN take
+        less memory if there are few impostors.
         """
         classes = None if y is None else np.unique(np.asarray(y))
         return self._cost(Data(X if hasattr(X, "shape") else np.asarray(X), classes=classes))

@@ -24,9 +24,8 @@ from vicinal._validation import (
 )
 from vicinal.core.types import Array, is_auto
 from vicinal.estimators._base import MetricLearner
-from vicinal.fit.memory import converted_bytes
+from vicinal.fit.cost import PredictionCost, prediction_cost
 from vicinal.fit.method import Data, RowNumbers, drop_weightless_rows
-from vicinal.fit.prediction_cost import PredictionCost, prediction_cost
 from vicinal.models.soft import MatchModel
 from vicinal.models.stored import StoredRows
 from vicinal.models.votes import NeighbourModel
@@ -205,8 +204,8 @@ class NeighbourSearchMixin:
 
         Notes
         -----
-        Memory is usually within a quarter.  Time is rough, and a bound for the posterior, which
-        leaves out training rows that are far away.  The search tree of votes, which the first
+        Memory is usually within a factor of two.  Time is rough, and a bound for the posterior,
+        which leaves out training rows that are far away.  The search tree of votes, which the first
         prediction makes, and the choice of ``n_neighbors="auto"`` after a fit are not included; for
         ``n_neighbors="local"`` 50 voters are counted.
         """
@@ -214,7 +213,7 @@ class NeighbourSearchMixin:
         check_option(self, "rule", self._rule_names)
         self._set_voters()
         X = X if hasattr(X, "shape") else np.asarray(X)
-        return prediction_cost(self._model, self.rule, X.shape, converted_bytes(X))
+        return prediction_cost(self._model, self.rule, X)
 
 
 class LabelledLearner(NeighbourSearchMixin, ClassifierMixin, MetricLearner):

@@ -32,7 +32,6 @@ __all__ = [
     "RefreshTargets",
     "check_margins",
     "coarse_start",
-    "dense_bytes",
     "kept_bytes",
     "largest_k",
     "make_model",
@@ -210,7 +209,7 @@ def warn_unusable_rows(data: Data, name: str, k: int, labels: Labels, plan: Plan
         )
 
 
-def rows_of(X: Features, rows: Array, sparse: bool = False) -> Any:
+def rows_of(X: Any, rows: Array, sparse: bool = False) -> Any:
     """Some rows, scaled; with ``sparse`` a sparse table stays sparse and is not centred."""
     if sparse and sp.issparse(X.X):
         part = X.take(rows).X.astype(np.float64)
@@ -220,19 +219,12 @@ def rows_of(X: Features, rows: Array, sparse: bool = False) -> Any:
     return X.take(rows).columns_times(np.ones(X.shape[1]), dtype)
 
 
-def dense_bytes(size: EvaluationSize) -> float:
-    """Memory of an evaluation on small data."""
-    return 4.5 * 8 * size.n**2
-
-
 def kept_bytes(size: EvaluationSize, most_once: int = ONCE) -> float:
-    """Memory of an evaluation besides the points: lists of candidates, copies, columns of a class.
+    """Memory of an evaluation besides the points: lists of candidates, and copies of the rows.
 
-    One and a half times the lists, which may be empty or as long as they are allowed to be: how
-    many impostors there are is not known beforehand.
+    The lists may be empty or as long as they are allowed to be, because how many impostors there
+    are is not known beforehand.
     """
     n = size.n
-    others = (1.0 - 1.0 / size.n_classes) * n**2
-    pairs = min(max(KEPT_SHARE * n**2, min(others, most_once)), KEPT)
-    copies = n * (3 * size.n_components + size.n_features / 4) * size.itemsize
-    return 6 * pairs + copies
+    pairs = min(n**2, max(KEPT_SHARE * n**2, most_once), KEPT)
+    return 6 * pairs + n * (3 * size.n_components + size.n_features / 4) * size.itemsize

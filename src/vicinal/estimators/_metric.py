@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from vicinal._features import unscaled
-from vicinal._validation import check_pairs, check_rows, histograms, one_row
+from vicinal._validation import check_pairs, check_rows, histograms, one_row, refuse_elsewhere
 from vicinal.core.types import Array
 from vicinal.storage.model import SaveMixin
 
@@ -96,6 +96,7 @@ class LearntMetricMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         rows : ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self, "_map")
+        refuse_elsewhere(self, X, "X")
         Z = check_array(X, dtype=[np.float64, np.float32])
         d = self._n_features_out
         if Z.shape[1] != d:

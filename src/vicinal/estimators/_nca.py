@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_array
 
 from vicinal import densities, maps, neighbourhoods, solvers, starts
-from vicinal._features import Features
+from vicinal._features import make_rows
 from vicinal._plugins import load
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows, check_weights
 from vicinal.core.stages import Refresh
-from vicinal.core.types import Array, is_auto
+from vicinal.core.types import Array, Rows, is_auto
 from vicinal.densities import Kernel
 from vicinal.fit.method import Data, Method, RowNumbers, drop_weightless_rows
 from vicinal.fit.penalty import ALPHAS, MORE_ALPHAS, for_nonlinear_maps
@@ -93,8 +93,8 @@ def learns_beta(kernel: Kernel) -> bool:
     return kernel.background and kernel.beta in ("em", "gradient")
 
 
-def _features(scaling: str | None, X: Any, target: Any, train: Array | None) -> Features:
-    return Features(X, scaling, target.sample_weight)
+def _features(scaling: str | None, X: Any, target: Any, train: Array | None) -> Rows:
+    return make_rows(X, scaling, target.sample_weight)
 
 
 def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: Any) -> NCAModel:

@@ -12,8 +12,15 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import precision_recall_curve, roc_auc_score, roc_curve
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from vicinal._features import SCALINGS, Features, check_varies
-from vicinal._validation import check_number, check_option, check_pair_labels, distinct_rows, warn
+from vicinal._features import SCALINGS, check_varies, make_rows
+from vicinal._validation import (
+    check_number,
+    check_option,
+    check_pair_labels,
+    distinct_rows,
+    refuse_elsewhere,
+    warn,
+)
 from vicinal.core.types import Array
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.maps.fitted import FittedLinear
@@ -55,6 +62,7 @@ def check_tuples(
     tuples : float64 or float32 array of shape (n, size, n_features)
     """
     name = _NAMES[size]
+    refuse_elsewhere(owner, tuples, name)
     tuples = check_array(
         tuples, ensure_2d=False, allow_nd=True, dtype=None, ensure_all_finite=False,
         ensure_min_samples=0, ensure_min_features=0, input_name=name,
@@ -89,6 +97,7 @@ def looked_up(owner: str, indices: Array, preprocessor: Any) -> Array:
     if callable(preprocessor):
         rows = preprocessor(indices)
     else:
+        refuse_elsewhere(owner, preprocessor, "preprocessor")
         rows = check_array(preprocessor, accept_sparse="csr", dtype=None, ensure_all_finite=False)
         n = rows.shape[0]
         if indices.dtype.kind not in "iu":
@@ -378,7 +387,7 @@ class MatrixLearner(LearntMetricMixin, BaseEstimator):
     def _scaled(self, tuples: Array) -> ScaledTuples:
         """The scaling of the columns, by the rows in the tuples, each counted once."""
         rows = distinct_rows(tuples.reshape(-1, tuples.shape[-1]))
-        features = Features(rows, self.scaling, limit_outliers=False)
+        features = make_rows(rows, self.scaling, limit_outliers=False)
         check_varies(features)
         points = (rows - features.shift) * features.scale
         return ScaledTuples(points, features.shift, features.scale)

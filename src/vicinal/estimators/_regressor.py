@@ -10,17 +10,17 @@ import scipy.sparse as sp
 from sklearn.base import RegressorMixin
 
 from vicinal import densities, maps, neighbourhoods, solvers, starts
-from vicinal._features import Features
+from vicinal._features import make_rows
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_rows, check_weights
-from vicinal.core.types import Array, Objective, is_auto
+from vicinal.core.types import Array, Objective, Rows, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._classifier import NeighbourSearchMixin
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
+from vicinal.fit.cost import Cost
 from vicinal.fit.method import Data, Method, drop_weightless_rows
 from vicinal.fit.penalty import MORE_ALPHAS
-from vicinal.fit.plan import Cost
 from vicinal.fit.trials import is_collapsed
 from vicinal.models.regression import RegressionModel
 from vicinal.neighbourhoods import mass_left_out
@@ -208,8 +208,8 @@ def _kernel(kernel: Any, owner: str) -> Kernel:
     return part
 
 
-def _features(scaling: str | None, X: Any, numbers: Numbers, train: Array | None) -> Features:
-    return Features(X, scaling, numbers.sample_weight)
+def _features(scaling: str | None, X: Any, numbers: Numbers, train: Array | None) -> Rows:
+    return make_rows(X, scaling, numbers.sample_weight)
 
 
 def _make_model(n_neighbors: Any, Z: Array, numbers: Numbers, objective: Any) -> RegressionModel:

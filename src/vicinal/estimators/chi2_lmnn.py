@@ -284,7 +284,12 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
             coarse=no_coarse if given else partial(coarse_start, find_targets, False),
             # the search, as in LMNN, and the divisions for the pairs it finds
             cost=PairCost(
-                (1.0, 0.06), (1.0, 0.06), company=k, dense=_dense_bytes, more=_kept_bytes
+                (1.0, 0.06),
+                (1.0, 0.06),
+                company=k,
+                # the terms of few histograms are divided in whole arrays
+                pair_bytes=min(80.0 + 16.0 * r, 200.0) if few_terms(data.n, r) else 0.0,
+                more=_kept_bytes,
             ),
             batch_size=BATCH_ROWS,
             batches_keep_scale=True,
@@ -328,16 +333,9 @@ def _collapse_warning(Z: Array, problem: Problem) -> str | None:
     )
 
 
-def _dense_bytes(size: EvaluationSize) -> float:
-    """Memory of an evaluation on small data, whose terms are divided in blocks of rows."""
-    if not few_terms(size.n, size.n_components):
-        return _kept_bytes(size)
-    return min(10.0 + 2.0 * size.n_components, 25.0) * 8 * size.n**2
-
-
 def _kept_bytes(size: EvaluationSize) -> float:
     """As for LMNN, with longer lists, and copies of the normalised rows and some of their roots."""
-    return kept_bytes(size, KEPT) + 2.5 * size.n * size.n_features * size.itemsize
+    return kept_bytes(size, KEPT // 2) + 2.5 * size.n * size.n_features * size.itemsize
 
 
 def own_class_distance(X: Any, y: Any, normalize: bool = True) -> float:

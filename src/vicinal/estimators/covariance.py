@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from vicinal._features import Features, check_varies
+from vicinal._features import check_varies, make_rows
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows, warn
 from vicinal.core.types import Array
@@ -73,7 +73,7 @@ class Covariance(LearntMetricMixin, BaseEstimator):
         X = check_rows(self, X, ensure_min_samples=2)
         n, D = X.shape
         with single_threaded_blas():
-            features = Features(X, "standard", limit_outliers=False)
+            features = make_rows(X, "standard", limit_outliers=False)
             check_varies(features)
             S = scatter(features, np.zeros(n, dtype=np.intp), 1).total * (n / (n - 1))
             root, rank = _root_of_inverse(S)

@@ -14,9 +14,19 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal import maps, neighbourhoods, solvers, starts
-from vicinal._features import Features
+from vicinal._features import make_rows
 from vicinal._validation import check_number, check_option
-from vicinal.core.types import Array, EvaluationSize, Map, PairCost, Pairs, Sampler, Solver, is_auto
+from vicinal.core.types import (
+    Array,
+    EvaluationSize,
+    Map,
+    PairCost,
+    Pairs,
+    Rows,
+    Sampler,
+    Solver,
+    is_auto,
+)
 from vicinal.estimators._classifier import LabelledLearner, check_k, learnt_k, warn_k_unset
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.fit.callbacks import with_callbacks
@@ -28,7 +38,6 @@ from vicinal.models.vote_of_k import KNCAModel
 from vicinal.neighbourhoods import LeftOut, Nearest, Neighbourhood, sets_left_out
 from vicinal.neighbourhoods.refresh import refresh_lists
 from vicinal.objectives import KNCALoss
-from vicinal.objectives._votes import precision
 from vicinal.starts import Start
 from vicinal.targets import Labels
 
@@ -326,8 +335,8 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         )
 
 
-def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Features:
-    return Features(X, scaling)
+def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Rows:
+    return make_rows(X, scaling)
 
 
 def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: KNCALoss) -> KNCAModel:
@@ -362,18 +371,12 @@ def _cost(k: int) -> PairCost:
     # back, and the votes of ten classes.  A pair serves one row only.
     single, double = (1.5 + 0.3 * k, 0.27), (3.2 + 0.95 * k, 0.65)
     listed = (45.0 + 8.0 * k, 5.0)
-    dense, more = partial(_dense_bytes, k), partial(_bytes, k)
-    return PairCost(single, double, listed, both_ways=False, dense=dense, more=more)
+    pair_bytes, more = 24.0 + 5.6 * k, partial(_votes_bytes, k)
+    return PairCost(single, double, listed, both_ways=False, pair_bytes=pair_bytes, more=more)
 
 
-def _dense_bytes(k: int, size: EvaluationSize) -> float:
-    """Memory of the votes of an evaluation on small data: of pairs, and of classes."""
-    return (3.0 + 0.7 * k) * 8 * size.n**2 + 40.0 * size.n * size.n_classes * (k + 1)
-
-
-def _bytes(k: int, size: EvaluationSize) -> int:
-    """Memory of the votes of an evaluation."""
-    from vicinal.engines.cpu.sweep import votes_bytes  # loads the compiler
-
-    itemsize = precision(np.empty(0, f"f{size.itemsize}"), k).itemsize
-    return votes_bytes(size._replace(itemsize=itemsize), k)
+def _votes_bytes(k: int, size: EvaluationSize) -> float:
+    """Memory of the votes of the queries that are counted at a time, and of their pull."""
+    votes = (40.0 if size.listed else 20.0) * (k + 1) * size.n_classes
+    pull = 0.0 if size.listed else 130.0 * size.n_components
+    return min(min(max(size.n, 1024), 8192) * (votes + pull), 1e8)

@@ -16,6 +16,7 @@ from vicinal.core.stages import FitResult
 from vicinal.core.training import train
 from vicinal.core.types import Array
 from vicinal.fit.callbacks import CallbackSupportMixin, IterationReporter, with_callbacks
+from vicinal.fit.cost import Cost, check_cost, embedding_cost, plan_in_words
 from vicinal.fit.embedding import (
     Fit,
     check_parameters,
@@ -26,7 +27,6 @@ from vicinal.fit.embedding import (
     state_before,
     warn_if_cut,
 )
-from vicinal.fit.embedding_cost import check_cost, embedding_cost, plan_in_words
 from vicinal.fit.first_points import (
     check_init,
     check_mapping,
@@ -34,7 +34,6 @@ from vicinal.fit.first_points import (
     given_metric,
     short_indices,
 )
-from vicinal.fit.plan import Cost
 from vicinal.fit.report import IterationReport, Reports
 from vicinal.fit.resume import (
     STOPPED,

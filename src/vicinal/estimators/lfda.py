@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 
-from vicinal._features import Features, check_varies
+from vicinal._features import check_varies, make_rows
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import (
     check_classes,
@@ -20,7 +20,7 @@ from vicinal._validation import (
     check_rows,
     warn,
 )
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Rows
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
@@ -137,7 +137,7 @@ class LFDA(LearntMetricMixin, BaseEstimator):
         check_number(self, "n_components", 1, X.shape[1], integer=True, or_else=(None,))
         d = self.n_components or X.shape[1]
         with single_threaded_blas():
-            features = Features(X, self.scaling, limit_outliers=False)
+            features = make_rows(X, self.scaling, limit_outliers=False)
             check_varies(features)
             scatters = _local_scatters(features, codes, int(self.k))
             values, rows, complaint = _directions(scatters, d, shrinkage)
@@ -173,7 +173,7 @@ class _Scatters(NamedTuple):
     n_classes: int
 
 
-def _local_scatters(X: Features, codes: Array, k: int) -> _Scatters:
+def _local_scatters(X: Rows, codes: Array, k: int) -> _Scatters:
     """S_w and S_b + S_w, class by class."""
     n, D = X.shape
     basis = None
@@ -195,7 +195,7 @@ def _local_scatters(X: Features, codes: Array, k: int) -> _Scatters:
     return _Scatters(within, mixture + apart.T @ apart, basis, n, len(counts))
 
 
-def _dense(X: Features) -> Array:
+def _dense(X: Rows) -> Array:
     return X.columns_times(np.ones(X.shape[1]))
 
 

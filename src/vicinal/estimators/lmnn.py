@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
 from vicinal import _search, maps, solvers, starts
-from vicinal._features import Features
+from vicinal._features import make_rows
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, Map, PairCost, Sampler, Solver
+from vicinal.core.types import Array, Map, PairCost, Rows, Sampler, Solver
 from vicinal.estimators._classifier import LabelledLearner, learnt_k, warn_k_unset
 from vicinal.estimators._margins import (
     BATCH_ROWS,
@@ -22,7 +22,6 @@ from vicinal.estimators._margins import (
     FindTargets,
     check_margins,
     coarse_start,
-    dense_bytes,
     kept_bytes,
     largest_k,
     make_model,
@@ -317,7 +316,7 @@ class LMNN(LearntMetricMixin, LabelledLearner):
             refresh=partial(refresh_every, self.refresh_targets, find_targets),
             coarse=no_coarse if given else partial(coarse_start, find_targets, True),
             # the search computes an inner product in float32 for each pair
-            cost=PairCost((1.0, 0.04), (1.0, 0.04), company=k, dense=dense_bytes, more=kept_bytes),
+            cost=PairCost((1.0, 0.04), (1.0, 0.04), company=k, more=kept_bytes),
             batch_size=BATCH_ROWS,
             relative_rate=_RATE,
             batches_keep_scale=True,
@@ -328,10 +327,10 @@ class LMNN(LearntMetricMixin, LabelledLearner):
             collapse_warning=_collapse_warning,
         )
 
-    def _scaled(self, X: Any, labels: Labels, train: Array | None) -> Features:
+    def _scaled(self, X: Any, labels: Labels, train: Array | None) -> Rows:
         """The rows in the requested scaling; for "auto", the one with the better neighbours."""
         if self.scaling != "auto":
-            return Features(X, self.scaling)
+            return make_rows(X, self.scaling)
         # its own RNG: a resumed fit must make the same choice
         rows = np.random.RandomState(0).permutation(
             np.arange(len(labels)) if train is None else train
@@ -339,14 +338,14 @@ class LMNN(LearntMetricMixin, LabelledLearner):
         rows = np.sort(rows[:_SCALING_ROWS])
         some = _in_one_form(X[rows])
         right = {
-            scaling: _votes_right(Features(some, scaling), labels.codes[rows], learnt_k(self))
+            scaling: _votes_right(make_rows(some, scaling), labels.codes[rows], learnt_k(self))
             for scaling in ("standard", "global")
         }
         best = max(right, key=lambda scaling: right[scaling])  # ties: the first
         if self.verbose:
             shares = ", ".join(f"{scaling} {right[scaling]:.3f}" for scaling in right)
             print(f"[{type(self).__name__}] share of right votes of k neighbours: {shares}")
-        return Features(X, best)
+        return make_rows(X, best)
 
     def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
         super()._store(X, method, problem, theta)
@@ -395,7 +394,7 @@ def _in_one_form(X: Any) -> Any:
     return X
 
 
-def _votes_right(features: Features, codes: Array, k: int) -> float:
+def _votes_right(features: Rows, codes: Array, k: int) -> float:
     """Share of the rows for which the vote of the k nearest others is right."""
     rows = np.arange(len(features))
     points = rows_of(features, rows, sparse=True)

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
 from vicinal import maps, neighbourhoods, solvers, starts
-from vicinal._features import Features
-from vicinal.core.types import Array, Map, Sampler, Solver, is_auto
+from vicinal._features import make_rows
+from vicinal.core.types import Array, Map, Rows, Sampler, Solver, is_auto
 from vicinal.estimators import _classifier
 from vicinal.estimators._classifier import LabelledLearner
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
@@ -248,8 +248,8 @@ class MCML(LearntMetricMixin, LabelledLearner):
         )
 
 
-def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Features:
-    return Features(X, scaling, labels.sample_weight)
+def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Rows:
+    return make_rows(X, scaling, labels.sample_weight)
 
 
 def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: Any) -> NCAModel:

@@ -29,8 +29,8 @@ from vicinal.estimators._nca import (
     soft_scores,
 )
 from vicinal.fit.callbacks import with_callbacks
+from vicinal.fit.cost import Cost, Size
 from vicinal.fit.method import Data, Method
-from vicinal.fit.plan import Cost, Size
 from vicinal.fit.stream import StreamRules, can_stream, learn_batch
 from vicinal.neighbourhoods import Neighbourhood
 from vicinal.starts import Start
@@ -465,8 +465,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
 
         Notes
         -----
-        Memory is the peak, usually within a quarter.  A fit that ``max_iter`` ends before its stage
-        in float64 takes about 0.7 of what is stated.
+        Memory is the peak, usually within a factor of two; time is rough.
         """
         if matches is None and not (y is not None and is_matrix(y)):
             return super().estimate_cost(X, y)

@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
 from vicinal import maps, solvers, starts
-from vicinal._features import Features
-from vicinal._validation import check_pair_labels, check_rows, warn
-from vicinal.core.types import Array, Map, Solver
+from vicinal._features import make_rows
+from vicinal._validation import check_pair_labels, check_rows, refuse_elsewhere, warn
+from vicinal.core.types import Array, Map, Rows, Solver
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.estimators._pairs import PairClassifierMixin, check_tuples
 from vicinal.fit.callbacks import with_callbacks
+from vicinal.fit.cost import Cost
 from vicinal.fit.method import Data, Method
-from vicinal.fit.plan import Cost
 from vicinal.fit.warnings import collapse_warning
 from vicinal.models.partners import PartnerModel
 from vicinal.objectives.pair_nca import PairNCALoss
@@ -240,6 +240,7 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
 
     def _is_pairs(self, X: Any) -> bool:
         """Whether X holds pairs, and not rows."""
+        refuse_elsewhere(self, X, "X")
         return self.preprocessor is not None or np.ndim(X) == 3
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
@@ -318,8 +319,8 @@ def _distinct(name: str, formed: Array, y: Any, weights: Any) -> tuple[Array, Pa
     return rows, PairWeights(len(rows), pairs[~alike], weight[~alike])
 
 
-def _features(scaling: str | None, X: Any, target: PairWeights, train: Array | None) -> Features:
-    return Features(X, scaling)
+def _features(scaling: str | None, X: Any, target: PairWeights, train: Array | None) -> Rows:
+    return make_rows(X, scaling)
 
 
 def _make_model(Z: Array, target: PairWeights, objective: Any) -> PartnerModel:

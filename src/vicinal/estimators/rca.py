@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from vicinal import starts
-from vicinal._features import Features, check_varies
+from vicinal._features import check_varies, make_rows
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_label_types, check_number, check_option, check_rows, warn
 from vicinal.core.types import Array
@@ -98,7 +98,7 @@ class RCA(LearntMetricMixin, BaseEstimator):
         d = self.n_components or X.shape[1]
         start = starts.RCA(self.shrinkage)
         with single_threaded_blas():
-            features = Features(X, self.scaling, limit_outliers=False)
+            features = make_rows(X, self.scaling, limit_outliers=False)
             check_varies(features)
             rng = np.random.RandomState(0)  # only used for more than 2,000 columns
             A, complaint = start.rows(features, codes, d, rng)

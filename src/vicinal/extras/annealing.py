@@ -11,6 +11,7 @@ import numpy as np
 from vicinal._validation import check_number, check_option, warn
 from vicinal.core.evaluation import refresh
 from vicinal.core.loop import Iteration, LoopStart, Recipe, limited, run_stage
+from vicinal.core.points import to_host
 from vicinal.core.problem import Problem
 from vicinal.core.stopping import stop_rules
 from vicinal.core.types import Array
@@ -272,7 +273,7 @@ def _descend(problem: Problem, reporter: Any, A: Array, schedule: Array, n_iter:
 
 
 def _variances(A: Array, X: ScaledRows, sample_weight: Array | None) -> Array:
-    Z = X.matmul(A.T)
+    Z = to_host(X.matmul(A.T))
     Z -= np.average(Z, axis=0, weights=sample_weight)
     return np.average(Z**2, axis=0, weights=sample_weight)
 

@@ -13,11 +13,11 @@ import numpy as np
 from scipy.optimize import minimize
 
 from vicinal._threads import single_threaded_blas
+from vicinal.core.points import check_points, check_rows, with_range
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import Data
-from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.extras.background import Normals, check_background
 from vicinal.objectives._odds import check_kind, mean_loss, slopes
 from vicinal.targets import Labels
@@ -59,7 +59,8 @@ class _Densities:
         references = references[np.argsort(labels.codes[references], kind="stable")]
         codes = labels.codes[references]
         data = Data(Z, labels.codes, mass, queries, references)
-        log2, shift = choose.sums_by_class(Z[queries], data, kernel, n_classes, queries)
+        backend = choose.backend(Z, len(references))
+        log2, shift = backend.sums_by_class(Z[queries], data, kernel, n_classes, queries)
         empty = np.isneginf(log2)
         self.kernel = np.where(empty, -np.inf, log2 - np.where(empty, 0.0, shift))
         others = others_of_class(labels, weight, queries, references, class_mass)
@@ -93,7 +94,7 @@ class _Densities:
             others = top + np.log2(total)
         left_out = np.isneginf(mine)
         odds = np.where(left_out, np.inf, others - np.where(left_out, 0.0, mine))
-        value, counts = mean_loss(odds, self.weight, kind)
+        value, counts, _ = mean_loss(odds, self.weight, kind)
         share /= np.where(total > 0, total, 1.0)[:, None]
         share[own] = -1.0
         slope = counts * slopes(odds, kind)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from vicinal.core.points import check_points, check_rows, with_range
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import Data
-from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.extras.background import Normals, check_background, join
 from vicinal.targets import Labels
 from vicinal.targets.masses import others_of_class, reference_mass, weights
@@ -91,8 +91,9 @@ def em_background(
         if mine.any():
             rows = queries[mine]
             data = Data(Z, 0 * labels.codes, mass, rows, references[codes == c])
+            backend = choose.backend(Z, len(data.reference_rows))
             log2_kernel, shift = (
-                x[:, 0] for x in choose.sums_by_class(Z[rows], data, kernel, 1, rows)
+                x[:, 0] for x in backend.sums_by_class(Z[rows], data, kernel, 1, rows)
             )
             log2_normal = normals.log2_densities(Z[rows], np.array([c]))[:, 0]
             # both in the unit of the engine's sums, and times the weight of the others

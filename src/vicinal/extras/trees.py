@@ -80,12 +80,12 @@ class Bounded(NamedTuple):
         """Trees, or the engine for all pairs if trees would take longer."""
         check_bounded(self.tolerance, kernel)
         if not self.always and len(data.query_rows) * len(data.reference_rows) < SMALL:
-            return choose.all_pairs(data, kernel)
+            return choose.class_sums(data, kernel)
         Q, R, places, *rows = prepare(data, kernel, may_order=False)
         trees = Trees(Q, R, places, kernel, self, data.Z.shape[1])
         if self.always or trees.pays():
             return CompiledSums(trees, "tree", data.Z, (rows[0], rows[1]), kernel)
-        return choose.all_pairs(data, kernel)
+        return choose.class_sums(data, kernel)
 
 
 class Trees:

@@ -46,6 +46,7 @@ class EndedRun(NamedTuple):
     state: FitState
     rounds: dict[str, list]
     complaint: str | None
+    path: tuple[str | int, ...] = ()
 
     @classmethod
     def of(cls, result: FitResult) -> EndedRun:
@@ -60,6 +61,7 @@ class EndedRun(NamedTuple):
             result.state,
             rounds,
             result.complaint,
+            result.path,
         )
 
     def result(self, problem: Problem) -> FitResult:
@@ -68,10 +70,9 @@ class EndedRun(NamedTuple):
 
 
 class BestRun(NamedTuple):
-    """The best run of the finished starts, its loss, and the number of its start."""
+    """The best run of the finished starts, and its loss."""
 
     loss: float
-    start: int
     run: EndedRun
 
 
@@ -151,6 +152,10 @@ class FitContext:
     def at(self, *name: str | int) -> FitContext:
         """The same for a part of the run at hand."""
         return replace(self, path=(*self.path, *name))
+
+    def of(self, path: tuple[str | int, ...]) -> FitContext:
+        """The same for the run of this name."""
+        return replace(self, path=tuple(path))
 
     def for_search(self, n_steps: int) -> FitContext:
         """The same for a search: coarse, on all pairs of few rows.

@@ -12,7 +12,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.stages import Stage
 from vicinal.core.stopping import CallbackStop, FlatLoss, Stalled, StopRule
 from vicinal.core.types import Array, Solver, is_auto
-from vicinal.fit.embedding_cost import engine_of
+from vicinal.fit.cost import engine_of
 from vicinal.fit.first_points import learns_map
 
 __all__ = [

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from vicinal import maps
-from vicinal._features import Features, check_varies, unscaled
+from vicinal._features import check_varies, make_rows, unscaled
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array
 from vicinal.objectives.ksne import KSNELoss
@@ -130,7 +130,7 @@ def make_problem(estimator: Any, mapping: Any, X: Any, target: Affinities) -> Pr
     )
     if isinstance(mapping, maps.Points):
         return Problem(maps.Positions(np.arange(len(target))), target, loss, mapping)
-    features = Features(X, "global", limit_outliers=False)
+    features = make_rows(X, "global", limit_outliers=False)
     check_varies(features)
     return Problem(features, target, loss, mapping)
 

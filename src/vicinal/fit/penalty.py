@@ -12,8 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from vicinal import maps, solvers
-from vicinal._features import Features
-from vicinal.core.types import is_auto
+from vicinal.core.types import Rows, is_auto
 from vicinal.fit.method import Config, Method
 
 __all__ = [
@@ -70,13 +69,13 @@ def default_alpha(method: Method) -> float:
     return DEFAULT_ALPHA if not alphas or DEFAULT_ALPHA in alphas else alphas[len(alphas) // 2]
 
 
-def scaled_alpha(method: Method, features: Features, n: int) -> float:
+def scaled_alpha(method: Method, features: Rows, n: int) -> float:
     """The penalty for ``alpha="scaled"``, which grows with the number of columns per row."""
     n_columns = int(np.count_nonzero(features.scale))
     return method.scaled_alpha(n_columns, n) * alpha_unit(features)
 
 
-def alpha_unit(features: Features) -> float:
+def alpha_unit(features: Rows) -> float:
     """The unit of penalties: one, or the mean variance of columns that are not scaled."""
     if features.scaling == "standard" or not np.isfinite(features.total_variance):
         return 1.0

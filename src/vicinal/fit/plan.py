@@ -1,4 +1,4 @@
-"""The plan of a fit: resolves "auto" in ``solver`` and ``sampling``, and estimates the cost.
+"""The plan of a fit: resolves "auto" in ``solver`` and ``sampling``.
 
 Without a time budget the choice depends on the size of the data alone, so that the same data give
 the same map on every machine.  With a time budget it also depends on the machine.
@@ -12,24 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vicinal import maps, samplers, solvers
-from vicinal._threads import n_threads
+from vicinal.core.points import to_host
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, PairCost, Sampler, Solver, is_auto
+from vicinal.core.types import Array, Sampler, Solver, is_auto
 from vicinal.densities import Gaussian, Kernel
-from vicinal.fit.memory import fit_bytes
+from vicinal.fit.cost import Cost, Size, evaluation_seconds, fit_cost, in_short
 from vicinal.fit.method import Config, Method
-from vicinal.maps.cost import MapCost
 
-__all__ = [
-    "Cost",
-    "Plan",
-    "Size",
-    "adam_for",
-    "all_pairs_seconds",
-    "make_plan",
-    "rate_for",
-    "schedule_length",
-]
+__all__ = ["Plan", "adam_for", "make_plan", "rate_for", "schedule_length"]
 
 _EVALUATIONS = 60  # evaluations of the exact objective in a typical fit
 _EXACT_SECONDS = 20.0  # on two reference cores: a longer fit uses batches
@@ -37,45 +27,8 @@ _BATCH = 3000  # rows, unless the method says otherwise
 _QUERY_PAIRS, _QUERIES = 25_000_000, (50, 500)  # pairs of a step for many classes; its queries
 _ITERATIONS = 200  # of a run on all rows
 _STEPS = 300  # of a run on batches
-_PRODUCT = 0.15  # nanoseconds of one thread per entry of X and dimension
 _LEAST, _MOST = 0.2, 0.6  # sizes of the entries of a nonlinear map, if columns have variance one
 _RATE = 0.05  # of Adam, relative to the entries of a map that spreads the rows as the start does
-
-
-class Size(NamedTuple):
-    """The size that determines the cost of a fit."""
-
-    n: int
-    n_features: int
-    n_components: int
-    itemsize: int
-    dense: bool
-    pair: PairCost
-    n_classes: int = 0  # if there are classes
-    converted: int = 0  # bytes of a copy of the input in floating point
-    chooses_votes: bool = False  # n_neighbors="auto", for which neighbours are searched
-    searched_rows: int = 0  # most rows that a search for a penalty or a rank learns from
-    brings_matches: bool = False  # a row of a batch brings all rows that match it
-    map: MapCost | None = None  # of a nonlinear map that states it
-
-
-def _in_short(seconds: float) -> str:
-    """Two digits, and no exponent for long times: 150, not 1.5e+02."""
-    rounded = float(f"{seconds:.2g}")
-    return f"{rounded:,.0f}" if rounded >= 10.0 else f"{rounded:g}"
-
-
-class Cost(NamedTuple):
-    """Memory beyond the input and time of one evaluation of the objective."""
-
-    memory_bytes: int
-    seconds_per_evaluation: float
-
-    def __str__(self) -> str:
-        return (
-            f"about {self.memory_bytes / 2**20:.1f} MiB beyond the input and "
-            f"{_in_short(self.seconds_per_evaluation)} s for each evaluation"
-        )
 
 
 class Plan(NamedTuple):
@@ -96,7 +49,8 @@ class Plan(NamedTuple):
     @property
     def exact(self) -> bool:
         """Whether each loss is computed from all rows and all pairs."""
-        return isinstance(self.sampling, samplers.Full) and self.pairs is None
+        every_pair = self.pairs is None or self.pairs.exact
+        return isinstance(self.sampling, samplers.Full) and every_pair
 
     @property
     def has_lists(self) -> bool:
@@ -120,6 +74,13 @@ class Plan(NamedTuple):
             return n
         size = self.sampling.size  # type: ignore[attr-defined]
         return round(size * n) if isinstance(size, float) else min(int(size), n)
+
+    def step(self, n: int) -> tuple[int, int]:
+        """How many of n rows an iteration embeds, and how many of these are queries."""
+        if isinstance(self.sampling, samplers.StochasticQueries):
+            return n, min(self.sampling.size, n)
+        rows = self.rows_together(n)
+        return rows, rows
 
     def __str__(self) -> str:
         solver = "Adam with a falling rate" if self.solver is None else _in_words(self.solver)
@@ -145,7 +106,7 @@ def make_plan(method: Method, config: Config, size: Size) -> Plan:
         max_iter = _ITERATIONS if sampling.fixed else _STEPS
     unknown = Cost(0, 0.0)
     plan = Plan(solver, sampling, method.pairs, method.kernel, int(max_iter), unknown, reason)
-    return plan._replace(cost=Cost(fit_bytes(plan, size), _seconds(plan, size)))
+    return plan._replace(cost=fit_cost(plan, size))
 
 
 def _sampling(
@@ -157,18 +118,18 @@ def _sampling(
     if method.pairs is not None:
         return samplers.Full(), "the choice of pairs makes all rows cheap"
     batch = method.batch_size or _BATCH
-    whole = _EVALUATIONS * all_pairs_seconds(size, size.n)
+    whole = _EVALUATIONS * evaluation_seconds(size, size.n)
     if config.time_budget is not None:
         # Half of it: the estimate is rough, and the start takes time too.
         limit, what = 0.5 * config.time_budget, f"half of the {config.time_budget:g} s allowed"
     else:
-        whole = _EVALUATIONS * all_pairs_seconds(size, size.n, threads=2)
+        whole = _EVALUATIONS * evaluation_seconds(size, size.n, threads=2)
         limit, what = _EXACT_SECONDS, f"{_EXACT_SECONDS:g} s on two cores"
     # a method whose own solver takes batches learns better from them
     in_time = whole <= limit and method.solver.needs_fixed_batch
     if in_time or size.n <= batch:
-        return samplers.Full(), f"all {size.n} rows take some {_in_short(whole)} s, within {what}"
-    why = f"all {size.n} rows would take some {_in_short(whole)} s, more than {what}"
+        return samplers.Full(), f"all {size.n} rows take some {in_short(whole)} s, within {what}"
+    why = f"all {size.n} rows would take some {in_short(whole)} s, more than {what}"
     if whole <= limit:
         why = "maps that bend learn better from small batches"
     # queries have all rows to pick from
@@ -212,19 +173,6 @@ def _check_fit(method: Method, solver: Solver | None, sampling: Sampler) -> None
         )
 
 
-def _seconds(plan: Plan, size: Size) -> float:
-    """Seconds of one evaluation."""
-    sampling, pairs = plan.sampling, plan.pairs
-    queries = min(getattr(sampling, "size", size.n), size.n)
-    if plan.has_lists:
-        return _lists_seconds(size, queries, min(pairs.m, size.n))
-    if isinstance(sampling, samplers.StochasticQueries):
-        return _batch_seconds(size, rows=size.n, queries=queries)
-    rows = plan.rows_together(size.n)
-    embedded = min(rows * (1 + size.pair.company), size.n) if rows < size.n else rows
-    return _batch_seconds(size, rows=embedded, queries=rows)
-
-
 def _in_words(part: Any) -> str:
     """The name of a part, with the parameters that are not at their defaults."""
     if not is_dataclass(part):
@@ -246,7 +194,7 @@ def rate_for(problem: Problem, theta: Array, relative: float | None = None) -> f
     """
     rows = np.arange(0, len(problem.X), max(1, len(problem.X) // 1000))
     X = problem.X.take(rows)
-    Z = problem.mapping.forward(theta, X, np.float64)[0]
+    Z = to_host(problem.mapping.forward(theta, X, np.float64)[0])
     Z = Z - Z.mean(axis=0)
     spread = np.sqrt(sum(float(np.sum(part**2)) for _, part in X.blocks()))
     size = np.linalg.norm(Z) / (np.sqrt(Z.shape[1]) * spread) if spread > 0 else 0.0
@@ -262,40 +210,6 @@ def adam_for(
 ) -> solvers.Adam:
     """Adam with a rate that suits the data and falls to zero along a cosine."""
     return solvers.Adam(solvers.Cosine(rate_for(problem, theta, relative), n_steps))
-
-
-def all_pairs_seconds(size: Size, rows: int, threads: int | None = None) -> float:
-    """Seconds of one evaluation on all pairs of so many rows: O(n² d + n d D)."""
-    return _batch_seconds(size, rows, rows, threads)
-
-
-def _batch_seconds(size: Size, rows: int, queries: int, threads: int | None = None) -> float:
-    """Seconds for embedding ``rows`` rows, of which ``queries`` are compared with all of them."""
-    pairs: float = rows * queries
-    if queries == rows and size.pair.both_ways:
-        pairs /= 2
-    return _total(size, rows, pairs * _nanoseconds(size), threads)
-
-
-def _lists_seconds(size: Size, queries: int, length: int, threads: int | None = None) -> float:
-    """Seconds for comparing rows with lists of a length; the search for the lists is extra."""
-    listed = size.pair.listed[0] + size.pair.listed[1] * size.n_components
-    return _total(size, size.n, queries * length * listed, threads)
-
-
-def _total(size: Size, rows: int, nanoseconds: float, threads: int | None) -> float:
-    threads = n_threads() if threads is None else threads
-    if size.map is None:
-        nanoseconds += 2 * _PRODUCT * rows * size.n_features * size.n_components
-    else:
-        nanoseconds += rows * size.map.nanoseconds
-    return float(np.round(nanoseconds * 1e-9 / threads, 6))
-
-
-def _nanoseconds(size: Size) -> float:
-    """Nanoseconds of one thread for a pair of rows."""
-    fixed, per_dimension = size.pair.single if size.itemsize == 4 else size.pair.double
-    return fixed + per_dimension * size.n_components
 
 
 def schedule_length(solver: Any) -> int:

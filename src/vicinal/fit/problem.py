@@ -12,6 +12,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
 from vicinal.core.types import Array, is_auto
 from vicinal.fit.context import FitContext, is_large
+from vicinal.fit.cost import Size
 from vicinal.fit.method import Config, Data, Method
 from vicinal.fit.penalty import (
     BY_ROWS,
@@ -20,7 +21,7 @@ from vicinal.fit.penalty import (
     penalty_by_rows,
     scaled_alpha,
 )
-from vicinal.fit.plan import Plan, Size
+from vicinal.fit.plan import Plan
 from vicinal.fit.split import hold_out
 from vicinal.targets.labels import class_codes
 
@@ -83,8 +84,8 @@ def final_loss(context: FitContext, problem: Problem, theta: Array) -> tuple[flo
     rows = context.loss_rows(problem)
     # On a sample of rows the loss is an estimate, for which float32 suffices.
     scorer = problem if rows is None else problem.replace(dtype=np.float32)
-    value, _, facts = scorer.score(theta, problem.train if rows is None else rows)
-    return value, facts
+    found = scorer.score(theta, problem.train if rows is None else rows)
+    return found.value, found.facts
 
 
 def last_theta(last: Any, problem: Problem) -> Array | None:

@@ -41,7 +41,7 @@ _ENDINGS = {
 class IterationReport(NamedTuple):
     """What callbacks receive: an iteration, its problem, and where the fit stands.
 
-    ``snapshot`` is None during a start.
+    ``snapshot`` is None during a start; ``path`` is the name of the run.
     """
 
     history: dict[str, list]
@@ -49,6 +49,7 @@ class IterationReport(NamedTuple):
     problem: Problem
     snapshot: RunSnapshot | None
     searching: bool = False
+    path: tuple[str | int, ...] = ()
 
 
 class SearchStep(NamedTuple):
@@ -150,7 +151,9 @@ class Reports:
         if self.report is not None:
             self.report.tell(Activity(_COMPILING))
 
-    def on_iteration(self, searching: bool = False) -> Callable[..., bool]:
+    def on_iteration(
+        self, searching: bool = False, path: tuple[str | int, ...] = ()
+    ) -> Callable[..., bool]:
         """The function that `train` calls after each iteration; it returns whether to stop."""
 
         def report(info: Iteration, problem: Problem, snapshot: RunSnapshot | None) -> bool:
@@ -162,7 +165,7 @@ class Reports:
             # the start is iteration 0, but callbacks count from 1
             if info.iteration == 0 or self.report is None:
                 return False
-            stop = self.report(IterationReport(history, info, problem, snapshot, searching))
+            stop = self.report(IterationReport(history, info, problem, snapshot, searching, path))
             # a stop requested during a search also applies to the fit
             return stop or self.report.stopped
 
@@ -237,7 +240,9 @@ class SearchReports(Reports):
         super().__init__(reports.name, verbose=0)
         self.outer, self.workers = reports, workers
 
-    def on_iteration(self, searching: bool = True) -> Callable[..., bool]:
+    def on_iteration(
+        self, searching: bool = True, path: tuple[str | int, ...] = ()
+    ) -> Callable[..., bool]:
         """As `Reports.on_iteration`; it also stops what is no longer wanted."""
         report, workers = self.outer.on_iteration(searching=True), self.workers
         root = self.outer.report

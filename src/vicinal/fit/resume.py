@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 from vicinal import storage
 from vicinal._validation import check_seed
+from vicinal.core.points import to_host
 from vicinal.core.problem import Problem
 from vicinal.core.state import FitState
 from vicinal.core.types import Array
@@ -78,6 +79,8 @@ class ResumeState(NamedTuple):
         The map that is learnt, and the scales of the columns.
     state : FitState or None
         The state of the run at hand, or of the last one; None if it is to be made again.
+    path : tuple of str or int
+        The name of that run.
     cut : bool
         Whether the fit was cut: the next one completes it.
     continues : bool
@@ -95,6 +98,7 @@ class ResumeState(NamedTuple):
     mapping: Any = None
     scale: Array = _NONE
     state: FitState | None = None
+    path: tuple[str | int, ...] = ()
     cut: bool = False
     continues: bool = False
     trials: dict[str, list[Any]] = {}
@@ -103,7 +107,12 @@ class ResumeState(NamedTuple):
     collapsed: EndedRun | None = None
 
     def at(
-        self, problem: Problem, state: FitState | None, record: FitRecord, cut: bool
+        self,
+        problem: Problem,
+        state: FitState | None,
+        path: tuple[str | int, ...],
+        record: FitRecord,
+        cut: bool,
     ) -> ResumeState:
         """The same fit after an iteration or at its end."""
         if record.search_cut:  # what came after it began with the wrong parameters
@@ -112,6 +121,7 @@ class ResumeState(NamedTuple):
             mapping=problem.mapping,
             scale=problem.X.scale,
             state=None if record.start_cut else state,
+            path=path,
             cut=cut or record.start_cut,
             continues=record.continues,
             trials=dict(record.trials),
@@ -185,11 +195,8 @@ def past_fit(estimator: Any, resumes: bool) -> ResumeState | None:
 
 
 def seed_of(estimator: Any) -> int:
-    """The seed of a fit: ``random_state``, or one draw from it."""
-    rng, given = check_seed(estimator), estimator.random_state
-    if isinstance(given, int | np.integer):
-        return int(given)
-    return int(rng.randint(2**31 - 1))
+    """The seed of a fit: one draw from ``random_state``, be it a generator or its seed."""
+    return int(check_seed(estimator).randint(2**31 - 1))
 
 
 def parameter_key(parameters: dict[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -207,7 +214,7 @@ def row_fingerprint(data: Data) -> str:
 
     A target has its classes and weights, and ``contents``: arrays that are neither.
     """
-    X, target = data.X, data.target
+    X, target = to_host(data.X), data.target
     parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
     weight = getattr(target, "sample_weight", None)
     found = 0

@@ -57,7 +57,7 @@ def best_of_starts(
         reason, state = new.reason, None
         loss = context.loss_of(new.problem, new.theta, new.value) if n_starts > 1 else new.value
         if record.best is None or loss < record.best.loss:
-            best, result = BestRun(loss, number, EndedRun.of(new)), new
+            best, result = BestRun(loss, EndedRun.of(new)), new
         else:
             best = record.best
         if reason in STOPPED:
@@ -66,7 +66,7 @@ def best_of_starts(
             record.n_starts, record.best, record.collapsed = number + 1, best, None
     if result is None:
         assert record.best is not None
-        result = _rebuilt(context.at("start", record.best.start), problem, record.best.run)
+        result = _rebuilt(context, problem, record.best.run)
     if reason in STOPPED:
         result.reason, result.converged = reason, False
     return result
@@ -158,10 +158,11 @@ def _train(
         tol=context.config.tolerance,
         patience=context.config.n_iter_no_change,
         deadline=context.last_step,
-        on_iteration=context.reports.on_iteration(context.searching),
+        on_iteration=context.reports.on_iteration(context.searching, context.path),
         seed=context.step_seed("batches"),
         completes=completes,
     )
+    result.path = context.path
     if context.counts_all and completes:
         result.n_iter += most - left
     if plan.corrects_scale and not context.method.batches_keep_scale:
@@ -181,10 +182,11 @@ def _train(
 
 def _rebuilt(context: FitContext, problem: Problem, ended: EndedRun) -> FitResult:
     """The result of a run that had ended, with its problem."""
-    stages = _stages(context, problem, ended.state.part)
+    stages = _stages(context.of(ended.path), problem, ended.state.part)
     if stages[0].refresh is None:
         return ended.result(problem.replace(dtype=np.float64))
-    again = train(stages, None, ended.state, max_iter=0, seed=context.step_seed("batches"))
+    again = train(stages, None, ended.state, max_iter=0)
+    again.path = ended.path
     return ended.result(again.problem)
 
 
@@ -198,8 +200,7 @@ def if_stopped(
         theta = problem.scaled(theta, repair_scale(context, whole, theta))
     if earlier is None or context.loss_of(whole, theta, best.value) < earlier.loss:
         return theta, whole
-    at = context.at("start", earlier.start)
-    return earlier.run.theta, _rebuilt(at, problem, earlier.run).problem
+    return earlier.run.theta, _rebuilt(context, problem, earlier.run).problem
 
 
 def _instead_of_collapsed(

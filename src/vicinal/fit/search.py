@@ -16,9 +16,9 @@ from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
 from vicinal.core.types import is_auto
 from vicinal.fit.context import FitContext
+from vicinal.fit.cost import Size, evaluation_seconds
 from vicinal.fit.method import Method
 from vicinal.fit.penalty import alpha_unit, default_alpha
-from vicinal.fit.plan import Size, all_pairs_seconds
 from vicinal.fit.report import SearchReports
 from vicinal.fit.resume import STOPPED, parameter_key
 from vicinal.fit.run import first_theta, run
@@ -83,7 +83,7 @@ def search_effort(context: FitContext, problem: Problem) -> Effort:
             cv = folds
         effort = Effort(rows, cv, steps)
         n_folds = cv if isinstance(cv, int) else folds
-        seconds = all_pairs_seconds(size, min(n, rows), threads=2)
+        seconds = evaluation_seconds(size, min(n, rows), threads=2)
         if runs * n_folds * steps * _EVALUATIONS * seconds <= _SECONDS:
             return effort
     return effort

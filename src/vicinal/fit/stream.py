@@ -21,9 +21,11 @@ from vicinal._validation import (
     check_label_types,
     check_rows,
     check_weights,
+    scaled_weights,
 )
 from vicinal.core.evaluation import refresh
 from vicinal.core.loop import update
+from vicinal.core.points import to_host
 from vicinal.core.problem import Problem, Tracked, for_scaling, suited
 from vicinal.core.seeds import rng_for
 from vicinal.core.types import Array, Batch, Solver, is_auto
@@ -271,6 +273,7 @@ class Stream:
             # Rows in the reservoir also stand for the dropped rows of their class: the classes
             # weigh as much as in the stream, although the reservoir bounds the rows of each class.
             kept = np.bincount(codes[:n], minlength=len(self.n_seen))
+            weight = scaled_weights(weight)
             weight[:n] *= (self.n_seen / np.maximum(kept, 1))[codes[:n]]
             labels = Labels(codes, weight, target.priors, classes=target.classes)
         problem = self.problem.replace(X=self.features(X), target=labels)
@@ -325,9 +328,8 @@ def learn_batch(
         _check_settled(estimator)
         first = not hasattr(estimator, "_stream")
         X, codes, weight = _check_batch(estimator, X, y, classes, sample_weight, first)
-        target = estimator._target(
-            codes, weight if rules.takes_weights else None, len(estimator.classes_)
-        )
+        weighs = scaled_weights(weight) if rules.takes_weights else None
+        target = estimator._target(codes, weighs, len(estimator.classes_))
         data = Data(X, target, estimator.classes_)
         with nullcontext() if first else warnings.catch_warnings(action="ignore"):  # warn once
             method = estimator._method(data)
@@ -359,9 +361,9 @@ def _check_batch(
 ) -> tuple[Any, Array, Array]:
     """The checked rows of positive weight in a batch, their classes and weights."""
     check_label_types(y)
-    X, y = check_rows(estimator, X, y, reset=first)
+    X, y = check_rows(estimator, to_host(X), y, reset=first)
     estimator.classes_ = check_declared_classes(estimator, classes, y, first)
-    weight = check_weights(sample_weight, len(y))
+    weight = check_weights(sample_weight, len(y), scaled=False)  # also against other batches
     weight = np.ones(len(y)) if weight is None else weight
     seen = weight > 0
     return X[seen], np.searchsorted(estimator.classes_, y[seen]), weight[seen]

@@ -14,8 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal.kernels._blocks import steepen, to_energies
-from vicinal.kernels._jit import helper, kernel
-from vicinal.kernels.match_rows import add_terms, from_degrees, from_energies, pair_weights
+from vicinal.kernels._jit import helper, kernel, minimum
+from vicinal.kernels.match_rows import (
+    add_terms,
+    from_degrees,
+    from_energies,
+    pair_weights,
+    relative,
+)
 from vicinal.kernels.matches import DISTRIBUTIONS, HARD
 from vicinal.kernels.mlkr import add_charges, charged_weights
 from vicinal.kernels.nca_lists import gather, pull, within
@@ -152,8 +158,11 @@ def _match(lists, match, q, J, n, V, U, M, R):
 
 
 @kernel
-def match_lists_sums(lists, match, minima, sums, q0, q1, power, work, J, known):
-    """Minima and shifted sums, (2, n_queries), of queries q0:q1; False if a row does not exist."""
+def match_lists_sums(lists, match, near, minima, sums, q0, q1, power, work, J, known):
+    """Minima and shifted sums, (2, n_queries), of queries q0:q1; False if a row does not exist.
+
+    The minima are less ``near`` (n_queries,), the energies of the nearest rows.
+    """
     D, E, U, M, R, V = work[1], work[2], work[3], work[4], work[5], work[6]
     for q in range(q0, q1):
         n = _collect(lists, match, q, J, known, M)
@@ -162,14 +171,20 @@ def match_lists_sums(lists, match, minima, sums, q0, q1, power, work, J, known):
         _masses(lists, q, J, n, D, work[7], V)
         _match(lists, match, q, J, n, V, U, M, R)
         _energies(D, V, E, n, power)
-        minima[0, q] = minima[1, q] = np.inf
+        minima[0, q] = minima[1, q] = low = E.dtype.type(np.inf)
         sums[0, q] = sums[1, q] = 0
+        for t in range(n):
+            low = minimum(low, E[t])
+        near[q] = low
+        if low == np.inf:
+            continue
+        relative(E, low, n)
         add_terms(E, U, M, R, V, n, minima, sums, q)
     return True
 
 
 @kernel
-def match_lists_grad(lists, match, shift, factor, Gq, Gr, q0, q1, power, work, J, known):
+def match_lists_grad(lists, match, near, shift, factor, Gq, Gr, q0, q1, power, work, J, known):
     """Add the pull of the pairs of queries q0:q1 to Gq, (n_queries, d'), and to Gr, (n, d')."""
     W, D, E, U = work[0], work[1], work[2], work[3]
     M, R, V = work[4], work[5], work[6]
@@ -180,6 +195,7 @@ def match_lists_grad(lists, match, shift, factor, Gq, Gr, q0, q1, power, work, J
         _masses(lists, q, J, n, D, work[7], V)
         _match(lists, match, q, J, n, V, U, M, R)
         _energies(D, V, E, n, power)
+        relative(E, near[q], n)
         pair_weights(E, U, M, R, V, n, shift[0, q], shift[1, q], factor[0, q], factor[1, q], W)
         if power is not None:
             steepen(W, D, n, power)

@@ -1,10 +1,11 @@
 """Soft matches of one query, in logarithms: for rows whose matches are far away, and for lists.
 
-Energies are log2 of the reciprocal: E of the kernel, U of the match, inf where there is none.  V
-are the masses of the references, M those of the matches, ``m v``, and R those of the rest,
-``(1 - m) v``.  The two sums of a query are shifted by their own least energy, of E for the rest
-(index 0) and of E + U for the matches (index 1); one exponential serves both as long as the shifts
-are within ``_ROOM``.
+Energies are log2 of the reciprocal: E of the kernel, less that of the query's nearest row
+(`relative`), U of the match, inf where there is none.  Far out, the energy itself is so large that
+E + U would lose the digits of U.  V are the masses of the references, M those of the matches,
+``m v``, and R those of the rest, ``(1 - m) v``.  The two sums of a query are shifted by their own
+least energy, of E for the rest (index 0) and of E + U for the matches (index 1); one exponential
+serves both as long as the shifts are within ``_ROOM``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from vicinal.kernels._jit import exp2, helper, log2, maximum, minimum
 
-__all__ = ["add_terms", "from_degrees", "from_energies", "pair_weights"]
+__all__ = ["add_terms", "from_degrees", "from_energies", "pair_weights", "relative"]
 
 # For float32 and float64: shifts that differ by so many powers of two share an exponential.
 _ROOM = (20.0, 200.0)
@@ -49,6 +50,16 @@ def from_energies(U, V, M, R, n, hard, limit):
             m = exp2(-U[j])
             M[j] = m * V[j]
             R[j] = (one - m) * V[j]
+
+
+@helper
+def relative(E, near, n):
+    """Subtract the energy of the nearest row from E.
+
+    In a loop of its own: beside another sum it may be reassociated.
+    """
+    for j in range(n):
+        E[j] -= near
 
 
 @helper

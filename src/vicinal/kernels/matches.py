@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 
 from vicinal.kernels._blocks import WIDTH, distances, pull_four, steepen, to_energies
 from vicinal.kernels._jit import exp2, helper, kernel, minimum
-from vicinal.kernels.match_rows import add_terms, from_degrees, from_energies, pair_weights
+from vicinal.kernels.match_rows import (
+    add_terms,
+    from_degrees,
+    from_energies,
+    pair_weights,
+    relative,
+)
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -169,30 +175,33 @@ def match_sums_block(points, match, minima, sums, i0, i1, j0, j1, power, work):
 
 
 @kernel
-def match_far_block(points, match, minima, sums, is_far, i0, i1, j0, j1, power, work):
+def match_far_block(points, match, near, minima, sums, is_far, i0, i1, j0, j1, power, work):
     """The same for the queries with ``is_far``, in logarithms.
 
-    ``minima`` and ``sums`` are (2, n), for the rest and the matches.
+    ``near`` (n,) are the minima of `match_sums_block`.  ``minima``, less these, and ``sums`` are
+    (2, n), for the rest and the matches.
     """
     E, U, M, R = work[5], work[6], work[7], work[8]
     for i in range(i0, i1):
-        if not is_far[i]:
+        if not is_far[i] or near[i] == np.inf:
             continue
         for c in range(j0, j1, WIDTH):
             e = min(c + WIDTH, j1)
             V = points.vr[c:e]
             _energies(points, i, i0, j0, c, e, power, work[4], E)
+            relative(E, near[i], e - c)
             _logarithms(match, V, i, c, e, U, M, R)
             add_terms(E, U, M, R, V, e - c, minima, sums, i)
 
 
 @kernel
-def match_grad_block(points, match, shift, factor, Gq, Gr, i0, i1, j0, j1, power, work):
+def match_grad_block(points, match, near, shift, factor, Gq, Gr, i0, i1, j0, j1, power, work):
     """Add the pull of the pairs of queries i0:i1 and references j0:j1 to Gq and Gr, both (d, n).
 
     Where ``points.D`` holds the squared distances, the weights replace them, and the caller gets
-    the gradient by two matrix products.  ``shift`` and ``factor`` are (2, n); a row whose two
-    shifts differ is computed in logarithms.
+    the gradient by two matrix products.  ``near`` (n,) are the energies of the nearest references,
+    ``shift``, less these, and ``factor`` are (2, n); a row whose two shifts differ is computed in
+    logarithms.
     """
     products = points.D.shape[0] > 0
     D, E, U, M, R = work[4], work[5], work[6], work[7], work[8]
@@ -208,6 +217,7 @@ def match_grad_block(points, match, shift, factor, Gq, Gr, i0, i1, j0, j1, power
                         W[j] = zero
                 else:
                     _energies(points, i, i0, j0, c, e, power, D, E)
+                    relative(E, near[i], n)
                     low, a, b = shift[0, i], factor[0, i], factor[1, i]
                     if low == shift[1, i]:
                         _masses(match, V, i, c, e, M)

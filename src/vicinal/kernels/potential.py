@@ -49,7 +49,7 @@ def set_potential(
 ):
     """``log e_k`` of the weights of all points at each place, and its gradient.
 
-    As in `engines.dense_potential`, point after point: e_u += w e_(u-1), with the derivative by the
+    As in `engines.dense.potential`, point after point: e_u += w e_(u-1), with the derivative by the
     place beside it; all terms of e_u are positive.  Weights are relative to the k-th largest and
     divided by ``share``, so that e_k is about 1.  A weight of more than ``most`` is limited: such
     a point is in nearly every set, and its logarithm is added apart.

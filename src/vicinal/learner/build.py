@@ -8,6 +8,7 @@ from typing import Any
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
+from vicinal._validation import refuse_elsewhere
 from vicinal.estimators.chi2_lmnn import Chi2LMNN
 from vicinal.estimators.from_labels import FromLabels
 from vicinal.learner.columns import is_frame, n_rows, read_columns
@@ -120,6 +121,7 @@ def make_learner(
     >>> model.predict(pd.DataFrame({"weight": [4.4, None], "coat": ["curly", "bald"]})).tolist()
     ['cat', 'mouse']
     """
+    refuse_elsewhere("make_learner", X, "X")
     wishes = _wishes(numeric, categorical, ordinal, text, drop)
     learn = _learner(method, n_components, random_state, verbose, dict(params))
     if y is not None:

@@ -12,6 +12,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from vicinal._features import Features, unscaled
 from vicinal._outliers import Limits, limited
 from vicinal._validation import warn
+from vicinal.core.points import to_host
 from vicinal.core.types import Array, Map
 
 __all__ = ["FittedLinear", "FittedMap", "fitted_map"]
@@ -29,7 +30,7 @@ class FittedMap:
     theta : array
         Its parameters.
     features : Features
-        The training rows; their shift and scale apply to other rows too.
+        The training rows, on the host; their shift and scale apply to other rows too.
     dtype : dtype
         Precision of the training rows.  Rows are embedded in float32 if both these and the rows
         themselves are in float32, else in float64.
@@ -137,14 +138,13 @@ class FittedLinear:
 
     def embed(self, X: Any) -> Array:
         """``(X - shift) @ components.T``: centred, since an offset costs digits; within limits."""
-        X = limited(X, self.limits)
         A = self.components.astype(np.float64)
         if sp.issparse(X):
-            Z = X @ A.T - self.shift @ A.T
+            Z = limited(X, self.limits) @ A.T - self.shift @ A.T
         else:
             Z = np.empty((X.shape[0], len(A)))
             for rows in gen_batches(len(Z), _BLOCK):
-                Z[rows] = (X[rows] - self.shift) @ A.T
+                Z[rows] = (limited(to_host(X[rows]), self.limits) - self.shift) @ A.T
         return Z.astype(self.components.dtype, copy=False)
 
     def inverse(self, Z: Array) -> Array:
@@ -168,7 +168,7 @@ class FittedLinear:
         return {"components": self.components, "shift": self.shift, "scale": self.scale}
 
 
-def fitted_map(mapping: Any, theta: Array, features: Features, dtype: Any) -> Any:
+def fitted_map(mapping: Any, theta: Array, features: Any, dtype: Any) -> Any:
     """The fitted map: a matrix if it is linear, otherwise the map with its parameters."""
     if hasattr(mapping, "fitted"):
         return mapping.fitted(theta, features, dtype)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vicinal._validation import check_bool, check_option, check_part
-from vicinal.core.types import Array
+from vicinal.core.types import Array, MapCost
 from vicinal.maps._layers import (
     ACTIVATIONS,
     LayerRows,
@@ -21,7 +21,6 @@ from vicinal.maps._layers import (
     n_features,
     weights_beside,
 )
-from vicinal.maps.cost import MapCost
 
 __all__ = ["MLP"]
 

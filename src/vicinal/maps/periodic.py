@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vicinal._validation import check_part
-from vicinal.core.types import Array
+from vicinal.core.types import Array, MapCost
 from vicinal.maps._layers import (
     Back,
     LayerRows,
@@ -23,7 +23,6 @@ from vicinal.maps._layers import (
     size_of,
     weights_beside,
 )
-from vicinal.maps.cost import MapCost
 from vicinal.maps.mlp import MLP
 
 __all__ = ["Periodic"]

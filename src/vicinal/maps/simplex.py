@@ -116,7 +116,7 @@ def project_columns(L: Array) -> Array:
     finite = np.isfinite(L).all(axis=0)
     whole = bool(finite.all())
     L = L if whole else np.where(finite, L, 0.0)
-    out = choose.simplex_columns(L, _ON_IT)
+    out = choose.backend(L, choose.rows_with(L.size)).simplex_columns(L, _ON_IT)
     if not whole:
         out[:, ~finite] = np.nan
     return out

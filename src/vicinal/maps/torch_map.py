@@ -12,7 +12,7 @@ import numpy as np
 
 from vicinal._threads import n_threads, run
 from vicinal._validation import check_number, check_option, warn
-from vicinal.core.types import Array
+from vicinal.core.types import Array, MapCost
 from vicinal.maps._layers import block_size, block_slices
 from vicinal.maps._torch_network import (
     Network,
@@ -25,7 +25,6 @@ from vicinal.maps._torch_network import (
     single_threaded_torch,
     trainable,
 )
-from vicinal.maps.cost import MapCost
 
 __all__ = ["TorchMap"]
 

@@ -56,7 +56,7 @@ def chi2_distances(X: Any, Y: Any = None) -> Array:
     Y = X if same else _histograms(Y, "Y")
     _check_width(Y, X.shape[1], "Y", "X")
     X, Y = _alike(X, Y)
-    return choose.chi2_rows(X, Y, same)
+    return choose.backend(Y, choose.histogram_rows(*Y.shape)).chi2_rows(X, Y, same)
 
 
 class Chi2Index:
@@ -104,7 +104,8 @@ class Chi2Index:
         X = Y if same else _histograms(X, "X")
         _check_width(X, Y.shape[1], "X", "the points")
         X, Y = _alike(X, Y)
-        distances, near = choose.nearest_histograms(X, Y, int(n_neighbors), same)
+        backend = choose.backend(Y, choose.histogram_rows(*Y.shape))
+        distances, near = backend.nearest_histograms(X, Y, int(n_neighbors), same)
         return (distances, near) if return_distance else near
 
 

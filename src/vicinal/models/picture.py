@@ -82,4 +82,4 @@ class Picture:
     def _potential(self) -> Any:
         """Sums over sets of the points of the picture."""
         Z = self.Z.astype(np.float64)
-        return choose.set_potential(Z, self.target.k, self.kernel, self.kappa)
+        return choose.backend(Z, len(Z)).set_potential(Z, self.target.k, self.kernel, self.kappa)

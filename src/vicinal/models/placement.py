@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vicinal.core.types import Array
-from vicinal.engines.dense_potential import weights_of
+from vicinal.engines.dense.potential import weights_of
 
 __all__ = ["Lists", "place"]
 
@@ -48,7 +48,7 @@ def place(Z: Array, lists: Lists, potential: Potential, kernel: str, kappa: floa
     lists : Lists
         Whom each new row chooses; no list is empty.
     potential : callable
-        ``values, gradients = potential(places)``, see `engines.choose.set_potential`.
+        ``values, gradients = potential(places)``, see `engines.base.Backend`.
     kernel, kappa : str, float
         As in `KSNELoss`.
     """

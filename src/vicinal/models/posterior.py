@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from vicinal.core.types import Array
+from vicinal.core.types import Array, QueryCost
 from vicinal.densities import Gaussian, Kernel
 from vicinal.models.picks import StochasticPicks
 from vicinal.models.votes import NeighbourModel
@@ -44,6 +44,13 @@ class NCAModel(StochasticPicks, NeighbourModel):
     ) -> None:
         super().__init__(Z, labels, n_neighbors)
         self.kernel, self.background = kernel, background
+
+    def cost(self, rule: str) -> QueryCost:
+        """What a prediction costs; the time is a bound, because far rows are left out."""
+        if rule == "knn":
+            return super().cost(rule)
+        d, row_bytes = self.Z.shape[1], (16.0 + 4 * self.Z.itemsize) * self.n_outputs
+        return self._cost_of_sums(2.0 + 0.15 * d, 12.0 + 1.2 * d, row_bytes)
 
     def _posterior(self, Z: Array) -> Array:
         """Class probabilities by the stochastic neighbours, [Oneata2011] eq. (3.25)."""

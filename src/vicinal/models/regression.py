@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.core.types import Array
+from vicinal.core.points import check_points
+from vicinal.core.types import Array, QueryCost
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
-from vicinal.engines.points import check_points
 from vicinal.models.stored import StoredRows
 from vicinal.targets import Numbers
 
@@ -54,6 +54,14 @@ class RegressionModel(StoredRows):
         """Numbers of a row."""
         return self.numbers.values.shape[1]
 
+    def cost(self, rule: str) -> QueryCost:
+        """What a prediction costs."""
+        if rule == "knn":
+            return super().cost(rule)
+        d, q = self.Z.shape[1], self.n_outputs
+        row_bytes = kernel_means_bytes(self.Z, q)
+        return self._cost_of_sums(1.0 + 0.2 * d + 0.3 * q, 12.0 + 1.5 * d + 2.0 * q, row_bytes)
+
     @property
     def sample_weight(self) -> Array | None:
         """The weights of the training rows."""
@@ -81,10 +89,11 @@ class RegressionModel(StoredRows):
     def kernel_means(self, Z: Array) -> Array:
         """Means over all training rows, weighted by the kernel."""
         known = self.Z, self.numbers.values, self.sample_weight, self.kernel
+        backend = choose.backend(self.Z, len(self.Z))
         return self._in_chunks(
             check_points(Z),
             kernel_means_bytes(Z, self.n_outputs),
-            lambda part: choose.kernel_means(part, *known),
+            lambda part: backend.kernel_means(part, *known),
         )
 
     def nearest_means(self, Z: Array) -> Array:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from vicinal.core.points import check_points
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
-from vicinal.engines.points import check_points
 from vicinal.models.picks import StochasticPicks
 from vicinal.models.posterior import NCAModel
 from vicinal.objectives.match_rules import nca_matched_shares
@@ -52,7 +52,7 @@ class DistributionModel(NCAModel):
         return self.labels.values.shape[1]
 
     def _posterior(self, Z: Array) -> Array:
-        means = choose.kernel_means(
+        means = choose.backend(self.Z, len(self.Z)).kernel_means(
             check_points(Z), self.Z, self.labels.values, self.sample_weight, self.kernel
         )
         return means / means.sum(axis=1, keepdims=True)

@@ -12,8 +12,10 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 
 from vicinal import _clock, _search
+from vicinal._threads import n_threads
 from vicinal._validation import warn
-from vicinal.core.types import Array
+from vicinal.core.types import Array, QueryCost
+from vicinal.engines import choose
 from vicinal.targets.equal_rows import EqualRows
 
 __all__ = ["StoredRows"]
@@ -25,6 +27,7 @@ _OWN_SEARCH_FROM = 2**24
 _SEARCH_BYTES = 48  # of a search, for each neighbour of a query
 _CHUNK_BYTES = 2**25  # of the neighbours that are found at a time to choose k
 _SEARCHES = ("index", "find", "equal")  # what a model keeps of them
+_TREE_UP_TO = 15  # dimensions up to which scikit-learn's search uses a tree
 _TIMED_CHUNKS = 16  # of rows, if there is a time limit
 
 
@@ -60,6 +63,25 @@ class StoredRows:
     def _scores_without(self, rows: Array, near: Array) -> Array:
         """Scores of some rows as predicted by their 1, 2, ... nearest others, ``near``."""
         raise NotImplementedError
+
+    def cost(self, rule: str) -> QueryCost:
+        """What a prediction by the nearest rows costs; subclasses have other rules as well.
+
+        The search tree, which the first prediction makes, is not included.
+        """
+        (n, d), k = self.Z.shape, self.settled_n_neighbors or min(_LARGEST_AUTO, len(self.Z))
+        nanoseconds = 1.0 + 0.2 * d
+        if d <= _TREE_UP_TO:  # on one thread
+            nanoseconds = n_threads() * (1000.0 + 250.0 * k) * (1.0 + 0.25 * d) / n
+        return QueryCost(nanoseconds, 24.0 * k + 16.0 * self.n_outputs)
+
+    def _cost_of_sums(self, nanoseconds: float, in_numpy: float, row_bytes: float) -> QueryCost:
+        """What sums over all training rows cost; NumPy, for few of them, uses one thread."""
+        (n, d), itemsize = self.Z.shape, self.Z.itemsize
+        if choose.is_small(n):
+            return QueryCost(n_threads() * in_numpy, row_bytes, 3e6)
+        slower = 1.0 if itemsize == 4 else 1.5
+        return QueryCost(slower * nanoseconds, row_bytes, 3e5 + n * (2 * d * itemsize + 88))
 
     def set_voters(self, n_neighbors: Any) -> None:
         """Use another k from now on."""

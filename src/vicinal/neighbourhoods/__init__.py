@@ -41,11 +41,14 @@ class Neighbourhood(Protocol):
     """Makes the ``pairs`` of an objective from embedded points.
 
     ``makes_lists`` means that these are lists of candidates, refreshed every ``refresh``
-    iterations; ``draws`` means that the lists are random samples.
+    iterations; ``draws`` means that the lists are random samples; ``exact`` means that the sums are
+    those over all pairs, wherever they are computed.  What it holds is part of the fitted
+    estimator, so it must be settings alone: no device, no client and no thread.
     """
 
     makes_lists: ClassVar[bool]
     draws: ClassVar[bool]
+    exact: ClassVar[bool]
 
     @property
     def refresh(self) -> int | None: ...

@@ -66,6 +66,7 @@ class Nearest:
 
     makes_lists: ClassVar[bool] = True
     draws: ClassVar[bool] = False
+    exact: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_number(self, "m", 1, integer=True)
@@ -189,6 +190,7 @@ class RandomPairs:
 
     makes_lists: ClassVar[bool] = True
     draws: ClassVar[bool] = True
+    exact: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_number(self, "m", 2, integer=True)
@@ -270,6 +272,7 @@ class Tree:
     refresh: ClassVar[None] = None  # the trees are built at every evaluation
     makes_lists: ClassVar[bool] = False
     draws: ClassVar[bool] = False
+    exact: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_number(self, "tolerance", 0.0, 0.5)

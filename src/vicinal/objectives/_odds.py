@@ -32,8 +32,8 @@ def slopes(odds: Array, objective: str) -> Array:
     return p * wrong if objective == "accuracy" else np.where(odds < np.inf, wrong, 0.0)
 
 
-def mean_loss(odds: Array, weight: Array, objective: str) -> tuple[float, Array]:
-    """Mean loss, and the weight of each row in it, adding up to one.
+def mean_loss(odds: Array, weight: Array, objective: str) -> tuple[float, Array, float]:
+    """Mean loss, the weight of each row in it, adding up to one, and the weight of all of them.
 
     ``odds`` is log2 of wrong : right, inf where a row cannot be right: "accuracy" counts such a row
     as wrong, "log" leaves it out.
@@ -42,12 +42,12 @@ def mean_loss(odds: Array, weight: Array, objective: str) -> tuple[float, Array]
     counts = weight if objective == "accuracy" else weight * (odds < np.inf)
     total = counts.sum()
     if total <= 0:
-        return 0.0, np.zeros_like(odds)
+        return 0.0, np.zeros_like(odds), 0.0
     if objective == "accuracy":
-        return float(-np.sum(counts * _shares(odds)[0]) / total), counts / total
+        return float(-np.sum(counts * _shares(odds)[0]) / total), counts / total, float(total)
     # log(1 + odds): exact where p -> 1, finite where p underflows
     minus_log_p = np.logaddexp2(0.0, np.where(counts > 0, odds, 0.0)) * np.log(2.0)
-    return float(np.sum(counts * minus_log_p) / total), counts / total
+    return float(np.sum(counts * minus_log_p) / total), counts / total, float(total)
 
 
 def warn_left_out(

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from vicinal.core.points import check_points, check_rows, with_range
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import Data
-from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.targets.masses import plain_mass, weights
 
 __all__ = ["check_kernel", "prepare"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vicinal.core.points import double
 from vicinal.core.types import Array
 from vicinal.targets import Labels
 
@@ -81,9 +82,9 @@ def large_k(k: int) -> str:
     )
 
 
-def precision(Z: Array, k: int) -> Array:
+def precision(Z: Any, k: int) -> Any:
     """Z, converted to float64 if float32 has too few digits for sets of k."""
-    return Z.astype(np.float64, copy=False) if k > _SINGLE_UP_TO else Z
+    return double(Z) if k > _SINGLE_UP_TO else Z
 
 
 def usable_votes(counts: Array, k: int, vote: str) -> int:

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from vicinal.core.points import cast, check_points, check_rows, with_range, zeros_like
 from vicinal.core.types import Array, Evaluation, Pairs, Units
 from vicinal.engines import choose
 from vicinal.engines.base import Data
-from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_left_out
 from vicinal.objectives._votes import (
     check_k,
@@ -104,14 +104,14 @@ class KNCALoss:
         available = len(reference_rows) - int(within)
         facts: dict[str, Any] = {"share_of_pairs": 0.0, "log_domain": 0}
         if not len(query_rows) or available < 1:
-            dZ = np.zeros_like(Z) if gradient else None
-            return Evaluation(0.0, dZ, facts), _WarningFacts(query_rows[:0], self.k, self.k)
+            dZ = zeros_like(Z) if gradient else None
+            return Evaluation(0.0, dZ, facts, 0.0), _WarningFacts(query_rows[:0], self.k, self.k)
         k = min(int(self.k), available)
         points = precision(with_range(Z, np.ones(1)), k)
         data = Data(points, labels.codes, np.ones(len(Z)), query_rows, reference_rows)
-        engine = choose.votes(data, k, self.vote == "all", pairs)
+        engine = choose.backend(points, len(points)).votes(data, k, self.vote == "all", pairs)
         odds = engine.sums(partial(slopes, objective=self.kind) if gradient else None)
-        value, counts = mean_loss(odds, np.ones(len(odds)), self.kind)
+        value, counts, total = mean_loss(odds, np.ones(len(odds)), self.kind)
         left_out = engine.query_rows[odds == np.inf] if self.kind == "log" else query_rows[:0]
         facts = {
             "share_of_pairs": engine.share,
@@ -121,8 +121,8 @@ class KNCALoss:
         }
         dZ = None
         if gradient:  # queries that count all have the same weight; the others have slope 0
-            dZ = engine.pull(float(counts.max(initial=0.0))).astype(Z.dtype)
-        return Evaluation(value, dZ, facts), _WarningFacts(left_out, k, available)
+            dZ = cast(Z, engine.pull(float(counts.max(initial=0.0))))
+        return Evaluation(value, dZ, facts, total), _WarningFacts(left_out, k, available)
 
 
 def knca(
@@ -201,7 +201,7 @@ def knca(
     check_k(k, "knca")
     labels = check_labels(y, len(check_points(Z)), "knca")
     loss = KNCALoss(k, vote, objective)
-    (value, dZ, facts), warning_facts = loss.evaluate(
+    (value, dZ, facts, _), warning_facts = loss.evaluate(
         Z, labels, queries, references, pairs, gradient
     )
     if report is not None:
@@ -211,4 +211,4 @@ def knca(
         warn_left_out(
             labels, warning_facts.left_out, f"too few of their class, for k={warning_facts.k},"
         )
-    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+    return value, zeros_like(check_points(Z)) if dZ is None else dZ

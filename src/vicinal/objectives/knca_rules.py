@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from vicinal.core.points import check_points, with_range
 from vicinal.core.types import Array
 from vicinal.engines import choose
-from vicinal.engines.points import check_points, with_range
 from vicinal.objectives._votes import check_k, check_labels, check_vote, precision, usable_k
 
 __all__ = ["knca_posterior"]
@@ -53,4 +53,5 @@ def knca_posterior(
     k = usable_k(k, len(Z_reference), gradient=False)
     Z_reference = precision(with_range(Z_reference, np.ones(1), Z), k)
     Z = Z.astype(Z_reference.dtype, copy=False)
-    return choose.win_shares(Z, Z_reference, labels.codes, n_classes, k, unanimous)
+    backend = choose.backend(Z_reference, len(Z_reference))
+    return backend.win_shares(Z, Z_reference, labels.codes, n_classes, k, unanimous)

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal.core.points import cast, check_points, check_rows, zeros_like
 from vicinal.core.types import Array, Evaluation, Units
 from vicinal.engines import choose
-from vicinal.engines.points import check_points, check_rows
 from vicinal.objectives._votes import check_k
 from vicinal.targets import Affinities
 
@@ -42,8 +42,9 @@ class KSNELoss:
     -----
     An evaluation reports the facts "chain_rows" (the number of queries whose sets were summed by a
     chain, because Newton's identities lose their digits), "sum_error" (the estimated relative error
-    of interpolated sums over sets, 0 if they are exact), "engine" and "share_of_pairs" (1 if all
-    pairs were computed, 0 if they were interpolated), and whatever else the engine tells.
+    of interpolated sums over sets, 0 if they are exact), "engine", "share_of_pairs" (1 if all
+    pairs were computed, 0 if they were interpolated) and "left_out" (the number of queries without
+    any reference, which do not count), and whatever else the engine tells.
     """
 
     k: int = 5
@@ -81,28 +82,32 @@ class KSNELoss:
             )
         query_rows = check_rows(queries, len(Z), "queries", "ksne")
         reference_rows = check_rows(references, len(Z), "references", "ksne")
-        within = np.isin(query_rows, reference_rows, kind="table").any()
-        available = len(reference_rows) - int(within)
+        # of each query, which is never its own reference
+        available = len(reference_rows) - np.isin(query_rows, reference_rows, kind="table")
         facts: dict[str, Any] = {"chain_rows": 0.0, "sum_error": 0.0, "share_of_pairs": 0.0}
-        if not len(query_rows) or available < 1:
-            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, facts)
-        k = min(int(self.k), available)
+        facts["left_out"] = int(np.count_nonzero(available < 1))
+        query_rows, available = query_rows[available > 0], available[available > 0]
+        if not len(query_rows):
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, facts, 0.0)
+        n, sizes = len(query_rows), np.minimum(int(self.k), available)
         rows = None if queries is None and references is None else (query_rows, reference_rows)
-        pull, attraction = choose.attraction(Z, target, self.kernel, self.kappa, rows, gradient)
-        engine = choose.set_sums(
-            Z, k, self.kernel, self.kappa, query_rows, reference_rows, self.method
-        )
-        n = len(query_rows)
+        backend = choose.backend(Z, len(Z))
+        pull, attraction = backend.attraction(Z, target, self.kernel, self.kappa, rows, gradient)
+        total, dZ = 0.0, None if attraction is None else (self.exaggeration / n) * attraction
+        for k in sorted({int(sizes.min()), int(sizes.max())}):  # two, if references are so few
+            some, chain_rows = query_rows[sizes == k], facts["chain_rows"]
+            engine = backend.set_sums(
+                Z, k, self.kernel, self.kappa, some, reference_rows, self.method
+            )
+            total += float(np.sum(engine.sums()))
+            if dZ is not None:
+                dZ = dZ + engine.pull(np.full(len(some), 1.0 / n))
+            facts.update(engine.facts, engine=engine.name)
+            facts["chain_rows"] += chain_rows
         # [Tarlow2013] eq. (11); less the entropy of the target it is the divergence
-        value = (self.exaggeration * pull + float(np.sum(engine.sums()))) / n
+        value = (self.exaggeration * pull + total) / n
         value -= float(np.mean(target.entropy[query_rows]))
-        dZ = None
-        if attraction is not None:
-            dZ = (self.exaggeration / n) * attraction + engine.pull(np.full(n, 1.0 / n))
-            dZ = dZ.astype(Z.dtype, copy=False)
-        facts.update(engine.facts)
-        facts["engine"] = engine.name
-        return Evaluation(value, dZ, facts)
+        return Evaluation(value, None if dZ is None else cast(Z, dZ), facts, float(n))
 
 
 def _check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
@@ -175,8 +180,8 @@ def ksne(
     Z : array of shape (n, d)
         Embedded points.  Everything is computed in float64.
     affinities : Affinities
-        Marginals of the target's sets.  Their k is the size of the neighbourhoods; if a query has
-        fewer references to pick from, sets of that number are compared with the marginals of k.
+        Marginals of the target's sets.  Their k is the size of the neighbourhoods; for a query that
+        has fewer references to pick from, sets of that number are compared with the marginals of k.
     kernel : {"cauchy", "gaussian"}, default="cauchy"
         How weights fall with the distance.
     queries, references : int arrays, default=None
@@ -198,7 +203,7 @@ def ksne(
     Returns
     -------
     value : float
-        The mean loss.
+        The mean loss.  A query without any reference is left out.
     dZ : array of shape (n, d)
         Gradient, float32 if Z is, else float64.
 
@@ -210,9 +215,9 @@ def ksne(
     """
     _check_affinities(affinities, len(check_points(Z)), getattr(affinities, "k", 0))
     loss = KSNELoss(affinities.k, kernel, kappa, exaggeration, method)
-    value, dZ, facts = loss(
+    value, dZ, facts, _ = loss(
         Z, affinities, queries=queries, references=references, gradient=gradient
     )
     if report is not None:
         report.update(facts)
-    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+    return value, zeros_like(check_points(Z)) if dZ is None else dZ

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal.core.points import cast, check_points, check_rows, to_host, with_range, zeros_like
 from vicinal.core.types import Array, Evaluation, Units
 from vicinal.engines import choose
 from vicinal.engines.base import Triples
-from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.targets import TargetNeighbours
 
 __all__ = ["LMNNLoss", "lmnn"]
@@ -74,27 +74,30 @@ class LMNNLoss:
         n_scored = int(np.count_nonzero(known.any(axis=1)))
         facts: dict[str, Any] = {"share_of_pairs": 0.0, "n_impostors": 0}
         if not n_scored:
-            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, facts)
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, facts, 0.0)
         triples = Triples(
-            np.ascontiguousarray(with_range(Z, np.ones(1))),
+            with_range(Z, np.ones(1)),
             np.where(known, neighbours, np.int32(-1)),
             target,
             is_query,
             is_reference,
-            _weights(target, is_reference, Z.dtype),
+            cast(Z, _weights(target, is_reference)),
             float(self.mu),
             float(self.margin),
             chi2,
         )
-        engine = choose.margins(triples, self.candidates)
+        n, d = Z.shape
+        backend = choose.backend(Z, choose.histogram_rows(n, d) if chi2 else n)
+        engine = backend.margins(triples, self.candidates)
         distances, hinges, n_impostors = engine.sums(gradient)
         facts = {
             "share_of_pairs": engine.share,
             "n_impostors": n_impostors,
             "engine": engine.name,
         }
-        dZ = engine.pull(1.0 / n_scored).astype(Z.dtype) if gradient else None
-        return Evaluation((distances + self.mu * hinges) / n_scored, dZ, facts)
+        dZ = cast(Z, engine.pull(1.0 / n_scored)) if gradient else None
+        value = (distances + self.mu * hinges) / n_scored
+        return Evaluation(value, dZ, facts, float(n_scored))
 
 
 def lmnn(
@@ -164,16 +167,17 @@ def lmnn(
     """
     _check_parameters(mu, margin, distance, "lmnn")
     loss = LMNNLoss(mu, margin, distance, candidates)
-    value, dZ, facts = loss(Z, targets, queries=queries, references=references, gradient=gradient)
+    value, dZ, facts, _ = loss(
+        Z, targets, queries=queries, references=references, gradient=gradient
+    )
     if report is not None:
         report.update((name, facts[name]) for name in ("share_of_pairs", "n_impostors"))
-    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+    return value, zeros_like(check_points(Z)) if dZ is None else dZ
 
 
-def _weights(target: TargetNeighbours, is_reference: Array, dtype: Any) -> Array:
+def _weights(target: TargetNeighbours, is_reference: Array) -> Array:
     """How much each row counts as an impostor: 1, unless the rows stand for more."""
-    weight = is_reference if target.weight is None else target.weight * is_reference
-    return weight.astype(dtype)
+    return is_reference if target.weight is None else target.weight * is_reference
 
 
 def _mask(rows: Array, n: int) -> Array:
@@ -198,6 +202,6 @@ def _check_points_and_targets(Z: Array, targets: Any, chi2: bool) -> None:
         )
     if len(targets) != len(Z):
         raise ValueError(f"Z has {len(Z)} rows, but there are targets for {len(targets)}.")
-    if chi2 and Z.min(initial=0.0) < 0:
-        row = int(np.flatnonzero((Z < 0).any(axis=1))[0])
+    if chi2 and (negative := (to_host(Z) < 0).any(axis=1)).any():
+        row = int(np.flatnonzero(negative)[0])
         raise ValueError(f"Z must not be negative for distance='chi2'. Row {row} is.")

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from vicinal.core.points import check_points
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import Data
-from vicinal.engines.points import check_points
 from vicinal.targets.masses import plain_mass
 
 __all__ = ["nca_matched_shares"]
@@ -49,7 +49,8 @@ def nca_matched_shares(
     mass = plain_mass(np.ones(n) if sample_weight is None else sample_weight, np.arange(n))
     rows = np.flatnonzero(mass)
     data = Data(Z_reference, np.zeros(n, dtype=np.intp), mass, rows[:0], rows)
-    log2, shift = (part[:, 0] for part in choose.sums_by_class(Z, data, kernel, 1))
+    backend = choose.backend(Z_reference, len(rows))
+    log2, shift = (part[:, 0] for part in backend.sums_by_class(Z, data, kernel, 1))
     query = np.repeat(np.arange(len(Z)), np.diff(M.indptr))
     share = np.zeros(len(Z))
     with np.errstate(divide="ignore"):  # weights of zero

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal.core.points import cast, check_points, zeros_like
 from vicinal.core.types import Array, Evaluation, PairCost, Pairs, Units
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
-from vicinal.engines.points import check_points
-from vicinal.objectives._costs import match_cost
+from vicinal.engines.base import MatchSums
 from vicinal.objectives._odds import check_kind, mean_loss, slopes
 from vicinal.objectives._rows import check_kernel, prepare
 from vicinal.targets import LabelDistributions, Labels, Matches, NearNumbers
@@ -61,21 +62,26 @@ class MatchLoss:
         target = check_target(target)
         Z, data, weight = prepare(Z, target, queries, references, pairs, "nca_matches")
         if not len(data.query_rows) or not len(data.reference_rows):
-            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {})
-        engine = choose.match_sums(data, target, self.kernel, pairs)
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, {}, 0.0)
+        backend = choose.backend(data.Z, len(data.Z))
+        engine: MatchSums
+        if isinstance(target, Labels):
+            engine = backend.class_sums(data, self.kernel, pairs)
+        else:
+            engine = backend.match_sums(data, target, self.kernel, pairs)
         sums = engine.sums()
         left_out = np.isneginf(sums.log2[1])
         with np.errstate(invalid="ignore"):  # inf - inf, where nothing matches
             odds = np.subtract(*sums.log2) - np.subtract(*sums.shift)
         odds = np.where(left_out, np.inf, odds)
-        value, counts = mean_loss(odds, weight[engine.query_rows], self.kind)
+        value, counts, total = mean_loss(odds, weight[sums.rows], self.kind)
         facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
         facts["left_out"] = int(left_out.sum()) if self.kind == "log" else 0
         dZ = None
         if gradient:  # odds = sum over what does not match / sum over what matches
             slope = counts * slopes(odds, self.kind)
-            dZ = engine.pull(sums, np.stack([slope, -slope])).astype(Z.dtype)
-        return Evaluation(value, dZ, facts)
+            dZ = cast(Z, engine.pull(sums, np.stack([slope, -slope])))
+        return Evaluation(value, dZ, facts, total)
 
     def for_scaling(self) -> MatchLoss:
         """The loss that chooses the scale of a map: "log".
@@ -85,8 +91,33 @@ class MatchLoss:
         return replace(self, kind="log")
 
     def cost(self, target: Any = None) -> PairCost:
-        """The cost of a pair of rows with such a target, or one number each, for a plan."""
-        return match_cost(None if target is None else check_target(target))
+        """The cost of a pair of rows with such a target, or one number each, for a plan.
+
+        A pair serves one of its rows; measured by benchmarks/match_speed.py.
+        """
+        if isinstance(target, Labels):
+            return PairCost()
+        if isinstance(target, Matches):
+            most = len(target.data) / max(1, len(target))
+            return PairCost(
+                (1.3, 0.23),
+                (2.5, 0.43),
+                (27.0, 3.0),
+                both_ways=False,
+                company=math.ceil(target.counts.mean()) if len(target) else 0,
+                pair_bytes=48.0,
+                more=lambda size: size.n * (22.0 * most + 24.0),
+            )
+        q = 1 if target is None else check_target(target).values.shape[1]
+        if isinstance(target, LabelDistributions):
+            times = (1.9 + 0.1 * q, 0.23), (3.6 + 0.2 * q, 0.43), (15.0 + 1.5 * q, 3.0)
+        else:
+            hard = target is not None and target.hard
+            single, double = (1.2, 2.2) if hard else (1.6, 3.8)
+            times = (single + 0.1 * q, 0.22), (double + 0.3 * q, 0.44), (16.0 + 2.0 * q, 3.0)
+        return PairCost(
+            *times, both_ways=False, pair_bytes=48.0, more=lambda size: 28.0 * size.n * q
+        )
 
 
 def check_target(target: Any) -> Any:
@@ -172,7 +203,7 @@ def nca_matches(
     """
     check_kind(objective, "objective", "nca_matches")
     check_kernel(kernel, "nca_matches")
-    value, dZ, facts = MatchLoss(objective, kernel)(
+    value, dZ, facts, _ = MatchLoss(objective, kernel)(
         Z, target, queries=queries, references=references, pairs=pairs, gradient=gradient
     )
     if report is not None and "share_of_pairs" in facts:
@@ -184,4 +215,4 @@ def nca_matches(
             UserWarning,
             stacklevel=2,
         )
-    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+    return value, zeros_like(check_points(Z)) if dZ is None else dZ

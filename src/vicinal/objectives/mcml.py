@@ -7,11 +7,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from vicinal.core.points import cast, check_points, check_rows, to_host, with_range, zeros_like
 from vicinal.core.types import Array, Evaluation, Pairs, Units
 from vicinal.densities import Gaussian
 from vicinal.engines import choose
 from vicinal.engines.base import Data, PairSource, RowSums, merge
-from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.objectives._odds import warn_left_out
 from vicinal.targets import Labels
 from vicinal.targets.masses import others_of_class, reference_mass, weights
@@ -77,21 +77,18 @@ class MCMLLoss:
         Z = check_points(Z)
         rows = _prepare(Z, target, queries, references)
         if not len(rows.queries):
-            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {}), rows.left_out
-        # Only the sum over all classes counts.  As one class, tiles leave out more of the far pairs
-        # (half the time on separate classes).  Whole arrays are faster in two parts, and lists of
-        # random rows have a sampling rate for either part.
-        codes = rows.labels.codes
-        if pairs is None and not choose.is_small(len(Z)):
-            codes = np.zeros_like(codes)
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, {}, 0.0), rows.left_out
         points = with_range(Z, rows.mass[rows.references])
-        data = Data(points, codes, rows.mass, rows.queries, rows.references)
-        engine = choose.class_sums(data, _GAUSSIAN, pairs, "mcml")
+        data = Data(points, rows.labels.codes, rows.mass, rows.queries, rows.references)
+        if pairs is None:  # only the sum over all classes counts
+            engine = choose.backend(points, len(points)).joint_sums(data, _GAUSSIAN)
+        else:  # lists of random rows have a sampling rate for either part
+            engine = choose.class_sums(data, _GAUSSIAN, pairs, "mcml")
         sums = engine.sums()
         total, parts, empty = _joined(sums)
-        rows = _without_empty_lists(rows, engine.query_rows, empty)
+        rows, total_weight = _without_empty_lists(rows, sums.rows, empty)
         weight = rows.weight[rows.queries]
-        attraction, d_attraction = _attraction(Z, rows, gradient)
+        attraction, d_attraction = _attraction(to_host(Z), rows, gradient)
         # The mean distance within the class and the shift of the sum may be huge, and cancel.
         divergence = (attraction - total.shift * _LN2) + total.log2 * _LN2
         divergence -= np.log(rows.own[rows.queries])
@@ -105,8 +102,8 @@ class MCMLLoss:
         }
         dZ = None
         if gradient:
-            dZ = (d_attraction + engine.pull(sums, weight * parts)).astype(Z.dtype)
-        return Evaluation(value, dZ, facts), rows.left_out
+            dZ = cast(Z, d_attraction + to_host(engine.pull(sums, weight * parts)))
+        return Evaluation(value, dZ, facts, total_weight), rows.left_out
 
 
 def _prepare(Z: Array, target: Any, queries: Array | None, references: Array | None) -> _Rows:
@@ -133,17 +130,19 @@ def _prepare(Z: Array, target: Any, queries: Array | None, references: Array | N
     return _Rows(labels, query_rows, reference_rows, mass, weight, own, left_out)
 
 
-def _without_empty_lists(rows: _Rows, queries: Array, empty: Array) -> _Rows:
-    """The queries in the order of the engine, with weights that add up to one.
+def _without_empty_lists(rows: _Rows, queries: Array, empty: Array) -> tuple[_Rows, float]:
+    """The queries in the order of the engine, with weights that add up to one; what they added to.
 
     Those whose list holds no reference are left out, by a weight of zero.
     """
     weight = np.zeros_like(rows.weight)
     weight[queries] = np.where(empty, 0.0, rows.weight[queries])
     left_out = np.concatenate([rows.left_out, queries[empty]])
-    return rows._replace(
-        queries=queries, weight=weight / (weight.sum() or 1.0), left_out=np.sort(left_out)
+    total = float(weight.sum())
+    kept = rows._replace(
+        queries=queries, weight=weight / (total or 1.0), left_out=np.sort(left_out)
     )
+    return kept, total
 
 
 def _joined(sums: RowSums) -> tuple[RowSums, Array, Array]:
@@ -151,10 +150,11 @@ def _joined(sums: RowSums) -> tuple[RowSums, Array, Array]:
 
     The shares are (2, n_queries).  An empty sum is replaced by one.
     """
-    other, own = (RowSums(sums.log2[i], sums.shift[i]) for i in (0, 1))
+    other, own = (RowSums(sums.log2[i], sums.shift[i], sums.rows) for i in (0, 1))
     total = merge(other, own)
     empty = np.isneginf(total.log2)
-    total = RowSums(np.where(empty, 0.0, total.log2), np.where(empty, 0.0, total.shift))
+    log2, shift = (np.where(empty, 0.0, part) for part in (total.log2, total.shift))
+    total = RowSums(log2, shift, total.rows)
     shift = np.where(np.isinf(sums.shift), total.shift, sums.shift)
     return total, np.exp2(sums.log2 - total.log2 - (shift - total.shift)), empty
 
@@ -260,7 +260,7 @@ def mcml(
     for any number of threads.
     """
     labels = y if isinstance(y, Labels) else Labels(y)
-    (value, dZ, facts), left_out = MCMLLoss().evaluate(
+    (value, dZ, facts, _), left_out = MCMLLoss().evaluate(
         Z, labels, queries, references, pairs, gradient
     )
     if report is not None:
@@ -268,4 +268,4 @@ def mcml(
         report.update((name, facts[name]) for name in names if name in facts)
     if warn:
         warn_left_out(labels, left_out, loss="the loss of mcml")
-    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+    return value, zeros_like(check_points(Z)) if dZ is None else dZ

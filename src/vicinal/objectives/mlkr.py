@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal.core.points import cast, check_points, zeros_like
 from vicinal.core.types import Array, Evaluation, PairCost, Pairs, Units
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
-from vicinal.engines.points import check_points
-from vicinal.objectives._costs import mlkr_cost
 from vicinal.objectives._rows import check_kernel, prepare
 from vicinal.targets import Numbers
 
@@ -59,26 +58,38 @@ class MLKRLoss:
         """The mean loss of the queries and its gradient by the points."""
         Z, data, weight = prepare(Z, target, queries, references, pairs, "mlkr")
         if not len(data.query_rows) or not len(data.reference_rows):
-            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {})
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, {}, 0.0)
         # a common constant changes no error, and without it float32 keeps more digits
         charges = target.values - target.values[data.reference_rows].mean(axis=0)
-        engine = choose.charged_sums(data, charges, self.kernel, pairs)
+        backend = choose.backend(data.Z, len(data.Z))
+        engine = backend.charged_sums(data, charges, self.kernel, pairs)
         sums = engine.sums()
         alone = np.isneginf(sums.log2)
-        counts = np.where(alone, 0.0, weight[engine.query_rows])
-        counts /= counts.sum() or 1.0
-        error = np.where(alone[:, None], 0.0, charges[engine.query_rows] - sums.means)
+        counts = np.where(alone, 0.0, weight[sums.rows])
+        total = float(counts.sum())
+        counts /= total or 1.0
+        error = np.where(alone[:, None], 0.0, charges[sums.rows] - sums.means)
         value = float(np.sum(counts[:, None] * error**2))
         facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
         facts["left_out"] = int(alone.sum())
         dZ = None
         if gradient:
-            dZ = engine.pull(sums, -2.0 * counts[:, None] * error).astype(Z.dtype)
-        return Evaluation(value, dZ, facts)
+            dZ = cast(Z, engine.pull(sums, -2.0 * counts[:, None] * error))
+        return Evaluation(value, dZ, facts, total)
 
     def cost(self, target: Numbers | None = None) -> PairCost:
-        """The cost of a pair of rows with such a target, or one number each, for a plan."""
-        return mlkr_cost(target)
+        """The cost of a pair of rows with such a target, or one number each, for a plan.
+
+        A pair serves one of its rows; measured by benchmarks/match_speed.py.
+        """
+        q = 1 if target is None else target.values.shape[1]
+        return PairCost(
+            (1.0 + 0.12 * q, 0.23),
+            (2.0 + 0.28 * q, 0.43),
+            (10.0 + 2.0 * q, 3.0),
+            both_ways=False,
+            more=lambda size: 28.0 * size.n * q,
+        )
 
 
 def mlkr(
@@ -139,9 +150,9 @@ def mlkr(
     """
     check_kernel(kernel, "mlkr")
     numbers = y if isinstance(y, Numbers) else Numbers(y)
-    value, dZ, facts = MLKRLoss(kernel)(
+    value, dZ, facts, _ = MLKRLoss(kernel)(
         Z, numbers, queries=queries, references=references, pairs=pairs, gradient=gradient
     )
     if report is not None and "share_of_pairs" in facts:
         report["share_of_pairs"] = facts["share_of_pairs"]
-    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+    return value, zeros_like(check_points(Z)) if dZ is None else dZ

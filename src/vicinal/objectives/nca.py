@@ -8,11 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from vicinal._plugins import load
+from vicinal.core.points import cast, check_points, check_rows, with_range, zeros_like
 from vicinal.core.types import Array, Evaluation, Pairs, Units
 from vicinal.densities import Compact, Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import ClassSums, Data, PairSource, RowSums
-from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.objectives._mixture import Background, Mixture, as_background
 from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_left_out
 from vicinal.targets import Labels
@@ -119,7 +119,8 @@ class NCALoss:
         It changes no sum by more than rounding, however far the points have moved since.
         """
         rows = np.arange(len(Z)) if references is None else references
-        return choose.make_index(Z, target.codes, rows, self.kernel, n_queries)
+        backend = choose.backend(Z, len(Z))
+        return backend.make_index(Z, target.codes, rows, self.kernel, n_queries)
 
     def evaluate(
         self,
@@ -135,15 +136,15 @@ class NCALoss:
         background = as_background(self.background)
         rows = self._prepare(Z, target, queries, references, background)
         if not len(rows.data.query_rows) or not len(rows.data.reference_rows):
-            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {}), np.arange(0)
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, {}, 0.0), np.arange(0)
         engine = choose.class_sums(rows.data, self.kernel, pairs)
         sums = engine.sums()
-        rest, base, mixture = self._density_sums(engine, sums, rows, background)
+        rest, base, mixture = self._density_sums(sums, rows, background)
         with np.errstate(invalid="ignore"):  # inf - inf, where there is no own class
             odds = np.subtract(*rest) + np.subtract(*base)
         left_out = np.isneginf(rest[1])
         odds = np.where(left_out, np.inf, odds)
-        value, counts = mean_loss(odds, rows.weight[engine.query_rows], self.kind)
+        value, counts, total = mean_loss(odds, rows.weight[sums.rows], self.kind)
         facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
         facts["left_out"] = int(left_out.sum()) if self.kind == "log" else 0
         if not self.kernel.reaches_everywhere:
@@ -152,8 +153,8 @@ class NCALoss:
         if gradient:
             # odds = sum over the other classes / sum over the own class
             slope = counts * slopes(odds, self.kind)
-            dZ = _pull(engine, sums, mixture, np.stack([slope, -slope])).astype(Z.dtype)
-        return Evaluation(value, dZ, facts), engine.query_rows[left_out]
+            dZ = cast(Z, _pull(engine, sums, mixture, np.stack([slope, -slope])))
+        return Evaluation(value, dZ, facts, total), sums.rows[left_out]
 
     def _prepare(
         self,
@@ -182,22 +183,21 @@ class NCALoss:
         return _Prepared(data, labels, weight, class_mass, unit)
 
     def _density_sums(
-        self, engine: ClassSums, sums: RowSums, rows: _Prepared, background: Background | None
+        self, sums: RowSums, rows: _Prepared, background: Background | None
     ) -> tuple[Array, Array, Mixture | None]:
         """log2 of prior times density as ``rest + base``, for the other classes and the own."""
         data, labels, weight, class_mass, unit = rows
         rest, base = sums.log2, -sums.shift
         if labels.priors is None and background is None:
             return rest, base, None
-        query_rows = engine.query_rows
-        others = others_of_class(labels, weight, query_rows, data.reference_rows, class_mass)
+        others = others_of_class(labels, weight, sums.rows, data.reference_rows, class_mass)
         if labels.priors is not None:
-            total = class_mass[labels.codes[query_rows]]
+            total = class_mass[labels.codes[sums.rows]]
             rest = np.stack([rest[0], rest[1] + leave_one_out(total, others)])
         if background is None:
             return rest, base, None
         mixture = background.mixture(
-            data._replace(query_rows=query_rows), labels, weight, class_mass, others,
+            data._replace(query_rows=sums.rows), labels, weight, class_mass, others,
             unit + self.kernel.log_integral(data.Z.shape[1]) * np.log2(np.e),
         )  # fmt: skip
         return *mixture.join(rest, base), mixture
@@ -308,11 +308,12 @@ def nca(
     check_kind(objective, "objective", "nca")
     labels = y if isinstance(y, Labels) else Labels(y)
     loss = NCALoss(objective, kernel, background)
-    (value, dZ, facts), left_out = loss.evaluate(Z, labels, queries, references, pairs, gradient)
+    evaluation, left_out = loss.evaluate(Z, labels, queries, references, pairs, gradient)
+    value, dZ, facts, _ = evaluation
     if report is not None:
         names = ["share_of_pairs", "out_of_range"]
         names += ["engine"] if hasattr(pairs, "engine") else []
         report.update((name, facts[name]) for name in names if name in facts)
     if objective == "log" and warn:
         warn_left_out(labels, left_out)
-    return value, np.zeros_like(check_points(Z)) if dZ is None else dZ
+    return value, zeros_like(check_points(Z)) if dZ is None else dZ

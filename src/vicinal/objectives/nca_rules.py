@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from vicinal._plugins import load
+from vicinal.core.points import check_points, with_range
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import Data
-from vicinal.engines.points import check_points, with_range
 from vicinal.targets import Labels
 from vicinal.targets.masses import background_mass, class_sums, reference_mass, weights
 
@@ -64,7 +64,8 @@ def nca_posterior(
     Z_reference = with_range(Z_reference, mass[rows], Z)
     Z = Z.astype(Z_reference.dtype, copy=False)
     data = Data(Z_reference, labels.codes, mass, rows[:0], rows)
-    sums = choose.sums_by_class if log else choose.leading_sums_by_class
+    backend = choose.backend(Z_reference, len(rows))
+    sums = backend.sums_by_class if log else backend.leading_sums_by_class
     log_sums, minima = sums(Z, data, kernel, len(labels.classes))
     if beta is not None:
         unit += kernel.log_integral(Z.shape[1]) * np.log2(np.e)
@@ -114,7 +115,8 @@ def nca_effective_n_neighbors(
     if not len(rows):
         return np.zeros(n if new is None else len(new))
     references = Z if len(rows) == n else Z[rows]
+    backend = choose.backend(references, len(references))
     if new is None:
         places = np.where(mass > 0, np.cumsum(mass > 0) - 1, -1)
-        return choose.entropies(Z, places, references, mass[rows], kernel)
-    return choose.entropies(new, np.full(len(new), -1), references, mass[rows], kernel)
+        return backend.entropies(Z, places, references, mass[rows], kernel)
+    return backend.entropies(new, np.full(len(new), -1), references, mass[rows], kernel)

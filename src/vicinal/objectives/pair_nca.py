@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal.core.points import cast, check_points, check_rows, to_host, with_range, zeros_like
 from vicinal.core.types import Array, Evaluation, Units
 from vicinal.densities import Gaussian
 from vicinal.engines import choose
 from vicinal.engines.base import Data, RowSums
-from vicinal.engines.points import check_points, check_rows, with_range
 from vicinal.targets.pairs import PairWeights
 
 __all__ = ["PairNCALoss", "pair_nca"]
@@ -53,35 +53,36 @@ class PairNCALoss:
         reference_rows = check_rows(references, len(Z), "references", "pair_nca")
         chosen, weight = target.counted(query_rows, reference_rows)
         a, b = chosen.T
-        total = weight.sum()
+        total = float(weight.sum())
         if total <= 0:
-            return Evaluation(0.0, np.zeros_like(Z) if gradient else None, {})
+            return Evaluation(0.0, zeros_like(Z) if gradient else None, {}, 0.0)
         weight = weight / total
         mass = np.ones(len(Z))
         data = Data(
             with_range(Z, mass), np.zeros(len(Z), np.intp), mass, query_rows, reference_rows
         )
         # one class of all rows: the sums over the own class are those over all other rows
-        engine = choose.all_pairs(data, _KERNEL)
+        engine = choose.backend(data.Z, len(data.Z)).class_sums(data, _KERNEL)
         sums = engine.sums()
         log_sum, nearest, share = _over_rows(sums)
-        apart = Z[a].astype(np.float64) - Z[b]
+        host = to_host(Z)
+        apart = host[a].astype(np.float64) - host[b]
         d2 = np.einsum("ij,ij->i", apart, apart)
         # [Goldberger2005] eq. (8); far points have huge distances, so their least is taken off
         # before anything is added up
         value = float(np.sum(weight * (d2 - nearest)) + log_sum)
         facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
         if not gradient:
-            return Evaluation(value, None, facts)
-        dZ = engine.pull(sums, np.stack([np.zeros_like(share), share]))
+            return Evaluation(value, None, facts, total)
+        dZ = to_host(engine.pull(sums, np.stack([np.zeros_like(share), share])))
         dZ = dZ.astype(np.float64, copy=False)
         _add_attraction(dZ, a, b, 2.0 * weight[:, None] * apart)
-        return Evaluation(value, dZ.astype(Z.dtype), facts)
+        return Evaluation(value, cast(Z, dZ), facts, total)
 
 
 def _over_rows(sums: RowSums) -> tuple[float, float, Array]:
     """``log S + nearest`` of the sum S over all rows, its shift, and the share of each row in S."""
-    log2, shift = (np.asarray(part[1], np.float64) for part in sums)
+    log2, shift = (np.asarray(part[1], np.float64) for part in (sums.log2, sums.shift))
     least = float(np.min(shift))
     with np.errstate(invalid="ignore"):  # inf - inf, of a row without any reference
         log2 = np.where(np.isinf(shift), -np.inf, log2 - (shift - least))
@@ -156,9 +157,9 @@ def pair_nca(
         target = PairWeights(len(Z), pairs, weights)
     elif weights is not None:
         target = PairWeights(len(pairs), pairs.pairs, weights)
-    value, dZ, facts = PairNCALoss()(
+    value, dZ, facts, _ = PairNCALoss()(
         Z, target, queries=queries, references=references, gradient=gradient
     )
     if report is not None and "share_of_pairs" in facts:
         report["share_of_pairs"] = facts["share_of_pairs"]
-    return value, np.zeros_like(Z) if dZ is None else dZ
+    return value, zeros_like(Z) if dZ is None else dZ

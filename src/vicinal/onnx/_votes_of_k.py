@@ -27,7 +27,7 @@ def win_shares(w: Writer, logs: str, codes: Array, n_classes: int, k: int, unani
     codes : array of shape (n,)
         Their classes.
     n_classes, k, unanimous
-        As in `engines.choose.win_shares`.
+        As in `engines.base.Backend`.
     """
     width = _power_of_two(n_classes)
     F = _class_polynomials(w, logs, codes, width, k)
@@ -49,7 +49,7 @@ def win_shares(w: Writer, logs: str, codes: Array, n_classes: int, k: int, unani
 def _rounds(n_classes: int, k: int, unanimous: bool) -> list[tuple[range, int]]:
     """Numbers of own votes that can win, each with the most votes of any other class.
 
-    As in `engines.dense_votes`: with few own votes, one of the others always has as many; with more
+    As in `engines.dense.votes`: with few own votes, one of the others always has as many; with more
     than half of the votes there is no bound on the others.
     """
     if unanimous:

@@ -74,7 +74,7 @@ def pick_probabilities(Z: Array, train: Array, d2: Array, kernel: Any = None) ->
         sums = engine.sums()
     log_total = np.empty(n)
     # kept apart until the end: far from all training points both are huge
-    log_total[engine.query_rows] = np.log(2.0) * (sums.log2[1] - sums.shift[1])
+    log_total[sums.rows] = np.log(2.0) * (sums.log2[1] - sums.shift[1])
     P = np.exp(-kernel.energy(d2, d)[0] - log_total[:, None])
     return np.where(np.isfinite(d2), np.minimum(P, 1.0), np.nan).astype(np.float32)
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
-from vicinal._features import Features
+from vicinal._features import make_rows
 from vicinal.core.types import Array
 from vicinal.starts.spectral import orient
 from vicinal.starts.starts import PCA
@@ -35,7 +35,7 @@ def principal_points(X: Any, d: int, rng: np.random.RandomState) -> Array:
     The sign of a component makes the largest of its loadings positive.  ``rng`` is used only for
     missing components, so that the start of ordinary data does not depend on the seed.
     """
-    features = Features(X, "global", limit_outliers=False)
+    features = make_rows(X, "global", limit_outliers=False)
     A = PCA(whiten=False)(features, None, d, np.random.RandomState(0))
     return _scaled(features.matmul(A.T), rng)
 

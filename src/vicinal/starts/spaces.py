@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
+from vicinal._validation import scaled_weights
+from vicinal.core.points import to_host
 from vicinal.core.types import Array
 from vicinal.starts.scatter import RowBlocks, ScaledRows, scatter
 
@@ -127,6 +129,8 @@ def make_space(
     Space
     """
     n, D = X.shape
+    if sample_weight is not None:
+        sample_weight = scaled_weights(np.asarray(sample_weight, dtype=np.float64))
     codes = np.zeros(n, dtype=np.intp) if codes is None else np.asarray(codes)
     basis = None
     rows: RowBlocks = X
@@ -134,7 +138,7 @@ def make_space(
         keep = active_columns(X, rng)
         q = basis_size(n, D, n_components)
         basis = _principal_basis(X, q, keep, rng)
-        rows = _Dense(X.matmul(basis))
+        rows = _Dense(to_host(X.matmul(basis)))
     moments = scatter(rows, codes, int(codes.max()) + 1, sample_weight)
     diagonal = np.diag(moments.total)
     live = diagonal > np.finfo(float).tiny
@@ -142,7 +146,7 @@ def make_space(
         keep = live
     # A truncated basis is a space of its own; a complete one represents all columns.
     cut = basis is not None and basis.shape[1] == q < min(n - 1, keep.sum())
-    v = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    v = np.ones(n) if sample_weight is None else sample_weight
     return Space(
         total=moments.total[np.ix_(live, live)],
         within=moments.within[np.ix_(live, live)],
@@ -168,8 +172,8 @@ def _principal_basis(X: ScaledRows, q: int, active: Array, rng: np.random.Random
         return np.zeros((D, 0))
     Q = rng.normal(size=(D, min(q + _OVERSAMPLES, D)))
     for _ in range(_POWER_ITERATIONS):
-        Q = _orthonormal(X.rmatmul(_orthonormal(X.matmul(Q))))
-    Z = X.matmul(Q)
+        Q = _orthonormal(X.rmatmul(_orthonormal(to_host(X.matmul(Q)))))
+    Z = to_host(X.matmul(Q))
     variance, U = eigen(Z.T @ Z)  # Rayleigh-Ritz
     top = slice(None, -q - 1, -1)
     variance, basis = variance[top], Q @ U[:, top]

@@ -40,7 +40,7 @@ _OBJECTS: dict[str, tuple[str, str]] = {
     "model.PartnerModel": ("Z", ""),
     "model.Picture": ("X Z target kernel kappa _equal_rows", "_potential"),
     "fit.Stream": (
-        "problem plan theta n_queries reservoir random_state settled state n_steps seconds n_seen",
+        "problem plan theta n_queries reservoir seed settled state n_steps seconds n_seen",
         "",
     ),
     "fit.Reservoir": ("capacity by_class X codes weight _draws numbers _n_added", ""),

@@ -187,6 +187,7 @@ def _resume(past: Any) -> None:
         one_of(past.before, "before", "fitted.")
     need(isinstance(past.cut, bool) and isinstance(past.continues, bool), "cut must be a bool")
     count(past.n_starts, "n_starts")
+    _path(past.path)
     need(isinstance(past.trials, dict), "the finished trials of a search")
     for trial in [trial for trials in past.trials.values() for trial in trials]:
         one_of(trial, "a trial", "fit.Trial")
@@ -196,7 +197,13 @@ def _resume(past: Any) -> None:
         one_of(past.collapsed, "collapsed", "fit.EndedRun")
 
 
+def _path(path: Any) -> None:
+    named = isinstance(path, tuple) and all(isinstance(name, str | int) for name in path)
+    need(named, "the name of a run")
+
+
 def _ended(ended: Any) -> None:
+    _path(ended.path)
     _vector(ended.theta)
     one_of(ended.state, "state", "fit.FitState")
 

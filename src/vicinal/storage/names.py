@@ -80,7 +80,8 @@ HOMES: dict[str, str] = {
     **_listed("model.", "models.partners", "PartnerModel"),
     **_listed("model.", "models.picture", "Picture Target"),
     # how it was learnt, and where a fit stands
-    **_listed("fit.", "fit.plan", "Plan Cost"),
+    **_listed("fit.", "fit.plan", "Plan"),
+    **_listed("fit.", "fit.cost", "Cost"),
     **_listed("fit.", "fit.search", "Choice"),
     **_listed("fit.", "fit.resume", "ResumeState"),
     **_listed("fit.", "fit.context", "EndedRun BestRun"),

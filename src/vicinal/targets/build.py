@@ -14,10 +14,10 @@ from vicinal._validation import warn
 from vicinal.targets.affinities import Affinities
 from vicinal.targets.calibration import K_UP_TO, Lists, calibrate, choose_sets, is_small
 from vicinal.targets.distances import graph_lists, make_source
-from vicinal.targets.lengths import SAMPLED_AT_ONCE, list_length, measured_lists
+from vicinal.targets.lengths import list_length, measured_lists
 
 __all__ = [
-    "affinities", "affinities_bytes", "check_counts", "check_table", "list_length",
+    "affinities", "check_counts", "check_table", "list_length",
     "resolve_sizes", "weight_lists",
 ]  # fmt: skip
 
@@ -99,21 +99,6 @@ def affinities(
         calibrate(lists, perplexity, compiled)
     entropy = choose_sets(lists, k, compiled)
     return Affinities(lists.indptr, lists.indices, lists.values, k, entropy, missing)
-
-
-def affinities_bytes(n: int, length: int, k: int, threads: int = 1) -> int:
-    """Memory that affinities of n rows take at most while they are made, with such lists.
-
-    Lists (an int32 and a float64 for each entry), what a search finds for some queries and the
-    blocks of distances of its threads, or the polynomials of the threads and the distances of some
-    rows to all.  A copy of the rows, which the index of a search may be, is not counted.
-    """
-    lists = 12 * n * length
-    if is_small(n):
-        return 6 * lists + 8 * min(n * (length + 1) * (k + 1), 2**22)
-    search = 40 * min(n, 4096) * (length + 1) + threads * 3 * 8 * max(2**19, 32 * n)
-    polynomials = 8 * threads * (n + 1) * (k + 4)
-    return lists + max(search, polynomials + 5 * 8 * SAMPLED_AT_ONCE * n)
 
 
 def resolve_sizes(n: int, perplexity: float, k: int, metric: Any, owner: str) -> tuple[float, int]:

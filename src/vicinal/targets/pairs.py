@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from vicinal._validation import scaled_weights
 from vicinal.core.types import Array
 
 __all__ = ["PairWeights", "check_pair_weights"]
@@ -22,7 +23,8 @@ class PairWeights:
     pairs : array-like of int, shape (m, 2)
         Positions of the two rows of each pair, in any order; a pair that occurs twice counts twice.
     weights : array-like of shape (m,), default=None
-        Weight of each pair, not negative; None: ones.
+        Weight of each pair, not negative; None: ones.  Only the ratios matter: the attribute
+        ``weights`` differs by a power of two, with which the largest is in [1, 2).
     """
 
     #: the targets of a row are other rows, which must then be present too
@@ -121,7 +123,7 @@ def _check_pairs(pairs: Any, n: int) -> Array:
 
 
 def check_pair_weights(weights: Any, m: int) -> Array:
-    """The weight of each pair."""
+    """The weight of each pair; a common factor is changed."""
     if weights is None:
         return np.ones(m)
     try:
@@ -136,4 +138,4 @@ def check_pair_weights(weights: Any, m: int) -> Array:
         )
     if not np.isfinite(values).all() or (values < 0).any():
         raise ValueError("The weights of the pairs must be finite and not negative.")
-    return values
+    return scaled_weights(values)

@@ -6,7 +6,7 @@ import numpy as np
 
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
-from vicinal.engines.base import Data, Means
+from vicinal.engines.base import Data, Means, columns_of
 from vicinal.engines.cpu.pair_blocks import PairBlocks
 from vicinal.kernels import mlkr as kernels
 
@@ -20,7 +20,6 @@ class BlockChargedSums:
 
     def __init__(self, data: Data, charges: Array, kernel: Kernel) -> None:
         self.data, self.kernel = data, kernel
-        self.query_rows = data.query_rows
         self.blocks = PairBlocks(data, kernel, kernels.scratch)
         dtype = data.Z.dtype
         self.Y = np.ascontiguousarray(charges[data.reference_rows].T, dtype=dtype)
@@ -35,10 +34,12 @@ class BlockChargedSums:
                 points, self.Y, minima, sums, totals, *block, self.blocks.power, work
             )
         )
-        return means_of(minima, sums, totals)
+        return means_of(minima, sums, totals, self.data.query_rows)
 
     def pull(self, sums: Means, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * means)`` by the points, (n, d)."""
+        queries = columns_of(sums.rows, self.data.query_rows)
+        sums, slopes = sums.take(queries), slopes[queries]
         Z = self.data.Z
         shift, offset, factors, largest = factors_of(sums, slopes, Z.dtype)
         Gq, Gr = self.blocks.pull(
@@ -49,16 +50,16 @@ class BlockChargedSums:
         )
         dZ = np.zeros_like(Z)
         largest = Z.dtype.type(2.0 / self.kernel.coordinate_scale * largest)
-        dZ[self.query_rows] = Gq.T * largest
+        dZ[self.data.query_rows] = Gq.T * largest
         dZ[self.data.reference_rows] += Gr.T * largest
         return dZ
 
 
-def means_of(minima: Array, sums: Array, totals: Array) -> Means:
+def means_of(minima: Array, sums: Array, totals: Array, rows: Array) -> Means:
     with np.errstate(divide="ignore"):
         log2 = np.log2(sums, dtype=np.float64)
     means = totals.T.astype(np.float64) / np.where(sums > 0, sums, 1.0)[:, None]
-    return Means(log2, minima.astype(np.float64), means)
+    return Means(log2, minima.astype(np.float64), means, rows)
 
 
 def factors_of(sums: Means, slopes: Array, dtype: np.dtype) -> tuple[Array, Array, Array, float]:

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vicinal.core.points import centre_of
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
-from vicinal.engines.base import Data, RowSums
+from vicinal.engines.base import Data, RowSums, columns_of
 from vicinal.engines.cpu.lists import Lists
 from vicinal.engines.cpu.tiles import KernelPoints, Tiles, kernel_points, worth_ordering
-from vicinal.engines.points import centre_of
 
 __all__ = [
     "CompiledSums",
@@ -20,6 +20,7 @@ __all__ = [
     "TileSums",
     "entropies",
     "prepare",
+    "pull_factors",
     "sums_by_class",
 ]
 
@@ -95,7 +96,7 @@ class CompiledSums:
         self.query_rows, self.pulled_rows = rows
         self.log2_rates = log2_rates
         self.whole = np.ndim(log2_rates) == 0
-        self.sampled = np.empty((2, 0))
+        self.sampled = self.own_log2 = np.empty((2, 0))
 
     @property
     def share(self) -> float:
@@ -106,17 +107,19 @@ class CompiledSums:
         """The sums of each query."""
         # `pull` needs the sums over samples again, with all their digits
         self.sampled, shift = self.engine.sums()
-        return RowSums(self.sampled - self.log2_rates, shift.astype(np.float64))
+        self.own_log2 = self.sampled - self.log2_rates
+        return RowSums(self.own_log2, shift.astype(np.float64), self.query_rows)
 
     def pull(self, sums: RowSums, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * ln(sums))`` by the points, (n, d)."""
+        columns = columns_of(sums.rows, self.query_rows)
+        sums, slopes = sums.take(columns), slopes[:, columns]
         Z = self.Z
         dZ = np.zeros_like(Z)
-        empty = np.isneginf(sums.log2)
-        shift = np.where(empty, 0.0, sums.shift).astype(Z.dtype)
-        # d ln S / d d² = sum of kappa' / S; the engine returns minus that
-        log2 = np.where(empty, 0.0, sums.log2 if self.whole else self.sampled)
-        factor = -slopes * np.exp2(-log2)
+        log2 = sums.log2
+        if not self.whole:
+            log2 = np.where(log2 == self.own_log2, self.sampled, log2 + self.log2_rates)
+        shift, factor = pull_factors(log2, sums.shift, slopes, Z.dtype)
         largest = np.abs(factor).max(initial=0.0) or 1.0  # late in training all slopes are tiny
         Gq, Gr = self.engine.pull(shift, factor / largest, Z.shape[1])
         largest = Z.dtype.type(2.0 / self.kernel.coordinate_scale * largest)
@@ -124,6 +127,16 @@ class CompiledSums:
         if Gr is not Gq:
             dZ[self.pulled_rows] += Gr.T * largest
         return dZ
+
+
+def pull_factors(log2: Array, shift: Array, slopes: Array, dtype: np.dtype) -> tuple[Array, Array]:
+    """Shifts and factors of the pairs of each query, from the derivatives by ln of its sums.
+
+    d ln S / d d² = sum of kappa' / S; the engines return minus that.
+    """
+    empty = np.isneginf(log2)
+    shift = np.where(empty, 0.0, shift).astype(dtype)
+    return shift, -slopes * np.exp2(-np.where(empty, 0.0, log2))
 
 
 class TileSums(CompiledSums):

@@ -22,13 +22,13 @@ from typing import NamedTuple
 import numpy as np
 
 from vicinal._threads import n_threads, run
+from vicinal.core.points import centre_of, has_single_range
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data
 from vicinal.engines.cpu.class_sums import sums_by_class
 from vicinal.engines.cpu.near import order_within_classes
 from vicinal.engines.cpu.tiles import ORDER_UP_TO, power_of
-from vicinal.engines.points import centre_of, has_single_range
 from vicinal.kernels import compact, nca
 from vicinal.kernels._blocks import WIDTH, Points, all_tiles, workspace
 from vicinal.kernels.order import chunk_boxes

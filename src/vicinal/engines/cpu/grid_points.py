@@ -9,10 +9,10 @@ import numpy as np
 
 from vicinal import _threads
 from vicinal.core.types import Array
-from vicinal.engines.cpu.grid_transforms import Axis, make_axes, precision
+from vicinal.engines.cpu.grid_transforms import Axis, make_axes
 from vicinal.kernels.grid import ORDER, spread
 
-__all__ = ["Box", "Points", "box_cost", "choose_box", "grid_bytes", "most_nodes"]
+__all__ = ["Box", "Points", "box_cost", "choose_box", "most_nodes"]
 
 _POINTS = 2048  # points that a thread gathers at a time
 _STRIPS = 32  # of the rows of the grid, whose points are spread together
@@ -70,17 +70,6 @@ def choose_box(Z: Array, k: int, finer: int = 0) -> Box:
             best, cost = box, box_cost(box, n, k)
         left_out *= 2
     return best if best.rows is None else best._replace(rows=np.sort(best.rows))
-
-
-def grid_bytes(extent: Array, k: int) -> int:
-    """Bytes that the grid of a picture takes; there are about 16 (k + 6) more for each point."""
-    axes = make_axes(np.asarray(extent, dtype=np.float64))
-    digits = np.dtype(precision(axes)).itemsize
-    nodes = axes[0].nodes * max(axes[1].nodes, ORDER)
-    spectrum = axes[0].nodes * (axes[1].half + 1)
-    quarter = (axes[0].half + 1) * (axes[1].half + 1)
-    # charges and fields, spectra before and after the convolution, the kernels of two grids
-    return 8 * nodes * (2 * k + 1) + 2 * digits * (spectrum * (k + 1) + quarter * k)
 
 
 class Points:

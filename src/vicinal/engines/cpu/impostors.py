@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vicinal._threads import n_threads, run, single_threaded_blas
+from vicinal.core.points import centre_of, extent
 from vicinal.core.types import Array
-from vicinal.engines.points import centre_of, extent
 from vicinal.kernels import lmnn as kernels
 
 __all__ = ["KEPT", "KEPT_SHARE", "ONCE", "Candidates", "SearchRows", "visit"]

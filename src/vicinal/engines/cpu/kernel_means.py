@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from vicinal.core.points import with_range
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data
 from vicinal.engines.cpu.charged import BlockChargedSums
-from vicinal.engines.points import with_range
 from vicinal.targets.masses import plain_mass
 
 __all__ = ["kernel_means"]
@@ -17,7 +17,7 @@ __all__ = ["kernel_means"]
 def kernel_means(
     Z: Array, Z_reference: Array, charges: Array, mass: Array | None, kernel: Kernel
 ) -> Array:
-    """The weighted mean of the references' charges at each point, (n, q); see `choose`."""
+    """The weighted mean of the references' charges at each point, (n, q); see `Backend`."""
     n, everyone = len(Z), np.arange(len(Z) + len(Z_reference))
     weight = np.ones(len(everyone))
     if mass is not None:

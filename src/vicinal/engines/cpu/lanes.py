@@ -8,17 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from vicinal._threads import run
+from vicinal.core.points import centre_of
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian
 from vicinal.engines.cpu.near import order_within_classes
 from vicinal.engines.cpu.tiles import coordinate_scale, kernel_points
-from vicinal.engines.points import centre_of
 from vicinal.kernels import _chunks as kernels
 from vicinal.kernels.knca import knca_collect
 from vicinal.kernels.knca_pull import knca_pull
 from vicinal.kernels.order import chunk_boxes
 
-__all__ = ["AllPairs", "BatchState", "Tiling", "far_energy", "pull_bytes", "tiling_of"]
+__all__ = ["AllPairs", "BatchState", "Tiling", "far_energy", "tiling_of"]
 
 _LANES = {4: 256, 8: 128}  # per tile: some of its rows, and one class summary, stay in cache
 _FEWEST_LANES = 32
@@ -68,13 +68,6 @@ def _n_blocks(tiles: int, lanes: int, d: int, itemsize: int) -> int:
     """Number of blocks of references, each with a gradient of the queries: fewer in many d."""
     each = tiles * d * lanes * itemsize
     return min(_BLOCKS, max(_FEWEST_BLOCKS, _PULL_BYTES // each))
-
-
-def pull_bytes(n: int, tiles: int, lanes: int, d: int, itemsize: int) -> int:
-    """Memory of the pull of a batch of tiles: a gradient for each block, and their sum."""
-    chunks = -(-n // kernels.height(lanes, f"f{itemsize}"))
-    blocks = min(_n_blocks(tiles, lanes, d, itemsize), chunks)
-    return (blocks + 1) * tiles * d * lanes * itemsize + n * d * itemsize
 
 
 def far_energy(dtype: np.dtype) -> float:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from vicinal._threads import block_edges, n_threads, run
+from vicinal.core.points import centre_of
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Gaussian
 from vicinal.engines.cpu.lanes import BatchState, Tiling
 from vicinal.engines.cpu.lists import LANE_BYTES, check_pairs
 from vicinal.engines.cpu.tiles import coordinate_scale
-from vicinal.engines.points import centre_of
 from vicinal.kernels import knca_lists as kernels
 from vicinal.kernels.nca_lists import pack
 from vicinal.kernels.neighbours import visiting_order

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 
 from vicinal._threads import n_threads, run
+from vicinal.core.points import centre_of
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
-from vicinal.engines.base import Data, Means
+from vicinal.engines.base import Data, Means, columns_of
 from vicinal.engines.cpu.charged import factors_of, means_of
-from vicinal.engines.cpu.class_sums import CompiledSums
 from vicinal.engines.cpu.lists import check_pairs, n_lanes
-from vicinal.engines.cpu.matches import features
+from vicinal.engines.cpu.matches import SoftSums, features
 from vicinal.engines.cpu.tiles import power_of
-from vicinal.engines.points import centre_of
 from vicinal.kernels import match_lists as kernels
 from vicinal.kernels.nca_lists import pack
 from vicinal.kernels.neighbours import visiting_order
@@ -98,7 +97,7 @@ def _rates(pairs: Pairs, rows: Array) -> Array:
 
 
 class _MatchLists:
-    """Sums over listed pairs and their gradient, as `CompiledSums` wants them."""
+    """Sums over listed pairs and their gradient, as `SoftSums` wants them."""
 
     def __init__(self, data: Data, target: Any, kernel: Kernel, pairs: Pairs) -> None:
         self.listed = _Listed(data, kernel, pairs, "nca_matches")
@@ -118,11 +117,13 @@ class _MatchLists:
         """log2 of the sums relative to their shifts, and the shifts, of rest [0], matches [1]."""
         shape, listed = (2, len(self.listed.rows)), self.listed
         minima, sums = np.empty(shape, listed.dtype), np.empty(shape, listed.dtype)
+        self.near = np.empty(shape[1], listed.dtype)
         listed.sum_up(
             lambda q0, q1, thread: kernels.match_lists_sums(
-                listed.lists, self.match, minima, sums, q0, q1, listed.power, *self.scratch[thread]
+                listed.lists, self.match, self.near, minima, sums, q0, q1, listed.power,
+                *self.scratch[thread],
             )
-        )
+        )  # fmt: skip
         minima[sums == 0] = np.inf
         with np.errstate(divide="ignore"):
             return np.log2(sums, dtype=np.float64), minima
@@ -132,13 +133,13 @@ class _MatchLists:
         factor, listed = factor.astype(shift.dtype), self.listed
         return listed.pull(
             lambda Gq, Gr, q0, q1, thread: kernels.match_lists_grad(
-                listed.lists, self.match, shift, factor, Gq, Gr, q0, q1, listed.power,
+                listed.lists, self.match, self.near, shift, factor, Gq, Gr, q0, q1, listed.power,
                 *self.scratch[thread],
             )
         )  # fmt: skip
 
 
-class ListMatchSums(CompiledSums):
+class ListMatchSums(SoftSums):
     """Soft matches over the pairs in candidate lists, and over those that a matrix names."""
 
     def __init__(self, data: Data, target: Any, kernel: Kernel, pairs: Pairs) -> None:
@@ -174,7 +175,6 @@ class ListChargedSums:
     def __init__(self, data: Data, charges: Array, kernel: Kernel, pairs: Pairs) -> None:
         self.Z, self.kernel = data.Z, kernel
         self.listed = _Listed(data, kernel, pairs, "mlkr")
-        self.query_rows = self.listed.rows
         self.Y = np.ascontiguousarray(charges, dtype=data.Z.dtype)
         self.scratch = [
             (
@@ -191,7 +191,7 @@ class ListChargedSums:
 
     def sums(self) -> Means:
         """The sum of the weights, and the means of the charges, of each query."""
-        listed, n = self.listed, len(self.query_rows)
+        listed, n = self.listed, len(self.listed.rows)
         minima, sums = np.full(n, np.inf, listed.dtype), np.zeros(n, listed.dtype)
         totals = np.zeros((self.Y.shape[1], n), listed.dtype)
         listed.sum_up(
@@ -200,11 +200,13 @@ class ListChargedSums:
                 *self.scratch[thread],
             )
         )  # fmt: skip
-        return means_of(minima, sums, totals)
+        return means_of(minima, sums, totals, listed.rows)
 
     def pull(self, sums: Means, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * means)`` by the points, (n, d)."""
         listed = self.listed
+        queries = columns_of(sums.rows, listed.rows)
+        sums, slopes = sums.take(queries), slopes[queries]
         shift, offset, factors, largest = factors_of(sums, slopes, listed.dtype)
         Gq, Gr = listed.pull(
             lambda Gq, Gr, q0, q1, thread: kernels.charged_lists_grad(
@@ -214,5 +216,5 @@ class ListChargedSums:
         )  # fmt: skip
         scale = listed.dtype.type(2.0 / self.kernel.coordinate_scale * largest)
         dZ = Gr.T * scale
-        dZ[self.query_rows] += Gq.T * scale
+        dZ[listed.rows] += Gq.T * scale
         return dZ

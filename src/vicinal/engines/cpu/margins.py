@@ -19,6 +19,7 @@ class ListedMargins:
     name, share = "lists", 0.0
 
     def __init__(self, triples: Triples, candidates: Candidates | None = None) -> None:
+        triples = triples._replace(Z=np.ascontiguousarray(triples.Z))
         self.triples, self.candidates = triples, candidates
         self.active = np.zeros(triples.neighbours.shape)
         self.slope = triples.Z[:0]

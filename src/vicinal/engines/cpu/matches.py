@@ -9,7 +9,7 @@ import numpy as np
 
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
-from vicinal.engines.base import Data
+from vicinal.engines.base import Data, RowSums, columns_of, exact_sum
 from vicinal.engines.cpu.class_sums import CompiledSums
 from vicinal.engines.cpu.pair_blocks import PairBlocks
 from vicinal.kernels import match_sparse, matches
@@ -17,11 +17,39 @@ from vicinal.kernels.match_sparse import Sparse
 from vicinal.kernels.matches import Matching
 from vicinal.targets import LabelDistributions, Matches, NearNumbers
 
-__all__ = ["BlockMatchSums", "features"]
+__all__ = ["SoftSums", "block_match_sums", "features"]
+
+
+class SoftSums(CompiledSums):
+    """`CompiledSums` of an engine that computes energies less those of the nearest references.
+
+    Far out, the energy of a pair is so large that adding the energy of its match would lose the
+    digits of the match.  After its ``sums`` the engine has ``near``, the energies of the nearest
+    references of each query, and its shifts are less these.
+    """
+
+    def sums(self) -> RowSums:
+        """The sums of each query."""
+        log2, self.shift = self.engine.sums()
+        shift, lost = exact_sum(self.engine.near.astype(np.float64), self.shift)
+        self.lost = np.where(np.isinf(shift), 0.0, lost)
+        self.own = RowSums(log2 - self.lost, shift, self.query_rows)
+        return self.own
+
+    def pull(self, sums: RowSums, slopes: Array) -> Array:
+        """Derivative of ``sum(slopes * ln(sums))`` by the points, (n, d)."""
+        columns = columns_of(sums.rows, self.query_rows)
+        sums, slopes = sums.take(columns), slopes[:, columns]
+        there = np.isfinite(self.own.shift) & np.isfinite(sums.log2)
+        log2 = np.full(there.shape, -np.inf)
+        behind = self.own.shift[there] - sums.shift[there]
+        log2[there] = (sums.log2[there] + self.lost[there]) + behind
+        slopes = np.where(there, slopes, 0.0)  # a query without a reference is left out
+        return super().pull(RowSums(log2, self.shift, self.query_rows), slopes)
 
 
 class _Blocks:
-    """Sums over all pairs, matches by numbers or distributions, as `CompiledSums` wants them."""
+    """Sums over all pairs, matches by numbers or distributions, as `SoftSums` wants them."""
 
     share = 1.0
 
@@ -32,17 +60,17 @@ class _Blocks:
     def sums(self) -> tuple[Array, Array]:
         """log2 of the sums relative to their shifts, and the shifts, of rest [0], matches [1]."""
         Q = self.blocks.queries
-        minima, sums = np.full(Q.n, np.inf, Q.Z.dtype), np.zeros((2, Q.n), Q.Z.dtype)
+        self.near, sums = np.full(Q.n, np.inf, Q.Z.dtype), np.zeros((2, Q.n), Q.Z.dtype)
         self.blocks.sum_up(
             lambda points, block, work: matches.match_sums_block(
-                points, self.match, minima, sums, *block, self.blocks.power, work
+                points, self.match, self.near, sums, *block, self.blocks.power, work
             )
         )
-        both = np.stack([minima, minima])
-        self._sum_far(both, sums)
-        both[sums == 0] = np.inf
+        shift = np.zeros_like(sums)
+        self._sum_far(shift, sums)
+        shift[sums == 0] = np.inf
         with np.errstate(divide="ignore"):
-            return np.log2(sums, dtype=np.float64), both
+            return np.log2(sums, dtype=np.float64), shift
 
     def _sum_far(self, minima: Array, sums: Array) -> None:
         """Sum the rows again whose matches are all far away."""
@@ -50,7 +78,7 @@ class _Blocks:
         minima[:, far], sums[:, far] = np.inf, 0.0
         self.blocks.sum_up(
             lambda points, block, work: matches.match_far_block(
-                points, self.match, minima, sums, far, *block, self.blocks.power, work
+                points, self.match, self.near, minima, sums, far, *block, self.blocks.power, work
             ),
             far,
         )
@@ -60,10 +88,11 @@ class _Blocks:
         factor = factor.astype(shift.dtype)
         return self.blocks.pull(
             lambda points, Gq, Gr, block, work: matches.match_grad_block(
-                points, self.match, shift, factor, Gq, Gr, *block, self.blocks.power, work
+                points, self.match, self.near, shift, factor, Gq, Gr, *block, self.blocks.power,
+                work,
             ),
             d,
-        )
+        )  # fmt: skip
 
 
 class _SparseBlocks:
@@ -99,13 +128,12 @@ class _SparseBlocks:
         )
 
 
-class BlockMatchSums(CompiledSums):
-    """All pairs, in blocks."""
-
-    def __init__(self, data: Data, target: Any, kernel: Kernel) -> None:
-        rows = (data.query_rows, data.reference_rows)
-        make = _SparseBlocks if isinstance(target, Matches) else _Blocks
-        super().__init__(make(data, target, kernel), "blocks", data.Z, rows, kernel)
+def block_match_sums(data: Data, target: Any, kernel: Kernel) -> CompiledSums:
+    """Sums over all pairs, in blocks."""
+    rows = (data.query_rows, data.reference_rows)
+    if isinstance(target, Matches):
+        return CompiledSums(_SparseBlocks(data, target, kernel), "blocks", data.Z, rows, kernel)
+    return SoftSums(_Blocks(data, target, kernel), "blocks", data.Z, rows, kernel)
 
 
 def features(target: LabelDistributions | NearNumbers, dtype: Any) -> tuple[int, Array, float]:

@@ -150,8 +150,8 @@ class NearBlocks:
                 return np.square(energy)
             return np.exp2(energy / float(self.power)) - 1.0
 
-    def find_reach(self, mass: Array, self_pos: Array, scratch: Sequence[Scratch]) -> None:
-        """Set the reach from the largest terms nearby; ``mass`` is that of the columns."""
+    def reach_of_rows(self, mass: Array, self_pos: Array, scratch: Sequence[Scratch]) -> Array:
+        """The reach of each row (2, n) by large terms nearby; ``mass`` is that of the columns."""
         chunks = np.searchsorted(self.edges, self.columns)
         energies = np.full((2, self.Zq.shape[1]), np.inf, self.Zq.dtype)
         log2_mass = np.log2(mass)
@@ -165,16 +165,24 @@ class NearBlocks:
 
         run(task, range(len(self.rows) - 1), len(scratch))
         beyond = np.log2(mass.sum(dtype=np.float64)) + self.bits
-        self.find_near(self._squared_distance(energies.astype(np.float64) + beyond))
+        return self._squared_distance(energies.astype(np.float64) + beyond)
 
-    def find_near(self, reach: Array) -> None:
-        """Find near blocks, given each row's reach (2, n) as squared distances."""
+    def find_near(self, reach: Array, of_columns: Array | None = None) -> None:
+        """Find near blocks, given each row's reach (2, n) as squared distances.
+
+        ``of_columns`` is that of each column, if the columns are other points and have sums too.
+        """
         dtype = self.boxes.dtype
         with np.errstate(over="ignore"):
             reach = (reach * self.slack).astype(dtype)
+            if of_columns is not None:
+                of_columns = (of_columns * self.slack).astype(dtype)
         row_least, row_most = _spread(reach, self.rows)
         if self.mirror:
             chunks, column_most = _spread(reach, self.edges)[1], row_most
+        elif of_columns is not None:
+            chunks = _spread(of_columns, self.edges)[1]
+            column_most = _spread(of_columns, self.columns)[1]
         else:  # no sums of the columns are needed
             chunks = np.zeros((2, len(self.edges) - 1), dtype)
             column_most = np.zeros((2, len(self.columns) - 1), dtype)

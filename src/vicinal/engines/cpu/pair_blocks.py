@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vicinal._threads import block_edges, n_threads, rectangle, run
+from vicinal.core.points import centre_of
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data
 from vicinal.engines.cpu.tiles import KernelPoints, Products, kernel_points, power_of
-from vicinal.engines.points import centre_of
 from vicinal.kernels._blocks import Points
 
 __all__ = ["Block", "PairBlocks"]

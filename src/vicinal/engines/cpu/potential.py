@@ -10,7 +10,7 @@ from vicinal._threads import n_threads, run
 from vicinal.core.types import Array
 from vicinal.engines.cpu.grid import DOUBT
 from vicinal.engines.cpu.potential_field import PotentialField, finest_box
-from vicinal.engines.dense_potential import RANGE
+from vicinal.engines.dense.potential import RANGE
 from vicinal.kernels.newton import newton
 from vicinal.kernels.potential import potential_scratch, set_potential
 

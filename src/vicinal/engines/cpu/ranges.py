@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from vicinal._threads import n_threads, run
+from vicinal.core.points import centre_of
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import ClassSums, Data
 from vicinal.engines.cpu.class_sums import CompiledSums
 from vicinal.engines.cpu.near import order_within_classes
-from vicinal.engines.points import centre_of
 from vicinal.kernels import ranges
 from vicinal.kernels._blocks import CHUNK
 from vicinal.kernels.order import chunk_boxes

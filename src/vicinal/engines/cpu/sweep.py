@@ -8,35 +8,14 @@ from typing import Any
 import numpy as np
 
 from vicinal._threads import n_threads, run
-from vicinal.core.types import Array, EvaluationSize, Pairs
+from vicinal.core.types import Array, Pairs
 from vicinal.densities import Gaussian
 from vicinal.engines.base import Data
-from vicinal.engines.cpu.lanes import AllPairs, BatchState, far_energy, pull_bytes, tiling_of
-from vicinal.engines.cpu.listed_lanes import ListedPairs, tiling_of_lists
-from vicinal.engines.cpu.votes import ClassSummary, Slopes, VoteCounter, counter_bytes
+from vicinal.engines.cpu.lanes import AllPairs, BatchState, far_energy
+from vicinal.engines.cpu.listed_lanes import ListedPairs
+from vicinal.engines.cpu.votes import ClassSummary, Slopes, VoteCounter
 
-__all__ = ["CompiledVotes", "counting_bytes", "votes_bytes", "win_shares"]
-
-
-def votes_bytes(size: EvaluationSize, k: int) -> int:
-    """Memory of an evaluation besides the points: the state of a batch of tiles, and its passes."""
-    C, d, itemsize = size.n_classes, size.n_components, size.itemsize
-    if size.listed:  # whose votes are float64; the gradients of lists are counted with the lists
-        tiling, itemsize = tiling_of_lists(size.n, C, k), 8
-    else:
-        tiling = tiling_of(size.n, C, k, itemsize)
-    lanes, tiles = tiling.lanes, min(tiling.tiles, -(-size.n // tiling.lanes))
-    state = tiles * lanes * C * (3 * k + 1) * itemsize
-    threads = min(n_threads(), tiles)
-    slopes = threads * 3 * 8 * C * (k + 1) * lanes
-    pull = 0 if size.listed else pull_bytes(size.n, tiles, lanes, d, itemsize)
-    return state + counting_bytes(C, k, lanes, threads, itemsize) + max(slopes, pull)
-
-
-def counting_bytes(n_classes: int, k: int, lanes: int, threads: int, itemsize: int) -> int:
-    """Memory of the threads that count votes: a counter each, and the summary of a tile."""
-    copies = itemsize + (16 if itemsize == 4 else 0)
-    return threads * (counter_bytes(n_classes, k, lanes) + n_classes * k * lanes * copies)
+__all__ = ["CompiledVotes", "win_shares"]
 
 
 class CompiledVotes:

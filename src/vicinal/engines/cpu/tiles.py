@@ -200,20 +200,29 @@ class Tiles:
     self_pos : int array
         Position of each query among the references, or -1.
     kernel : Kernel
+    two_sided : bool, default=False
+        Whether the references have sums over the queries too, by `both_sums` and `both_pulls`: each
+        pair is then computed once for both.  They must be other rows than the queries.
     """
 
     share = 1.0
 
     def __init__(
-        self, queries: KernelPoints, references: KernelPoints, self_pos: Array, kernel: Kernel
+        self,
+        queries: KernelPoints,
+        references: KernelPoints,
+        self_pos: Array,
+        kernel: Kernel,
+        two_sided: bool = False,
     ) -> None:
         self.queries, self.references, self.self_pos = queries, references, self_pos
         self.compact = not kernel.reaches_everywhere
         dtype = queries.Z.dtype
         self.power = power_of(kernel, queries.d, dtype)
-        self.mirror = queries is references
+        self.same = queries is references
+        self.mirror = self.same or two_sided  # whether a pair serves both of its rows
         self.rows = block_edges(queries.n)
-        self.columns = self.rows if self.mirror else block_edges(references.n)
+        self.columns = self.rows if self.same else block_edges(references.n)
         self.threads = min(n_threads(), len(self.rows) - 1)
         widest = max(np.diff(self.columns))
         self.scratch = [workspace(queries.Z.shape[0], dtype, widest) for _ in range(self.threads)]
@@ -255,12 +264,19 @@ class Tiles:
         if not (Q.ordered and R.ordered) or self.products.active:
             return None
         near_blocks = NearBlocks(Q.Z, R.Z, R.codes, self.rows, self.columns, own, self.power)
+        two_sided, of_columns = self.mirror and not self.same, None
         if self.compact:
-            near_blocks.find_near(np.ones((2, Q.n)))
-        elif not near_blocks.useful:
+            near_blocks.find_near(np.ones((2, Q.n)), np.ones((2, R.n)) if two_sided else None)
+            return near_blocks
+        if not near_blocks.useful:
             return None
-        else:
-            near_blocks.find_reach(R.mass, self.self_pos, self.scratch)
+        if two_sided:
+            back = NearBlocks(
+                R.Z, Q.Z, Q.codes, self.columns, self.rows, _own_ranges(R, Q), self.power
+            )
+            of_columns = back.reach_of_rows(Q.mass, np.full(R.n, -1), self.scratch)
+        reach = near_blocks.reach_of_rows(R.mass, self.self_pos, self.scratch)
+        near_blocks.find_near(reach, of_columns)
         return near_blocks
 
     def _sweep(
@@ -276,7 +292,7 @@ class Tiles:
             if not columns_too:
                 plans = [[[(p, q, ALL) for q in range(columns)] for p in range(blocks)]]
             else:
-                every = round_robin(blocks) if self.mirror else rectangle(blocks, columns)
+                every = round_robin(blocks) if self.same else rectangle(blocks, columns)
                 plans = ([[(p, q, ALL)] for p, q in pairs] for pairs in every)
         else:
             p, q, mode = self.near_blocks.pairs(near)
@@ -285,7 +301,7 @@ class Tiles:
                 ends = np.cumsum(np.bincount(p, minlength=blocks))[:-1]
                 plans = [[part.tolist() for part in np.split(triples, ends) if len(part)]]
             else:
-                every_round = rounds(p, q, mode, blocks, columns, self.mirror)
+                every_round = rounds(p, q, mode, blocks, columns, self.same)
                 plans = ([[triple] for triple in triples] for triples in every_round)
         for tasks in plans:
             run(task, tasks, self.threads)
@@ -299,22 +315,33 @@ class Tiles:
         (in range) gives -inf and inf.  ``own`` overrides the range of references that counts as
         the query's own class.
         """
+        return self._sums(own)[0]
+
+    def both_sums(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """The sums of the queries over the references, and of the references over the queries."""
+        return self._sums(None)
+
+    def _sums(self, own: Array | None) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         queries, references, mirror = self.queries, self.references, self.mirror
         dtype, n = queries.Z.dtype, queries.n
         own = _own_ranges(queries, references) if own is None else own
         minima, sums = np.full((2, n), np.inf, dtype), np.zeros((2, n), dtype)
-        unused = np.empty((2, references.n), dtype) if not mirror else minima
+        two_sided, of_columns = mirror and not self.same, (minima, sums)
+        if two_sided:
+            shape = (2, references.n)
+            of_columns = np.full(shape, np.inf, dtype), np.zeros(shape, dtype)
+        elif not mirror:
+            unused = np.empty((2, references.n), dtype)
+            of_columns = unused, unused
         computed = [0] * self.threads
 
-        running = nca.Running(
-            minima, sums, minima if mirror else unused, sums if mirror else unused
-        )
+        running = nca.Running(minima, sums, *of_columns)
 
         def task(triples: list[tuple[int, int, int]], thread: int) -> None:
             for p, q, mode in triples:
                 i, j = self._slices(p, q)
                 points = self._points(self.products.distances(thread, i, j))
-                triangle = mirror and i.start == j.start
+                triangle = self.same and i.start == j.start
                 for tiles in self._tiles(own, i, j, mode, WIDTH, triangle, thread):
                     block = (*tiles, i.start, j.start, mirror)
                     work = self.scratch[thread].work
@@ -332,9 +359,13 @@ class Tiles:
             self.reach = self.near_blocks.reach
         with self.products.blas():
             self._sweep(task, mirror)
-            self.share = sum(computed) / max(1, n * references.n)
+            self.share = sum(computed) / max(1, (1 + two_sided) * n * references.n)
             if self.near_blocks is not None and not LEAVE_OUT:
                 self._sweep(task, mirror, near=False)
+        of_rows = self._logarithms(minima, sums)
+        return of_rows, self._logarithms(*of_columns) if two_sided else of_rows
+
+    def _logarithms(self, minima: Array, sums: Array) -> tuple[Array, Array]:
         if self.compact:
             minima[sums > 0] = 0.0
         with np.errstate(divide="ignore"):
@@ -347,22 +378,32 @@ class Tiles:
         for both when ``queries is references``.  The compact kernel has no shift: it must be 0.
         Tiles left out of the sums are left out here too.
         """
+        if self.same:
+            return self.both_pulls((shift, shift), (factor, factor), d)
+        nothing = np.zeros((2, self.references.n), self.queries.Z.dtype)
+        return self.both_pulls((shift, nothing), (factor, nothing), d)
+
+    def both_pulls(
+        self, shifts: tuple[Array, Array], factors: tuple[Array, Array], d: int
+    ) -> tuple[Array, Array]:
+        """As `pull`, with shifts and factors of the queries and of the references.
+
+        To the pull of a pair as a query and its reference, that of the other direction is added.
+        """
         queries, references, mirror = self.queries, self.references, self.mirror
         dtype = queries.Z.dtype
         own = _own_ranges(queries, references)
-        factor = factor.astype(dtype)
+        factor, w_ref = (part.astype(dtype) for part in factors)
         Gq = np.zeros((d, queries.n), dtype)
-        Gr = Gq if mirror else np.zeros((d, references.n), dtype)
-        shift_ref = shift if mirror else np.zeros((2, references.n), dtype)
-        w_ref = factor if mirror else np.zeros((2, references.n), dtype)
-        running = nca.Running(shift, factor, shift_ref, w_ref)
+        Gr = Gq if self.same else np.zeros((d, references.n), dtype)
+        running = nca.Running(shifts[0], factor, shifts[1], w_ref)
 
         def task(triples: list[tuple[int, int, int]], thread: int) -> None:
             ((p, q, mode),) = triples
             i, j = self._slices(p, q)
             D = self.products.distances(thread, i, j)
             points = self._points(D)
-            triangle = mirror and i.start == j.start and not self.products.active
+            triangle = self.same and i.start == j.start and not self.products.active
             for tiles in self._tiles(own, i, j, mode, GRAD_WIDTH, triangle, thread):
                 block = (Gq, Gr, *tiles, i.start, j.start, mirror)
                 work = self.scratch[thread].work
@@ -371,7 +412,7 @@ class Tiles:
                 else:
                     nca.nca_grad_block(points, running, *block, self.power, work)
             # a block on the diagonal holds both directions of its pairs
-            self.products.pull(D, Gq, Gr, i, j, columns=not (mirror and i == j))
+            self.products.pull(D, Gq, Gr, i, j, columns=not (self.same and i == j))
 
         with self.products.blas():
             self._sweep(task, True)

@@ -12,7 +12,7 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.kernels import subsets, votes
 
-__all__ = ["ClassSummary", "Slopes", "VoteCounter", "counter_bytes"]
+__all__ = ["ClassSummary", "Slopes", "VoteCounter"]
 
 # Largest weight of won or lost sets at which no sum has overflowed.  After an overflow the weight
 # may be NaN (infinity times a class without members): tests are written so that NaN fails them.
@@ -49,11 +49,6 @@ class Slopes(NamedTuple):
     def room(cls, shape: tuple[int, ...]) -> Slopes:
         """Allocate zeros."""
         return cls(np.zeros(shape), np.zeros(shape))
-
-
-def counter_bytes(n_classes: int, k: int, lanes: int) -> int:
-    """Memory of a `VoteCounter`: polynomials, those of the votes, and those of the slopes."""
-    return 8 * lanes * (k + 1) * (8 * n_classes + 14 + k + 4)
 
 
 class VoteCounter:

@@ -17,7 +17,7 @@ BLOCK = 2**18  # pairs in a block of queries: 2 MB
 def kernel_means(
     Z: Array, Z_reference: Array, charges: Array, mass: Array | None, kernel: Kernel
 ) -> Array:
-    """The weighted mean of the references' charges at each point, (n, q); see `choose`.
+    """The weighted mean of the references' charges at each point, (n, q); see `Backend`.
 
     Every sum goes along one row of a block, so that no point's bits depend on the other points.
     """

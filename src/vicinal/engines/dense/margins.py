@@ -7,10 +7,10 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from vicinal._threads import single_threaded_blas
+from vicinal.core.points import centre_of
 from vicinal.core.types import Array
 from vicinal.engines.base import Hinges, Triples
-from vicinal.engines.dense import MANY_DIMENSIONS
-from vicinal.engines.points import centre_of
+from vicinal.engines.dense.class_sums import MANY_DIMENSIONS
 
 __all__ = ["DenseMargins", "chi2_rows", "nearest_histograms", "simplex_columns"]
 
@@ -25,7 +25,7 @@ class DenseMargins:
 
     def __init__(self, triples: Triples) -> None:
         self.triples = triples
-        self.Z = triples.Z.astype(np.float64)
+        self.Z = np.ascontiguousarray(triples.Z, dtype=np.float64)
 
     def sums(self, gradient: bool) -> Hinges:
         """The sums over all queries."""

@@ -21,7 +21,7 @@ from scipy.spatial.distance import cdist
 
 from vicinal.core.types import Array
 from vicinal.engines.base import Data
-from vicinal.engines.dense import SortedPoints, pull_pairs
+from vicinal.engines.dense.class_sums import SortedPoints, pull_pairs
 
 __all__ = ["DenseVotes", "win_shares"]
 

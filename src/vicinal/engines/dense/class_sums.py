@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 from vicinal._threads import single_threaded_blas
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
-from vicinal.engines.base import Data, RowSums
+from vicinal.engines.base import Data, RowSums, columns_of
 
 __all__ = ["MANY_DIMENSIONS", "DenseSums", "SortedPoints", "class_sums", "entropies", "pull_pairs"]
 
@@ -154,10 +154,12 @@ class DenseSums:
             mass = None if self.mass is None else self.mass[columns]
             total[1, rows], shift[1, rows] = _sum(energy, mass)
         with np.errstate(divide="ignore"):
-            return RowSums(np.log2(total), shift * _LOG2_E)
+            return RowSums(np.log2(total), shift * _LOG2_E, self.query_rows)
 
     def pull(self, sums: RowSums, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * ln(sums))`` by the points, (n, d)."""
+        columns = columns_of(sums.rows, self.query_rows)
+        sums, slopes = sums.take(columns), slopes[:, columns]
         # the arrays hold v_j kappa(d_ij) 2**shift, with the shift of the engine's own references
         shift = self.sums().shift
         here = np.isfinite(shift) & np.isfinite(sums.log2)

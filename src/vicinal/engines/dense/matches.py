@@ -13,8 +13,8 @@ import numpy as np
 from vicinal._threads import single_threaded_blas
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
-from vicinal.engines.base import Data, Means, RowSums
-from vicinal.engines.dense import SortedPoints, pull_pairs
+from vicinal.engines.base import Data, Means, RowSums, columns_of, exact_sum
+from vicinal.engines.dense.class_sums import SortedPoints, pull_pairs
 from vicinal.targets import LabelDistributions, Matches, NearNumbers
 from vicinal.targets.matches import LEAST_MATCH
 
@@ -31,7 +31,6 @@ class DenseMatchSums:
 
     def __init__(self, data: Data, target: Any, kernel: Kernel) -> None:
         self.points = points = SortedPoints(data)
-        self.query_rows = points.queries
         energy, self.steepness = points.energies(kernel)
         energy[points.self_pairs()] = np.inf
         match_energy, rest = _matches(target, points.queries, points.references)
@@ -42,13 +41,16 @@ class DenseMatchSums:
         far = np.flatnonzero(apart.sum(axis=1) < _FAR)
         alone = np.where(rest[far] > 0, energy[far], np.inf)
         apart[far], shift[0, far] = _terms(alone, mass * rest[far])
-        far = np.flatnonzero(near.sum(axis=1) < _FAR)
-        near[far], shift[1, far] = _terms(energy[far] + match_energy[far], mass)
+        shift, self.lost = _LOG2_E * shift, np.zeros_like(shift)
+        # far out, the sum of both energies would lose the digits of the matches
+        far = np.flatnonzero((near.sum(axis=1) < _FAR) & np.isfinite(least))
+        near[far], k = _terms(energy[far] - least[far, None] + match_energy[far], mass)
+        shift[1, far], self.lost[1, far] = exact_sum(_LOG2_E * least[far], _LOG2_E * k)
         self.terms = apart, near
         total = np.stack([terms.sum(axis=1) for terms in self.terms])
-        shift[total == 0] = np.inf
+        shift[total == 0], self.lost[total == 0] = np.inf, 0.0
         with np.errstate(divide="ignore"):
-            self._sums = RowSums(np.log2(total), _LOG2_E * shift)
+            self._sums = RowSums(np.log2(total) - self.lost, shift, points.queries)
 
     def sums(self) -> RowSums:
         """The sums of each query, each shifted by its own least energy."""
@@ -56,9 +58,11 @@ class DenseMatchSums:
 
     def pull(self, sums: RowSums, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * ln(sums))`` by the points, (n, d)."""
+        columns = columns_of(sums.rows, self._sums.rows)
+        sums, slopes = sums.take(columns), slopes[:, columns]
         W = np.zeros_like(self.terms[0])
         for terms, own, shift, log2, slope in zip(
-            self.terms, self._sums.shift, sums.shift, sums.log2, slopes, strict=True
+            self.terms, self._sums.shift, sums.shift, sums.log2 + self.lost, slopes, strict=True
         ):
             # d ln S / d d² is minus the share of the pair, times the steepness of its energy
             W += terms * (-slope * _scale(own, shift, log2))[:, None]
@@ -74,7 +78,6 @@ class DenseChargedSums:
 
     def __init__(self, data: Data, charges: Array, kernel: Kernel) -> None:
         self.points = points = SortedPoints(data)
-        self.query_rows = points.queries
         self.charges = charges[points.references]
         energy, self.steepness = points.energies(kernel)
         energy[points.self_pairs()] = np.inf
@@ -84,7 +87,7 @@ class DenseChargedSums:
             log2 = np.log2(total)
         with single_threaded_blas():
             means = self.terms @ self.charges / np.where(total > 0, total, 1.0)[:, None]
-        self._sums = Means(log2, _LOG2_E * shift, means)
+        self._sums = Means(log2, _LOG2_E * shift, means, points.queries)
 
     def sums(self) -> Means:
         """The sum of the weights, and the means of the charges, of each query."""
@@ -92,6 +95,8 @@ class DenseChargedSums:
 
     def pull(self, sums: Means, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * means)`` by the points, (n, d)."""
+        queries = columns_of(sums.rows, self._sums.rows)
+        sums, slopes = sums.take(queries), slopes[queries]
         # d mean / d d² is minus the share of the pair times (charge - mean)
         with single_threaded_blas():
             W = np.sum(slopes * sums.means, axis=1)[:, None] - slopes @ self.charges.T

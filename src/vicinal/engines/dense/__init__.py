@@ -1,0 +1,1 @@
+"""Whole arrays of pairs in NumPy: for small data, without anything to compile."""
