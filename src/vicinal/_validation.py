@@ -39,6 +39,7 @@ __all__ = [
     "part_of",
     "refuse_elsewhere",
     "scaled_weights",
+    "shaped",
     "warn",
 ]
 
@@ -336,6 +337,11 @@ def _template(owner: Any, name: str, bound: str, value: Any) -> str:
     return (
         f"The {name!r} parameter of {type(owner).__name__} must be {bound}. Got {value!r} instead."
     )
+
+
+def shaped(X: Any) -> Any:
+    """X, as an array if it has no shape."""
+    return X if hasattr(X, "shape") else np.asarray(X)
 
 
 def check_pairs(pairs: Any, n_features: int) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,14 @@ def is_finite(value: float, grad: Array) -> bool:
     return math.isfinite(value) and bool(np.isfinite(grad).all())
 
 
+def _projection(fun: Fun) -> Callable[[Array], Array] | None:
+    """``fun.project``; None for a function without constraint, which may be any function."""
+    return getattr(fun, "project", None)
+
+
 def projected(fun: Fun, theta: Array) -> Array:
     """Theta projected by ``fun.project``; theta itself if ``fun`` has no ``project``."""
-    project = getattr(fun, "project", None)
+    project = _projection(fun)
     return theta if project is None else project(theta)
 
 
@@ -49,7 +55,7 @@ def projected_gradient(fun: Fun, theta: Array, grad: Array) -> Array | None:
     It is zero where no allowed direction descends, even if the gradient is not zero.  None if
     ``fun`` has no ``project``.
     """
-    if getattr(fun, "project", None) is None:
+    if _projection(fun) is None:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         return projected(fun, theta - grad) - theta
@@ -95,7 +101,7 @@ def refresh(solver: Solver, fun: Fun, theta: Array, state: Any, batch: Batch | N
 
 def check_projects(solver: Solver, fun: Fun) -> None:
     """Refuse a solver that ignores the constraint of ``fun``."""
-    if getattr(fun, "project", None) is not None and not solver.projects:
+    if _projection(fun) is not None and not solver.projects:
         raise ValueError(
             f"The solver {type(solver).__name__} does not keep to the constraint of the map. Use "
             "one whose 'projects' is True, such as Adam, or a map without a constraint."

@@ -120,7 +120,7 @@ class FitState(NamedTuple):
     def arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """The state as JSON values and arrays; see `from_arrays`."""
         coding = Coding()
-        values = {name: coding.encode(getattr(self, name), name) for name in self._fields}
+        values = {name: coding.encode(part, name) for name, part in self._asdict().items()}
         return {"schema": SCHEMA, **values}, coding.arrays
 
     @classmethod

@@ -358,6 +358,9 @@ class Sampler(Protocol):
 
     fixed: ClassVar[bool]
     thins_rows: ClassVar[bool]
+    correct_scale: bool = True
+    #: rows of a batch, or queries, at most; None: all
+    size: float | None = None
 
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer: ...
 

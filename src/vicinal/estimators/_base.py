@@ -18,12 +18,7 @@ from sklearn.base import BaseEstimator
 from vicinal import _clock
 from vicinal._features import SCALINGS
 from vicinal._threads import single_threaded_blas
-from vicinal._validation import (
-    check_bool,
-    check_folds,
-    check_number,
-    check_option,
-)
+from vicinal._validation import check_bool, check_folds, check_number, check_option, shaped
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult
 from vicinal.core.stopping import TimeUp
@@ -53,6 +48,7 @@ from vicinal.fit.resume import (
 )
 from vicinal.fit.run import best_of_starts, if_stopped, run
 from vicinal.fit.search import ROWS, Choice, choose, search_key
+from vicinal.fit.stream import Stream
 from vicinal.fit.warnings import warn_of_run, warn_overfit
 from vicinal.maps.fitted import FittedLinear, fitted_map
 
@@ -79,9 +75,14 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
     or leave it out: `Config` then has its default.
     """
 
-    _model: Any
-    _importances: Array
-    _resume: ResumeState | None
+    # what a fit sets
+    _map: Any = None
+    _model: Any = None
+    _importances: Array | None = None
+    _choice: Choice | None = None
+    _resume: ResumeState | None = None
+    _stream: Stream | None = None
+    n_jobs: int | None = None
     #: allowed values of ``alpha`` besides numbers
     _named_alphas: ClassVar[tuple[str, ...]] = ("auto", "scaled")
     #: allowed values of ``scaling``
@@ -197,7 +198,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         if not keeps_state(self, resumes):
             return None
         parameters = parameter_key(self.get_params(deep=False))
-        before = getattr(self, "_map", None) if self.warm_start else None
+        before = self._map if self.warm_start else None
         return ResumeState(parameters, row_fingerprint(data), seed, plan, plan.max_iter, before)
 
     def _reporter(
@@ -238,10 +239,10 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             self._forget("cv_results_", "_choice")
             return problem
         key = search_key(self.get_params(deep=False), problem)
-        choice: Choice | None = getattr(self, "_choice", None)
+        choice = self._choice
         if choice is None or choice.key != key or not (self.warm_start or past is not None):
             self._forget("cv_results_", "_choice", "_resume")  # of another search
-            choice = choose(problem, context, getattr(self, "n_jobs", None))._replace(key=key)
+            choice = choose(problem, context, self.n_jobs)._replace(key=key)
             if not context.record.search_cut:
                 self._choice = choice
         if choice.results:
@@ -271,7 +272,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
                 return run(context.of(past.path), problem, None, state)
             return best_of_starts(context, problem, state)
         if self.warm_start and leaves is not None and not record.n_starts:
-            last: ResumeState | None = getattr(self, "_resume", None)
+            last = self._resume
             theta = last_theta(leaves.before, problem)
             if last is not None and last.is_continued_by(
                 context.plan, problem.mapping, problem.X.scale
@@ -335,8 +336,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             state = report.snapshot.state()
         copy = type(self)(**self.get_params(deep=False))
         copy._store(data.X, context.method, problem, theta)
-        names = [name for name in _OF_THE_FIT if hasattr(self, name)]
-        attributes = {name: getattr(self, name) for name in names}
+        attributes = {name: part for name, part in vars(self).items() if name in _OF_THE_FIT}
         stored = ("components_", "n_components_", "alpha_", "_map", "_model", *self._stored)
         attributes |= {name: copy.__dict__[name] for name in stored if name in copy.__dict__}
         attributes |= {"n_iter_": max(1, info.iteration), "objective_": value}
@@ -347,7 +347,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
 
     def _searched_score(self) -> float | None:
         """The best score that a search found on held-out rows; None without a search."""
-        results = getattr(self, "cv_results_", None)
+        results = vars(self).get("cv_results_")
         return None if results is None else float(np.max(results["mean_test_score"]))
 
     def estimate_cost(self, X: Any, y: Any = None) -> Cost:
@@ -373,7 +373,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         less memory if there are few impostors.
         """
         classes = None if y is None else np.unique(np.asarray(y))
-        return self._cost(Data(X if hasattr(X, "shape") else np.asarray(X), classes=classes))
+        return self._cost(Data(shaped(X), classes=classes))
 
     def _cost(self, data: Data) -> Cost:
         """The cost of a fit to rows that are not checked."""

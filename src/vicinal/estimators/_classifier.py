@@ -20,6 +20,7 @@ from vicinal._validation import (
     check_rows,
     check_seed,
     check_weights,
+    shaped,
     warn,
 )
 from vicinal.core.types import Array, is_auto
@@ -44,7 +45,7 @@ __all__ = [
 
 def can_predict(estimator: Any) -> bool:
     """True, or an error that says why there is nothing to predict; unknown before a fit."""
-    model = getattr(estimator, "_model", None)
+    model = estimator._model
     if not isinstance(model, MatchModel):
         return True
     raise AttributeError(
@@ -212,7 +213,7 @@ class NeighbourSearchMixin:
         check_is_fitted(self, "n_components_")
         check_option(self, "rule", self._rule_names)
         self._set_voters()
-        X = X if hasattr(X, "shape") else np.asarray(X)
+        X = shaped(X)
         return prediction_cost(self._model, self.rule, X)
 
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from vicinal._features import unscaled
 from vicinal._validation import check_pairs, check_rows, histograms, one_row, refuse_elsewhere
 from vicinal.core.types import Array
+from vicinal.maps.fitted import FittedLinear
 from vicinal.storage.model import SaveMixin
 
 __all__ = ["HistogramMixin", "LearntMetricMixin", "chi2", "feature_importances"]
@@ -22,8 +23,8 @@ __all__ = ["HistogramMixin", "LearntMetricMixin", "chi2", "feature_importances"]
 
 def _can_invert(estimator: Any) -> bool:
     """True, or an error that says why the learnt map has no inverse; unknown before a fit."""
-    fitted = getattr(estimator, "_map", None)
-    if fitted is None or hasattr(fitted, "inverse"):
+    fitted = estimator._map
+    if fitted is None or isinstance(fitted, FittedLinear):
         return True
     raise AttributeError(only_linear("inverse_transform", fitted))
 
@@ -55,7 +56,11 @@ class LearntMetricMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
     """
 
     components_: Any = OnlyLinear()
-    _map: Any
+    _map: Any = None
+    _importances: Array | None = None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._map is not None
 
     @property
     def _n_features_out(self) -> int:
@@ -73,7 +78,7 @@ class LearntMetricMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         -------
         Z : ndarray of shape (n_samples, n_components)
         """
-        check_is_fitted(self, "_map")
+        check_is_fitted(self)
         X = check_rows(self, X, reset=False)
         return self._map.transform(X)
 
@@ -95,7 +100,7 @@ class LearntMetricMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         -------
         rows : ndarray of shape (n_samples, n_features)
         """
-        check_is_fitted(self, "_map")
+        check_is_fitted(self)
         refuse_elsewhere(self, X, "X")
         Z = check_array(X, dtype=[np.float64, np.float32])
         d = self._n_features_out
@@ -108,8 +113,8 @@ class LearntMetricMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
 
         It is float64 if float32 cannot hold it.
         """
-        check_is_fitted(self, "_map")
-        if not hasattr(self, "components_"):
+        check_is_fitted(self)
+        if not isinstance(self._map, FittedLinear):
             raise AttributeError(only_linear("get_mahalanobis_matrix", self._map))
         with np.errstate(over="ignore", invalid="ignore"):
             M = self.components_.T @ self.components_
@@ -134,8 +139,8 @@ class LearntMetricMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
             (n_features,) or (1, n_features).  It holds a copy of the map and does not change with
             later fits.
         """
-        check_is_fitted(self, "_map")
-        if not hasattr(self, "components_"):
+        check_is_fitted(self)
+        if not isinstance(self._map, FittedLinear):
             return _metric_of(copy.deepcopy(self._map), self.n_features_in_)
         A = self.components_.copy()
 
@@ -157,8 +162,8 @@ class LearntMetricMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         -------
         distances : ndarray of shape (n_pairs,)
         """
-        check_is_fitted(self, "_map")
-        if hasattr(self, "components_"):
+        check_is_fitted(self)
+        if isinstance(self._map, FittedLinear):
             pairs = check_pairs(pairs, self.components_.shape[1])
             Z = (pairs[:, 1] - pairs[:, 0]) @ self.components_.T
         else:
@@ -206,12 +211,12 @@ def feature_importances(estimator: Any) -> Array:
     ([Oneata2011]_ section 6.1), for example with
     :class:`sklearn.feature_selection.SelectFromModel`.
     """
-    check_is_fitted(estimator, "_map")
-    if hasattr(estimator, "components_"):
+    check_is_fitted(estimator)
+    if isinstance(estimator._map, FittedLinear):
         A = unscaled(estimator.components_.astype(np.float64), estimator._map.scale)
         share = np.sum(A**2, axis=0)
         return share / (share.sum() or 1.0)
-    if not hasattr(estimator, "_importances"):
+    if estimator._importances is None:
         raise AttributeError(
             "feature_importances_ of a nonlinear map is computed at the end of a fit: a "
             "checkpoint does not have it, nor a fit whose 'time_budget' left no time for it."

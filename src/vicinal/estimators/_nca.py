@@ -14,7 +14,7 @@ from vicinal import densities, maps, neighbourhoods, solvers, starts
 from vicinal._features import make_rows
 from vicinal._plugins import load
 from vicinal._threads import single_threaded_blas
-from vicinal._validation import check_rows, check_weights
+from vicinal._validation import check_rows, check_weights, shaped
 from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, Rows, is_auto
 from vicinal.densities import Kernel
@@ -67,7 +67,7 @@ def nca_method(estimator: Any, data: Data) -> Method:
         pairs=pairs,
         has_trees=True,
         kernel=kernel,
-        n_starts=int(getattr(start, "n_init", 1)),
+        n_starts=starts.n_starts(start),
         # Laplace's energies grow with the norm of the map, and the penalty with its square
         alphas=ALPHAS if kernel.smooth else MORE_ALPHAS,
         warn_unusable_rows=partial(warn_single_rows, data),
@@ -125,7 +125,7 @@ def _left_out(
 def is_matrix(y: Any) -> bool:
     """Whether y has two dimensions and two columns or more: label distributions."""
     try:
-        shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
+        shape = shaped(y).shape
     except ValueError:  # a ragged list
         return False
     return len(shape) == 2 and int(shape[1]) > 1
@@ -252,7 +252,7 @@ def _check_soft(estimator: Any, kernel: Kernel, pairs: Any) -> None:
     def refuse(parameter: str, allowed: str, why: str) -> None:
         raise ValueError(
             f"The {parameter!r} parameter of {name} must be {allowed} for label distributions and "
-            f"matches: {why}. Got {getattr(estimator, parameter)!r} instead."
+            f"matches: {why}. Got {estimator.get_params(deep=False)[parameter]!r} instead."
         )
 
     if not kernel.reaches_everywhere:

@@ -167,7 +167,7 @@ class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin,
             pairs=pairs,
             kernel=kernel,
             cost=objective.cost(data.target),
-            n_starts=int(getattr(start, "n_init", 1)),
+            n_starts=starts.n_starts(start),
             alphas=MORE_ALPHAS,  # the loss is a share of the variance of y
             collapse_warning=_collapse_warning,
         )

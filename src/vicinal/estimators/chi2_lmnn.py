@@ -293,7 +293,7 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
             ),
             batch_size=BATCH_ROWS,
             batches_keep_scale=True,
-            n_starts=int(getattr(start, "n_init", 1)),
+            n_starts=starts.n_starts(start),
             warn_unusable_rows=partial(warn_unusable_rows, data, name, k),
             collapse_warning=_collapse_warning,
         )

@@ -13,6 +13,7 @@ from vicinal._validation import check_label_types, check_number, check_rows, che
 from vicinal.core.types import Array
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.fit.resume import unchanged_on_error
+from vicinal.maps.fitted import FittedLinear
 from vicinal.targets.constraints import pairs_from_labels, quadruplets_from_labels
 
 __all__ = ["FromLabels"]
@@ -128,9 +129,9 @@ class FromLabels(LearntMetricMixin, BaseEstimator):
             self.learner_.set_params(random_state=rng.randint(2**31 - 1))
         self.learner_.fit(_rows(X, self.constraints_), *labels)
         self.__dict__.pop("components_", None)
-        if hasattr(self.learner_, "components_"):
-            self.components_ = self.learner_.components_
         self._map = self.learner_._map
+        if isinstance(self._map, FittedLinear):
+            self.components_ = self.learner_.components_
         self.n_components_ = self._map.n_components
         return self
 

@@ -328,7 +328,7 @@ class KNCA(LearntMetricMixin, LabelledLearner):
             refresh=partial(refresh_lists, partial(_left_out, k)),
             pairs=_neighbourhood(name, self.pairs, k),
             cost=_cost(k),
-            n_starts=int(getattr(start, "n_init", 1)),
+            n_starts=starts.n_starts(start),
             alphas=ALPHAS,
             warn_unusable_rows=partial(warn_no_voters, data, name, k, self.vote),
             collapse_warning=collapse_warning,

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._threads import single_threaded_blas
-from vicinal._validation import check_rows
+from vicinal._validation import check_rows, shaped
 from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
 from vicinal.core.stages import FitResult
 from vicinal.core.training import train
 from vicinal.core.types import Array
-from vicinal.fit.callbacks import CallbackSupportMixin, IterationReporter, with_callbacks
+from vicinal.fit.callbacks import (
+    CallbackSupportMixin,
+    IterationReporter,
+    callbacks_of,
+    with_callbacks,
+)
 from vicinal.fit.cost import Cost, check_cost, embedding_cost, plan_in_words
 from vicinal.fit.embedding import (
     Fit,
@@ -189,7 +193,7 @@ class KSNE(
     (75, 2)
     """
 
-    _resume: ResumeState | None
+    _resume: ResumeState | None = None
 
     def __init__(
         self,
@@ -314,7 +318,7 @@ class KSNE(
             each iteration needs one.
         """
         check_parameters(self)
-        return embedding_cost(self, X if hasattr(X, "shape") else np.asarray(X))
+        return embedding_cost(self, shaped(X))
 
     @unchanged_on_error
     def _fit(self, X: Any, resume_from: Any) -> KSNE:
@@ -374,7 +378,7 @@ class KSNE(
     def _on_iteration(self, reports: Reports) -> Any:
         """Reports each iteration; callbacks find the picture at hand in ``embedding_``."""
         report = reports.on_iteration()
-        watched = bool(getattr(self, "_skl_callbacks", ()))
+        watched = bool(callbacks_of(self))
 
         def on_iteration(info: Any, problem: Problem, snapshot: Any) -> bool:
             if watched:
@@ -402,9 +406,8 @@ class KSNE(
         best = report.snapshot.best()
         attributes = learnt_attributes(self, fit, best.theta, report.problem, best.value)
         attributes["n_iter_"] = max(1, report.info.iteration)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                attributes[name] = getattr(self, name)
+        named = ("n_features_in_", "feature_names_in_")
+        attributes |= {name: value for name, value in vars(self).items() if name in named}
         if leaves is not None:
             attributes["_resume"] = leaves._replace(state=report.snapshot.state(), cut=True)
         return attributes

@@ -320,7 +320,7 @@ class LMNN(LearntMetricMixin, LabelledLearner):
             batch_size=BATCH_ROWS,
             relative_rate=_RATE,
             batches_keep_scale=True,
-            n_starts=int(getattr(start, "n_init", 1)),
+            n_starts=starts.n_starts(start),
             alphas=_ALPHAS,
             scaled_alpha=partial(_scaled_alpha, self.mu, k, mapping),
             warn_unusable_rows=partial(warn_unusable_rows, data, name, k),

@@ -241,7 +241,7 @@ class MCML(LearntMetricMixin, LabelledLearner):
             refresh=partial(refresh_lists, _left_out),
             pairs=None if is_auto(self.pairs) else neighbourhoods.resolve(self.pairs, name),
             has_trees=True,
-            n_starts=int(getattr(start, "n_init", 1)),
+            n_starts=starts.n_starts(start),
             alphas=ALPHAS,
             warn_unusable_rows=partial(warn_single_rows, data),
             collapse_warning=collapse_warning,

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal import densities
-from vicinal._validation import check_number, check_option, check_weights
+from vicinal._validation import check_number, check_option, check_weights, shaped
 from vicinal.core.types import Array, Map, Sampler, Solver
 from vicinal.densities import Kernel
 from vicinal.estimators import _classifier
@@ -469,7 +469,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         """
         if matches is None and not (y is not None and is_matrix(y)):
             return super().estimate_cost(X, y)
-        return self._cost(soft_data(self, X if hasattr(X, "shape") else np.asarray(X), y, matches))
+        return self._cost(soft_data(self, shaped(X), y, matches))
 
     @property
     def background_(self) -> Array | None:

@@ -274,7 +274,7 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
             features=partial(_features, self.scaling),
             make_model=_make_model,
             solver=solvers.LBFGS(),
-            n_starts=int(getattr(start, "n_init", 1)),
+            n_starts=starts.n_starts(start),
             alphas=_ALPHAS,
             collapse_warning=collapse_warning,
         )

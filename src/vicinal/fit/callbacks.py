@@ -7,7 +7,7 @@ passes an `IterationReporter` to its loop.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import sklearn
@@ -18,6 +18,7 @@ __all__ = [
     "HAS_CALLBACKS",
     "CallbackSupportMixin",
     "IterationReporter",
+    "callbacks_of",
     "saves_fit_state",
     "with_callbacks",
 ]
@@ -69,6 +70,11 @@ except ImportError:
     HAS_CALLBACKS = False
 
 
+def callbacks_of(estimator: Any) -> Sequence[Any]:
+    """The callbacks that are set on an estimator."""
+    return getattr(estimator, "_skl_callbacks", ()) if HAS_CALLBACKS else ()
+
+
 class IterationReporter:
     """Reports the iterations of one ``fit`` to the callbacks of the estimator.
 
@@ -113,7 +119,7 @@ class IterationReporter:
         self._context: Any = None
         self._told: Activity | None = None  # None: not known to the callbacks
         self._part = Activity()
-        callbacks = getattr(estimator, "_skl_callbacks", ()) if HAS_CALLBACKS else ()
+        callbacks = callbacks_of(estimator)
         if not callbacks:
             return
         self._estimator = estimator
@@ -213,7 +219,7 @@ class IterationReporter:
 
 def saves_fit_state(estimator: Any) -> bool:
     """Whether a callback of the estimator saves it together with the state of its fit."""
-    callbacks = getattr(estimator, "_skl_callbacks", ()) if HAS_CALLBACKS else ()
+    callbacks = callbacks_of(estimator)
     return any(getattr(callback, "saves_fit_state", False) for callback in callbacks)
 
 

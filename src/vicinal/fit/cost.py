@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn import get_config
 
 from vicinal import _features
@@ -98,7 +99,7 @@ def converted_bytes(X: Any) -> int:
     dtype = getattr(X, "dtype", None)
     if dtype is None or (dtype.kind == "f" and dtype.itemsize in (4, 8)):
         return 0
-    return 8 * int(X.shape[0]) * int(X.shape[1]) if not hasattr(X, "indptr") else 8 * int(X.nnz)
+    return 8 * int(X.nnz if sp.issparse(X) else X.shape[0] * X.shape[1])
 
 
 # A fit

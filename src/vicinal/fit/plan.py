@@ -65,14 +65,13 @@ class Plan(NamedTuple):
     @property
     def corrects_scale(self) -> bool:
         """Whether the map, learnt from fewer rows at a time, gets the best scale for all rows."""
-        sampling = self.sampling
-        return sampling.thins_rows and bool(getattr(sampling, "correct_scale", True))
+        return self.sampling.thins_rows and bool(self.sampling.correct_scale)
 
     def rows_together(self, n: int) -> int:
         """How many of n rows pick among themselves in an iteration."""
         if not self.sampling.thins_rows:
             return n
-        size = self.sampling.size  # type: ignore[attr-defined]
+        size = self.sampling.size or n
         return round(size * n) if isinstance(size, float) else min(int(size), n)
 
     def step(self, n: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from vicinal import storage
+from vicinal import maps, storage
 from vicinal._validation import check_seed
 from vicinal.core.points import to_host
 from vicinal.core.problem import Problem
@@ -187,7 +187,7 @@ def keeps_state(estimator: Any, resumes: bool) -> bool:
 
 def past_fit(estimator: Any, resumes: bool) -> ResumeState | None:
     """The last fit, if this one may complete or continue it: it was asked for the same."""
-    past: ResumeState | None = getattr(estimator, "_resume", None)
+    past: ResumeState | None = estimator._resume
     if past is None or resumes:  # `take_over` has compared the parameters
         return past
     same = past.parameters == parameter_key(estimator.get_params(deep=False))
@@ -276,12 +276,13 @@ def take_over(estimator: Any, path: Any) -> None:
             f"There is no checkpoint {str(path)!r} from which {name}.fit could resume. To begin a "
             "fit if there is none yet: resume_from=path if path.exists() else None."
         )
-    module = getattr(getattr(estimator, "mapping", None), "_module", None)
+    mapping = estimator.get_params(deep=False).get("mapping")
+    module = mapping._module if isinstance(mapping, maps.TorchMap) else None
     held = storage.load(path, module=module)
     if type(held) is not type(estimator):
         _refuse(estimator, path, f"it holds a {type(held).__name__}")
     _check_parameters(estimator, held, path)
-    if getattr(held, "_resume", None) is None:
+    if held._resume is None:
         _refuse(
             estimator,
             path,

@@ -273,7 +273,7 @@ def _score_every(plan: Plan, problem: Problem, steps: int) -> int:
     if sampling.fixed or held_out is None:
         return 1
     n = len(problem.X) - len(held_out)
-    size = min(getattr(sampling, "size", n), n)
+    size = min(sampling.size or n, n)
     # rows of a batch pick among themselves, and each of their pairs serves both rows
     step = size * size / 2 if sampling.thins_rows else size * n
     # a score is a value without a gradient, at less than half the cost

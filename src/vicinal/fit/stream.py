@@ -95,7 +95,7 @@ def can_stream(rules: StreamRules, estimator: Any) -> bool:
         if not allowed:
             raise ValueError(
                 f"The {parameter!r} parameter of {name} must differ for partial_fit: {why}. "
-                f"Got {getattr(estimator, parameter)!r} instead."
+                f"Got {estimator.get_params(deep=False)[parameter]!r} instead."
             )
     _stream_solver(estimator)
     return True
@@ -121,9 +121,9 @@ def _stream_solver(estimator: Any) -> Solver | None:
 def _check_settled(estimator: Any) -> None:
     """Refuse parameters that have changed since the stream began."""
     name = type(estimator).__name__
-    stream = getattr(estimator, "_stream", None)
+    stream, parameters = estimator._stream, estimator.get_params(deep=False)
     for parameter, asked in ({} if stream is None else stream.settled).items():
-        value = getattr(estimator, parameter)
+        value = parameters[parameter]
         if value is not asked and not np.array_equal(value, asked):
             raise ValueError(
                 f"The {parameter!r} parameter of {name} must stay {asked!r}, as at the first call "
@@ -172,10 +172,13 @@ def _new_stream(
     # without weights, the reservoir must keep the class proportions of the stream
     by_class = rules.takes_weights
     reservoir = Reservoir(size // n_classes if by_class else size, by_class)
-    sampling = samplers.StochasticQueries(getattr(estimator.sampling, "size", _QUERIES))
+    sampling = estimator.sampling
+    if not isinstance(sampling, samplers.StochasticQueries):
+        sampling = samplers.StochasticQueries(_QUERIES)
     reason = "it is a stream, one batch after the other"
     plan = plan._replace(solver=solver, sampling=sampling, reason=reason)
-    settled = {name: getattr(estimator, name) for name in (*_SETTLED, *rules.settled)}
+    parameters = estimator.get_params(deep=False)
+    settled = {name: parameters[name] for name in (*_SETTLED, *rules.settled)}
     return Stream(plan, problem, theta, sampling.size, reservoir, seed, settled)
 
 
@@ -326,7 +329,7 @@ def learn_batch(
     with restored_on_error(estimator):
         estimator._check_parameters()
         _check_settled(estimator)
-        first = not hasattr(estimator, "_stream")
+        first = estimator._stream is None
         X, codes, weight = _check_batch(estimator, X, y, classes, sample_weight, first)
         weighs = scaled_weights(weight) if rules.takes_weights else None
         target = estimator._target(codes, weighs, len(estimator.classes_))
@@ -385,14 +388,14 @@ def _begin(
     estimator._forget("cv_results_", "_choice")
     problem = make_problem(method, config, data, plan, seed)
     if is_auto(config.alpha):  # a search needs all rows
-        alpha = getattr(estimator, "alpha_", problem.alpha)  # as an earlier fit has chosen it
+        alpha = vars(estimator).get("alpha_", problem.alpha)  # as an earlier fit has chosen it
         problem = problem.replace(alpha=alpha)
     # an array is used as given, and a map that bends would learn the few rows by heart
     if not isinstance(starts.resolve(estimator.init, method.name), starts.Given):
         if not maps.bends(method.mapping):
             method = replace(method, coarse=_first_run)
     context = FitContext(method, config, plan, seed, reports, Budget(None, _clock.now()))
-    last = getattr(estimator, "_map", None)  # of an earlier fit
+    last = estimator._map  # of an earlier fit
     theta = last_theta(last, problem)
     if theta is not None and isinstance(last, FittedMap):
         # parameters of a nonlinear map cannot be adapted to other units of the columns

@@ -51,8 +51,8 @@ def check_labels(y: Any, n: int, owner: str, points: str = "Z") -> Labels:
     labels = y if isinstance(y, Labels) else Labels(y)
     if len(labels) != n:
         raise ValueError(f"{points} has {n} rows but there are {len(labels)} labels.")
-    for name in ("sample_weight", "priors"):
-        if getattr(labels, name) is not None:
+    for name, part in (("sample_weight", labels.sample_weight), ("priors", labels.priors)):
+        if part is not None:
             raise ValueError(
                 f"The labels of {owner} must not have {name}: all votes count equally."
             )

@@ -15,14 +15,14 @@ import numpy as np
 
 from vicinal._plugins import load
 from vicinal._validation import check_bool, check_option, check_part, warn
-from vicinal.core.types import Array, Batch, Dealer, Source
+from vicinal.core.types import Array, Batch, Dealer, Sampler, Source
 from vicinal.targets.labels import class_codes
 
 __all__ = ["Full", "MiniBatches", "StochasticQueries", "Subsample"]
 
 
 @dataclass(frozen=True)
-class Full:
+class Full(Sampler):
     """Every step embeds all rows, and all rows are queries: the exact objective."""
 
     fixed: ClassVar[bool] = True
@@ -37,7 +37,7 @@ class Full:
 
 
 @dataclass(frozen=True)
-class Subsample:
+class Subsample(Sampler):
     """One random subset of the rows, against itself, for the whole run ([Oneata2011] §4.1).
 
     The rows are drawn in proportion to the classes, at least two of every class that has two, so
@@ -98,7 +98,7 @@ class Subsample:
 
 
 @dataclass(frozen=True)
-class MiniBatches:
+class MiniBatches(Sampler):
     """Batches of rows against themselves, each row in one batch a pass ([Oneata2011] alg. 4.1).
 
     A step costs ``size``² pairs.  Random batches are less dense than all rows and lead to too
@@ -199,7 +199,7 @@ class MiniBatches:
 
 
 @dataclass(frozen=True)
-class StochasticQueries:
+class StochasticQueries(Sampler):
     """A few rows as queries against all rows, each row a query once a pass ([Oneata2011] §4.3).
 
     A pass shuffles the rows and divides them into groups (alg. 4.4) whose sizes differ by at most

@@ -49,6 +49,7 @@ __all__ = [
     "Whiten",
     "base_scale",
     "first_map",
+    "n_starts",
     "repair_scale",
     "resolve",
     "resolve_bins",
@@ -94,6 +95,11 @@ def resolve(init: Any, owner: str = "NCA") -> Any:
     if hasattr(init, "around") and not isinstance(init, type):
         return init
     return _start_of(init, owner, _NAMES, Given, "RCA()")
+
+
+def n_starts(start: Any) -> int:
+    """How often a fit begins anew with a start, which may be any function."""
+    return int(getattr(start, "n_init", 1))
 
 
 def first_map(start: Any, *args: Any, **kwargs: Any) -> Any:

@@ -7,7 +7,7 @@ see ``scale_start``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -305,9 +305,8 @@ def same_parameters(one: Any, other: Any) -> bool:
     """Whether two starts are of one type and have equal parameters, arrays among them."""
     if type(one) is not type(other):
         return False
-    pairs = ((getattr(one, field.name), getattr(other, field.name)) for field in fields(one))
     # equal arrays as well as other equal values; of starts, array_equal makes one object each
-    return all(np.array_equal(a, b) for a, b in pairs)
+    return all(np.array_equal(value, vars(other)[name]) for name, value in vars(one).items())
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no single truth value
