@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from vicinal.core.points import lies_elsewhere, to_host
 from vicinal.core.types import Array
@@ -26,16 +26,23 @@ __all__ = [
     "check_label_types",
     "check_number",
     "check_option",
+    "check_pair_labels",
+    "check_pairs",
     "check_part",
     "check_rows",
     "check_seed",
     "check_weights",
+    "distinct_rows",
+    "histograms",
     "merged_duplicates",
+    "one_row",
     "part_of",
     "refuse_elsewhere",
     "scaled_weights",
     "warn",
 ]
+
+_OFF = 1e-4  # allowed error of a sum that should be one: rounding, or few printed digits
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -329,3 +336,124 @@ def _template(owner: Any, name: str, bound: str, value: Any) -> str:
     return (
         f"The {name!r} parameter of {type(owner).__name__} must be {bound}. Got {value!r} instead."
     )
+
+
+def check_pairs(pairs: Any, n_features: int) -> Array:
+    """Pairs of rows as numbers, (n_pairs, 2, n_features)."""
+    refuse_elsewhere("the metric", pairs, "pairs")
+    pairs = check_array(pairs, allow_nd=True, dtype=[np.float64, np.float32])
+    if pairs.ndim != 3 or pairs.shape[1:] != (2, n_features):
+        raise ValueError(
+            f"pairs must have shape (n_pairs, 2, {n_features}). Got {pairs.shape} instead."
+        )
+    return pairs
+
+
+def one_row(x: Any, n_features: int, dtype: Any) -> Array:
+    """A row, dense or sparse, of shape (n_features,) or (1, n_features), as a vector."""
+    x = np.asarray(x.toarray() if sp.issparse(x) else x, dtype=dtype)
+    if x.shape not in ((n_features,), (1, n_features)):
+        raise ValueError(
+            f"The metric takes rows of shape ({n_features},) or (1, {n_features}). "
+            f"Got {x.shape} instead."
+        )
+    return x.reshape(n_features)
+
+
+def histograms(X: Any, normalize: bool) -> Any:
+    """Rows as histograms: no negative entries, each row summing to one.
+
+    With ``normalize`` rows are divided by their sums, and a row of zeros becomes uniform;
+    otherwise a row that does not sum to one is refused.  A sparse X stays sparse.
+    """
+    sparse = sp.issparse(X)
+    if X.min() < 0:
+        lowest = np.asarray(X.min(axis=1).todense() if sparse else X.min(axis=1)).ravel()
+        row = int(np.argmax(lowest < 0))
+        raise ValueError(
+            "Negative values in data passed to X: histograms have none. "
+            f"Row {row} has {lowest[row]:g}."
+        )
+    if not normalize:
+        _check_sums(_sums(X))
+        return X
+    # divide by the largest entry first: a sum could overflow
+    top = np.asarray(X.max(axis=1).todense() if sparse else X.max(axis=1)).ravel()
+    empty = top == 0
+    if empty.any():
+        X = _with_uniform(X, empty)
+    X = _divided(X, np.where(empty, 1.0, top))
+    return _divided(X, _sums(X))
+
+
+def _sums(X: Any) -> Array:
+    return np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
+
+
+def _check_sums(total: Array) -> None:
+    wrong = ~(np.abs(total - 1.0) <= _OFF)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            "Each row of X must sum to one if normalize=False, as a histogram does. "
+            f"Row {row} sums to {total[row]:g}."
+        )
+
+
+def _divided(X: Any, by: Array) -> Any:
+    """Each row divided by its own number, in the dtype of X."""
+    if sp.issparse(X):
+        X = X.copy()
+        X.data = (X.data / np.repeat(by, np.diff(X.indptr))).astype(X.dtype, copy=False)
+        return X
+    return (X / by[:, None]).astype(X.dtype, copy=False)
+
+
+def _with_uniform(X: Any, rows: Array) -> Any:
+    if not sp.issparse(X):
+        X = np.array(X)
+        X[rows] = 1.0
+        return X
+    ones = sp.csr_array(
+        (
+            np.ones(int(rows.sum()) * X.shape[1], X.dtype),
+            np.tile(np.arange(X.shape[1]), int(rows.sum())),
+            np.concatenate([[0], np.cumsum(rows * X.shape[1])]),
+        ),
+        shape=X.shape,
+    )
+    return sp.csr_array(X) + ones
+
+
+def check_pair_labels(owner: str, y: Any, n: int, both: bool = False) -> Array:
+    """The labels of n pairs as ints, +1 (similar) and -1; ``both`` asks for pairs of each kind."""
+    if y is None:
+        raise ValueError(
+            f"{owner} requires y to be passed, but the target y is None. It must hold +1 for "
+            "similar and -1 for dissimilar pairs."
+        )
+    labels = np.asarray(column_or_1d(y))
+    if labels.shape != (n,):
+        raise ValueError(
+            f"The labels y of {owner} must have shape ({n},), one for each pair. "
+            f"Got {labels.shape} instead."
+        )
+    wrong = ~np.isin(labels, (-1, 1)) if labels.dtype.kind in "iuf" else np.ones(n, dtype=bool)
+    if wrong.any():
+        raise ValueError(
+            f"The labels y of {owner} must be +1 for similar and -1 for dissimilar pairs. "
+            f"Got {labels[wrong][0]!r} instead."
+        )
+    if both and (labels == labels[0]).all():
+        raise ValueError(
+            f"{owner} needs similar (+1) and dissimilar (-1) pairs. "
+            f"Got only pairs with label {int(labels[0]):+d} instead."
+        )
+    return labels.astype(np.int64)
+
+
+def distinct_rows(rows: Array) -> Array:
+    """The different rows, in the order of their first occurrence; faster than by sorting."""
+    rows = np.ascontiguousarray(rows + 0.0)  # -0 becomes 0: the bytes of equal rows are equal
+    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel().tolist()
+    return rows[list(dict(zip(keys, range(len(keys)), strict=True)).values())]

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from vicinal import NCA
 from vicinal.callbacks import Checkpoint, StopAfter
 from vicinal.datasets import make_rings
-from vicinal.estimators import _nca_method
+from vicinal.estimators import _nca
 from vicinal.fit import search
 from vicinal.fit.callbacks import HAS_CALLBACKS
 from vicinal.fit.penalty import ALPHAS, DEFAULT_ALPHA
@@ -247,7 +247,7 @@ def test_interrupt_ends_the_search_and_the_fit_goes_on(iris, monkeypatch):
 
 def test_interrupt_outside_of_a_descent(monkeypatch):
     X, y = load_wine(return_X_y=True)
-    make_model, count = _nca_method._make_model, 0
+    make_model, count = _nca._make_model, 0
 
     def interrupted(*arguments, **options):
         nonlocal count
@@ -256,7 +256,7 @@ def test_interrupt_outside_of_a_descent(monkeypatch):
             raise KeyboardInterrupt
         return make_model(*arguments, **options)
 
-    monkeypatch.setattr(_nca_method, "_make_model", interrupted)
+    monkeypatch.setattr(_nca, "_make_model", interrupted)
     with pytest.warns(ConvergenceWarning, match="was stopped early") as told:
         model = NCA(alpha="auto", cv=2, random_state=2, max_iter=20, tol=1e-3, n_jobs=1).fit(X, y)
     assert len(model.cv_results_["param_alpha"]) == 4
@@ -462,9 +462,9 @@ def test_bad_values(iris):
 def test_a_map_pressed_to_nothing_is_not_gone_on_from(iris, monkeypatch):
     X, y = iris
     # nothing is left of the map under such a penalty, and so no gradient either
-    monkeypatch.setattr(_nca_method, "ALPHAS", (1e3, 0.01))
+    monkeypatch.setattr(_nca, "ALPHAS", (1e3, 0.01))
     after = NCA(alpha="auto", cv=2, random_state=0).fit(X, y).cv_results_["mean_test_score"]
-    monkeypatch.setattr(_nca_method, "ALPHAS", (0.01,))
+    monkeypatch.setattr(_nca, "ALPHAS", (0.01,))
     alone = NCA(alpha="auto", cv=2, random_state=0).fit(X, y).cv_results_["mean_test_score"]
     assert after[0] < alone[0] - 0.05
     np.testing.assert_allclose(after[1], alone[0], atol=0.02)

@@ -19,12 +19,13 @@ from sklearn.model_selection import (
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from vicinal.estimators._metric import MahalanobisMixin
-from vicinal.estimators._pair_classifier import PairClassifierMixin
-from vicinal.estimators._tuples import check_pair_labels, check_tuples
+from vicinal._validation import check_pair_labels
+from vicinal.estimators._metric import LearntMetricMixin
+from vicinal.estimators._pairs import PairClassifierMixin, check_tuples
+from vicinal.maps.fitted import FittedLinear
 
 
-class Whitener(PairClassifierMixin, MahalanobisMixin, BaseEstimator):
+class Whitener(PairClassifierMixin, LearntMetricMixin, BaseEstimator):
     """The simplest learner from pairs: it whitens the differences of similar pairs."""
 
     def __init__(self, ridge=1e-3, *, preprocessor=None):
@@ -36,7 +37,9 @@ class Whitener(PairClassifierMixin, MahalanobisMixin, BaseEstimator):
         differences = pairs[y == 1, 1] - pairs[y == 1, 0]
         S = differences.T @ differences / len(differences)
         S += self.ridge * np.eye(len(S))
-        self.components_ = np.linalg.cholesky(np.linalg.inv(S)).T.astype(pairs.dtype)
+        L = np.linalg.cholesky(np.linalg.inv(S)).T
+        self._map = FittedLinear.of_scaled(L, np.zeros(len(S)), np.ones(len(S)), pairs.dtype)
+        self.components_ = self._map.components
         self._calibrate_on_training_pairs(pairs, y)
         return self
 

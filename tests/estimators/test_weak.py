@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from threadpoolctl import threadpool_limits
 
 from vicinal import ITML, LSML, MMC, SDML
-from vicinal.estimators._matrix_learner import _distinct_rows
+from vicinal._validation import distinct_rows
 from vicinal.targets import pairs_from_labels, quadruplets_from_labels
 
 LEARNERS = {
@@ -245,7 +245,7 @@ def test_scikit_learns_tools_take_quadruplets(rows):
 def test_rows_are_scaled_as_if_each_occurred_once(rng, dtype):
     rows = rng.integers(-1, 2, size=(300, 3)).astype(dtype)
     rows[rows == 0] *= rng.choice([-1, 1], size=np.sum(rows == 0))  # zeros of both signs
-    found = _distinct_rows(rows)
+    found = distinct_rows(rows)
     assert found.dtype == dtype
     np.testing.assert_array_equal(np.unique(found, axis=0), np.unique(rows, axis=0))
     assert len(found) == 27

@@ -12,7 +12,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from scipy.special import softmax
 
 from vicinal._features import Features
-from vicinal.estimators._histograms import chi2, histograms
+from vicinal._validation import histograms
+from vicinal.estimators._metric import chi2
 from vicinal.metrics import chi2_distances
 from vicinal.starts import (
     AutoBins,

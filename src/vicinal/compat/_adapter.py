@@ -10,9 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal._validation import refuse_elsewhere, warn
 from vicinal.core.types import Array
-from vicinal.estimators._metric import MahalanobisMixin
-from vicinal.estimators._pair_classifier import PairClassifierMixin, check_strategy
-from vicinal.estimators._tuples import TupleLearnerMixin, looked_up
+from vicinal.estimators._metric import LearntMetricMixin
+from vicinal.estimators._pairs import (
+    PairClassifierMixin,
+    TupleLearnerMixin,
+    check_strategy,
+    looked_up,
+)
 
 __all__ = [
     "DEPRECATED",
@@ -30,7 +34,7 @@ _COPIED = ("components_", "n_features_in_", "feature_names_in_", "n_iter_", "cla
            "threshold_", "bounds_", "_map")  # fmt: skip
 
 
-class Adapter(TupleLearnerMixin, MahalanobisMixin, BaseEstimator):
+class Adapter(TupleLearnerMixin, LearntMetricMixin, BaseEstimator):
     """An estimator of vicinal under another library's keywords; not public.
 
     The constructor stores the keywords.  ``fit`` resolves old names, warns of keywords without

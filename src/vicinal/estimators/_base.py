@@ -2,7 +2,7 @@
 
 An estimator adds its parameters and their checks, ``_check_data``, which turns what the user gave
 into rows and a target, and ``_method(data)``, which describes what to learn.  Those that learn from
-labels build on ``_labelled.py``.  See ``nca.py``.
+labels build on ``_classifier.py``.  See ``nca.py``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import _clock
 from vicinal._features import SCALINGS
@@ -24,11 +23,10 @@ from vicinal._validation import (
     check_folds,
     check_number,
     check_option,
-    warn,
 )
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult
-from vicinal.core.stopping import TimeUp, advice_for
+from vicinal.core.stopping import TimeUp
 from vicinal.core.types import Array, is_auto
 from vicinal.fit.budget import Budget
 from vicinal.fit.callbacks import CallbackSupportMixin, IterationReporter
@@ -36,7 +34,7 @@ from vicinal.fit.context import FitContext
 from vicinal.fit.cost import Cost, Size, converted_bytes
 from vicinal.fit.importances import importances_of
 from vicinal.fit.method import Config, Data, Method
-from vicinal.fit.overfit import Scores, compare
+from vicinal.fit.overfit import compare
 from vicinal.fit.penalty import BY_ROWS, without_search
 from vicinal.fit.plan import Plan, make_plan
 from vicinal.fit.problem import final_loss, last_theta, make_problem, size_of
@@ -55,11 +53,11 @@ from vicinal.fit.resume import (
 )
 from vicinal.fit.run import best_of_starts, if_stopped, run
 from vicinal.fit.search import ROWS, Choice, choose, search_key
+from vicinal.fit.warnings import warn_of_run, warn_overfit
 from vicinal.maps.fitted import FittedLinear, fitted_map
 
 __all__ = ["MetricLearner"]
 
-_MANY_ALONE = 0.1  # Warn above this share of rows with no neighbour in range.
 _FIT_PASSES = 4.0  # the importances of features may embed so many times the training rows
 #: attributes of the running fit that a checkpoint holds besides the map
 _OF_THE_FIT = (
@@ -175,11 +173,11 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
                     scores = compare(method, result.problem, result.theta, config.rule, searched)
             reports.close(result.reason)
             self._drop_unused_state()
-            self._warn(method, result, facts, budget.left_out)
+            warn_of_run(method, config, result, facts, budget.left_out)
             if scores is not None:
                 reports.say(str(scores))
                 if result.problem.held_out is not None:
-                    self._warn_overfit(method, scores)
+                    warn_overfit(method, scores, self.get_params(deep=False))
         return self
 
     def _report_ended(self, given: tuple[Any, Any, Any]) -> Any:
@@ -347,44 +345,10 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             attributes["_resume"] = leaves.at(problem, state, path, context.record, cut=True)
         return attributes
 
-    def _warn(self, method: Method, result: FitResult, facts: Any, left_out: list[str]) -> None:
-        """Warn of what the run complained of, of rows out of range, or if it did not converge.
-
-        Also of what a time budget left too little time for.
-        """
-        if left_out:
-            warn(
-                f"The {self.time_budget:g} seconds of 'time_budget' were not enough for "
-                f"{' and '.join(left_out)}: increase 'time_budget'."
-            )
-        if result.complaint is not None:
-            warn(result.complaint)
-        alone = facts.get("out_of_range", 0.0)
-        if alone > _MANY_ALONE and not method.kernel.background:
-            warn(
-                f"{100 * alone:.3g} % of the rows have no other row in range of the compact "
-                "kernel and do not contribute: give the kernel a background, or scale 'init' down."
-            )
-        if not result.converged:
-            advice = advice_for(result.reason).format(n=result.n_iter, budget=self.time_budget)
-            warn(
-                f"{method.name} did not converge: {advice}. The best map so far is kept.",
-                ConvergenceWarning,
-            )
-
     def _searched_score(self) -> float | None:
         """The best score that a search found on held-out rows; None without a search."""
         results = getattr(self, "cv_results_", None)
         return None if results is None else float(np.max(results["mean_test_score"]))
-
-    def _warn_overfit(self, method: Method, scores: Scores) -> None:
-        """Warn if the map suits the training rows far better than the held-out rows."""
-        if not scores.part_widely:
-            return
-        advice = ["decrease 'n_components'"]
-        if "alpha" in self.get_params(deep=False) and not is_auto(self.alpha):
-            advice.insert(0, "increase 'alpha'")
-        warn(f"{method.name} over-fits: {scores}. To mend it, {' or '.join(advice)}.")
 
     def estimate_cost(self, X: Any, y: Any = None) -> Cost:
         """Estimate the memory and time of a fit to X without starting it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,8 +17,7 @@ from vicinal._validation import check_number, warn
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, EvaluationSize
 from vicinal.engines.cpu.impostors import KEPT, KEPT_SHARE, ONCE
-from vicinal.estimators._labelled import LabelledLearner
-from vicinal.estimators._votes_of_k import VotesOfK
+from vicinal.estimators._classifier import check_k
 from vicinal.fit.context import is_large
 from vicinal.fit.method import Coarse, Data
 from vicinal.fit.plan import Plan
@@ -30,11 +29,14 @@ from vicinal.targets import Labels, TargetNeighbours
 
 __all__ = [
     "FindTargets",
-    "LargeMargin",
     "RefreshTargets",
+    "check_margins",
     "coarse_start",
     "kept_bytes",
+    "largest_k",
     "make_model",
+    "no_coarse",
+    "refresh_every",
     "rows_of",
     "warn_unusable_rows",
 ]
@@ -45,35 +47,18 @@ BATCH_ROWS = 1000  # of a batch, which embeds their target neighbours too
 START_ROWS = 300  # suffice: the scale is learnt too, and far from it every pair is an impostor
 
 
-class LargeMargin(VotesOfK, LabelledLearner):
-    """Base class of LMNN and χ²-LMNN; not public."""
+def check_margins(estimator: Any, margins: tuple[str, ...] = ()) -> None:
+    """Check the parameters of large margins; ``margins`` are the names that ``margin`` may have."""
+    check_k(estimator)
+    check_number(estimator, "mu", 0.0, open_ends=True)
+    check_number(estimator, "margin", 0.0, open_ends=True, or_else=margins)
+    check_number(estimator, "refresh_targets", 1, integer=True, or_else=(None,))
 
-    mu: float
-    margin: Any
-    refresh_targets: int | None
-    _model: VotingModel
 
-    _k_counts: ClassVar[str] = "target neighbours"
-    #: allowed values of ``margin`` besides numbers
-    _margins: ClassVar[tuple[str, ...]] = ()
-    _rule_names: ClassVar[tuple[str, ...]] = ("knn",)
-    _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
-    # shared parameters that have a single value here
-    rule: ClassVar[str] = "knn"  # type: ignore[misc]
-    pairs: ClassVar[str] = "all"
-
-    @property
-    def k_(self) -> int:
-        """Largest number of target neighbours of a row: k, or fewer if all classes are small."""
-        check_is_fitted(self, "n_components_")
-        return self._model.k
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_k()
-        check_number(self, "mu", 0.0, open_ends=True)
-        check_number(self, "margin", 0.0, open_ends=True, or_else=self._margins)
-        check_number(self, "refresh_targets", 1, integer=True, or_else=(None,))
+def largest_k(estimator: Any) -> int:
+    """Largest number of target neighbours of a row: k, or fewer if all classes are small."""
+    check_is_fitted(estimator, "n_components_")
+    return estimator._model.k
 
 
 @dataclass(frozen=True)
@@ -191,6 +176,10 @@ def coarse_start(
         return fun.scaled(theta, factor)
 
     return Coarse(few, finish, _COARSE_STEPS, _COARSE_TOL)
+
+
+def no_coarse(problem: Problem, rng: np.random.RandomState) -> None:
+    """A map given by the user is used as the start, for any number of rows."""
 
 
 def make_model(

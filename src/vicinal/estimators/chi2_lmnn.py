@@ -17,24 +17,28 @@ from vicinal._validation import (
     check_label_types,
     check_number,
     check_option,
+    histograms,
     merged_duplicates,
 )
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, EvaluationSize, PairCost, Sampler, Solver
 from vicinal.engines.choose import few_terms
 from vicinal.engines.cpu.impostors import KEPT
-from vicinal.estimators._histograms import HistogramMixin, chi2, histograms
+from vicinal.estimators._classifier import LabelledLearner, learnt_k, warn_k_unset
 from vicinal.estimators._margins import (
     BATCH_ROWS,
     FindTargets,
-    LargeMargin,
+    check_margins,
     coarse_start,
     kept_bytes,
+    largest_k,
     make_model,
+    no_coarse,
     refresh_every,
     rows_of,
     warn_unusable_rows,
 )
+from vicinal.estimators._metric import HistogramMixin, chi2
 from vicinal.fit.callbacks import with_callbacks
 from vicinal.fit.method import Data, Method
 from vicinal.fit.trials import is_collapsed
@@ -51,7 +55,7 @@ _SHARE = 1 / 6  # margin="auto", as a share of the distance to the nearest row o
 _MARGIN_ROWS = 1000  # about how many rows that distance is measured on
 
 
-class Chi2LMNN(SaveMixin, HistogramMixin, LargeMargin):
+class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
     r"""Learn a map from histograms to histograms that keeps other classes beyond a margin.
 
     Rows are histograms: non-negative, and summing to one.  The map L distributes the mass of each
@@ -168,7 +172,12 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LargeMargin):
     """
 
     _default_k: ClassVar[int] = 3
-    _margins: ClassVar[tuple[str, ...]] = ("auto",)
+    _rule_names: ClassVar[tuple[str, ...]] = ("knn",)
+    _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
+    rule: ClassVar[str] = "knn"  # type: ignore[misc]
+    pairs: ClassVar[str] = "all"
+    _model: Chi2VotingModel
+    k_ = property(largest_k)
     _stored: ClassVar[tuple[str, ...]] = ("margin_",)
     margin_: float
     # shared parameters that are fixed here: bins are not scaled, and a penalty on columns that sum
@@ -244,6 +253,7 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LargeMargin):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_margins(self, ("auto",))
         check_option(self, "constraint", ("projection", "softmax"))
         check_bool(self, "normalize")
 
@@ -252,8 +262,8 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LargeMargin):
         return data._replace(X=histograms(data.X, self.normalize))
 
     def _method(self, data: Data) -> Method:
-        name, k, D = type(self).__name__, self._number, data.n_features
-        self._warn_k_unset()
+        name, k, D = type(self).__name__, learnt_k(self), data.n_features
+        warn_k_unset(self, "target neighbours")
         check_number(self, "n_components", 1, D, integer=True, or_else=(None,))
         start = starts.resolve_bins(self.init, name)
         r = int(self.n_components or maps.given_rank(start, D) or D)
@@ -271,7 +281,7 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LargeMargin):
             solver=solvers.ProjectedGradient() if mapping.constrained else solvers.LBFGS(),
             find_targets=find_targets,
             refresh=partial(refresh_every, self.refresh_targets, find_targets),
-            coarse=_no_coarse if given else partial(coarse_start, find_targets, False),
+            coarse=no_coarse if given else partial(coarse_start, find_targets, False),
             # the search, as in LMNN, and the divisions for the pairs it finds
             cost=PairCost(
                 (1.0, 0.06),
@@ -309,11 +319,6 @@ def _first_theta(start: Any, r: int, problem: Problem, rng: Any, reporter: Any =
     codes = problem.target.strata[rows]  # type: ignore[index]
     mapping: Any = problem.mapping
     return mapping.theta(start(problem.X.take(rows), codes, r, rng))
-
-
-def _no_coarse(problem: Problem, rng: Any) -> None:
-    """A map given by the user is used as the start, for any number of rows."""
-    return None
 
 
 def _collapse_warning(Z: Array, problem: Problem) -> str | None:

@@ -11,7 +11,7 @@ from vicinal._features import check_varies, make_rows
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows, warn
 from vicinal.core.types import Array
-from vicinal.estimators._metric import MahalanobisMixin
+from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
 from vicinal.starts.scatter import scatter
@@ -20,7 +20,7 @@ from vicinal.starts.spaces import RCOND, eigen
 __all__ = ["Covariance"]
 
 
-class Covariance(MahalanobisMixin, BaseEstimator):
+class Covariance(LearntMetricMixin, BaseEstimator):
     r"""Measure distances by the inverse of the covariance: the baseline that uses no labels.
 
     .. math:: M = C^{-1}, \qquad

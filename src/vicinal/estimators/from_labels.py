@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from vicinal._validation import check_label_types, check_number, check_rows, check_seed
 from vicinal.core.types import Array
-from vicinal.estimators._metric import LearntMetricMixin
+from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.targets.constraints import pairs_from_labels, quadruplets_from_labels
 
@@ -71,6 +71,8 @@ class FromLabels(LearntMetricMixin, BaseEstimator):
     >>> model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.9
     True
     """
+
+    feature_importances_ = property(feature_importances)
 
     def __init__(
         self,

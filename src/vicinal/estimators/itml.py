@@ -12,8 +12,7 @@ from vicinal._validation import check_number, check_option, check_seed, warn
 from vicinal.convex.itml import itml_by_lbfgs, itml_by_projections
 from vicinal.convex.prior import prior_factor
 from vicinal.core.types import Array
-from vicinal.estimators._matrix_learner import MatrixLearner
-from vicinal.estimators._pair_classifier import PairClassifierMixin
+from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin
 from vicinal.fit.resume import unchanged_on_error
 
 __all__ = ["ITML"]

@@ -27,14 +27,12 @@ from vicinal.core.types import (
     Solver,
     is_auto,
 )
-from vicinal.estimators._metric import LearntMetricMixin
-from vicinal.estimators._partial_fit import StreamLearner
-from vicinal.estimators._votes_of_k import VotesOfK
+from vicinal.estimators._classifier import LabelledLearner, check_k, learnt_k, warn_k_unset
+from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.fit.callbacks import with_callbacks
 from vicinal.fit.method import Data, Method
 from vicinal.fit.penalty import ALPHAS
-from vicinal.fit.report import Reports
-from vicinal.fit.stream import can_stream
+from vicinal.fit.stream import StreamRules, can_stream, learn_batch
 from vicinal.fit.warnings import collapse_warning, warn_no_voters
 from vicinal.models.vote_of_k import KNCAModel
 from vicinal.neighbourhoods import LeftOut, Nearest, Neighbourhood, sets_left_out
@@ -48,7 +46,20 @@ __all__ = ["KNCA"]
 _LISTED = 10  # lists requested by name hold at least this many times k rows
 
 
-class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
+def _check_reservoir(estimator: KNCA) -> None:
+    """Refuse a memory too small for a vote of k."""
+    if estimator.reservoir_size <= learnt_k(estimator):
+        raise ValueError(
+            f"The 'reservoir_size' parameter of {type(estimator).__name__} must be more than "
+            f"k={learnt_k(estimator)}, because k of the remembered rows vote. "
+            f"Got {estimator.reservoir_size!r} instead."
+        )
+
+
+_STREAM = StreamRules(("objective", "k", "vote"), False, check_first=_check_reservoir)
+
+
+class KNCA(LearntMetricMixin, LabelledLearner):
     r"""Learn a map under which a vote of k neighbours gives the right label.
 
     Each row picks a set of k other rows at once, with nearer rows more likely, and these vote on
@@ -181,11 +192,10 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
     True
     """
 
-    _takes_weights: ClassVar[bool] = False
     _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
-    _k_counts: ClassVar[str] = "rows that vote"
-    _settled: ClassVar[tuple[str, ...]] = ("objective", "k", "vote")
+    _default_k: ClassVar[int] = 5
     _model: KNCAModel
+    feature_importances_ = property(feature_importances)
 
     def __init__(
         self,
@@ -262,7 +272,7 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
         """
         return self._fit(X, y, resume_from=resume_from)
 
-    @available_if(can_stream)
+    @available_if(partial(can_stream, _STREAM))
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> KNCA:
         """Learn from the next batch of a stream, as :meth:`NCA.partial_fit` does.
 
@@ -285,16 +295,8 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
         -------
         self : KNCA
         """
-        return self._partial_fit(X, y, classes)
-
-    def _begin_stream(self, data: Data, method: Method, reports: Reports) -> None:
-        if self.reservoir_size <= self._number:
-            raise ValueError(
-                f"The 'reservoir_size' parameter of {type(self).__name__} must be more than "
-                f"k={self._number}, because k of the remembered rows vote. "
-                f"Got {self.reservoir_size!r} instead."
-            )
-        super()._begin_stream(data, method, reports)
+        learn_batch(_STREAM, self, X, y, classes)
+        return self
 
     @property
     def k_(self) -> int:
@@ -305,13 +307,13 @@ class KNCA(VotesOfK, LearntMetricMixin, StreamLearner):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number(self, "reservoir_size", 2, integer=True)
-        self._check_k()
+        check_k(self)
         check_option(self, "vote", ("majority", "all"))
         check_option(self, "objective", ("log", "accuracy"))
 
     def _method(self, data: Data) -> Method:
-        name, k = type(self).__name__, self._number
-        self._warn_k_unset()
+        name, k = type(self).__name__, learnt_k(self)
+        warn_k_unset(self, "rows that vote")
         start = starts.resolve(self.init, name)
         mapping, d = maps.resolve_rank(self, data.n_features, start)
         return Method(

@@ -21,7 +21,7 @@ from vicinal._validation import (
     warn,
 )
 from vicinal.core.types import Array, Rows
-from vicinal.estimators._metric import MahalanobisMixin
+from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
 from vicinal.starts.spaces import RCOND, eigen
@@ -34,7 +34,7 @@ _EMBEDDINGS = ("weighted", "orthonormalized", "plain")
 _PAIRS = 2**22  # pairs of rows whose distances are kept at a time: 32 MB
 
 
-class LFDA(MahalanobisMixin, BaseEstimator):
+class LFDA(LearntMetricMixin, BaseEstimator):
     r"""Separate the classes, and keep together only rows of a class that are near each other.
 
     Fisher's discriminant analysis brings all rows of a class together, also those of different

@@ -15,19 +15,22 @@ from vicinal import _search, maps, solvers, starts
 from vicinal._features import make_rows
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, Map, PairCost, Rows, Sampler, Solver
+from vicinal.estimators._classifier import LabelledLearner, learnt_k, warn_k_unset
 from vicinal.estimators._margins import (
     BATCH_ROWS,
     START_ROWS,
     FindTargets,
-    LargeMargin,
+    check_margins,
     coarse_start,
     kept_bytes,
+    largest_k,
     make_model,
+    no_coarse,
     refresh_every,
     rows_of,
     warn_unusable_rows,
 )
-from vicinal.estimators._metric import LearntMetricMixin
+from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.fit.callbacks import with_callbacks
 from vicinal.fit.method import Data, Method
 from vicinal.fit.trials import is_collapsed
@@ -45,7 +48,7 @@ _SCALING_ROWS = 1000  # rows used to choose between scalings
 _SPARSE_UP_TO = 0.1  # share of entries other than zero up to which these rows are sparse
 
 
-class LMNN(LearntMetricMixin, LargeMargin):
+class LMNN(LearntMetricMixin, LabelledLearner):
     r"""Learn a map that keeps rows of other classes beyond a margin.
 
     Each row should be near its k target neighbours, rows of its own class, and farther by a margin
@@ -205,6 +208,15 @@ class LMNN(LearntMetricMixin, LargeMargin):
     True
     """
 
+    _rule_names: ClassVar[tuple[str, ...]] = ("knn",)
+    _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
+    _default_k: ClassVar[int] = 5
+    # shared parameters that have a single value here
+    rule: ClassVar[str] = "knn"  # type: ignore[misc]
+    pairs: ClassVar[str] = "all"
+    _model: VotingModel
+    k_ = property(largest_k)
+    feature_importances_ = property(feature_importances)
     _stored: ClassVar[tuple[str, ...]] = ("scaling_",)
     _scalings: ClassVar[tuple[str | None, ...]] = ("auto", "standard", "global", None)
 
@@ -279,9 +291,13 @@ class LMNN(LearntMetricMixin, LargeMargin):
         """
         return self._fit(X, y, resume_from=resume_from)
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_margins(self)
+
     def _method(self, data: Data) -> Method:
-        name, k = type(self).__name__, self._number
-        self._warn_k_unset()
+        name, k = type(self).__name__, learnt_k(self)
+        warn_k_unset(self, "target neighbours")
         start: Any = starts.resolve(self.init, name)
         mapping, d = maps.resolve_rank(self, data.n_features, start)
         margin = partial(_fixed_margin, float(self.margin))
@@ -298,7 +314,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
             solver=solvers.LBFGS(),
             find_targets=find_targets,
             refresh=partial(refresh_every, self.refresh_targets, find_targets),
-            coarse=_no_coarse if given else partial(coarse_start, find_targets, True),
+            coarse=no_coarse if given else partial(coarse_start, find_targets, True),
             # the search computes an inner product in float32 for each pair
             cost=PairCost((1.0, 0.04), (1.0, 0.04), company=k, more=kept_bytes),
             batch_size=BATCH_ROWS,
@@ -322,7 +338,7 @@ class LMNN(LearntMetricMixin, LargeMargin):
         rows = np.sort(rows[:_SCALING_ROWS])
         some = _in_one_form(X[rows])
         right = {
-            scaling: _votes_right(make_rows(some, scaling), labels.codes[rows], self._number)
+            scaling: _votes_right(make_rows(some, scaling), labels.codes[rows], learnt_k(self))
             for scaling in ("standard", "global")
         }
         best = max(right, key=lambda scaling: right[scaling])  # ties: the first
@@ -352,11 +368,6 @@ def _scaled_alpha(mu: float, k: int, mapping: Map, n_columns: int, n: int) -> fl
 
 def _fixed_margin(margin: float, problem: Problem, neighbours: Array) -> float:
     return margin
-
-
-def _no_coarse(problem: Problem, rng: Any) -> None:
-    """A map given by the user is used as the start, for any number of rows."""
-    return None
 
 
 def _collapse_warning(Z: Array, problem: Problem) -> str | None:

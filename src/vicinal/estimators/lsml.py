@@ -12,8 +12,7 @@ from vicinal._validation import check_seed, check_weights, warn
 from vicinal.convex.lsml import lsml
 from vicinal.convex.prior import prior_factor
 from vicinal.core.types import Array
-from vicinal.estimators._matrix_learner import MatrixLearner
-from vicinal.estimators._tuples import TupleLearnerMixin
+from vicinal.estimators._pairs import MatrixLearner, TupleLearnerMixin
 from vicinal.fit.resume import unchanged_on_error
 
 __all__ = ["LSML"]

@@ -13,9 +13,9 @@ from sklearn.model_selection import BaseCrossValidator
 from vicinal import maps, neighbourhoods, solvers, starts
 from vicinal._features import make_rows
 from vicinal.core.types import Array, Map, Rows, Sampler, Solver, is_auto
-from vicinal.estimators._consulted import ConsultedMixin
-from vicinal.estimators._labelled import LabelledLearner
-from vicinal.estimators._metric import LearntMetricMixin
+from vicinal.estimators import _classifier
+from vicinal.estimators._classifier import LabelledLearner
+from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.fit.callbacks import with_callbacks
 from vicinal.fit.method import Data, Method
 from vicinal.fit.penalty import ALPHAS
@@ -31,7 +31,7 @@ from vicinal.targets.masses import reference_masses
 __all__ = ["MCML"]
 
 
-class MCML(ConsultedMixin, LearntMetricMixin, LabelledLearner):
+class MCML(LearntMetricMixin, LabelledLearner):
     r"""Learn a map that collapses each class to a point, far from the other classes.
 
     Each row picks another row at random, with nearer rows more likely.  If all rows of a class were
@@ -150,6 +150,9 @@ class MCML(ConsultedMixin, LearntMetricMixin, LabelledLearner):
 
     _voters: ClassVar[tuple[str, ...]] = ("auto", "local")
     _model: NCAModel
+    feature_importances_ = property(feature_importances)
+    effective_n_neighbors = _classifier.effective_n_neighbors
+    local_n_neighbors = _classifier.local_n_neighbors
 
     def __init__(
         self,

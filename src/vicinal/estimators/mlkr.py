@@ -11,8 +11,7 @@ from sklearn.model_selection import BaseCrossValidator
 
 from vicinal.core.types import Map, Sampler, Solver
 from vicinal.densities import Kernel
-from vicinal.estimators._metric import LearntMetricMixin
-from vicinal.estimators._regress import RegressionLearner
+from vicinal.estimators._regressor import RegressionLearner
 from vicinal.fit.callbacks import with_callbacks
 from vicinal.neighbourhoods import Neighbourhood
 from vicinal.objectives import MLKRLoss
@@ -21,7 +20,7 @@ from vicinal.starts import Start
 __all__ = ["MLKR"]
 
 
-class MLKR(LearntMetricMixin, RegressionLearner):
+class MLKR(RegressionLearner):
     r"""Learn a map under which near rows have near numbers: a metric for kernel regression.
 
     Each row is predicted by the mean of all others, nearer ones with more weight.  The map A is

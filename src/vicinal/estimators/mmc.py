@@ -10,8 +10,7 @@ from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_bool, check_number, warn
 from vicinal.convex.mmc import mmc, mmc_diagonal
 from vicinal.core.types import Array
-from vicinal.estimators._matrix_learner import MatrixLearner
-from vicinal.estimators._pair_classifier import PairClassifierMixin
+from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin
 from vicinal.fit.resume import unchanged_on_error
 
 __all__ = ["MMC"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,27 +13,43 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal import densities
-from vicinal._validation import check_number, check_option
+from vicinal._validation import check_number, check_option, check_weights
 from vicinal.core.types import Array, Map, Sampler, Solver
 from vicinal.densities import Kernel
-from vicinal.estimators._consulted import ConsultedMixin
-from vicinal.estimators._metric import LearntMetricMixin
-from vicinal.estimators._nca_method import learns_beta, nca_method
-from vicinal.estimators._partial_fit import StreamLearner
-from vicinal.estimators._soft_labels import SoftTargetsMixin
-from vicinal.estimators._soft_targets import check_labels
+from vicinal.estimators import _classifier
+from vicinal.estimators._classifier import LabelledLearner
+from vicinal.estimators._metric import LearntMetricMixin, feature_importances
+from vicinal.estimators._nca import (
+    check_labels,
+    is_matrix,
+    learns_beta,
+    nca_method,
+    soft_data,
+    soft_rows,
+    soft_scores,
+)
 from vicinal.fit.callbacks import with_callbacks
+from vicinal.fit.cost import Cost, Size
 from vicinal.fit.method import Data, Method
-from vicinal.fit.stream import can_stream
+from vicinal.fit.stream import StreamRules, can_stream, learn_batch
 from vicinal.neighbourhoods import Neighbourhood
 from vicinal.starts import Start
-from vicinal.targets import Labels
+from vicinal.targets import Labels, Matches
 from vicinal.targets.labels import check_priors
 
 __all__ = ["NCA"]
 
 
-class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
+def _needs_all_rows(estimator: NCA) -> list[tuple[str, bool, str]]:
+    kernel = densities.resolve(estimator.kernel, type(estimator).__name__)
+    why = "learning 'beta' needs all rows; use beta='count' or a number"
+    return [("kernel", not learns_beta(kernel), why)]
+
+
+_STREAM = StreamRules(("objective", "kernel", "priors"), needs_all_rows=_needs_all_rows)
+
+
+class NCA(LearntMetricMixin, LabelledLearner):
     r"""Learn a map under which near rows share a label: a metric, a classifier, a picture.
 
     Each row picks another row at random, with nearer rows more likely, and takes its label.  The
@@ -267,8 +284,10 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
     """
 
     _voters: ClassVar[tuple[str, ...]] = ("auto", "local")
-    _settled: ClassVar[tuple[str, ...]] = ("objective", "kernel", "priors")
     _model: Any
+    feature_importances_ = property(feature_importances)
+    effective_n_neighbors = _classifier.effective_n_neighbors
+    local_n_neighbors = _classifier.local_n_neighbors
 
     def __init__(
         self,
@@ -362,7 +381,7 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         """
         return self._fit(X, y, sample_weight, matches=matches, resume_from=resume_from)
 
-    @available_if(can_stream)
+    @available_if(partial(can_stream, _STREAM))
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NCA:
         """Learn from the next batch of a stream.
 
@@ -396,7 +415,61 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         self : NCA
         """
         check_labels(y, f"{type(self).__name__}.partial_fit")
-        return self._partial_fit(X, y, classes, sample_weight)
+        learn_batch(_STREAM, self, X, y, classes, sample_weight)
+        return self
+
+    def score(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, matches: Any = None
+    ) -> float:
+        r"""The accuracy of ``predict``, or the share of matches.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, all treated as new: a training row may pick itself.
+        y : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
+            Labels, or label distributions with columns in the order of ``classes_``.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row in the mean.
+        matches : {sparse matrix, array-like} of shape (n_samples, n_training_samples), default=None
+            After a fit to matches: how right it is that a row of X picks a row of the X of ``fit``.
+
+        Returns
+        -------
+        score : float
+            For labels, the mean accuracy; for distributions, the mean probability of the predicted
+            class; for matches, the mean of :math:`\sum_j m_{ij} p_{ij}`, or under ``rule="knn"``
+            that of the matches with the nearest training rows.
+        """
+        found = soft_scores(self, X, y, matches)
+        if found is None:
+            return float(super().score(X, y, sample_weight))
+        return float(np.average(found, weights=check_weights(sample_weight, len(found))))
+
+    def estimate_cost(self, X: Any, y: Any = None, *, matches: Any = None) -> Cost:
+        """Estimate the memory and time of a fit to X without starting it.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
+            Class labels or label distributions.  None stands for ten classes.
+        matches : {sparse matrix, array-like} of shape (n_samples, n_samples), default=None
+            In place of y.
+
+        Returns
+        -------
+        cost : Cost
+            ``memory_bytes`` beyond the input and approximate ``seconds_per_evaluation``; a fit
+            needs one to two evaluations per iteration.
+
+        Notes
+        -----
+        Memory is the peak, usually within a factor of two; time is rough.
+        """
+        if matches is None and not (y is not None and is_matrix(y)):
+            return super().estimate_cost(X, y)
+        return self._cost(soft_data(self, X if hasattr(X, "shape") else np.asarray(X), y, matches))
 
     @property
     def background_(self) -> Array | None:
@@ -409,10 +482,18 @@ class NCA(SoftTargetsMixin, ConsultedMixin, LearntMetricMixin, StreamLearner):
         check_number(self, "reservoir_size", 2, integer=True)
         check_option(self, "objective", ("log", "accuracy"))
 
-    def _needs_all_rows(self) -> list[tuple[str, bool, str]]:
-        kernel = densities.resolve(self.kernel, type(self).__name__)
-        why = "learning 'beta' needs all rows; use beta='count' or a number"
-        return [("kernel", not learns_beta(kernel), why)]
+    def _check_data(self, X: Any, y: Any, sample_weight: Any, matches: Any = None) -> Data:
+        if matches is None and not is_matrix(y):
+            return super()._check_data(X, y, sample_weight)
+        data, self._rows = soft_rows(self, X, y, sample_weight, matches)
+        self._forget("classes_")
+        if data.classes is not None:
+            self.classes_ = data.classes
+        return data
+
+    def _size(self, data: Data, method: Method, given: Any) -> Size:
+        size = super()._size(data, method, given)
+        return size._replace(brings_matches=isinstance(data.target, Matches))
 
     def _target(self, codes: Array, weight: Array | None, n_classes: int) -> Labels:
         check_priors(self.priors, n_classes, type(self).__name__)

@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal._validation import check_number, check_option, warn
 from vicinal.core.types import Array, Map, Sampler, Solver, is_auto
 from vicinal.densities import Kernel
-from vicinal.estimators._metric import LearntMetricMixin
-from vicinal.estimators._regress import RegressionLearner
+from vicinal.estimators._regressor import RegressionLearner
 from vicinal.fit.callbacks import with_callbacks
 from vicinal.fit.method import Data, Method
 from vicinal.fit.plan import Plan
@@ -32,7 +31,7 @@ _NEAR = 0.2  # share of all pairs of rows that are nearer than width="auto"
 _SAMPLE = 1000  # rows that choose it
 
 
-class NCARegressor(LearntMetricMixin, RegressionLearner):
+class NCARegressor(RegressionLearner):
     r"""Learn a map under which near rows have near numbers, as :class:`NCA` does with labels.
 
     Each row picks another row at random, with nearer rows more likely.  The map A is learnt so that

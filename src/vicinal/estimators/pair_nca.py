@@ -12,12 +12,11 @@ from sklearn.model_selection import BaseCrossValidator
 
 from vicinal import maps, solvers, starts
 from vicinal._features import make_rows
-from vicinal._validation import check_rows, refuse_elsewhere, warn
+from vicinal._validation import check_pair_labels, check_rows, refuse_elsewhere, warn
 from vicinal.core.types import Array, Map, Rows, Solver
 from vicinal.estimators._base import MetricLearner
-from vicinal.estimators._metric import LearntMetricMixin
-from vicinal.estimators._pair_classifier import PairClassifierMixin
-from vicinal.estimators._tuples import check_pair_labels, check_tuples
+from vicinal.estimators._metric import LearntMetricMixin, feature_importances
+from vicinal.estimators._pairs import PairClassifierMixin, check_tuples
 from vicinal.fit.callbacks import with_callbacks
 from vicinal.fit.cost import Cost
 from vicinal.fit.method import Data, Method
@@ -167,6 +166,7 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
 
     #: every step needs all rows: see the normaliser
     sampling = "full"
+    feature_importances_ = property(feature_importances)
     _named_alphas: ClassVar[tuple[str, ...]] = ("auto",)
 
     def __init__(

@@ -14,14 +14,14 @@ from vicinal._features import check_varies, make_rows
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_label_types, check_number, check_option, check_rows, warn
 from vicinal.core.types import Array
-from vicinal.estimators._metric import MahalanobisMixin
+from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
 
 __all__ = ["RCA"]
 
 
-class RCA(MahalanobisMixin, BaseEstimator):
+class RCA(LearntMetricMixin, BaseEstimator):
     r"""Whiten the scatter within classes, or within chunklets of unlabelled rows.
 
     Let :math:`S_W` be the scatter around the means of the classes or chunklets and S the total

@@ -10,8 +10,7 @@ from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_seed
 from vicinal.convex.prior import prior_factor
 from vicinal.convex.sdml import largest_balance, sdml
-from vicinal.estimators._matrix_learner import MatrixLearner
-from vicinal.estimators._pair_classifier import PairClassifierMixin
+from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin
 from vicinal.fit.resume import unchanged_on_error
 
 __all__ = ["SDML"]

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from vicinal.core.problem import Problem, suited
 from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, Map, Objective, PairCost, Solver
 
-__all__ = ["Coarse", "Config", "Data", "Method", "Model"]
+__all__ = ["Coarse", "Config", "Data", "Method", "Model", "RowNumbers", "drop_weightless_rows"]
 
 
 class Model(Protocol):
@@ -82,6 +84,31 @@ class Data(NamedTuple):
         assert self.classes is not None
         names = self.classes[chosen].tolist()
         return ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+
+
+class RowNumbers(NamedTuple):
+    """The numbers of the training rows that a model holds.
+
+    Parameters
+    ----------
+    numbers : array of shape (n,) or None
+        Number of each row among those the user gave; None if the model holds all of them.
+    total : int
+        How many rows the user gave.
+    """
+
+    numbers: Array | None
+    total: int
+
+
+def drop_weightless_rows(
+    X: Any, y: Any, weight: Array | None
+) -> tuple[RowNumbers, Any, Any, Array | None]:
+    """The rows of positive weight, with what they are to reach, and their numbers."""
+    if weight is None or weight.all():
+        return RowNumbers(None, X.shape[0]), X, y, weight
+    numbers = np.flatnonzero(weight)
+    return RowNumbers(numbers, X.shape[0]), X[numbers], y[numbers], weight[numbers]
 
 
 class Coarse(NamedTuple):

@@ -2,39 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import gen_batches
 
-from vicinal import samplers, solvers, starts
+from vicinal import _clock, maps, samplers, solvers, starts
 from vicinal._features import Features
-from vicinal._validation import scaled_weights
+from vicinal._threads import single_threaded_blas
+from vicinal._validation import (
+    check_declared_classes,
+    check_label_types,
+    check_rows,
+    check_weights,
+    scaled_weights,
+)
 from vicinal.core.evaluation import refresh
 from vicinal.core.loop import update
+from vicinal.core.points import to_host
 from vicinal.core.problem import Problem, Tracked, for_scaling, suited
 from vicinal.core.seeds import rng_for
 from vicinal.core.types import Array, Batch, Solver, is_auto
-from vicinal.fit.method import Coarse, Method
-from vicinal.fit.plan import Plan, rate_for
+from vicinal.fit.budget import Budget
+from vicinal.fit.context import FitContext
+from vicinal.fit.importances import importances_of
+from vicinal.fit.method import Coarse, Config, Data, Method, RowNumbers
+from vicinal.fit.plan import Plan, make_plan, rate_for
+from vicinal.fit.problem import last_theta, make_problem, size_of
+from vicinal.fit.report import Reports, heading, line_of
 from vicinal.fit.reservoir import Reservoir
+from vicinal.fit.resume import restored_on_error, seed_of
+from vicinal.fit.run import first_theta
+from vicinal.maps.fitted import FittedLinear, FittedMap
 from vicinal.targets import Labels
 
-__all__ = ["Stream", "StreamStep", "begin_stream", "can_stream", "check_settled", "first_run"]
+__all__ = ["Stream", "StreamRules", "StreamStep", "can_stream", "learn_batch"]
 
 # docs/results/streams.md compares these with shorter and longer steps, and with a stream that
 # learns nothing before its first step.
 _QUERIES = 200  # rows per step, unless ``sampling`` gives a size
 _FIRST_ROWS, _FIRST_STEPS, _FIRST_TOL = 1000, 50, 1e-3  # of the run on the first batch
+_PASSES = 0.5  # the importances of features may embed so many times the remembered rows
 #: parameters that must not change after the first call, besides those of the method
 _SETTLED = ("n_components", "mapping", "solver", "sampling", "alpha", "scaling", "reservoir_size")
 
 
-def can_stream(estimator: Any) -> bool:
+class StreamRules(NamedTuple):
+    """What the streams of an estimator share.
+
+    Parameters
+    ----------
+    settled : tuple of str
+        Parameters of the method that must not change after the first batch.
+    takes_weights : bool
+        Whether the objective accepts sample weights.
+    needs_all_rows : callable
+        ``needs_all_rows(estimator)``: parameters of the method that may need all rows, each as its
+        name, whether a stream supports its value, and why not.
+    check_first : callable
+        ``check_first(estimator)``: refuses, at the first batch, what a stream could not use.
+    """
+
+    settled: tuple[str, ...]
+    takes_weights: bool = True
+    needs_all_rows: Callable[[Any], list[tuple[str, bool, str]]] = lambda estimator: []
+    check_first: Callable[[Any], None] = lambda estimator: None
+
+
+def can_stream(rules: StreamRules, estimator: Any) -> bool:
     """True, or an error that names the parameter that a stream does not support."""
     name, sampling = type(estimator).__name__, estimator.sampling
     for parameter, allowed, why in (
@@ -49,7 +90,7 @@ def can_stream(estimator: Any) -> bool:
             or isinstance(sampling, samplers.StochasticQueries),
             "new rows are the queries, against the rows in the reservoir",
         ),
-        *estimator._needs_all_rows(),
+        *rules.needs_all_rows(estimator),
     ):
         if not allowed:
             raise ValueError(
@@ -77,7 +118,7 @@ def _stream_solver(estimator: Any) -> Solver | None:
     return solver
 
 
-def check_settled(estimator: Any) -> None:
+def _check_settled(estimator: Any) -> None:
     """Refuse parameters that have changed since the stream began."""
     name = type(estimator).__name__
     stream = getattr(estimator, "_stream", None)
@@ -90,7 +131,7 @@ def check_settled(estimator: Any) -> None:
             )
 
 
-def first_run(problem: Problem, rng: np.random.RandomState) -> Coarse:
+def _first_run(problem: Problem, rng: np.random.RandomState) -> Coarse:
     """A short run on rows of the first batch, which makes the start of a stream.
 
     A start by a formula has neither the directions nor the scale of a learnt map, and a pass over
@@ -113,7 +154,9 @@ def first_run(problem: Problem, rng: np.random.RandomState) -> Coarse:
     return Coarse(few, finish, _FIRST_STEPS, _FIRST_TOL)
 
 
-def begin_stream(estimator: Any, plan: Plan, problem: Problem, theta: Array, seed: int) -> Stream:
+def _new_stream(
+    rules: StreamRules, estimator: Any, plan: Plan, problem: Problem, theta: Array, seed: int
+) -> Stream:
     """A stream that starts with the scaling of a problem and the map theta."""
     # a constant rate, since a stream has no known length
     solver = _stream_solver(estimator) or solvers.Adam(rate_for(problem, theta))
@@ -127,12 +170,12 @@ def begin_stream(estimator: Any, plan: Plan, problem: Problem, theta: Array, see
         )
     size = int(estimator.reservoir_size)
     # without weights, the reservoir must keep the class proportions of the stream
-    weighs = estimator._takes_weights
-    reservoir = Reservoir(size // n_classes) if weighs else Reservoir(size, by_class=False)
+    by_class = rules.takes_weights
+    reservoir = Reservoir(size // n_classes if by_class else size, by_class)
     sampling = samplers.StochasticQueries(getattr(estimator.sampling, "size", _QUERIES))
     reason = "it is a stream, one batch after the other"
     plan = plan._replace(solver=solver, sampling=sampling, reason=reason)
-    settled = {name: getattr(estimator, name) for name in (*_SETTLED, *estimator._settled)}
+    settled = {name: getattr(estimator, name) for name in (*_SETTLED, *rules.settled)}
     return Stream(plan, problem, theta, sampling.size, reservoir, seed, settled)
 
 
@@ -274,3 +317,92 @@ class Stream:
             here.n_evaluations,
             fun.facts.get("share_of_pairs", np.nan),
         )
+
+
+def learn_batch(
+    rules: StreamRules, estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any = None
+) -> None:
+    """Continue the stream of an estimator, or begin one with the first batch."""
+    with restored_on_error(estimator):
+        estimator._check_parameters()
+        _check_settled(estimator)
+        first = not hasattr(estimator, "_stream")
+        X, codes, weight = _check_batch(estimator, X, y, classes, sample_weight, first)
+        weighs = scaled_weights(weight) if rules.takes_weights else None
+        target = estimator._target(codes, weighs, len(estimator.classes_))
+        data = Data(X, target, estimator.classes_)
+        with nullcontext() if first else warnings.catch_warnings(action="ignore"):  # warn once
+            method = estimator._method(data)
+        reports = Reports(method.name, estimator.verbose)
+        with single_threaded_blas(), reports.watching_compilation():
+            if first:
+                _begin(rules, estimator, data, method, reports)
+            stream = estimator._stream = estimator._stream.copy()  # if a step fails, none was made
+            steps: list[StreamStep] = []
+            reports.say(heading())
+            for step in stream.learn(method, X, codes, weight):
+                steps.append(step)
+                reports.say(line_of(step))
+            estimator.history_ = dict(
+                zip(StreamStep._fields, map(list, zip(*steps, strict=True)), strict=True)
+            )
+            estimator.n_iter_, estimator.objective_ = stream.n_steps, steps[-1].loss
+            estimator.n_samples_seen_ += len(codes)
+            # posterior and votes use the rows in the reservoir
+            remembered = stream.remembered(method)
+            estimator._rows = RowNumbers(stream.reservoir.numbers, estimator.n_samples_seen_)
+            estimator._store(remembered.X.X, method, remembered, stream.theta)
+            if not isinstance(estimator._map, FittedLinear):
+                estimator._importances = importances_of(remembered, stream.theta, _PASSES)
+
+
+def _check_batch(
+    estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any, first: bool
+) -> tuple[Any, Array, Array]:
+    """The checked rows of positive weight in a batch, their classes and weights."""
+    check_label_types(y)
+    X, y = check_rows(estimator, to_host(X), y, reset=first)
+    estimator.classes_ = check_declared_classes(estimator, classes, y, first)
+    weight = check_weights(sample_weight, len(y), scaled=False)  # also against other batches
+    weight = np.ones(len(y)) if weight is None else weight
+    seen = weight > 0
+    return X[seen], np.searchsorted(estimator.classes_, y[seen]), weight[seen]
+
+
+def _begin(
+    rules: StreamRules, estimator: Any, data: Data, method: Method, reports: Reports
+) -> None:
+    """Begin a stream with the rows of the first batch."""
+    rules.check_first(estimator)
+    config, seed = Config.of(estimator), seed_of(estimator)
+    plan = make_plan(method, config, size_of(data, method))
+    present = np.unique(data.target.codes)
+    if len(present) < 2:
+        raise ValueError(
+            f"The first batch of {method.name}.partial_fit must hold rows of at least "
+            f"2 classes. Got {estimator.classes_[present].tolist()!r} alone."
+        )
+    estimator._forget("cv_results_", "_choice")
+    problem = make_problem(method, config, data, plan, seed)
+    if is_auto(config.alpha):  # a search needs all rows
+        alpha = getattr(estimator, "alpha_", problem.alpha)  # as an earlier fit has chosen it
+        problem = problem.replace(alpha=alpha)
+    # an array is used as given, and a map that bends would learn the few rows by heart
+    if not isinstance(starts.resolve(estimator.init, method.name), starts.Given):
+        if not maps.bends(method.mapping):
+            method = replace(method, coarse=_first_run)
+    context = FitContext(method, config, plan, seed, reports, Budget(None, _clock.now()))
+    last = getattr(estimator, "_map", None)  # of an earlier fit
+    theta = last_theta(last, problem)
+    if theta is not None and isinstance(last, FittedMap):
+        # parameters of a nonlinear map cannot be adapted to other units of the columns
+        problem = problem.replace(X=Features.scaled_as(last.features, data.X))
+    if theta is None:
+        theta = first_theta(context, problem)
+    estimator.rounds_, estimator._resume = {}, None
+    estimator._stream = _new_stream(rules, estimator, plan, problem, theta, seed)
+    if is_auto(config.alpha):
+        plan, told = estimator._stream.plan, f"alpha={problem.alpha:g}, as a search needs all rows"
+        estimator._stream.plan = plan._replace(reason=f"{plan.reason}; {told}")
+    estimator.plan_, estimator.n_samples_seen_ = estimator._stream.plan, 0
+    reports.say(str(estimator.plan_))

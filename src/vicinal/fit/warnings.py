@@ -1,20 +1,33 @@
-"""Warnings about training rows that nothing is learnt from, and about collapsed maps."""
+"""Warnings: of rows that nothing is learnt from, collapsed maps, and how a fit has ended."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from vicinal._validation import warn
-from vicinal.core.types import Array
-from vicinal.fit.method import Data
+from vicinal.core.stages import FitResult
+from vicinal.core.stopping import advice_for
+from vicinal.core.types import Array, is_auto
+from vicinal.fit.method import Config, Data, Method
+from vicinal.fit.overfit import Scores
 from vicinal.fit.plan import Plan
 from vicinal.fit.trials import is_collapsed
 from vicinal.objectives._votes import SAFE_K, can_win, large_k, usable_votes
 from vicinal.targets import LabelDistributions, Labels, Matches
 
-__all__ = ["collapse_warning", "warn_no_voters", "warn_single_rows", "warn_unmatched_rows"]
+__all__ = [
+    "collapse_warning",
+    "warn_no_voters",
+    "warn_of_run",
+    "warn_overfit",
+    "warn_single_rows",
+    "warn_unmatched_rows",
+]
+
+_MANY_ALONE = 0.1  # warn above this share of rows with no neighbour in range
 
 
 def collapse_warning(Z: Array, problem: Any) -> str | None:
@@ -84,3 +97,41 @@ def warn_no_voters(
             f"{data.names(thin)}. Use larger batches, or sampling='stochastic', in which all rows "
             "may be picked."
         )
+
+
+def warn_of_run(
+    method: Method, config: Config, result: FitResult, facts: dict[str, Any], left_out: list[str]
+) -> None:
+    """Warn of what the run complained of, of rows out of range, or if it did not converge.
+
+    Also of what a time budget left too little time for.
+    """
+    if left_out:
+        warn(
+            f"The {config.time_budget:g} seconds of 'time_budget' were not enough for "
+            f"{' and '.join(left_out)}: increase 'time_budget'."
+        )
+    if result.complaint is not None:
+        warn(result.complaint)
+    alone = facts.get("out_of_range", 0.0)
+    if alone > _MANY_ALONE and not method.kernel.background:
+        warn(
+            f"{100 * alone:.3g} % of the rows have no other row in range of the compact "
+            "kernel and do not contribute: give the kernel a background, or scale 'init' down."
+        )
+    if not result.converged:
+        advice = advice_for(result.reason).format(n=result.n_iter, budget=config.time_budget)
+        warn(
+            f"{method.name} did not converge: {advice}. The best map so far is kept.",
+            ConvergenceWarning,
+        )
+
+
+def warn_overfit(method: Method, scores: Scores, parameters: dict[str, Any]) -> None:
+    """Warn if the map suits the training rows far better than the held-out rows."""
+    if not scores.part_widely:
+        return
+    advice = ["decrease 'n_components'"]
+    if not is_auto(parameters.get("alpha", "auto")):
+        advice.insert(0, "increase 'alpha'")
+    warn(f"{method.name} over-fits: {scores}. To mend it, {' or '.join(advice)}.")

@@ -16,7 +16,7 @@ from skl2onnx.common.data_types import (
 from skl2onnx.common.utils_classifier import get_label_classes
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from vicinal.estimators._neighbours import NeighbourSearchMixin
+from vicinal.estimators._classifier import NeighbourSearchMixin
 from vicinal.models.soft import MatchModel
 from vicinal.onnx._maps import check_map, embed, histograms, transform
 from vicinal.onnx._models import n_outputs, predict

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from vicinal.estimators._tuples import TupleLearnerMixin
+from vicinal.estimators._pairs import TupleLearnerMixin
 from vicinal.reporting.folds import FOLDS, by_folds, can_fold
 from vicinal.reporting.points import Points
 from vicinal.reporting.scores import Comparison, by_split, kept_neighbours

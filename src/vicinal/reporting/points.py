@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from vicinal.core.types import Array
-from vicinal.estimators._histograms import HistogramMixin
+from vicinal.estimators._metric import HistogramMixin
 from vicinal.reporting.spaces import Scaling, Space
 from vicinal.reporting.subject import Fitted, Part, embedded, learns_labels
 

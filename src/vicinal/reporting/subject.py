@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal.core.types import Array
-from vicinal.estimators._tuples import TupleLearnerMixin
+from vicinal.estimators._pairs import TupleLearnerMixin
 from vicinal.estimators.from_labels import FromLabels
 from vicinal.estimators.ksne import KSNE
 from vicinal.fit.callbacks import HAS_CALLBACKS

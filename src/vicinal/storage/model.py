@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,11 @@ from vicinal.storage.codec import ModelCoding
 from vicinal.storage.container import FileError
 from vicinal.storage.names import name_of
 from vicinal.storage.pipelines import from_fields, is_pipeline, to_fields
-from vicinal.storage.versions import VersionMixin
+from vicinal.storage.versions import OtherVersionWarning, user_stacklevel, version
 
 __all__ = ["SaveMixin", "describe", "load", "read_object", "save", "write_object"]
+
+_VERSION = "_vicinal_version"  # the key in pickles
 
 
 def write_object(path: Any, kind: str, value: Any, about: dict[str, Any] | None = None) -> None:
@@ -154,8 +156,11 @@ def load(path: Any, *, module: Any = None) -> Any:
     return decoded(path, header[kind], arrays, module, from_fields if kind == "pipeline" else None)
 
 
-class SaveMixin(VersionMixin):
-    """The method ``save`` of estimators, and the version in their pickles."""
+class SaveMixin:
+    """The method ``save`` of estimators, and the version in their pickles.
+
+    A pickle that another version of vicinal loads warns.
+    """
 
     def save(self, path: Any) -> None:
         """Save the estimator in one file, without pickle: see :func:`vicinal.save`.
@@ -166,6 +171,23 @@ class SaveMixin(VersionMixin):
             The file, by convention with the suffix ".vic".  :func:`vicinal.load` reads it.
         """
         save(self, path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return {**state, _VERSION: version()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        pickled = state.pop(_VERSION, None)
+        if pickled not in (None, version()):
+            warnings.warn(
+                f"This {type(self).__name__} was pickled by vicinal {pickled}, and is loaded by "
+                f"{version()}: it may fail or give other results. Files written by "
+                "vicinal.save can be read by later versions.",
+                OtherVersionWarning,
+                stacklevel=user_stacklevel(),
+            )
+        super().__setstate__(state)  # type: ignore[misc]
 
 
 def describe(path: Any) -> dict[str, Any]:
@@ -188,7 +210,7 @@ def describe(path: Any) -> dict[str, Any]:
 
 def _versions() -> dict[str, str]:
     return {
-        "vicinal": sys.modules["vicinal"].__version__,
+        "vicinal": version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,

@@ -1,16 +1,14 @@
-"""Which version of vicinal pickled an estimator."""
+"""Which version of vicinal pickled an estimator, and the warning if it is another one."""
 
 from __future__ import annotations
 
 import sys
-import warnings
 from typing import Any
 
 from sklearn.exceptions import InconsistentVersionWarning
 
-__all__ = ["OtherVersionWarning", "VersionMixin"]
+__all__ = ["OtherVersionWarning", "user_stacklevel", "version"]
 
-_KEY = "_vicinal_version"
 _LOADERS = ("vicinal", "sklearn", "joblib", "pickle", "copy", "skops")
 
 
@@ -25,32 +23,12 @@ class OtherVersionWarning(InconsistentVersionWarning):
         return self.message
 
 
-class VersionMixin:
-    """Pickles of an estimator tell the version of vicinal, and warn if they meet another one."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
-        return {**state, _KEY: _version()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        pickled = state.pop(_KEY, None)
-        if pickled not in (None, _version()):
-            warnings.warn(
-                f"This {type(self).__name__} was pickled by vicinal {pickled}, and is loaded by "
-                f"{_version()}: it may fail or give other results. Files written by "
-                "vicinal.save can be read by later versions.",
-                OtherVersionWarning,
-                stacklevel=_level_of_the_user(),
-            )
-        super().__setstate__(state)  # type: ignore[misc]
-
-
-def _version() -> str:
+def version() -> str:
+    """The version of vicinal that runs."""
     return str(sys.modules["vicinal"].__version__)
 
 
-def _level_of_the_user() -> int:
+def user_stacklevel() -> int:
     """The ``stacklevel`` of the line that loads the pickle, by whatever package."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and _package(frame) in _LOADERS:

@@ -1,48 +1,45 @@
-"""What estimators share that hold their training rows: parameters of prediction, ``kneighbors``."""
+"""Estimators that hold their training rows: ``kneighbors``, and classification with labels."""
 
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._threads import single_threaded_blas
-from vicinal._validation import check_number, check_option, check_rows
+from vicinal._validation import (
+    check_classes,
+    check_label_types,
+    check_number,
+    check_option,
+    check_rows,
+    check_seed,
+    check_weights,
+    warn,
+)
 from vicinal.core.types import Array, is_auto
+from vicinal.estimators._base import MetricLearner
 from vicinal.fit.cost import PredictionCost, prediction_cost
+from vicinal.fit.method import Data, RowNumbers, drop_weightless_rows
 from vicinal.models.soft import MatchModel
 from vicinal.models.stored import StoredRows
+from vicinal.models.votes import NeighbourModel
+from vicinal.targets import Labels
 
-__all__ = ["NeighbourSearchMixin", "RowNumbers", "can_predict", "drop_weightless_rows"]
-
-
-class RowNumbers(NamedTuple):
-    """The numbers of the training rows that a model holds.
-
-    Parameters
-    ----------
-    numbers : array of shape (n,) or None
-        Number of each row among those the user gave; None if the model holds all of them.
-    total : int
-        How many rows the user gave.
-    """
-
-    numbers: Array | None
-    total: int
-
-
-def drop_weightless_rows(
-    X: Any, y: Any, weight: Array | None
-) -> tuple[RowNumbers, Any, Any, Array | None]:
-    """The rows of positive weight, with what they are to reach, and their numbers."""
-    if weight is None or weight.all():
-        return RowNumbers(None, X.shape[0]), X, y, weight
-    numbers = np.flatnonzero(weight)
-    return RowNumbers(numbers, X.shape[0]), X[numbers], y[numbers], weight[numbers]
+__all__ = [
+    "LabelledLearner",
+    "NeighbourSearchMixin",
+    "check_k",
+    "effective_n_neighbors",
+    "learnt_k",
+    "local_n_neighbors",
+    "warn_k_unset",
+]
 
 
 def can_predict(estimator: Any) -> bool:
@@ -217,3 +214,169 @@ class NeighbourSearchMixin:
         self._set_voters()
         X = X if hasattr(X, "shape") else np.asarray(X)
         return prediction_cost(self._model, self.rule, X)
+
+
+class LabelledLearner(NeighbourSearchMixin, ClassifierMixin, MetricLearner):
+    """Learns a map from labelled rows, and classifies with their stored projections; not public."""
+
+    #: allowed values of ``rule``: the posterior of the method, if it has one, or votes
+    _rule_names: ClassVar[tuple[str, ...]] = ("posterior", "knn", "draw")
+    classes_: Array
+    _model: NeighbourModel
+
+    def _target(self, codes: Array, weight: Array | None, n_classes: int) -> Any:
+        """The target of the objective."""
+        return Labels(codes, weight, classes=np.arange(n_classes))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_option(self, "rule", self._rule_names)
+        check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)
+
+    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
+        check_label_types(y)
+        X, y = check_rows(self, X, y, ensure_min_samples=2)
+        weight = check_weights(sample_weight, len(y))
+        self._rows, X, y, weight = drop_weightless_rows(X, y, weight)
+        self.classes_, codes = check_classes(y, type(self).__name__)
+        return Data(X, self._target(codes, weight, len(self.classes_)), self.classes_)
+
+    @available_if(can_predict)
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities under the ``rule``: posterior of the model, or shares of the votes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        P : ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``; rows sum to one.
+        """
+        Z = self._embedded(X)
+        with single_threaded_blas():
+            return self._model.probabilities(Z, self.rule)
+
+    @available_if(can_predict)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Natural logarithms of the class probabilities under the ``rule``.
+
+        The posterior of NCA is computed in logarithms, so that classes far away are still told
+        apart where their probability is zero in float64.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_P : ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``; minus infinity for a class without votes.
+        """
+        Z = self._embedded(X)
+        with single_threaded_blas():
+            return self._model.log_probabilities(Z, self.rule)
+
+    @available_if(can_predict)
+    def predict(self, X: Any) -> Array:
+        """The class of highest probability under the ``rule``, or one drawn with them for "draw".
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        best = self._predicted(X)
+        return self.classes_[best]
+
+    def _predicted(self, X: Any) -> Array:
+        """The positions of the predicted classes in ``classes_``."""
+        P = self.predict_proba(X)
+        return P.argmax(axis=1) if self.rule != "draw" else _drawn(P, check_seed(self))
+
+
+def _drawn(P: Array, rng: np.random.RandomState) -> Array:
+    """A class for each row, drawn with the row's probabilities."""
+    below = np.cumsum(P, axis=1)
+    # The last sum may be 1 - 1e-16; a class of probability zero is never drawn.
+    at = rng.uniform(size=len(P)) * below[:, -1]
+    return np.argmax(below > at[:, None], axis=1)
+
+
+def effective_n_neighbors(estimator: Any, X: Any = None) -> Array:
+    """Effective number of neighbours: exp of the entropy of a row's choice.
+
+    It compares all pairs of rows, so it takes long if there are many: as long as a few
+    evaluations of the loss.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+        Rows, all treated as new: a training row may choose itself, as in ``predict``.  None:
+        the training rows, which do not choose themselves ([Goldberger2005]_ section 2); those
+        of weight zero are left out.
+
+    Returns
+    -------
+    n : ndarray of shape (n_samples,)
+        Between 1 and the number of training rows.  Those of the training rows are kept once
+        they are computed.
+    """
+    if X is None:
+        check_is_fitted(estimator, "n_components_")
+        return estimator._model.effective_n_neighbors
+    X = estimator._check_rows(X)
+    with single_threaded_blas():
+        return estimator._model.effective_n_neighbors_of(estimator._map.embed(X))
+
+
+def local_n_neighbors(estimator: Any, X: Any) -> Array:
+    """Number of training rows that vote on each row of X under ``n_neighbors="local"``.
+
+    The effective number of neighbours at test time ([Goldberger2005]_ section 6): exp of the
+    entropy of the row's choice among all training rows, rounded, at least 1.  It shows how
+    local the decision is under any rule: small if some training rows are much nearer than the
+    rest, large if none stands out.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows.  All are treated as new: a training row may choose itself, as in ``predict``.
+
+    Returns
+    -------
+    k : ndarray of int of shape (n_samples,)
+        Between 1 and the number of training rows.
+    """
+    X = estimator._check_rows(X)
+    with single_threaded_blas():
+        return estimator._model.local_n_neighbors(estimator._map.embed(X))
+
+
+def check_k(estimator: Any) -> None:
+    """Check ``k``, the number of rows in learning; ``n_neighbors`` is that of voters.
+
+    Other libraries have one parameter for both, called ``n_neighbors``.
+    """
+    check_number(estimator, "k", 1, integer=True, or_else=(None,))
+
+
+def learnt_k(estimator: Any) -> int:
+    """The k to learn with; the estimator says what None means."""
+    return estimator._default_k if estimator.k is None else int(estimator.k)
+
+
+def warn_k_unset(estimator: Any, counts: str) -> None:
+    """Warn if only the number of voters was set, and differs from k, which ``counts`` what."""
+    voters, k = estimator.n_neighbors, learnt_k(estimator)
+    if estimator.k is not None or not isinstance(voters, Integral) or voters == k:
+        return
+    warn(
+        f"n_neighbors={voters} of {type(estimator).__name__} is the number of voters in prediction "
+        f"alone; k, the number of {counts} in learning, is {k}. Set k={voters} too, or k={k} to "
+        "keep it."
+    )

@@ -16,9 +16,10 @@ from vicinal._validation import check_number, check_option, check_rows, check_we
 from vicinal.core.types import Array, Objective, Rows, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._base import MetricLearner
-from vicinal.estimators._neighbours import NeighbourSearchMixin, drop_weightless_rows
+from vicinal.estimators._classifier import NeighbourSearchMixin
+from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.fit.cost import Cost
-from vicinal.fit.method import Data, Method
+from vicinal.fit.method import Data, Method, drop_weightless_rows
 from vicinal.fit.penalty import MORE_ALPHAS
 from vicinal.fit.trials import is_collapsed
 from vicinal.models.regression import RegressionModel
@@ -27,7 +28,7 @@ from vicinal.neighbourhoods.refresh import refresh_lists
 from vicinal.targets import Numbers
 from vicinal.targets.masses import plain_mass, weights
 
-__all__ = ["NeighbourRegressorMixin", "Outputs", "RegressionLearner"]
+__all__ = ["Outputs", "RegressionLearner"]
 
 
 class Outputs(NamedTuple):
@@ -70,39 +71,14 @@ class Outputs(NamedTuple):
         return y[:, 0] if self.one else y
 
 
-class NeighbourRegressorMixin(NeighbourSearchMixin, RegressorMixin):
-    """Regression from the stored projections of the training rows."""
+class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin, MetricLearner):
+    """Learns a map from rows with numbers, and predicts from their projections; not public."""
 
     #: allowed values of ``rule``: means weighted by the kernel, or of the nearest rows
     _rule_names: ClassVar[tuple[str, ...]] = ("kernel", "knn")
+    feature_importances_ = property(feature_importances)
     _model: RegressionModel
     _outputs: Outputs
-
-    def predict(self, X: Any) -> Array:
-        """The numbers of some rows under the ``rule``.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            In float64, in the units of the y of ``fit``.
-        """
-        Z = self._embedded(X)
-        with single_threaded_blas():
-            return self._outputs.back(self._model.predict(Z, self.rule))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-
-class RegressionLearner(NeighbourRegressorMixin, MetricLearner):
-    """Learns a map from rows with numbers; not public."""
-
     mapping: Any
     kernel: Any
     init: Any
@@ -131,6 +107,27 @@ class RegressionLearner(NeighbourRegressorMixin, MetricLearner):
             raise ValueError("sample_weight must be positive for at least 2 rows. Got 1 row.")
         self._outputs = Outputs.of(y, weight, type(self).__name__)
         return Data(X, self._target(self._outputs.standardised(y), weight))
+
+    def predict(self, X: Any) -> Array:
+        """The numbers of some rows under the ``rule``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            In float64, in the units of the y of ``fit``.
+        """
+        Z = self._embedded(X)
+        with single_threaded_blas():
+            return self._outputs.back(self._model.predict(Z, self.rule))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     def estimate_cost(self, X: Any, y: Any = None) -> Cost:
         """Estimate the memory and time of a fit to X without starting it.

@@ -1,28 +1,169 @@
-"""Classification of pairs, similar or dissimilar, by a threshold on their learnt distance."""
+"""Learners from tuples of rows: pairs that are similar or not, and quadruplets."""
 
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.exceptions import NotFittedError
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import precision_recall_curve, roc_auc_score, roc_curve
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
+from vicinal._features import SCALINGS, check_varies, make_rows
+from vicinal._validation import (
+    check_number,
+    check_option,
+    check_pair_labels,
+    distinct_rows,
+    refuse_elsewhere,
+    warn,
+)
 from vicinal.core.types import Array
-from vicinal.estimators._tuples import TupleLearnerMixin, check_pair_labels
+from vicinal.estimators._metric import LearntMetricMixin
+from vicinal.maps.fitted import FittedLinear
 
-__all__ = ["PairClassifierMixin", "check_strategy"]
+__all__ = [
+    "MatrixLearner",
+    "PairClassifierMixin",
+    "TupleLearnerMixin",
+    "check_strategy",
+    "check_tuples",
+    "looked_up",
+]
 
 _STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
+_NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
+
+
+def check_tuples(
+    owner: str, tuples: Any, size: int, preprocessor: Any = None, n_features: int | None = None
+) -> Array:
+    """Tuples of rows as numbers.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the estimator, for messages.
+    tuples : array-like of shape (n, size, n_features) or (n, size)
+        Rows, or with a preprocessor their indices.
+    size : int
+        Number of rows in a tuple: 2 for pairs, 4 for quadruplets.
+    preprocessor : array-like, sparse matrix, callable or None
+        What the indices refer to: an array of rows, or a function from a vector of indices to an
+        array of rows.
+    n_features : int or None
+        Required number of features; None: any.
+
+    Returns
+    -------
+    tuples : float64 or float32 array of shape (n, size, n_features)
+    """
+    name = _NAMES[size]
+    refuse_elsewhere(owner, tuples, name)
+    tuples = check_array(
+        tuples, ensure_2d=False, allow_nd=True, dtype=None, ensure_all_finite=False,
+        ensure_min_samples=0, ensure_min_features=0, input_name=name,
+    )  # fmt: skip
+    indexed = tuples.ndim == 2 and preprocessor is not None
+    if not (tuples.ndim == 3 or indexed) or tuples.shape[1] != size:
+        features = "n_features" if n_features is None else n_features
+        what = f"(n_{name}, {size}, {features})"
+        if preprocessor is None:
+            hint = " Indices of rows need a 'preprocessor'." if tuples.ndim == 2 else ""
+        else:
+            what, hint = f"{what}, or (n_{name}, {size}) for indices", ""
+        raise ValueError(
+            f"The {name} of {owner} must have shape {what}. Got {tuples.shape} instead.{hint}"
+        )
+    if len(tuples) == 0:
+        raise ValueError(f"{owner} needs at least one of the {name}. Got none instead.")
+    if indexed:
+        tuples = looked_up(owner, tuples.ravel(), preprocessor).reshape(len(tuples), size, -1)
+    tuples = check_array(tuples, allow_nd=True, dtype=[np.float64, np.float32], input_name=name)
+    if tuples.shape[2] == 0 or n_features not in (None, tuples.shape[2]):
+        expected = "at least one feature" if n_features is None else f"{n_features} features"
+        raise ValueError(
+            f"The rows in the {name} of {owner} must have {expected}. "
+            f"Got {tuples.shape[2]} instead."
+        )
+    return tuples
+
+
+def looked_up(owner: str, indices: Array, preprocessor: Any) -> Array:
+    """The rows of a preprocessor with these indices, dense."""
+    if callable(preprocessor):
+        rows = preprocessor(indices)
+    else:
+        refuse_elsewhere(owner, preprocessor, "preprocessor")
+        rows = check_array(preprocessor, accept_sparse="csr", dtype=None, ensure_all_finite=False)
+        n = rows.shape[0]
+        if indices.dtype.kind not in "iu":
+            raise ValueError(
+                f"Indices into the 'preprocessor' of {owner} must be ints. "
+                f"Got {indices.dtype} instead."
+            )
+        outside = (indices < 0) | (indices >= n)
+        if outside.any():
+            raise ValueError(
+                f"Indices into the 'preprocessor' of {owner}, which has {n} rows, must be in "
+                f"[0, {n - 1}]. Got {indices[outside][0]} instead."
+            )
+        rows = rows[indices]
+    rows = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
+    if rows.ndim != 2 or len(rows) != len(indices):
+        raise ValueError(
+            f"The 'preprocessor' of {owner} must turn {len(indices)} indices into an array of "
+            f"shape ({len(indices)}, n_features). Got {rows.shape} instead."
+        )
+    return rows
+
+
+class TupleLearnerMixin:
+    """Distances of pairs, or of indices into ``preprocessor``; before `LearntMetricMixin`."""
+
+    #: array-like, sparse matrix, callable or None
+    preprocessor: Any
+    n_features_in_: int
+
+    def _tuples(self, tuples: Any, size: int = 2, *, reset: bool = False) -> Array:
+        """Checked tuples of rows; ``reset`` (in a fit) sets the number of features from them."""
+        n_features = None if reset else self.n_features_in_
+        tuples = check_tuples(type(self).__name__, tuples, size, self.preprocessor, n_features)
+        if reset:
+            self.n_features_in_ = tuples.shape[2]
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        return tuples
+
+    def pair_distance(self, pairs: Any) -> Array:
+        """Learnt distance of each pair.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of rows, or of indices into the ``preprocessor``.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_pairs,)
+        """
+        if hasattr(self, "n_features_in_"):  # else the learnt metric says that there is none
+            pairs = self._tuples(pairs)
+        return super().pair_distance(pairs)  # type: ignore[misc]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
 
 
 class PairClassifierMixin(TupleLearnerMixin, ClassifierMixin):
     """Tells similar pairs (+1) from dissimilar pairs (-1) by ``threshold_``.
 
-    It stands before `MahalanobisMixin` or `LearntMetricMixin` among the bases.  A fit calls
+    It stands before `LearntMetricMixin` among the bases.  A fit calls
     `_check_labelled_pairs`, learns, and calls `_calibrate_on_training_pairs`.
     """
 
@@ -213,3 +354,55 @@ def _best_threshold(
     if np.isinf(cuts[best]):  # accepts no pair; a number that can be kept as JSON
         return float(np.nextafter(-scores.max(), -np.inf))
     return float(-cuts[best])
+
+
+class ScaledTuples(NamedTuple):
+    """The different rows that occur in tuples, scaled, and how they were scaled."""
+
+    points: Array
+    shift: Array
+    scale: Array
+
+    def differences(self, tuples: Array, a: int = 0, b: int = 1) -> Array:
+        """Scaled differences of the members a and b of each tuple, float64."""
+        return (tuples[:, a].astype(np.float64) - tuples[:, b]) * self.scale
+
+
+class MatrixLearner(LearntMetricMixin, BaseEstimator):
+    """Scales columns, and stores a factor of M; not public.
+
+    Subclasses have the parameters ``scaling``, ``max_iter`` and ``tol``.
+    """
+
+    scaling: str | None
+    max_iter: int
+    tol: float
+    n_iter_: int
+
+    def _check_shared(self) -> None:
+        check_option(self, "scaling", SCALINGS)
+        check_number(self, "max_iter", 1, integer=True)
+        check_number(self, "tol", 0.0, open_ends=True)
+
+    def _scaled(self, tuples: Array) -> ScaledTuples:
+        """The scaling of the columns, by the rows in the tuples, each counted once."""
+        rows = distinct_rows(tuples.reshape(-1, tuples.shape[-1]))
+        features = make_rows(rows, self.scaling, limit_outliers=False)
+        check_varies(features)
+        points = (rows - features.shift) * features.scale
+        return ScaledTuples(points, features.shift, features.scale)
+
+    def _store(self, L: Array, scaled: ScaledTuples, dtype: Any) -> None:
+        """Set the learnt metric from a factor of M in scaled columns."""
+        self._map = FittedLinear.of_scaled(L, scaled.shift, scaled.scale, dtype)
+        self.components_ = self._map.components
+
+    def _warn_unconverged(self, advice: str = "") -> None:
+        """Warn that ``tol`` was not reached, and say what may help."""
+        how = "increase 'max_iter' or 'tol'"
+        if self.n_iter_ < self.max_iter:  # rounding hides all further progress
+            how = "increase 'tol', which is below what rounding allows here"
+        warn(
+            f"{type(self).__name__} did not converge in {self.n_iter_} iterations: {how}{advice}.",
+            ConvergenceWarning,
+        )
