@@ -1,9 +1,9 @@
 """Whether the accuracy of a classifier has moved between two states of the library.
 
 ``VICINAL_DATA=FOLDER python benchmarks/accuracy_before_after.py BEFORE AFTER`` takes two folders
-that hold ``vicinal`` (the ``src`` of two checkouts), fits each classifier to ten splits of the eleven
-small sets in a process of its own for each, and prints the mean test accuracies in Markdown.  Both
-see the same rows, so the differences are paired.
+that hold ``vicinal`` (the ``src`` of two checkouts), fits each classifier to ten splits of the
+eleven small sets in a process of its own for each, and prints the mean test accuracies in Markdown.
+Both see the same rows, so the differences are paired.
 """
 
 from __future__ import annotations
