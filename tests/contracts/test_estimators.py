@@ -57,6 +57,7 @@ from vicinal import (
 from vicinal._features import Features
 from vicinal.callbacks import Checkpoint, Progress, StopAfter
 from vicinal.core.state import decode, encode
+from vicinal.core.types import Map
 from vicinal.densities import Compact
 from vicinal.engines import choose
 from vicinal.maps import MLP, Periodic
@@ -798,7 +799,7 @@ def test_inverse_transform_comes_back(name):
 
 
 @dataclass(frozen=True)
-class Bent:
+class Bent(Map):
     """``Z = tanh(X a)``, one weight for each column."""
 
     def forward(self, theta, X, dtype=np.float64):

@@ -40,7 +40,7 @@ from vicinal.engines import choose
 from vicinal.engines.base import RowSums, merge
 from vicinal.engines.cpu.class_sums import TileSums
 from vicinal.engines.cpu.two_sided import TwoSidedSums
-from vicinal.estimators import _learn
+from vicinal.fit import context
 from vicinal.maps import Linear
 from vicinal.neighbourhoods import Nearest
 from vicinal.objectives import MCMLLoss, NCALoss, nca
@@ -80,11 +80,10 @@ def assert_resumes(stages: Any, theta: Any, n_iter: int, cut: int, **options: An
 
 
 @dataclass(frozen=True)
-class NumberSpike:
+class NumberSpike(Target):
     """A number for each row."""
 
     y: Any
-    strata: Any = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -94,7 +93,7 @@ class NumberSpike:
 
 
 @dataclass(frozen=True)
-class SquaredErrorSpike:
+class SquaredErrorSpike(Objective):
     """Squared error of the leave-one-out kernel regression: spec section 6."""
 
     units: ClassVar[Units] = Units()
@@ -167,7 +166,7 @@ class SpotNumbers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Spots:
+class Spots(Map):
     """``Z = theta``."""
 
     n: int
@@ -183,11 +182,10 @@ class Spots:
 
 
 @dataclass(frozen=True)
-class Distances:
+class Distances(Target):
     """How far apart rows should be."""
 
     D: Any
-    strata: Any = None
 
     def __len__(self) -> int:
         return len(self.D)
@@ -197,7 +195,7 @@ class Distances:
 
 
 @dataclass(frozen=True)
-class Stress:
+class Stress(Objective):
     """Squared differences of squared distances, two lines."""
 
     units: ClassVar[Units] = Units()
@@ -227,7 +225,7 @@ def test_free_points_learn_and_resume(rng):
 
 
 @dataclass(frozen=True)
-class TinyNetwork:
+class TinyNetwork(Map):
     """``Z = tanh(X W) V``, two layers."""
 
     n_features: int
@@ -428,7 +426,7 @@ def test_points_without_a_backend_are_refused():
 
 
 @dataclass(frozen=True)
-class InBlocks:
+class InBlocks(Objective):
     """An objective over another one: disjoint blocks of the queries, each by itself."""
 
     objective: Any
@@ -561,7 +559,7 @@ def test_pairs_of_blocks_make_the_whole(objective, rng):
 
 def test_pairs_that_are_exact_have_an_exact_objective(wine, monkeypatch):
     """The loss of the whole is stated, and not an estimate from some of the rows in float32."""
-    monkeypatch.setattr(_learn, "_EVALUATION_ROWS", 20)
+    monkeypatch.setattr(context, "_EVALUATION_ROWS", 20)
     X, y = wine
     settings = {"alpha": 0.0, "max_iter": 5, "random_state": 0}
     with pytest.warns(ConvergenceWarning):

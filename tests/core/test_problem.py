@@ -11,7 +11,7 @@ from formulas import finite_difference
 from vicinal._features import Features
 from vicinal.core.loop import LoopStart, Recipe, limited, run_stage
 from vicinal.core.problem import Problem, Tracked
-from vicinal.core.types import Batch, Evaluation, Units
+from vicinal.core.types import Batch, Evaluation, Objective, Units
 from vicinal.maps import Diagonal, Linear
 from vicinal.objectives import NCALoss
 from vicinal.solvers import LBFGS, BoldDriver
@@ -154,7 +154,7 @@ def test_sparse_rows(rng, mapping, n_parameters):
     np.testing.assert_allclose(dtheta, dtheta_expected, atol=1e-10 * np.abs(dtheta_expected).max())
 
 
-class Narrow:
+class Narrow(Objective):
     """A narrow valley, in which long steps overshoot; it reports where it was evaluated."""
 
     units = Units()

@@ -14,6 +14,7 @@ from sklearn.model_selection import TunedThresholdClassifierCV, cross_val_score
 
 from vicinal import PairNCA, initialise
 from vicinal.callbacks import StopAfter
+from vicinal.core.types import Map
 from vicinal.engines import choose
 from vicinal.models.partners import PartnerModel
 from vicinal.objectives import pair_nca
@@ -268,7 +269,7 @@ def test_pairs_of_equal_rows_are_left_out_with_a_warning(wine):
     assert np.isfinite(model.objective_)
 
 
-class Bent:
+class Bent(Map):
     """Z = tanh(X W) V, with four hidden units."""
 
     n_components = 2

@@ -7,6 +7,7 @@ import pytest
 from common.descents import D, OnSimplex, R, assert_allowed, walk
 from formulas import lmnn
 
+from vicinal.core.types import Solver
 from vicinal.maps import Simplex
 from vicinal.solvers import (
     BoldDriver,
@@ -92,7 +93,7 @@ def test_a_run_that_may_rise_returns_the_lowest(rng):
 
 
 def test_a_solver_that_does_not_say_is_refused(rng):
-    class Own:
+    class Own(Solver):
         needs_fixed_batch = True
 
         def init(self, fun, theta, batch=None): ...

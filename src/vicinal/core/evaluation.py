@@ -95,7 +95,7 @@ def refresh(solver: Solver, fun: Fun, theta: Array, state: Any, batch: Batch | N
 
 def check_projects(solver: Solver, fun: Fun) -> None:
     """Refuse a solver that ignores the constraint of ``fun``."""
-    if getattr(fun, "project", None) is not None and not getattr(solver, "projects", False):
+    if getattr(fun, "project", None) is not None and not solver.projects:
         raise ValueError(
             f"The solver {type(solver).__name__} does not keep to the constraint of the map. Use "
             "one whose 'projects' is True, such as Adam, or a map without a constraint."

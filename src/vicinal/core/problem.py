@@ -24,7 +24,7 @@ from vicinal.core.types import (
     Units,
 )
 
-__all__ = ["Problem", "Tracked", "for_scaling", "for_start", "suited"]
+__all__ = ["Problem", "Tracked"]
 
 _FAR = 1e100  # limit on coordinates: beyond it, squared distances would overflow
 
@@ -82,11 +82,7 @@ class Problem:
         if batch is not None and batch.rows is not None:
             rows = batch.rows if self.train is None else self.train[batch.rows]
             queries = references = None
-            in_batch = getattr(target, "in_batch", None)
-            if in_batch is None:
-                target = target.take(rows)
-            else:
-                rows, target, queries = in_batch(rows, batch.share, self.train)
+            rows, target, queries = target.in_batch(rows, batch.share, self.train)
         if batch is not None and batch.queries is not None:
             queries = batch.queries if queries is None else queries[batch.queries]
         # Held-out rows are embedded too: this is cheaper than a copy of X without them.
@@ -152,8 +148,7 @@ class Problem:
 
     def penalty_weights(self, theta: Array) -> float | Array:
         """The relative weight of each squared parameter, as the map states it."""
-        weights = getattr(self.mapping, "penalty_weights", None)
-        return 1.0 if weights is None else weights(theta)
+        return self.mapping.penalty_weights(theta)
 
     def embed(self, theta: Array) -> Array:
         """All rows, embedded by the map, on the host."""
@@ -165,8 +160,7 @@ class Problem:
 
     def scaled(self, theta: Array, factor: float) -> Array:
         """The parameters whose embedded points are ``factor`` times as far apart."""
-        scaled = getattr(self.mapping, "scaled", None)
-        return factor * theta if scaled is None else scaled(theta, factor)
+        return self.mapping.scaled(theta, factor)
 
     @property
     def rows(self) -> Array:
@@ -180,14 +174,12 @@ class Problem:
         A map that shrinks all gradients, as the softmax does, states by how much.
         """
         units = self.objective.units
-        return units._replace(loss=units.loss * getattr(self.mapping, "gradient_floor", 1.0))
+        return units._replace(loss=units.loss * self.mapping.gradient_floor)
 
     @property
     def project(self) -> Callable[[Array], Array] | None:
         """``theta -> theta``, the nearest one that the map allows; None if it allows all."""
-        if not getattr(self.mapping, "constrained", True):
-            return None
-        return getattr(self.mapping, "project", None)
+        return self.mapping.project if self.mapping.constrained else None
 
     @property
     def source(self) -> Source:
@@ -204,12 +196,12 @@ class Problem:
 
     @property
     def _indexed(self) -> bool:
-        return self.pairs is None and getattr(self.objective, "has_index", False)
+        return self.pairs is None and self.objective.has_index
 
     def _make_index(self, theta: Array, n_queries: int) -> Any:
         """The pairs of some evaluations that begin at theta, with so many queries each."""
-        objective: Any = self.objective
-        return objective.make_index(self._points(theta), self.target, self.train, n_queries)
+        points = self._points(theta)
+        return self.objective.make_index(points, self.target, self.train, n_queries)
 
     def replace(self, **changes: Any) -> Problem:
         """The same problem with some fields replaced (another precision, all rows)."""
@@ -240,7 +232,7 @@ class Tracked:
     @property
     def columns(self) -> tuple[str, ...]:
         """The facts that the history records."""
-        return ("share_of_pairs", *getattr(self.problem.objective, "columns", ()))
+        return ("share_of_pairs", *self.problem.objective.columns)
 
     def __call__(self, theta: Array, batch: Batch | None = None) -> tuple[float, Array]:
         """The loss and its gradient."""
@@ -258,20 +250,3 @@ class Tracked:
 
 def _in_range(Z: Any) -> bool:
     return points.extent(Z) < _FAR  # False for NaN
-
-
-def suited(objective: Any, target: Any) -> Any:
-    """The objective adapted to the training rows, if it depends on them."""
-    return objective.suited_to(target) if hasattr(objective, "suited_to") else objective
-
-
-def for_scaling(objective: Any) -> Any:
-    """The objective that chooses the scale of a map: its own choice, or the objective itself."""
-    return objective.for_scaling() if hasattr(objective, "for_scaling") else objective
-
-
-def for_start(objective: Any, d: int) -> tuple[Any, float]:
-    """What chooses the scale of a start on a sample of the rows, and a factor of that scale."""
-    if hasattr(objective, "for_start"):
-        return objective.for_start(d)
-    return for_scaling(objective), 1.0

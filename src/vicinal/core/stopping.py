@@ -277,7 +277,7 @@ def stop_rules(
         Always compare losses over ``patience`` steps, whatever the solver: for losses that are
         flat far from their minimum.
     """
-    at_once = getattr(solver, "sufficient_decrease", False) and not flat_loss
+    at_once = solver.sufficient_decrease and not flat_loss
     return (
         SmallGradient(tol, units),
         Stalled(tol, units),

@@ -3,6 +3,8 @@
 An objective is a function ``Evaluation = objective(Z, target, ...)``; a map gives
 ``Z, pull = mapping.forward(theta, X)``; ``problem.py`` combines the two into
 ``value, dtheta = fun(theta, batch)``; a solver minimises ``fun``.
+
+A part inherits its protocol, which has defaults for all that a part need not say.
 """
 
 from __future__ import annotations
@@ -138,32 +140,59 @@ class Rows(Protocol):
 class Target(Protocol):
     """What an objective is to reach, with one entry for each row.
 
-    ``strata`` are class codes for stratified splits; None if there are no classes.
-
-    A target that refers to other rows may have ``in_batch(rows, share, train)``, called instead of
-    ``take`` for the rows of a `Batch`: the rows to embed, which may be more, their target, and the
-    positions of the batch among them.
+    Needed are the length and ``take``.
     """
 
+    #: whether the targets of a row are other rows, which must then be present too
+    refers_to_rows: ClassVar[bool] = False
+    #: what the score of a prediction is called
+    score_name: ClassVar[str] = "score"
+    sample_weight: Array | None = None
+    #: ``draw(rows, size, rng)``: a part of some rows that holds enough of their targets
+    draw: Callable[[Array, int, np.random.RandomState], Array] | None = None
+
     @property
-    def strata(self) -> Array | None: ...
+    def strata(self) -> Array | None:
+        """Class codes for stratified splits; None if there are no classes."""
+        return None
 
     def __len__(self) -> int: ...
 
     def take(self, rows: Any) -> Target: ...
+
+    @property
+    def chance(self) -> float:
+        """The score of a map that knows nothing."""
+        return 0.0
+
+    @property
+    def contents(self) -> tuple[Array, ...]:
+        """All that it tells besides strata and weights, as arrays."""
+        return ()
+
+    def between(self, queries: Array, references: Array) -> Any:
+        """What is right for some queries, given the rows that they may pick."""
+        return self.take(queries)
+
+    def in_batch(
+        self, rows: Array, share: float | None, train: Array | None
+    ) -> tuple[Array, Target, Array | None]:
+        """For the rows of a `Batch`: those to embed, which may be more, and their target.
+
+        And the positions of the batch among them (None: all).
+        """
+        return rows, self.take(rows), None
 
 
 @runtime_checkable
 class Objective(Protocol):
     """A mean loss over the queries, to be minimised, as a function of the embedded points.
 
-    An objective may also have ``suited_to(target)``, itself adapted to the training rows;
-    ``for_scaling()``, the objective that chooses the scale of a map, and ``for_start(d)``, the one
-    that chooses that of a start on a sample of the rows, with a factor of this scale; ``columns``,
-    names of facts that the history of a fit records besides ``share_of_pairs``; and, if it has a
-    true ``has_index``, ``make_index(Z, target, references, n_queries)``: ``pairs`` for many
-    evaluations of a few queries near Z, or None.
+    Needed are ``units`` and the call.
     """
+
+    #: names of facts that the history of a fit records besides ``share_of_pairs``
+    columns: ClassVar[tuple[str, ...]] = ()
 
     @property
     def units(self) -> Units: ...
@@ -179,31 +208,83 @@ class Objective(Protocol):
         gradient: bool = True,
     ) -> Evaluation: ...
 
+    def suited_to(self, target: Any) -> Objective:
+        """The objective adapted to the training rows."""
+        return self
+
+    def for_scaling(self) -> Objective:
+        """The objective that chooses the scale of a map."""
+        return self
+
+    def for_start(self, d: int) -> tuple[Objective, float]:
+        """What chooses the scale of a start on a sample of the rows, and a factor of that scale."""
+        return self.for_scaling(), 1.0
+
+    @property
+    def has_index(self) -> bool:
+        """Whether ``make_index`` makes something."""
+        return False
+
+    def make_index(self, Z: Array, target: Any, references: Any, n_queries: int) -> Any:
+        """``pairs`` for many evaluations of a few queries near Z, or None."""
+        return None
+
 
 @runtime_checkable
 class Map(Protocol):
     """``Z, pull = forward(theta, X, dtype)`` and ``dtheta = pull(dZ)``; ``theta`` is flat, float64.
 
-    A map may also have:
-
-    - ``n_components``, the dimensions of Z; a map with None gets them by ``with_rank(d)``, the
-      same map with d dimensions;
-    - ``theta(components)`` and ``components(theta)``: a linear map, from and to its matrix;
-    - ``start(X, rng)``: its first parameters, needed if it cannot start from a matrix;
-    - ``start_from(X, rng)``: rows with the columns that its last layer multiplies, and a function
-      from a matrix of these columns to its first parameters: so that it can start from a matrix;
-    - ``penalty_weights(theta)``: the weight of each parameter in the penalty (default: one);
-    - ``cost(n_features, itemsize)``: a `MapCost`, if a row costs more than with a matrix;
-    - ``scaled(theta, factor)``: the parameters whose Z is ``factor`` times as large (default:
-      ``factor * theta``);
-    - ``fitted(theta, features, dtype)``: the fitted map that the estimator keeps;
-    - ``project(theta)``: the nearest allowed parameters; ignored if ``constrained`` is False;
-    - ``gradient_floor``: the factor by which it shrinks gradients at worst.
+    Needed is ``forward``, and ``start`` if the map cannot start from a matrix.  What is None here
+    a map need not have.
     """
+
+    #: a linear map, from and to its matrix: ``theta(components)`` and ``components(theta)``
+    theta: Callable[[Array], Array] | None = None
+    components: Callable[[Array], Array] | None = None
+    #: ``start(X, rng)``: its first parameters
+    start: Callable[[Any, np.random.RandomState], Array] | None = None
+    #: ``start_from(X, rng)``: rows with the columns that its last layer multiplies, and a function
+    #: from a matrix of these columns to its first parameters, so that it can start from a matrix
+    start_from: (
+        Callable[[Any, np.random.RandomState], tuple[Any, Callable[[Array], Array]]] | None
+    ) = None
+    #: ``with_rank(d)``: the same map with d dimensions, if its ``n_components`` are None
+    with_rank: Callable[[int], Map] | None = None
+    #: ``cost(n_features, itemsize)``, if a row costs more than with a matrix
+    cost: Callable[[int, int], MapCost] | None = None
+    #: ``fitted(theta, features, dtype)``: the fitted map that the estimator keeps
+    fitted: Callable[[Array, Any, Any], Any] | None = None
+    #: ``project(theta)``: the nearest allowed parameters, if the map is ``constrained``
+    project: Callable[[Array], Array] | None = None
+    #: whether it has one weight for each column
+    weights_columns: ClassVar[bool] = False
 
     def forward(
         self, theta: Array, X: Any, dtype: Any = ...
     ) -> tuple[Array, Callable[[Array], Array]]: ...
+
+    @property
+    def rank(self) -> int | None:
+        """The dimensions of Z, ``n_components``, as far as they are fixed."""
+        return getattr(self, "n_components", None)
+
+    @property
+    def constrained(self) -> bool:
+        """Whether some parameters are not allowed."""
+        return self.project is not None
+
+    @property
+    def gradient_floor(self) -> float:
+        """The factor by which it shrinks gradients at worst."""
+        return 1.0
+
+    def penalty_weights(self, theta: Array) -> float | Array:
+        """The weight of each parameter in the penalty."""
+        return 1.0
+
+    def scaled(self, theta: Array, factor: float) -> Array:
+        """The parameters whose Z is ``factor`` times as large."""
+        return factor * theta
 
 
 @runtime_checkable
@@ -211,14 +292,17 @@ class Solver(Protocol):
     """A minimiser that makes single steps; all its memory is in ``state``, a named tuple.
 
     Every state has ``theta``, ``value``, ``grad``, ``n_evaluations`` and ``stalled`` (True when no
-    step of this solver lowers the loss any further).  A solver that respects the constraint
-    ``fun.project``, ``theta -> theta``, has a class attribute ``projects = True`` (default: False).
-    Its state then has ``residual``, the move of a projected step along the gradient (None if there
-    is no constraint), which must be small at convergence.
+    step of this solver lowers the loss any further).
     """
 
     #: whether the solver needs the same function at every step (line searches do)
     needs_fixed_batch: ClassVar[bool]
+    #: whether it respects the constraint ``fun.project``, ``theta -> theta``; its state then has
+    #: ``residual``, the move of a projected step along the gradient (None if there is no
+    #: constraint), which must be small at convergence
+    projects: ClassVar[bool] = False
+    #: whether every step lowers the loss by a sufficient amount
+    sufficient_decrease: ClassVar[bool] = False
 
     def init(self, fun: Fun, theta: Array, batch: Batch | None = None) -> Any: ...
 

@@ -361,7 +361,7 @@ def _scaled_alpha(mu: float, k: int, mapping: Map, n_columns: int, n: int) -> fl
     that, or the map collapses.
     """
     # a diagonal map has too few parameters to over-fit so, as other maps have on many rows
-    if getattr(mapping, "weights_columns", False) or n > 10 * n_columns:
+    if mapping.weights_columns or n > 10 * n_columns:
         return 0.0
     return mu * min(100.0 * n_columns / n, 300.0, 0.5 * k * n)
 

@@ -142,7 +142,7 @@ def make_stages(problem: Problem, estimator: Any) -> list[Stage]:
         NoProgress(estimator.n_iter_without_progress),
         CallbackStop(),
     )
-    if getattr(solver, "sufficient_decrease", False):  # it never goes uphill: no progress is little
+    if solver.sufficient_decrease:  # it never goes uphill: no progress is little
         rules = (*rules, FlatLoss(_FLAT, window=10))
     late = Stage(problem, solver, rules)
     factor = early_exaggeration(estimator)

@@ -104,12 +104,10 @@ def check_mapping(estimator: Any, X: Any) -> Any:
             f"Got {estimator.mapping!r} instead."
         )
     maps.check_start(estimator, mapping)
-    if getattr(mapping, "n_components", asked) is None:
+    if mapping.rank is None and mapping.with_rank is not None:
         mapping = mapping.with_rank(asked)
-    d = getattr(mapping, "n_components", asked)
-    if getattr(mapping, "weights_columns", False):
-        d = n_features
-    most = n_features if hasattr(mapping, "components") else d
+    d = n_features if mapping.weights_columns else mapping.rank or asked
+    most = d if maps.bends(mapping) else n_features
     if d != asked or d > most:
         wanted = f"{d}" if d <= most else f"an int in [1, {most}]"
         raise ValueError(
@@ -153,13 +151,13 @@ def first_theta(problem: Problem, init: Any, X: Any, d: int, rng: np.random.Rand
 def _first_map(problem: Problem, init: Any, d: int, rng: np.random.RandomState) -> Array:
     """The first parameters of a map; of a named start, the first component has deviation one."""
     mapping: Any = problem.mapping
-    bends = hasattr(mapping, "start_from")
+    bends = mapping.start_from is not None
     if not isinstance(init, str):
         A = unscaled(init, problem.X.scale)
         if bends:
             return theta_of_features(mapping, problem.X, A, rng, "KSNE")
         return mapping.theta(A)
-    if not bends and hasattr(mapping, "start"):
+    if not bends and mapping.start is not None:
         return mapping.start(problem.X, rng)
     start = Random() if init == "random" else PCA(whiten=False)
     if bends:

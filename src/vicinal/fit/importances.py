@@ -79,7 +79,7 @@ def importances_of(problem: Problem, theta: Array, passes: float, most: float = 
         If ``most`` does not suffice for two rows.
     """
     rows, D = problem.rows, problem.X.shape[1]
-    stated = getattr(problem.mapping, "cost", None)
+    stated = problem.mapping.cost
     nanoseconds = _PRODUCT * theta.size if stated is None else stated(D, 8).nanoseconds
     n = int(max(passes * len(rows), 1e9 * _SECONDS / nanoseconds) / D)
     n = min(max(n, 2), _ROWS, len(rows))

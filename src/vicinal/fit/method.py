@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from vicinal.core.problem import Problem, suited
+from vicinal.core.problem import Problem
 from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, Map, Objective, PairCost, Solver
 
@@ -225,5 +225,5 @@ class Method:
     def suited(self, problem: Problem) -> Problem:
         """The problem with its objective and its targets adapted to the training rows."""
         target = problem.target.take(problem.train)
-        problem = problem.replace(objective=suited(problem.objective, target))
+        problem = problem.replace(objective=problem.objective.suited_to(target))
         return problem if self.find_targets is None else self.find_targets(problem)

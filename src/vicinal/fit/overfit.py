@@ -10,7 +10,7 @@ import numpy as np
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array
 from vicinal.fit.method import Method
-from vicinal.fit.score import score_name, scores_of
+from vicinal.fit.score import scores_of
 
 __all__ = ["Scores", "compare"]
 
@@ -66,7 +66,7 @@ def compare(
     n_queries = min(len(held_out) or most, len(rows) // 4)
     chosen = rng.permutation(len(rows))[: max(1, n_queries)]
     references = np.delete(rows, chosen)
-    name = score_name(problem.target)
+    name = problem.target.score_name
 
     def mean_score(queries: Array) -> tuple[float, float]:
         scores = scores_of(method, problem, theta, queries, references, rule)

@@ -147,8 +147,8 @@ def _sampling(
 def _check_fit(method: Method, solver: Solver | None, sampling: Sampler) -> None:
     """Refuse parts that are incompatible, by name."""
     # None is Adam, which projects
-    projects = solver is None or getattr(solver, "projects", False)
-    if getattr(method.mapping, "constrained", False) and not projects:
+    projects = solver is None or solver.projects
+    if method.mapping.constrained and not projects:
         raise ValueError(
             f"The 'solver' parameter of {method.name} must be 'auto', 'projected', 'adaptive', "
             "'bold_driver', 'sgd', 'momentum' or 'adam', which keep to the constraint of the map. "

@@ -25,14 +25,19 @@ from vicinal.fit.plan import Plan
 from vicinal.fit.split import hold_out
 from vicinal.targets.labels import class_codes
 
-__all__ = ["final_loss", "last_theta", "make_problem", "size_of"]
+__all__ = ["annealing_of", "final_loss", "last_theta", "make_problem", "size_of"]
 
 _MOST_HELD_OUT = 2000  # largest number of held-out rows if steps do not use all pairs
 
 
+def annealing_of(method: Method) -> Any:
+    """The annealing that makes the first map, whose rows it removes; None for other starts."""
+    return getattr(method.start, "annealing", None)
+
+
 def size_of(data: Data, method: Method, searches: bool = False) -> Size:
     """The size that determines the cost; ``searches`` means that ranks below d are tried."""
-    annealing = getattr(method.start, "annealing", None)
+    annealing = annealing_of(method)
     widest = method.n_components
     if annealing is not None:
         least = 1 if searches else widest
@@ -41,7 +46,7 @@ def size_of(data: Data, method: Method, searches: bool = False) -> Size:
     dense = not sp.issparse(data.X)
     n_classes = 0 if data.classes is None else len(data.classes)
     size = Size(data.n, data.n_features, widest, itemsize, dense, method.cost, n_classes)
-    stated = getattr(method.mapping, "cost", None)
+    stated = method.mapping.cost
     return size if stated is None else size._replace(map=stated(data.n_features, itemsize))
 
 
@@ -90,6 +95,5 @@ def final_loss(context: FitContext, problem: Problem, theta: Array) -> tuple[flo
 
 def last_theta(last: Any, problem: Problem) -> Array | None:
     """The parameters of the last fitted map in this problem's columns; None if it does not fit."""
-    theta_for = getattr(last, "theta_for", None)
-    theta = None if theta_for is None else theta_for(problem.mapping, problem.X)
+    theta = None if last is None else last.theta_for(problem.mapping, problem.X)
     return theta if theta is not None and theta.any() else None

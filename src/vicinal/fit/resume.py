@@ -216,9 +216,8 @@ def row_fingerprint(data: Data) -> str:
     """
     X, target = to_host(data.X), data.target
     parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
-    weight = getattr(target, "sample_weight", None)
     found = 0
-    for part in (*parts, target.strata, weight, *getattr(target, "contents", ())):
+    for part in (*parts, target.strata, target.sample_weight, *target.contents):
         if part is None:
             continue
         step = max(1, _CHECKED_BYTES * len(part) // max(1, part.nbytes))

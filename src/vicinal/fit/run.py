@@ -288,4 +288,4 @@ def _continues(plan: Plan, refresh: Refresh | None) -> bool:
 
 def _is_flat(problem: Problem) -> bool:
     """Whether the loss is flat far from its minimum, so that one small step is not convergence."""
-    return getattr(problem.mapping, "gradient_floor", 1.0) < 1.0
+    return problem.mapping.gradient_floor < 1.0

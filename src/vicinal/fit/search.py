@@ -19,10 +19,11 @@ from vicinal.fit.context import FitContext
 from vicinal.fit.cost import Size, evaluation_seconds
 from vicinal.fit.method import Method
 from vicinal.fit.penalty import alpha_unit, default_alpha
+from vicinal.fit.problem import annealing_of
 from vicinal.fit.report import SearchReports
 from vicinal.fit.resume import STOPPED, parameter_key
 from vicinal.fit.run import first_theta, run
-from vicinal.fit.score import score_name, scores_of
+from vicinal.fit.score import scores_of
 from vicinal.fit.split import TooFewRows, cross_validation, search_rows
 from vicinal.fit.trials import FoldScore, Search, Stopped, Trial, is_collapsed, ranks
 from vicinal.fit.workers import Workers
@@ -71,7 +72,7 @@ def search_effort(context: FitContext, problem: Problem) -> Effort:
     """
     config, method = context.config, context.method
     whole = Effort(ROWS, config.cv, SEARCH_STEPS)
-    stated = getattr(problem.mapping, "cost", None)
+    stated = problem.mapping.cost
     if stated is None:
         return whole
     n, D = len(problem.rows), problem.X.shape[1]
@@ -120,7 +121,8 @@ def choose(problem: Problem, fit: FitContext, n_jobs: int | None = None) -> Choi
     searched = []
     try:
         if is_auto(config.n_components):
-            with_rank = problem.mapping.with_rank  # type: ignore[attr-defined]
+            with_rank = problem.mapping.with_rank
+            assert with_rank is not None
             candidates = ranks(_largest(method, problem.X.shape[1]))
             d = candidates[0]
             with _quiet():
@@ -161,7 +163,7 @@ def search_key(parameters: dict[str, Any], problem: Problem) -> Hashable:
 
 def _largest(method: Method, n_features: int) -> int:
     """The largest rank that the start supports."""
-    annealing = getattr(method.start, "annealing", None)
+    annealing = annealing_of(method)
     d = method.n_components
     return d if annealing is None else min(d, annealing.n_rows(1, n_features))
 
@@ -172,7 +174,7 @@ def _make_search(problem: Problem, fit: FitContext, effort: Effort, n_jobs: int 
     folds = [method.suited(f) for f in cross_validation(problem, effort.cv, rng, method.name)]
     workers = Workers(min(jobs(n_jobs), len(folds)))
     context = replace(fit.for_search(effort.n_steps), reports=SearchReports(fit.reports, workers))
-    unit, name = problem.units.loss, score_name(problem.target)
+    unit, name = problem.units.loss, problem.target.score_name
 
     def evaluate(number: int, fold: Problem) -> FoldScore:
         if context.is_late(0.0):  # also the start and the first evaluation take time
@@ -185,7 +187,7 @@ def _make_search(problem: Problem, fit: FitContext, effort: Effort, n_jobs: int 
             raise Stopped(result.reason)
         assert fold.held_out is not None
         found = scores_of(method, fold, result.theta, fold.held_out, fold.rows, config.rule)
-        weight = getattr(fold.target, "sample_weight", None)
+        weight = fold.target.sample_weight
         weights = None if weight is None else weight[fold.held_out]
         collapsed = is_collapsed(fold.embed(result.theta), unit)
         return FoldScore(float(np.average(found, weights=weights)), collapsed)
@@ -194,7 +196,7 @@ def _make_search(problem: Problem, fit: FitContext, effort: Effort, n_jobs: int 
         values = ", ".join(f"{key}={value:g}" for key, value in trial.parameters.items())
         fit.reports.say(f"{values}: held-out {name} {trial.mean:.4f}")
 
-    chance = float(getattr(problem.target, "chance", 0.0))
+    chance = float(problem.target.chance)
     trials, begins = fit.record.trials, fit.reports.searching
     return Search(folds, evaluate, report, trials, workers, begins, chance)
 

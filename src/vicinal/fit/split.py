@@ -132,7 +132,7 @@ def search_rows(problem: Problem, rng: np.random.RandomState, most: int) -> Arra
     rows = problem.rows
     if len(rows) <= most:
         return rows
-    if hasattr(problem.target, "draw"):
+    if problem.target.draw is not None:
         return problem.target.draw(rows, most, rng)
     codes = class_codes(problem.target.strata, len(problem.X))
     classes = np.unique(codes[rows])

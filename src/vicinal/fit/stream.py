@@ -26,7 +26,7 @@ from vicinal._validation import (
 from vicinal.core.evaluation import refresh
 from vicinal.core.loop import update
 from vicinal.core.points import to_host
-from vicinal.core.problem import Problem, Tracked, for_scaling, suited
+from vicinal.core.problem import Problem, Tracked
 from vicinal.core.seeds import rng_for
 from vicinal.core.types import Array, Batch, Solver, is_auto
 from vicinal.fit.budget import Budget
@@ -147,7 +147,7 @@ def _first_run(problem: Problem, rng: np.random.RandomState) -> Coarse:
         if few is problem:
             return theta
         # the few rows are less dense than all ([Oneata2011] section 4.1)
-        fun = problem.replace(dtype=np.float32, objective=for_scaling(problem.objective))
+        fun = problem.replace(dtype=np.float32, objective=problem.objective.for_scaling())
         factor = starts.repair_scale(lambda s: fun.value(fun.scaled(theta, s), some))
         return fun.scaled(theta, factor)
 
@@ -277,7 +277,7 @@ class Stream:
             weight[:n] *= (self.n_seen / np.maximum(kept, 1))[codes[:n]]
             labels = Labels(codes, weight, target.priors, classes=target.classes)
         problem = self.problem.replace(X=self.features(X), target=labels)
-        return problem.replace(objective=suited(method.objective, labels))
+        return problem.replace(objective=method.objective.suited_to(labels))
 
     def remembered(self, method: Method) -> Problem:
         """The problem of the rows in the reservoir."""

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from vicinal import _clock, solvers, starts
-from vicinal.core.problem import Problem, for_scaling
+from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
 from vicinal.core.stopping import Timed, TimeUp
 from vicinal.core.types import Array, Solver
@@ -104,7 +104,7 @@ def repair_scale(context: FitContext, problem: Problem, theta: Array) -> float:
     [Oneata2011] section 4.1: a sub-sample is less dense than all rows.  The objective is that of
     the scale of a start: accuracy would tend to a hard nearest neighbour.
     """
-    problem = problem.replace(objective=for_scaling(problem.objective))
+    problem = problem.replace(objective=problem.objective.for_scaling())
     rows = problem.rows
     queries = int(np.clip(_REPAIR_PAIRS / len(rows), 200, REPAIR_QUERIES))
     evaluations, queries = context.budget.correction(queries)

@@ -61,14 +61,17 @@ def resolve(
     if isinstance(mapping, Map) and not isinstance(mapping, type):
         return mapping
     names = ", ".join(map(repr, (*others, "linear", "diagonal", "periodic")))
+    near = hasattr(mapping, "forward") and not isinstance(mapping, type)
+    inherits = " that inherits vicinal.core.types.Map" if near else ""
     raise ValueError(
-        f"The 'mapping' parameter of {owner} must be {names} or a map. Got {mapping!r} instead."
+        f"The 'mapping' parameter of {owner} must be {names} or a map{inherits}. "
+        f"Got {mapping!r} instead."
     )
 
 
 def bends(mapping: Any) -> bool:
     """Whether a map is not linear."""
-    return not hasattr(mapping, "components")
+    return mapping.components is None
 
 
 def given_rank(start: Any, most: float) -> int | None:
@@ -79,7 +82,7 @@ def given_rank(start: Any, most: float) -> int | None:
 
 def check_start(estimator: Any, mapping: Any) -> None:
     """Refuse a start for a map that has its own: no matrix could give its parameters."""
-    if hasattr(mapping, "theta") or hasattr(mapping, "start_from"):
+    if mapping.theta is not None or mapping.start_from is not None:
         return
     default = signature(type(estimator)).parameters["init"].default
     if not (isinstance(estimator.init, str) and estimator.init == default):
@@ -94,7 +97,7 @@ def resolve_rank(estimator: Any, n_features: int, start: Any) -> tuple[Map, int]
     name, asked = type(estimator).__name__, estimator.n_components
     mapping: Any = resolve(estimator.mapping, n_features, name)
     check_start(estimator, mapping)
-    if getattr(mapping, "weights_columns", False):
+    if mapping.weights_columns:
         if hasattr(start, "around"):
             raise ValueError(
                 f"The 'init' parameter of {name} must be another start if 'mapping' is "
@@ -108,9 +111,9 @@ def resolve_rank(estimator: Any, n_features: int, start: Any) -> tuple[Map, int]
                 f"one component for each of the {n_features} features."
             )
         return mapping, n_features
-    fixed = None if isinstance(estimator.mapping, str) else getattr(mapping, "n_components", None)
-    growing = hasattr(mapping, "with_rank") and fixed is None
-    most = n_features if hasattr(mapping, "components") else np.inf
+    fixed = None if isinstance(estimator.mapping, str) else mapping.rank
+    growing = mapping.with_rank is not None and fixed is None
+    most = np.inf if bends(mapping) else n_features
     others = (None, "auto") if growing else (None,)
     check_number(estimator, "n_components", 1, most, integer=True, or_else=others)
     if is_auto(asked) and hasattr(start, "array"):

@@ -43,9 +43,8 @@ class FittedMap:
     @property
     def n_components(self) -> int:
         """Dimensions of the embedded rows."""
-        known = getattr(self.mapping, "n_components", None)
-        if known is not None:
-            return int(known)
+        if self.mapping.rank is not None:
+            return int(self.mapping.rank)
         row = Features.scaled_as(self.features, np.zeros((1, self.features.shape[1])))
         return self.mapping.forward(self.theta, row, np.float64)[0].shape[1]
 
@@ -156,10 +155,10 @@ class FittedLinear:
 
     def theta_for(self, mapping: Any, features: Features) -> Array | None:
         """The parameters of the same map in columns with another scaling; None if it has none."""
-        if not hasattr(mapping, "theta"):
+        if mapping.theta is None:
             return None
         D = features.shape[1]
-        if self.components.shape != (getattr(mapping, "n_components", D), D):
+        if self.components.shape != (mapping.rank or D, D):
             return None
         return mapping.theta(unscaled(self.components, features.scale))
 
@@ -170,9 +169,9 @@ class FittedLinear:
 
 def fitted_map(mapping: Any, theta: Array, features: Any, dtype: Any) -> Any:
     """The fitted map: a matrix if it is linear, otherwise the map with its parameters."""
-    if hasattr(mapping, "fitted"):
+    if mapping.fitted is not None:
         return mapping.fitted(theta, features, dtype)
-    if hasattr(mapping, "components"):
+    if mapping.components is not None:
         return FittedLinear.of_scaled(
             mapping.components(theta), features.shift, features.scale, dtype, features.limits
         )

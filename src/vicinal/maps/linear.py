@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Map
 
 __all__ = ["Diagonal", "Linear"]
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(Map):
     """``Z = X A^T`` with A of shape (d, D), any rank; ``dA = dZ^T X``."""
 
     n_components: int
@@ -40,7 +40,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Diagonal:
+class Diagonal(Map):
     """``Z = X * a``: one weight per column ([Goldberger2005] section 4); ``da = sum_i dZ_i * x_i``.
 
     The parameters a are free; the metric is ``diag(a²)``, so their signs do not matter.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vicinal._validation import check_bool, check_option, check_part
-from vicinal.core.types import Array, MapCost
+from vicinal.core.types import Array, Map, MapCost
 from vicinal.maps._layers import (
     ACTIVATIONS,
     LayerRows,
@@ -26,7 +26,7 @@ __all__ = ["MLP"]
 
 
 @dataclass(frozen=True)
-class MLP:
+class MLP(Map):
     r"""Dense layers, added to a linear map.
 
     .. math::

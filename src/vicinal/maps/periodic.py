@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vicinal._validation import check_part
-from vicinal.core.types import Array, MapCost
+from vicinal.core.types import Array, Map, MapCost
 from vicinal.maps._layers import (
     Back,
     LayerRows,
@@ -29,7 +29,7 @@ __all__ = ["Periodic"]
 
 
 @dataclass(frozen=True)
-class Periodic:
+class Periodic(Map):
     r"""Learnt periodic features of each column, then a linear map or a network.
 
     .. math::

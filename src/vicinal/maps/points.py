@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Map
 
 __all__ = ["Points", "Positions"]
 
@@ -27,7 +27,7 @@ class Positions(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Points:
+class Points(Map):
     """``Z = theta``: each of n rows is placed freely in ``n_components`` dimensions."""
 
     n: int

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vicinal._validation import check_option, check_part
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Map
 from vicinal.engines import choose
 
 __all__ = ["Simplex", "project_columns"]
@@ -18,7 +18,7 @@ _ON_IT = 1e-13  # a column whose sum differs from one by no more is on the simpl
 
 
 @dataclass(frozen=True)
-class Simplex:
+class Simplex(Map):
     """``Z = X L^T`` with L of shape (r, D), each column on the probability simplex.
 
     Histograms of D bins become histograms of r: L >= 0 and every column of L sums to one.

@@ -12,7 +12,7 @@ import numpy as np
 
 from vicinal._threads import n_threads, run
 from vicinal._validation import check_number, check_option, warn
-from vicinal.core.types import Array, MapCost
+from vicinal.core.types import Array, Map, MapCost
 from vicinal.maps._layers import block_size, block_slices
 from vicinal.maps._torch_network import (
     Network,
@@ -29,7 +29,7 @@ from vicinal.maps._torch_network import (
 __all__ = ["TorchMap"]
 
 
-class TorchMap:
+class TorchMap(Map):
     r"""Any module of torch as a map: :math:`z_i = f_\theta(x_i)` ([Goldberger2005]_ section 5).
 
     The loss and its gradient :math:`\partial L / \partial Z` are the closed forms of the objective;

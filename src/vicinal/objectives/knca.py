@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from vicinal.core.points import cast, check_points, check_rows, with_range, zeros_like
-from vicinal.core.types import Array, Evaluation, Pairs, Units
+from vicinal.core.types import Array, Evaluation, Objective, Pairs, Units
 from vicinal.engines import choose
 from vicinal.engines.base import Data
 from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_left_out
@@ -35,7 +35,7 @@ class _WarningFacts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class KNCALoss:
+class KNCALoss(Objective):
     """The loss of :func:`knca` as an object: ``Evaluation = loss(Z, labels, ...)``.
 
     Parameters

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vicinal.core.points import cast, check_points, check_rows, zeros_like
-from vicinal.core.types import Array, Evaluation, Units
+from vicinal.core.types import Array, Evaluation, Objective, Units
 from vicinal.engines import choose
 from vicinal.objectives._votes import check_k
 from vicinal.targets import Affinities
@@ -21,7 +21,7 @@ METHODS = ("auto", "exact", "fft")
 
 
 @dataclass(frozen=True)
-class KSNELoss:
+class KSNELoss(Objective):
     """The loss of :func:`ksne` as an object: ``Evaluation = loss(Z, affinities, ...)``.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vicinal.core.points import cast, check_points, check_rows, to_host, with_range, zeros_like
-from vicinal.core.types import Array, Evaluation, Units
+from vicinal.core.types import Array, Evaluation, Objective, Units
 from vicinal.engines import choose
 from vicinal.engines.base import Triples
 from vicinal.targets import TargetNeighbours
@@ -17,7 +17,7 @@ __all__ = ["LMNNLoss", "lmnn"]
 
 
 @dataclass(frozen=True)
-class LMNNLoss:
+class LMNNLoss(Objective):
     """The loss of :func:`lmnn` as an object: ``Evaluation = loss(Z, targets, ...)``.
 
     Parameters

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vicinal.core.points import cast, check_points, zeros_like
-from vicinal.core.types import Array, Evaluation, PairCost, Pairs, Units
+from vicinal.core.types import Array, Evaluation, Objective, PairCost, Pairs, Units
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import MatchSums
@@ -24,7 +24,7 @@ _GAUSSIAN = Gaussian()
 
 
 @dataclass(frozen=True, eq=False)
-class MatchLoss:
+class MatchLoss(Objective):
     """The loss of :func:`nca_matches` as an object: ``Evaluation = loss(Z, target, ...)``.
 
     Parameters

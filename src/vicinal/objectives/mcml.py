@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from vicinal.core.points import cast, check_points, check_rows, to_host, with_range, zeros_like
-from vicinal.core.types import Array, Evaluation, Pairs, Units
+from vicinal.core.types import Array, Evaluation, Objective, Pairs, Units
 from vicinal.densities import Gaussian
 from vicinal.engines import choose
 from vicinal.engines.base import Data, PairSource, RowSums, merge
@@ -40,7 +40,7 @@ class _Rows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MCMLLoss:
+class MCMLLoss(Objective):
     """The loss of :func:`mcml` as an object: ``Evaluation = loss(Z, labels, ...)``.
 
     Notes

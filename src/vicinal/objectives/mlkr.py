@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vicinal.core.points import cast, check_points, zeros_like
-from vicinal.core.types import Array, Evaluation, PairCost, Pairs, Units
+from vicinal.core.types import Array, Evaluation, Objective, PairCost, Pairs, Units
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.objectives._rows import check_kernel, prepare
@@ -20,7 +20,7 @@ _GAUSSIAN = Gaussian()
 
 
 @dataclass(frozen=True, eq=False)
-class MLKRLoss:
+class MLKRLoss(Objective):
     """The loss of :func:`mlkr` as an object: ``Evaluation = loss(Z, numbers, ...)``.
 
     The loss is in the unit of the squared numbers and is not divided by their variance: that is for

@@ -9,7 +9,7 @@ import numpy as np
 
 from vicinal._plugins import load
 from vicinal.core.points import cast, check_points, check_rows, with_range, zeros_like
-from vicinal.core.types import Array, Evaluation, Pairs, Units
+from vicinal.core.types import Array, Evaluation, Objective, Pairs, Units
 from vicinal.densities import Compact, Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import ClassSums, Data, PairSource, RowSums
@@ -38,7 +38,7 @@ class _Prepared(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class NCALoss:
+class NCALoss(Objective):
     """The loss of :func:`nca` as an object: ``Evaluation = loss(Z, labels, ...)``.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vicinal.core.points import cast, check_points, check_rows, to_host, with_range, zeros_like
-from vicinal.core.types import Array, Evaluation, Units
+from vicinal.core.types import Array, Evaluation, Objective, Units
 from vicinal.densities import Gaussian
 from vicinal.engines import choose
 from vicinal.engines.base import Data, RowSums
@@ -20,7 +20,7 @@ _KERNEL = Gaussian()
 
 
 @dataclass(frozen=True)
-class PairNCALoss:
+class PairNCALoss(Objective):
     """The loss of :func:`pair_nca` as an object: ``Evaluation = loss(Z, target, ...)``.
 
     The target is a :class:`~vicinal.targets.PairWeights`.  All pairs of points share one

@@ -22,7 +22,7 @@ from vicinal.core.evaluation import (
     projected,
     projected_gradient,
 )
-from vicinal.core.types import Array, Batch, Fun
+from vicinal.core.types import Array, Batch, Fun, Solver
 from vicinal.solvers._line_search import first_rate
 from vicinal.solvers.schedules import InverseTime, Schedule, check_rate, rate_at
 
@@ -53,7 +53,7 @@ class BoldDriverState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BoldDriver:
+class BoldDriver(Solver):
     r"""Gradient descent that speeds up while the loss falls and backs off when it rises.
 
     .. math:: \theta_{t+1} = P(\theta_t - \eta_t \nabla f(\theta_t))
@@ -86,7 +86,6 @@ class BoldDriver:
     needs_fixed_batch: ClassVar[bool] = True
     # No Wolfe condition: at the edge of stability a step may lower the loss by next to nothing
     # far from any minimum, so one small decrease does not mean convergence.
-    sufficient_decrease: ClassVar[bool] = False
     projects: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -147,7 +146,7 @@ class SGDState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SGD:
+class SGD(Solver):
     r"""Gradient descent with a schedule, with or without momentum (heavy ball).
 
     .. math::
@@ -171,7 +170,6 @@ class SGD:
     momentum: float = 0.0
 
     needs_fixed_batch: ClassVar[bool] = False
-    sufficient_decrease: ClassVar[bool] = False
     projects: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -223,7 +221,7 @@ class MomentumState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Momentum:
+class Momentum(Solver):
     r"""Gradient descent with momentum and a gain for each parameter (delta-bar-delta).
 
     .. math::
@@ -250,7 +248,6 @@ class Momentum:
     momentum: float = 0.8
 
     needs_fixed_batch: ClassVar[bool] = False
-    sufficient_decrease: ClassVar[bool] = False
     projects: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -307,7 +304,7 @@ class AdamState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Adam:
+class Adam(Solver):
     r"""Gradient descent scaled by running moments of the gradient, [KingmaBa2015] alg. 1.
 
     .. math::
@@ -347,7 +344,6 @@ class Adam:
     weight_decay: float = 0.0
 
     needs_fixed_batch: ClassVar[bool] = False
-    sufficient_decrease: ClassVar[bool] = False
     projects: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

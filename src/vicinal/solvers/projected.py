@@ -21,7 +21,7 @@ from vicinal.core.evaluation import (
     projected,
     projected_gradient,
 )
-from vicinal.core.types import Array, Batch, Fun
+from vicinal.core.types import Array, Batch, Fun, Solver
 from vicinal.solvers._line_search import dot, first_rate, norm
 
 __all__ = ["ProjectedGradient", "ProjectedGradientState"]
@@ -53,7 +53,7 @@ class _Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ProjectedGradient:
+class ProjectedGradient(Solver):
     r"""Projected gradient steps whose length comes from the last step.
 
     .. math::
@@ -89,7 +89,6 @@ class ProjectedGradient:
 
     needs_fixed_batch: ClassVar[bool] = True
     # The loss may rise: one small decrease does not mean convergence.
-    sufficient_decrease: ClassVar[bool] = False
     projects: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from vicinal._validation import check_part
 from vicinal.core.evaluation import evaluate
-from vicinal.core.types import Array, Batch, Fun
+from vicinal.core.types import Array, Batch, Fun, Solver
 from vicinal.solvers._line_search import Trial, dot, first_rate, wolfe_search
 
 __all__ = ["LBFGS", "CGState", "ConjugateGradient", "LBFGSState"]
@@ -77,7 +77,7 @@ class LBFGSState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LBFGS:
+class LBFGS(Solver):
     r"""Limited-memory BFGS with a strong Wolfe line search.
 
     .. math:: \theta_{k+1} = \theta_k - t_k H_k \nabla f(\theta_k)
@@ -105,7 +105,6 @@ class LBFGS:
 
     needs_fixed_batch: ClassVar[bool] = True
     sufficient_decrease: ClassVar[bool] = True
-    projects: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_part(self, "memory", low=1, kind=int, closed=True)
@@ -178,7 +177,7 @@ class CGState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ConjugateGradient:
+class ConjugateGradient(Solver):
     r"""Non-linear conjugate gradients, Polak-Ribière+, with a strong Wolfe line search.
 
     .. math::
@@ -204,7 +203,6 @@ class ConjugateGradient:
 
     needs_fixed_batch: ClassVar[bool] = True
     sufficient_decrease: ClassVar[bool] = True
-    projects: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _check_search(self)

@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 
 from vicinal._features import unscaled
 from vicinal._validation import warn
-from vicinal.core.problem import Problem, for_start, suited
+from vicinal.core.problem import Problem
 from vicinal.core.stopping import Timed, TimeUp
 from vicinal.core.types import Array
 from vicinal.starts.last_layer import start_rows, theta_of_features
@@ -56,11 +56,11 @@ class FirstMap:
         X, target, start = problem.X, problem.target, self.start
         mapping: Any = problem.mapping
         until = None if reporter is None else reporter.deadline
-        if hasattr(mapping, "start_from"):
+        if mapping.start_from is not None:
             return self._from_last_layer(problem, rng, until)
-        if not hasattr(mapping, "theta"):  # it cannot start from a matrix
+        if mapping.theta is None:  # it cannot start from a matrix
             return self.rescale(problem, mapping.start(X, rng), rng, until)
-        if isinstance(start, Auto) and getattr(mapping, "weights_columns", False):
+        if isinstance(start, Auto) and mapping.weights_columns:
             start = Identity()  # column weights cannot rotate
         self._check_classes(start, target.strata)
         A = start(X, target.strata, self.rank(problem), rng, learnt_from(problem))
@@ -94,7 +94,7 @@ class FirstMap:
 
     def rank(self, problem: Problem) -> int:
         """The rank of the problem's map, since a search may try several."""
-        return int(getattr(problem.mapping, "n_components", self.n_components))
+        return int(problem.mapping.rank or self.n_components)
 
     def rescale(
         self,
@@ -107,9 +107,9 @@ class FirstMap:
         rows = problem.rows
         if len(rows) > self.n_rows:
             rows = np.sort(rng.permutation(rows)[: self.n_rows])
-        objective, factor = for_start(problem.objective, self.rank(problem))
+        objective, factor = problem.objective.for_start(self.rank(problem))
         reach = 1.0
-        if getattr(problem.target, "refers_to_rows", False):  # a sample would have other targets
+        if problem.target.refers_to_rows:  # a sample would have other targets
             scorer, queries = problem.replace(objective=objective), rows
             Z = scorer.embed(theta)[rows]
             reach = float(np.sqrt(problem.objective.units.loss))
@@ -120,7 +120,7 @@ class FirstMap:
                     X=problem.X.take(rows),
                     target=target,
                     train=None,
-                    objective=suited(objective, target),
+                    objective=objective.suited_to(target),
                     pairs=None,
                 ),
                 None,
@@ -150,7 +150,7 @@ class FirstMap:
         must = f"The 'init' parameter of {self.owner} must"
         if not A.any():
             raise ValueError(f"{must} give weight to a column that varies. Got none instead.")
-        diagonal = getattr(mapping, "weights_columns", False)
+        diagonal = mapping.weights_columns
         if diagonal and np.any(A - np.diag(np.diag(A))):
             raise ValueError(f"{must} be diagonal for a diagonal map. Got {A!r} instead.")
         return A
@@ -169,7 +169,7 @@ class FirstMap:
 
 def learnt_from(problem: Problem) -> Array | None:
     """The weights of the rows, zero for held-out rows, which must not influence the start."""
-    weight = getattr(problem.target, "sample_weight", None)
+    weight = problem.target.sample_weight
     if problem.train is None:
         return weight
     learnt = np.zeros(len(problem.target))

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Target
 
 __all__ = ["Affinities"]
 
 
 @dataclass(frozen=True)
-class Affinities:
+class Affinities(Target):
     r"""Marginals :math:`p^k_{ij}` of neighbourhoods of k rows, in compressed sparse rows.
 
     Parameters
@@ -40,7 +40,6 @@ class Affinities:
     k: int
     entropy: Array
     missing: float = 0.0
-    strata: ClassVar[None] = None
     refers_to_rows: ClassVar[bool] = True
 
     def __len__(self) -> int:

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Target
 from vicinal.targets._checks import checked_distributions, checked_numbers, checked_weight, part_of
 
 __all__ = ["LabelDistributions"]
 
 
-class LabelDistributions:
+class LabelDistributions(Target):
     r"""A distribution over the classes for each row.
 
     Two rows match with the probability that labels drawn from both are the same,
@@ -35,6 +35,7 @@ class LabelDistributions:
     """
 
     #: what the score of a prediction is called
+    strata: Any = None
     score_name: ClassVar[str] = "expected accuracy"
 
     def __init__(self, T: Any, sample_weight: Any = None) -> None:

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Target
 
 __all__ = ["Labels", "check_priors", "class_codes"]
 
 
-class Labels:
+class Labels(Target):
     """Class labels of the rows, with sample weights and class priors.
 
     Parameters
@@ -28,7 +28,6 @@ class Labels:
     """
 
     #: whether the targets of a row are other rows, which must then be present too
-    refers_to_rows: ClassVar[bool] = False
 
     def __init__(
         self,

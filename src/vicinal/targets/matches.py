@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Target
 from vicinal.targets._checks import chances_in_batch, checked_matches, checked_weight, part_of
 from vicinal.targets.groups import matching_groups
 
@@ -17,7 +17,7 @@ __all__ = ["LEAST_MATCH", "Matches"]
 LEAST_MATCH = 1e-30
 
 
-class Matches:
+class Matches(Target):
     """How well each row matches each other row: temporal neighbours, or known matches.
 
     Parameters
@@ -37,7 +37,6 @@ class Matches:
         `in_batch`.
     """
 
-    strata: ClassVar[None] = None
     #: the target of a row are other rows, which must then be present too
     refers_to_rows: ClassVar[bool] = True
     #: what the score of a prediction is called

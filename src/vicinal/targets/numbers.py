@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Target
 from vicinal.targets._checks import checked_numbers, checked_weight, part_of
 
 __all__ = ["Numbers"]
 
 
-class Numbers:
+class Numbers(Target):
     """Numbers of the rows, for regression.
 
     Parameters
@@ -26,7 +26,6 @@ class Numbers:
         The numbers, as they were given.
     """
 
-    strata: ClassVar[None] = None
     #: what the score of a prediction is called
     score_name: ClassVar[str] = "R²"
 

@@ -8,12 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from vicinal._validation import scaled_weights
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Target
 
 __all__ = ["PairWeights", "check_pair_weights"]
 
 
-class PairWeights:
+class PairWeights(Target):
     """Pairs of rows that should be near each other, among n rows without classes.
 
     Parameters
@@ -29,8 +29,6 @@ class PairWeights:
 
     #: the targets of a row are other rows, which must then be present too
     refers_to_rows: ClassVar[bool] = True
-    strata: ClassVar[None] = None
-    sample_weight: ClassVar[None] = None
     #: what the score of a prediction is called
     score_name: ClassVar[str] = "share of rows farther away than partners"
     #: the score of a map that knows nothing
