@@ -66,7 +66,7 @@ def test_a_broken_parquet_file_is_named(tmp_path, run):
 def test_a_file_without_end_is_no_interrupt(iris, run):
     (iris / "old.pkl").write_bytes(pickle.dumps(list(range(999)), protocol=3)[:500])
     words = ("fit", "iris.csv", "--label", "species", "--set", "alpha=0.01")
-    assert "cut off" in run(*words, "--resume", "old.pkl", code=1).stderr
+    assert "cut short" in run(*words, "--resume", "old.pkl", code=1).stderr
 
 
 FORMULAS = ("=1+1", "+49 89", "-", "@me", "\ttab", "\rline", "-1+2", "'=x", "''+")

@@ -50,8 +50,8 @@ def watch(monkeypatch):
     seen = []
     on_iteration = Reports.on_iteration
 
-    def watched(self, searching=False):
-        tell = on_iteration(self, searching)
+    def watched(self, searching=False, path=()):
+        tell = on_iteration(self, searching, path)
 
         def told(info, problem, *args):
             seen.append((problem, info.theta))

@@ -45,7 +45,6 @@ def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
     X, y = rows
     straight = LMNN(2, tol=1e-5, random_state=0).fit(X, y)
     monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 50)
-    monkeypatch.setattr("vicinal.estimators._margins.SINGLE_FROM", 50)
     seen = []
 
     watched = hooked(LMNN, lambda Z, kwargs: seen.append(Z.dtype))

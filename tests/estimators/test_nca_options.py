@@ -139,12 +139,14 @@ def test_held_out_rows_have_no_say_in_the_start(digits, init):
 
 @unfinished
 def test_held_out_score_is_that_of_held_out_rows_against_training_rows(digits):
+    from vicinal.core.seeds import rng_for
+    from vicinal.fit.resume import seed_of
     from vicinal.fit.split import hold_out
 
     X, y = digits
     model = NCA(2, early_stopping=True, validation_fraction=0.2, init="pca", random_state=5,
                 max_iter=1, scaling=None, alpha=3e-3).fit(X, y)  # fmt: skip
-    train, held_out = hold_out(y, 0.2, np.random.RandomState(5))
+    train, held_out = hold_out(y, 0.2, rng_for(seed_of(NCA(random_state=5)), "held out"))
     assert len(held_out) == 60
     Z = model.transform(X)
     value, _ = formulas.nca(Z, y, "log", queries=held_out, references=train)
@@ -328,7 +330,7 @@ def test_a_wide_gap_between_training_and_held_out_rows_is_told(capsys):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 60)), np.arange(300) % 2
     X[:, 0] += y
-    settings = {"alpha": 0.0, "init": "identity", "random_state": 0, "verbose": 1}
+    settings = {"alpha": 0.0, "init": "identity", "random_state": 2, "verbose": 1}
     with pytest.warns(UserWarning, match=r"NCA over-fits: \d.*increase 'alpha' or decrease 'n_c"):
         NCA(early_stopping=True, validation_fraction=0.3, **settings).fit(X, y)
     assert "of the held-out rows are classified rightly" in capsys.readouterr().out

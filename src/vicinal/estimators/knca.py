@@ -264,7 +264,8 @@ class KNCA(LearntMetricMixin, LabelledLearner):
             Class labels.
         resume_from : path, default=None
             A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
-            and parameters must be the same; only ``verbose`` and ``time_budget`` may differ.
+            and parameters must be the same; only ``verbose``, ``time_budget`` and
+            ``n_jobs`` may differ.
 
         Returns
         -------

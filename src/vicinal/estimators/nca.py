@@ -373,7 +373,8 @@ class NCA(LearntMetricMixin, LabelledLearner):
             it, but not the same columns: use ``cv``, which takes both.
         resume_from : path, default=None
             A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
-            and parameters must be the same; only ``verbose`` and ``time_budget`` may differ.
+            and parameters must be the same; only ``verbose``, ``time_budget`` and
+            ``n_jobs`` may differ.
 
         Returns
         -------

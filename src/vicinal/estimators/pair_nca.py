@@ -226,7 +226,8 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
             Weight of each pair; None: ones.  Those of pairs with label -1 are ignored.
         resume_from : path, default=None
             A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
-            and parameters must be the same; only ``verbose`` and ``time_budget`` may differ.
+            and parameters must be the same; only ``verbose``, ``time_budget`` and
+            ``n_jobs`` may differ.
 
         Returns
         -------
