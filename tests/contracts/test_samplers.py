@@ -17,7 +17,7 @@ from vicinal._features import Features
 from vicinal.core.problem import Problem
 from vicinal.core.types import Batch, Sampler, Source
 from vicinal.maps import Linear
-from vicinal.objectives import nca
+from vicinal.objectives import NCALoss
 from vicinal.samplers import Full, MiniBatches, StochasticQueries, Subsample, resolve
 from vicinal.solvers import LBFGS, Adam, Momentum, minimise
 from vicinal.targets import Labels
@@ -76,7 +76,7 @@ def test_the_seed_decides(rng, sampler):
 @each_sampler
 def test_thread_count_agnosticism(rng, sampler):
     X = np.repeat(rng.standard_normal((300, 20)), 10, axis=0)  # ties, where a last bit decides
-    problem = Problem(Features(X, None), Labels(np.arange(3000) % 2), nca, Linear(3))
+    problem = Problem(Features(X, None), Labels(np.arange(3000) % 2), NCALoss(), Linear(3))
     theta = rng.standard_normal(60)
     if not sampler.fixed:
         sampler = type(sampler)(**{**vars(sampler), "size": 400})

@@ -97,7 +97,7 @@ def test_a_sample_of_many_classes_holds_whole_classes(monkeypatch):
     rng = np.random.RandomState(0)
     y = np.repeat(np.arange(40), 5)
     X = rng.standard_normal((40, 3))[y] * 10 + rng.standard_normal((200, 3))
-    problem = SimpleNamespace(X=X, rows=np.arange(200), target=SimpleNamespace(strata=y))
+    problem = SimpleNamespace(X=X, rows=np.arange(200), target=SimpleNamespace(strata=y, draw=None))
     rows = search.search_rows(problem, rng, 60)
     assert 50 <= len(rows) <= 60
     assert np.bincount(y[rows])[np.unique(y[rows])].min() == 5
@@ -399,7 +399,7 @@ def test_a_checkpoint_of_a_search_knows_nothing_of_the_one_before(iris, tmp_path
 
     class Look(StopAt):
         def on_fit_task_end(self, estimator, context):
-            seen.append((hasattr(estimator, "cv_results_"), hasattr(estimator, "_choice")))
+            seen.append((hasattr(estimator, "cv_results_"), estimator._choice is not None))
             return False
 
     model = NCA(alpha="auto", cv=2, random_state=0, warm_start=True).fit(X, y)

@@ -40,7 +40,7 @@ def blobs():
 
 def streamed(model, X, y, size=50, first=0, **kwargs):
     """Feed rows in batches; the classes come with the first."""
-    classes = np.unique(y) if not hasattr(model, "_stream") else None
+    classes = np.unique(y) if model._stream is None else None
     for start in range(first, len(y), size):
         rows = slice(start, start + size)
         weight = {name: value[rows] for name, value in kwargs.items()}
@@ -417,7 +417,7 @@ def test_pickles_and_copies(iris):
         streamed(one, X[80:], y[80:], 20)
     np.testing.assert_array_equal(again.components_, model.components_)
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    assert not hasattr(clone(model), "_stream")
+    assert clone(model)._stream is None
     assert clone(model).get_params() == model.get_params()
     other = streamed(NCA(2, random_state=0, alpha=3e-3), X[:80], y[:80], 40)
     streamed(other, X[80:], y[80:], 20)

@@ -352,7 +352,9 @@ def test_an_interrupt_ends_a_search_that_anneals(wine, monkeypatch):
         return descend(problem, tell, A, schedule, n_iter)
 
     monkeypatch.setattr("vicinal.extras.annealing._descend", interrupted)
-    model = NCA("auto", init=Annealing(from_components=4), cv=2, random_state=0, alpha=3e-3)
+    model = NCA(
+        "auto", init=Annealing(from_components=4), cv=2, random_state=0, alpha=3e-3, n_jobs=1
+    )
     with pytest.warns(UserWarning, match="search of NCA was stopped.*n_components=2"):
         model.fit(*wine)
     assert model.cv_results_["param_n_components"].tolist() == [2]

@@ -51,7 +51,8 @@ class Fit(NamedTuple):
 
 
 class _NoLabels:
-    strata = None
+    strata = sample_weight = None
+    contents: tuple[Any, ...] = ()
 
 
 def check_parameters(estimator: Any) -> None:
