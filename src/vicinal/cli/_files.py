@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from vicinal._atomic import file_behind
 from vicinal.cli._exit import Failure
 
 __all__ = ["File", "check"]
@@ -220,15 +221,19 @@ def _check_place(place: _Place, kind: _Kind) -> None:
         raise Failure(f"{words}: this is a folder. {remedy}")
     if kind is _KINDS["picture"] and path.suffix.lower() not in kind.suffixes:
         raise Failure(f"{words}: a picture is a .png, .svg or .pdf file.")
-    if not path.parent.is_dir():
+    try:
+        folder = file_behind(path).parent
+    except OSError as error:  # a circle of links
+        raise Failure(f"{words}: {error.strerror}.") from None
+    if not folder.is_dir():
         if kind is _KINDS["checkpoint"]:  # its folder is made
             return
-        raise Failure(f"{words}: the folder {path.parent} does not exist.")
+        raise Failure(f"{words}: the folder {folder} does not exist.")
     if _is_device(path) or (status is not None and not stat.S_ISREG(status.st_mode)):
         if kind is _KINDS["table"]:
             remedy = "Use -o - for standard output, or name a file."
         raise Failure(f"{words}: this is a device or a stream, which cannot be replaced. {remedy}")
-    written = [path.parent] if status is None else [path.parent, path]
+    written = [folder] if status is None else [folder, path]
     if not all(os.access(each, os.W_OK) for each in written):
         raise Failure(f"{words}: it may not be written.")
 
@@ -265,10 +270,10 @@ def _same(a: _Place, b: _Place) -> bool:
     first, second = (Path(os.path.realpath(place.path)) for place in (a, b))
     if first.name.casefold() != second.name.casefold():  # many file systems ignore the case
         return False
-    folders = _status(first.parent), _status(second.parent)
-    if folders[0] is None or folders[1] is None:
+    a_folder, b_folder = _status(first.parent), _status(second.parent)
+    if a_folder is None or b_folder is None:
         return first.parent == second.parent
-    return os.path.samestat(*folders)
+    return os.path.samestat(a_folder, b_folder)
 
 
 def _check_kind(
