@@ -16,8 +16,6 @@ try:
 except ImportError:  # Windows, where an open file cannot be removed: no lock is needed
     fcntl = None
 
-__all__ = ["file_behind", "replace_file"]
-
 
 def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Replace ``path`` by what ``write(file)`` writes, or leave it as it is.

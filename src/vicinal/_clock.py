@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 
-__all__ = ["Pace", "compiled_seconds", "count_compilation", "duration", "now", "watch_compilation"]
-
 _RECENT = 20  # a pace is that of the latest pieces of work
 
 _lock = threading.RLock()

@@ -20,16 +20,6 @@ from vicinal._outliers import KURTOSIS, Limits, limited, without_outliers
 from vicinal._threads import n_threads, run, single_threaded_blas
 from vicinal.core.types import Array, Rows
 
-__all__ = [
-    "SCALINGS",
-    "Features",
-    "check_varies",
-    "copy_limit",
-    "make_rows",
-    "power_of_two",
-    "unscaled",
-]
-
 SCALINGS = ("standard", "global", None)
 _BLOCK = 1024  # rows per product
 _EXTREME = 60  # exponent of two beyond which squares, and float32, may over- or underflow

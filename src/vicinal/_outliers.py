@@ -18,8 +18,6 @@ import scipy.sparse as sp
 
 from vicinal.core.types import Array
 
-__all__ = ["KURTOSIS", "Limits", "limited", "without_outliers"]
-
 _SHARE = 0.05  # largest share of rows that can be outliers of a column
 _INFLATED = 25.0  # least factor by which they raise the sum of squares: 5 in the deviation
 _REACH = 6.0  # rows farther from the median than this many deviations of the others are outliers

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-__all__ = ["listing", "load"]
-
 
 def load(path: str) -> Any:
     """The object at ``"package.module:name"``; parts that no default uses cost no import."""

@@ -15,8 +15,6 @@ from threadpoolctl import threadpool_limits
 from vicinal._threads import block_edges, n_threads, run, single_threaded_blas
 from vicinal.core.types import Array
 
-__all__ = ["finder", "resolved"]
-
 # Measured for the 100 nearest of 50,000 standard normal points: a tree takes 0.4 times as long as
 # brute force in 5 dimensions and 6 times as long in 10.  SciPy's tree takes 0.44 times as long as
 # scikit-learn's in 5 dimensions and 0.8 times in 10.

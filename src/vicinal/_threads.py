@@ -21,17 +21,6 @@ import joblib
 import sklearn.utils  # noqa: F401  (loads the OpenMP runtime that threadpoolctl looks for)
 from threadpoolctl import ThreadpoolController
 
-__all__ = [
-    "at_most",
-    "block_edges",
-    "n_threads",
-    "rectangle",
-    "round_robin",
-    "run",
-    "single_threaded_blas",
-    "uninterrupted",
-]
-
 
 @functools.cache
 def _controller() -> ThreadpoolController:

@@ -18,31 +18,6 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 from vicinal.core.points import lies_elsewhere, to_host
 from vicinal.core.types import Array
 
-__all__ = [
-    "check_bool",
-    "check_classes",
-    "check_declared_classes",
-    "check_folds",
-    "check_label_types",
-    "check_number",
-    "check_option",
-    "check_pair_labels",
-    "check_pairs",
-    "check_part",
-    "check_rows",
-    "check_seed",
-    "check_weights",
-    "distinct_rows",
-    "histograms",
-    "merged_duplicates",
-    "one_row",
-    "part_of",
-    "refuse_elsewhere",
-    "scaled_weights",
-    "shaped",
-    "warn",
-]
-
 _OFF = 1e-4  # allowed error of a sum that should be one: rounding, or few printed digits
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Callback", "check_count", "is_root"]
-
 
 class Callback:
     """Empty hooks: callbacks override those they need."""

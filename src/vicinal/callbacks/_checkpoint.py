@@ -10,8 +10,6 @@ from typing import Any
 from vicinal._atomic import file_behind
 from vicinal.callbacks._base import Callback, check_count, is_root
 
-__all__ = ["Checkpoint"]
-
 #: Attributes that scikit-learn sets on an estimator for its callbacks: they belong to the running
 #: fit and are not saved.
 _RUNTIME_ATTRIBUTES = (

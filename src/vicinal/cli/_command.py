@@ -9,8 +9,6 @@ import click
 
 from vicinal.cli import _files
 
-__all__ = ["Command", "add_options", "command", "option"]
-
 
 class _Option(click.Option):
     """An option that belongs to a group of the help."""

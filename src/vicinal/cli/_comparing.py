@@ -12,8 +12,6 @@ from vicinal.cli._types import near
 from vicinal.cli._work import check_target, is_number, make_pipeline, settings_of
 from vicinal.learner import METHODS
 
-__all__ = ["learns_numbers", "methods"]
-
 
 def learns_numbers(table: Table, names: Sequence[str]) -> bool:
     """Whether the label is a number: the methods say, or its values."""

@@ -16,8 +16,6 @@ from typing import Any
 
 import click
 
-__all__ = ["Console", "Interrupt", "plain"]
-
 
 class Console:
     """The output of one command.

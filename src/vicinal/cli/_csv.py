@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-__all__ = ["Lines", "csv_text", "is_csv", "read_csv"]
-
 _GZIP, _UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")  # first bytes of files
 _SEPARATORS = ",;\t|"
 _SAMPLE = 100  # lines that are looked at to find the separator and the header

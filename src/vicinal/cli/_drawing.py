@@ -10,8 +10,6 @@ from vicinal.cli._console import Console
 from vicinal.cli._exit import Failure
 from vicinal.cli._learning import learn
 
-__all__ = ["Subject", "draw", "scatter", "subject"]
-
 _HELD_OUT = 0.3
 _SHOWS_HELD_OUT = ("embedding", "regions", "accuracy")
 

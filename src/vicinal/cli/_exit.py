@@ -12,8 +12,6 @@ import click
 
 from vicinal.cli._console import Console
 
-__all__ = ["CODES", "Failure", "ReaderGone", "run"]
-
 OK, FAILURE, USAGE, NOT_CONVERGED, BUG, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 4, 130, 141
 
 #: what `vicinal --help` says about exit codes

@@ -16,8 +16,6 @@ import click
 from vicinal._atomic import file_behind
 from vicinal.cli._exit import Failure
 
-__all__ = ["File", "check"]
-
 _START = 2**16  # bytes from which the kind of a file is told
 _TEXT_TABLES = (".csv", ".tsv", ".tab")
 

@@ -13,8 +13,6 @@ import vicinal as package
 from vicinal.cli import _exit, _files
 from vicinal.cli._console import Console
 
-__all__ = ["COMMANDS", "check_part", "run_part", "vicinal"]
-
 #: the commands, in the groups of the help
 COMMANDS = {
     "Learn": ("fit", "evaluate", "embed"),

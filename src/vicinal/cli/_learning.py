@@ -16,16 +16,6 @@ from vicinal.cli._console import Console, Interrupt
 from vicinal.cli._exit import Failure
 from vicinal.cli._types import near
 
-__all__ = [
-    "Limits",
-    "Outcome",
-    "check_settings",
-    "learn",
-    "learner_of",
-    "thread_limit",
-    "watched",
-]
-
 
 @dataclass(frozen=True)
 class Limits:

@@ -9,24 +9,6 @@ from vicinal.cli._files import File
 from vicinal.cli._types import DURATION, SETTING, Choice, Whole
 from vicinal.learner import METHODS
 
-__all__ = [
-    "COLUMNS",
-    "DATA_FILE",
-    "FORCE",
-    "FORMAT",
-    "KEEP",
-    "LABEL",
-    "LEARNING",
-    "MODEL_FILE",
-    "OUTPUT_TABLE",
-    "PROGRESS",
-    "SAFE_CELLS",
-    "SEED",
-    "SET",
-    "THREADS",
-    "TIME_BUDGET",
-]
-
 DATA_FILE, MODEL_FILE = File(path_type=str), File()
 
 LABEL = option(

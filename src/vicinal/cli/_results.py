@@ -9,8 +9,6 @@ from vicinal.cli._console import Console
 from vicinal.cli._tables import Table, write_table
 from vicinal.cli._work import known_columns, named_columns, spoken_columns
 
-__all__ = ["embedded", "mapped", "predicted", "write"]
-
 
 def mapped(model: Any, table: Table, keep: Sequence[str]) -> Any:
     """The rows in the learnt space, as a data frame."""

@@ -20,8 +20,6 @@ from vicinal._atomic import replace_file
 from vicinal.cli._csv import Lines, csv_text, read_csv
 from vicinal.core.types import Array
 
-__all__ = ["Table", "read_table", "write_table"]
-
 #: what readers say about files that are cut off, damaged, encrypted or of another kind
 _BROKEN = (
     EOFError, KeyError, NotImplementedError, OSError, RuntimeError, ValueError, zipfile.BadZipFile,

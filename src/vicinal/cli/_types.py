@@ -9,8 +9,6 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-__all__ = ["DURATION", "IMAGE_SHAPE", "SETTING", "Choice", "Whole", "literal", "near"]
-
 _UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 

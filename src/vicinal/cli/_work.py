@@ -18,18 +18,6 @@ from vicinal.cli._types import near
 from vicinal.learner import METHODS
 from vicinal.learner.errors import ColumnError
 
-__all__ = [
-    "build",
-    "column_names",
-    "fit",
-    "load_model",
-    "make_pipeline",
-    "named_columns",
-    "read",
-    "settings_of",
-    "spoken_columns",
-]
-
 
 def read(data: str, options: dict[str, Any]) -> Table:
     """The table of a command."""

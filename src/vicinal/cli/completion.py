@@ -8,8 +8,6 @@ from click.shell_completion import get_completion_class
 from vicinal.cli._command import command as _command
 from vicinal.cli._console import Console
 
-__all__ = ["command"]
-
 EXAMPLES = """
 Bash:  echo 'eval "$(vicinal completion bash)"' >> ~/.bashrc
 Zsh:   echo 'eval "$(vicinal completion zsh)"' >> ~/.zshrc

@@ -16,8 +16,6 @@ from vicinal.cli._files import File
 from vicinal.cli._options import OUTPUT_TABLE, SAFE_CELLS
 from vicinal.cli._types import Whole
 
-__all__ = ["command"]
-
 #: synthetic sets: the function that draws them, its arguments, and what is special about them
 SYNTHETIC: dict[str, tuple[str, dict[str, Any], str]] = {
     "rings": (

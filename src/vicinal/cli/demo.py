@@ -14,8 +14,6 @@ from vicinal.cli._command import option
 from vicinal.cli._console import Console
 from vicinal.cli._options import FORCE
 
-__all__ = ["command"]
-
 #: titles, and the commands under them
 CHAPTERS = (
     (

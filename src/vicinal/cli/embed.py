@@ -15,8 +15,6 @@ from vicinal.cli._exit import INTERRUPTED, OK
 from vicinal.cli._files import File
 from vicinal.cli._types import Whole
 
-__all__ = ["command"]
-
 EXAMPLES = """
 vicinal embed data.csv > places.csv
 vicinal embed data.csv --label species --plot picture.png -o places.csv

@@ -15,8 +15,6 @@ from vicinal.cli._console import Console
 from vicinal.cli._types import DURATION, SETTING, Choice, Whole
 from vicinal.learner import METHODS
 
-__all__ = ["command"]
-
 BASELINES = ("euclidean", "pca", "lda")  # always compared
 
 EXAMPLES = """

@@ -16,8 +16,6 @@ from vicinal.cli._files import File
 from vicinal.cli._types import Whole
 from vicinal.learner import METHODS
 
-__all__ = ["command"]
-
 EXAMPLES = """
 vicinal fit data.csv --label species --dim 2 -o model.vic
 vicinal fit data.csv --label species --method lmnn --set k=5 --set alpha=0.01

@@ -12,8 +12,6 @@ from vicinal.cli._command import command as _command
 from vicinal.cli._console import Console
 from vicinal.cli._exit import Failure
 
-__all__ = ["command"]
-
 EXAMPLES = """
 vicinal info model.vic
 vicinal info model.vic --json

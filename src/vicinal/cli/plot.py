@@ -15,8 +15,6 @@ from vicinal.cli._exit import INTERRUPTED, OK
 from vicinal.cli._files import File
 from vicinal.cli._types import Choice, Whole
 
-__all__ = ["command"]
-
 #: pictures by name: the class in `vicinal.plotting`, and what they show
 KINDS = {
     "embedding": ("EmbeddingDisplay", "the rows before and after learning, side by side"),

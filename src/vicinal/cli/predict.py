@@ -13,8 +13,6 @@ from vicinal.cli._command import option
 from vicinal.cli._console import Console
 from vicinal.cli._exit import Failure
 
-__all__ = ["command"]
-
 EXAMPLES = """
 vicinal predict model.vic new.csv > predicted.csv
 vicinal predict model.vic new.csv --proba --keep id -o predicted.parquet

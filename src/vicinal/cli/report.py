@@ -15,8 +15,6 @@ from vicinal.cli._exit import INTERRUPTED, OK, Failure
 from vicinal.cli._files import File
 from vicinal.cli._types import IMAGE_SHAPE
 
-__all__ = ["command"]
-
 EXAMPLES = """
 vicinal report data.csv --label species -o report.html
 vicinal report data.csv --label species --method lmnn --model-out model.vic

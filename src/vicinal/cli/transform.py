@@ -11,8 +11,6 @@ from vicinal.cli import _options
 from vicinal.cli._command import command as _command
 from vicinal.cli._console import Console
 
-__all__ = ["command"]
-
 EXAMPLES = """
 vicinal transform model.vic new.csv > embedded.csv
 vicinal transform model.vic new.parquet --keep id,species -o embedded.parquet

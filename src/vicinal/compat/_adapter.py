@@ -18,15 +18,6 @@ from vicinal.estimators._pairs import (
     looked_up,
 )
 
-__all__ = [
-    "DEPRECATED",
-    "Adapter",
-    "PairAdapter",
-    "QuadrupletAdapter",
-    "RowAdapter",
-    "without_class",
-]
-
 #: metric-learn's default of keywords that have been renamed
 DEPRECATED = "deprecated"
 #: what is copied from the fitted estimator, if it has it

@@ -12,8 +12,6 @@ from vicinal.compat._adapter import DEPRECATED, RowAdapter, without_class
 from vicinal.core.types import Array
 from vicinal.estimators import covariance, lfda, lmnn, mlkr, nca, rca
 
-__all__ = ["LFDA", "LMNN", "MLKR", "NCA", "RCA", "Covariance", "RCA_Supervised"]
-
 _TOL = 1e-5  # of vicinal, where metric-learn leaves the tolerance to SciPy
 
 

@@ -15,17 +15,6 @@ from vicinal.compat._adapter import (
 )
 from vicinal.estimators import from_labels, itml, lsml, mmc, sdml
 
-__all__ = [
-    "ITML",
-    "LSML",
-    "MMC",
-    "SDML",
-    "ITML_Supervised",
-    "LSML_Supervised",
-    "MMC_Supervised",
-    "SDML_Supervised",
-]
-
 _QUIET = {"verbose": (False, "the fit prints nothing")}
 _THRESHOLD = {"convergence_threshold": "tol"}
 _CONSTRAINTS = {"num_constraints": "n_constraints"}

@@ -10,8 +10,6 @@ from scipy.optimize import minimize
 
 from vicinal.core.types import Array
 
-__all__ = ["Factored", "barrier", "minimise_factored"]
-
 #: steps kept by L-BFGS, at most and at least, and the numbers they may take
 _MOST, _LEAST, _NUMBERS = 20, 5, 2**25
 

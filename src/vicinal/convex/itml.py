@@ -14,8 +14,6 @@ from scipy.linalg import LinAlgError, blas
 from vicinal.convex._factored import barrier, minimise_factored
 from vicinal.core.types import Array
 
-__all__ = ["ITMLResult", "itml_by_lbfgs", "itml_by_projections"]
-
 # Up to so many pairs, or projections, NumPy suffices: a projection takes three microseconds, and
 # compiling takes seconds.
 _NUMPY_PAIRS, _NUMPY_PROJECTIONS = 500, 300_000

@@ -7,8 +7,6 @@ import numpy as np
 from vicinal.convex._factored import Factored, barrier, minimise_factored
 from vicinal.core.types import Array
 
-__all__ = ["lsml"]
-
 
 def lsml(X: Array, Y: Array, weights: Array, *, max_iter: int, tol: float) -> Factored:
     r"""Minimise squared residuals of comparisons [Liu2012].

@@ -10,8 +10,6 @@ from scipy.optimize import minimize
 from vicinal.convex._factored import Factored, minimise_factored
 from vicinal.core.types import Array
 
-__all__ = ["mmc", "mmc_diagonal"]
-
 _SMALLEST = 1e-200  # squared distances below have slopes that overflow; no minimum is there
 
 

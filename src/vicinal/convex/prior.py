@@ -9,8 +9,6 @@ from sklearn.datasets import make_spd_matrix
 
 from vicinal.core.types import Array
 
-__all__ = ["PRIORS", "prior_factor"]
-
 PRIORS = ("identity", "covariance", "random")
 _SINGULAR = 1e-12  # ratio of eigenvalues below which a matrix counts as singular
 

@@ -12,9 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from vicinal.core.types import Array
 
-__all__ = ["SDMLResult", "largest_balance", "sdml"]
-
-
 _SHARES = (1.0, 1e-2, 1e-4)  # of the wanted gap, that the solver is asked for in turn
 
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from vicinal.core.types import Array, Batch, Sampler, Sampling, Solver, Source
 
-__all__ = ["BatchStream", "fixed_batch"]
-
 
 class BatchStream:
     """Hands out the batches of a run; ``at`` is the position in their sequence."""

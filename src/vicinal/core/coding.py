@@ -12,8 +12,6 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-__all__ = ["Coding", "is_plain_class"]
-
 _DEEPEST = 64  # levels of nested values
 _LONGEST = 10**7  # numbers in a list
 _FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}

@@ -10,17 +10,6 @@ import numpy as np
 
 from vicinal.core.types import Array, Batch, Fun, Solver
 
-__all__ = [
-    "check_projects",
-    "check_start",
-    "evaluate",
-    "is_finite",
-    "is_stationary",
-    "projected",
-    "projected_gradient",
-    "refresh",
-]
-
 
 def evaluate(fun: Fun, theta: Array, batch: Batch | None) -> tuple[float, Array]:
     """Return ``fun(theta, batch)`` as a float and a float64 copy (``fun`` may reuse a buffer)."""

@@ -29,16 +29,6 @@ from vicinal.core.types import (
     Units,
 )
 
-__all__ = [
-    "Iteration",
-    "LoopStart",
-    "Progress",
-    "Recipe",
-    "limited",
-    "run_stage",
-    "update",
-]
-
 _KEYS = ("iteration", "loss", "grad_norm", "validation_score", "seconds", "n_evaluations")
 
 

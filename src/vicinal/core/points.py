@@ -16,11 +16,6 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-__all__ = [
-    "cast", "centre_of", "check_points", "check_rows", "double", "extent", "has_single_range",
-    "lies_elsewhere", "moved", "to_host", "with_range", "zeros_like",
-]  # fmt: skip
-
 _LARGEST = 1e100  # of a coordinate: its square times the least value of exp2 is negligible
 _LARGEST_32, _LIGHTEST_32 = 1e9, 1e-6  # beyond these, float32 lacks the range: use float64
 

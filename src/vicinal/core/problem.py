@@ -24,8 +24,6 @@ from vicinal.core.types import (
     Units,
 )
 
-__all__ = ["Problem", "Tracked"]
-
 _FAR = 1e100  # limit on coordinates: beyond it, squared distances would overflow
 
 

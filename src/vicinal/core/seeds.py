@@ -10,8 +10,6 @@ import zlib
 
 import numpy as np
 
-__all__ = ["rng_for", "step_seed"]
-
 
 def step_seed(seed: int, *step: str | int) -> int:
     """The seed of a step, from the seed of the fit and the name of the step."""

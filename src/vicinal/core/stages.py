@@ -17,8 +17,6 @@ from vicinal.core.state import Best, FitState
 from vicinal.core.stopping import StopRule
 from vicinal.core.types import Array, Sampler, Solver
 
-__all__ = ["FitResult", "OnIteration", "Refresh", "RunSnapshot", "Stage"]
-
 
 class Refresh(Protocol):
     """Parts of a problem that stay fixed for ``length`` iterations and are then refreshed.

@@ -14,8 +14,6 @@ import numpy as np
 from vicinal.core.coding import Coding
 from vicinal.core.types import Array, Sampling
 
-__all__ = ["Best", "FitState", "Round", "Window", "decode", "encode"]
-
 SCHEMA = 1
 
 

@@ -17,23 +17,6 @@ from vicinal.core.types import Units
 if TYPE_CHECKING:
     from vicinal.core.loop import Progress
 
-__all__ = [
-    "ENDS_TRAINING",
-    "CallbackStop",
-    "FlatLoss",
-    "MaxIterations",
-    "NearEdge",
-    "NoBetterScore",
-    "SmallGradient",
-    "Stalled",
-    "StopRule",
-    "TimeBudget",
-    "TimeUp",
-    "Timed",
-    "advice_for",
-    "stop_rules",
-]
-
 #: reasons that end a training run even if further stages are planned
 ENDS_TRAINING = ("max_iter", "callback", "interrupted", "early_stopping", "time_budget")
 

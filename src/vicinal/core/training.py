@@ -17,8 +17,6 @@ from vicinal.core.state import Best, FitState, Round, Window
 from vicinal.core.stopping import ENDS_TRAINING, MaxIterations, NearEdge, TimeBudget, Timed
 from vicinal.core.types import Array, Result
 
-__all__ = ["train"]
-
 
 def train(
     stages: Sequence[Stage],

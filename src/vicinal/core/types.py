@@ -17,28 +17,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Batch",
-    "Dealer",
-    "Evaluation",
-    "EvaluationSize",
-    "Map",
-    "MapCost",
-    "Objective",
-    "PairCost",
-    "Pairs",
-    "QueryCost",
-    "Result",
-    "Rows",
-    "Sampler",
-    "Sampling",
-    "Solver",
-    "Source",
-    "Target",
-    "Units",
-    "is_auto",
-]
-
 Array = NDArray[Any]
 #: ``value, dtheta = fun(theta, batch)``: the loss and its gradient, both float64.
 Fun = Callable[[Array, "Batch | None"], tuple[float, Array]]

@@ -12,8 +12,6 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.datasets._parts import NotFoundHereError, Table
 
-__all__ = ["names", "read"]
-
 _VARIABLE = "VICINAL_DATA"
 _NEEDED = ("X", "y", "feature_names", "class_names")
 _BROKEN = (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile, zlib.error)

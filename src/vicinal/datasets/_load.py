@@ -15,8 +15,6 @@ from vicinal._validation import check_bool, check_option
 from vicinal.datasets import _folder, _openml
 from vicinal.datasets._parts import NotFoundHereError, Table, parameters_of
 
-__all__ = ["available", "load"]
-
 #: the labelled sets that scikit-learn ships
 _BUILTIN: dict[str, Callable[[], Bunch]] = {
     "breast_cancer": load_breast_cancer,

@@ -15,8 +15,6 @@ from vicinal._validation import warn
 from vicinal.core.types import Array
 from vicinal.datasets._parts import NotFoundHereError, Table
 
-__all__ = ["read"]
-
 
 class _Entry(NamedTuple):
     """Where OpenML has a set of the papers, and its numbers of rows and features there."""

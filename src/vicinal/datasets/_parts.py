@@ -8,8 +8,6 @@ from typing import Any
 
 from vicinal.core.types import Array
 
-__all__ = ["NotFoundHereError", "Table", "parameters_of"]
-
 
 class NotFoundHereError(Exception):
     """A source does not have the set; `load` lists the message with those of other sources."""

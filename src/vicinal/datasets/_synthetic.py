@@ -10,8 +10,6 @@ from vicinal._validation import check_number, check_seed
 from vicinal.core.types import Array
 from vicinal.datasets._parts import parameters_of
 
-__all__ = ["make_histograms", "make_rings", "make_stripes"]
-
 
 def make_rings(
     n_samples: int = 500,

@@ -21,28 +21,6 @@ from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
 from vicinal.targets import Affinities, TargetNeighbours
 
-__all__ = [
-    "Backend",
-    "ChargedSums",
-    "ClassSums",
-    "Data",
-    "Hinges",
-    "Margins",
-    "MatchSums",
-    "Means",
-    "PairSource",
-    "RowSums",
-    "SetPotential",
-    "SetSums",
-    "Triples",
-    "Votes",
-    "columns_of",
-    "exact_sum",
-    "merge",
-    "merge_means",
-]
-
-
 _LEAST_POWER = -500.0  # log2 of a sum that may be added up as it is
 
 

@@ -25,11 +25,6 @@ from vicinal.engines.base import Backend, ClassSums, Data, PairSource
 from vicinal.engines.cpu import backend as cpu
 from vicinal.engines.dense import backend as dense
 
-__all__ = [
-    "DENSE_UP_TO", "backend", "check_lists", "class_sums", "few_terms", "histogram_rows",
-    "is_small", "rows_with",
-]  # fmt: skip
-
 #: largest number of rows left to NumPy, see benchmarks/results/small_fits.md
 DENSE_UP_TO = 500
 _CHI2_TERMS = 8  # most bins at DENSE_UP_TO rows; more bins with fewer rows

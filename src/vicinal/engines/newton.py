@@ -13,8 +13,6 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-__all__ = ["CANCELLATION", "near_of", "newton", "polynomials"]
-
 #: a row goes to the chain where the identities might lose more than this of a marginal
 CANCELLATION = 1e-12
 # powers of smaller sums leave the range of floats

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from vicinal.engines import choose
 
-__all__ = ["FFT_FROM", "set_sums_engine", "uses_grid"]
-
 #: most rows for exact sums of kSNE: with more, interpolation is the faster way early and late in a
 #: fit, see benchmarks/results/ksne_engines.md
 FFT_FROM = 2000

@@ -52,8 +52,6 @@ from vicinal.fit.stream import Stream
 from vicinal.fit.warnings import warn_of_run, warn_overfit
 from vicinal.maps.fitted import FittedLinear, fitted_map
 
-__all__ = ["MetricLearner"]
-
 _FIT_PASSES = 4.0  # the importances of features may embed so many times the training rows
 #: attributes of the running fit that a checkpoint holds besides the map
 _OF_THE_FIT = (

@@ -32,16 +32,6 @@ from vicinal.models.stored import StoredRows
 from vicinal.models.votes import NeighbourModel
 from vicinal.targets import Labels
 
-__all__ = [
-    "LabelledLearner",
-    "NeighbourSearchMixin",
-    "check_k",
-    "effective_n_neighbors",
-    "learnt_k",
-    "local_n_neighbors",
-    "warn_k_unset",
-]
-
 
 def can_predict(estimator: Any) -> bool:
     """True, or an error that says why there is nothing to predict; unknown before a fit."""

@@ -27,20 +27,6 @@ from vicinal.neighbourhoods.refresh import copied, no_longer_falls
 from vicinal.objectives import Candidates
 from vicinal.targets import Labels, TargetNeighbours
 
-__all__ = [
-    "FindTargets",
-    "RefreshTargets",
-    "check_margins",
-    "coarse_start",
-    "kept_bytes",
-    "largest_k",
-    "make_model",
-    "no_coarse",
-    "refresh_every",
-    "rows_of",
-    "warn_unusable_rows",
-]
-
 _COARSE_FROM, _COARSE_ROWS = 4000, 2000  # above the first number, start on the second
 _COARSE_STEPS, _COARSE_TOL = 30, 1e-2
 BATCH_ROWS = 1000  # of a batch, which embeds their target neighbours too

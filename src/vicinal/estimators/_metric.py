@@ -18,8 +18,6 @@ from vicinal.core.types import Array
 from vicinal.maps.fitted import FittedLinear
 from vicinal.storage.model import SaveMixin
 
-__all__ = ["HistogramMixin", "LearntMetricMixin", "chi2", "feature_importances"]
-
 
 def _can_invert(estimator: Any) -> bool:
     """True, or an error that says why the learnt map has no inverse; unknown before a fit."""

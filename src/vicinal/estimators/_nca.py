@@ -31,16 +31,6 @@ from vicinal.targets import LabelDistributions, Labels, Matches
 from vicinal.targets._checks import checked_distributions, checked_matches
 from vicinal.targets.masses import plain_mass, reference_masses, weights
 
-__all__ = [
-    "check_labels",
-    "is_matrix",
-    "learns_beta",
-    "nca_method",
-    "soft_data",
-    "soft_rows",
-    "soft_scores",
-]
-
 SoftTarget = LabelDistributions | Matches
 #: the targets that are no class labels
 SOFT = (LabelDistributions, Matches)

@@ -25,15 +25,6 @@ from vicinal.core.types import Array
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.maps.fitted import FittedLinear
 
-__all__ = [
-    "MatrixLearner",
-    "PairClassifierMixin",
-    "TupleLearnerMixin",
-    "check_strategy",
-    "check_tuples",
-    "looked_up",
-]
-
 _STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
 _NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 

@@ -28,8 +28,6 @@ from vicinal.neighbourhoods.refresh import refresh_lists
 from vicinal.targets import Numbers
 from vicinal.targets.masses import plain_mass, weights
 
-__all__ = ["Outputs", "RegressionLearner"]
-
 
 class Outputs(NamedTuple):
     """The units of y: each output is centred, divided by its deviation, and by the root of q.

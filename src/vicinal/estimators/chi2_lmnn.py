@@ -49,8 +49,6 @@ from vicinal.objectives import LMNNLoss
 from vicinal.starts import BinStart
 from vicinal.storage.model import SaveMixin
 
-__all__ = ["Chi2LMNN", "own_class_distance"]
-
 _SHARE = 1 / 6  # margin="auto", as a share of the distance to the nearest row of the same class
 _MARGIN_ROWS = 1000  # about how many rows that distance is measured on
 

@@ -17,8 +17,6 @@ from vicinal.maps.fitted import FittedLinear
 from vicinal.starts.scatter import scatter
 from vicinal.starts.spaces import RCOND, eigen
 
-__all__ = ["Covariance"]
-
 
 class Covariance(LearntMetricMixin, BaseEstimator):
     r"""Measure distances by the inverse of the covariance: the baseline that uses no labels.

@@ -16,8 +16,6 @@ from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
 from vicinal.targets.constraints import pairs_from_labels, quadruplets_from_labels
 
-__all__ = ["FromLabels"]
-
 
 class FromLabels(LearntMetricMixin, BaseEstimator):
     """Fit a learner of pairs or quadruplets from class labels.

@@ -15,8 +15,6 @@ from vicinal.core.types import Array
 from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin
 from vicinal.fit.resume import unchanged_on_error
 
-__all__ = ["ITML"]
-
 _PERCENTILES = (5, 95)  # [Davis2007] §5
 _ALL_PAIRS_UP_TO = 2000  # points; of more, this many random pairs give the percentiles:
 _SAMPLE = 2**18  # their standard error is below 0.05 points

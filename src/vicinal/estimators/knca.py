@@ -41,8 +41,6 @@ from vicinal.objectives import KNCALoss
 from vicinal.starts import Start
 from vicinal.targets import Labels
 
-__all__ = ["KNCA"]
-
 _LISTED = 10  # lists requested by name hold at least this many times k rows
 
 

@@ -50,8 +50,6 @@ from vicinal.fit.resume import (
 from vicinal.storage.model import SaveMixin
 from vicinal.targets.build import check_table
 
-__all__ = ["KSNE"]
-
 
 class KSNE(
     SaveMixin,

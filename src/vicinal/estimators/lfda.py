@@ -28,8 +28,6 @@ from vicinal.starts.spaces import RCOND, eigen
 from vicinal.starts.spectral import oas_shrinkage, orient
 from vicinal.starts.starts import checked_shrinkage
 
-__all__ = ["LFDA"]
-
 _EMBEDDINGS = ("weighted", "orthonormalized", "plain")
 _PAIRS = 2**22  # pairs of rows whose distances are kept at a time: 32 MB
 

@@ -39,8 +39,6 @@ from vicinal.objectives import LMNNLoss
 from vicinal.starts import Start
 from vicinal.targets import Labels
 
-__all__ = ["LMNN"]
-
 _ALPHAS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.0)
 # Loss after 300 batches of 7,500 digits: 16.8 at 0.05, 14.0 at 0.1, 12.8 at 0.2; all rows: 11.2.
 _RATE = 0.2

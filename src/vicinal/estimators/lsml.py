@@ -15,8 +15,6 @@ from vicinal.core.types import Array
 from vicinal.estimators._pairs import MatrixLearner, TupleLearnerMixin
 from vicinal.fit.resume import unchanged_on_error
 
-__all__ = ["LSML"]
-
 
 class LSML(TupleLearnerMixin, MatrixLearner):
     r"""Metric learning from relative comparisons, by least squared residuals.

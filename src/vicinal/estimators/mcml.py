@@ -28,8 +28,6 @@ from vicinal.starts import Start
 from vicinal.targets import Labels
 from vicinal.targets.masses import reference_masses
 
-__all__ = ["MCML"]
-
 
 class MCML(LearntMetricMixin, LabelledLearner):
     r"""Learn a map that collapses each class to a point, far from the other classes.

@@ -17,8 +17,6 @@ from vicinal.neighbourhoods import Neighbourhood
 from vicinal.objectives import MLKRLoss
 from vicinal.starts import Start
 
-__all__ = ["MLKR"]
-
 
 class MLKR(RegressionLearner):
     r"""Learn a map under which near rows have near numbers: a metric for kernel regression.

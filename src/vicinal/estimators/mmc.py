@@ -13,8 +13,6 @@ from vicinal.core.types import Array
 from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin
 from vicinal.fit.resume import unchanged_on_error
 
-__all__ = ["MMC"]
-
 _SINGULAR = 1e-10  # ratio of eigenvalues below which the scatter of similar pairs is singular
 _SHRINKAGE = 1e-3  # of a singular one
 

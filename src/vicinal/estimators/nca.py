@@ -37,8 +37,6 @@ from vicinal.starts import Start
 from vicinal.targets import Labels, Matches
 from vicinal.targets.labels import check_priors
 
-__all__ = ["NCA"]
-
 
 def _needs_all_rows(estimator: NCA) -> list[tuple[str, bool, str]]:
     kernel = densities.resolve(estimator.kernel, type(estimator).__name__)

@@ -25,8 +25,6 @@ from vicinal.objectives import MatchLoss
 from vicinal.starts import Start
 from vicinal.targets import NearNumbers
 
-__all__ = ["NCARegressor"]
-
 _NEAR = 0.2  # share of all pairs of rows that are nearer than width="auto"
 _SAMPLE = 1000  # rows that choose it
 

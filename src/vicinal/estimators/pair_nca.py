@@ -26,8 +26,6 @@ from vicinal.objectives.pair_nca import PairNCALoss
 from vicinal.starts import Start
 from vicinal.targets.pairs import PairWeights, check_pair_weights
 
-__all__ = ["PairNCA"]
-
 #: the values of alpha="auto", from a strong penalty to a weak one, for columns of variance one
 _ALPHAS = (10.0, 3.0, 1.0, 0.3, 0.1)
 

@@ -18,8 +18,6 @@ from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
 
-__all__ = ["RCA"]
-
 
 class RCA(LearntMetricMixin, BaseEstimator):
     r"""Whiten the scatter within classes, or within chunklets of unlabelled rows.

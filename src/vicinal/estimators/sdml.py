@@ -13,8 +13,6 @@ from vicinal.convex.sdml import largest_balance, sdml
 from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin
 from vicinal.fit.resume import unchanged_on_error
 
-__all__ = ["SDML"]
-
 _AUTO_MOST, _AUTO_SHARE = 0.5, 0.5  # the usual balance, and a safe share of the largest
 
 

@@ -23,8 +23,6 @@ from vicinal.starts.scatter import ScaledRows
 from vicinal.starts.spaces import RCOND
 from vicinal.starts.starts import Given, same_parameters
 
-__all__ = ["AnnealedMap", "Annealing"]
-
 _MOST_COMPONENTS = 64
 
 #: ``A = descend(A, schedule, n_iter)``: run ``n_iter`` iterations for each row of ``schedule``,

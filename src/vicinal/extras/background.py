@@ -22,15 +22,6 @@ from vicinal.engines.base import Data
 from vicinal.targets import Labels
 from vicinal.targets.masses import background_mass
 
-__all__ = [
-    "NormalBackground",
-    "NormalTerms",
-    "Normals",
-    "background_weights",
-    "check_background",
-    "join",
-]
-
 #: further rows for each dimension and one, whose covariance is that within all classes; measured by
 #: the experiment "background" of benchmarks/reproduce
 PRIOR_ROWS = 1.0

@@ -29,8 +29,6 @@ from vicinal.targets.masses import (
     weights,
 )
 
-__all__ = ["background_gradient", "descend_background"]
-
 _GAUSSIAN = Gaussian()
 _EDGE = 1e-6  # a share of exactly 0 or 1 would never move again
 _MOST = 2**21  # densities kept: of more rows, evenly spaced ones are the queries

@@ -15,8 +15,6 @@ import numpy as np
 from vicinal._features import Features
 from vicinal.core.types import Array
 
-__all__ = ["EmbeddedPoints", "InputRows", "farthest_point", "recursive_projection"]
-
 _BLOCK = 8192  # rows of the input copied at a time
 _DRAWS = 8  # attempts to draw two rows at different points
 _SMALL = 0.1  # share of the batch size; clusters with fewer rows join another cluster

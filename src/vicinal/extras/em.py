@@ -16,8 +16,6 @@ from vicinal.extras.background import Normals, check_background, join
 from vicinal.targets import Labels
 from vicinal.targets.masses import others_of_class, reference_mass, weights
 
-__all__ = ["em_background"]
-
 _GAUSSIAN = Gaussian()
 _EDGE = 1e-6  # a share of exactly 0 or 1 would never move again
 

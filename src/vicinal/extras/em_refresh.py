@@ -12,8 +12,6 @@ from vicinal.extras.background_shares import descend_background
 from vicinal.extras.em import em_background
 from vicinal.neighbourhoods.refresh import RefreshLists, copied, no_longer_falls
 
-__all__ = ["RefreshBackground"]
-
 _LENGTH = 10  # iterations of the solver between refreshes
 _STEPS = 10
 

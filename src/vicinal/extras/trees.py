@@ -15,8 +15,6 @@ from vicinal.engines.cpu.class_sums import CompiledSums, prepare
 from vicinal.engines.cpu.tiles import ORDER_FROM, ORDER_UP_TO, WORTH, KernelPoints, power_of
 from vicinal.kernels import tree, tree_sums, tree_walk
 
-__all__ = ["SMALL", "Bounded", "Trees", "check_bounded"]
-
 _LANES = 8
 _LANE_BYTES = 1 << 28  # limit for all lanes' gradients together, down to two lanes
 _LIST_BYTES = 1 << 28  # limit for lists kept for the gradient; other lists are made twice

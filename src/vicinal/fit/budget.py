@@ -17,8 +17,6 @@ from vicinal import _clock
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array
 
-__all__ = ["Budget", "Finish"]
-
 _PROBED = 64  # rows whose loss is timed
 _CORRECTION, _FINAL = 0.15, 0.05  # shares of the budget that the two may take
 _IMPORTANCES = 0.03  # share of the budget that is kept back for them

@@ -18,17 +18,6 @@ from vicinal.fit.method import Config, Method
 from vicinal.fit.plan import Plan
 from vicinal.fit.report import Reports
 
-__all__ = [
-    "REPAIR_QUERIES",
-    "SINGLE_FROM",
-    "BestRun",
-    "EndedRun",
-    "FitContext",
-    "FitRecord",
-    "in_float32",
-    "is_large",
-]
-
 SINGLE_FROM = 1000  # number of rows from which float32 is worth compiling
 REPAIR_QUERIES = 1000  # most rows that score the scale of a map learnt from few rows
 _EVALUATION_ROWS = 2000  # sampled rows that estimate the loss of a fit without all pairs

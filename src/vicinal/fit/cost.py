@@ -21,11 +21,6 @@ from vicinal.engines.set_sums import set_sums_engine
 from vicinal.starts.spaces import WIDE, basis_size
 from vicinal.targets.lengths import list_length
 
-__all__ = [
-    "Cost", "PredictionCost", "Size", "check_cost", "converted_bytes", "embedding_cost",
-    "engine_of", "evaluation_seconds", "fit_cost", "in_short", "plan_in_words", "prediction_cost",
-]  # fmt: skip
-
 _PRODUCT = 0.15  # nanoseconds of one thread per entry of X and dimension
 _CLASSES = 10  # where nobody has said how many there are
 _ROW = 220  # bytes of a query besides its coordinates; of other rows, and without gradient, 1/4

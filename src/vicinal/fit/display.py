@@ -10,8 +10,6 @@ from typing import Any, NamedTuple, Protocol
 
 from vicinal import _clock
 
-__all__ = ["Activity", "Display", "Status", "open_display", "require_rich"]
-
 _BAR = 20  # characters
 _LEAST_BAR = 2  # characters; rich draws a bar of width 0 across the whole terminal
 #: words that a narrow terminal shortens

@@ -29,17 +29,6 @@ from vicinal.models.picture import Picture, Target
 from vicinal.targets import affinities
 from vicinal.targets.build import resolve_sizes
 
-__all__ = [
-    "Fit",
-    "check_parameters",
-    "fit_to_continue",
-    "iterations_left",
-    "learnt_attributes",
-    "prepare",
-    "state_before",
-    "warn_if_cut",
-]
-
 
 class Fit(NamedTuple):
     """What a fit works with."""

@@ -15,18 +15,6 @@ from vicinal.core.types import Array, Solver, is_auto
 from vicinal.fit.cost import engine_of
 from vicinal.fit.first_points import learns_map
 
-__all__ = [
-    "NoProgress",
-    "Shrunk",
-    "SmallGradientNorm",
-    "StageEnd",
-    "divergence",
-    "early_exaggeration",
-    "learning_rates",
-    "make_solver",
-    "make_stages",
-]
-
 _MOMENTUM, _MAP_RATE = 0.8, 0.05
 _FLAT = 1e-5  # relative decrease over ten steps of a line search that counts as none
 

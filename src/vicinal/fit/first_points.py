@@ -17,16 +17,6 @@ from vicinal.starts.last_layer import start_rows, theta_of_features
 from vicinal.starts.points import principal_points, random_points, spectral_points
 from vicinal.targets import Affinities
 
-__all__ = [
-    "check_init",
-    "check_mapping",
-    "first_theta",
-    "given_metric",
-    "learns_map",
-    "make_problem",
-    "short_indices",
-]
-
 _NAMES = ("auto", "pca", "spectral", "random")
 _GIVEN = ("precomputed", "precomputed_affinities")
 

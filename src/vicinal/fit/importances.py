@@ -13,8 +13,6 @@ from vicinal.core.problem import Problem
 from vicinal.core.stopping import TimeUp
 from vicinal.core.types import Array
 
-__all__ = ["exchange_importances", "importances_of"]
-
 _ROWS = 1000  # most rows whose entries are exchanged
 _SECONDS = 0.1  # of one thread: so much may be spent on any fit
 _PRODUCT = 0.5  # nanoseconds for each parameter of a map that does not state its cost

@@ -13,8 +13,6 @@ from vicinal.core.problem import Problem
 from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, Map, Objective, PairCost, Solver
 
-__all__ = ["Coarse", "Config", "Data", "Method", "Model", "RowNumbers", "drop_weightless_rows"]
-
 
 class Model(Protocol):
     """Predicts from the embedded training rows, whichever way the map was learnt.

@@ -12,8 +12,6 @@ from vicinal.core.types import Array
 from vicinal.fit.method import Method
 from vicinal.fit.score import scores_of
 
-__all__ = ["Scores", "compare"]
-
 _QUERIES = 1000  # most rows of either kind
 _PAIRS = 5e7  # about how many pairs of rows may be compared
 _WIDE = 0.1  # the scores part widely if they differ by more than this ...

@@ -15,19 +15,6 @@ from vicinal import maps, solvers
 from vicinal.core.types import Rows, is_auto
 from vicinal.fit.method import Config, Method
 
-__all__ = [
-    "ALPHAS",
-    "BY_ROWS",
-    "DEFAULT_ALPHA",
-    "MORE_ALPHAS",
-    "alpha_unit",
-    "default_alpha",
-    "for_nonlinear_maps",
-    "penalty_by_rows",
-    "scaled_alpha",
-    "without_search",
-]
-
 #: the values of alpha="auto", from a strong penalty to a weak one, for columns of variance one
 ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3)
 #: the same down to weaker ones, for losses on which a penalty weighs more

@@ -19,8 +19,6 @@ from vicinal.densities import Gaussian, Kernel
 from vicinal.fit.cost import Cost, Size, evaluation_seconds, fit_cost, in_short
 from vicinal.fit.method import Config, Method
 
-__all__ = ["Plan", "adam_for", "make_plan", "rate_for", "schedule_length"]
-
 _EVALUATIONS = 60  # evaluations of the exact objective in a typical fit
 _EXACT_SECONDS = 20.0  # on two reference cores: a longer fit uses batches
 _BATCH = 3000  # rows, unless the method says otherwise

@@ -25,8 +25,6 @@ from vicinal.fit.plan import Plan
 from vicinal.fit.split import hold_out
 from vicinal.targets.labels import class_codes
 
-__all__ = ["annealing_of", "final_loss", "last_theta", "make_problem", "size_of"]
-
 _MOST_HELD_OUT = 2000  # largest number of held-out rows if steps do not use all pairs
 
 

@@ -17,16 +17,6 @@ from vicinal.fit.callbacks import IterationReporter
 from vicinal.fit.display import Activity
 from vicinal.fit.workers import Workers
 
-__all__ = [
-    "IterationReport",
-    "Reports",
-    "SearchReports",
-    "SearchStep",
-    "StartReporter",
-    "heading",
-    "line_of",
-]
-
 _SAY_EVERY = 10.0  # seconds between printed lines about a search that is slow
 _COMPILING = "compiling for this machine"
 #: how a fit ended, by the reason of its last run; others mean convergence

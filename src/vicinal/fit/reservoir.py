@@ -9,8 +9,6 @@ import scipy.sparse as sp
 
 from vicinal.core.types import Array
 
-__all__ = ["Reservoir"]
-
 
 class Reservoir:
     """A uniform sample of a stream without replacement, for each class or for all rows.

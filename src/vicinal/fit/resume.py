@@ -31,21 +31,6 @@ from vicinal.fit.method import Data
 from vicinal.fit.plan import Plan, schedule_length
 from vicinal.storage.codec import encode
 
-__all__ = [
-    "STOPPED",
-    "ResumeState",
-    "check_same_fit",
-    "is_checkpoint",
-    "keeps_state",
-    "parameter_key",
-    "past_fit",
-    "restored_on_error",
-    "row_fingerprint",
-    "seed_of",
-    "take_over",
-    "unchanged_on_error",
-]
-
 #: reasons that cut a fit
 STOPPED = ("callback", "interrupted", "time_budget")
 #: parameters that the bits of an iteration do not depend on

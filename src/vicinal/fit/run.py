@@ -19,8 +19,6 @@ from vicinal.fit.plan import Plan, schedule_length
 from vicinal.fit.resume import STOPPED
 from vicinal.fit.tuning import repair_scale, solver_for
 
-__all__ = ["best_of_starts", "first_theta", "if_stopped", "run"]
-
 _SCORES = 10  # least number of scores of held-out rows in a run on batches
 _OTHER_SCALE = (
     "The map collapsed, because the loss is flat at the scale of its start. The fit began again at "

@@ -6,8 +6,6 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array
 from vicinal.fit.method import Method
 
-__all__ = ["scores_of"]
-
 
 def scores_of(
     method: Method, problem: Problem, theta: Array, queries: Array, references: Array, rule: str

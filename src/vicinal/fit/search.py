@@ -29,8 +29,6 @@ from vicinal.fit.trials import FoldScore, Search, Stopped, Trial, is_collapsed, 
 from vicinal.fit.workers import Workers
 from vicinal.targets.labels import class_codes
 
-__all__ = ["ROWS", "Choice", "Effort", "choose", "search_effort", "search_key"]
-
 SEARCH_STEPS = 40  # of the runs of a search
 ROWS = 2000  # most rows that a search learns from
 _SECONDS = 15.0  # on two reference cores: a longer search learns from less

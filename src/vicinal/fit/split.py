@@ -11,15 +11,6 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array
 from vicinal.targets.labels import class_codes
 
-__all__ = [
-    "TooFewRows",
-    "classes_too_small",
-    "cross_validation",
-    "hold_out",
-    "search_rows",
-    "stratified_folds",
-]
-
 _FOLDS = 5  # unless another number is asked for
 
 

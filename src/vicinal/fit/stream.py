@@ -42,8 +42,6 @@ from vicinal.fit.run import first_theta
 from vicinal.maps.fitted import FittedLinear, FittedMap
 from vicinal.targets import Labels
 
-__all__ = ["Stream", "StreamRules", "StreamStep", "can_stream", "learn_batch"]
-
 # docs/results/streams.md compares these with shorter and longer steps, and with a stream that
 # learns nothing before its first step.
 _QUERIES = 200  # rows per step, unless ``sampling`` gives a size

@@ -12,8 +12,6 @@ from vicinal.core.types import Array, Map
 from vicinal.fit.report import SearchStep
 from vicinal.fit.workers import Workers
 
-__all__ = ["FoldScore", "Search", "Stopped", "Trial", "is_collapsed", "ranks", "sparing"]
-
 #: ranks tried by n_components="auto": all small ones, then in steps of a quarter
 _RANKS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 19, 24, 30)
 _PATIENCE = 3  # ranks in a row that must fail before the search ends

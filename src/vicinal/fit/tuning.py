@@ -16,8 +16,6 @@ from vicinal.fit.plan import adam_for
 from vicinal.fit.split import hold_out
 from vicinal.targets.labels import class_codes
 
-__all__ = ["repair_scale", "solver_for"]
-
 _REPAIR_PAIRS = 2e8  # pairs for the correction of the scale: as many as in some dozens of steps
 _TUNING_STEPS = 100  # steps of the longest runs that tune a rate; all runs together: some 700
 _TUNING_SCORES = 40  # number of scores during the tuning

@@ -18,15 +18,6 @@ from vicinal.fit.trials import is_collapsed
 from vicinal.objectives._votes import SAFE_K, can_win, large_k, usable_votes
 from vicinal.targets import LabelDistributions, Labels, Matches
 
-__all__ = [
-    "collapse_warning",
-    "warn_no_voters",
-    "warn_of_run",
-    "warn_overfit",
-    "warn_single_rows",
-    "warn_unmatched_rows",
-]
-
 _MANY_ALONE = 0.1  # warn above this share of rows with no neighbour in range
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from vicinal import _threads
 
-__all__ = ["Workers"]
-
 
 class Workers:
     """Work on independent tasks in several threads; results come in the order of the tasks.

@@ -10,10 +10,6 @@ from __future__ import annotations
 
 from vicinal.kernels._jit import exp2, helper, log2, maximum, minimum
 
-__all__ = [
-    "LEAST", "NOTHING", "add", "nothing", "one", "share", "times",
-]  # fmt: skip
-
 # log2(0).  Finite, since the compiler assumes that no NaN occurs, and -inf - (-inf) would be one.
 # No real logarithm comes near it, and adding one to it does not change it.
 NOTHING = -1e300

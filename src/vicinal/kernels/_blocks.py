@@ -14,30 +14,6 @@ from numpy.typing import NDArray
 
 from vicinal.kernels._jit import helper, kernel, log2, maximum, minimum, multiply_add
 
-__all__ = [
-    "ALL",
-    "CHUNK",
-    "FAR",
-    "GRAD_WIDTH",
-    "NEAR",
-    "ROWS",
-    "WIDTH",
-    "Points",
-    "Reach",
-    "Scratch",
-    "all_tiles",
-    "distances",
-    "group_box",
-    "group_end",
-    "merge_duplicates",
-    "pull_four",
-    "some_tiles",
-    "steepen",
-    "steepness",
-    "to_energies",
-    "workspace",
-]
-
 ROWS = 32  # queries per tile (a multiple of 4: gradients are summed four queries at a time)
 # References per tile.  Short loops are mostly overhead; in the second pass four rows of weights
 # and one row each of points and gradient should also stay in the first-level cache.

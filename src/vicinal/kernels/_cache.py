@@ -31,8 +31,6 @@ from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, NullCache
 from numba.core.serialize import dumps
 
-__all__ = ["KernelCache", "make_cache"]
-
 _MAGIC = b"vicinal 1\n"  # the format of a file: this line, the SHA-256 of the rest, the rest
 _HEAD = len(_MAGIC) + 32
 _ADVICE = "To keep it, set the environment variable NUMBA_CACHE_DIR to a folder that you can write."

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from vicinal.kernels._blocks import distances
 from vicinal.kernels._jit import helper, maximum, minimum
 
-__all__ = ["FAR", "Chunks", "Room", "energies", "height", "in_reach", "room"]
-
 #: energy of an absent member, for float32 and float64: finite, above that of any pair
 FAR = (1e30, 1e300)
 _EPS = tuple(float(np.finfo(dtype).eps) for dtype in (np.float32, np.float64))

@@ -25,8 +25,6 @@ from vicinal._clock import count_compilation
 from vicinal._threads import uninterrupted
 from vicinal.kernels._cache import make_cache
 
-__all__ = ["exp2", "helper", "inlined", "kernel", "log2", "maximum", "minimum", "multiply_add"]
-
 # No "ninf": inf marks a pair that does not count.  "nnan" is safe because every inf - inf is
 # excluded by construction; without it a minimum is not vectorised.
 _FASTMATH = {"reassoc", "contract", "nsz", "nnan"}

@@ -10,8 +10,6 @@ import numpy as np
 
 from vicinal.kernels._jit import exp2, helper, inlined, kernel, maximum, minimum
 
-__all__ = ["exact_distances", "polynomials", "to_energies", "to_marginals"]
-
 _LOG2_E = 1.4426950408889634
 # Weights of less than 2**-70 of the largest change no bit of the entropy.
 _REACH = 70.0

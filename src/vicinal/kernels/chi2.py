@@ -13,8 +13,6 @@ import numpy as np
 
 from vicinal.kernels._jit import inlined, kernel, multiply_add
 
-__all__ = ["chi2_nearest", "chi2_rows"]
-
 
 @inlined
 def _to_four(u, Y, j, tiny):

@@ -14,8 +14,6 @@ from vicinal.kernels._blocks import (
 )
 from vicinal.kernels._jit import helper, kernel, log2, maximum
 
-__all__ = ["compact_energy_block", "compact_grad_block", "compact_stats_block"]
-
 
 @helper
 def _sums(row, mass, column_sum, n, mass_i):

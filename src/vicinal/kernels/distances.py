@@ -11,8 +11,6 @@ import numpy as np
 
 from vicinal.kernels._jit import inlined
 
-__all__ = ["add_slope", "distance"]
-
 
 @inlined
 def distance(u, v, chi2):

@@ -13,8 +13,6 @@ import numpy as np
 
 from vicinal.kernels._jit import inlined, kernel
 
-__all__ = ["ORDER", "SELF_TERMS", "gather_fields", "gather_forces", "gather_sums", "spread"]
-
 #: order of the splines; with it and the spacing of the grid the error stands,
 #: see benchmarks/results/ksne_engines.md
 ORDER = 6

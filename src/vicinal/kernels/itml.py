@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from vicinal.kernels._jit import kernel
 
-__all__ = ["itml_sweep"]
-
 
 @kernel
 def itml_sweep(X, s, gamma, share, M, lam, inverse_xi, v):

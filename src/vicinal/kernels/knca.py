@@ -26,8 +26,6 @@ from vicinal.kernels._blocks import group_box
 from vicinal.kernels._chunks import FAR, energies, in_reach
 from vicinal.kernels._jit import exp2, helper, kernel, log2, maximum, minimum
 
-__all__ = ["knca_collect"]
-
 _PART = 256  # about how many references go into a part before it joins the chain
 
 

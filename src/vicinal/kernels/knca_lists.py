@@ -17,16 +17,6 @@ from numpy.typing import NDArray
 from vicinal.kernels._jit import exp2, helper, kernel, minimum
 from vicinal.kernels.nca_lists import gather, pull, within
 
-__all__ = [
-    "FAR",
-    "ListRoom",
-    "insert",
-    "knca_lists_collect",
-    "knca_lists_pull",
-    "list_room",
-    "most_classes",
-]
-
 FAR = 1e300  # energy of an absent member
 _NEGLIGIBLE = 2.0**-80  # weight relative to the k-th nearest; negligible even in long lists
 

@@ -9,8 +9,6 @@ from vicinal.kernels._blocks import pull_four
 from vicinal.kernels._chunks import FAR, energies, in_reach
 from vicinal.kernels._jit import exp2, helper, kernel, minimum
 
-__all__ = ["knca_pull"]
-
 
 @helper
 def _weigh(row, T, theta, powers, values, w, out):

@@ -13,16 +13,6 @@ from vicinal.kernels._arithmetic import add
 from vicinal.kernels._blocks import distances
 from vicinal.kernels._jit import exp2, inlined, kernel, minimum
 
-__all__ = [
-    "LOG2_E",
-    "WIDTH",
-    "add_powers",
-    "gaussian_unit",
-    "ksne_power_sums",
-    "ksne_pull",
-    "relative_weights",
-]
-
 #: references at a time: a few vectors of them stay in the first-level cache
 WIDTH = 512
 LOG2_E = 1.4426950408889634

@@ -11,8 +11,6 @@ import numpy as np
 from vicinal.kernels._jit import exp2, inlined, kernel, log2
 from vicinal.kernels.ksne import LOG2_E
 
-__all__ = ["LENGTH", "ksne_attraction"]
-
 #: entries of a list at a time
 LENGTH = 512
 

@@ -16,8 +16,6 @@ from vicinal.kernels._blocks import distances
 from vicinal.kernels._jit import exp2, inlined, kernel, log2, maximum
 from vicinal.kernels.ksne import LOG2_E, WIDTH, add_powers, gaussian_unit, relative_weights
 
-__all__ = ["ksne_chain"]
-
 
 @inlined
 def _nearest(d2, n, r, values, places):

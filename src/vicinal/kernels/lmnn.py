@@ -15,17 +15,6 @@ import numpy as np
 from vicinal.kernels._jit import kernel, maximum
 from vicinal.kernels.distances import add_slope, distance
 
-__all__ = [
-    "count",
-    "fill",
-    "moved",
-    "near_pairs",
-    "pull",
-    "push",
-    "targets",
-    "within",
-]
-
 _CHUNK = 32  # columns tested together: hits are rare
 
 

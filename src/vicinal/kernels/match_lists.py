@@ -26,17 +26,6 @@ from vicinal.kernels.matches import DISTRIBUTIONS, HARD
 from vicinal.kernels.mlkr import add_charges, charged_weights
 from vicinal.kernels.nca_lists import gather, pull, within
 
-__all__ = [
-    "SPARSE",
-    "Lists",
-    "Rows",
-    "charged_lists_grad",
-    "charged_lists_sums",
-    "match_lists_grad",
-    "match_lists_sums",
-    "scratch",
-]
-
 #: the matches come from a sparse matrix; other kinds are those of `vicinal.kernels.matches`
 SPARSE = 3
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from vicinal.kernels._jit import exp2, helper, log2, maximum, minimum
 
-__all__ = ["add_terms", "from_degrees", "from_energies", "pair_weights", "relative"]
-
 # For float32 and float64: shifts that differ by so many powers of two share an exponential.
 _ROOM = (20.0, 200.0)
 # The logarithm of matches: `log2` is for numbers above sqrt(1/2), and the least match is 1e-30.

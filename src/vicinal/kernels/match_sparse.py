@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from vicinal.kernels._blocks import WIDTH, distances, pull_four, steepen, to_energies
 from vicinal.kernels._jit import exp2, helper, kernel, minimum
 
-__all__ = ["GRAD_WIDTH", "Sparse", "scratch", "sparse_grad_block", "sparse_sums_block"]
-
 GRAD_WIDTH = 384  # references at a time: four rows of weights stay in the first-level cache
 
 _LEAST_POWER = (-79.0, -699.0)  # of `exp2`, in float32 and float64

@@ -25,18 +25,6 @@ from vicinal.kernels.match_rows import (
     relative,
 )
 
-__all__ = [
-    "DISTRIBUTIONS",
-    "FAR",
-    "HARD",
-    "SOFT",
-    "Matching",
-    "match_far_block",
-    "match_grad_block",
-    "match_sums_block",
-    "scratch",
-]
-
 #: what the matches come from: label distributions, near numbers
 DISTRIBUTIONS, SOFT, HARD = 0, 1, 2
 GRAD_WIDTH = 384  # references at a time: four rows of weights stay in the first-level cache

@@ -32,8 +32,6 @@ from vicinal.kernels._blocks import (
 )
 from vicinal.kernels._jit import exp2, helper, kernel, log2, maximum, minimum
 
-__all__ = ["Running", "nca_energy_block", "nca_grad_block", "nca_stats_block"]
-
 # Powers of two, for float32 and float64: shifts in a tile may differ by _SPREAD, and the common
 # shift is at most _ROOM above the smallest of them.  A term is then below 2**_ROOM; the floor of
 # exp2 is less than 2**(_SPREAD - _ROOM - 80) of any sum; and its product with a row's factor of

@@ -19,18 +19,6 @@ import numpy as np
 from vicinal.kernels._blocks import steepness
 from vicinal.kernels._jit import exp2, helper, kernel, maximum, minimum
 
-__all__ = [
-    "energies",
-    "gather",
-    "nca_lists_grad",
-    "nca_lists_sums",
-    "nearest",
-    "pack",
-    "pull",
-    "scratch",
-    "within",
-]
-
 # as in vicinal.densities
 GAUSSIAN, STUDENT, COMPACT, LAPLACE = 0, 1, 2, 3
 

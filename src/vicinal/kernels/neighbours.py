@@ -6,8 +6,6 @@ import numpy as np
 
 from vicinal.kernels._jit import kernel
 
-__all__ = ["append_missing", "close_gaps", "fill_nearest", "fill_random", "visiting_order"]
-
 
 def visiting_order(Z):
     """Rows along a Z-curve through a coarse grid: near queries then share rows in the cache.

@@ -6,8 +6,6 @@ import numpy as np
 
 from vicinal.kernels._jit import kernel
 
-__all__ = ["newton"]
-
 
 @kernel
 def newton(sums, error, rounding, first, last, log_total, coefficients, doubt, scratch):

@@ -17,16 +17,6 @@ from vicinal.kernels._blocks import (
 )
 from vicinal.kernels._jit import helper, kernel, minimum
 
-__all__ = [
-    "chunk_boxes",
-    "kd_order",
-    "least_energies",
-    "levels",
-    "near_blocks",
-    "select",
-    "spread_reach",
-]
-
 
 @helper
 def select(key, order, first, last, middle):

@@ -7,8 +7,6 @@ import numpy as np
 from vicinal.kernels._jit import helper, kernel
 from vicinal.kernels.knca_lists import FAR, insert
 
-__all__ = ["potential_scratch", "set_potential"]
-
 
 def potential_scratch(n, d, k):
     """Scratch for one thread: distances, weights, the k nearest, polynomial and its derivative."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 from vicinal.kernels._blocks import distances
 from vicinal.kernels._jit import helper, kernel, maximum
 
-__all__ = ["range_pull", "range_sums"]
-
 
 @helper
 def _gaps(Zq, i, boxes, gaps):

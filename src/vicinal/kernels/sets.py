@@ -8,8 +8,6 @@ from vicinal.kernels._arithmetic import NOTHING, add, times
 from vicinal.kernels._jit import exp2, kernel
 from vicinal.kernels.knca_lists import FAR, insert
 
-__all__ = ["log2_elementary", "scratch"]
-
 
 def scratch(length, k):
     """Scratch for one thread: energies beyond the k nearest, the k nearest, polynomials of both."""

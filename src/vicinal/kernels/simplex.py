@@ -6,8 +6,6 @@ import numpy as np
 
 from vicinal.kernels._jit import helper, kernel, maximum, minimum
 
-__all__ = ["simplex_columns"]
-
 _LANES = 8  # columns copied at a time: one cache line of each row
 
 

@@ -14,8 +14,6 @@ import numpy as np
 from vicinal.kernels._arithmetic import NOTHING, add, one, times
 from vicinal.kernels._jit import exp2, helper, kernel, minimum
 
-__all__ = ["LOWEST", "class_polynomials", "class_slopes", "slopes_room"]
-
 #: exponent below which plain weights count as 0; above it, none becomes denormal
 LOWEST = -1000.0
 _HIGHEST = 1000.0  # above it sums overflow, which marks the lane for logarithms

@@ -15,8 +15,6 @@ import numpy as np
 from vicinal.kernels._jit import helper, kernel
 from vicinal.kernels.order import select
 
-__all__ = ["LEAF", "Forest", "build"]
-
 #: points to a leaf: fewer make tighter boxes, more make longer loops (32 was best of 16, 32, 64)
 LEAF = 32
 

@@ -15,8 +15,6 @@ from vicinal.kernels._blocks import pull_four, steepness, to_energies
 from vicinal.kernels._jit import exp2, helper, kernel, log2, minimum
 from vicinal.kernels.tree_walk import WIDTH
 
-__all__ = ["CHUNK", "Buffer", "buffer", "gradients", "push_down", "sums"]
-
 #: points in the buffer: its rows should stay in the first-level cache
 CHUNK = 1024
 

@@ -31,8 +31,6 @@ import numpy as np
 from vicinal.kernels._blocks import to_energies
 from vicinal.kernels._jit import exp2, helper, kernel, log2, maximum, minimum
 
-__all__ = ["WIDTH", "walk", "walk_scratch"]
-
 #: queries that walk together
 WIDTH = 32
 _LN2 = 0.6931471805599453

@@ -42,8 +42,6 @@ from numpy.typing import NDArray
 from vicinal.kernels._arithmetic import add, nothing, one, share, times
 from vicinal.kernels._jit import exp2, kernel, log2, maximum
 
-__all__ = ["VoteRoom", "vote_lanes", "vote_room", "win_lanes"]
-
 
 class VoteRoom(NamedTuple):
     """Scratch for one thread: all rows used by the steps; ``P`` (2, C, k + 1, W) is a view of some.

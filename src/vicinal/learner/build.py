@@ -18,8 +18,6 @@ from vicinal.learner.methods import find_method
 from vicinal.learner.preparation import Settings, preparation
 from vicinal.learner.targets import check_target
 
-__all__ = ["make_learner", "make_preparation"]
-
 
 def make_learner(
     X: Any,

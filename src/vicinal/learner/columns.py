@@ -16,17 +16,6 @@ from sklearn.utils.validation import validate_data
 from vicinal._features import power_of_two
 from vicinal.core.types import Array
 
-__all__ = [
-    "Column",
-    "ColumnValues",
-    "as_array",
-    "is_frame",
-    "is_missing",
-    "is_polars",
-    "n_rows",
-    "read_columns",
-]
-
 
 @dataclass(frozen=True)
 class Column:

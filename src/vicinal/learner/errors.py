@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["ColumnError", "shown"]
-
 _LONGEST = 40  # characters of a value that a message shows
 
 

@@ -12,8 +12,6 @@ import numpy as np
 from vicinal.learner.columns import Column, is_missing
 from vicinal.learner.errors import ColumnError
 
-__all__ = ["Uses", "Wishes", "is_number", "sort_columns"]
-
 _FEW = 20  # so many different strings are categories, however few rows there are
 _SHARE = 0.5  # categories repeat: columns with a larger share of different values are no categories
 _WORDS = 3.0  # words in the mean value of a column of text

@@ -9,8 +9,6 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["METHODS", "MethodInfo", "find_method"]
-
 
 @dataclass(frozen=True)
 class MethodInfo:

@@ -12,8 +12,6 @@ from vicinal.learner.columns import is_frame, read_columns
 from vicinal.learner.errors import ColumnError
 from vicinal.learner.kinds import is_number
 
-__all__ = ["check_new_rows"]
-
 
 def check_new_rows(model: Any, X: Any) -> None:
     """Refuse a data frame that a pipeline of `make_learner` cannot use, before it is used.

@@ -15,8 +15,6 @@ from vicinal.learner.columns import ColumnValues, is_frame
 from vicinal.learner.kinds import Uses
 from vicinal.learner.text import TextColumns
 
-__all__ = ["Settings", "columns_used", "options_of", "preparation"]
-
 
 class Settings(NamedTuple):
     """How columns are prepared: the largest number of categories, the seed, whether to scale."""

@@ -10,8 +10,6 @@ import scipy.sparse as sp
 from vicinal.core.types import Array
 from vicinal.learner.columns import as_array, is_missing, n_rows
 
-__all__ = ["as_labels", "check_target", "target_kind"]
-
 _MANY = 50  # so many different numbers may be classes
 _ROWS = 5  # and more if this many rows share each
 

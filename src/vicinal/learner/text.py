@@ -14,8 +14,6 @@ from vicinal._validation import check_number
 from vicinal.core.types import Array
 from vicinal.learner.columns import as_array, is_frame, is_missing, is_polars
 
-__all__ = ["TextColumns"]
-
 _UNREDUCED = 4  # a text with fewer words than this many times the components is not reduced
 
 

@@ -20,22 +20,6 @@ from scipy.special import expit
 from vicinal._threads import n_threads, run, single_threaded_blas
 from vicinal.core.types import Array
 
-__all__ = [
-    "ACTIVATIONS",
-    "Back",
-    "LayerRows",
-    "Network",
-    "Workspace",
-    "block_size",
-    "block_slices",
-    "forward_in_blocks",
-    "known_rank",
-    "n_features",
-    "size_of",
-    "unpack",
-    "weights_beside",
-]
-
 _BLOCK = 1024  # rows of a block at most
 _ENTRIES = 2**18  # entries of the largest array of a block: it stays in the cache of a core
 _SMALL = 0.1  # spread of the first random components, relative to those of a matrix

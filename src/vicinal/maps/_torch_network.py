@@ -15,18 +15,6 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-__all__ = [
-    "Network",
-    "check_module",
-    "fingerprint",
-    "import_torch",
-    "last_linear",
-    "layer_sizes",
-    "scale_carriers",
-    "single_threaded_torch",
-    "trainable",
-]
-
 _PROBED = 3  # rows on which the properties of a module are checked
 _ALONE = 1e3  # units in the last place by which Z may differ if rows come one by one
 

@@ -15,8 +15,6 @@ from vicinal._validation import warn
 from vicinal.core.points import to_host
 from vicinal.core.types import Array, Map
 
-__all__ = ["FittedLinear", "FittedMap", "fitted_map"]
-
 _BLOCK = 1024  # rows projected at a time
 _ROWS = 8192  # rows that a nonlinear map embeds at a time
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from vicinal.core.types import Array, Map
 
-__all__ = ["Diagonal", "Linear"]
-
 
 @dataclass(frozen=True)
 class Linear(Map):

@@ -22,8 +22,6 @@ from vicinal.maps._layers import (
     weights_beside,
 )
 
-__all__ = ["MLP"]
-
 
 @dataclass(frozen=True)
 class MLP(Map):

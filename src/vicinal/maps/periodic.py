@@ -25,8 +25,6 @@ from vicinal.maps._layers import (
 )
 from vicinal.maps.mlp import MLP
 
-__all__ = ["Periodic"]
-
 
 @dataclass(frozen=True)
 class Periodic(Map):

@@ -10,8 +10,6 @@ import numpy as np
 
 from vicinal.core.types import Array, Map
 
-__all__ = ["Points", "Positions"]
-
 
 class Positions(NamedTuple):
     """The rows of a `Points` map: nothing but their numbers."""

@@ -12,8 +12,6 @@ from vicinal._validation import check_option, check_part
 from vicinal.core.types import Array, Map
 from vicinal.engines import choose
 
-__all__ = ["Simplex", "project_columns"]
-
 _ON_IT = 1e-13  # a column whose sum differs from one by no more is on the simplex
 
 

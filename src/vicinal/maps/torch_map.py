@@ -26,8 +26,6 @@ from vicinal.maps._torch_network import (
     trainable,
 )
 
-__all__ = ["TorchMap"]
-
 
 class TorchMap(Map):
     r"""Any module of torch as a map: :math:`z_i = f_\theta(x_i)` ([Goldberger2005]_ section 5).

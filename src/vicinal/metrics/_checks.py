@@ -10,8 +10,6 @@ from sklearn.utils import check_array, check_random_state
 
 from vicinal.core.types import Array
 
-__all__ = ["check_count", "check_pair", "draw_rows"]
-
 
 def check_pair(name: str, X: Any, Z: Any, metric: Any, least: int) -> tuple[Any, Array]:
     """The data and the embedding, checked; the data have at least ``least`` rows."""

@@ -18,8 +18,6 @@ from sklearn.metrics.pairwise import euclidean_distances
 from vicinal._threads import n_threads, run, single_threaded_blas
 from vicinal.core.types import Array
 
-__all__ = ["Distances", "distances", "nearest", "ranks", "sum_over_blocks"]
-
 _PAIRS = 2**19  # distances in a block: 4 MB
 # Columns up to which coordinates are subtracted.  Inner products take less time for more columns,
 # but equal rows then have distances that differ by rounding errors.

@@ -11,8 +11,6 @@ from sklearn.utils import check_array
 from vicinal.core.types import Array
 from vicinal.engines import choose
 
-__all__ = ["Chi2Index", "chi2_distances"]
-
 
 def chi2_distances(X: Any, Y: Any = None) -> Array:
     r"""Chi-squared distances between all pairs of rows.

@@ -26,16 +26,6 @@ from vicinal.core.types import Array
 from vicinal.metrics._checks import check_count, check_pair, draw_rows
 from vicinal.metrics._ranks import distances, nearest, ranks, sum_over_blocks
 
-__all__ = [
-    "continuity",
-    "knn_accuracy",
-    "neighbour_recall",
-    "r_nx_auc",
-    "r_nx_curve",
-    "rank_correlation",
-    "trustworthiness",
-]
-
 
 def r_nx_curve(
     X: Any,

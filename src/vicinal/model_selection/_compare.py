@@ -19,8 +19,6 @@ from vicinal.learner.targets import as_labels, check_target, target_kind
 from vicinal.model_selection._comparison import Comparison, MethodScores, corrected_error
 from vicinal.model_selection._rivals import Rival, make_rival
 
-__all__ = ["compare_methods"]
-
 _FOR_CLASSES = ("euclidean", "pca", "lda", "nca")
 _FOR_NUMBERS = ("euclidean", "pca", "mlkr")
 

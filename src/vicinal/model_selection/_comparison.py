@@ -10,8 +10,6 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-__all__ = ["Comparison", "MethodScores", "corrected_error"]
-
 
 def corrected_error(scores: Array, test_share: float) -> float:
     """Standard error of a mean over folds whose training rows overlap; NaN for a single fold.

@@ -14,8 +14,6 @@ from sklearn.pipeline import Pipeline
 from vicinal.estimators.chi2_lmnn import Chi2LMNN, own_class_distance
 from vicinal.estimators.lmnn import LMNN
 
-__all__ = ["margin_search"]
-
 _MU = (0.1, 0.3, 1.0, 3.0, 10.0)
 _MU_OF_CHI2 = (0.3, 1.0, 3.0)
 _SHARES = (0.05, 0.1, 0.2, 0.4)  # of the distance to the nearest row of the same class

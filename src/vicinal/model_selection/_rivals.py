@@ -22,8 +22,6 @@ from vicinal.core.types import Array
 from vicinal.learner.build import make_learner, make_preparation
 from vicinal.learner.methods import find_method
 
-__all__ = ["Rival", "make_rival"]
-
 _BASELINES = ("euclidean", "pca", "lda")
 _KEPT_VARIANCE = 0.95  # of the scaled columns, by PCA without a rank
 _SPARSE_RANK = 32  # of PCA without a rank, if the table is sparse

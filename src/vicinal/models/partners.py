@@ -10,8 +10,6 @@ from scipy.spatial.distance import cdist
 from vicinal.core.types import Array
 from vicinal.targets.pairs import PairWeights
 
-__all__ = ["PartnerModel"]
-
 _PAIRS = 2**22  # distances at a time: 32 MB
 
 

@@ -12,8 +12,6 @@ from vicinal.densities import Kernel
 from vicinal.models.stored import StoredRows
 from vicinal.objectives import nca_effective_n_neighbors
 
-__all__ = ["StochasticPicks"]
-
 
 class StochasticPicks(StoredRows):
     """Effective numbers of neighbours, for models whose queries pick a training row at random.

@@ -13,8 +13,6 @@ from vicinal.models.placement import Lists, place
 from vicinal.targets import new_affinities
 from vicinal.targets.equal_rows import EqualRows
 
-__all__ = ["Picture", "Target"]
-
 _GIVEN = ("precomputed", "precomputed_affinities")
 
 

@@ -17,8 +17,6 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.engines.dense.potential import weights_of
 
-__all__ = ["Lists", "place"]
-
 _ROWS = 1024  # placed at a time
 _STEPS = 100  # most steps of a row; ten to twenty are usual
 _HALVINGS = 30

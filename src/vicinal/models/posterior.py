@@ -13,8 +13,6 @@ from vicinal.models.picks import StochasticPicks
 from vicinal.models.votes import NeighbourModel
 from vicinal.objectives import nca_posterior
 
-__all__ = ["NCAModel"]
-
 _GAUSSIAN = Gaussian()
 _FEW = 16  # a search for more than 1/16 of the rows takes longer than all distances
 

@@ -13,8 +13,6 @@ from vicinal.engines import choose
 from vicinal.models.stored import StoredRows
 from vicinal.targets import Numbers
 
-__all__ = ["RegressionModel", "kernel_means_bytes"]
-
 _GAUSSIAN = Gaussian()
 
 

@@ -16,8 +16,6 @@ from vicinal.models.posterior import NCAModel
 from vicinal.objectives.match_rules import nca_matched_shares
 from vicinal.targets import LabelDistributions, Matches
 
-__all__ = ["DistributionModel", "MatchModel"]
-
 _GAUSSIAN = Gaussian()
 
 

@@ -18,8 +18,6 @@ from vicinal.core.types import Array, QueryCost
 from vicinal.engines import choose
 from vicinal.targets.equal_rows import EqualRows
 
-__all__ = ["StoredRows"]
-
 _LARGEST_AUTO = 50  # largest k tried by n_neighbors="auto"
 # Pairs from which votes use our own search.  scikit-learn's tree runs on one thread, also in 15
 # dimensions, where it visits most of the rows; its search without a tree compares in float64.

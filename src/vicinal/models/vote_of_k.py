@@ -10,8 +10,6 @@ from vicinal.models.votes import NeighbourModel
 from vicinal.objectives import knca_posterior
 from vicinal.targets import Labels
 
-__all__ = ["KNCAModel"]
-
 
 class KNCAModel(NeighbourModel):
     """The model of kNCA: the probability to win the vote of k; hard votes use k by default."""

@@ -12,8 +12,6 @@ from vicinal.metrics import Chi2Index
 from vicinal.models.stored import StoredRows
 from vicinal.targets import Labels
 
-__all__ = ["Chi2VotingModel", "NeighbourModel", "VotingModel"]
-
 
 class NeighbourModel(StoredRows):
     """Predicts classes from stored projections of the training rows.

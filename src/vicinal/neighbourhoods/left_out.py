@@ -15,8 +15,6 @@ from vicinal.kernels import nca_lists, sets
 from vicinal.neighbourhoods.parts import reference_rows
 from vicinal.targets.labels import class_codes
 
-__all__ = ["LeftOut", "mass_left_out", "sets_left_out"]
-
 _LOG2_E = math.log2(math.e)
 
 

@@ -16,8 +16,6 @@ from vicinal.core.types import Array, Pairs
 from vicinal.kernels import neighbours
 from vicinal.targets.labels import class_codes
 
-__all__ = ["Nearest", "RandomPairs", "Tree"]
-
 SEARCHED = 16_384  # rows searched at a time: 26 MB of distances and indices for m = 100
 
 

@@ -13,8 +13,6 @@ from vicinal.core.seeds import rng_for
 from vicinal.core.types import Array, Pairs
 from vicinal.neighbourhoods.left_out import LeftOut
 
-__all__ = ["RefreshLists", "copied", "no_longer_falls", "refresh_lists"]
-
 _PATIENCE = 3  # refreshes without a lower loss before training stops
 _PATIENCE_NEAR_EDGE = 6  # the same if a line search may have cut the rounds short
 _MUCH = 0.01  # Warn if lists leave out more than this share of a row's mass.

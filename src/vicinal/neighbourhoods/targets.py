@@ -12,8 +12,6 @@ from vicinal import _search
 from vicinal.core.types import Array
 from vicinal.neighbourhoods.parts import reference_rows
 
-__all__ = ["target_neighbours"]
-
 _CHUNK = 16_384  # rows searched at a time
 
 

@@ -9,8 +9,6 @@ from vicinal.core.types import Array
 from vicinal.engines.base import Data
 from vicinal.targets import Labels
 
-__all__ = ["Background", "Mixture", "as_background"]
-
 
 class Mixture(Protocol):
     """Terms added to an engine's sums over the other classes [0] and over the own class [1]."""

@@ -9,8 +9,6 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.targets import Labels
 
-__all__ = ["check_kind", "mean_loss", "slopes", "warn_left_out"]
-
 
 def check_kind(kind: str, name: str, owner: str) -> None:
     """Raise unless ``kind`` is one of the two losses."""

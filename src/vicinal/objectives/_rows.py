@@ -13,8 +13,6 @@ from vicinal.engines import choose
 from vicinal.engines.base import Data
 from vicinal.targets.masses import plain_mass, weights
 
-__all__ = ["check_kernel", "prepare"]
-
 
 def check_kernel(kernel: Kernel, owner: str) -> None:
     """Refuse kernels of finite range, and those with a background for each class."""

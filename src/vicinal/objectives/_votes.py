@@ -12,18 +12,6 @@ from vicinal.core.points import double
 from vicinal.core.types import Array
 from vicinal.targets import Labels
 
-__all__ = [
-    "SAFE_K",
-    "can_win",
-    "check_k",
-    "check_labels",
-    "check_vote",
-    "large_k",
-    "precision",
-    "usable_k",
-    "usable_votes",
-]
-
 #: largest k (with a small margin) at which no gradient loses all its digits, by the same bound
 SAFE_K = 40
 _SINGLE_UP_TO = 15  # largest k at which float32 keeps enough digits, docs/theory/knca.md (i)

@@ -23,8 +23,6 @@ from vicinal.objectives._votes import (
 )
 from vicinal.targets import Labels
 
-__all__ = ["KNCALoss", "knca"]
-
 
 class _WarningFacts(NamedTuple):
     """Facts for warnings: rows left out, the k in use, and how many rows a query could pick."""

@@ -11,8 +11,6 @@ from vicinal.core.types import Array
 from vicinal.engines import choose
 from vicinal.objectives._votes import check_k, check_labels, check_vote, precision, usable_k
 
-__all__ = ["knca_posterior"]
-
 
 def knca_posterior(
     Z: Array,

@@ -14,8 +14,6 @@ from vicinal.engines import choose
 from vicinal.objectives._votes import check_k
 from vicinal.targets import Affinities
 
-__all__ = ["KSNELoss", "ksne"]
-
 KERNELS = ("cauchy", "gaussian")
 METHODS = ("auto", "exact", "fft")
 

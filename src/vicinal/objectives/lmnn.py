@@ -13,8 +13,6 @@ from vicinal.engines import choose
 from vicinal.engines.base import Triples
 from vicinal.targets import TargetNeighbours
 
-__all__ = ["LMNNLoss", "lmnn"]
-
 
 @dataclass(frozen=True)
 class LMNNLoss(Objective):

@@ -15,8 +15,6 @@ from vicinal.engines import choose
 from vicinal.engines.base import Data
 from vicinal.targets.masses import plain_mass
 
-__all__ = ["nca_matched_shares"]
-
 _GAUSSIAN = Gaussian()
 _LOG2_E = math.log2(math.e)
 _COORDINATES = 2**20  # of the pairs that are compared at a time

@@ -18,8 +18,6 @@ from vicinal.objectives._odds import check_kind, mean_loss, slopes
 from vicinal.objectives._rows import check_kernel, prepare
 from vicinal.targets import LabelDistributions, Labels, Matches, NearNumbers
 
-__all__ = ["MatchLoss", "nca_matches"]
-
 _GAUSSIAN = Gaussian()
 
 

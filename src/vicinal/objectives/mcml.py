@@ -16,8 +16,6 @@ from vicinal.objectives._odds import warn_left_out
 from vicinal.targets import Labels
 from vicinal.targets.masses import others_of_class, reference_mass, weights
 
-__all__ = ["MCMLLoss", "mcml"]
-
 _GAUSSIAN = Gaussian()
 _LN2 = np.log(2.0)
 

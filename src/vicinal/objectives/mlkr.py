@@ -14,8 +14,6 @@ from vicinal.engines import choose
 from vicinal.objectives._rows import check_kernel, prepare
 from vicinal.targets import Numbers
 
-__all__ = ["MLKRLoss", "mlkr"]
-
 _GAUSSIAN = Gaussian()
 
 

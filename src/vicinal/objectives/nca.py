@@ -18,8 +18,6 @@ from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_left_ou
 from vicinal.targets import Labels
 from vicinal.targets.masses import leave_one_out, others_of_class, reference_mass, weights
 
-__all__ = ["NCALoss", "nca"]
-
 _GAUSSIAN = Gaussian()
 
 

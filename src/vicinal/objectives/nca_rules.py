@@ -16,8 +16,6 @@ from vicinal.engines.base import Data
 from vicinal.targets import Labels
 from vicinal.targets.masses import background_mass, class_sums, reference_mass, weights
 
-__all__ = ["nca_effective_n_neighbors", "nca_posterior"]
-
 _GAUSSIAN = Gaussian()
 
 

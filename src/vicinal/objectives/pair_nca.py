@@ -14,8 +14,6 @@ from vicinal.engines import choose
 from vicinal.engines.base import Data, RowSums
 from vicinal.targets.pairs import PairWeights
 
-__all__ = ["PairNCALoss", "pair_nca"]
-
 _KERNEL = Gaussian()
 
 

@@ -19,8 +19,6 @@ from vicinal.onnx._inputs import input_types
 from vicinal.onnx._preparation import converters
 from vicinal.onnx._registry import ESTIMATORS, register_all
 
-__all__ = ["converted"]
-
 
 def converted(
     model: Any, X: Any, output: str, zipmap: bool, target_opset: int | None

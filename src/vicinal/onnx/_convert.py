@@ -22,8 +22,6 @@ from vicinal.onnx._maps import check_map, embed, histograms, transform
 from vicinal.onnx._models import n_outputs, predict
 from vicinal.onnx._writer import Writer, hand_over
 
-__all__ = ["OPTIONS", "OUTPUTS", "TRANSFORM", "convert", "parse", "set_shapes", "settled"]
-
 OUTPUTS = ("auto", "transform", "predict")
 OPTIONS = {
     "output": list(OUTPUTS),

@@ -11,8 +11,6 @@ from sklearn.pipeline import Pipeline
 
 from vicinal.learner.columns import Column, is_frame, is_missing, read_columns
 
-__all__ = ["input_types", "values_of"]
-
 _DTYPES = {
     TensorProto.FLOAT: np.float32,
     TensorProto.DOUBLE: np.float64,

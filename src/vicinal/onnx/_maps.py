@@ -13,8 +13,6 @@ from vicinal.maps._layers import Network, unpack
 from vicinal.maps.fitted import FittedLinear, FittedMap
 from vicinal.onnx._writer import Writer
 
-__all__ = ["Embedding", "check_map", "embed", "histograms", "transform"]
-
 _ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh", "logistic": "Sigmoid"}
 
 

@@ -32,8 +32,6 @@ from vicinal.targets.masses import (
     weights,
 )
 
-__all__ = ["n_outputs", "predict"]
-
 #: largest coordinate of a row: squares beyond would be infinite, and have no differences
 _FARTHEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e100}
 

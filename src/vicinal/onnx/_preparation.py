@@ -18,8 +18,6 @@ from vicinal.learner.columns import ColumnValues, is_missing
 from vicinal.learner.text import TextColumns
 from vicinal.onnx._writer import Writer, hand_over
 
-__all__ = ["converters"]
-
 
 class Converters(NamedTuple):
     """Functions by the type of a step: what ``skl2onnx.convert_sklearn`` takes."""

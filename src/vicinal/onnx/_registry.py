@@ -30,8 +30,6 @@ from vicinal.estimators.rca import RCA
 from vicinal.estimators.sdml import SDML
 from vicinal.onnx._convert import OPTIONS, TRANSFORM, convert, parse, set_shapes
 
-__all__ = ["ESTIMATORS", "register_all"]
-
 ESTIMATORS: tuple[type, ...] = (
     Chi2LMNN,
     Covariance,

@@ -13,8 +13,6 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.onnx._writer import Writer
 
-__all__ = ["win_shares"]
-
 
 def win_shares(w: Writer, logs: str, codes: Array, n_classes: int, k: int, unanimous: bool) -> str:
     """Probabilities of the classes, (C,); equal for all with members if none can win.

@@ -11,8 +11,6 @@ from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 from vicinal.core.types import Array
 
-__all__ = ["Writer", "hand_over"]
-
 _ELEMENTS = {
     np.dtype(np.float32): TensorProto.FLOAT,
     np.dtype(np.float64): TensorProto.DOUBLE,

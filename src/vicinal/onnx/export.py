@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = ["feed", "register", "to_onnx"]
-
 
 def to_onnx(
     model: Any,

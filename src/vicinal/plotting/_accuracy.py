@@ -18,8 +18,6 @@ from vicinal.plotting._fitted import Fitted, dense, standardiser
 from vicinal.plotting._matplotlib import bad, given_axes, plain_axes, pyplot
 from vicinal.plotting._palette import MARKS, line_colours
 
-__all__ = ["AccuracyDisplay"]
-
 _OWNER = "AccuracyDisplay"
 _STYLES = ("-", "--", "-.", ":")
 _EUCLIDEAN = "Euclidean, scaled columns"

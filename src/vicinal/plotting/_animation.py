@@ -15,8 +15,6 @@ from vicinal.plotting._names import add_names
 from vicinal.plotting._points import draw_points
 from vicinal.plotting._scatter import new_panels
 
-__all__ = ["animate"]
-
 _MARGIN = 1.06  # of the view beyond the outermost points
 _CALM = 2  # frames before and after that the view of a frame also holds, so that it does not jump
 

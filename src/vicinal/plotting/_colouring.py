@@ -12,8 +12,6 @@ from vicinal.core.types import Array
 from vicinal.plotting._matplotlib import is_dark
 from vicinal.plotting._palette import VALUES, class_colours
 
-__all__ = ["Classes", "Numbers", "class_codes", "colouring"]
-
 
 @dataclass(frozen=True)
 class Classes:

@@ -13,8 +13,6 @@ from vicinal.plotting._fitted import Fitted
 from vicinal.plotting._matplotlib import foreground, given_axes, plain_axes, pyplot
 from vicinal.plotting._palette import line_colours
 
-__all__ = ["ConvergenceDisplay"]
-
 _OWNER = "ConvergenceDisplay"
 _RATIO = 30.0  # of the largest to the smallest loss: from there on, a logarithmic axis
 _SMOOTH = 25  # a curve of batches is smoothed over this part of its length

@@ -11,8 +11,6 @@ from vicinal.core.types import Array
 from vicinal.plotting._colouring import Classes
 from vicinal.plotting._palette import linear, srgb
 
-__all__ = ["density_image", "draw_density"]
-
 _LEAST, _MOST = 160, 420  # bins along the longer side
 _ROWS = 2**18  # rows that are binned at a time: temporary arrays of some megabytes
 _FAINTEST = 0.30  # opacity of a bin with a single point

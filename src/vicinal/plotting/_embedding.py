@@ -14,8 +14,6 @@ from vicinal.plotting._matplotlib import bad, given_axes
 from vicinal.plotting._names import check_names
 from vicinal.plotting._scatter import check_points, new_panels, panel
 
-__all__ = ["EmbeddingDisplay"]
-
 _OWNER = "EmbeddingDisplay"
 _SHOW = ("all", "held-out")
 

@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal.core.types import Array
 
-__all__ = ["Fitted", "dense", "principal_components", "standardiser"]
-
 _PCA_ROWS = 50_000  # rows from which principal components are computed
 
 

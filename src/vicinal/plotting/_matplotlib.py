@@ -8,8 +8,6 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-__all__ = ["background", "bad", "foreground", "given_axes", "is_dark", "plain_axes", "pyplot"]
-
 
 def pyplot() -> Any:
     """matplotlib.pyplot, or an error that says what to install."""

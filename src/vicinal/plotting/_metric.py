@@ -15,8 +15,6 @@ from vicinal.plotting._matplotlib import bad, given_axes, pyplot
 from vicinal.plotting._names import shortened
 from vicinal.plotting._palette import line_colours
 
-__all__ = ["MetricDisplay"]
-
 _OWNER = "MetricDisplay"
 _HEAT = "PuOr_r"  # orange and purple, which the colour-blind tell apart
 

@@ -12,8 +12,6 @@ from vicinal.plotting._colouring import Classes
 from vicinal.plotting._matplotlib import background, bad
 from vicinal.plotting._points import DENSITY_FROM, point_marks, view_of
 
-__all__ = ["add_names", "check_names", "legend_inches", "name_places", "shortened"]
-
 _LEGEND: dict[str, Any] = {
     "fontsize": "small",
     "frameon": False,

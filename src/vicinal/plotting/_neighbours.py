@@ -15,8 +15,6 @@ from vicinal.plotting._fitted import Fitted, dense, standardiser
 from vicinal.plotting._matplotlib import bad, given_axes, pyplot
 from vicinal.plotting._names import shortened
 
-__all__ = ["NeighboursDisplay"]
-
 _OWNER = "NeighboursDisplay"
 _BEFORE = "before: scaled columns"
 _THUMB = 0.34  # inches

@@ -9,17 +9,6 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.plotting._matplotlib import is_dark
 
-__all__ = [
-    "COLOURS",
-    "MARKS",
-    "VALUES",
-    "class_colours",
-    "class_marks",
-    "line_colours",
-    "linear",
-    "srgb",
-]
-
 # Found by a search for the largest differences between any two of the first 2, 3, ..., 10 colours,
 # as seen with normal vision and with each of the three kinds of colour blindness: in CIELAB the
 # first eight differ by at least 22, the first six by at least 36.

@@ -12,8 +12,6 @@ from vicinal.plotting._density import draw_density
 from vicinal.plotting._matplotlib import background, foreground
 from vicinal.plotting._palette import class_marks
 
-__all__ = ["DENSITY_FROM", "draw_points", "frame", "point_marks", "point_size", "view_of"]
-
 DENSITY_FROM = 20_000  # from so many points on, shades instead of markers
 _DRAWN_IN_3D = 20_000  # most points of a picture in three dimensions, which has no image
 _MARKS_UP_TO = 1_500  # points: with more, markers are too small to differ by shape

@@ -13,8 +13,6 @@ from vicinal.plotting._fitted import Fitted, principal_components, standardiser
 from vicinal.plotting._matplotlib import plain_axes, pyplot
 from vicinal.plotting._palette import line_colours
 
-__all__ = ["EmbeddingQualityDisplay", "embedding_quality"]
-
 _STYLES = ("-", "--", ":")  # the eleventh embedding has the first colour and the second style
 _ROWS = 2000  # rows that are compared with all others, unless the user says otherwise
 

@@ -18,8 +18,6 @@ from vicinal.plotting._names import add_names, check_names, legend_inches
 from vicinal.plotting._palette import class_colours, linear, srgb
 from vicinal.plotting._points import draw_points, view_of
 
-__all__ = ["DecisionRegionsDisplay"]
-
 _OWNER = "DecisionRegionsDisplay"
 _PLANES = ("auto", "map", "columns")
 _PALE = 0.42  # how much of its colour a region has; the rest is background

@@ -13,8 +13,6 @@ from vicinal.plotting._matplotlib import given_axes, pyplot
 from vicinal.plotting._names import add_names, legend_inches
 from vicinal.plotting._points import draw_points
 
-__all__ = ["before_after", "check_points", "new_panels", "panel", "projection", "scatter"]
-
 
 def scatter(
     Z: Any,

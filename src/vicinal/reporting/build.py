@@ -25,8 +25,6 @@ from vicinal.reporting.table import columns_of, table_of
 from vicinal.reporting.thumbnails import images_of, make_thumbnails
 from vicinal.reporting.words import Facts, facts_of, sentences_of
 
-__all__ = ["build"]
-
 _NEIGHBOURS = 10
 
 Tell = Callable[[str], None]

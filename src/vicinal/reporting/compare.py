@@ -17,8 +17,6 @@ from vicinal.reporting.scores import Comparison, by_split, kept_neighbours
 from vicinal.reporting.spaces import Space, principal
 from vicinal.reporting.subject import Part, learns_labels, name_of
 
-__all__ = ["compare"]
-
 _TESTED = 3_000  # most held-out rows that are scored
 _FOLDED = 5_000  # most rows of a cross-validation
 _FOLDED_AGAIN = 2_000  # most rows, where it is not known how long a fit takes

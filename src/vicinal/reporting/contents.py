@@ -11,19 +11,6 @@ from dataclasses import dataclass, field
 
 from vicinal.core.types import Array
 
-__all__ = [
-    "Contents",
-    "Embedding",
-    "Frame",
-    "History",
-    "Metric",
-    "Model",
-    "Neighbours",
-    "Score",
-    "Table",
-    "Thumbnails",
-]
-
 
 @dataclass(frozen=True)
 class Score:

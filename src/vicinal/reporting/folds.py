@@ -19,8 +19,6 @@ from vicinal.reporting.contents import Score
 from vicinal.reporting.scores import Comparison, Gain, dims, has_fewer
 from vicinal.reporting.subject import Part, learner_of
 
-__all__ = ["FOLDS", "by_folds", "can_fold"]
-
 FOLDS = 5
 _K = 5  # voters
 _LABELS = {"euclidean": "Euclidean", "pca": "PCA", "lda": "LDA"}

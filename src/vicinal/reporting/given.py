@@ -10,8 +10,6 @@ import scipy.sparse as sp
 from vicinal.core.types import Array
 from vicinal.reporting.subject import Part
 
-__all__ = ["part_of", "parts_of"]
-
 
 def parts_of(X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[Part, Part | None]:
     """The rows as given, and those for testing if there are any."""

@@ -12,8 +12,6 @@ from vicinal.reporting.contents import History
 from vicinal.reporting.scores import SHARE, knn_scores, mean_and_error
 from vicinal.reporting.spaces import Space
 
-__all__ = ["Parting", "history_of", "parting_of"]
-
 _QUERIES = 1000  # most rows of either kind that are scored after an iteration
 _REFERENCES = 5000  # most training rows that they are compared with
 _WIDE, _ERRORS = 0.05, 2.0  # scores part if they differ by more than this and so many errors

@@ -35,8 +35,6 @@ from vicinal.reporting.subject import (
 from vicinal.reporting.thumbnails import shape_in_names
 from vicinal.storage.model import save as save_model
 
-__all__ = ["Report", "report"]
-
 _HELD_OUT = 0.2
 _MOST_POINTS = 100_000
 _IN_NOTEBOOK = 12_000_000  # characters of a page that a notebook shows by itself

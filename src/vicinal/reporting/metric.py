@@ -10,8 +10,6 @@ from vicinal.core.types import Array
 from vicinal.reporting.contents import Metric
 from vicinal.reporting.spaces import Scaling
 
-__all__ = ["importances_of", "metric_of", "names_of"]
-
 _LISTED = 200  # features whose importances are listed
 _IN_MATRIX = 40  # features of the heat map
 

@@ -14,8 +14,6 @@ from sklearn.pipeline import Pipeline
 import vicinal
 from vicinal.reporting.contents import Model
 
-__all__ = ["model_of"]
-
 _CHARACTERS = 60  # of a parameter
 
 

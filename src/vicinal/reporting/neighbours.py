@@ -17,8 +17,6 @@ from vicinal.reporting.contents import Neighbours
 from vicinal.reporting.spaces import Space
 from vicinal.starts.first import base_scale, scale_start
 
-__all__ = ["find_neighbours", "pick_probabilities"]
-
 _SAMPLE = 500  # rows by which the scale of the old metric is chosen
 
 

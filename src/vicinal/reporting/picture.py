@@ -11,8 +11,6 @@ from vicinal.core.types import Array
 from vicinal.reporting.contents import Frame
 from vicinal.reporting.recording import Recorded
 
-__all__ = ["Axes", "frames_of", "thinned"]
-
 _POINTS_OF_ALL_FRAMES = 600_000
 _MOST_FRAMES = 30
 _SPREAD = 0.1  # height of the strip in which the points of a line are spread, by their deviation

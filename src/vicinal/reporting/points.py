@@ -13,8 +13,6 @@ from vicinal.estimators._metric import HistogramMixin
 from vicinal.reporting.spaces import Scaling, Space
 from vicinal.reporting.subject import Fitted, Part, embedded, learns_labels
 
-__all__ = ["Points", "gather"]
-
 
 @dataclass(frozen=True)
 class Points:

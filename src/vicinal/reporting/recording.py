@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from vicinal.core.types import Array
 
-__all__ = ["Recorded", "Recorder"]
-
 _RATIO = 1.5  # between the iterations of two recorded maps: each costs as much as an evaluation
 _RATIO_OF_POINTS = 1.25  # between those of two recorded pictures, which are at hand
 #: attributes of a fitted estimator that its transform does not need, and that are large

@@ -14,19 +14,6 @@ from vicinal.core.types import Array
 from vicinal.reporting.contents import Score
 from vicinal.reporting.spaces import Space, principal
 
-__all__ = [
-    "KEPT",
-    "SHARE",
-    "Comparison",
-    "Gain",
-    "by_split",
-    "dims",
-    "has_fewer",
-    "kept_neighbours",
-    "knn_scores",
-    "mean_and_error",
-]
-
 _K = 5  # voters
 KEPT = "neighbours kept"  # what a score is without labels
 SHARE = (0.0, 1.0)  # the scores of a wrong and a right row

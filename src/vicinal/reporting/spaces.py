@@ -13,8 +13,6 @@ from vicinal import _search
 from vicinal.core.types import Array
 from vicinal.metrics import Chi2Index
 
-__all__ = ["Scaling", "Space", "principal"]
-
 _PRODUCTS = 4e11  # multiplications of a search, beyond which it looks at principal components
 _LEADING = 50  # of them
 

@@ -22,21 +22,6 @@ from vicinal.estimators.ksne import KSNE
 from vicinal.fit.callbacks import HAS_CALLBACKS
 from vicinal.reporting.recording import Recorder
 
-__all__ = [
-    "Fitted",
-    "Part",
-    "check_estimator",
-    "embedded",
-    "fit",
-    "is_fitted",
-    "kind_of_target",
-    "learner_of",
-    "learns_labels",
-    "name_of",
-    "split",
-    "take",
-]
-
 _MOST_HELD_OUT = 10_000
 
 

@@ -10,8 +10,6 @@ import scipy.sparse as sp
 from vicinal.core.types import Array
 from vicinal.reporting.contents import Table
 
-__all__ = ["cells_of", "columns_of", "shortened", "table_of"]
-
 _COLUMNS = 12
 _CHARACTERS = 40  # of a cell
 _TEXT = 4_000_000  # characters of all cells together, about

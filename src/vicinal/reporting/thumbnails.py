@@ -12,8 +12,6 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.reporting.contents import Thumbnails
 
-__all__ = ["images_of", "make_thumbnails", "png", "shape_in_names"]
-
 _PIXELS = 5_000_000  # of all small pictures together
 _MOST_PICTURES = 6_000
 _SIDE = 32  # of a small picture, at most

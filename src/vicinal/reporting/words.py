@@ -12,8 +12,6 @@ from vicinal.reporting.contents import Metric, Neighbours, Score
 from vicinal.reporting.history import Parting
 from vicinal.reporting.scores import KEPT, Comparison, Gain
 
-__all__ = ["Facts", "facts_of", "figure", "sentences_of", "verdict"]
-
 _CLEAR = 2.0  # standard errors that a difference must exceed
 
 

@@ -18,8 +18,6 @@ from vicinal._validation import check_bool, check_option, check_part, warn
 from vicinal.core.types import Array, Batch, Dealer, Sampler, Source
 from vicinal.targets.labels import class_codes
 
-__all__ = ["Full", "MiniBatches", "StochasticQueries", "Subsample"]
-
 
 @dataclass(frozen=True)
 class Full(Sampler):

@@ -15,14 +15,6 @@ import numpy as np
 from vicinal.core.evaluation import evaluate, is_finite
 from vicinal.core.types import Array, Batch, Fun
 
-__all__ = [
-    "Trial",
-    "dot",
-    "first_rate",
-    "norm",
-    "wolfe_search",
-]
-
 
 def first_rate(theta: Array, grad: Array, fraction: float) -> float:
     r"""Return the rate :math:`\eta` whose first move is a given fraction of the norm of theta.

@@ -26,17 +26,6 @@ from vicinal.core.types import Array, Batch, Fun, Solver
 from vicinal.solvers._line_search import first_rate
 from vicinal.solvers.schedules import InverseTime, Schedule, check_rate, rate_at
 
-__all__ = [
-    "SGD",
-    "Adam",
-    "AdamState",
-    "BoldDriver",
-    "BoldDriverState",
-    "Momentum",
-    "MomentumState",
-    "SGDState",
-]
-
 _T0 = 100.0  # of an untuned rate: the first move is 1 % of the norm of theta
 
 

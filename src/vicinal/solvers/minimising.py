@@ -11,8 +11,6 @@ from vicinal.core.loop import Iteration, LoopStart, Recipe, limited, run_stage
 from vicinal.core.stopping import TimeBudget, stop_rules
 from vicinal.core.types import Array, Fun, Result, Sampler, Sampling, Solver, Source, Units
 
-__all__ = ["minimise"]
-
 
 def minimise(
     fun: Fun,

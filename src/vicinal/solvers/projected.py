@@ -24,8 +24,6 @@ from vicinal.core.evaluation import (
 from vicinal.core.types import Array, Batch, Fun, Solver
 from vicinal.solvers._line_search import dot, first_rate, norm
 
-__all__ = ["ProjectedGradient", "ProjectedGradientState"]
-
 _FIRST_MOVE = 0.1  # along the gradient, as a share of the norm of theta
 _FIRST_CONSTRAINED_MOVE = 10.0  # the same under a constraint, which bounds the move
 _RANGE = 1e10  # how many times longer or shorter than the first a step may become

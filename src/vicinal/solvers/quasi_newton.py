@@ -17,8 +17,6 @@ from vicinal.core.evaluation import evaluate
 from vicinal.core.types import Array, Batch, Fun, Solver
 from vicinal.solvers._line_search import Trial, dot, first_rate, wolfe_search
 
-__all__ = ["LBFGS", "CGState", "ConjugateGradient", "LBFGSState"]
-
 #: First move along the negative gradient, as a share of the norm of theta.
 _FIRST_MOVE = 0.1
 

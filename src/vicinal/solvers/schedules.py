@@ -13,8 +13,6 @@ from typing import Any
 
 from vicinal._validation import check_part
 
-__all__ = ["Constant", "Cosine", "InverseTime", "Schedule", "check_rate", "rate_at"]
-
 Schedule = Callable[[int], float]
 
 

@@ -15,8 +15,6 @@ from vicinal.solvers._line_search import first_rate
 from vicinal.solvers.minimising import minimise
 from vicinal.solvers.schedules import InverseTime
 
-__all__ = ["tune_t0"]
-
 _SCALE = np.logspace(-1.0, 3.0, 9)  # [Oneata2011] §5.3.2: "from 0.1 to 1000"
 _RAISES = (10.0, 100.0, 1000.0)  # of an eta0 that was not given
 _GROWN = 10.0  # growth of theta that shows that the start was too small

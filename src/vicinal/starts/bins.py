@@ -18,8 +18,6 @@ from vicinal._validation import check_number
 from vicinal.core.types import Array
 from vicinal.starts.scatter import ScaledRows
 
-__all__ = ["AutoBins", "BinGroups", "BinIdentity", "BinStart", "GivenBins", "RandomBins"]
-
 _SEEDINGS = 4  # k-means runs for the groups; the best is kept
 _SWEEPS = 50
 _ADDED = 1.0  # times the mean mass of a bin, added to all classes: smooths rare bins

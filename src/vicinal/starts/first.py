@@ -22,8 +22,6 @@ from vicinal.core.types import Array
 from vicinal.starts.last_layer import start_rows, theta_of_features
 from vicinal.starts.starts import Auto, Given, Identity
 
-__all__ = ["FirstMap", "base_scale", "learnt_from", "repair_scale", "scale_start", "spread_scale"]
-
 _SAMPLE = 500
 #: rows closer than this share of the largest coordinate are duplicates up to rounding
 _DUPLICATE = 1e-13

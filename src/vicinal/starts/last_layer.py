@@ -10,8 +10,6 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array
 from vicinal.starts.scatter import ScaledRows
 
-__all__ = ["begins_with", "start_rows", "theta_of_features"]
-
 _ROWS = 5000  # most rows that the start of a nonlinear map is computed from
 
 

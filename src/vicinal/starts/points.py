@@ -17,8 +17,6 @@ from vicinal.core.types import Array
 from vicinal.starts.spectral import orient
 from vicinal.starts.starts import PCA
 
-__all__ = ["SCALE", "principal_points", "random_points", "spectral_points"]
-
 SCALE = 1e-4  # standard deviation of the first column
 _WHOLE_TO = 200  # rows up to which all eigenvectors are computed
 _JITTER = 1e-2  # of the first column's deviation: separates rows that the graph does not tell apart

@@ -10,8 +10,6 @@ from scipy import sparse
 
 from vicinal.core.types import Array
 
-__all__ = ["RowBlocks", "ScaledRows", "Scatter", "scatter"]
-
 
 class RowBlocks(Protocol):
     """Rows that can be read one dense block at a time."""

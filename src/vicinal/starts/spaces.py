@@ -13,8 +13,6 @@ from vicinal.core.points import to_host
 from vicinal.core.types import Array
 from vicinal.starts.scatter import RowBlocks, ScaledRows, scatter
 
-__all__ = ["RCOND", "WIDE", "Space", "active_columns", "basis_size", "eigen", "make_space"]
-
 #: with more columns than this, no D x D matrix is formed
 WIDE = 2000
 #: a direction whose variance is below this share of the largest counts as constant

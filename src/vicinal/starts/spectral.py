@@ -8,8 +8,6 @@ from scipy.linalg import eigh
 from vicinal.core.types import Array
 from vicinal.starts.spaces import RCOND, Space, eigen
 
-__all__ = ["discriminant_rows", "oas_shrinkage", "orient", "principal_rows"]
-
 
 def oas_shrinkage(S: Array, size: int, n_rows: float) -> float:
     r"""Weight of the identity in a shrunk scatter matrix, from its traces alone.

@@ -18,8 +18,6 @@ from vicinal.starts import spaces
 from vicinal.starts.scatter import ScaledRows
 from vicinal.starts.spectral import discriminant_rows, principal_rows
 
-__all__ = ["LDA", "PCA", "RCA", "Auto", "Given", "Identity", "Random", "Start", "Whiten"]
-
 RandomState = np.random.RandomState
 
 

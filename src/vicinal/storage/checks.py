@@ -15,20 +15,6 @@ import scipy.sparse as sp
 from vicinal.core.types import Array
 from vicinal.storage.names import HOMES, name_of
 
-__all__ = [
-    "CHECKS",
-    "check_lists",
-    "check_random_state",
-    "check_sparse",
-    "count",
-    "double",
-    "indices",
-    "need",
-    "number",
-    "one_of",
-    "real",
-]
-
 _LARGEST = 2**31 - 1
 
 

@@ -18,8 +18,6 @@ from vicinal.storage.fields import allowed_fields, is_estimator, parameters_of, 
 from vicinal.storage.fit_checks import check_estimator, check_object
 from vicinal.storage.names import class_of, name_of
 
-__all__ = ["ModelCoding", "decode", "encode"]
-
 _INLINE = 8  # numbers, at most, of a list that stands in the header
 _MANY = 256  # strings, from which on they are stored as bytes
 _CHARACTERS = 2**26  # in all arrays of strings together

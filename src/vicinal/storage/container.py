@@ -19,8 +19,6 @@ from safetensors.numpy import save as file_of
 from vicinal._atomic import replace_file
 from vicinal.core.types import Array
 
-__all__ = ["DTYPES", "FORMAT", "SCHEMA", "FileError", "content_of", "read", "write"]
-
 FORMAT = "vicinal"  # the key of the header among the metadata
 SCHEMA = 1
 DTYPES = tuple(

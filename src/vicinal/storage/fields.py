@@ -12,8 +12,6 @@ from typing import Any
 
 from vicinal.core.coding import is_plain_class
 
-__all__ = ["allowed_fields", "is_estimator", "stored_fields"]
-
 _STORED_ROWS = "Z asked n_neighbors"
 _REMADE = "index find equal deadline effective_n_neighbors"
 

@@ -20,8 +20,6 @@ from vicinal.storage.checks import (
     real,
 )
 
-__all__ = ["check_estimator", "check_object"]
-
 #: what an attribute of an estimator must be: beginnings of stable names
 _KINDS = {
     "_map": "fitted.",

@@ -18,8 +18,6 @@ from vicinal.storage.names import name_of
 from vicinal.storage.pipelines import from_fields, is_pipeline, to_fields
 from vicinal.storage.versions import OtherVersionWarning, user_stacklevel, version
 
-__all__ = ["SaveMixin", "describe", "load", "read_object", "save", "write_object"]
-
 _VERSION = "_vicinal_version"  # the key in pickles
 
 

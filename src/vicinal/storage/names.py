@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from importlib import import_module
 
-__all__ = ["HOMES", "class_of", "name_of"]
-
 
 def _listed(prefix: str, module: str, classes: str) -> dict[str, str]:
     return {f"{prefix}{name}": f"vicinal.{module}:{name}" for name in classes.split()}

@@ -17,8 +17,6 @@ from vicinal.storage.checks import need
 from vicinal.storage.names import name_of
 from vicinal.storage.rebuild import rebuild
 
-__all__ = ["from_fields", "is_pipeline", "to_fields"]
-
 #: parts of a preparation: where they live, their parameters, their public fitted attributes
 _PARTS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "ColumnValues": ("vicinal.learner.columns", ("numbers", "missing", "rescale"), ("units_",)),

@@ -17,8 +17,6 @@ from sklearn.pipeline import Pipeline
 from vicinal.core.types import Array
 from vicinal.storage.checks import need
 
-__all__ = ["rebuild"]
-
 _CELLS = 2**23  # entries of the largest made-up table
 _COLUMNS = 2**16  # of the widest data frame
 _ROWS = 2  # of the smallest

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from vicinal.storage.names import HOMES
 
-__all__ = ["TRUSTED_TYPES"]
-
 #: modules of torch are code of their own: a file with one is trusted by its owner alone
 _NOT_OURS = {"map.TorchMap"}
 #: what `make_learner` puts before an estimator, besides steps of scikit-learn; types of numbers

@@ -7,8 +7,6 @@ from typing import Any
 
 from sklearn.exceptions import InconsistentVersionWarning
 
-__all__ = ["OtherVersionWarning", "user_stacklevel", "version"]
-
 _LOADERS = ("vicinal", "sklearn", "joblib", "pickle", "copy", "skops")
 
 

@@ -9,15 +9,6 @@ import scipy.sparse as sp
 
 from vicinal.core.types import Array
 
-__all__ = [
-    "chances_in_batch",
-    "checked_distributions",
-    "checked_matches",
-    "checked_numbers",
-    "checked_weight",
-    "part_of",
-]
-
 _SLACK = 1e-4  # of the sum of a distribution: float32, or numbers printed with few digits
 
 

@@ -11,8 +11,6 @@ import scipy.sparse as sp
 
 from vicinal.core.types import Array, Target
 
-__all__ = ["Affinities"]
-
 
 @dataclass(frozen=True)
 class Affinities(Target):

@@ -23,8 +23,6 @@ import numpy as np
 from vicinal._threads import block_edges, n_threads, run
 from vicinal.core.types import Array
 
-__all__ = ["K_UP_TO", "Lists", "calibrate", "choose_sets", "is_small"]
-
 #: as `engines.choose.DENSE_UP_TO`: nothing is compiled for so few rows
 NUMPY_UP_TO = 500
 #: the polynomials grow up to exp(k), which a float64 holds

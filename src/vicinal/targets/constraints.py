@@ -13,8 +13,6 @@ from sklearn.utils.validation import column_or_1d
 from vicinal._validation import check_label_types, warn
 from vicinal.core.types import Array
 
-__all__ = ["pairs_from_labels", "quadruplets_from_labels"]
-
 _PER_CLASSES = 20  # [Davis2007] §5: 20 C² constraints for C classes
 _LIST_UP_TO = 4  # times the number of pairs asked for: all pairs are listed, and some are picked
 

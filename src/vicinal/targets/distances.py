@@ -15,8 +15,6 @@ from vicinal._threads import block_edges, n_threads, run, single_threaded_blas
 from vicinal.core.types import Array
 from vicinal.targets.calibration import Lists, is_small
 
-__all__ = ["EuclideanRows", "GivenDistances", "MetricRows", "Source", "graph_lists", "make_source"]
-
 _QUERIES = 4096  # of a search at a time
 _PAIRS = 2**20  # distances of a block: 8 MB
 # New rows are compared with so few rows by differences.  `_search` takes inner products there, and

@@ -9,8 +9,6 @@ import numpy as np
 from vicinal.core.types import Array, Target
 from vicinal.targets._checks import checked_distributions, checked_numbers, checked_weight, part_of
 
-__all__ = ["LabelDistributions"]
-
 
 class LabelDistributions(Target):
     r"""A distribution over the classes for each row.

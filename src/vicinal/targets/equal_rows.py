@@ -12,8 +12,6 @@ import scipy.sparse as sp
 
 from vicinal.core.types import Array
 
-__all__ = ["EqualRows"]
-
 _ENTRIES = 2**17  # of the table, whose keys are computed at a time
 
 

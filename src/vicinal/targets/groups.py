@@ -8,8 +8,6 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-__all__ = ["matching_groups"]
-
 _GROUP = 100  # rows that match each other
 
 

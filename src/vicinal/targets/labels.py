@@ -8,8 +8,6 @@ import numpy as np
 
 from vicinal.core.types import Array, Target
 
-__all__ = ["Labels", "check_priors", "class_codes"]
-
 
 class Labels(Target):
     """Class labels of the rows, with sample weights and class priors.

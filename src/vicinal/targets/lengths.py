@@ -11,8 +11,6 @@ from vicinal.core.types import Array
 from vicinal.targets.calibration import Lists, calibrate, choose_sets, is_small
 from vicinal.targets.distances import Source
 
-__all__ = ["SAMPLED_AT_ONCE", "list_length", "measured_lists"]
-
 _SAMPLE = 128  # rows
 SAMPLED_AT_ONCE = 8  # of these, whose distances to all rows are in memory together
 # Lists hold at most so many times the usual number of rows, or so many entries in all: with

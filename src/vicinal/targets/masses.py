@@ -9,17 +9,6 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.targets.labels import Labels
 
-__all__ = [
-    "background_mass",
-    "class_sums",
-    "leave_one_out",
-    "others_of_class",
-    "plain_mass",
-    "reference_mass",
-    "reference_masses",
-    "weights",
-]
-
 _LIGHTEST = 1e-60  # smallest mass relative to the largest; sums cover that range besides the shifts
 
 

@@ -11,8 +11,6 @@ from vicinal.core.types import Array, Target
 from vicinal.targets._checks import chances_in_batch, checked_matches, checked_weight, part_of
 from vicinal.targets.groups import matching_groups
 
-__all__ = ["LEAST_MATCH", "Matches"]
-
 #: smaller matches count as none: float32 has no range for them beside a match of one
 LEAST_MATCH = 1e-30
 

@@ -10,8 +10,6 @@ from vicinal._validation import check_bool, check_number
 from vicinal.core.types import Array
 from vicinal.targets.numbers import Numbers
 
-__all__ = ["NearNumbers"]
-
 
 class NearNumbers(Numbers):
     r"""Numbers of the rows: two rows match by how near their numbers are.

@@ -11,8 +11,6 @@ from vicinal.core.types import Array
 from vicinal.targets._checks import chances_in_batch
 from vicinal.targets.labels import Labels
 
-__all__ = ["TargetNeighbours"]
-
 
 class TargetNeighbours(Labels):
     """Class labels of the rows, and the rows of its class that each should have nearby.

@@ -13,8 +13,6 @@ from vicinal.targets.build import check_counts, check_table, weight_lists
 from vicinal.targets.calibration import calibrate, choose_sets, is_small
 from vicinal.targets.distances import graph_lists, make_source
 
-__all__ = ["NewAffinities", "new_affinities"]
-
 
 @dataclass(frozen=True)
 class NewAffinities:

@@ -7,8 +7,6 @@ from typing import Any, ClassVar
 from vicinal.core.types import Array, Target
 from vicinal.targets._checks import checked_numbers, checked_weight, part_of
 
-__all__ = ["Numbers"]
-
 
 class Numbers(Target):
     """Numbers of the rows, for regression.

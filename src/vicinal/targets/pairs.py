@@ -10,8 +10,6 @@ import scipy.sparse as sp
 from vicinal._validation import scaled_weights
 from vicinal.core.types import Array, Target
 
-__all__ = ["PairWeights", "check_pair_weights"]
-
 
 class PairWeights(Target):
     """Pairs of rows that should be near each other, among n rows without classes.

@@ -10,8 +10,6 @@ from vicinal.core.types import Array
 from vicinal.objectives.nca import NCALoss
 from vicinal.targets import Labels
 
-__all__ = ["closed_form"]
-
 
 class _ClosedForm(torch.autograd.Function):
     """Value and gradient are computed together; the gradient waits for the backward pass."""

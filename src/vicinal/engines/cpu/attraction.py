@@ -11,8 +11,6 @@ from vicinal.core.types import Array
 from vicinal.kernels.ksne_attraction import LENGTH, ksne_attraction
 from vicinal.targets import Affinities
 
-__all__ = ["attraction"]
-
 # Rows per task: enough for their work to outweigh the call, and few enough for some thousand rows
 # to be shared out evenly.
 _ROWS = 256

@@ -26,13 +26,6 @@ from vicinal.engines.base import (
 )
 from vicinal.targets import Affinities
 
-__all__ = [
-    "attraction", "charged_sums", "chi2_rows", "class_sums", "entropies", "joint_sums",
-    "kernel_means", "leading_sums_by_class", "make_index", "margins", "match_sums",
-    "nearest_histograms", "set_potential", "set_sums", "simplex_columns", "sums_by_class",
-    "votes", "win_shares",
-]  # fmt: skip
-
 #: least number of references, and most dimensions, of an index over them: 1.1 to 2.4 times as fast
 #: as all pairs at 1,000 to 13,000 references, in 2 to 15 dimensions (nca_few_queries.md)
 INDEX_FROM = 1000

@@ -10,8 +10,6 @@ from vicinal.engines.base import Data, Means, columns_of
 from vicinal.engines.cpu.pair_blocks import PairBlocks
 from vicinal.kernels import mlkr as kernels
 
-__all__ = ["BlockChargedSums", "factors_of", "means_of"]
-
 
 class BlockChargedSums:
     """Means of charges over all pairs, in blocks; see `base.ChargedSums`."""

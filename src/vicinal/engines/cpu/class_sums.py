@@ -13,17 +13,6 @@ from vicinal.engines.base import Data, RowSums, columns_of
 from vicinal.engines.cpu.lists import Lists
 from vicinal.engines.cpu.tiles import KernelPoints, Tiles, kernel_points, worth_ordering
 
-__all__ = [
-    "CompiledSums",
-    "ListSums",
-    "PreparedData",
-    "TileSums",
-    "entropies",
-    "prepare",
-    "pull_factors",
-    "sums_by_class",
-]
-
 
 class PreparedData(NamedTuple):
     """Queries and references in kernel layout, and the rows of Z they come from.

@@ -33,8 +33,6 @@ from vicinal.kernels import compact, nca
 from vicinal.kernels._blocks import WIDTH, Points, all_tiles, workspace
 from vicinal.kernels.order import chunk_boxes
 
-__all__ = ["TOLERANCE", "leading_sums_by_class", "near_sums_by_class", "worth_sorting"]
-
 #: share of the sum over all classes that may be left out
 TOLERANCE = 2.0**-30
 _ROWS, _COLUMNS = 256, 512  # points and references in a block: small boxes, short calls

@@ -8,8 +8,6 @@ from vicinal._threads import n_threads, run
 from vicinal.core.types import Array
 from vicinal.kernels import simplex as kernels
 
-__all__ = ["simplex_columns"]
-
 
 def simplex_columns(L: Array, slack: float) -> Array:
     """Project the columns of a finite matrix, (r, D), on all threads."""

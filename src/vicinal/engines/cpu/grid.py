@@ -32,8 +32,6 @@ from vicinal.engines.cpu.sets import TileSets
 from vicinal.kernels.grid import gather_forces, gather_sums
 from vicinal.kernels.newton import newton
 
-__all__ = ["GridSets"]
-
 #: rows whose estimated relative error of e_k is larger are left to the exact engine
 DOUBT = 0.02
 _FINER = 2  # how often the spacing may be divided by the root of 2 for rows in doubt

@@ -12,8 +12,6 @@ from vicinal.core.types import Array
 from vicinal.engines.cpu.grid_transforms import Axis, make_axes
 from vicinal.kernels.grid import ORDER, spread
 
-__all__ = ["Box", "Points", "box_cost", "choose_box", "most_nodes"]
-
 _POINTS = 2048  # points that a thread gathers at a time
 _STRIPS = 32  # of the rows of the grid, whose points are spread together
 _CHECK_FROM = 2**16  # nodes from which it is asked whether a few points make the grid that large

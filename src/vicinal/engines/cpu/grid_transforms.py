@@ -24,17 +24,6 @@ from vicinal import _threads
 from vicinal.core.types import Array
 from vicinal.kernels.grid import ORDER, SELF_TERMS
 
-__all__ = [
-    "SPACING",
-    "Axis",
-    "Kernels",
-    "convolve_each",
-    "convolve_sum",
-    "is_small",
-    "make_axes",
-    "make_kernels",
-]
-
 #: widest distance of the nodes: with ORDER it sets the error (benchmarks/results/ksne_engines.md)
 SPACING = 0.3
 _LEAST_CELLS = (

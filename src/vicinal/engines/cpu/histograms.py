@@ -10,8 +10,6 @@ from vicinal._threads import n_threads, run
 from vicinal.core.types import Array
 from vicinal.kernels import chi2 as kernels
 
-__all__ = ["chi2_rows", "nearest_histograms"]
-
 _ROWS = 64  # queries per task
 _TILE = 2**18  # bytes of references in a tile: half of a second-level cache
 

@@ -28,8 +28,6 @@ from vicinal.core.points import centre_of, extent
 from vicinal.core.types import Array
 from vicinal.kernels import lmnn as kernels
 
-__all__ = ["KEPT", "KEPT_SHARE", "ONCE", "Candidates", "SearchRows", "visit"]
-
 _ROWS, _COLUMNS = 64, 2048  # size of a tile of inner products: 512 KB, fits a second-level cache
 KEPT = 2**24  # most pairs kept: 64 MB
 # Most pairs in lists that serve one evaluation, without slack.  They halve the search, which for

@@ -11,8 +11,6 @@ from vicinal.engines.base import Data
 from vicinal.engines.cpu.charged import BlockChargedSums
 from vicinal.targets.masses import plain_mass
 
-__all__ = ["kernel_means"]
-
 
 def kernel_means(
     Z: Array, Z_reference: Array, charges: Array, mass: Array | None, kernel: Kernel

@@ -18,8 +18,6 @@ from vicinal.kernels.knca import knca_collect
 from vicinal.kernels.knca_pull import knca_pull
 from vicinal.kernels.order import chunk_boxes
 
-__all__ = ["AllPairs", "BatchState", "Tiling", "far_energy", "tiling_of"]
-
 _LANES = {4: 256, 8: 128}  # per tile: some of its rows, and one class summary, stay in cache
 _FEWEST_LANES = 32
 _TILES = 4  # fewest tiles, to keep threads busy, unless they would get too few lanes

@@ -15,8 +15,6 @@ from vicinal.kernels import knca_lists as kernels
 from vicinal.kernels.nca_lists import pack
 from vicinal.kernels.neighbours import visiting_order
 
-__all__ = ["ListedPairs", "tiling_of_lists"]
-
 # Lanes per tile; only the votes are counted in lanes here.  Not a power of two: queries are written
 # one lane at a time, and would then compete for the same cache lines.
 _LANES = 480

@@ -24,8 +24,6 @@ from vicinal.kernels.nca_lists import pack
 from vicinal.kernels.neighbours import visiting_order
 from vicinal.targets import Matches
 
-__all__ = ["ListChargedSums", "ListMatchSums"]
-
 
 class _Listed:
     """The lists of the queries, in the order in which they are visited, cut into lanes."""

@@ -13,8 +13,6 @@ from vicinal.densities import Kernel
 from vicinal.kernels import nca_lists as kernels
 from vicinal.kernels.neighbours import visiting_order
 
-__all__ = ["LANE_BYTES", "Lists", "check_pairs", "n_lanes"]
-
 _BLOCK = 256  # fewest queries per lane
 # The gradient of the references is summed in lanes, each with an array of its own, and the lanes
 # are added in order: the bits depend on the number of lanes, which follows from the problem and not

@@ -10,8 +10,6 @@ from vicinal.engines.base import Hinges, Triples
 from vicinal.engines.cpu.impostors import Candidates, SearchRows, visit
 from vicinal.kernels import lmnn as kernels
 
-__all__ = ["ListedMargins"]
-
 
 class ListedMargins:
     """Hinges of all impostors found by a search; see `base.Margins`."""

@@ -17,8 +17,6 @@ from vicinal.kernels.match_sparse import Sparse
 from vicinal.kernels.matches import Matching
 from vicinal.targets import LabelDistributions, Matches, NearNumbers
 
-__all__ = ["SoftSums", "block_match_sums", "features"]
-
 
 class SoftSums(CompiledSums):
     """`CompiledSums` of an engine that computes energies less those of the nearest references.

@@ -22,14 +22,6 @@ from vicinal.densities import Kernel
 from vicinal.kernels import order as kernels
 from vicinal.kernels._blocks import ALL, CHUNK, FAR, NEAR, Reach, Scratch
 
-__all__ = [
-    "NearBlocks",
-    "order_within_classes",
-    "rounds",
-    "share_out_of_reach",
-    "unused_reach",
-]
-
 #: what is left out is below 2**-bits of a sum: half a unit in the last place is at least 2**-25
 #: (2**-54) of it, and one bit is left for rounding errors of small distances
 _BITS = {4: 26.0, 8: 55.0}

@@ -19,8 +19,6 @@ from vicinal.engines.base import Data
 from vicinal.engines.cpu.tiles import KernelPoints, Products, kernel_points, power_of
 from vicinal.kernels._blocks import Points
 
-__all__ = ["Block", "PairBlocks"]
-
 
 class Block(NamedTuple):
     """Some queries, i0 to i1, and some references, j0 to j1."""

@@ -14,8 +14,6 @@ from vicinal.engines.dense.potential import RANGE
 from vicinal.kernels.newton import newton
 from vicinal.kernels.potential import potential_scratch, set_potential
 
-__all__ = ["CompiledPotential", "GridPotential"]
-
 _PLACES = 16  # of a task
 
 

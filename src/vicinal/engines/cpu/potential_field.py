@@ -17,8 +17,6 @@ from vicinal.engines.cpu.grid_transforms import (
 )
 from vicinal.kernels.grid import ORDER, gather_fields
 
-__all__ = ["PotentialField", "finest_box"]
-
 _POINTS = 2048  # points that a thread gathers at a time
 
 

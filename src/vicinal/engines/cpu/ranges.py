@@ -23,8 +23,6 @@ from vicinal.kernels import ranges
 from vicinal.kernels._blocks import CHUNK
 from vicinal.kernels.order import chunk_boxes
 
-__all__ = ["RangeIndex", "RangeSearch", "make_index"]
-
 _LANES = 4  # most partial gradients
 _LANE = 64  # least number of queries that are worth one
 

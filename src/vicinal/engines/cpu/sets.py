@@ -19,8 +19,6 @@ from vicinal.engines.newton import near_of, newton
 from vicinal.kernels import ksne as kernels
 from vicinal.kernels.ksne_chain import ksne_chain
 
-__all__ = ["GROUPS", "TileSets", "chain_rows"]
-
 #: parts of the queries whose forces are added up separately
 GROUPS = 8
 # Rows per task: few enough for an interrupt to be noticed soon.

@@ -15,8 +15,6 @@ from vicinal.engines.cpu.lanes import AllPairs, BatchState, far_energy
 from vicinal.engines.cpu.listed_lanes import ListedPairs
 from vicinal.engines.cpu.votes import ClassSummary, Slopes, VoteCounter
 
-__all__ = ["CompiledVotes", "win_shares"]
-
 
 class CompiledVotes:
     """Votes of k neighbours among all references, or among listed ones; see `base.Votes`.

@@ -42,17 +42,6 @@ from vicinal.kernels._blocks import (
     workspace,
 )
 
-__all__ = [
-    "DUPLICATES",
-    "KernelPoints",
-    "Products",
-    "Tiles",
-    "coordinate_scale",
-    "kernel_points",
-    "power_of",
-    "worth_ordering",
-]
-
 #: dimensions from which matrix products are faster than the kernels
 BLAS_FROM = 48
 

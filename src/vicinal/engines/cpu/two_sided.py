@@ -15,8 +15,6 @@ from vicinal.engines.base import Data, RowSums, columns_of
 from vicinal.engines.cpu.class_sums import prepare, pull_factors
 from vicinal.engines.cpu.tiles import Tiles
 
-__all__ = ["TwoSidedSums"]
-
 
 class TwoSidedSums:
     """Sums of the queries over the references, and of the references over the queries.

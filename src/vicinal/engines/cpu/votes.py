@@ -12,8 +12,6 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.kernels import subsets, votes
 
-__all__ = ["ClassSummary", "Slopes", "VoteCounter"]
-
 # Largest weight of won or lost sets at which no sum has overflowed.  After an overflow the weight
 # may be NaN (infinity times a class without members): tests are written so that NaN fails them.
 _MOST = 2.0**1000

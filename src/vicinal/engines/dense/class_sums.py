@@ -17,8 +17,6 @@ from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data, RowSums, columns_of
 
-__all__ = ["MANY_DIMENSIONS", "DenseSums", "SortedPoints", "class_sums", "entropies", "pull_pairs"]
-
 _LOG2_E = math.log2(math.e)
 # Distances from inner products have an error of a few eps |z|², but are several times faster than
 # differences.  They are used up to this |z|², where the error of weights is 1e-13.  In many

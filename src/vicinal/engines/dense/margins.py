@@ -12,8 +12,6 @@ from vicinal.core.types import Array
 from vicinal.engines.base import Hinges, Triples
 from vicinal.engines.dense.class_sums import MANY_DIMENSIONS
 
-__all__ = ["DenseMargins", "chi2_rows", "nearest_histograms", "simplex_columns"]
-
 _BLOCK = 2**18  # entries at a time: 2 MB
 _ROUNDING = 1e-9  # relative, far above the rounding error of the lower bounds
 

@@ -18,8 +18,6 @@ from vicinal.engines.dense.class_sums import SortedPoints, pull_pairs
 from vicinal.targets import LabelDistributions, Matches, NearNumbers
 from vicinal.targets.matches import LEAST_MATCH
 
-__all__ = ["DenseChargedSums", "DenseMatchSums"]
-
 _LOG2_E = math.log2(math.e)
 _FAR = 1e-100  # sums below this, relative to the nearest reference, lose digits
 

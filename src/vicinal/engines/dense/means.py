@@ -9,8 +9,6 @@ from vicinal._threads import n_threads, run
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 
-__all__ = ["BLOCK", "kernel_means"]
-
 BLOCK = 2**18  # pairs in a block of queries: 2 MB
 
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-__all__ = ["RANGE", "DensePotential", "weights_of"]
-
 _ROOM = 2**20  # numbers in the largest array: 8 MB
 #: Largest logarithm of a weight over the k-th largest, times k.  A member beyond is in nearly every
 #: set; with its logarithm taken out of the product, e_k neither over- nor underflows.

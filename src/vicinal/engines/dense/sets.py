@@ -14,8 +14,6 @@ from vicinal.core.types import Array
 from vicinal.engines.newton import near_of, newton, polynomials
 from vicinal.targets import Affinities
 
-__all__ = ["DenseSets", "attraction"]
-
 _FULL = 0.2  # share of all pairs in the lists from which whole arrays are faster
 
 

@@ -23,8 +23,6 @@ from vicinal.core.types import Array
 from vicinal.engines.base import Data
 from vicinal.engines.dense.class_sums import SortedPoints, pull_pairs
 
-__all__ = ["DenseVotes", "win_shares"]
-
 # The range in which plain numbers are accurate.  Members nearer than the k-th nearest multiply the
 # weight of a set by at most exp(200) = 7e86, and there are up to binom(500, 40) = 1e58 sets: no sum
 # overflows.  Terms that underflow are below 1e-308, and even times such a sum far below 1e-16 of

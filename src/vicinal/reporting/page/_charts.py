@@ -14,8 +14,6 @@ from vicinal.core.types import Array
 from vicinal.reporting.contents import Score
 from vicinal.reporting.page._text import element, escape
 
-__all__ = ["Curve", "curves", "dot", "dot_axis", "heat_map", "score_range", "ticks"]
-
 Range = tuple[float, float]
 Curve = tuple[str, list[float], list[float]]  # its name, x and y
 

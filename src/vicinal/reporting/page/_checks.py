@@ -8,8 +8,6 @@ import numpy as np
 
 from vicinal.reporting.contents import Contents
 
-__all__ = ["check"]
-
 
 def check(contents: Contents) -> None:
     """Raise a ValueError that names the part of the contents that does not fit the points."""

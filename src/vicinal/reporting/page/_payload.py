@@ -20,8 +20,6 @@ from vicinal.plotting._palette import COLOURS
 from vicinal.reporting.contents import Contents, Embedding, Neighbours
 from vicinal.reporting.page._text import clean
 
-__all__ = ["payload"]
-
 NONE = 0xFFFF  # in place of a class or a probability that does not exist
 
 

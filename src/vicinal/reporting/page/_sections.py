@@ -10,8 +10,6 @@ from vicinal.reporting.contents import Contents, History, Metric, Model, Score
 from vicinal.reporting.page import _charts
 from vicinal.reporting.page._text import SHARES, clean, element, escape, score_text
 
-__all__ = ["sections"]
-
 # A heat map with more rows cannot be read.
 MOST_IN_HEAT_MAP = 40
 # Bars that are shown at once, and with those behind "more".

@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import math
 
-__all__ = ["SHARES", "clean", "element", "escape", "score_text"]
-
 # Scores from 0 to 1 that are shown in per cent.
 SHARES = ("accuracy", "neighbours kept")
 
