@@ -285,7 +285,7 @@ class Tree:
         random_state: Any = None,
     ) -> Any:
         """Settings for the sums by trees; all arguments are ignored, since no lists are made."""
-        bounded = load("vicinal.extras.trees:Bounded")
+        bounded = load("vicinal.engines.cpu.trees:Bounded")
         return bounded(float(self.tolerance), bool(self.always), bool(self.each_class))
 
 

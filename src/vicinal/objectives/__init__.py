@@ -46,10 +46,10 @@ __dir__ = _listing(__name__)
 
 #: public here, loaded on first use
 _EXTRAS = {
-    "background_gradient": "vicinal.extras.background_shares:background_gradient",
-    "background_weights": "vicinal.extras.background:background_weights",
-    "descend_background": "vicinal.extras.background_shares:descend_background",
-    "em_background": "vicinal.extras.em:em_background",
+    "background_gradient": "vicinal.objectives.background_shares:background_gradient",
+    "background_weights": "vicinal.objectives.background:background_weights",
+    "descend_background": "vicinal.objectives.background_shares:descend_background",
+    "em_background": "vicinal.objectives.background_shares:em_background",
 }
 
 

@@ -53,4 +53,4 @@ def as_background(background: Any) -> Background | None:
     """Return an object that has ``mixture`` unchanged; take an array as shares of normals."""
     if background is None or hasattr(background, "mixture"):
         return background
-    return load("vicinal.extras.background:NormalBackground")(background)
+    return load("vicinal.objectives.background:NormalBackground")(background)

@@ -47,7 +47,7 @@ class NCALoss(Objective):
         Replaces :math:`e^{-u^2}`.
     background : array of shape (n_classes,), Background or None, default=None
         Share of a normal distribution in each class, or an object with another distribution; see
-        :mod:`vicinal.extras.background`.
+        :mod:`vicinal.objectives.background`.
 
     Notes
     -----
@@ -81,7 +81,7 @@ class NCALoss(Objective):
         kernel = self.kernel
         if not kernel.background:
             return self
-        shares = load("vicinal.extras.background:background_weights")
+        shares = load("vicinal.objectives.background:background_weights")
         return replace(self, background=shares(labels.counts, kernel.beta))
 
     def for_scaling(self) -> NCALoss:

@@ -167,14 +167,14 @@ class MiniBatches(Sampler):
                 _random(rows, source.n_rows) for rows in _groups(source.n_rows, self.size, rng)
             ]
         if self.space == "input":
-            rows = load("vicinal.extras.clusters:InputRows")
+            rows = load("vicinal.samplers.clusters:InputRows")
             points = rows(source.n_rows, self._required(source.points))
             return _shuffled(self._split(points, source, random_state))
         embed = self._required(source.embed)
 
         def deal(theta: Array, rng: np.random.RandomState) -> list[Batch]:
             groups = self._split(
-                load("vicinal.extras.clusters:EmbeddedPoints")(embed(theta)), source, rng
+                load("vicinal.samplers.clusters:EmbeddedPoints")(embed(theta)), source, rng
             )
             return _shuffled(groups)(theta, rng)
 
@@ -190,9 +190,9 @@ class MiniBatches(Sampler):
 
     def _split(self, points: Any, source: Source, rng: np.random.RandomState) -> list[Array]:
         if self.clusters == "fpc":
-            farthest_point = load("vicinal.extras.clusters:farthest_point")
+            farthest_point = load("vicinal.samplers.clusters:farthest_point")
             return farthest_point(points, self.size, rng, source.codes)
-        recursive_projection = load("vicinal.extras.clusters:recursive_projection")
+        recursive_projection = load("vicinal.samplers.clusters:recursive_projection")
         return recursive_projection(points, np.arange(len(points)), self.size, rng)
 
 

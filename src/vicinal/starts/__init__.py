@@ -65,7 +65,7 @@ _NAMES: dict[str, Any] = {
     "random": Random,
     "rca": RCA,
     "whiten": Whiten,
-    "annealing": partial(load, "vicinal.extras.annealing:Annealing"),
+    "annealing": partial(load, "vicinal.starts.annealing:Annealing"),
 }
 
 
