@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from vicinal._plugins import load
 from vicinal.core.types import Array
 from vicinal.engines.base import Data
 from vicinal.targets import Labels
@@ -53,4 +52,6 @@ def as_background(background: Any) -> Background | None:
     """Return an object that has ``mixture`` unchanged; take an array as shares of normals."""
     if background is None or hasattr(background, "mixture"):
         return background
-    return load("vicinal.objectives.background:NormalBackground")(background)
+    from vicinal.objectives.background import NormalBackground
+
+    return NormalBackground(background)

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from vicinal._plugins import load
 from vicinal.core.points import cast, check_points, check_rows, with_range, zeros_like
 from vicinal.core.types import Array, Evaluation, Objective, Pairs, Units
 from vicinal.densities import Compact, Gaussian, Kernel
@@ -81,8 +80,9 @@ class NCALoss(Objective):
         kernel = self.kernel
         if not kernel.background:
             return self
-        shares = load("vicinal.objectives.background:background_weights")
-        return replace(self, background=shares(labels.counts, kernel.beta))
+        from vicinal.objectives.background import background_weights
+
+        return replace(self, background=background_weights(labels.counts, kernel.beta))
 
     def for_scaling(self) -> NCALoss:
         """The loss that chooses the scale of a map: "log" where it is defined.

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from vicinal._plugins import load
 from vicinal.starts.bins import (
     AutoBins,
     BinGroups,
@@ -57,7 +55,14 @@ __all__ = [
     "scatter",
 ]
 
-_NAMES: dict[str, Any] = {
+
+def _annealing() -> Any:
+    from vicinal.starts.annealing import Annealing
+
+    return Annealing()
+
+
+_NAMES: dict[str, Callable[[], Any]] = {
     "auto": Auto,
     "identity": Identity,
     "lda": LDA,
@@ -65,11 +70,11 @@ _NAMES: dict[str, Any] = {
     "random": Random,
     "rca": RCA,
     "whiten": Whiten,
-    "annealing": partial(load, "vicinal.starts.annealing:Annealing"),
+    "annealing": _annealing,
 }
 
 
-_BIN_NAMES: dict[str, Any] = {
+_BIN_NAMES: dict[str, Callable[[], Any]] = {
     "auto": AutoBins,
     "groups": BinGroups,
     "identity": BinIdentity,
@@ -126,12 +131,15 @@ def resolve_bins(init: Any, owner: str = "Chi2LMNN") -> BinStart:
 
 
 def _start_of(
-    init: Any, owner: str, names: dict[str, type], given: Callable[..., Any], example: str
+    init: Any,
+    owner: str,
+    names: dict[str, Callable[[], Any]],
+    given: Callable[..., Any],
+    example: str,
 ) -> Any:
     """The start for a name, a start or an array."""
     if isinstance(init, str) and init in names:
-        made = names[init]()
-        return made() if isinstance(made, type) else made
+        return names[init]()
     if isinstance(init, (list, tuple)) or hasattr(init, "__array__"):
         return given(init, owner)
     if callable(init) and not isinstance(init, type):
