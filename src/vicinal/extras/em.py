@@ -14,7 +14,7 @@ from vicinal.engines import choose
 from vicinal.engines.base import Data
 from vicinal.extras.background import Normals, check_background, join
 from vicinal.targets import Labels
-from vicinal.targets.masses import others_of_class, reference_mass, weights
+from vicinal.targets.labels import others_of_class, reference_mass, weights
 
 _GAUSSIAN = Gaussian()
 _EDGE = 1e-6  # a share of exactly 0 or 1 would never move again
