@@ -28,7 +28,7 @@ from vicinal.neighbourhoods.refresh import RefreshBackground, refresh_lists
 from vicinal.objectives import MatchLoss, NCALoss
 from vicinal.targets import LabelDistributions, Labels, Matches
 from vicinal.targets._checks import checked_distributions, checked_matches
-from vicinal.targets.masses import plain_mass, reference_masses, weights
+from vicinal.targets.labels import plain_mass, reference_masses, weights
 
 SoftTarget = LabelDistributions | Matches
 #: the targets that are no class labels

@@ -21,7 +21,7 @@ from vicinal.engines.base import Data
 from vicinal.objectives._odds import check_kind, mean_loss, slopes
 from vicinal.objectives.background import Normals, check_background, join
 from vicinal.targets import Labels
-from vicinal.targets.masses import (
+from vicinal.targets.labels import (
     background_mass,
     leave_one_out,
     others_of_class,

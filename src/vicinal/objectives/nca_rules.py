@@ -13,7 +13,7 @@ from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import Data
 from vicinal.targets import Labels
-from vicinal.targets.masses import background_mass, class_sums, reference_mass, weights
+from vicinal.targets.labels import background_mass, class_sums, reference_mass, weights
 
 _GAUSSIAN = Gaussian()
 

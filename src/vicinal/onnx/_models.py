@@ -24,13 +24,7 @@ from vicinal.models.votes import Chi2VotingModel, VotingModel
 from vicinal.objectives.background import Normals
 from vicinal.onnx._votes_of_k import win_shares
 from vicinal.onnx._writer import Writer
-from vicinal.targets.masses import (
-    background_mass,
-    class_sums,
-    plain_mass,
-    reference_mass,
-    weights,
-)
+from vicinal.targets.labels import background_mass, class_sums, plain_mass, reference_mass, weights
 
 #: largest coordinate of a row: squares beyond would be infinite, and have no differences
 _FARTHEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e100}
