@@ -13,6 +13,7 @@ from reproduce.framework import statistics
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import knn
 from reproduce.framework.statistics import Summary, distance, summary, verdict
+from vicinal import starts
 
 #: plain NCA: the accuracy objective of eq. (3.3) without a penalty, columns standardised
 PLAIN: dict[str, Any] = {"objective": "accuracy", "alpha": 0.0, "scaling": "standard"}

@@ -49,12 +49,12 @@ def work(data: str, split: int) -> dict[str, Any]:
 
     results = {}
     for scaling, words in ((None, "raw"), ("standard", "standardised")):
-        starts = {
+        named = {
             "PCA": starts.PCA(whiten=False),
             "PCA, whitened": starts.PCA(),
             "LDA": starts.LDA(),
         }
-        for name, start in starts.items():
+        for name, start in named.items():
             # any gradient of all rows is below this tolerance: the map is the start
             options = PLAIN | {"scaling": scaling, "sampling": "full"}
             still = NCA(5, **options, init=OwnScale(start), tol=1e300)
