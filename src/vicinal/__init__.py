@@ -27,6 +27,7 @@ __all__ = [
     "FromLabels",
     "NCARegressor",
     "PairNCA",
+    "affinities",
     "callbacks",
     "compat",
     "datasets",
@@ -81,6 +82,7 @@ _HOMES = {
 
 if _TYPE_CHECKING:
     from vicinal import (
+        affinities,
         callbacks,
         compat,
         datasets,

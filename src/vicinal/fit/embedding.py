@@ -9,6 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import solvers
 from vicinal._validation import check_bool, check_number, check_option, warn
+from vicinal.affinities import affinities
+from vicinal.affinities.build import resolve_sizes
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult, Stage
 from vicinal.core.stopping import advice_for
@@ -26,8 +28,6 @@ from vicinal.fit.resume import (
 )
 from vicinal.maps.fitted import FittedLinear, fitted_map
 from vicinal.models.picture import Picture, Target
-from vicinal.targets import affinities
-from vicinal.targets.build import resolve_sizes
 
 
 class Fit(NamedTuple):

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vicinal.affinities.calibration import Lists, calibrate, choose_sets, is_small
+from vicinal.affinities.distances import Source
 from vicinal.core.types import Array
-from vicinal.targets.calibration import Lists, calibrate, choose_sets, is_small
-from vicinal.targets.distances import Source
 
 _SAMPLE = 128  # rows
 SAMPLED_AT_ONCE = 8  # of these, whose distances to all rows are in memory together

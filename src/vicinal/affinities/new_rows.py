@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from vicinal.affinities.build import check_counts, check_table, weight_lists
+from vicinal.affinities.calibration import calibrate, choose_sets, is_small
+from vicinal.affinities.distances import graph_lists, make_source
 from vicinal.core.types import Array
-from vicinal.targets.build import check_counts, check_table, weight_lists
-from vicinal.targets.calibration import calibrate, choose_sets, is_small
-from vicinal.targets.distances import graph_lists, make_source
 
 
 @dataclass(frozen=True)

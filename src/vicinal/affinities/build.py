@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from vicinal._validation import warn
+from vicinal.affinities.calibration import K_UP_TO, Lists, calibrate, choose_sets, is_small
+from vicinal.affinities.distances import graph_lists, make_source
+from vicinal.affinities.lengths import list_length, measured_lists
 from vicinal.targets.affinities import Affinities
-from vicinal.targets.calibration import K_UP_TO, Lists, calibrate, choose_sets, is_small
-from vicinal.targets.distances import graph_lists, make_source
-from vicinal.targets.lengths import list_length, measured_lists
 
 __all__ = [
     "affinities", "check_counts", "check_table", "list_length",

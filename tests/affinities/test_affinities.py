@@ -17,8 +17,9 @@ from sklearn.manifold._utils import _binary_search_perplexity
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import KNeighborsTransformer
 
-from vicinal.targets import Affinities, affinities, calibration, distances, lengths
-from vicinal.targets.calibration import Lists, calibrate, choose_sets
+from vicinal.affinities import affinities, calibration, distances, lengths
+from vicinal.affinities.calibration import Lists, calibrate, choose_sets
+from vicinal.targets import Affinities
 
 
 @pytest.fixture(params=["numpy", "compiled"])
@@ -494,7 +495,7 @@ def test_memory_of_many_rows_is_far_from_that_of_all_pairs():
     """In a process of its own, where nothing else is measured."""
     program = """
 import tracemalloc, numpy as np
-from vicinal.targets import affinities
+from vicinal.affinities import affinities
 X = np.random.default_rng(0).standard_normal((6000, 9))
 affinities(X[:600], 8.0)
 for n, arrays in ((400, 16), (6000, 0.2)):
@@ -511,7 +512,7 @@ for n, arrays in ((400, 16), (6000, 0.2)):
 def test_small_tables_compile_nothing():
     program = """
 import sys, numpy as np
-from vicinal.targets import affinities
+from vicinal.affinities import affinities
 affinities(np.random.default_rng(0).standard_normal((500, 4)))
 assert "numba" not in sys.modules
 """

@@ -12,8 +12,8 @@ from sklearn.metrics import euclidean_distances, pairwise_distances
 
 from vicinal._search import finder, resolved
 from vicinal._threads import block_edges, n_threads, run, single_threaded_blas
+from vicinal.affinities.calibration import Lists, is_small
 from vicinal.core.types import Array
-from vicinal.targets.calibration import Lists, is_small
 
 _QUERIES = 4096  # of a search at a time
 _PAIRS = 2**20  # distances of a block: 8 MB
