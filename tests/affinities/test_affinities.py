@@ -17,8 +17,9 @@ from sklearn.manifold._utils import _binary_search_perplexity
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import KNeighborsTransformer
 
-from vicinal.affinities import affinities, calibration, distances, lengths
+from vicinal.affinities import affinities, distances, lengths
 from vicinal.affinities.calibration import Lists, calibrate, choose_sets
+from vicinal.engines import choose
 from vicinal.targets import Affinities
 
 
@@ -26,7 +27,7 @@ from vicinal.targets import Affinities
 def path(request, monkeypatch):
     """Each test runs in NumPy and in compiled loops."""
     if request.param == "compiled":
-        monkeypatch.setattr(calibration, "NUMPY_UP_TO", 0)
+        monkeypatch.setattr(choose, "DENSE_UP_TO", 0)
     return request.param
 
 
@@ -164,7 +165,7 @@ def test_marginals_of_rows_are_those_of_all_sets(rng, path, k):
 def test_paths_agree(rng, monkeypatch):
     X = rng.standard_normal((80, 3))
     few = affinities(X, 10.0, 4, max_missing=0.0)
-    monkeypatch.setattr(calibration, "NUMPY_UP_TO", 0)
+    monkeypatch.setattr(choose, "DENSE_UP_TO", 0)
     many = affinities(X, 10.0, 4, max_missing=0.0)
     np.testing.assert_array_equal(many.indices, few.indices)
     np.testing.assert_allclose(many.marginals, few.marginals, atol=1e-12)
