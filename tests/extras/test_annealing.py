@@ -18,7 +18,7 @@ from vicinal.callbacks import StopAfter
 from vicinal.core.problem import Problem
 from vicinal.extras.annealing import Annealing
 from vicinal.extras.annealing import _descend as descend
-from vicinal.fit.callbacks import HAS_CALLBACKS
+from vicinal.fit.report import HAS_CALLBACKS
 from vicinal.maps import Linear
 from vicinal.objectives import NCALoss
 from vicinal.starts import RCA, Given, Identity, Random, resolve
