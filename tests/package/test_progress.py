@@ -17,8 +17,9 @@ from sklearn.datasets import load_iris
 from vicinal import NCA, _clock
 from vicinal.callbacks import Progress
 from vicinal.callbacks._display import _NotebookLines
+from vicinal.core.types import Activity
 from vicinal.fit import report as support
-from vicinal.fit.report import Activity, Reports
+from vicinal.fit.report import Reports
 from vicinal.fit.workers import SearchStep
 
 pytestmark = pytest.mark.skipif(not support.HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")

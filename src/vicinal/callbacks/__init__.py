@@ -22,7 +22,7 @@ from vicinal._plugins import listing as _listing
 from vicinal.callbacks._base import Callback, check_count
 from vicinal.callbacks._checkpoint import Checkpoint
 from vicinal.callbacks._display import Status, open_display, require_rich
-from vicinal.fit.report import Activity
+from vicinal.core.types import Activity
 
 __all__ = ["Checkpoint", "Frames", "Progress", "StopAfter"]
 __dir__ = _listing(__name__)

@@ -11,7 +11,8 @@ from vicinal import _clock, _threads
 from vicinal.core.loop import Iteration
 from vicinal.core.problem import Problem
 from vicinal.core.stages import RunSnapshot
-from vicinal.fit.report import Activity, Reports
+from vicinal.core.types import Activity
+from vicinal.fit.report import Reports
 
 
 class Workers:
