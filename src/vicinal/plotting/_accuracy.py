@@ -14,9 +14,9 @@ from sklearn.utils import _safe_indexing as take_rows
 
 from vicinal._search import finder
 from vicinal.core.types import Array
+from vicinal.plotting._colours import MARKS, line_colours
 from vicinal.plotting._fitted import Fitted, dense, standardiser
 from vicinal.plotting._matplotlib import bad, given_axes, plain_axes, pyplot
-from vicinal.plotting._palette import MARKS, line_colours
 
 _OWNER = "AccuracyDisplay"
 _STYLES = ("-", "--", "-.", ":")

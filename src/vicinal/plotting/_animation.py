@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vicinal.core.types import Array
-from vicinal.plotting._colouring import colouring
+from vicinal.plotting._colours import colouring
 from vicinal.plotting._matplotlib import pyplot
 from vicinal.plotting._names import add_names
 from vicinal.plotting._points import draw_points

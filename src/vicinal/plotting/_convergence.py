@@ -9,9 +9,9 @@ import numpy as np
 from scipy.ndimage import uniform_filter1d
 
 from vicinal.core.types import Array
+from vicinal.plotting._colours import line_colours
 from vicinal.plotting._fitted import Fitted
 from vicinal.plotting._matplotlib import foreground, given_axes, plain_axes, pyplot
-from vicinal.plotting._palette import line_colours
 
 _OWNER = "ConvergenceDisplay"
 _RATIO = 30.0  # of the largest to the smallest loss: from there on, a logarithmic axis

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vicinal.core.types import Array
-from vicinal.plotting._colouring import colouring
+from vicinal.plotting._colours import colouring
 from vicinal.plotting._fitted import Fitted, principal_components
 from vicinal.plotting._matplotlib import bad, given_axes
 from vicinal.plotting._names import check_names

@@ -10,10 +10,10 @@ import numpy as np
 
 from vicinal._features import unscaled
 from vicinal.core.types import Array
+from vicinal.plotting._colours import line_colours
 from vicinal.plotting._fitted import Fitted, standardiser
 from vicinal.plotting._matplotlib import bad, given_axes, pyplot
 from vicinal.plotting._names import shortened
-from vicinal.plotting._palette import line_colours
 
 _OWNER = "MetricDisplay"
 _HEAT = "PuOr_r"  # orange and purple, which the colour-blind tell apart

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 
 from vicinal.core.types import Array
-from vicinal.plotting._colouring import Classes
+from vicinal.plotting._colours import Classes
 from vicinal.plotting._matplotlib import background, bad
 from vicinal.plotting._points import DENSITY_FROM, point_marks, view_of
 

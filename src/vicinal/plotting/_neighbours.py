@@ -10,7 +10,7 @@ import numpy as np
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian
 from vicinal.models.vote_of_k import KNCAModel
-from vicinal.plotting._colouring import Classes, colouring
+from vicinal.plotting._colours import Classes, colouring
 from vicinal.plotting._fitted import Fitted, dense, standardiser
 from vicinal.plotting._matplotlib import bad, given_axes, pyplot
 from vicinal.plotting._names import shortened

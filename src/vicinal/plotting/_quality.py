@@ -9,9 +9,9 @@ import numpy as np
 
 from vicinal.core.types import Array
 from vicinal.metrics import knn_accuracy, r_nx_curve
+from vicinal.plotting._colours import line_colours
 from vicinal.plotting._fitted import Fitted, principal_components, standardiser
 from vicinal.plotting._matplotlib import plain_axes, pyplot
-from vicinal.plotting._palette import line_colours
 
 _STYLES = ("-", "--", ":")  # the eleventh embedding has the first colour and the second style
 _ROWS = 2000  # rows that are compared with all others, unless the user says otherwise

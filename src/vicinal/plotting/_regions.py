@@ -12,10 +12,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal.core.types import Array
-from vicinal.plotting._colouring import Classes, Numbers, colouring
+from vicinal.plotting._colours import Classes, Numbers, class_colours, colouring, linear, srgb
 from vicinal.plotting._matplotlib import background, bad, foreground, given_axes, is_dark, pyplot
 from vicinal.plotting._names import add_names, check_names, legend_inches
-from vicinal.plotting._palette import class_colours, linear, srgb
 from vicinal.plotting._points import draw_points, view_of
 
 _OWNER = "DecisionRegionsDisplay"

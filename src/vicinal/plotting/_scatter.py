@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vicinal.core.types import Array
-from vicinal.plotting._colouring import colouring
+from vicinal.plotting._colours import colouring
 from vicinal.plotting._matplotlib import given_axes, pyplot
 from vicinal.plotting._names import add_names, legend_inches
 from vicinal.plotting._points import draw_points
