@@ -40,12 +40,7 @@ def point_marks(n: int, n_classes: int) -> list[str]:
 
 
 def draw_points(
-    ax: Any,
-    Z: Array,
-    colours: Any,
-    *,
-    size: float | None = None,
-    held_out: Array | None = None,
+    ax: Any, Z: Array, colours: Any, *, size: float | None = None, held_out: Array | None = None
 ) -> tuple[list[tuple[Any, Array]], str]:
     """Draw embedded rows.
 
@@ -144,9 +139,7 @@ def frame(ax: Any, view: tuple[Array, Array]) -> None:
     ax.set_xlim(low[0], high[0], auto=True)
     ax.set_ylim(low[1], high[1], auto=True)
     ax.set_aspect("equal", adjustable="datalim")
-    for side in ax.spines.values():
-        side.set_color("0.6")
-        side.set_linewidth(0.6)
+    ax.spines[:].set(color="0.6", linewidth=0.6)
 
 
 # Very many points: how many there are is shown by shade, what they are by colour.
@@ -202,17 +195,13 @@ def _opacity(count: Array) -> Array:
     return np.interp(shade, [0.0, single, 1.0], [0.0, max(_FAINTEST, single), 1.0])
 
 
-def draw_density(ax: Any, Z: Array, colours: Any, view: tuple[Array, Array], alpha: float) -> Any:
+def draw_density(ax: Any, Z: Array, colours: Any, view: tuple[Array, Array], alpha: float) -> None:
     """Draw the image of the points into axes; ``alpha`` multiplies its opacity."""
     palette = colours.palette(ax) if isinstance(colours, Classes) else None
     image = density_image(Z, colours, palette, view)
     image[..., 3] *= alpha
     (left, lower), (right, upper) = view
-    return ax.imshow(
-        image,
-        origin="lower",
-        extent=(left, right, lower, upper),
-        interpolation="bilinear",
-        aspect="auto",
-        zorder=1,
+    extent = (left, right, lower, upper)
+    ax.imshow(
+        image, origin="lower", extent=extent, interpolation="bilinear", aspect="auto", zorder=1
     )
