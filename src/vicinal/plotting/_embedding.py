@@ -167,9 +167,10 @@ class EmbeddingDisplay(Display):
         Z = rows.of(fitted.embed)
         d = n_components or (Z.shape[1] if Z.shape[1] in (2, 3) else 2)
         panels = {**_before(before, fitted, X, rows, d), **_after(fitted, Z, d)}
-        # the learnt classes, so that colours do not depend on the rows; None if y has others
-        known = rows.y is not None and fitted.classes is not None and not fitted.numbers
-        classes = fitted.classes if known and np.isin(rows.y, fitted.classes).all() else None
+        # colours do not depend on the rows, unless there are classes that were not learnt
+        classes = None if rows.y is None or fitted.numbers else fitted.classes
+        if classes is not None and not np.isin(rows.y, classes).all():
+            classes = None
         display = cls(
             panels, rows.y, held_out=rows.held_out, classes=classes, numbers=fitted.numbers,
             target_name=target_name,

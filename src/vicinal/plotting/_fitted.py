@@ -107,7 +107,7 @@ class Rows:
         known = [np.asarray(target) for _, target, _ in parts if target is not None]
         if any(table is None for table in self.tables) or 0 < len(known) < len(parts):
             raise bad(owner, "y_test", "given if and only if y and X_test are", y_test)
-        self.y = np.concatenate(known) if known else None
+        self.y: Any = np.concatenate(known) if known else None
         self.held_out = None
         if X_test is not None:
             counts = [np.shape(table)[0] for table in self.tables]
