@@ -147,7 +147,7 @@ def learn(console: Console, pipeline: Any, X: Any, y: Any, limits: Limits) -> Ou
 
 def _callbacks(console: Console, learner: Any, limits: Limits) -> list[Any] | None:
     """What watches the fit; None if the method makes no iterations that could be watched."""
-    from vicinal.fit.callbacks import HAS_CALLBACKS
+    from vicinal.fit.report import HAS_CALLBACKS
 
     name = type(learner).__name__
     iterates = hasattr(learner, "set_callbacks")
