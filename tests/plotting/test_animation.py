@@ -225,7 +225,7 @@ def test_curves_without_labels_and_in_given_axes(rng):
     figure, axes = plt.subplots(1, 2)
     y = np.arange(30) % 2
     assert plotting.embedding_quality({"a": X[:, :2]}, X, y, axes) is figure
-    with pytest.raises(ValueError, match=r"There are 1 panels. Got 2 axes"):
+    with pytest.raises(ValueError, match=r"draws 1 panels. Got 2 axes"):
         plotting.embedding_quality({"a": X[:, :2]}, X, axes=axes)
     with pytest.raises(ValueError, match="must hold at least one embedding"):
         plotting.embedding_quality({}, X)

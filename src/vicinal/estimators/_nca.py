@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_array
 
 from vicinal import densities, maps, neighbourhoods, solvers, starts
 from vicinal._features import make_rows
-from vicinal._plugins import load
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows, check_weights, shaped
 from vicinal.core.stages import Refresh
@@ -25,11 +24,11 @@ from vicinal.fit.warnings import collapse_warning, warn_single_rows, warn_unmatc
 from vicinal.models.posterior import NCAModel
 from vicinal.models.soft import DistributionModel, MatchModel
 from vicinal.neighbourhoods import mass_left_out
-from vicinal.neighbourhoods.refresh import refresh_lists
+from vicinal.neighbourhoods.refresh import RefreshBackground, refresh_lists
 from vicinal.objectives import MatchLoss, NCALoss
 from vicinal.targets import LabelDistributions, Labels, Matches
 from vicinal.targets._checks import checked_distributions, checked_matches
-from vicinal.targets.masses import plain_mass, reference_masses, weights
+from vicinal.targets.labels import plain_mass, reference_masses, weights
 
 SoftTarget = LabelDistributions | Matches
 #: the targets that are no class labels
@@ -96,7 +95,7 @@ def _refresh(kernel: Kernel, plan: Plan, seed: int) -> Refresh | None:
     lists = refresh_lists(partial(_left_out, kernel), plan, seed)
     if not learns_beta(kernel):
         return lists
-    return load("vicinal.extras.em_refresh:RefreshBackground")(lists, plan.noisy)
+    return RefreshBackground(lists, plan.noisy)
 
 
 def _left_out(

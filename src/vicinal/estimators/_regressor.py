@@ -26,7 +26,7 @@ from vicinal.models.regression import RegressionModel
 from vicinal.neighbourhoods import mass_left_out
 from vicinal.neighbourhoods.refresh import refresh_lists
 from vicinal.targets import Numbers
-from vicinal.targets.masses import plain_mass, weights
+from vicinal.targets.labels import plain_mass, weights
 
 
 class Outputs(NamedTuple):

@@ -26,7 +26,7 @@ from vicinal.neighbourhoods.refresh import refresh_lists
 from vicinal.objectives import MCMLLoss
 from vicinal.starts import Start
 from vicinal.targets import Labels
-from vicinal.targets.masses import reference_masses
+from vicinal.targets.labels import reference_masses
 
 
 class MCML(LearntMetricMixin, LabelledLearner):

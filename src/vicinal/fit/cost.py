@@ -18,7 +18,7 @@ from vicinal._threads import n_threads
 from vicinal.core.types import EvaluationSize, MapCost, PairCost
 from vicinal.engines import choose
 from vicinal.engines.set_sums import set_sums_engine
-from vicinal.starts.spaces import WIDE, basis_size
+from vicinal.starts.spectral import WIDE, basis_size
 from vicinal.targets.lengths import list_length
 
 _PRODUCT = 0.15  # nanoseconds of one thread per entry of X and dimension

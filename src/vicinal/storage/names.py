@@ -50,7 +50,7 @@ HOMES: dict[str, str] = {
         "start.", "starts.starts", "Identity Random PCA Whiten LDA RCA Auto Given"
     ),
     **_listed("start.", "starts.bins", "BinIdentity RandomBins BinGroups AutoBins"),
-    **_listed("start.", "extras.annealing", "Annealing"),
+    **_listed("start.", "starts.annealing", "Annealing"),
     **_listed("map.", "maps.linear", "Linear Diagonal"),
     **_listed("map.", "maps.simplex", "Simplex"),
     **_listed("map.", "maps.periodic", "Periodic"),
@@ -59,8 +59,7 @@ HOMES: dict[str, str] = {
     **_listed("map.", "maps.torch_map", "TorchMap"),
     # what was learnt
     **_listed("fitted.", "maps.fitted", "FittedLinear FittedMap"),
-    **_listed("rows.", "_features", "Features"),
-    **_listed("rows.", "_outliers", "Limits"),
+    **_listed("rows.", "_features", "Features Limits"),
     **_listed("rows.", "fit.method", "RowNumbers"),
     **_listed("rows.", "estimators._regressor", "Outputs"),
     **_listed("rows.", "targets.equal_rows", "EqualRows"),

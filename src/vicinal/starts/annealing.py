@@ -17,11 +17,9 @@ from vicinal.core.stopping import stop_rules
 from vicinal.core.types import Array
 from vicinal.maps import Linear
 from vicinal.solvers import LBFGS
-from vicinal.starts import resolve
 from vicinal.starts.first import FirstMap, learnt_from
-from vicinal.starts.scatter import ScaledRows
-from vicinal.starts.spaces import RCOND
-from vicinal.starts.starts import Given, same_parameters
+from vicinal.starts.spectral import RCOND, ScaledRows
+from vicinal.starts.starts import Given, resolve, same_parameters
 
 _MOST_COMPONENTS = 64
 

@@ -20,7 +20,7 @@ from vicinal._threads import n_threads, run, single_threaded_blas
 from vicinal.core.types import Array
 from vicinal.engines.base import Data
 from vicinal.targets import Labels
-from vicinal.targets.masses import background_mass
+from vicinal.targets.labels import background_mass
 
 #: further rows for each dimension and one, whose covariance is that within all classes; measured by
 #: the experiment "background" of benchmarks/reproduce
