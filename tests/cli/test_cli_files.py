@@ -13,7 +13,7 @@ pytest.importorskip("pandas")
 import vicinal
 from vicinal.cli import _group, demo
 from vicinal.cli._files import File
-from vicinal.fit.callbacks import HAS_CALLBACKS
+from vicinal.fit.report import HAS_CALLBACKS
 
 QUICK = ("--label", "species", "--set", "alpha=0.01", "--dim", "2")
 POSIX = pytest.mark.skipif(os.name != "posix", reason="links, shells and devices of POSIX")

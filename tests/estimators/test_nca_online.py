@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from vicinal import NCA, initialise
 from vicinal.densities import Compact
-from vicinal.fit.reservoir import Reservoir
+from vicinal.fit.stream import Reservoir
 from vicinal.neighbourhoods import Tree
 from vicinal.samplers import MiniBatches, StochasticQueries
 from vicinal.solvers import SGD, Adam, InverseTime

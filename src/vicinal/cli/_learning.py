@@ -142,7 +142,7 @@ def learn(console: Console, pipeline: Any, X: Any, y: Any, options: dict[str, An
 
 def _callbacks(console: Console, learner: Any, options: dict[str, Any]) -> list[Any] | None:
     """What watches the fit; None if the method makes no iterations that could be watched."""
-    from vicinal.fit.callbacks import HAS_CALLBACKS
+    from vicinal.fit.report import HAS_CALLBACKS
 
     name, seconds = type(learner).__name__, options["time_budget"]
     checkpoint, resume = options.get("checkpoint"), options.get("resume")
