@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from vicinal.core import checks
 from vicinal.core.types import Array
 
 _SHARE = 0.05  # largest share of rows that can be outliers of a column
@@ -32,6 +33,12 @@ class Limits(NamedTuple):
 
     low: Array
     high: Array
+
+    def check_fields(self) -> None:
+        """Refuse limits that do not fit together."""
+        for array in self:
+            checks.double(array, 1, "limits", (len(self.low),), finite=False)
+            checks.need(not np.isnan(array).any(), "limits must not be NaN")
 
 
 class Inner(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from vicinal.core import checks
 from vicinal.core.types import Array
 
 
@@ -25,6 +26,15 @@ class Reservoir:
         False: the classes share one capacity, in the proportions of the stream.
     """
 
+    capacity: int
+    by_class: bool
+    X: Any
+    codes: Array
+    weight: Array
+    _draws: Array
+    numbers: Array
+    _n_added: int
+
     def __init__(self, capacity: int, by_class: bool = True) -> None:
         self.capacity, self.by_class = capacity, by_class
         self.X: Any = None
@@ -33,6 +43,17 @@ class Reservoir:
         self._draws = np.empty(0)
         self.numbers = np.empty(0, dtype=np.int64)  # of the rows kept, in the order of the stream
         self._n_added = 0
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        n = len(self)
+        checks.indices(self.codes, "codes", n, 2**31)
+        checks.indices(self.numbers, "numbers", n, self._n_added)
+        checks.double(self.weight, 1, "weight", (n,))
+        checks.double(self._draws, 1, "draws", (n,))
+        checks.need((0 if self.X is None else self.X.shape[0]) == n, "rows and codes do not agree")
+        if self.X is not None:
+            checks.table(self.X)
 
     def __len__(self) -> int:
         return len(self.codes)

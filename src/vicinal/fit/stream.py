@@ -23,6 +23,7 @@ from vicinal._validation import (
     check_weights,
     scaled_weights,
 )
+from vicinal.core import checks
 from vicinal.core.evaluation import refresh
 from vicinal.core.loop import update
 from vicinal.core.points import to_host
@@ -228,6 +229,18 @@ class Stream:
         Names and values of the estimator's parameters that later calls must not change.
     """
 
+    plan: Plan
+    problem: Problem
+    theta: Array
+    n_queries: int
+    reservoir: Reservoir
+    seed: int
+    settled: dict[str, Any]
+    state: Any
+    n_steps: int
+    seconds: float
+    n_seen: Array
+
     def __init__(
         self,
         plan: Plan,
@@ -245,6 +258,23 @@ class Stream:
         self.state: Any = None
         self.n_steps, self.seconds = 0, 0.0
         self.n_seen = np.zeros(len(problem.target.classes), dtype=np.int64)  # type: ignore
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        problem, X = self.problem, self.reservoir.X
+        checks.need(self.plan.solver is not None, "a stream has a solver")
+        checks.double(self.theta, 1, "theta", finite=False)
+        if self.state is not None:
+            checks.double(self.state.theta, 1, "theta", (len(self.theta),), finite=False)
+        parts = isinstance(problem.X, Features) and isinstance(problem.target, Labels)
+        checks.need(parts, "a stream has rows and classes")
+        none = problem.train is problem.held_out is problem.pairs is problem.trust is None
+        checks.need(none, "the problem of a stream has no parts of rows")
+        n_classes = len(problem.target.classes)  # type: ignore[attr-defined]
+        checks.indices(self.n_seen, "n_seen", n_classes, 2**40)
+        checks.indices(self.reservoir.codes, "codes", len(self.reservoir), n_classes)
+        alike = X is None or X.shape[1] == problem.X.shape[1]
+        checks.need(alike, "the reservoir must have the columns of the problem")
 
     def copy(self) -> Stream:
         """A stream that learns without changing this one."""
