@@ -39,7 +39,7 @@ MUTANTS = [
            "mean_loss(odds, rows.weight[sums.rows], self.kind)",
            "mean_loss(odds, np.ones(len(sums.rows)), self.kind)",
            "test_objectives.py: few_rows and weights"),
-    Mutant("nca: the own class is not left out of its prior", "targets/masses.py",
+    Mutant("nca: the own class is not left out of its prior", "targets/labels.py",
            "np.log2(total / others), 0.0)", "np.log2(total / total), 0.0)",
            "test_objectives.py: few_rows and (priors or uniform)"),
     Mutant("nca: rates of samples are added", "engines/cpu/class_sums.py",

@@ -18,18 +18,16 @@ from sklearn.datasets import load_iris, load_wine, make_blobs, make_classificati
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectFromModel
 
-from vicinal import NCA, initialise, solvers
+from vicinal import NCA, solvers, starts
 from vicinal._features import Features
 from vicinal.callbacks import Checkpoint
 from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
 from vicinal.densities import Compact, Gaussian, Student
-from vicinal.fit.callbacks import HAS_CALLBACKS
 from vicinal.fit.method import Config, Data
-from vicinal.fit.plan import make_plan
-from vicinal.fit.problem import size_of
+from vicinal.fit.plan import hold_out, make_plan, size_of
+from vicinal.fit.report import HAS_CALLBACKS
 from vicinal.fit.resume import seed_of
-from vicinal.fit.split import hold_out
 from vicinal.maps import Linear
 from vicinal.neighbourhoods import Nearest, RandomPairs, Tree, mass_left_out
 from vicinal.objectives import NCALoss
@@ -455,7 +453,7 @@ CUT = {
 @pytest.mark.parametrize("settings", list(CUT.values()), ids=list(CUT))
 def test_a_fit_that_was_cut_goes_on_to_the_same_bits(rows, settings, single, monkeypatch):
     if single:  # and as many rows as have their scale repaired on a sample
-        monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)
+        monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 100)
         monkeypatch.setattr("vicinal.fit.tuning.REPAIR_QUERIES", 50)
     settings = {"n_components": 2, "max_iter": 15, "random_state": 3, **settings}
     whole = NCA(alpha=3e-3, **settings).fit(*rows)
@@ -606,7 +604,7 @@ def test_rows_out_of_range_of_all_others_are_complained_about(rows):
     ids=["exact", "batches", "subset", "lists"],
 )
 def test_few_rows_judge_where_steps_are_cheap(rows, settings, monkeypatch):
-    monkeypatch.setattr("vicinal.fit.problem._MOST_HELD_OUT", 20)
+    monkeypatch.setattr("vicinal.fit.plan._MOST_HELD_OUT", 20)
     judges, score = [], Problem.validation_score
 
     def noted(self, theta):
@@ -690,9 +688,9 @@ def test_a_subsample_is_gone_on_with_on_its_own_rows(rows):
 
 
 def test_a_subsample_arrives_in_float64_on_its_own_rows(rows, monkeypatch):
-    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)
+    monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 100)
     single = NCA(2, sampling=Subsample(60), random_state=0, alpha=0.02).fit(*rows)
-    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 10**9)
+    monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 10**9)
     double = NCA(2, sampling=Subsample(60), random_state=0, alpha=0.02).fit(*rows)
     losses = np.array(single.history_["loss"])
     assert (np.diff(losses) <= 1e-6).all()  # those of all rows are others
@@ -762,8 +760,8 @@ def test_the_scale_of_a_thin_sample_is_repaired(monkeypatch):
 @pytest.mark.parametrize("sampling", [Subsample(40), MiniBatches(40)])
 def test_restarts_on_batches_are_judged_alike(rows, sampling):
     settings = {"sampling": sampling, "max_iter": 10, "random_state": 1}
-    best = NCA(2, init=initialise.Random(4), alpha=3e-3, **settings).fit(*rows)
-    first = NCA(2, init=initialise.Random(1), alpha=3e-3, **settings).fit(*rows)
+    best = NCA(2, init=starts.Random(4), alpha=3e-3, **settings).fit(*rows)
+    first = NCA(2, init=starts.Random(1), alpha=3e-3, **settings).fit(*rows)
     assert best.objective_ <= first.objective_
 
 

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
-from vicinal import NCA, initialise
+from vicinal import NCA, starts
 from vicinal.datasets import make_rings
 
 KEYS = ["iteration", "loss", "grad_norm", "validation_score", "seconds", "n_evaluations",
@@ -140,8 +140,8 @@ def test_held_out_rows_have_no_say_in_the_start(digits, init):
 @unfinished
 def test_held_out_score_is_that_of_held_out_rows_against_training_rows(digits):
     from vicinal.core.seeds import rng_for
+    from vicinal.fit.plan import hold_out
     from vicinal.fit.resume import seed_of
-    from vicinal.fit.split import hold_out
 
     X, y = digits
     model = NCA(2, early_stopping=True, validation_fraction=0.2, init="pca", random_state=5,
@@ -250,7 +250,7 @@ def test_a_fit_that_is_at_rest_has_made_one_iteration(wine):
 @pytest.mark.parametrize("single", [False, True])
 def test_two_warm_fits_equal_one_long_fit(digits, settings, single, monkeypatch):
     if single:
-        monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)
+        monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 100)
     settings = {"n_components": None, "tol": 0.0, **settings}
     long = NCA(max_iter=20, alpha=3e-3, **settings).fit(*digits)
     warm = NCA(max_iter=10, warm_start=True, alpha=3e-3, **settings).fit(*digits)
@@ -292,7 +292,7 @@ def test_warm_start_with_another_shape_begins_anew(wine):
 
 @unfinished
 def test_warm_start_follows_the_best_of_the_restarts(wine):
-    settings = {"init": initialise.Random(3), "random_state": 0, "tol": 0.0}
+    settings = {"init": starts.Random(3), "random_state": 0, "tol": 0.0}
     model = NCA(2, warm_start=True, max_iter=5, alpha=3e-3, **settings).fit(*wine)
     best = model.objective_
     model.fit(*wine)

@@ -12,24 +12,32 @@ from sklearn.utils.validation import check_array
 
 from vicinal import densities, maps, neighbourhoods, solvers, starts
 from vicinal._features import make_rows
-from vicinal._plugins import load
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows, check_weights, shaped
 from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, Rows, is_auto
 from vicinal.densities import Kernel
-from vicinal.fit.method import Data, Method, RowNumbers, drop_weightless_rows
-from vicinal.fit.penalty import ALPHAS, MORE_ALPHAS, for_nonlinear_maps
+from vicinal.fit.method import (
+    ALPHAS,
+    MORE_ALPHAS,
+    Data,
+    Method,
+    RowNumbers,
+    collapse_warning,
+    drop_weightless_rows,
+    for_nonlinear_maps,
+    warn_single_rows,
+    warn_unmatched_rows,
+)
 from vicinal.fit.plan import Plan
-from vicinal.fit.warnings import collapse_warning, warn_single_rows, warn_unmatched_rows
 from vicinal.models.posterior import NCAModel
 from vicinal.models.soft import DistributionModel, MatchModel
 from vicinal.neighbourhoods import mass_left_out
-from vicinal.neighbourhoods.refresh import refresh_lists
+from vicinal.neighbourhoods.refresh import RefreshBackground, refresh_lists
 from vicinal.objectives import MatchLoss, NCALoss
 from vicinal.targets import LabelDistributions, Labels, Matches
 from vicinal.targets._checks import checked_distributions, checked_matches
-from vicinal.targets.masses import plain_mass, reference_masses, weights
+from vicinal.targets.labels import plain_mass, reference_masses, weights
 
 SoftTarget = LabelDistributions | Matches
 #: the targets that are no class labels
@@ -96,7 +104,7 @@ def _refresh(kernel: Kernel, plan: Plan, seed: int) -> Refresh | None:
     lists = refresh_lists(partial(_left_out, kernel), plan, seed)
     if not learns_beta(kernel):
         return lists
-    return load("vicinal.extras.em_refresh:RefreshBackground")(lists, plan.noisy)
+    return RefreshBackground(lists, plan.noisy)
 
 
 def _left_out(

@@ -14,8 +14,7 @@ from vicinal.core.types import Array
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
-from vicinal.starts.scatter import scatter
-from vicinal.starts.spaces import RCOND, eigen
+from vicinal.starts.spectral import RCOND, eigen, scatter
 
 
 class Covariance(LearntMetricMixin, BaseEstimator):

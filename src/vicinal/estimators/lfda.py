@@ -24,8 +24,7 @@ from vicinal.core.types import Array, Rows
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
-from vicinal.starts.spaces import RCOND, eigen
-from vicinal.starts.spectral import oas_shrinkage, orient
+from vicinal.starts.spectral import RCOND, eigen, oas_shrinkage, orient
 from vicinal.starts.starts import checked_shrinkage
 
 _EMBEDDINGS = ("weighted", "orthonormalized", "plain")

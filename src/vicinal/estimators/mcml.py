@@ -16,17 +16,15 @@ from vicinal.core.types import Array, Map, Rows, Sampler, Solver, is_auto
 from vicinal.estimators import _classifier
 from vicinal.estimators._classifier import LabelledLearner
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
-from vicinal.fit.callbacks import with_callbacks
-from vicinal.fit.method import Data, Method
-from vicinal.fit.penalty import ALPHAS
-from vicinal.fit.warnings import collapse_warning, warn_single_rows
+from vicinal.fit.method import ALPHAS, Data, Method, collapse_warning, warn_single_rows
+from vicinal.fit.report import with_callbacks
 from vicinal.models.posterior import NCAModel
 from vicinal.neighbourhoods import LeftOut, Neighbourhood, mass_left_out
 from vicinal.neighbourhoods.refresh import refresh_lists
 from vicinal.objectives import MCMLLoss
 from vicinal.starts import Start
 from vicinal.targets import Labels
-from vicinal.targets.masses import reference_masses
+from vicinal.targets.labels import reference_masses
 
 
 class MCML(LearntMetricMixin, LabelledLearner):

@@ -9,8 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 
-from vicinal._features import Features, unscaled
-from vicinal._outliers import Limits, limited
+from vicinal._features import Features, Limits, limited, unscaled
 from vicinal._validation import warn
 from vicinal.core import checks
 from vicinal.core.points import to_host

@@ -11,7 +11,7 @@ from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import Data
-from vicinal.targets.masses import plain_mass, weights
+from vicinal.targets.labels import plain_mass, weights
 
 
 def check_kernel(kernel: Kernel, owner: str) -> None:

@@ -13,7 +13,7 @@ from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import Data
-from vicinal.targets.masses import plain_mass
+from vicinal.targets.labels import plain_mass
 
 _GAUSSIAN = Gaussian()
 _LOG2_E = math.log2(math.e)

@@ -14,7 +14,7 @@ from vicinal.engines import choose
 from vicinal.engines.base import Data, PairSource, RowSums, merge
 from vicinal.objectives._odds import warn_left_out
 from vicinal.targets import Labels
-from vicinal.targets.masses import others_of_class, reference_mass, weights
+from vicinal.targets.labels import others_of_class, reference_mass, weights
 
 _GAUSSIAN = Gaussian()
 _LN2 = np.log(2.0)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from vicinal._plugins import load
 from vicinal.core.points import cast, check_points, check_rows, with_range, zeros_like
 from vicinal.core.types import Array, Evaluation, Objective, Pairs, Units
 from vicinal.densities import Compact, Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import ClassSums, Data, PairSource, RowSums
-from vicinal.objectives._mixture import Background, Mixture, as_background
 from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_left_out
 from vicinal.targets import Labels
-from vicinal.targets.masses import leave_one_out, others_of_class, reference_mass, weights
+from vicinal.targets.labels import leave_one_out, others_of_class, reference_mass, weights
 
 _GAUSSIAN = Gaussian()
 
@@ -35,6 +33,54 @@ class _Prepared(NamedTuple):
     unit: float
 
 
+class Mixture(Protocol):
+    """Terms added to an engine's sums over the other classes [0] and over the own class [1]."""
+
+    #: set by `join`: the kernels' share of each sum, (2, n_queries)
+    kernel_share: Array
+
+    def join(self, rest: Array, base: Array) -> tuple[Array, Array]:
+        """Add the terms to the sums ``2**(rest + base)``, (2, n_queries); same form returned."""
+        ...
+
+    def pull(self, slopes: Array) -> Array:
+        """Gradient (n, d) through the terms, from the derivatives by the log of the joint sums."""
+        ...
+
+
+class Background(Protocol):
+    """A distribution for each class, mixed with the kernel density of its rows."""
+
+    def shares(self, n_classes: int, owner: str) -> Array:
+        """Its mixing weight in each class, in [0, 1); the kernels have the rest."""
+        ...
+
+    def mixture(
+        self,
+        data: Data,
+        labels: Labels,
+        weight: Array,
+        class_mass: Array,
+        others: Array,
+        unit: float,
+    ) -> Mixture:
+        """Its terms at the queries of ``data``.
+
+        ``class_mass`` is the weight of the references of each class, ``others`` the weight of each
+        query's own class without the query; terms must be multiplied by ``2**unit``.
+        """
+        ...
+
+
+def as_background(background: Any) -> Background | None:
+    """Return an object that has ``mixture`` unchanged; take an array as shares of normals."""
+    if background is None or hasattr(background, "mixture"):
+        return background
+    from vicinal.objectives.background import NormalBackground
+
+    return NormalBackground(background)
+
+
 @dataclass(frozen=True, eq=False)
 class NCALoss(Objective):
     """The loss of :func:`nca` as an object: ``Evaluation = loss(Z, labels, ...)``.
@@ -47,7 +93,7 @@ class NCALoss(Objective):
         Replaces :math:`e^{-u^2}`.
     background : array of shape (n_classes,), Background or None, default=None
         Share of a normal distribution in each class, or an object with another distribution; see
-        :mod:`vicinal.extras.background`.
+        :mod:`vicinal.objectives.background`.
 
     Notes
     -----
@@ -81,8 +127,9 @@ class NCALoss(Objective):
         kernel = self.kernel
         if not kernel.background:
             return self
-        shares = load("vicinal.extras.background:background_weights")
-        return replace(self, background=shares(labels.counts, kernel.beta))
+        from vicinal.objectives.background import background_weights
+
+        return replace(self, background=background_weights(labels.counts, kernel.beta))
 
     def for_scaling(self) -> NCALoss:
         """The loss that chooses the scale of a map: "log" where it is defined.

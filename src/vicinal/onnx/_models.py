@@ -16,21 +16,15 @@ from onnx import TensorProto
 
 from vicinal.core.types import Array
 from vicinal.densities import Compact, Gaussian, Kernel, Laplace, Student
-from vicinal.extras.background import Normals
 from vicinal.models.posterior import NCAModel
 from vicinal.models.regression import RegressionModel
 from vicinal.models.soft import DistributionModel
 from vicinal.models.vote_of_k import KNCAModel
 from vicinal.models.votes import Chi2VotingModel, VotingModel
+from vicinal.objectives.background import Normals
 from vicinal.onnx._votes_of_k import win_shares
 from vicinal.onnx._writer import Writer
-from vicinal.targets.masses import (
-    background_mass,
-    class_sums,
-    plain_mass,
-    reference_mass,
-    weights,
-)
+from vicinal.targets.labels import background_mass, class_sums, plain_mass, reference_mass, weights
 
 #: largest coordinate of a row: squares beyond would be infinite, and have no differences
 _FARTHEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e100}

@@ -1,12 +1,10 @@
-"""Starting points of the optimisation: first maps from the data, and their scale."""
+"""Starts for the optimisation: first maps from the data, and their scale."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from vicinal._plugins import load
+from vicinal._public import listing as _listing
 from vicinal.starts.bins import (
     AutoBins,
     BinGroups,
@@ -14,9 +12,17 @@ from vicinal.starts.bins import (
     BinStart,
     GivenBins,
     RandomBins,
+    resolve_bins,
 )
-from vicinal.starts.first import FirstMap, base_scale, repair_scale, scale_start
-from vicinal.starts.scatter import Scatter, scatter
+from vicinal.starts.first import (
+    FirstMap,
+    base_scale,
+    first_map,
+    n_starts,
+    repair_scale,
+    scale_start,
+)
+from vicinal.starts.spectral import Scatter, scatter
 from vicinal.starts.starts import (
     LDA,
     PCA,
@@ -27,12 +33,14 @@ from vicinal.starts.starts import (
     Random,
     Start,
     Whiten,
+    resolve,
 )
 
 __all__ = [
     "LDA",
     "PCA",
     "RCA",
+    "Annealing",
     "Auto",
     "AutoBins",
     "BinGroups",
@@ -56,88 +64,13 @@ __all__ = [
     "scale_start",
     "scatter",
 ]
-
-_NAMES: dict[str, Any] = {
-    "auto": Auto,
-    "identity": Identity,
-    "lda": LDA,
-    "pca": PCA,
-    "random": Random,
-    "rca": RCA,
-    "whiten": Whiten,
-    "annealing": partial(load, "vicinal.extras.annealing:Annealing"),
-}
+__dir__ = _listing(__name__)
 
 
-_BIN_NAMES: dict[str, Any] = {
-    "auto": AutoBins,
-    "groups": BinGroups,
-    "identity": BinIdentity,
-    "random": RandomBins,
-}
+def __getattr__(name: str) -> Any:
+    """Annealing, which is imported on first use."""
+    if name != "Annealing":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from vicinal.starts.annealing import Annealing
 
-
-def resolve(init: Any, owner: str = "NCA") -> Any:
-    """Turn the value of an ``init`` parameter into a start.
-
-    Parameters
-    ----------
-    init : str, Start or array-like of shape (d, D)
-        A name, a start with its own parameters, or the map itself.
-    owner : str, default="NCA"
-        The estimator to name in an error.
-
-    Returns
-    -------
-    Start
-        Or an object with a method ``around(first)``, which wraps a `FirstMap`.
-    """
-    if hasattr(init, "around") and not isinstance(init, type):
-        return init
-    return _start_of(init, owner, _NAMES, Given, "RCA()")
-
-
-def n_starts(start: Any) -> int:
-    """How often a fit begins anew with a start, which may be any function."""
-    return int(getattr(start, "n_init", 1))
-
-
-def first_map(start: Any, *args: Any, **kwargs: Any) -> Any:
-    """The function that makes the first parameters of a map from this start: see `FirstMap`."""
-    first = FirstMap(start, *args, **kwargs)
-    return start.around(first) if hasattr(start, "around") else first
-
-
-def resolve_bins(init: Any, owner: str = "Chi2LMNN") -> BinStart:
-    """Turn the value of an ``init`` parameter into a start for histograms.
-
-    Parameters
-    ----------
-    init : str, BinStart or array-like of shape (r, D)
-        A name, a start with its own parameters, or the map itself.
-    owner : str, default="Chi2LMNN"
-        The estimator to name in an error.
-
-    Returns
-    -------
-    BinStart
-    """
-    return _start_of(init, owner, _BIN_NAMES, GivenBins, "BinGroups()")
-
-
-def _start_of(
-    init: Any, owner: str, names: dict[str, type], given: Callable[..., Any], example: str
-) -> Any:
-    """The start for a name, a start or an array."""
-    if isinstance(init, str) and init in names:
-        made = names[init]()
-        return made() if isinstance(made, type) else made
-    if isinstance(init, (list, tuple)) or hasattr(init, "__array__"):
-        return given(init, owner)
-    if callable(init) and not isinstance(init, type):
-        return init
-    known = ", ".join(repr(name) for name in names)
-    raise ValueError(
-        f"The 'init' parameter of {owner} must be one of {known}, a start such as {example}, or an "
-        f"array of shape (n_components, n_features). Got {init!r} instead."
-    )
+    return Annealing

@@ -16,7 +16,8 @@ from scipy.special import softmax
 
 from vicinal._validation import check_number
 from vicinal.core.types import Array
-from vicinal.starts.scatter import ScaledRows
+from vicinal.starts.spectral import ScaledRows
+from vicinal.starts.starts import start_of
 
 _SEEDINGS = 4  # k-means runs for the groups; the best is kept
 _SWEEPS = 50
@@ -184,3 +185,28 @@ def _centres(share: Array, mass: Array, group: Array, divergence: Array, r: int)
     empty = np.flatnonzero(total == 0)
     sums[empty], total[empty] = share[worst[: len(empty)]], 1.0
     return sums / total[:, None]
+
+
+_BIN_NAMES: dict[str, Any] = {
+    "auto": AutoBins,
+    "groups": BinGroups,
+    "identity": BinIdentity,
+    "random": RandomBins,
+}
+
+
+def resolve_bins(init: Any, owner: str = "Chi2LMNN") -> BinStart:
+    """Turn the value of an ``init`` parameter into a start for histograms.
+
+    Parameters
+    ----------
+    init : str, BinStart or array-like of shape (r, D)
+        A name, a start with its own parameters, or the map itself.
+    owner : str, default="Chi2LMNN"
+        The estimator to name in an error.
+
+    Returns
+    -------
+    BinStart
+    """
+    return start_of(init, owner, _BIN_NAMES, GivenBins, "BinGroups()")

@@ -337,3 +337,14 @@ def repair_scale(
         tried[1:] = [(found.fun, float(np.exp(found.x)))]
     # the first of those that are equally good, and of those that are not finite
     return min(tried, key=lambda pair: pair[0], default=(0.0, 1.0))[1]
+
+
+def n_starts(start: Any) -> int:
+    """How often a fit begins anew with a start, which may be any function."""
+    return int(getattr(start, "n_init", 1))
+
+
+def first_map(start: Any, *args: Any, **kwargs: Any) -> Any:
+    """The function that makes the first parameters of a map from this start: see `FirstMap`."""
+    first = FirstMap(start, *args, **kwargs)
+    return start.around(first) if hasattr(start, "around") else first

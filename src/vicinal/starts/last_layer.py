@@ -8,7 +8,7 @@ import numpy as np
 
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array
-from vicinal.starts.scatter import ScaledRows
+from vicinal.starts.spectral import ScaledRows
 
 _ROWS = 5000  # most rows that the start of a nonlinear map is computed from
 

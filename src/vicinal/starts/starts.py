@@ -7,6 +7,7 @@ see ``scale_start``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -14,9 +15,13 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from vicinal.core.types import Array
-from vicinal.starts import spaces
-from vicinal.starts.scatter import ScaledRows
-from vicinal.starts.spectral import discriminant_rows, principal_rows
+from vicinal.starts.spectral import (
+    ScaledRows,
+    active_columns,
+    discriminant_rows,
+    make_space,
+    principal_rows,
+)
 
 RandomState = np.random.RandomState
 
@@ -89,7 +94,7 @@ class Identity:
         sample_weight: Array | None = None,
     ) -> Array:
         # A component on a column of zeros would never have a gradient.
-        columns = np.flatnonzero(spaces.active_columns(X, rng))
+        columns = np.flatnonzero(active_columns(X, rng))
         A = np.zeros((n_components, X.shape[1]))
         if n_components == X.shape[1]:
             A[columns, columns] = 1.0
@@ -128,7 +133,7 @@ class Random:
         sample_weight: Array | None = None,
     ) -> Array:
         A = rng.normal(size=(n_components, X.shape[1])) / np.sqrt(X.shape[1])
-        A[:, ~spaces.active_columns(X, rng)] = 0.0
+        A[:, ~active_columns(X, rng)] = 0.0
         return A
 
 
@@ -157,7 +162,7 @@ class PCA:
         sample_weight: Array | None = None,
     ) -> Array:
         shrinkage = checked_shrinkage(self.shrinkage, "PCA")
-        space = spaces.make_space(X, None, n_components, rng, sample_weight)
+        space = make_space(X, None, n_components, rng, sample_weight)
         rows = principal_rows(
             space, n_components, whiten=self.whiten, symmetric=False, shrinkage=shrinkage
         )
@@ -185,7 +190,7 @@ class Whiten:
         sample_weight: Array | None = None,
     ) -> Array:
         shrinkage = checked_shrinkage(self.shrinkage, "Whiten")
-        space = spaces.make_space(X, None, n_components, rng, sample_weight)
+        space = make_space(X, None, n_components, rng, sample_weight)
         rows = principal_rows(
             space,
             n_components,
@@ -224,7 +229,7 @@ class LDA:
     ) -> Array:
         shrinkage = checked_shrinkage(self.shrinkage, "LDA")
         _check_has_classes(codes, "LDA")
-        space = spaces.make_space(X, codes, n_components, rng, sample_weight)
+        space = make_space(X, codes, n_components, rng, sample_weight)
         rows, _ = discriminant_rows(space, n_components, between=True, shrinkage=shrinkage)
         return _padded(rows, n_components)
 
@@ -268,7 +273,7 @@ class RCA:
         """The map, and what was done about a singular S_W if ``shrinkage`` is None, or ""."""
         shrinkage = checked_shrinkage(self.shrinkage, "RCA")
         _check_has_classes(codes, "RCA")
-        space = spaces.make_space(X, codes, n_components, rng, sample_weight)
+        space = make_space(X, codes, n_components, rng, sample_weight)
         rows, complaint = discriminant_rows(space, n_components, between=False, shrinkage=shrinkage)
         return _padded(rows, n_components), complaint
 
@@ -348,3 +353,62 @@ class Given:
             worst = A[~np.isfinite(A)][0]
             raise ValueError(f"{must} finite numbers. Got {worst} instead.")
         return A
+
+
+def _annealing() -> Any:
+    from vicinal.starts.annealing import Annealing
+
+    return Annealing()
+
+
+_NAMES: dict[str, Callable[[], Any]] = {
+    "auto": Auto,
+    "identity": Identity,
+    "lda": LDA,
+    "pca": PCA,
+    "random": Random,
+    "rca": RCA,
+    "whiten": Whiten,
+    "annealing": _annealing,
+}
+
+
+def resolve(init: Any, owner: str = "NCA") -> Any:
+    """Turn the value of an ``init`` parameter into a start.
+
+    Parameters
+    ----------
+    init : str, Start or array-like of shape (d, D)
+        A name, a start with its own parameters, or the map itself.
+    owner : str, default="NCA"
+        The estimator to name in an error.
+
+    Returns
+    -------
+    Start
+        Or an object with a method ``around(first)``, which wraps a `FirstMap`.
+    """
+    if hasattr(init, "around") and not isinstance(init, type):
+        return init
+    return start_of(init, owner, _NAMES, Given, "RCA()")
+
+
+def start_of(
+    init: Any,
+    owner: str,
+    names: dict[str, Callable[[], Any]],
+    given: Callable[..., Any],
+    example: str,
+) -> Any:
+    """The start for a name, a start or an array."""
+    if isinstance(init, str) and init in names:
+        return names[init]()
+    if isinstance(init, (list, tuple)) or hasattr(init, "__array__"):
+        return given(init, owner)
+    if callable(init) and not isinstance(init, type):
+        return init
+    known = ", ".join(repr(name) for name in names)
+    raise ValueError(
+        f"The 'init' parameter of {owner} must be one of {known}, a start such as {example}, or an "
+        f"array of shape (n_components, n_features). Got {init!r} instead."
+    )

@@ -9,7 +9,7 @@ from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data
 from vicinal.engines.cpu.charged import BlockChargedSums
-from vicinal.targets.masses import plain_mass
+from vicinal.targets.labels import plain_mass
 
 
 def kernel_means(

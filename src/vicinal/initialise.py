@@ -1,9 +1,0 @@
-"""Starts for the optimisation: first maps from the data, and their scale."""
-
-from vicinal._plugins import listing as _listing
-from vicinal.extras.annealing import Annealing
-from vicinal.starts import *  # noqa: F403
-from vicinal.starts import __all__ as _starts
-
-__all__ = ["Annealing", *_starts]
-__dir__ = _listing(__name__)
