@@ -58,9 +58,9 @@ def test_negative_labels_are_classes_unless_they_are_said_to_be_unlabelled():
     y = np.array([-1, -1, -1, 1, 1, 2, 2])
     assert (y[pairs_from_labels(y, random_state=0)[0]] == -1).any()
     for none, labels in [(-1, y), (np.nan, np.where(y < 0, np.nan, y))]:
-        pairs, _ = pairs_from_labels(labels, unlabelled=none, random_state=0)
+        pairs, _ = pairs_from_labels(labels, unlabeled=none, random_state=0)
         assert pairs.min() == 3
-        assert quadruplets_from_labels(labels, unlabelled=none, random_state=0).min() == 3
+        assert quadruplets_from_labels(labels, unlabeled=none, random_state=0).min() == 3
 
 
 def test_all_pairs_are_used_if_there_are_fewer():

@@ -10,7 +10,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array
 from vicinal.extras.background_shares import descend_background
 from vicinal.extras.em import em_background
-from vicinal.neighbourhoods.refresh import RefreshLists, copied, no_longer_falls
+from vicinal.neighborhoods.refresh import RefreshLists, copied, no_longer_falls
 
 _LENGTH = 10  # iterations of the solver between refreshes
 _STEPS = 10

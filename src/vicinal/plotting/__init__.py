@@ -9,7 +9,7 @@ from vicinal.plotting._animation import animate
 from vicinal.plotting._convergence import ConvergenceDisplay
 from vicinal.plotting._embedding import EmbeddingDisplay
 from vicinal.plotting._metric import MetricDisplay
-from vicinal.plotting._neighbours import NeighboursDisplay
+from vicinal.plotting._neighbours import NeighborsDisplay
 from vicinal.plotting._quality import EmbeddingQualityDisplay, embedding_quality
 from vicinal.plotting._regions import DecisionRegionsDisplay
 from vicinal.plotting._scatter import before_after, scatter
@@ -21,7 +21,7 @@ __all__ = [
     "EmbeddingDisplay",
     "EmbeddingQualityDisplay",
     "MetricDisplay",
-    "NeighboursDisplay",
+    "NeighborsDisplay",
     "animate",
     "before_after",
     "embedding_quality",

@@ -15,7 +15,7 @@ from vicinal.plotting._fitted import Fitted, dense, standardiser
 from vicinal.plotting._matplotlib import bad, given_axes, pyplot
 from vicinal.plotting._names import shortened
 
-_OWNER = "NeighboursDisplay"
+_OWNER = "NeighborsDisplay"
 _BEFORE = "before: scaled columns"
 _THUMB = 0.34  # inches
 
@@ -32,7 +32,7 @@ class Side(NamedTuple):
     p: Array | None
 
 
-class NeighboursDisplay:
+class NeighborsDisplay:
     r"""The nearest neighbours of one row before and after learning, with their :math:`p_{ij}`.
 
     :math:`p_{ij}` is the probability that row i picks row j as its neighbour; the objectives of NCA
@@ -75,10 +75,10 @@ class NeighboursDisplay:
     --------
     >>> from sklearn.datasets import load_wine
     >>> from vicinal import NCA
-    >>> from vicinal.plotting import NeighboursDisplay
+    >>> from vicinal.plotting import NeighborsDisplay
     >>> X, y = load_wine(return_X_y=True)
     >>> nca = NCA(2, random_state=0).fit(X, y)
-    >>> NeighboursDisplay.from_estimator(nca, X, y, row=70)  # doctest: +SKIP
+    >>> NeighborsDisplay.from_estimator(nca, X, y, row=70)  # doctest: +SKIP
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class NeighboursDisplay:
         image: Any = None,
         names: Any = None,
         ax: Any = None,
-    ) -> NeighboursDisplay:
+    ) -> NeighborsDisplay:
         """Find and draw the neighbours of a row.
 
         Parameters
@@ -147,7 +147,7 @@ class NeighboursDisplay:
 
         Returns
         -------
-        display : NeighboursDisplay
+        display : NeighborsDisplay
         """
         fitted = Fitted(estimator, _OWNER)
         n = np.shape(X)[0]
@@ -183,7 +183,7 @@ class NeighboursDisplay:
         )  # fmt: skip
         return display.plot(ax)
 
-    def plot(self, ax: Any = None) -> NeighboursDisplay:
+    def plot(self, ax: Any = None) -> NeighborsDisplay:
         """Draw the bars.
 
         Parameters
@@ -193,7 +193,7 @@ class NeighboursDisplay:
 
         Returns
         -------
-        display : NeighboursDisplay
+        display : NeighborsDisplay
         """
         k = max(len(side.rows) for side in self.sides.values())
         if ax is None:
