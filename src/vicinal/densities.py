@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 from vicinal._validation import check_bool, check_number, part_of
 from vicinal.core.types import Array
 

@@ -13,8 +13,8 @@ from common.clouds import points
 from sklearn.base import clone
 
 from vicinal.core.types import Pairs
-from vicinal.extras.trees import Bounded
-from vicinal.neighborhoods import (
+from vicinal.engines.cpu.trees import Bounded
+from vicinal.neighbourhoods import (
     Nearest,
     Neighborhood,
     RandomPairs,

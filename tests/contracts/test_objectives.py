@@ -44,7 +44,7 @@ from scipy.stats import special_ortho_group
 from threadpoolctl import threadpool_limits
 
 from vicinal.densities import Compact, Gaussian, Laplace, Student
-from vicinal.extras.trees import Bounded
+from vicinal.engines.cpu.trees import Bounded
 from vicinal.objectives import knca, ksne, lmnn, mcml, mlkr, nca, nca_matches, pair_nca
 from vicinal.targets import (
     LabelDistributions,

@@ -11,7 +11,7 @@ from common.checks import set_threads
 from threadpoolctl import threadpool_limits
 
 from vicinal.densities import Compact
-from vicinal.extras.trees import Bounded
+from vicinal.engines.cpu.trees import Bounded
 from vicinal.maps import project_columns
 from vicinal.models.votes import VotingModel
 from vicinal.neighborhoods import target_neighbors

@@ -15,7 +15,7 @@ from vicinal.engines import choose
 from vicinal.engines.base import Data, Means, merge, merge_means
 from vicinal.engines.cpu import backend as cpu
 from vicinal.engines.cpu import tiles
-from vicinal.extras.trees import Bounded
+from vicinal.engines.cpu.trees import Bounded
 from vicinal.targets import LabelDistributions, Matches, NearNumbers
 
 N = 600

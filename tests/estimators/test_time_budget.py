@@ -10,7 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import KNCA, LMNN, NCA, _clock
 from vicinal.core.problem import Problem
-from vicinal.extras.annealing import Annealing
 from vicinal.fit.budget import Budget
 from vicinal.maps import Periodic
 from vicinal.models.votes import VotingModel
@@ -18,6 +17,7 @@ from vicinal.neighborhoods import Nearest
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
 from vicinal.solvers import SGD
 from vicinal.starts import Random
+from vicinal.starts.annealing import Annealing
 from vicinal.targets import Labels
 
 N = 300

@@ -12,8 +12,8 @@ from formulas import squared_distances
 
 from vicinal import _search
 from vicinal.densities import Compact, Gaussian, Laplace, Student
-from vicinal.extras.trees import Bounded
-from vicinal.neighborhoods import (
+from vicinal.engines.cpu.trees import Bounded
+from vicinal.neighbourhoods import (
     Nearest,
     RandomPairs,
     Tree,

@@ -13,7 +13,7 @@ from vicinal.core.types import Pairs
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.cpu import tiles as _tiles
-from vicinal.extras.trees import Bounded
+from vicinal.engines.cpu.trees import Bounded
 from vicinal.objectives import (
     NCALoss,
     nca,

@@ -23,8 +23,8 @@ from common.clouds import (
 from common.engines import compiled_only
 
 from vicinal.engines.cpu.lanes import AllPairs
+from vicinal.engines.cpu.trees import Bounded
 from vicinal.engines.cpu.votes import ClassSummary, Slopes, VoteCounter
-from vicinal.extras.trees import Bounded
 from vicinal.objectives import knca, nca
 from vicinal.targets import Labels
 

@@ -7,9 +7,9 @@ import pytest
 from common.problems import D, make_problem, one_pass, random_states
 
 from vicinal.core.types import Batch, Source
-from vicinal.extras import clusters as _clusters
 from vicinal.samplers import MiniBatches, Subsample
-from vicinal.solvers import Adam, minimize
+from vicinal.samplers import clusters as _clusters
+from vicinal.solvers import Adam, minimise
 
 
 @pytest.mark.parametrize("clusters", ["rpc", "fpc"])

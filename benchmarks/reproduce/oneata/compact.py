@@ -101,7 +101,7 @@ def work(data: str, split: int, d: int, fit: str) -> dict[str, Any]:
     """Scores of one fit."""
     from vicinal import NCA
     from vicinal.densities import Compact
-    from vicinal.extras import background
+    from vicinal.objectives import background
 
     X, y = protocol.data(data)
     train, test = rows_70_30(len(y), split)

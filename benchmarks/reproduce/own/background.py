@@ -44,7 +44,7 @@ def _scores(
 ) -> dict[str, float]:
     from vicinal import NCA
     from vicinal.densities import Compact
-    from vicinal.extras import background
+    from vicinal.objectives import background
 
     beta, rows = FITS[fit]
     with mock.patch.object(background, "PRIOR_ROWS", rows or 1e-9):

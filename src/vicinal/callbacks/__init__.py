@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 from vicinal import _clock
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 from vicinal.callbacks._base import Callback, check_count
 from vicinal.callbacks._checkpoint import Checkpoint
 from vicinal.fit.display import Activity, Status, open_display, require_rich

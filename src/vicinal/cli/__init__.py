@@ -3,7 +3,7 @@
 Only click is imported until a command runs, so that help and shell completion are quick.
 """
 
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 
 __all__ = ["main"]
 __dir__ = _listing(__name__)

@@ -6,7 +6,7 @@
 from importlib import import_module as _import_module
 from typing import Any
 
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 
 __all__ = ["metric_learn"]
 __dir__ = _listing(__name__)

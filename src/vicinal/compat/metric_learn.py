@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 from vicinal.compat._row_learners import LFDA, LMNN, MLKR, NCA, RCA, Covariance, RCA_Supervised
 from vicinal.compat._tuple_learners import (
     ITML,

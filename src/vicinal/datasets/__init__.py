@@ -4,7 +4,7 @@
 thing that metric learning can or cannot do.
 """
 
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 from vicinal.datasets._load import available, load
 from vicinal.datasets._synthetic import make_histograms, make_rings, make_stripes
 

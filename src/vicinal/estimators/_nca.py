@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_array
 
 from vicinal import densities, maps, neighborhoods, solvers, starts
 from vicinal._features import make_rows
-from vicinal._plugins import load
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows, check_weights, shaped
 from vicinal.core.stages import Refresh
@@ -24,8 +23,8 @@ from vicinal.fit.plan import Plan
 from vicinal.fit.warnings import collapse_warning, warn_single_rows, warn_unmatched_rows
 from vicinal.models.posterior import NCAModel
 from vicinal.models.soft import DistributionModel, MatchModel
-from vicinal.neighborhoods import mass_left_out
-from vicinal.neighborhoods.refresh import refresh_lists
+from vicinal.neighbourhoods import mass_left_out
+from vicinal.neighbourhoods.refresh import RefreshBackground, refresh_lists
 from vicinal.objectives import MatchLoss, NCALoss
 from vicinal.targets import LabelDistributions, Labels, Matches
 from vicinal.targets._checks import checked_distributions, checked_matches
@@ -97,7 +96,7 @@ def _refresh(kernel: Kernel, plan: Plan, seed: int) -> Refresh | None:
     lists = refresh_lists(partial(_left_out, kernel), plan, seed)
     if not learns_beta(kernel):
         return lists
-    return load("vicinal.extras.em_refresh:RefreshBackground")(lists, plan.noisy)
+    return RefreshBackground(lists, plan.noisy)
 
 
 def _left_out(

@@ -5,7 +5,7 @@ this package imports neither NumPy nor scikit-learn, so that a command line can 
 once.
 """
 
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 from vicinal.learner.methods import METHODS, MethodInfo
 
 __all__ = ["METHODS", "MethodInfo"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 from vicinal._validation import check_number, warn
 from vicinal.core.types import Map, is_auto
 from vicinal.maps.linear import Diagonal, Linear

@@ -1,6 +1,6 @@
 """Measures of an embedding, and distances between histograms."""
 
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 from vicinal.metrics.chi2 import Chi2Index, chi2_distances
 from vicinal.metrics.embedding import (
     continuity,

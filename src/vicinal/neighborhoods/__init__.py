@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 from vicinal._validation import part_of
 from vicinal.core.types import Array
 from vicinal.neighborhoods.left_out import LeftOut, mass_left_out, sets_left_out

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from vicinal import _search
-from vicinal._plugins import load
 from vicinal._threads import block_edges, n_threads, run
 from vicinal._validation import check_bool, check_number, check_option, warn
 from vicinal.core.types import Array, Pairs
@@ -285,8 +284,9 @@ class Tree:
         random_state: Any = None,
     ) -> Any:
         """Settings for the sums by trees; all arguments are ignored, since no lists are made."""
-        bounded = load("vicinal.extras.trees:Bounded")
-        return bounded(float(self.tolerance), bool(self.always), bool(self.each_class))
+        from vicinal.engines.cpu.trees import Bounded
+
+        return Bounded(float(self.tolerance), bool(self.always), bool(self.each_class))
 
 
 def reference_rows(references: Array | None, n: int) -> Array:

@@ -1,9 +1,10 @@
-"""Lists of pairs that are refreshed every few iterations."""
+"""What is refreshed every few iterations: lists of pairs, and the shares of backgrounds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from vicinal.neighborhoods.left_out import LeftOut
 _PATIENCE = 3  # refreshes without a lower loss before training stops
 _PATIENCE_NEAR_EDGE = 6  # the same if a line search may have cut the rounds short
 _MUCH = 0.01  # Warn if lists leave out more than this share of a row's mass.
+_SHARES_KEPT = 10  # iterations of the solver between refreshes of the shares
+_SHARE_STEPS = 10
 _TRUST = 0.25  # Rows may move by this share of a list's reach before the next refresh.
 
 
@@ -104,6 +107,84 @@ class RefreshLists:
         self.losses, report = list(memory["losses"]), copied(memory["report"])
         self.report.clear()
         self.report.update(report)
+
+
+@dataclass
+class RefreshBackground:
+    """Makes some steps on the shares of the backgrounds, and refreshes lists, if there are any.
+
+    The kernel of the objective says how: by EM, or by the gradient of the objective itself, so that
+    solver and refresh take turns in lowering the same loss.
+
+    Attributes
+    ----------
+    lists : RefreshLists or None
+        Lists of pairs, rebuilt at the same times.
+    noisy : bool
+        Whether losses cannot be compared with each other.
+    report : dict of lists
+        For each refresh: ``beta``, the shares, and what the lists report.
+    kept : array or None
+        The shares.
+    """
+
+    lists: RefreshLists | None = None
+    noisy: bool = False
+    report: dict[str, list] = field(default_factory=dict)
+    kept: Array | None = None
+    losses: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.lists is not None:
+            self.lists.report = self.report
+
+    @property
+    def length(self) -> int:
+        """Iterations between refreshes."""
+        return _SHARES_KEPT if self.lists is None else min(_SHARES_KEPT, self.lists.length)
+
+    def fix(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
+        """The problem with new shares and lists."""
+        from vicinal.objectives.background_shares import descend_background, em_background
+
+        objective: Any = problem.objective
+        before = objective.background if self.kept is None else self.kept
+        learn: Any = em_background
+        if objective.kernel.beta == "gradient":
+            learn = partial(descend_background, objective=objective.kind)
+        self.kept = learn(
+            problem.embed(theta),
+            problem.target,
+            before,
+            problem.train,
+            problem.train,
+            kernel=objective.kernel,
+            steps=_SHARE_STEPS,
+        )
+        self.report.setdefault("beta", []).append(self.kept)
+        problem = problem.replace(objective=replace(objective, background=self.kept))
+        return (problem, problem) if self.lists is None else self.lists.fix(problem, theta)
+
+    def settled(self, loss: float, tol: float) -> bool:
+        """Whether the loss after a refresh has stopped falling."""
+        if self.noisy:
+            return False
+        self.losses.append(loss)
+        return no_longer_falls(self.losses, tol)
+
+    def complaint(self) -> str | None:
+        """A warning about the lists, or None."""
+        return None if self.lists is None else self.lists.complaint()
+
+    def memory(self) -> dict[str, Any]:
+        """The shares, the losses after each refresh, and the report."""
+        return {"kept": self.kept, "losses": list(self.losses), "report": copied(self.report)}
+
+    def restore(self, memory: dict[str, Any]) -> None:
+        """Continue from the memory of an earlier run."""
+        self.kept, self.losses = memory["kept"], list(memory["losses"])
+        self.report.clear()  # the lists report to the same dict
+        self.report.update(copied(memory["report"]))
 
 
 def copied(report: dict[str, list]) -> dict[str, list]:

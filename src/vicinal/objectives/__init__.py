@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from vicinal._plugins import listing as _listing
-from vicinal._plugins import load
+from vicinal._public import listing as _listing
 from vicinal.engines.cpu.impostors import Candidates
 from vicinal.objectives.knca import KNCALoss, knca
 from vicinal.objectives.knca_rules import knca_posterior
@@ -44,16 +43,11 @@ __all__ = [
 ]
 __dir__ = _listing(__name__)
 
-#: public here, loaded on first use
-_EXTRAS = {
-    "background_gradient": "vicinal.extras.background_shares:background_gradient",
-    "background_weights": "vicinal.extras.background:background_weights",
-    "descend_background": "vicinal.extras.background_shares:descend_background",
-    "em_background": "vicinal.extras.em:em_background",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _EXTRAS:
+    """The functions of backgrounds, which are imported on first use."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return load(_EXTRAS[name])
+    from vicinal.objectives import background, background_shares
+
+    return getattr(background if hasattr(background, name) else background_shares, name)

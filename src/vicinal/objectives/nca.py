@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from vicinal._plugins import load
 from vicinal.core.points import cast, check_points, check_rows, with_range, zeros_like
 from vicinal.core.types import Array, Evaluation, Objective, Pairs, Units
 from vicinal.densities import Compact, Gaussian, Kernel
@@ -77,7 +76,9 @@ def as_background(background: Any) -> Background | None:
     """Return an object that has ``mixture`` unchanged; take an array as shares of normals."""
     if background is None or hasattr(background, "mixture"):
         return background
-    return load("vicinal.extras.background:NormalBackground")(background)
+    from vicinal.objectives.background import NormalBackground
+
+    return NormalBackground(background)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,7 @@ class NCALoss(Objective):
         Replaces :math:`e^{-u^2}`.
     background : array of shape (n_classes,), Background or None, default=None
         Share of a normal distribution in each class, or an object with another distribution; see
-        :mod:`vicinal.extras.background`.
+        :mod:`vicinal.objectives.background`.
 
     Notes
     -----
@@ -126,8 +127,9 @@ class NCALoss(Objective):
         kernel = self.kernel
         if not kernel.background:
             return self
-        shares = load("vicinal.extras.background:background_weights")
-        return replace(self, background=shares(labels.counts, kernel.beta))
+        from vicinal.objectives.background import background_weights
+
+        return replace(self, background=background_weights(labels.counts, kernel.beta))
 
     def for_scaling(self) -> NCALoss:
         """The loss that chooses the scale of a map: "log" where it is defined.

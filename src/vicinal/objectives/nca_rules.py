@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._plugins import load
 from vicinal.core.points import check_points, with_range
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
@@ -53,7 +52,8 @@ def nca_posterior(
     weight = weights(labels)
     beta = None
     if background is not None:
-        check_background = load("vicinal.extras.background:check_background")
+        from vicinal.objectives.background import check_background, with_background
+
         beta = check_background(background, len(labels.classes), "nca_posterior")
     mass, class_mass, unit = reference_mass(labels, weight, np.arange(len(labels)), beta)
     rows = np.flatnonzero(mass)
@@ -67,7 +67,6 @@ def nca_posterior(
     log_sums, minima = sums(Z, data, kernel, len(labels.classes))
     if beta is not None:
         unit += kernel.log_integral(Z.shape[1]) * np.log2(np.e)
-        with_background = load("vicinal.extras.background:with_background")
         masses = background_mass(labels, beta, class_mass, rows[:0], np.empty(0), unit)[0]
         log_sums, minima = with_background(log_sums, minima, Z, data, weight, masses)
     nearest = minima.min(axis=1, keepdims=True)

@@ -5,7 +5,7 @@ Importing this module registers all estimators with skl2onnx, if that is install
 
 from contextlib import suppress as _suppress
 
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 from vicinal.onnx.export import feed, register, to_onnx
 
 __all__ = ["feed", "register", "to_onnx"]

@@ -16,12 +16,12 @@ from onnx import TensorProto
 
 from vicinal.core.types import Array
 from vicinal.densities import Compact, Gaussian, Kernel, Laplace, Student
-from vicinal.extras.background import Normals
 from vicinal.models.posterior import NCAModel
 from vicinal.models.regression import RegressionModel
 from vicinal.models.soft import DistributionModel
 from vicinal.models.vote_of_k import KNCAModel
 from vicinal.models.votes import Chi2VotingModel, VotingModel
+from vicinal.objectives.background import Normals
 from vicinal.onnx._votes_of_k import win_shares
 from vicinal.onnx._writer import Writer
 from vicinal.targets.labels import background_mass, class_sums, plain_mass, reference_mass, weights

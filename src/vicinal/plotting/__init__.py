@@ -3,7 +3,7 @@
 Needs matplotlib, which is imported when a figure is made: ``pip install matplotlib``.
 """
 
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 from vicinal.plotting._accuracy import AccuracyDisplay
 from vicinal.plotting._animation import animate
 from vicinal.plotting._convergence import ConvergenceDisplay

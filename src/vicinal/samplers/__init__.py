@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 from vicinal._validation import part_of
 from vicinal.core.types import Sampler
 from vicinal.samplers.parts import Full, MiniBatches, StochasticQueries, Subsample

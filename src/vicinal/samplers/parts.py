@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal._plugins import load
 from vicinal._validation import check_bool, check_option, check_part, warn
 from vicinal.core.types import Array, Batch, Dealer, Sampler, Source
 from vicinal.targets.labels import class_codes
@@ -167,16 +166,16 @@ class MiniBatches(Sampler):
                 _random(rows, source.n_rows) for rows in _groups(source.n_rows, self.size, rng)
             ]
         if self.space == "input":
-            rows = load("vicinal.extras.clusters:InputRows")
-            points = rows(source.n_rows, self._required(source.points))
+            from vicinal.samplers.clusters import InputRows
+
+            points = InputRows(source.n_rows, self._required(source.points))
             return _shuffled(self._split(points, source, random_state))
         embed = self._required(source.embed)
 
         def deal(theta: Array, rng: np.random.RandomState) -> list[Batch]:
-            groups = self._split(
-                load("vicinal.extras.clusters:EmbeddedPoints")(embed(theta)), source, rng
-            )
-            return _shuffled(groups)(theta, rng)
+            from vicinal.samplers.clusters import EmbeddedPoints
+
+            return _shuffled(self._split(EmbeddedPoints(embed(theta)), source, rng))(theta, rng)
 
         return deal
 
@@ -189,10 +188,10 @@ class MiniBatches(Sampler):
         return points
 
     def _split(self, points: Any, source: Source, rng: np.random.RandomState) -> list[Array]:
+        from vicinal.samplers.clusters import farthest_point, recursive_projection
+
         if self.clusters == "fpc":
-            farthest_point = load("vicinal.extras.clusters:farthest_point")
             return farthest_point(points, self.size, rng, source.codes)
-        recursive_projection = load("vicinal.extras.clusters:recursive_projection")
         return recursive_projection(points, np.arange(len(points)), self.size, rng)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 from vicinal._validation import part_of
 from vicinal.core.batches import fixed_batch
 from vicinal.core.evaluation import refresh

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from vicinal._plugins import load
 from vicinal.core.types import Array
 from vicinal.starts.spectral import (
     ScaledRows,
@@ -357,7 +355,13 @@ class Given:
         return A
 
 
-_NAMES: dict[str, Any] = {
+def _annealing() -> Any:
+    from vicinal.starts.annealing import Annealing
+
+    return Annealing()
+
+
+_NAMES: dict[str, Callable[[], Any]] = {
     "auto": Auto,
     "identity": Identity,
     "lda": LDA,
@@ -365,7 +369,7 @@ _NAMES: dict[str, Any] = {
     "random": Random,
     "rca": RCA,
     "whiten": Whiten,
-    "annealing": partial(load, "vicinal.extras.annealing:Annealing"),
+    "annealing": _annealing,
 }
 
 
@@ -390,12 +394,15 @@ def resolve(init: Any, owner: str = "NCA") -> Any:
 
 
 def start_of(
-    init: Any, owner: str, names: dict[str, type], given: Callable[..., Any], example: str
+    init: Any,
+    owner: str,
+    names: dict[str, Callable[[], Any]],
+    given: Callable[..., Any],
+    example: str,
 ) -> Any:
     """The start for a name, a start or an array."""
     if isinstance(init, str) and init in names:
-        made = names[init]()
-        return made() if isinstance(made, type) else made
+        return names[init]()
     if isinstance(init, (list, tuple)) or hasattr(init, "__array__"):
         return given(init, owner)
     if callable(init) and not isinstance(init, type):

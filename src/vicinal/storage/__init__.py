@@ -1,6 +1,6 @@
 """Model files: one file for a fitted model, without pickle.  See docs/model_files.md."""
 
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 from vicinal.storage.container import FileError, read, write
 from vicinal.storage.model import describe, load, read_object, save, write_object
 

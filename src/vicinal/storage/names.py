@@ -50,7 +50,7 @@ HOMES: dict[str, str] = {
         "start.", "starts.starts", "Identity Random PCA Whiten LDA RCA Auto Given"
     ),
     **_listed("start.", "starts.bins", "BinIdentity RandomBins BinGroups AutoBins"),
-    **_listed("start.", "extras.annealing", "Annealing"),
+    **_listed("start.", "starts.annealing", "Annealing"),
     **_listed("map.", "maps.linear", "Linear Diagonal"),
     **_listed("map.", "maps.simplex", "Simplex"),
     **_listed("map.", "maps.periodic", "Periodic"),

@@ -1,6 +1,6 @@
 """Targets of objectives: labels, distributions, numbers, matches, neighbours, affinities, pairs."""
 
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 from vicinal.targets.affinities import Affinities
 from vicinal.targets.build import affinities
 from vicinal.targets.constraints import pairs_from_labels, quadruplets_from_labels

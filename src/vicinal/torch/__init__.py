@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vicinal import densities
-from vicinal._plugins import listing as _listing
+from vicinal._public import listing as _listing
 from vicinal._validation import check_label_types
 from vicinal.core.types import Array
 from vicinal.densities import Kernel

@@ -10,8 +10,8 @@ import pytest
 from common.engines import engine  # noqa: F401
 
 from vicinal.densities import Compact, Gaussian, Laplace, Student, resolve
-from vicinal.extras.background import Normals
 from vicinal.objectives import background_weights, em_background, nca, nca_posterior
+from vicinal.objectives.background import Normals
 from vicinal.targets import Labels
 
 OBJECTIVES = ["accuracy", "log"]

@@ -9,8 +9,7 @@ from common.engines import engine  # noqa: F401
 
 from vicinal import NCA
 from vicinal.densities import Compact, Gaussian, Student
-from vicinal.extras import background_shares
-from vicinal.objectives import background_gradient, descend_background, nca
+from vicinal.objectives import background_gradient, background_shares, descend_background, nca
 from vicinal.targets import Labels
 
 OBJECTIVES = ["accuracy", "log"]

@@ -1,17 +1,9 @@
-"""Load parts by name on first use, and list the public names of a module."""
+"""The names that Tab completion shows on a public module."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any
-
-
-def load(path: str) -> Any:
-    """The object at ``"package.module:name"``; parts that no default uses cost no import."""
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
 
 
 def listing(module: str) -> Callable[[], list[str]]:

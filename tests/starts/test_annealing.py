@@ -16,12 +16,12 @@ from vicinal import NCA, maps
 from vicinal._features import Features
 from vicinal.callbacks import StopAfter
 from vicinal.core.problem import Problem
-from vicinal.extras.annealing import Annealing
-from vicinal.extras.annealing import _descend as descend
 from vicinal.fit.callbacks import HAS_CALLBACKS
 from vicinal.maps import Linear
 from vicinal.objectives import NCALoss
 from vicinal.starts import RCA, Given, Identity, Random, resolve
+from vicinal.starts.annealing import Annealing
+from vicinal.starts.annealing import _descend as descend
 from vicinal.targets import Labels
 
 each_rule = pytest.mark.parametrize("select", ["projected", "data", "norm"])
@@ -349,7 +349,7 @@ def test_an_interrupt_ends_a_search_that_anneals(wine, monkeypatch):
             raise KeyboardInterrupt
         return descend(problem, tell, A, schedule, n_iter)
 
-    monkeypatch.setattr("vicinal.extras.annealing._descend", interrupted)
+    monkeypatch.setattr("vicinal.starts.annealing._descend", interrupted)
     model = NCA(
         "auto", init=Annealing(from_components=4), cv=2, random_state=0, alpha=3e-3, n_jobs=1
     )

@@ -11,9 +11,9 @@ import pytest
 from vicinal import NCA
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
+from vicinal.engines.cpu import trees as _trees
 from vicinal.engines.cpu.tiles import coordinate_scale, kernel_points
-from vicinal.extras import trees as _trees
-from vicinal.extras.trees import Bounded, Trees
+from vicinal.engines.cpu.trees import Bounded, Trees
 from vicinal.fit.method import Config, Data
 from vicinal.fit.problem import make_problem
 from vicinal.kernels.tree import LEAF, build
