@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from vicinal.core.types import Pairs
 from vicinal.engines.cpu.trees import Bounded
-from vicinal.neighbourhoods import (
+from vicinal.neighborhoods import (
     Nearest,
     Neighborhood,
     RandomPairs,

@@ -13,7 +13,7 @@ from formulas import squared_distances
 from vicinal import _search
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines.cpu.trees import Bounded
-from vicinal.neighbourhoods import (
+from vicinal.neighborhoods import (
     Nearest,
     RandomPairs,
     Tree,

@@ -9,7 +9,7 @@ from common.problems import D, make_problem, one_pass, random_states
 from vicinal.core.types import Batch, Source
 from vicinal.samplers import MiniBatches, Subsample
 from vicinal.samplers import clusters as _clusters
-from vicinal.solvers import Adam, minimise
+from vicinal.solvers import Adam, minimize
 
 
 @pytest.mark.parametrize("clusters", ["rpc", "fpc"])

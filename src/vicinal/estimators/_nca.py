@@ -23,8 +23,8 @@ from vicinal.fit.plan import Plan
 from vicinal.fit.warnings import collapse_warning, warn_single_rows, warn_unmatched_rows
 from vicinal.models.posterior import NCAModel
 from vicinal.models.soft import DistributionModel, MatchModel
-from vicinal.neighbourhoods import mass_left_out
-from vicinal.neighbourhoods.refresh import RefreshBackground, refresh_lists
+from vicinal.neighborhoods import mass_left_out
+from vicinal.neighborhoods.refresh import RefreshBackground, refresh_lists
 from vicinal.objectives import MatchLoss, NCALoss
 from vicinal.targets import LabelDistributions, Labels, Matches
 from vicinal.targets._checks import checked_distributions, checked_matches
