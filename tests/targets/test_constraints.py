@@ -89,7 +89,7 @@ def test_what_labels_cannot_give_is_an_error(draw):
         draw([3, 3, 3])
     with pytest.raises(ValueError, match=r"class of at least 2 rows.*Got 3 rows of 3 classes"):
         draw([1, 2, 3])
-    with pytest.raises(ValueError, match=r"hold NaN.*unlabelled=numpy.nan"):
+    with pytest.raises(ValueError, match=r"hold NaN.*unlabeled=numpy.nan"):
         draw([1.0, 1.0, 2.0, np.nan])
     with pytest.raises(ValueError, match="must all be of one type"):
         draw([1, "a", 1])
