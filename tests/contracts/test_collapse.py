@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vicinal import KNCA, LMNN, MCML, NCA, Chi2LMNN
-from vicinal.fit.trials import is_collapsed
+from vicinal.fit.method import is_collapsed
 
 SEPARATIONS = (1e-3, 1.0, 10.0, 1e3, 1e8)
 ESTIMATORS = [

@@ -15,7 +15,7 @@ from vicinal.engines.cpu import trees as _trees
 from vicinal.engines.cpu.tiles import coordinate_scale, kernel_points
 from vicinal.engines.cpu.trees import Bounded, Trees
 from vicinal.fit.method import Config, Data
-from vicinal.fit.problem import make_problem
+from vicinal.fit.plan import make_problem
 from vicinal.kernels.tree import LEAF, build
 from vicinal.neighborhoods import Tree
 from vicinal.objectives import nca

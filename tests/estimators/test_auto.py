@@ -19,10 +19,9 @@ from vicinal.callbacks import Checkpoint, StopAfter
 from vicinal.datasets import make_rings
 from vicinal.estimators import _nca
 from vicinal.fit import search
-from vicinal.fit.callbacks import HAS_CALLBACKS
-from vicinal.fit.penalty import ALPHAS, DEFAULT_ALPHA
-from vicinal.fit.report import Reports
-from vicinal.fit.split import cross_validation
+from vicinal.fit.method import ALPHAS, DEFAULT_ALPHA
+from vicinal.fit.report import HAS_CALLBACKS, Reports
+from vicinal.fit.search import cross_validation
 
 
 @pytest.fixture(scope="module")

@@ -140,7 +140,7 @@ def test_float32_stays_float32(rows):
 @unfinished
 def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
     straight = Chi2LMNN(3, tol=1e-4, random_state=0).fit(*rows)
-    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 50)
+    monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 50)
     seen = []
 
     watched = hooked(Chi2LMNN, lambda Z, kwargs: seen.append(Z.dtype))

@@ -250,7 +250,7 @@ def test_there_are_no_weights_priors_or_kernels(rows):
 def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
     X, y = rows
     straight = KNCA(2, k=3, tol=1e-6, random_state=0).fit(X, y)
-    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 50)
+    monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 50)
     seen = []
 
     watched = hooked(KNCA, lambda Z, kwargs: seen.append(Z.dtype))

@@ -13,7 +13,7 @@ from sklearn.neighbors import kneighbors_graph
 from vicinal import KSNE
 from vicinal.callbacks import Frames
 from vicinal.fit import cost
-from vicinal.fit.exaggeration import NoProgress, SmallGradientNorm
+from vicinal.fit.embedding import NoProgress, SmallGradientNorm
 from vicinal.objectives.ksne import KSNELoss
 from vicinal.solvers import LBFGS, Adam, Momentum
 from vicinal.targets import affinities
@@ -275,7 +275,7 @@ def test_maps_that_do_not_fit_are_refused():
 
 
 def test_the_solver_of_a_map_goes_by_the_roughness_of_the_loss(monkeypatch):
-    from vicinal.fit.exaggeration import make_solver
+    from vicinal.fit.embedding import make_solver
 
     model = KSNE(mapping="linear")
     assert isinstance(make_solver(model, 1.0, 500), LBFGS)

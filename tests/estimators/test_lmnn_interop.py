@@ -8,7 +8,7 @@ from common.hooks import hooked
 from sklearn.datasets import load_digits, load_wine
 
 from vicinal import LMNN
-from vicinal.fit.callbacks import HAS_CALLBACKS
+from vicinal.fit.report import HAS_CALLBACKS
 
 needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
 unfinished = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -44,7 +44,7 @@ def fitted(rows):
 def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
     X, y = rows
     straight = LMNN(2, tol=1e-5, random_state=0).fit(X, y)
-    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 50)
+    monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 50)
     seen = []
 
     watched = hooked(LMNN, lambda Z, kwargs: seen.append(Z.dtype))

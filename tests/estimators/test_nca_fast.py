@@ -24,12 +24,10 @@ from vicinal.callbacks import Checkpoint
 from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
 from vicinal.densities import Compact, Gaussian, Student
-from vicinal.fit.callbacks import HAS_CALLBACKS
 from vicinal.fit.method import Config, Data
-from vicinal.fit.plan import make_plan
-from vicinal.fit.problem import size_of
+from vicinal.fit.plan import hold_out, make_plan, size_of
+from vicinal.fit.report import HAS_CALLBACKS
 from vicinal.fit.resume import seed_of
-from vicinal.fit.split import hold_out
 from vicinal.maps import Linear
 from vicinal.neighborhoods import Nearest, RandomPairs, Tree, mass_left_out
 from vicinal.objectives import NCALoss
@@ -460,7 +458,7 @@ CUT = {
 @pytest.mark.parametrize("settings", list(CUT.values()), ids=list(CUT))
 def test_a_fit_that_was_cut_goes_on_to_the_same_bits(rows, settings, single, monkeypatch):
     if single:  # and as many rows as have their scale repaired on a sample
-        monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)
+        monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 100)
         monkeypatch.setattr("vicinal.fit.tuning.REPAIR_QUERIES", 50)
     settings = {"n_components": 2, "max_iter": 15, "random_state": 3, **settings}
     whole = NCA(alpha=3e-3, **settings).fit(*rows)
@@ -611,7 +609,7 @@ def test_rows_out_of_range_of_all_others_are_complained_about(rows):
     ids=["exact", "batches", "subset", "lists"],
 )
 def test_few_rows_judge_where_steps_are_cheap(rows, settings, monkeypatch):
-    monkeypatch.setattr("vicinal.fit.problem._MOST_HELD_OUT", 20)
+    monkeypatch.setattr("vicinal.fit.plan._MOST_HELD_OUT", 20)
     judges, score = [], Problem.validation_score
 
     def noted(self, theta):
@@ -701,9 +699,9 @@ def test_a_subsample_is_gone_on_with_on_its_own_rows(rows):
 
 
 def test_a_subsample_arrives_in_float64_on_its_own_rows(rows, monkeypatch):
-    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)
+    monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 100)
     single = NCA(2, sampling=Subsample(60), random_state=0, alpha=0.02).fit(*rows)
-    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 10**9)
+    monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 10**9)
     double = NCA(2, sampling=Subsample(60), random_state=0, alpha=0.02).fit(*rows)
     losses = np.array(single.history_["loss"])
     assert (np.diff(losses) <= 1e-6).all()  # those of all rows are others

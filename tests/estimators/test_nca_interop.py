@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info
 
 from vicinal import NCA, initialise
 from vicinal.callbacks import Checkpoint
-from vicinal.fit.callbacks import HAS_CALLBACKS
+from vicinal.fit.report import HAS_CALLBACKS
 
 needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
 unfinished = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -39,7 +39,7 @@ def test_travels_in_float32_and_arrives_in_float64(wine, solver, monkeypatch):
     seen = []
     settings = {"n_components": 2, "solver": solver, "tol": 1e-6, "max_iter": 1000}
     straight = NCA(alpha=3e-3, **settings).fit(X, y)
-    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)
+    monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 100)
 
     watched = hooked(NCA, lambda Z, kwargs: seen.append(Z.dtype))
     model = watched(alpha=3e-3, **settings).fit(X, y)
@@ -55,7 +55,7 @@ def test_travels_in_float32_and_arrives_in_float64(wine, solver, monkeypatch):
 
 
 def test_a_fit_cut_off_on_the_way_is_not_called_converged(wine, monkeypatch):
-    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)
+    monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 100)
     whole = NCA(2, tol=1e-7, alpha=3e-3).fit(*wine)
     for max_iter in range(1, whole.n_iter_):
         with pytest.warns(ConvergenceWarning, match="increase 'max_iter'"):
@@ -99,7 +99,7 @@ def test_fits_in_two_threads_agree_with_serial_ones():
 @pytest.mark.parametrize("mapping", ["linear", "diagonal"])
 def test_little_working_memory_gives_the_same_answers(rule, mapping, monkeypatch):
     # the last digits of float32 on the way depend on whether the columns are scaled in a copy
-    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 10**9)
+    monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 10**9)
     X, y = load_digits(return_X_y=True)
     X = np.tile(X, (1, 3))[:, ::2]  # 1.4 MB: too large for a copy under 1 MiB
     settings = {"rule": rule, "mapping": mapping, "max_iter": 4, "random_state": 0}
@@ -186,7 +186,7 @@ def test_an_interrupt_keeps_the_best_map(
     wine, interrupted_nca, settings, single, call, monkeypatch
 ):
     if single:
-        monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)
+        monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 100)
     X, y = wine
     model = interrupted_nca(call)(2, alpha=3e-3, tol=0.0, random_state=0, **settings)
     with pytest.warns(ConvergenceWarning, match="it was interrupted"):

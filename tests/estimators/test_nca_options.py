@@ -140,8 +140,8 @@ def test_held_out_rows_have_no_say_in_the_start(digits, init):
 @unfinished
 def test_held_out_score_is_that_of_held_out_rows_against_training_rows(digits):
     from vicinal.core.seeds import rng_for
+    from vicinal.fit.plan import hold_out
     from vicinal.fit.resume import seed_of
-    from vicinal.fit.split import hold_out
 
     X, y = digits
     model = NCA(2, early_stopping=True, validation_fraction=0.2, init="pca", random_state=5,
@@ -250,7 +250,7 @@ def test_a_fit_that_is_at_rest_has_made_one_iteration(wine):
 @pytest.mark.parametrize("single", [False, True])
 def test_two_warm_fits_equal_one_long_fit(digits, settings, single, monkeypatch):
     if single:
-        monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)
+        monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 100)
     settings = {"n_components": None, "tol": 0.0, **settings}
     long = NCA(max_iter=20, alpha=3e-3, **settings).fit(*digits)
     warm = NCA(max_iter=10, warm_start=True, alpha=3e-3, **settings).fit(*digits)

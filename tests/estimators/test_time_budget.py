@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import KNCA, LMNN, NCA, _clock
 from vicinal.core.problem import Problem
-from vicinal.fit.budget import Budget
+from vicinal.fit.context import Budget
 from vicinal.maps import Periodic
 from vicinal.models.votes import VotingModel
 from vicinal.neighborhoods import Nearest
@@ -58,7 +58,7 @@ class Work:
 
 @pytest.fixture
 def work(monkeypatch):
-    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)  # float32 first, as on large data
+    monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 100)  # float32 first, as on large data
     return Work(monkeypatch)
 
 
@@ -226,7 +226,7 @@ def test_the_final_loss_uses_fewer_rows_if_there_is_little_time():
 
 
 def budget_of(**times):
-    from vicinal.fit.budget import Finish
+    from vicinal.fit.context import Finish
 
     return Finish(**times)
 

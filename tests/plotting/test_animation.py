@@ -8,7 +8,7 @@ from PIL import Image
 
 from vicinal import plotting
 from vicinal.callbacks import Frames
-from vicinal.fit import callbacks as support
+from vicinal.fit import report as support
 from vicinal.metrics import knn_accuracy, r_nx_auc, r_nx_curve
 
 needs_callbacks = pytest.mark.skipif(not support.HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
@@ -225,7 +225,7 @@ def test_curves_without_labels_and_in_given_axes(rng):
     figure, axes = plt.subplots(1, 2)
     y = np.arange(30) % 2
     assert plotting.embedding_quality({"a": X[:, :2]}, X, y, axes) is figure
-    with pytest.raises(ValueError, match=r"There are 1 panels. Got 2 axes"):
+    with pytest.raises(ValueError, match=r"draws 1 panels. Got 2 axes"):
         plotting.embedding_quality({"a": X[:, :2]}, X, axes=axes)
     with pytest.raises(ValueError, match="must hold at least one embedding"):
         plotting.embedding_quality({}, X)

@@ -9,9 +9,17 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from vicinal.plotting import EmbeddingDisplay, scatter
-from vicinal.plotting._colouring import Classes, Numbers
-from vicinal.plotting._density import density_image
-from vicinal.plotting._palette import COLOURS, MARKS, class_colours, class_marks, linear, srgb
+from vicinal.plotting._colours import (
+    COLOURS,
+    MARKS,
+    Classes,
+    Numbers,
+    class_colours,
+    class_marks,
+    linear,
+    srgb,
+)
+from vicinal.plotting._points import density_image
 
 # Machado, Oliveira, Fernandes (2009): what is seen of linear RGB with each kind of blindness
 SEEN = {

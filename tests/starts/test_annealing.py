@@ -16,7 +16,7 @@ from vicinal import NCA, maps
 from vicinal._features import Features
 from vicinal.callbacks import StopAfter
 from vicinal.core.problem import Problem
-from vicinal.fit.callbacks import HAS_CALLBACKS
+from vicinal.fit.report import HAS_CALLBACKS
 from vicinal.maps import Linear
 from vicinal.objectives import NCALoss
 from vicinal.starts import RCA, Given, Identity, Random, resolve

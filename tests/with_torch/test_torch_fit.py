@@ -16,7 +16,7 @@ from vicinal import KNCA, KSNE, LMNN, NCA
 from vicinal._features import Features
 from vicinal.callbacks import Checkpoint
 from vicinal.core.problem import Problem
-from vicinal.fit.callbacks import HAS_CALLBACKS
+from vicinal.fit.report import HAS_CALLBACKS
 from vicinal.maps import MLP, TorchMap
 from vicinal.objectives import NCALoss
 from vicinal.samplers import MiniBatches

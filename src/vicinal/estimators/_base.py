@@ -23,17 +23,11 @@ from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult
 from vicinal.core.stopping import TimeUp
 from vicinal.core.types import Array, is_auto
-from vicinal.fit.budget import Budget
-from vicinal.fit.callbacks import CallbackSupportMixin, IterationReporter
-from vicinal.fit.context import FitContext
+from vicinal.fit.context import Budget, FitContext
 from vicinal.fit.cost import Cost, Size, converted_bytes
-from vicinal.fit.importances import importances_of
-from vicinal.fit.method import Config, Data, Method
-from vicinal.fit.overfit import compare
-from vicinal.fit.penalty import BY_ROWS, without_search
-from vicinal.fit.plan import Plan, make_plan
-from vicinal.fit.problem import final_loss, last_theta, make_problem, size_of
-from vicinal.fit.report import IterationReport, Reports
+from vicinal.fit.method import BY_ROWS, Config, Data, Method, without_search
+from vicinal.fit.plan import Plan, make_plan, make_problem, size_of
+from vicinal.fit.report import CallbackSupportMixin, IterationReport, IterationReporter, Reports
 from vicinal.fit.resume import (
     STOPPED,
     ResumeState,
@@ -46,10 +40,10 @@ from vicinal.fit.resume import (
     seed_of,
     take_over,
 )
-from vicinal.fit.run import best_of_starts, if_stopped, run
+from vicinal.fit.run import best_of_starts, final_loss, if_stopped, last_theta, run, warn_of_run
+from vicinal.fit.score import compare, importances_of, warn_overfit
 from vicinal.fit.search import ROWS, Choice, choose, search_key
 from vicinal.fit.stream import Stream
-from vicinal.fit.warnings import warn_of_run, warn_overfit
 from vicinal.maps.fitted import FittedLinear, fitted_map
 
 _FIT_PASSES = 4.0  # the importances of features may embed so many times the training rows

@@ -18,9 +18,8 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array, EvaluationSize
 from vicinal.engines.cpu.impostors import KEPT, KEPT_SHARE, ONCE
 from vicinal.estimators._classifier import check_k
-from vicinal.fit.context import is_large
 from vicinal.fit.method import Coarse, Data
-from vicinal.fit.plan import Plan
+from vicinal.fit.plan import Plan, is_large
 from vicinal.models.votes import VotingModel
 from vicinal.neighborhoods import target_neighbors
 from vicinal.neighborhoods.refresh import copied, no_longer_falls

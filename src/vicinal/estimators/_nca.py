@@ -17,10 +17,19 @@ from vicinal._validation import check_rows, check_weights, shaped
 from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, Rows, is_auto
 from vicinal.densities import Kernel
-from vicinal.fit.method import Data, Method, RowNumbers, drop_weightless_rows
-from vicinal.fit.penalty import ALPHAS, MORE_ALPHAS, for_nonlinear_maps
+from vicinal.fit.method import (
+    ALPHAS,
+    MORE_ALPHAS,
+    Data,
+    Method,
+    RowNumbers,
+    collapse_warning,
+    drop_weightless_rows,
+    for_nonlinear_maps,
+    warn_single_rows,
+    warn_unmatched_rows,
+)
 from vicinal.fit.plan import Plan
-from vicinal.fit.warnings import collapse_warning, warn_single_rows, warn_unmatched_rows
 from vicinal.models.posterior import NCAModel
 from vicinal.models.soft import DistributionModel, MatchModel
 from vicinal.neighborhoods import mass_left_out

@@ -19,9 +19,7 @@ from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._classifier import NeighbourSearchMixin
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.fit.cost import Cost
-from vicinal.fit.method import Data, Method, drop_weightless_rows
-from vicinal.fit.penalty import MORE_ALPHAS
-from vicinal.fit.trials import is_collapsed
+from vicinal.fit.method import MORE_ALPHAS, Data, Method, drop_weightless_rows, is_collapsed
 from vicinal.models.regression import RegressionModel
 from vicinal.neighborhoods import mass_left_out
 from vicinal.neighborhoods.refresh import refresh_lists

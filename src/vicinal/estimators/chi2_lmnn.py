@@ -39,9 +39,8 @@ from vicinal.estimators._margins import (
     warn_unusable_rows,
 )
 from vicinal.estimators._metric import HistogramMixin, chi2
-from vicinal.fit.callbacks import with_callbacks
-from vicinal.fit.method import Data, Method
-from vicinal.fit.trials import is_collapsed
+from vicinal.fit.method import Data, Method, is_collapsed
+from vicinal.fit.report import with_callbacks
 from vicinal.metrics import Chi2Index
 from vicinal.models.votes import Chi2VotingModel
 from vicinal.neighborhoods import target_neighbors

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal import maps, neighborhoods, solvers, starts
 from vicinal._features import make_rows
-from vicinal._validation import check_number, check_option
+from vicinal._validation import check_number, check_option, warn
 from vicinal.core.types import (
     Array,
     EvaluationSize,
@@ -29,15 +29,15 @@ from vicinal.core.types import (
 )
 from vicinal.estimators._classifier import LabelledLearner, check_k, learnt_k, warn_k_unset
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
-from vicinal.fit.callbacks import with_callbacks
-from vicinal.fit.method import Data, Method
-from vicinal.fit.penalty import ALPHAS
+from vicinal.fit.method import ALPHAS, Data, Method, collapse_warning
+from vicinal.fit.plan import Plan
+from vicinal.fit.report import with_callbacks
 from vicinal.fit.stream import StreamRules, can_stream, learn_batch
-from vicinal.fit.warnings import collapse_warning, warn_no_voters
 from vicinal.models.vote_of_k import KNCAModel
 from vicinal.neighborhoods import LeftOut, Nearest, Neighborhood, sets_left_out
 from vicinal.neighborhoods.refresh import refresh_lists
 from vicinal.objectives import KNCALoss
+from vicinal.objectives._votes import SAFE_K, can_win, large_k, usable_votes
 from vicinal.starts import Start
 from vicinal.targets import Labels
 
@@ -379,3 +379,35 @@ def _votes_bytes(k: int, size: EvaluationSize) -> float:
     votes = (40.0 if size.listed else 20.0) * (k + 1) * size.n_classes
     pull = 0.0 if size.listed else 130.0 * size.n_components
     return min(min(max(size.n, 1024), 8192) * (votes + pull), 1e8)
+
+
+def warn_no_voters(
+    data: Data, name: str, asked: int, vote: str, labels: Labels, plan: Plan
+) -> None:
+    """Warn of classes whose rows cannot win a vote of k."""
+    counts = labels.counts
+    k = usable_votes(counts, asked, vote)
+    if k < asked:
+        others = len(labels) - 1
+        why = "no row could win a vote of that many"
+        if others < asked:
+            why = f"a row has only {others} others to pick"
+        warn(f"The 'k' parameter of {name} is {asked}, but {why}: k={k} is used.")
+    if k > SAFE_K:
+        warn(large_k(k))
+    able = can_win(counts, k, vote)
+    if not able.all():
+        warn(
+            f"Rows of these classes have too few others of their class to win any vote of "
+            f"k={k} by vote={vote!r}: {data.names(~able)}. As queries they add nothing "
+            "to the objective."
+        )
+    rows = plan.rows_together(len(labels))
+    thin = able & ~can_win(counts * rows // len(labels), k, vote)
+    if thin.any():
+        warn(
+            f"Of {rows} rows at a time, as drawn by {plan.sampling!r}, these classes usually have "
+            f"too few rows to win a vote of k={k}, so that little is learnt about them: "
+            f"{data.names(thin)}. Use larger batches, or sampling='stochastic', in which all rows "
+            "may be picked."
+        )

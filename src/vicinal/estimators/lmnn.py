@@ -31,9 +31,8 @@ from vicinal.estimators._margins import (
     warn_unusable_rows,
 )
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
-from vicinal.fit.callbacks import with_callbacks
-from vicinal.fit.method import Data, Method
-from vicinal.fit.trials import is_collapsed
+from vicinal.fit.method import Data, Method, is_collapsed
+from vicinal.fit.report import with_callbacks
 from vicinal.models.votes import VotingModel
 from vicinal.objectives import LMNNLoss
 from vicinal.starts import Start

@@ -16,10 +16,8 @@ from vicinal.core.types import Array, Map, Rows, Sampler, Solver, is_auto
 from vicinal.estimators import _classifier
 from vicinal.estimators._classifier import LabelledLearner
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
-from vicinal.fit.callbacks import with_callbacks
-from vicinal.fit.method import Data, Method
-from vicinal.fit.penalty import ALPHAS
-from vicinal.fit.warnings import collapse_warning, warn_single_rows
+from vicinal.fit.method import ALPHAS, Data, Method, collapse_warning, warn_single_rows
+from vicinal.fit.report import with_callbacks
 from vicinal.models.posterior import NCAModel
 from vicinal.neighborhoods import LeftOut, Neighborhood, mass_left_out
 from vicinal.neighborhoods.refresh import refresh_lists

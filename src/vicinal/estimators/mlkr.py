@@ -12,8 +12,8 @@ from sklearn.model_selection import BaseCrossValidator
 from vicinal.core.types import Map, Sampler, Solver
 from vicinal.densities import Kernel
 from vicinal.estimators._regressor import RegressionLearner
-from vicinal.fit.callbacks import with_callbacks
-from vicinal.neighborhoods import Neighborhood
+from vicinal.fit.report import with_callbacks
+from vicinal.neighbourhoods import Neighbourhood
 from vicinal.objectives import MLKRLoss
 from vicinal.starts import Start
 

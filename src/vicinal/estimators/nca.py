@@ -28,9 +28,9 @@ from vicinal.estimators._nca import (
     soft_rows,
     soft_scores,
 )
-from vicinal.fit.callbacks import with_callbacks
 from vicinal.fit.cost import Cost, Size
 from vicinal.fit.method import Data, Method
+from vicinal.fit.report import with_callbacks
 from vicinal.fit.stream import StreamRules, can_stream, learn_batch
 from vicinal.neighborhoods import Neighborhood
 from vicinal.starts import Start

@@ -17,10 +17,10 @@ from vicinal._validation import check_number, check_option, warn
 from vicinal.core.types import Array, Map, Sampler, Solver, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._regressor import RegressionLearner
-from vicinal.fit.callbacks import with_callbacks
 from vicinal.fit.method import Data, Method
 from vicinal.fit.plan import Plan
-from vicinal.neighborhoods import Neighborhood
+from vicinal.fit.report import with_callbacks
+from vicinal.neighbourhoods import Neighbourhood
 from vicinal.objectives import MatchLoss
 from vicinal.starts import Start
 from vicinal.targets import NearNumbers

@@ -17,10 +17,9 @@ from vicinal.core.types import Array, Map, Rows, Solver
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.estimators._pairs import PairClassifierMixin, check_tuples
-from vicinal.fit.callbacks import with_callbacks
 from vicinal.fit.cost import Cost
-from vicinal.fit.method import Data, Method
-from vicinal.fit.warnings import collapse_warning
+from vicinal.fit.method import Data, Method, collapse_warning
+from vicinal.fit.report import with_callbacks
 from vicinal.models.partners import PartnerModel
 from vicinal.objectives.pair_nca import PairNCALoss
 from vicinal.starts import Start

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import rankdata
@@ -23,8 +23,15 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from vicinal._search import finder
 from vicinal._threads import single_threaded_blas
 from vicinal.core.types import Array
-from vicinal.metrics._checks import check_count, check_pair, draw_rows
-from vicinal.metrics._ranks import distances, nearest, ranks, sum_over_blocks
+from vicinal.metrics._ranks import (
+    check_count,
+    check_pair,
+    distances,
+    draw_rows,
+    nearest,
+    ranks,
+    sum_over_blocks,
+)
 
 
 def r_nx_curve(
@@ -81,9 +88,17 @@ def r_nx_curve(
     array([0.79, 0.44, 0.44, 1.  ])
     """
     X, Z = check_pair("r_nx_curve", X, Z, metric, 3)
-    of_X, of_Z, n = distances(X, metric), distances(Z, "euclidean"), X.shape[0]
+    n = X.shape[0]
     largest = check_count("r_nx_curve", "max_neighbors", max_neighbors, n - 2, n - 2)
     rows = draw_rows("r_nx_curve", n, sample_size, random_state)
+    K = np.arange(1, largest + 1)
+    Q = _kept(X, Z, metric, rows, largest) / (len(rows) * K)
+    return K, ((n - 1) * Q - K) / (n - 1 - K)
+
+
+def _kept(X: Any, Z: Array, metric: Any, rows: Array, largest: int) -> Array:
+    """How many rows are among the K nearest of both, for K = 1, ..., ``largest``."""
+    of_X, of_Z, n = distances(X, metric), distances(Z, "euclidean"), X.shape[0]
 
     def count(block: Array) -> Array:
         rank_in_X = ranks(nearest(of_X(block), largest), n)
@@ -92,9 +107,7 @@ def r_nx_curve(
         worse = np.maximum(worse, np.arange(1, largest + 1, dtype=np.int32))
         return np.bincount(worse.ravel(), minlength=n + 1)[1 : largest + 1]
 
-    K = np.arange(1, largest + 1)
-    Q = np.cumsum(sum_over_blocks(count, rows, n)) / (len(rows) * K)
-    return K, ((n - 1) * Q - K) / (n - 1 - K)
+    return np.cumsum(sum_over_blocks(count, rows, n))
 
 
 def r_nx_auc(
@@ -163,11 +176,13 @@ def knn_accuracy(Z: Any, y: Any, n_neighbors: int | Iterable[int] = range(1, 16)
             "The 'n_neighbors' parameter of knn_accuracy must hold at least one int. Got none."
         )
     codes = np.unique(y, return_inverse=True)[1]
-    right = _right_votes(_others(Z, max(ks)), codes)
+    voters = codes[nearest_others(Z, max(ks))]
+    won = winners(voters, int(codes.max()) + 1, ties="nearest")
+    right = np.mean(won == codes[:, None], axis=0)
     return right[ks[0] - 1] if single else right[np.array(ks) - 1]
 
 
-def _others(Z: Array, k: int) -> Array:
+def nearest_others(Z: Array, k: int) -> Array:
     """Numbers of the k nearest other rows of each row, nearest first."""
     near, apart = finder("exact", Z)(Z, k + 1)
     own = near == np.arange(len(Z))[:, None]
@@ -178,20 +193,22 @@ def _others(Z: Array, k: int) -> Array:
     return np.take_along_axis(near, order, axis=1)
 
 
-def _right_votes(near: Array, codes: Array) -> Array:
-    """Shares of rows whose class wins the vote of the nearest 1, 2, ... rows."""
-    n, k = near.shape
-    shape, rows = (n, int(codes.max()) + 1), np.arange(n)
-    votes, first = np.zeros(shape, np.int32), np.full(shape, k, np.int32)
-    share = np.empty(k)
+def winners(voters: Array, n_classes: int, *, ties: Literal["nearest", "first"]) -> Array:
+    """The class that wins the vote of the first 1, 2, ... voters of each row.
+
+    Of classes with equally many votes, the one with the nearest voter wins, or the first class.
+    """
+    n, k = voters.shape
+    rows, won = np.arange(n), np.empty((n, k), np.intp)
+    votes, first = np.zeros((n, n_classes), np.int64), np.full((n, n_classes), k)
     for at in range(k):
-        voters = codes[near[:, at]]
-        votes[rows, voters] += 1
-        first[rows, voters] = np.minimum(first[rows, voters], at)
+        own = voters[:, at]
+        votes[rows, own] += 1
+        if ties == "nearest":
+            first[rows, own] = np.minimum(first[rows, own], at)
         # the most votes, then the nearest voter: both in one number
-        winner = (votes.astype(np.int64) * (k + 1) - first).argmax(axis=1)
-        share[at] = np.mean(winner == codes)
-    return share
+        won[:, at] = (votes * (k + 1) - first).argmax(axis=1)
+    return won
 
 
 def trustworthiness(
@@ -315,17 +332,11 @@ def neighbor_recall(
     recall : float
         Between 0 and 1.
     """
-    X, Z = check_pair("neighbor_recall", X, Z, metric, 2)
-    of_X, of_Z, n = distances(X, metric), distances(Z, "euclidean"), X.shape[0]
-    rows = draw_rows("neighbor_recall", n, sample_size, random_state)
-    k = check_count("neighbor_recall", "n_neighbors", n_neighbors, None, n - 1)
-
-    def kept(block: Array) -> int:
-        rank_in_X = ranks(nearest(of_X(block), k), n)
-        rank = np.take_along_axis(rank_in_X, nearest(of_Z(block), k), axis=1)
-        return int(np.count_nonzero(rank <= k))
-
-    return float(sum_over_blocks(kept, rows, n) / (len(rows) * k))
+    X, Z = check_pair("neighbour_recall", X, Z, metric, 2)
+    n = X.shape[0]
+    rows = draw_rows("neighbour_recall", n, sample_size, random_state)
+    k = check_count("neighbour_recall", "n_neighbors", n_neighbors, None, n - 1)
+    return float(_kept(X, Z, metric, rows, k)[-1] / (len(rows) * k))
 
 
 def rank_correlation(

@@ -7,12 +7,11 @@ from vicinal._public import listing as _listing
 from vicinal.plotting._accuracy import AccuracyDisplay
 from vicinal.plotting._animation import animate
 from vicinal.plotting._convergence import ConvergenceDisplay
-from vicinal.plotting._embedding import EmbeddingDisplay
+from vicinal.plotting._embedding import EmbeddingDisplay, before_after, scatter
 from vicinal.plotting._metric import MetricDisplay
 from vicinal.plotting._neighbours import NeighborsDisplay
 from vicinal.plotting._quality import EmbeddingQualityDisplay, embedding_quality
 from vicinal.plotting._regions import DecisionRegionsDisplay
-from vicinal.plotting._scatter import before_after, scatter
 
 __all__ = [
     "AccuracyDisplay",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,17 @@ from sklearn.utils import _safe_indexing as take_rows
 
 from vicinal._search import finder
 from vicinal.core.types import Array
-from vicinal.plotting._fitted import Fitted, dense, standardiser
-from vicinal.plotting._matplotlib import bad, given_axes, plain_axes, pyplot
-from vicinal.plotting._palette import MARKS, line_colours
+from vicinal.metrics.embedding import nearest_others, winners
+from vicinal.plotting._colours import MARKS, line_colours
+from vicinal.plotting._fitted import Fitted
+from vicinal.plotting._matplotlib import Display, bad, plain_axes
 
 _OWNER = "AccuracyDisplay"
 _STYLES = ("-", "--", "-.", ":")
 _EUCLIDEAN = "Euclidean, scaled columns"
 
 
-class AccuracyDisplay:
+class AccuracyDisplay(Display):
     """How well the nearest neighbours predict, for several k or several ranks of the map.
 
     Make it with :meth:`from_estimator`, against k, or with :meth:`from_ranks`, against the rank.
@@ -113,10 +114,6 @@ class AccuracyDisplay:
             The values of k; those above the number of rows that vote are left out.
         ax : matplotlib Axes, default=None
             None makes a new figure.
-
-        Returns
-        -------
-        display : AccuracyDisplay
         """
         fitted = Fitted(estimator, _OWNER)
         if (X_test is None) != (y_test is None):
@@ -124,14 +121,8 @@ class AccuracyDisplay:
         y = np.asarray(y)
         numbers = bool(fitted.numbers)
         ks = _checked(n_neighbors, "n_neighbors", len(y) - (X_test is None))
-        columns = fitted.columns(X)
-        scaler = standardiser(columns).fit(columns)
-
-        def scaled(rows: Any) -> Array:
-            return dense(scaler.transform(fitted.columns(rows)))
-
         scores, errors = {}, {}
-        for name, embed in ((fitted.name, fitted.embed), (_EUCLIDEAN, scaled)):
+        for name, embed in ((fitted.name, fitted.embed), (_EUCLIDEAN, fitted.scaled(X))):
             others = None if X_test is None else embed(X_test)
             found = _neighbour_scores(embed(X), y, others, y_test, ks, numbers)
             scores[name] = found.mean(axis=0)
@@ -162,8 +153,7 @@ class AccuracyDisplay:
         ----------
         estimator : estimator or Pipeline
             Cloned for each fit; a pipeline must end in an estimator with ``n_components``.
-        X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        X, y : array-like of shape (n_samples, n_features) and (n_samples,)
         ranks : iterable of int, default=(1, 2, 3, 5, 8)
             The values of ``n_components``; those above the number of columns are left out.
         cv : int, splitter or iterable of splits, default=5
@@ -187,47 +177,35 @@ class AccuracyDisplay:
         name, numbers = type(last).__name__, is_regressor(last)
         y = np.asarray(y)
         splits = list(check_cv(cv, y, classifier=not numbers).split(X, y))
-        [k] = _checked([n_neighbors], "n_neighbors", min(len(train) for train, _ in splits))
+        ks = _checked([n_neighbors], "n_neighbors", min(len(train) for train, _ in splits))
         ranks = _checked(ranks, "ranks", np.shape(X)[1])
         found: dict[str, list[Any]] = {name: [], _EUCLIDEAN: [], "PCA": []}
         for train, test in splits:
-            fold = _Fold(X, y, train, test, k, numbers)
+            rows = take_rows(X, train)
+            fold = rows, y[train], take_rows(X, test), y[test], ks, numbers
             learnt, principal = [], []
-            for rank in ranks:
-                model = _of_rank(estimator, int(rank)).fit(fold.X, fold.y)
-                fitted = Fitted(model, _OWNER)
-                learnt.append(fold.score(fitted.embed))
-                principal.append(fold.score(_scaled_pca(fitted, fold.X, int(rank))))
+            for rank in map(int, ranks):
+                fitted = Fitted(_of_rank(estimator, rank).fit(rows, y[train]), _OWNER)
+                learnt.append(_score(fitted.embed, *fold))
+                scaled = fitted.scaled(rows)
+                principal.append(_score(_components(scaled, rows, rank), *fold))
             found[name].append(learnt)
             found["PCA"].append(principal)
-            found[_EUCLIDEAN].append(fold.score(_scaled_pca(fitted, fold.X, None)))
+            found[_EUCLIDEAN].append(_score(scaled, *fold))
         scores = {method: np.mean(each, axis=0) for method, each in found.items()}
         errors = {
             method: np.std(each, axis=0, ddof=1) / np.sqrt(len(splits))
             for method, each in found.items()
         }
-        kind = f"R² of the mean of {k}" if numbers else f"accuracy of {k}-NN"
+        kind = f"R² of the mean of {ks[0]}" if numbers else f"accuracy of {ks[0]}-NN"
         title = f"means and standard errors over {len(splits)} folds"
         return cls(
             ranks, scores, errors, x_name="rank of the map", score_name=kind, title=title
         ).plot(ax)
 
     def plot(self, ax: Any = None) -> AccuracyDisplay:
-        """Draw the curves, with bands of one standard error.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            None makes a new figure.
-
-        Returns
-        -------
-        display : AccuracyDisplay
-        """
-        if ax is None:
-            _, ax = pyplot().subplots(figsize=(5.4, 3.7), layout="constrained")
-        [ax] = given_axes(ax, 1, _OWNER)
-        self.ax_, self.figure_ = ax, ax.figure
+        """Draw the curves, with bands of one standard error, into ``ax`` or a new figure."""
+        [ax] = self._open(ax, 1, (5.4, 3.7))
         marked, colours = len(self.x) <= 12, line_colours(ax)
         for at, (name, score) in enumerate(self.scores.items()):
             colour = colours[at % len(colours)]
@@ -252,20 +230,6 @@ class AccuracyDisplay:
         return self
 
 
-class _Fold:
-    """The rows of a fold, and scores on those that are left out."""
-
-    def __init__(self, X: Any, y: Array, train: Array, test: Array, k: int, numbers: bool) -> None:
-        self.X, self.X_test = take_rows(X, train), take_rows(X, test)
-        self.y, self.y_test, self.k, self.numbers = y[train], y[test], k, numbers
-
-    def score(self, embed: Any) -> float:
-        """The score of the nearest neighbours under a map."""
-        Z, others = embed(self.X), embed(self.X_test)
-        ks = np.array([self.k])
-        return float(np.mean(_neighbour_scores(Z, self.y, others, self.y_test, ks, self.numbers)))
-
-
 def _of_rank(estimator: Any, rank: int) -> Any:
     """A clone of another rank."""
     copy = clone(estimator)
@@ -273,18 +237,19 @@ def _of_rank(estimator: Any, rank: int) -> Any:
     return copy.set_params(**{name: rank})
 
 
-def _scaled_pca(fitted: Fitted, X: Any, rank: int | None) -> Any:
-    """Principal components of the scaled columns; all columns if the rank is None."""
-    columns = fitted.columns(X)
-    scaler = standardiser(columns).fit(columns)
-    found = dense(scaler.transform(columns))
-    pca = None if rank is None else PCA(min(rank, *found.shape), random_state=0).fit(found)
+def _components(scaled: Callable[[Any], Array], X: Any, rank: int) -> Callable[[Any], Array]:
+    """The function that takes rows to the principal components of the scaled columns of X."""
+    Z = scaled(X)
+    pca = PCA(min(rank, *Z.shape), random_state=0).fit(Z)
+    return lambda rows: pca.transform(scaled(rows))
 
-    def embed(rows: Any) -> Array:
-        scaled = dense(scaler.transform(fitted.columns(rows)))
-        return scaled if pca is None else pca.transform(scaled)
 
-    return embed
+def _score(
+    embed: Callable[[Any], Array], X: Any, y: Array, X_test: Any, y_test: Array, ks: Array,
+    numbers: bool,
+) -> float:  # fmt: skip
+    """The mean score of a map in a fold, for a single k."""
+    return float(np.mean(_neighbour_scores(embed(X), y, embed(X_test), y_test, ks, numbers)))
 
 
 def _neighbour_scores(
@@ -294,13 +259,9 @@ def _neighbour_scores(
 
     Without other rows, each row is predicted by the rest.
     """
-    Z = np.ascontiguousarray(Z)
-    most = int(np.max(ks))
+    Z, most = np.ascontiguousarray(Z), int(np.max(ks))
     if others is None:
-        near, _ = finder("exact", Z)(Z, most + 1)
-        own = near == np.arange(len(Z))[:, None]
-        own[~own.any(axis=1), -1] = True  # so many duplicates that the row itself is not listed
-        near, right = near[~own].reshape(len(Z), most), y
+        near, right = nearest_others(Z, most), y
     else:
         near, _ = finder("exact", Z)(np.ascontiguousarray(others, dtype=Z.dtype), most)
         right = np.asarray(y_others)
@@ -309,11 +270,8 @@ def _neighbour_scores(
         error = (means[:, ks - 1] - right[:, None]) ** 2
         return 1.0 - error / (np.var(right) or 1.0)
     classes, codes = np.unique(y, return_inverse=True)
-    votes, hit = np.zeros((len(near), len(classes))), np.empty((len(near), most))
-    for at in range(most):
-        votes[np.arange(len(near)), codes[near[:, at]]] += 1
-        hit[:, at] = classes[votes.argmax(axis=1)] == right
-    return hit[:, ks - 1]
+    predicted = classes[winners(codes[near], len(classes), ties="first")]
+    return (predicted == right[:, None])[:, ks - 1].astype(np.float64)
 
 
 def _checked(values: Iterable[int], name: str, most: int) -> Array:

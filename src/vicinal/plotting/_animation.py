@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from vicinal.core.types import Array
-from vicinal.plotting._colouring import colouring
+from vicinal.plotting._colours import colouring
+from vicinal.plotting._embedding import new_panels
 from vicinal.plotting._matplotlib import pyplot
 from vicinal.plotting._names import add_names
 from vicinal.plotting._points import draw_points
-from vicinal.plotting._scatter import new_panels
 
 _MARGIN = 1.06  # of the view beyond the outermost points
 _CALM = 2  # frames before and after that the view of a frame also holds, so that it does not jump

@@ -9,16 +9,16 @@ import numpy as np
 from scipy.ndimage import uniform_filter1d
 
 from vicinal.core.types import Array
+from vicinal.plotting._colours import line_colours
 from vicinal.plotting._fitted import Fitted
-from vicinal.plotting._matplotlib import foreground, given_axes, plain_axes, pyplot
-from vicinal.plotting._palette import line_colours
+from vicinal.plotting._matplotlib import Display, foreground, plain_axes
 
 _OWNER = "ConvergenceDisplay"
 _RATIO = 30.0  # of the largest to the smallest loss: from there on, a logarithmic axis
 _SMOOTH = 25  # a curve of batches is smoothed over this part of its length
 
 
-class ConvergenceDisplay:
+class ConvergenceDisplay(Display):
     """The loss by iteration: of the training rows, and of held-out rows if there were any.
 
     Parameters
@@ -93,10 +93,6 @@ class ConvergenceDisplay:
         ax : matplotlib Axes, default=None
         **parameters
             As in the constructor: ``stages``, ``chosen``, ``noisy``, ``name``.
-
-        Returns
-        -------
-        display : ConvergenceDisplay
         """
         score = history.get("validation_score")
         held_out = None if score is None else -np.asarray(score, dtype=np.float64)
@@ -116,10 +112,6 @@ class ConvergenceDisplay:
             For the sake of scikit-learn's interface.
         ax : matplotlib Axes, default=None
             None makes a new figure.
-
-        Returns
-        -------
-        display : ConvergenceDisplay
         """
         fitted = Fitted(estimator, _OWNER)
         learner = fitted.learner
@@ -132,30 +124,13 @@ class ConvergenceDisplay:
         stages = _stages(learner, history)
         noisy = bool(getattr(getattr(learner, "plan_", None), "noisy", False))
         return cls.from_history(
-            history,
-            stages=stages,
-            chosen=_chosen(history, stages, noisy),
-            noisy=noisy,
-            name=fitted.name,
-            ax=ax,
-        )
+            history, stages=stages, chosen=_chosen(history, stages, noisy), noisy=noisy,
+            name=fitted.name, ax=ax,
+        )  # fmt: skip
 
     def plot(self, ax: Any = None) -> ConvergenceDisplay:
-        """Draw the curves.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            None makes a new figure.
-
-        Returns
-        -------
-        display : ConvergenceDisplay
-        """
-        if ax is None:
-            _, ax = pyplot().subplots(figsize=(5.4, 3.6), layout="constrained")
-        [ax] = given_axes(ax, 1, _OWNER)
-        self.ax_, self.figure_ = ax, ax.figure
+        """Draw the curves into ``ax``, or into a new figure."""
+        [ax] = self._open(ax, 1, (5.4, 3.6))
         self._curves(ax)
         if self.chosen is not None:
             ax.axvline(

@@ -1,4 +1,4 @@
-"""Rows before and after learning, side by side."""
+"""Embedded rows: one picture of them, or several side by side, such as before and after."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from vicinal.core.types import Array
-from vicinal.plotting._colouring import colouring
-from vicinal.plotting._fitted import Fitted, principal_components
-from vicinal.plotting._matplotlib import bad, given_axes
-from vicinal.plotting._names import check_names
-from vicinal.plotting._scatter import check_points, new_panels, panel
+from vicinal.plotting._colours import colouring
+from vicinal.plotting._fitted import Fitted, Rows, principal_components
+from vicinal.plotting._matplotlib import Display, bad, pyplot
+from vicinal.plotting._names import add_names, check_names, legend_inches
+from vicinal.plotting._points import draw_points
 
 _OWNER = "EmbeddingDisplay"
 _SHOW = ("all", "held-out")
 
 
-class EmbeddingDisplay:
+class EmbeddingDisplay(Display):
     """The same rows in one or several embeddings, side by side.
 
     Make it with :meth:`from_estimator`, which draws the rows before and after learning, or with
@@ -96,31 +96,21 @@ class EmbeddingDisplay:
         embeddings: Mapping[str, Any],
         y: Any = None,
         *,
-        held_out: Any = None,
-        classes: Any = None,
-        target_name: str | None = None,
         ax: Any = None,
-        **options: Any,
+        names: str = "auto",
+        size: float | None = None,
+        **parameters: Any,
     ) -> EmbeddingDisplay:
         """Draw given embeddings.
 
         Parameters
         ----------
-        embeddings, y, held_out, classes, target_name
+        embeddings, y, **parameters
             As in the constructor.
-        ax : matplotlib Axes or sequence of them, default=None
-            One for each panel; None makes a new figure.
-        **options
+        ax, names, size
             As in :meth:`plot`.
-
-        Returns
-        -------
-        display : EmbeddingDisplay
         """
-        display = cls(
-            embeddings, y, held_out=held_out, classes=classes, target_name=target_name
-        )  # fmt: skip
-        return display.plot(ax, **options)
+        return cls(embeddings, y, **parameters).plot(ax, names=names, size=size)
 
     @classmethod
     def from_estimator(
@@ -165,10 +155,6 @@ class EmbeddingDisplay:
             One for each panel; None makes a new figure.
         **options
             As in :meth:`plot`.
-
-        Returns
-        -------
-        display : EmbeddingDisplay
         """
         fitted = Fitted(estimator, _OWNER)
         if show not in _SHOW:
@@ -177,23 +163,18 @@ class EmbeddingDisplay:
             raise bad(_OWNER, "X_test", "given if show='held-out'", X_test)
         if n_components not in (None, 2, 3):
             raise bad(_OWNER, "n_components", "2, 3 or None", n_components)
-        rows = _Rows(X, X_test, show)
+        rows = Rows(_OWNER, X, y, X_test, y_test, alone=show == "held-out")
         Z = rows.of(fitted.embed)
         d = n_components or (Z.shape[1] if Z.shape[1] in (2, 3) else 2)
-        panels = {**_before(before, fitted, rows, d), **_after(fitted, Z, d)}
-        targets = [t for t in ((y, y_test) if show == "all" else (y_test,)) if t is not None]
-        whole = len(targets) == len(rows.parts)
-        target = np.concatenate([np.asarray(t) for t in targets]) if targets and whole else None
-        if targets and not whole:
-            raise bad(_OWNER, "y_test", "given if y and X_test are", None)
+        panels = {**_before(before, fitted, X, rows, d), **_after(fitted, Z, d)}
+        # colours do not depend on the rows, unless there are classes that were not learnt
+        classes = None if rows.y is None or fitted.numbers else fitted.classes
+        if classes is not None and not np.isin(rows.y, classes).all():
+            classes = None
         display = cls(
-            panels,
-            target,
-            held_out=rows.held_out,
-            classes=None if target is None or fitted.numbers else _all_classes(fitted, target),
-            numbers=fitted.numbers,
+            panels, rows.y, held_out=rows.held_out, classes=classes, numbers=fitted.numbers,
             target_name=target_name,
-        )
+        )  # fmt: skip
         return display.plot(ax, **options)
 
     def plot(
@@ -212,33 +193,19 @@ class EmbeddingDisplay:
         size : float, default=None
             Area of a marker in square points.  None: by the number of rows, and an image if there
             are very many.
-
-        Returns
-        -------
-        display : EmbeddingDisplay
         """
         check_names(_OWNER, names)
         panels = self.embeddings
         if ax is None:
             ax = new_panels(panels.values(), self._colours, names)
-        self.axes_ = given_axes(ax, len(panels), _OWNER)
-        notes = []
-        for each, (title, Z) in zip(self.axes_, panels.items(), strict=True):
-            notes.append(
-                panel(
-                    each,
-                    Z,
-                    self._colours,
-                    title=title,
-                    names=names,
-                    beside=each is self.axes_[-1],
-                    target=self.target_name,
-                    size=size,
-                    held_out=self.held_out,
-                )
-            )
-        self.ax_, self.figure_ = self.axes_[-1], self.axes_[-1].figure
-        self._say(notes[-1])
+        axes = self._take(ax, len(panels))
+        self.ax_ = axes[-1]
+        for each, (title, Z) in zip(axes, panels.items(), strict=True):
+            note = panel(
+                each, Z, self._colours, title=title, names=names, beside=each is self.ax_,
+                target=self.target_name, size=size, held_out=self.held_out,
+            )  # fmt: skip
+        self._say(note)
         return self
 
     def _say(self, note: str) -> None:
@@ -256,45 +223,20 @@ class EmbeddingDisplay:
             self.axes_[0].set_xlabel(note, loc="left", **text)
 
 
-class _Rows:
-    """The rows of a picture: those that were learnt from, and held-out ones."""
-
-    def __init__(self, X: Any, X_test: Any, show: str) -> None:
-        self.train = X
-        self.parts = [X_test] if show == "held-out" else [X]
-        counts = [np.shape(X_test if show == "held-out" else X)[0]]
-        if X_test is not None and show == "all":
-            self.parts.append(X_test)
-            counts.append(np.shape(X_test)[0])
-        self.held_out = None
-        if X_test is not None:
-            self.held_out = np.repeat([show == "held-out", True][: len(counts)], counts)
-
-    def of(self, function: Any) -> Array:
-        """The points of all rows under a function of tables."""
-        return np.concatenate([np.asarray(function(part)) for part in self.parts])
-
-
-def _all_classes(fitted: Fitted, y: Array) -> Array | None:
-    """The learnt classes, so that colours do not depend on the rows; None if y has others."""
-    known = fitted.classes
-    return known if known is not None and np.isin(y, known).all() else None
-
-
-def _before(before: Any, fitted: Fitted, rows: _Rows, d: int) -> dict[str, Array]:
+def _before(before: Any, fitted: Fitted, X: Any, rows: Rows, d: int) -> dict[str, Array]:
     """The panel on the left."""
     if before is None:
         return {}
     if isinstance(before, str):
         if before != "pca":
             raise bad(_OWNER, "before", "'pca', None, a transformer or points", before)
-        pca = principal_components(fitted.columns(rows.train), d)
+        pca = principal_components(fitted.columns(X), d)
         Z = rows.of(lambda part: pca.transform(fitted.columns(part)))
         return {"before: PCA of the scaled columns": _padded(Z, d)}
     if hasattr(before, "transform"):
         return {f"before: {type(before).__name__}": _padded(rows.of(before.transform), d)}
     Z = check_points(before)
-    if len(Z) != sum(np.shape(part)[0] for part in rows.parts):
+    if len(Z) != sum(np.shape(part)[0] for part in rows.tables):
         raise ValueError(
             f"The 'before' parameter of {_OWNER} must have a point for each row that is drawn. "
             f"Got {len(Z)} points."
@@ -322,3 +264,137 @@ def _padded(Z: Array, d: int) -> Array:
     spread = 0.08 * float(np.ptp(Z[:, 0]) if len(Z) else 1.0)
     noise = np.random.RandomState(0).uniform(-spread, spread, (len(Z), d - Z.shape[1]))
     return np.hstack([Z, noise])
+
+
+def scatter(
+    Z: Any,
+    y: Any,
+    ax: Any = None,
+    *,
+    title: str | None = None,
+    classes: Any = None,
+    legend: bool = True,
+    size: float | None = None,
+) -> Any:
+    """Draw embedded rows, with one colour per class.
+
+    Rows are drawn in a random order, the same in each call, so that no class covers the others.
+    20,000 rows and more are drawn as an image: the shade of a spot shows how many rows are there,
+    its colour the mixture of their classes.
+
+    Parameters
+    ----------
+    Z : array-like of shape (n_samples, 2) or (n_samples, 3)
+        Embedded rows, as returned by ``transform`` for ``n_components=2`` or 3.  Three components
+        give a picture in three dimensions, which can be turned with the mouse.
+    y : array-like of shape (n_samples,)
+        Class labels, as they should appear in the legend, or numbers that are not whole, which get
+        a colour bar.
+    ax : matplotlib Axes, default=None
+        Where to draw; None makes a new figure.  For three components it must have
+        ``projection="3d"``.
+    title : str, default=None
+        Title of the axes.
+    classes : array-like, default=None
+        All labels, in the order of the colours; None: those in y, sorted.  Pass ``classes_`` if y
+        may lack some classes, so that each class has the same colour in every picture.
+    legend : bool, default=True
+        Whether to name the classes: in a legend to the right of the axes if there are at most 60,
+        and in the picture, where each class is densest, if there are more than ten.
+    size : float, default=None
+        Area of a marker in square points.  None: by the number of rows, and an image if there are
+        very many.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+    """
+    Z = check_points(Z)
+    colours = colouring(y, len(Z), classes)
+    names = "auto" if legend else "none"
+    if ax is None:
+        wide = 4.3 + legend_inches(colours, 4.0, names)
+        figure = pyplot().figure(figsize=(wide, 4.0), layout="constrained")
+        ax = figure.add_subplot(projection=projection(Z))
+    panel(ax, Z, colours, title=title, names=names, size=size)
+    return ax
+
+
+def before_after(
+    panels: Mapping[str, Any],
+    y: Any,
+    axes: Any = None,
+    *,
+    classes: Any = None,
+    size: float | None = None,
+) -> Any:
+    """Draw the same rows in several embeddings, side by side.
+
+    :class:`EmbeddingDisplay` does the same from a fitted estimator.
+
+    Parameters
+    ----------
+    panels : mapping of str to array-like of shape (n_samples, 2) or (n_samples, 3)
+        Title and embedded rows of each panel, from left to right.
+    y : array-like of shape (n_samples,)
+        Class labels or numbers.
+    axes : sequence of matplotlib Axes, default=None
+        One for each panel; None makes a new figure.
+    classes, size
+        As in `scatter`.  The legend is beside the last panel.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+        Save it with ``figure.savefig("before_after.png")``.
+    """
+    return EmbeddingDisplay(panels, y, classes=classes).plot(axes, size=size).figure_
+
+
+def new_panels(panels: Any, colours: Any, names: str = "auto", height: float = 3.6) -> list[Any]:
+    """Axes side by side in a new figure, with room for a legend."""
+    panels = list(panels)
+    width = height * len(panels) + 0.15 + legend_inches(colours, height - 0.4, names)
+    figure = pyplot().figure(figsize=(width, height), layout="constrained")
+    return [
+        figure.add_subplot(1, len(panels), i + 1, projection=projection(Z))
+        for i, Z in enumerate(panels)
+    ]
+
+
+def panel(
+    ax: Any,
+    Z: Array,
+    colours: Any,
+    *,
+    title: str | None = None,
+    names: str = "auto",
+    beside: bool = True,
+    target: str | None = None,
+    size: float | None = None,
+    held_out: Array | None = None,
+) -> str:
+    """Draw one panel; return what the reader must know about rows that are not drawn."""
+    if (Z.shape[1] == 3) != (ax.name == "3d"):
+        raise ValueError(
+            f"The 'ax' parameter must have projection={projection(Z)!r} for a Z of "
+            f"{Z.shape[1]} columns. Got {ax.name!r} instead."
+        )
+    _, note = draw_points(ax, Z, colours, size=size, held_out=held_out)
+    if title is not None:
+        ax.set_title(title, fontsize="medium")
+    add_names(ax, Z, colours, names, beside=beside, title=target)
+    return note
+
+
+def projection(Z: Any) -> str:
+    """The projection of axes for these points."""
+    return "3d" if np.shape(Z)[-1] == 3 else "rectilinear"
+
+
+def check_points(Z: Any) -> Array:
+    """Points in two or three dimensions."""
+    Z = np.asarray(Z)
+    if Z.ndim != 2 or Z.shape[1] not in (2, 3):
+        raise ValueError(f"Z must have shape (n, 2) or (n, 3). Got {Z.shape} instead.")
+    return Z

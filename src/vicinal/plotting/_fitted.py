@@ -1,7 +1,8 @@
-"""What pictures need of a fitted estimator, alone or at the end of a pipeline."""
+"""What pictures need of a fitted estimator, alone or at the end of a pipeline, and of its rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal.core.types import Array
+from vicinal.plotting._matplotlib import bad
 
 _PCA_ROWS = 50_000  # rows from which principal components are computed
 
@@ -31,43 +33,43 @@ class Fitted:
     ----------
     learner : estimator
         The last step, which has the learnt map.
+    name : str
+        The name of the method.
     steps : Pipeline or None
         The steps before it.
+    numbers : bool or None
+        True if the estimator learns from numbers; None if the target must tell.
+    classes : ndarray or None
+        The classes that were learnt, if there are any.
     """
 
     def __init__(self, estimator: Any, owner: str) -> None:
         check_is_fitted(estimator)
-        self.estimator, self.owner = estimator, owner
-        self.learner, self.steps = estimator, None
+        self.estimator = self.learner = estimator
+        self.steps = None
         if isinstance(estimator, Pipeline):
             self.learner = estimator[-1]
             self.steps = estimator[:-1] if len(estimator) > 1 else None
+        self.name = type(self.learner).__name__
         if not hasattr(self.learner, "transform"):
             raise ValueError(
                 f"The 'estimator' parameter of {owner} must be an estimator with 'transform', or a "
-                f"pipeline that ends in one. Got {type(self.learner).__name__} instead."
+                f"pipeline that ends in one. Got {self.name} instead."
             )
-
-    @property
-    def name(self) -> str:
-        """The name of the method."""
-        return type(self.learner).__name__
-
-    @property
-    def numbers(self) -> bool | None:
-        """True if the estimator learns from numbers; None if the target must tell."""
-        return True if is_regressor(self.learner) else None
-
-    @property
-    def classes(self) -> Array | None:
-        """The classes that were learnt, if there are any."""
-        return getattr(self.learner, "classes_", None)
+        self.numbers = True if is_regressor(self.learner) else None
+        self.classes = getattr(self.learner, "classes_", None)
 
     def columns(self, X: Any) -> Any:
         """The rows as the learner gets them: numbers, dense or CSR."""
         if self.steps is not None:
             X = self.steps.transform(X)
         return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+
+    def scaled(self, X: Any) -> Callable[[Any], Array]:
+        """The function that measures the columns of rows in deviations of ``X``."""
+        columns = self.columns(X)
+        scaler = standardiser(columns).fit(columns)
+        return lambda rows: dense(scaler.transform(self.columns(rows)))
 
     def embed(self, X: Any) -> Array:
         """The rows under the learnt map."""
@@ -86,6 +88,36 @@ class Fitted:
         return [str(name) for name in names]
 
 
+class Rows:
+    """The rows that were learnt from and held-out rows, or the latter alone.
+
+    Attributes
+    ----------
+    y, held_out : ndarray or None
+        The labels or numbers of all rows, and which rows are held out.
+    """
+
+    def __init__(
+        self, owner: str, X: Any, y: Any, X_test: Any, y_test: Any, alone: bool = False
+    ) -> None:
+        parts = [(X_test, y_test, True)] if alone else [(X, y, False)]
+        if not alone and (X_test is not None or y_test is not None):
+            parts.append((X_test, y_test, True))
+        self.tables = [table for table, _, _ in parts]
+        known = [np.asarray(target) for _, target, _ in parts if target is not None]
+        if any(table is None for table in self.tables) or 0 < len(known) < len(parts):
+            raise bad(owner, "y_test", "given if and only if y and X_test are", y_test)
+        self.y: Any = np.concatenate(known) if known else None
+        self.held_out = None
+        if X_test is not None:
+            counts = [np.shape(table)[0] for table in self.tables]
+            self.held_out = np.repeat([held_out for _, _, held_out in parts], counts)
+
+    def of(self, function: Callable[[Any], Any]) -> Array:
+        """The points of all rows under a function of tables."""
+        return np.concatenate([np.asarray(function(table)) for table in self.tables])
+
+
 def standardiser(X: Any) -> Any:
     """A scaler of columns to unit deviation; sparse rows are not centred."""
     return StandardScaler(with_mean=not sp.issparse(X))
@@ -94,7 +126,7 @@ def standardiser(X: Any) -> Any:
 def principal_components(X: Any, d: int, scale: bool = True) -> Any:
     """A fitted map to d principal components, of scaled columns unless ``scale`` is False.
 
-    If there are fewer columns than d, the last coordinates are zero.
+    If there are fewer columns than d, there are fewer components.
     """
     n, D = X.shape
     rows = X if n <= _PCA_ROWS else X[np.sort(np.random.RandomState(0).permutation(n)[:_PCA_ROWS])]

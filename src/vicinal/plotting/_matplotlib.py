@@ -21,6 +21,28 @@ def pyplot() -> Any:
     return plt
 
 
+class Display:
+    """A picture with its numbers; ``plot`` draws it into axes, which it remembers."""
+
+    axes_: Array
+    ax_: Any
+    figure_: Any
+
+    def _open(self, ax: Any, count: int, size: tuple[float, float], **options: Any) -> Array:
+        """Take the given axes, of which there must be ``count``, or make a new figure."""
+        if ax is None:
+            _, ax = pyplot().subplots(1, count, figsize=size, layout="constrained", **options)
+        return self._take(ax, count)
+
+    def _take(self, ax: Any, count: int) -> Array:
+        axes = np.ravel(np.asarray(ax, dtype=object))
+        if len(axes) != count:
+            name = type(self).__name__
+            raise ValueError(f"{name} draws {count} panels. Got {len(axes)} axes instead.")
+        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
+        return axes
+
+
 def bad(owner: str, name: str, must: str, got: Any) -> ValueError:
     """The error for a parameter outside its bounds."""
     return ValueError(f"The {name!r} parameter of {owner} must be {must}. Got {got!r} instead.")
@@ -47,16 +69,15 @@ def foreground(ax: Any) -> str:
     return "0.8" if is_dark(ax) else "0.25"
 
 
-def plain_axes(ax: Any) -> None:
+def plain_axes(ax: Any, grid: str = "both") -> None:
     """Axes with a left and a lower line and a faint grid."""
     ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(color="0.5", alpha=0.2, linewidth=0.6)
+    ax.grid(axis=grid, color="0.5", alpha=0.2, linewidth=0.6)
     ax.set_axisbelow(True)
 
 
-def given_axes(ax: Any, count: int, owner: str) -> Array:
-    """The axes that the user gave, of which there must be ``count``."""
-    axes = np.ravel(np.asarray(ax, dtype=object))
-    if len(axes) != count:
-        raise ValueError(f"{owner} draws {count} panels. Got {len(axes)} axes instead.")
-    return axes
+def plain_bar(ax: Any, mappable: Any) -> Any:
+    """A colour bar without a frame."""
+    bar = ax.figure.colorbar(mappable, ax=ax, shrink=0.8, pad=0.02, aspect=28)
+    bar.outline.set_visible(False)
+    return bar

@@ -10,16 +10,16 @@ import numpy as np
 
 from vicinal._features import unscaled
 from vicinal.core.types import Array
+from vicinal.plotting._colours import line_colours
 from vicinal.plotting._fitted import Fitted, standardiser
-from vicinal.plotting._matplotlib import bad, given_axes, pyplot
+from vicinal.plotting._matplotlib import Display, bad, plain_axes, plain_bar
 from vicinal.plotting._names import shortened
-from vicinal.plotting._palette import line_colours
 
 _OWNER = "MetricDisplay"
 _HEAT = "PuOr_r"  # orange and purple, which the colour-blind tell apart
 
 
-class MetricDisplay:
+class MetricDisplay(Display):
     r"""The importances of the features, and the learnt metric as a heat map.
 
     The squared distance is :math:`d^2(x, x') = (x - x')^T M (x - x')`.  The heat map shows M for
@@ -108,10 +108,6 @@ class MetricDisplay:
             None makes a new figure.
         **options
             As in :meth:`plot`.
-
-        Returns
-        -------
-        display : MetricDisplay
         """
         fitted = Fitted(estimator, _OWNER)
         importances, matrix = _metric(fitted, X)
@@ -130,10 +126,6 @@ class MetricDisplay:
         max_features : int, default=20
             How many features to draw, the most important ones.  One more bar shows the sum of the
             others.
-
-        Returns
-        -------
-        display : MetricDisplay
         """
         whole = isinstance(max_features, Integral) and not isinstance(max_features, bool)
         if not whole or max_features < 1:
@@ -141,19 +133,16 @@ class MetricDisplay:
         order = np.argsort(-self.importances, kind="stable")
         self.shown_ = order[: int(max_features)]
         panels = 1 + (self.matrix is not None)
-        if ax is None:
-            longest = max(len(shortened(self.feature_names[i])) for i in self.shown_)
-            ax = _new_axes(len(self.shown_), panels, longest)
-        self.axes_ = given_axes(ax, panels, _OWNER)
-        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
-        self._bars(self.axes_[0])
+        names = [shortened(self.feature_names[i]) for i in self.shown_]
+        size, options = _layout(names, panels)
+        axes = self._open(ax, panels, size, **options)
+        self._bars(axes[0], list(names))
         if self.matrix is not None:
-            self._heat(self.axes_[1])
+            self._heat(axes[1], names)
         return self
 
-    def _bars(self, ax: Any) -> None:
+    def _bars(self, ax: Any, names: list[str]) -> None:
         share = 100.0 * self.importances[self.shown_]
-        names = [shortened(self.feature_names[i]) for i in self.shown_]
         rest = len(self.importances) - len(self.shown_)
         ax.barh(range(len(share)), share, color=line_colours(ax)[0], height=0.75)
         if rest:
@@ -165,29 +154,22 @@ class MetricDisplay:
         ax.tick_params(axis="y", length=0)
         ax.set_xlabel("share of the metric, %", fontsize="small")
         ax.tick_params(axis="x", labelsize="small")
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(axis="x", color="0.5", alpha=0.2, linewidth=0.6)
-        ax.set_axisbelow(True)
+        plain_axes(ax, "x")
         title = f"{self.name}: importance of features" if self.name else "importance of features"
         ax.set_title(title, fontsize="medium")
 
-    def _heat(self, ax: Any) -> None:
+    def _heat(self, ax: Any, names: list[str]) -> None:
         assert self.matrix is not None
         part = self.matrix[np.ix_(self.shown_, self.shown_)]
         part = part / (np.trace(self.matrix) or 1.0)
         most = float(np.abs(part).max()) or 1.0
         image = ax.imshow(part, cmap=_HEAT, vmin=-most, vmax=most, aspect="auto")
-        names = [shortened(self.feature_names[i]) for i in self.shown_]
-        ticks = range(len(names))
-        ax.set_xticks(ticks, names, rotation=90, fontsize=_font(len(names)))
+        ax.set_xticks(range(len(names)), names, rotation=90, fontsize=_font(len(names)))
         ax.set_yticks([])
         ax.set_ylim(self.axes_[0].get_ylim())  # its rows are those of the bars
         ax.tick_params(length=0)
-        for side in ax.spines.values():
-            side.set_visible(False)
-        bar = ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02, aspect=28)
-        bar.outline.set_visible(False)
-        bar.ax.tick_params(labelsize="x-small")
+        ax.spines[:].set_visible(False)
+        plain_bar(ax, image).ax.tick_params(labelsize="x-small")
         title = "metric, in units of deviations"
         if len(names) < len(self.importances):
             title = f"metric of the {len(names)} most important"
@@ -199,17 +181,14 @@ def _font(count: int) -> float:
     return float(np.clip(10.0 - 0.09 * count, 5.0, 9.0))
 
 
-def _new_axes(count: int, panels: int, longest: int) -> Any:
-    """Axes for so many bars, of which a heat map is about square."""
-    side = float(np.clip(0.22 * (count + 1), 1.8, 12.0))
-    names = 0.075 * longest * _font(count) / 9.0  # inches
-    width = names + 2.4 + (side + 0.6) * (panels - 1)
-    height = side + 0.8 + (max(0.0, names - 0.4) if panels == 2 else 0.0)
-    ratios = {"width_ratios": [2.4, side + 0.6]} if panels == 2 else {}
-    _, axes = pyplot().subplots(
-        1, panels, figsize=(width, height), layout="constrained", gridspec_kw=ratios
-    )
-    return axes
+def _layout(names: list[str], panels: int) -> tuple[tuple[float, float], dict[str, Any]]:
+    """The size of a figure with these bars, and the widths of its panels; a heat map is square."""
+    side = float(np.clip(0.22 * (len(names) + 1), 1.8, 12.0))
+    text = 0.075 * max(map(len, names)) * _font(len(names)) / 9.0  # inches
+    if panels == 1:
+        return (text + 2.4, side + 0.8), {}
+    size = text + 3.0 + side, side + 0.8 + max(0.0, text - 0.4)
+    return size, {"width_ratios": [2.4, side + 0.6]}
 
 
 def _metric(fitted: Fitted, X: Any) -> tuple[Array, Array | None]:

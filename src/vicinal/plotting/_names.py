@@ -8,8 +8,8 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 
 from vicinal.core.types import Array
-from vicinal.plotting._colouring import Classes
-from vicinal.plotting._matplotlib import background, bad
+from vicinal.plotting._colours import Classes
+from vicinal.plotting._matplotlib import background, bad, plain_bar
 from vicinal.plotting._points import DENSITY_FROM, point_marks, view_of
 
 _LEGEND: dict[str, Any] = {
@@ -68,8 +68,7 @@ def add_names(
         return
     if not isinstance(colours, Classes):
         if beside:
-            bar = ax.figure.colorbar(colours.mappable(), ax=ax, shrink=0.8, pad=0.02, aspect=28)
-            bar.outline.set_visible(False)
+            bar = plain_bar(ax, colours.mappable())
             bar.ax.tick_params(labelsize="small")
             bar.set_label(title or "")
         return
@@ -125,16 +124,9 @@ def _key(ax: Any, label: str, colour: Array, mark: str) -> Any:
     from matplotlib.lines import Line2D
 
     return Line2D(
-        [],
-        [],
-        linestyle="",
-        marker=mark,
-        color=tuple(colour),
-        markeredgecolor=tuple(background(ax)),
-        markeredgewidth=0.3,
-        markersize=4.5,
-        label=label,
-    )
+        [], [], linestyle="", marker=mark, color=tuple(colour), markersize=4.5, label=label,
+        markeredgecolor=tuple(background(ax)), markeredgewidth=0.3,
+    )  # fmt: skip
 
 
 def _names_in_picture(ax: Any, Z: Array, colours: Classes) -> None:
@@ -152,16 +144,9 @@ def _names_in_picture(ax: Any, Z: Array, colours: Classes) -> None:
     halo, palette = withStroke(linewidth=2.5, foreground=background(ax)), colours.palette(ax)
     for place, text, c in zip(places, texts, shown, strict=True):
         ax.text(
-            *place,
-            text,
-            fontsize=size,
-            fontweight="bold",
-            ha="center",
-            va="center",
-            color=_legible(palette[c], background(ax)),
-            path_effects=[halo],
-            zorder=5,
-        )
+            *place, text, fontsize=size, fontweight="bold", ha="center", va="center",
+            color=_legible(palette[c], background(ax)), path_effects=[halo], zorder=5,
+        )  # fmt: skip
 
 
 def _legible(colour: Array, behind: Array) -> Array:

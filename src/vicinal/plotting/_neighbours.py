@@ -6,13 +6,15 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import entr, softmax
 
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian
+from vicinal.metrics._ranks import check_count
 from vicinal.models.vote_of_k import KNCAModel
-from vicinal.plotting._colouring import Classes, colouring
-from vicinal.plotting._fitted import Fitted, dense, standardiser
-from vicinal.plotting._matplotlib import bad, given_axes, pyplot
+from vicinal.plotting._colours import Classes, colouring
+from vicinal.plotting._fitted import Fitted, dense
+from vicinal.plotting._matplotlib import Display, bad
 from vicinal.plotting._names import shortened
 
 _OWNER = "NeighborsDisplay"
@@ -32,7 +34,7 @@ class Side(NamedTuple):
     p: Array | None
 
 
-class NeighborsDisplay:
+class NeighboursDisplay(Display):
     r"""The nearest neighbours of one row before and after learning, with their :math:`p_{ij}`.
 
     :math:`p_{ij}` is the probability that row i picks row j as its neighbour; the objectives of NCA
@@ -144,10 +146,6 @@ class NeighborsDisplay:
             then the columns of X are its pixels.
         ax : sequence of two matplotlib Axes, default=None
             None makes a new figure.
-
-        Returns
-        -------
-        display : NeighborsDisplay
         """
         fitted = Fitted(estimator, _OWNER)
         n = np.shape(X)[0]
@@ -155,23 +153,14 @@ class NeighborsDisplay:
             raise ValueError(f"{_OWNER} needs either 'row' or 'query'. Got both or neither.")
         if row is not None and not (isinstance(row, Integral) and 0 <= row < n):
             raise bad(_OWNER, "row", f"an int in [0, {n - 1}]", row)
-        most = n - (row is not None)
-        if not isinstance(n_neighbors, Integral) or not 1 <= n_neighbors <= most:
-            raise bad(_OWNER, "n_neighbors", f"an int in [1, {most}]", n_neighbors)
-        k = int(n_neighbors)
-        columns = fitted.columns(X)
-        scaler = standardiser(columns).fit(columns)
-        scaled = dense(scaler.transform(columns))
-        one = scaled[row] if query is None else dense(scaler.transform(fitted.columns(query)))[0]
-        before = _squared(scaled, one)
-        Z = fitted.embed(X)
-        after = _squared(Z, Z[row] if query is None else fitted.embed(query)[0])
-        sides = _sides(fitted, before, after, Z.shape[1], row, k)
+        k = check_count(_OWNER, "n_neighbors", n_neighbors, None, n - (row is not None))
+        places = {_BEFORE: fitted.scaled(X), f"after: {fitted.name}": fitted.embed}
+        sides = _sides(fitted.learner, places, X, row, query, k)
         if row is not None and y is not None:
             label = np.asarray(y)[row]
         if isinstance(images, tuple):
             shape = tuple(int(side) for side in images)
-            pixels = dense(columns) if fitted.steps is None else np.asarray(X)
+            pixels = dense(fitted.columns(X)) if fitted.steps is None else np.asarray(X)
             images = pixels.reshape(n, *shape)
             if query is not None and image is None:
                 image = np.asarray(query, dtype=float).reshape(shape)
@@ -183,29 +172,15 @@ class NeighborsDisplay:
         )  # fmt: skip
         return display.plot(ax)
 
-    def plot(self, ax: Any = None) -> NeighborsDisplay:
-        """Draw the bars.
-
-        Parameters
-        ----------
-        ax : sequence of matplotlib Axes, default=None
-            One for each panel; None makes a new figure.
-
-        Returns
-        -------
-        display : NeighborsDisplay
-        """
-        k = max(len(side.rows) for side in self.sides.values())
+    def plot(self, ax: Any = None) -> NeighboursDisplay:
+        """Draw the bars into ``ax``, or into a new figure."""
+        k, count = max(len(side.rows) for side in self.sides.values()), len(self.sides)
+        height = 1.3 + (0.24 * k if self.images is None else 0.4 * (k + 1))
+        axes = self._open(ax, count, (3.9 * count, height))
+        self.ax_ = axes[-1]
         if ax is None:
-            line, k = (0.24, k) if self.images is None else (0.4, k + 1)
-            figure, ax = pyplot().subplots(
-                1, len(self.sides), figsize=(3.9 * len(self.sides), 1.3 + line * k),
-                layout="constrained",
-            )  # fmt: skip
-            figure.suptitle(self._headline(), fontsize="medium")
-        self.axes_ = given_axes(ax, len(self.sides), _OWNER)
-        self.ax_, self.figure_ = self.axes_[-1], self.axes_[-1].figure
-        for each, (title, side) in zip(self.axes_, self.sides.items(), strict=True):
+            self.figure_.suptitle(self._headline(), fontsize="medium")
+        for each, (title, side) in zip(axes, self.sides.items(), strict=True):
             self._bars(each, title, side)
         return self
 
@@ -224,15 +199,12 @@ class NeighborsDisplay:
     def _bars(self, ax: Any, title: str, side: Side) -> None:
         places = np.arange(len(side.rows))
         rgb: Any = "0.6"
-        if self.y is not None:
-            rgb = self._colours.take(side.rows).rgb(ax)
-        ax.barh(places, side.values, color=rgb, height=0.72)
         labels = [self._name(row) for row in side.rows]
         if self.y is not None:
-            labels = [
-                f"{_text(self.y[row])}   {name}"
-                for row, name in zip(side.rows, labels, strict=True)
-            ]
+            rgb = self._colours.take(side.rows).rgb(ax)
+            targets = map(_text, self.y[side.rows])
+            labels = [f"{text}   {name}" for text, name in zip(targets, labels, strict=True)]
+        ax.barh(places, side.values, color=rgb, height=0.72)
         ax.set_yticks(places, labels, fontsize="small")
         ax.set_ylim(len(places) - 0.4, -0.6)
         ax.tick_params(axis="y", length=0)
@@ -274,24 +246,33 @@ def _thumbnail(ax: Any, image: Any, place: tuple[float, float]) -> None:
 
 
 def _sides(
-    fitted: Fitted, before: Array, after: Array, d: int, row: int | None, k: int
+    learner: Any, places: dict[str, Any], X: Any, row: int | None, query: Any, k: int
 ) -> dict[str, Side]:
-    """Both panels, from squared distances to all rows."""
-    title = f"after: {fitted.name}"
-    counted = np.ones(len(after), dtype=bool)
+    """Both panels, whose points ``places`` computes: before learning, and after."""
+    squared = {}
+    for name, place in places.items():
+        Z = np.asarray(place(X), dtype=np.float64)
+        difference = Z - (Z[row] if query is None else place(query)[0])
+        squared[name] = np.einsum("ij,ij->i", difference, difference)
+    counted = np.ones(len(Z), dtype=bool)
     if row is not None:
         counted[row] = False
-    weight = _weights(fitted.learner, len(after)) * counted
-    kernel = _kernel(fitted.learner)
+    near = {
+        name: np.argsort(np.where(counted, d2, np.inf), kind="stable")[:k]
+        for name, d2 in squared.items()
+    }
+    kernel = _kernel(learner)
     if kernel is None:
+        apart = {name: np.sqrt(d2) for name, d2 in squared.items()}
         return {
-            name: _by_distance(squared, counted, k)
-            for name, squared in ((_BEFORE, before), (title, after))
+            name: Side(rows, apart[name][rows] / (np.median(apart[name][counted]) or 1.0), None)
+            for name, rows in near.items()
         }
-    p = _softmax(-kernel.energy(after, d)[0], weight)
-    q = _at_perplexity(before, weight, _entropy(p))
-    return {_BEFORE: _by_probability(q, before, counted, k),
-            title: _by_probability(p, after, counted, k)}  # fmt: skip
+    before, after = squared
+    weight = _weights(learner, len(Z)) * counted
+    p = {after: _softmax(-kernel.energy(squared[after], Z.shape[1])[0], weight)}
+    p[before] = _at_perplexity(squared[before], weight, entr(p[after]).sum())
+    return {name: Side(rows, p[name][rows], p[name]) for name, rows in near.items()}
 
 
 def _kernel(learner: Any) -> Any:
@@ -315,27 +296,9 @@ def _weights(learner: Any, n: int) -> Array:
     return whole
 
 
-def _by_distance(squared: Array, counted: Array, k: int) -> Side:
-    distance = np.sqrt(squared)
-    rows = np.argsort(np.where(counted, distance, np.inf), kind="stable")[:k]
-    return Side(rows, distance[rows] / (np.median(distance[counted]) or 1.0), None)
-
-
-def _by_probability(p: Array, squared: Array, counted: Array, k: int) -> Side:
-    rows = np.argsort(np.where(counted, squared, np.inf), kind="stable")[:k]
-    return Side(rows, p[rows], p)
-
-
 def _softmax(logits: Array, weight: Array) -> Array:
     with np.errstate(divide="ignore"):
-        logits = logits + np.log(weight)
-    p = np.exp(logits - logits.max())
-    return p / p.sum()
-
-
-def _entropy(p: Array) -> float:
-    some = p[p > 0]
-    return float(-(some * np.log(some)).sum())
+        return softmax(logits + np.log(weight))
 
 
 def _at_perplexity(squared: Array, weight: Array, entropy: float) -> Array:
@@ -345,10 +308,5 @@ def _at_perplexity(squared: Array, weight: Array, entropy: float) -> Array:
     for _ in range(60):
         middle = 0.5 * (low + high)
         p = _softmax(-np.exp(middle) * squared / unit, weight)
-        low, high = (middle, high) if _entropy(p) > entropy else (low, middle)
+        low, high = (middle, high) if entr(p).sum() > entropy else (low, middle)
     return p
-
-
-def _squared(Z: Array, z: Array) -> Array:
-    difference = np.asarray(Z, dtype=np.float64) - z
-    return np.einsum("ij,ij->i", difference, difference)

@@ -9,15 +9,15 @@ import numpy as np
 
 from vicinal.core.types import Array
 from vicinal.metrics import knn_accuracy, r_nx_curve
+from vicinal.plotting._colours import line_colours
 from vicinal.plotting._fitted import Fitted, principal_components, standardiser
-from vicinal.plotting._matplotlib import plain_axes, pyplot
-from vicinal.plotting._palette import line_colours
+from vicinal.plotting._matplotlib import Display, plain_axes
 
 _STYLES = ("-", "--", ":")  # the eleventh embedding has the first colour and the second style
 _ROWS = 2000  # rows that are compared with all others, unless the user says otherwise
 
 
-class EmbeddingQualityDisplay:
+class EmbeddingQualityDisplay(Display):
     r"""How many of the K nearest rows embeddings keep, :math:`R_{NX}(K)`, for all K.
 
     A second panel shows the leave-one-out accuracy of the k nearest rows, if there are labels.
@@ -96,10 +96,6 @@ class EmbeddingQualityDisplay:
             As in :func:`vicinal.metrics.r_nx_curve`.  All embeddings are measured on the same rows.
         ax : matplotlib Axes or sequence of two of them, default=None
             None makes a new figure.
-
-        Returns
-        -------
-        display : EmbeddingQualityDisplay
         """
         if not embeddings:
             raise ValueError(
@@ -123,8 +119,6 @@ class EmbeddingQualityDisplay:
         y: Any = None,
         *,
         sample_size: int | None = None,
-        random_state: Any = 0,
-        ax: Any = None,
         **options: Any,
     ) -> EmbeddingQualityDisplay:
         """Measure a learnt map, beside as many principal components.
@@ -140,16 +134,8 @@ class EmbeddingQualityDisplay:
             Class labels; None: there is no second panel.
         sample_size : int, default=None
             Number of rows that are compared with all others; None: 2,000 if there are more.
-        random_state : int or RandomState, default=0
-            Draws those rows.
-        ax : matplotlib Axes or sequence of two of them, default=None
-            None makes a new figure.
         **options
-            As in :meth:`from_embeddings`.
-
-        Returns
-        -------
-        display : EmbeddingQualityDisplay
+            As in :meth:`from_embeddings`: ``random_state``, which draws those rows, ``ax``, ...
         """
         fitted = Fitted(estimator, "EmbeddingQualityDisplay")
         columns = fitted.columns(X)
@@ -157,34 +143,14 @@ class EmbeddingQualityDisplay:
         pca = principal_components(columns, Z.shape[1])
         if sample_size is None and columns.shape[0] > _ROWS:
             sample_size = _ROWS
-        return cls.from_embeddings(
-            {"PCA": pca.transform(columns), fitted.name: Z},
-            standardiser(columns).fit_transform(columns),
-            y,
-            sample_size=sample_size,
-            random_state=random_state,
-            ax=ax,
-            **options,
-        )
+        places = {"PCA": pca.transform(columns), fitted.name: Z}
+        scaled = standardiser(columns).fit_transform(columns)
+        return cls.from_embeddings(places, scaled, y, sample_size=sample_size, **options)
 
     def plot(self, ax: Any = None) -> EmbeddingQualityDisplay:
-        """Draw the curves.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or sequence of two of them, default=None
-            None makes a new figure.
-
-        Returns
-        -------
-        display : EmbeddingQualityDisplay
-        """
+        """Draw the curves into ``ax``, or into a new figure."""
         count = 1 + bool(self.accuracies)
-        if ax is None:
-            _, ax = pyplot().subplots(1, count, figsize=(4.8 * count, 3.6), layout="constrained")
-        axes = np.ravel(np.asarray(ax, dtype=object))
-        if len(axes) != count:
-            raise ValueError(f"There are {count} panels. Got {len(axes)} axes instead.")
+        axes = self._open(ax, count, (4.8 * count, 3.6))
         colours = line_colours(axes[0])
         for at, (name, (K, R)) in enumerate(self.curves.items()):
             look = {"color": colours[at % len(colours)],
@@ -200,30 +166,14 @@ class EmbeddingQualityDisplay:
             plain_axes(each)
             each.legend(frameon=False, fontsize="small")
         axes[0].get_legend().set_title("area under the curve", {"size": "small"})
-        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         return self
 
 
 def embedding_quality(
     embeddings: Mapping[str, Any], X: Any, y: Any = None, axes: Any = None, **options: Any
 ) -> Any:
-    """Draw the quality of several embeddings of the same data, over all sizes of neighbourhoods.
+    """Draw several embeddings of the same data; return the figure.
 
-    The left panel shows :func:`vicinal.metrics.r_nx_curve` over the logarithm of K, with the area
-    under the curve in the legend; the right one, if there are labels, the leave-one-out accuracy
-    of the k nearest rows.
-
-    Parameters
-    ----------
-    embeddings, X, y
-        As in :meth:`EmbeddingQualityDisplay.from_embeddings`.
-    axes : matplotlib Axes or sequence of two of them, default=None
-        Where to draw; None makes a new figure.
-    **options
-        As there: ``n_neighbors``, ``max_neighbors``, ``metric``, ``sample_size``, ``random_state``.
-
-    Returns
-    -------
-    figure : matplotlib Figure
+    The parameters are those of :meth:`EmbeddingQualityDisplay.from_embeddings`.
     """
     return EmbeddingQualityDisplay.from_embeddings(embeddings, X, y, ax=axes, **options).figure_

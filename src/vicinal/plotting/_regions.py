@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import is_regressor
@@ -12,10 +12,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal.core.types import Array
-from vicinal.plotting._colouring import Classes, Numbers, colouring
-from vicinal.plotting._matplotlib import background, bad, foreground, given_axes, is_dark, pyplot
+from vicinal.plotting._colours import Classes, Numbers, class_colours, colouring, linear, srgb
+from vicinal.plotting._fitted import Rows
+from vicinal.plotting._matplotlib import Display, background, bad, foreground, is_dark
 from vicinal.plotting._names import add_names, check_names, legend_inches
-from vicinal.plotting._palette import class_colours, linear, srgb
 from vicinal.plotting._points import draw_points, view_of
 
 _OWNER = "DecisionRegionsDisplay"
@@ -25,7 +25,7 @@ _STRONG = 0.85  # the same for numbers, which must look as in the colour bar
 _LINES_UP_TO = 60  # classes whose borders are drawn
 
 
-class DecisionRegionsDisplay:
+class DecisionRegionsDisplay(Display):
     """Regions of the predicted classes, or numbers, in a plane, and the rows in it.
 
     The plane is that of a map to two dimensions, or that of two columns.  Colours are mixed by the
@@ -123,10 +123,6 @@ class DecisionRegionsDisplay:
             None makes a new figure.
         **options
             As in :meth:`plot`.
-
-        Returns
-        -------
-        display : DecisionRegionsDisplay
         """
         check_is_fitted(estimator)
         if plane not in _PLANES:
@@ -134,31 +130,17 @@ class DecisionRegionsDisplay:
         if not isinstance(grid_resolution, Integral) or grid_resolution < 2:
             raise bad(_OWNER, "grid_resolution", "an int in [2, inf)", grid_resolution)
         found = _plane(estimator, X, plane)
-        Z = found.place(X)
-        rows = [Z] if X_test is None else [Z, found.place(X_test)]
-        points = np.concatenate(rows)
+        rows = Rows(_OWNER, X, y, X_test, y_test)
+        points = rows.of(found.place)
         low, high = _square(points) if found.names is None else _box(points)
         x, up = (np.linspace(a, b, int(grid_resolution)) for a, b in zip(low, high, strict=True))
         grid = np.stack(np.meshgrid(x, up), axis=-1).reshape(-1, 2)
         response = found.respond(grid)
-        shape = (len(up), len(x), *response.shape[1:])
-        targets = [t for t in (y, y_test) if t is not None]
-        if targets and len(targets) < len(rows):
-            raise bad(_OWNER, "y_test", "given if y and X_test are", None)
-        held_out = None
-        if X_test is not None:
-            held_out = np.repeat([False, True], [len(each) for each in rows])
+        shown = {"points": points, "target": rows.y, "held_out": rows.held_out}
         display = cls(
-            x,
-            up,
-            response.reshape(shape),
-            classes=found.classes,
-            points=points if targets else None,
-            target=np.concatenate([np.asarray(t) for t in targets]) if targets else None,
-            held_out=held_out if targets else None,
-            column_names=found.names,
-            title=found.title,
-        )
+            x, up, response.reshape(len(up), len(x), *response.shape[1:]), classes=found.classes,
+            column_names=found.names, title=found.title, **({} if rows.y is None else shown),
+        )  # fmt: skip
         return display.plot(ax, **options)
 
     def plot(
@@ -172,24 +154,15 @@ class DecisionRegionsDisplay:
             None makes a new figure.
         names, size
             As in :meth:`EmbeddingDisplay.plot`.
-
-        Returns
-        -------
-        display : DecisionRegionsDisplay
         """
         check_names(_OWNER, names)
         colours = self._colours()
-        if ax is None:
-            width = 4.6 + legend_inches(colours, 4.0, names)
-            _, ax = pyplot().subplots(figsize=(width, 4.4), layout="constrained")
-        [ax] = given_axes(ax, 1, _OWNER)
-        self.ax_, self.figure_ = ax, ax.figure
-        view = np.array([self.x[0], self.y[0]]), np.array([self.x[-1], self.y[-1]])
+        [ax] = self._open(ax, 1, (4.6 + legend_inches(colours, 4.0, names), 4.4))
         if len(self.points):
             draw_points(ax, self.points, colours, size=size, held_out=self.held_out)
         self._regions(ax, colours)
-        ax.set_xlim(view[0][0], view[1][0])
-        ax.set_ylim(view[0][1], view[1][1])
+        ax.set_xlim(self.x[0], self.x[-1])
+        ax.set_ylim(self.y[0], self.y[-1])
         if self.column_names is not None:
             ax.set_aspect("auto")
             ax.set(xlabel=self.column_names[0], ylabel=self.column_names[1])
@@ -230,19 +203,14 @@ class DecisionRegionsDisplay:
                 ax.contour(self.x, self.y, lead, levels=[0.0], **line)
 
 
-class _Plane:
+class _Plane(NamedTuple):
     """A plane: how rows come into it, what the model says there, and what it is called."""
 
-    def __init__(
-        self,
-        place: Callable[[Any], Array],
-        respond: Callable[[Array], Array],
-        classes: Array | None,
-        title: str,
-        names: tuple[str, str] | None = None,
-    ) -> None:
-        self.place, self.respond, self.classes = place, respond, classes
-        self.title, self.names = title, names
+    place: Callable[[Any], Array]
+    respond: Callable[[Array], Array]
+    classes: Array | None
+    title: str
+    names: tuple[str, str] | None = None
 
 
 def _plane(estimator: Any, X: Any, plane: str) -> _Plane:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from vicinal.core.types import Array
-from vicinal.plotting._palette import COLOURS
+from vicinal.plotting._colours import COLOURS
 from vicinal.reporting.contents import Contents, Embedding, Neighbours
 from vicinal.reporting.page._text import clean
 
