@@ -27,7 +27,7 @@ from vicinal.estimators._margins import FindTargets
 from vicinal.fit.method import Data
 from vicinal.fit.report import HAS_CALLBACKS
 from vicinal.fit.tuning import adam_for
-from vicinal.neighbourhoods import target_neighbours
+from vicinal.neighborhoods import target_neighbors
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
 
 needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")

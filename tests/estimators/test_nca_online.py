@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from vicinal import NCA, initialise
 from vicinal.densities import Compact
 from vicinal.fit.stream import Reservoir
-from vicinal.neighbourhoods import Tree
+from vicinal.neighborhoods import Tree
 from vicinal.samplers import MiniBatches, StochasticQueries
 from vicinal.solvers import SGD, Adam, InverseTime
 

@@ -67,8 +67,8 @@ def command(console: Console, data: str, output: Path, **options: Any) -> int:
     three; without --model and --dim, two are learnt.
     """
     kind = options["kind"]
-    if (kind == "neighbours") != (options["row"] is not None):
-        raise click.UsageError("--row and --kind neighbours belong together.")
+    if (kind == "neighbors") != (options["row"] is not None):
+        raise click.UsageError("--row and --kind neighbors belong together.")
     subject = _subject(console, data, options)
     _draw(kind, subject, options).savefig(output, dpi=options["dpi"])
     facts = {"picture": output, "kind": kind, "data": data, "model": options["model"],
@@ -146,7 +146,7 @@ def _draw(kind: str, of: _Subject, options: dict[str, Any]) -> Any:
         more = {"X_test": of.X_test, "y_test": of.y_test}
     if kind == "embedding":
         more["target_name"] = of.label
-    if kind == "neighbours":
+    if kind == "neighbors":
         if options["row"] >= len(of.X):
             raise Failure(f"--row: the last row is {len(of.X) - 1}. Got {options['row']}.")
         more = {"row": options["row"]}

@@ -13,7 +13,7 @@ from vicinal.core.types import Map, Sampler, Solver
 from vicinal.densities import Kernel
 from vicinal.estimators._regressor import RegressionLearner
 from vicinal.fit.report import with_callbacks
-from vicinal.neighbourhoods import Neighbourhood
+from vicinal.neighborhoods import Neighborhood
 from vicinal.objectives import MLKRLoss
 from vicinal.starts import Start
 

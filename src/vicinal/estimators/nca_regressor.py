@@ -20,7 +20,7 @@ from vicinal.estimators._regressor import RegressionLearner
 from vicinal.fit.method import Data, Method
 from vicinal.fit.plan import Plan
 from vicinal.fit.report import with_callbacks
-from vicinal.neighbourhoods import Neighbourhood
+from vicinal.neighborhoods import Neighborhood
 from vicinal.objectives import MatchLoss
 from vicinal.starts import Start
 from vicinal.targets import NearNumbers

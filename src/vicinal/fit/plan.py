@@ -242,7 +242,11 @@ def make_problem(method: Method, config: Config, data: Data, plan: Plan, seed: i
         alpha = penalty_by_rows(data.n if train is None else len(train)) * alpha_unit(features)
     elif isinstance(alpha, str):
         alpha = scaled_alpha(method, features, data.n if train is None else len(train))
-    pairs = None if method.pairs is None or plan.has_lists else method.pairs.pairs(None, None)
+    pairs = (
+        None
+        if method.neighborhood is None or plan.has_lists
+        else method.neighborhood.pairs(None, None)
+    )
     problem = Problem(
         features,
         data.target,

@@ -34,7 +34,7 @@ class Side(NamedTuple):
     p: Array | None
 
 
-class NeighboursDisplay(Display):
+class NeighborsDisplay(Display):
     r"""The nearest neighbours of one row before and after learning, with their :math:`p_{ij}`.
 
     :math:`p_{ij}` is the probability that row i picks row j as its neighbour; the objectives of NCA
@@ -172,7 +172,7 @@ class NeighboursDisplay(Display):
         )  # fmt: skip
         return display.plot(ax)
 
-    def plot(self, ax: Any = None) -> NeighboursDisplay:
+    def plot(self, ax: Any = None) -> NeighborsDisplay:
         """Draw the bars into ``ax``, or into a new figure."""
         k, count = max(len(side.rows) for side in self.sides.values()), len(self.sides)
         height = 1.3 + (0.24 * k if self.images is None else 0.4 * (k + 1))
