@@ -38,9 +38,11 @@ CONFIGURATIONS = {
     "nca clustered batches": (
         "NCA(2, alpha=3e-3, sampling=samplers.MiniBatches(40, 'fpc', 'input'))", "classes"),
     "nca subsample": ("NCA(2, alpha=3e-3, sampling=samplers.Subsample(40))", "classes"),
-    "nca lists": ("NCA(2, alpha=3e-3, pairs=neighbourhoods.Nearest(40))", "classes"),
-    "nca random lists": ("NCA(2, alpha=3e-3, pairs=neighbourhoods.RandomPairs(30))", "classes"),
-    "nca trees": ("NCA(2, alpha=3e-3, pairs=neighbourhoods.Tree(0.05, always=True))", "classes"),
+    "nca lists": ("NCA(2, alpha=3e-3, neighborhood=neighborhoods.Nearest(40))", "classes"),
+    "nca random lists": (
+        "NCA(2, alpha=3e-3, neighborhood=neighborhoods.RandomPairs(30))", "classes"),
+    "nca trees": (
+        "NCA(2, alpha=3e-3, neighborhood=neighborhoods.Tree(0.05, always=True))", "classes"),
     "nca restarts": ("NCA(2, alpha=3e-3, init=starts.Random(3))", "classes"),
     "nca annealing": ("NCA(2, alpha=3e-3, init='annealing')", "classes"),
     "nca search": ("NCA('auto', alpha='auto', cv=2)", "classes"),
@@ -78,11 +80,11 @@ _WORK = ("seconds", "n_evaluations", "share_of_pairs")
 def model_of(name):
     """The estimator of a configuration, and the arguments of its ``fit``."""
     import vicinal
-    from vicinal import densities, maps, neighbourhoods, samplers, starts
+    from vicinal import densities, maps, neighborhoods, samplers, starts
 
     expression, kind = CONFIGURATIONS[name]
     parts = {"densities": densities, "starts": starts, "maps": maps, "np": np,
-             "neighbourhoods": neighbourhoods, "samplers": samplers}  # fmt: skip
+             "neighborhoods": neighborhoods, "samplers": samplers}  # fmt: skip
     model = eval(expression, {**{key: getattr(vicinal, key) for key in vicinal.__all__}, **parts})
     short = {"max_iter": 12, "tol": 0.0, "random_state": 0}
     known = [key for key in short if key in model.get_params() and f"{key}=" not in expression]

@@ -471,7 +471,7 @@ def weighted_targets(rng, n):
             vicinal.targets.NearNumbers(numbers, 0.5, False, weight),
         ),
         "mcml": (objectives.MCMLLoss(), labels),
-        "lmnn": (objectives.LMNNLoss(), vicinal.targets.TargetNeighbours(y, neighbours)),
+        "lmnn": (objectives.LMNNLoss(), vicinal.targets.TargetNeighbors(y, neighbours)),
         "ksne": (objectives.KSNELoss(3), vicinal.affinities.affinities(numbers, 8, 3)),
     }
 

@@ -31,7 +31,7 @@ from vicinal.targets import (
     NearNumbers,
     Numbers,
     PairWeights,
-    TargetNeighbours,
+    TargetNeighbors,
 )
 
 Y = np.arange(30) % 3

@@ -773,7 +773,7 @@ def test_restarts_on_batches_are_judged_alike(rows, sampling):
     settings = {"sampling": sampling, "max_iter": 10, "random_state": 1}
     best = NCA(2, init=starts.Random(4), alpha=3e-3, **settings).fit(*rows)
     first = NCA(2, init=starts.Random(1), alpha=3e-3, **settings).fit(*rows)
-    assert best.objective_ <= first.objective_
+    assert best.loss_ <= first.loss_
 
 
 # The same bits, precision, tables
