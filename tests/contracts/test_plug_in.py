@@ -472,7 +472,7 @@ def weighted_targets(rng, n):
         ),
         "mcml": (objectives.MCMLLoss(), labels),
         "lmnn": (objectives.LMNNLoss(), vicinal.targets.TargetNeighbours(y, neighbours)),
-        "ksne": (objectives.KSNELoss(3), vicinal.targets.affinities(numbers, 8, 3)),
+        "ksne": (objectives.KSNELoss(3), vicinal.affinities.affinities(numbers, 8, 3)),
     }
 
 

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows, shaped
+from vicinal.affinities.build import check_table
 from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
 from vicinal.core.stages import FitResult
@@ -47,7 +48,6 @@ from vicinal.fit.resume import (
     unchanged_on_error,
 )
 from vicinal.storage.model import SaveMixin
-from vicinal.targets.build import check_table
 
 
 class KSNE(

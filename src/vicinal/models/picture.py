@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vicinal.affinities import new_affinities
 from vicinal.core.types import Array
 from vicinal.engines import choose
+from vicinal.models.equal_rows import EqualRows
 from vicinal.models.placement import Lists, place
-from vicinal.targets import new_affinities
-from vicinal.targets.equal_rows import EqualRows
 
 _GIVEN = ("precomputed", "precomputed_affinities")
 
 
 class Target(NamedTuple):
-    """How the neighbourhoods of rows were made: see `targets.affinities`."""
+    """How the neighbourhoods of rows were made: see `affinities.affinities`."""
 
     metric: Any
     params: dict[str, Any]

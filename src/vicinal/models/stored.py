@@ -16,7 +16,7 @@ from vicinal._threads import n_threads
 from vicinal._validation import warn
 from vicinal.core.types import Array, QueryCost
 from vicinal.engines import choose
-from vicinal.targets.equal_rows import EqualRows
+from vicinal.models.equal_rows import EqualRows
 
 _LARGEST_AUTO = 50  # largest k tried by n_neighbors="auto"
 # Pairs from which votes use our own search.  scikit-learn's tree runs on one thread, also in 15

@@ -62,7 +62,7 @@ HOMES: dict[str, str] = {
     **_listed("rows.", "_features", "Features Limits"),
     **_listed("rows.", "fit.method", "RowNumbers"),
     **_listed("rows.", "estimators._regressor", "Outputs"),
-    **_listed("rows.", "targets.equal_rows", "EqualRows"),
+    **_listed("rows.", "models.equal_rows", "EqualRows"),
     **_listed("target.", "targets.labels", "Labels"),
     **_listed("target.", "targets.distributions", "LabelDistributions"),
     **_listed("target.", "targets.matches", "Matches"),
