@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 
-from vicinal.callbacks._base import Callback
 from vicinal.cli._console import Console, Failure
 
 
@@ -53,7 +52,7 @@ class Outcome:
         return {**asdict(self), "seconds": round(self.seconds, 3)}
 
 
-class _Watch(Callback):
+class _Watch:
     """Hears how a fit ends, and ends it at Ctrl-C: the first keeps the best model so far.
 
     A second Ctrl-C ends the process.  The first may end a search for parameters alone; as a
@@ -62,6 +61,11 @@ class _Watch(Callback):
 
     def __init__(self, console: Console) -> None:
         self.console, self.interrupted, self.ending = console, False, ""
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Nothing to do when a fit, or a task of it, begins, or when the fit has ended."""
+
+    on_fit_task_begin = teardown = setup
 
     @contextmanager
     def handles_interrupts(self) -> Iterator[None]:
