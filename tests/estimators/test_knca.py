@@ -14,7 +14,7 @@ from vicinal import KNCA, NCA
 from vicinal.fit.method import Data
 from vicinal.neighborhoods import Nearest, RandomPairs, Tree, sets_left_out
 from vicinal.objectives.knca import knca
-from vicinal.objectives.knca_rules import knca_posterior
+from vicinal.objectives.rules import knca_posterior
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
 
 VOTES = ["majority", "all"]

@@ -21,7 +21,7 @@ from vicinal.models.soft import DistributionModel, MatchModel
 from vicinal.neighborhoods import Nearest, RandomPairs, Tree
 from vicinal.samplers import MiniBatches, StochasticQueries
 from vicinal.targets import LabelDistributions, Matches
-from vicinal.targets.groups import matching_groups
+from vicinal.targets.matches import matching_groups
 
 X, y = (part[::2] for part in load_wine(return_X_y=True))
 T = np.asarray(softened(y))

@@ -83,7 +83,7 @@ def test_twins_are_neighbours_and_no_row_is_its_own(rng, dtype, d):
 
 
 def test_points_may_come_as_they_are_asked_for(rng, monkeypatch):
-    monkeypatch.setattr("vicinal.neighborhoods.targets._CHUNK", 7)
+    monkeypatch.setattr("vicinal.neighborhoods.parts.SEARCHED", 7)
     Z, y = points(rng, 60, 3, 2)
     asked = []
 

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from threadpoolctl import threadpool_limits
 
-from vicinal.engines.cpu import histograms as _histograms
+from vicinal.engines.cpu import margins as _margins
 from vicinal.metrics import Chi2Index, chi2_distances
 
 nojit = pytest.mark.nojit
@@ -62,8 +62,8 @@ def test_is_minus_half_of_scikit_learns_kernel(rng, dtype):
 @nojit
 @each_dtype
 def test_symmetric_to_the_bit(rng, dtype, monkeypatch):
-    monkeypatch.setattr(_histograms, "_ROWS", 5)
-    monkeypatch.setattr(_histograms, "_TILE", 200)
+    monkeypatch.setattr(_margins, "_ROWS", 5)
+    monkeypatch.setattr(_margins, "_TILE", 200)
     X = histograms(rng, 23, 6, dtype)
     X[4] = X[19]
     distances = chi2_distances(X)
@@ -112,8 +112,8 @@ def test_same_bits_for_any_blocks_and_threads(rng, dtype, monkeypatch):
     with threadpool_limits(1):
         results = [everything()]
     for rows, tile in [(1, 1), (17, 5000), (1000, 2**30)]:
-        monkeypatch.setattr(_histograms, "_ROWS", rows)
-        monkeypatch.setattr(_histograms, "_TILE", tile)
+        monkeypatch.setattr(_margins, "_ROWS", rows)
+        monkeypatch.setattr(_margins, "_TILE", tile)
         results.append(everything())
     for result in results:
         for one, other in zip(result, expected, strict=True):

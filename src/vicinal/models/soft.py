@@ -14,7 +14,7 @@ from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.models.picks import StochasticPicks
 from vicinal.models.posterior import NCAModel
-from vicinal.objectives.match_rules import nca_matched_shares
+from vicinal.objectives.rules import nca_matched_shares
 from vicinal.targets import LabelDistributions, Matches
 
 _GAUSSIAN = Gaussian()

@@ -19,8 +19,7 @@ from vicinal._public import listing as _listing
 from vicinal._validation import part_of
 from vicinal.core.types import Array
 from vicinal.neighborhoods.left_out import LeftOut, mass_left_out, sets_left_out
-from vicinal.neighborhoods.parts import Nearest, RandomPairs, Tree
-from vicinal.neighborhoods.targets import target_neighbors
+from vicinal.neighborhoods.parts import Nearest, RandomPairs, Tree, target_neighbors
 
 __all__ = [
     "LeftOut",

@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, Any
 from vicinal._public import listing as _listing
 from vicinal.engines.cpu.impostors import Candidates
 from vicinal.objectives.knca import KNCALoss, knca
-from vicinal.objectives.knca_rules import knca_posterior
 from vicinal.objectives.ksne import KSNELoss, ksne
 from vicinal.objectives.lmnn import LMNNLoss, lmnn
 from vicinal.objectives.matches import MatchLoss, nca_matches
 from vicinal.objectives.mcml import MCMLLoss, mcml
 from vicinal.objectives.mlkr import MLKRLoss, mlkr
 from vicinal.objectives.nca import NCALoss, nca
-from vicinal.objectives.nca_rules import nca_effective_n_neighbors, nca_posterior
 from vicinal.objectives.pair_nca import PairNCALoss, pair_nca
+from vicinal.objectives.rules import knca_posterior, nca_effective_n_neighbors, nca_posterior
 
 if TYPE_CHECKING:
     from vicinal.objectives.background import background_weights

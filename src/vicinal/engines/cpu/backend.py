@@ -70,7 +70,7 @@ def charged_sums(
 
 def votes(data: Data, k: int, unanimous: bool, pairs: Pairs | None = None) -> Votes:
     """See `base.Backend`."""
-    from vicinal.engines.cpu.sweep import CompiledVotes
+    from vicinal.engines.cpu.votes import CompiledVotes
 
     return CompiledVotes(data, k, unanimous, pairs)
 
@@ -107,7 +107,7 @@ def attraction(
         from vicinal.engines.dense.sets import attraction as of_some
 
         return of_some(Z, target, kernel, kappa, rows, gradient)
-    from vicinal.engines.cpu.attraction import attraction as of_all
+    from vicinal.engines.cpu.sets import attraction as of_all
 
     return of_all(Z, target, kernel, kappa, gradient)
 
@@ -163,9 +163,9 @@ def kernel_means(
     Z: Array, Z_reference: Array, charges: Array, mass: Array | None, kernel: Kernel
 ) -> Array:
     """See `base.Backend`."""
-    from vicinal.engines.cpu import kernel_means
+    from vicinal.engines.cpu import charged
 
-    return kernel_means.kernel_means(Z, Z_reference, charges, mass, kernel)
+    return charged.kernel_means(Z, Z_reference, charges, mass, kernel)
 
 
 def entropies(Z: Array, places: Array, Z_reference: Array, mass: Array, kernel: Kernel) -> Array:
@@ -179,27 +179,27 @@ def win_shares(
     Z: Array, Z_reference: Array, codes: Array, n_classes: int, k: int, unanimous: bool
 ) -> Array:
     """See `base.Backend`."""
-    from vicinal.engines.cpu import sweep
+    from vicinal.engines.cpu import votes
 
-    return sweep.win_shares(Z, Z_reference, codes, n_classes, k, unanimous)
+    return votes.win_shares(Z, Z_reference, codes, n_classes, k, unanimous)
 
 
 def chi2_rows(X: Array, Y: Array, same: bool) -> Array:
     """See `base.Backend`."""
-    from vicinal.engines.cpu import histograms
+    from vicinal.engines.cpu import margins
 
-    return histograms.chi2_rows(X, Y, same)
+    return margins.chi2_rows(X, Y, same)
 
 
 def nearest_histograms(X: Array, Y: Array, k: int, same: bool) -> tuple[Array, Array]:
     """See `base.Backend`."""
-    from vicinal.engines.cpu import histograms
+    from vicinal.engines.cpu import margins
 
-    return histograms.nearest_histograms(X, Y, k, same)
+    return margins.nearest_histograms(X, Y, k, same)
 
 
 def simplex_columns(L: Array, slack: float) -> Array:
     """See `base.Backend`."""
-    from vicinal.engines.cpu import columns
+    from vicinal.engines.cpu import margins
 
-    return columns.simplex_columns(L, slack)
+    return margins.simplex_columns(L, slack)

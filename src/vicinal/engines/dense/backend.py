@@ -26,8 +26,7 @@ from vicinal.engines.dense import margins as _margins
 from vicinal.engines.dense.class_sums import DenseSums, entropies
 from vicinal.engines.dense.class_sums import class_sums as sums_by_class
 from vicinal.engines.dense.margins import simplex_columns
-from vicinal.engines.dense.matches import DenseChargedSums, DenseMatchSums
-from vicinal.engines.dense.means import kernel_means
+from vicinal.engines.dense.matches import DenseChargedSums, DenseMatchSums, kernel_means
 from vicinal.engines.dense.potential import DensePotential
 from vicinal.engines.dense.sets import DenseSets, attraction
 from vicinal.engines.dense.votes import DenseVotes, win_shares

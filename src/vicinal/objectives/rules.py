@@ -1,21 +1,26 @@
-"""Class probabilities by NCA's stochastic neighbours, and their effective number."""
+"""Class probabilities and shares of matches for new points, by the rules that objectives learn."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from vicinal.core.points import check_points, with_range
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import Data
+from vicinal.objectives._votes import check_k, check_labels, check_vote, precision, usable_k
 from vicinal.targets import Labels
-from vicinal.targets.labels import background_mass, class_sums, reference_mass, weights
+from vicinal.targets.labels import background_mass, class_sums, plain_mass, reference_mass, weights
 
 _GAUSSIAN = Gaussian()
+_LOG2_E = math.log2(math.e)
+_COORDINATES = 2**20  # of the pairs that are compared at a time
 
 
 def nca_posterior(
@@ -117,3 +122,89 @@ def nca_effective_n_neighbors(
         places = np.where(mass > 0, np.cumsum(mass > 0) - 1, -1)
         return backend.entropies(Z, places, references, mass[rows], kernel)
     return backend.entropies(new, np.full(len(new), -1), references, mass[rows], kernel)
+
+
+def knca_posterior(
+    Z: Array,
+    Z_reference: Array,
+    y_reference: Any,
+    k: int = 5,
+    vote: str = "majority",
+) -> Array:
+    """Probability that each class wins the vote of k stochastic neighbours, for new points.
+
+    Parameters
+    ----------
+    Z : array of shape (n, d)
+        New points.
+    Z_reference : array of shape (n_references, d)
+    y_reference : array-like of shape (n_references,) or Labels
+        Classes of the references, without weights or priors.
+    k, vote
+        As in :func:`knca`.
+
+    Returns
+    -------
+    probabilities : array of shape (n, n_classes), float64
+        Exact win probabilities, normalised over the classes since ties have no winner.
+        If no set of k references has a winner, all classes with references are equally likely.
+    """
+    Z, Z_reference = check_points(Z), check_points(Z_reference, "Z_reference")
+    labels = check_labels(y_reference, len(Z_reference), "knca_posterior", "Z_reference")
+    check_k(k, "knca_posterior")
+    unanimous = check_vote(vote, "knca_posterior")
+    if Z.shape[1] != Z_reference.shape[1]:
+        raise ValueError(f"Z has {Z.shape[1]} columns but Z_reference has {Z_reference.shape[1]}.")
+    if not len(Z_reference):
+        raise ValueError("Z_reference must have at least one row. Got 0.")
+    n_classes = len(labels.classes)
+    if not len(Z):
+        return np.zeros((0, n_classes))
+    k = usable_k(k, len(Z_reference), gradient=False)
+    Z_reference = precision(with_range(Z_reference, np.ones(1), Z), k)
+    Z = Z.astype(Z_reference.dtype, copy=False)
+    backend = choose.backend(Z_reference, len(Z_reference))
+    return backend.win_shares(Z, Z_reference, labels.codes, n_classes, k, unanimous)
+
+
+def nca_matched_shares(
+    Z: Array,
+    Z_reference: Array,
+    matches: Any,
+    sample_weight: Array | None = None,
+    kernel: Kernel = _GAUSSIAN,
+) -> Array:
+    r"""The share of matches among the picks of new points, :math:`\sum_j m_{ij} p_{ij}`.
+
+    ``Z`` is (n, d), ``Z_reference`` (n_references, d), and ``matches`` a sparse matrix or an array
+    of shape (n, n_references) with entries in [0, 1].  With weights,
+    :math:`p_{ij} \propto v_j \kappa(d_{ij})`.  The result is (n,), in float64.
+    """
+    # float64: called once, not at every step
+    Z = check_points(Z).astype(np.float64, copy=False)
+    Z_reference = check_points(Z_reference, "Z_reference").astype(np.float64, copy=False)
+    n, d = Z_reference.shape
+    if Z.shape[1] != d:
+        raise ValueError(f"Z has {Z.shape[1]} columns but Z_reference has {d}.")
+    M = sp.csr_array(matches)
+    if M.shape != (len(Z), n):
+        raise ValueError(f"matches must have shape {(len(Z), n)}. Got {M.shape} instead.")
+    if not len(Z):
+        return np.zeros(0)
+    mass = plain_mass(np.ones(n) if sample_weight is None else sample_weight, np.arange(n))
+    rows = np.flatnonzero(mass)
+    data = Data(Z_reference, np.zeros(n, dtype=np.intp), mass, rows[:0], rows)
+    backend = choose.backend(Z_reference, len(rows))
+    log2, shift = (part[:, 0] for part in backend.sums_by_class(Z, data, kernel, 1))
+    query = np.repeat(np.arange(len(Z)), np.diff(M.indptr))
+    share = np.zeros(len(Z))
+    with np.errstate(divide="ignore"):  # weights of zero
+        log2_mass = np.log2(mass)
+    size = max(1, _COORDINATES // d)
+    for first in range(0, M.nnz, size):
+        part = slice(first, first + size)
+        i, j = query[part], M.indices[part]
+        energy, _ = kernel.energy(np.sum((Z[i] - Z_reference[j]) ** 2, axis=1), d)
+        picked = np.exp2(log2_mass[j] - (_LOG2_E * energy - shift[i]) - log2[i])
+        share += np.bincount(i, M.data[part] * picked, minlength=len(Z))
+    return np.clip(share, 0.0, 1.0)
