@@ -45,7 +45,7 @@ vicinal evaluate data.csv --label species --json > scores.json
     _options.SEED,
     option("Scores", "--folds", Whole(2), "Number of folds.", default=5),
     option("Scores", "--repeats", Whole(1), "Draw the folds so many times.", default=1),
-    option("Scores", "--neighbours", Whole(1), "Number of neighbours that vote.", default=5,
+    option("Scores", "--neighbors", Whole(1), "Number of neighbours that vote.", default=5,
            metavar="K"),
     option("Limits", "--time-budget", Duration(), "For all fits together: 30s, 2m, 1h. Folds that "
            "would begin too late are left out."),
@@ -73,7 +73,7 @@ def command(console: Console, data: str, **options: Any) -> None:
         comparison = compare_methods(
             table.X, table.y, methods, target="numbers" if numbers else "classes",
             n_components=options["dim"], cv=options["folds"], repeats=options["repeats"],
-            n_neighbors=options["neighbours"], random_state=options["seed"],
+            n_neighbors=options["neighbors"], random_state=options["seed"],
             time_budget=options["time_budget"], **columns,
             progress=lambda done, total, name: show(f"{name}: fit {done + 1} of {total} …"),
         )  # fmt: skip

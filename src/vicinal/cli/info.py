@@ -36,7 +36,7 @@ def command(console: Console, model: Path) -> None:
 def _words(facts: dict[str, Any]) -> str:
     """The facts for people: what is long is cut, and what is usual is left out."""
     about = facts["about"] or {}
-    loss = about.get("objective")
+    loss = about.get("loss")
     versions = (f"{name} {version}" for name, version in (facts["versions"] or {}).items())
     rows = {
         "model": f"{about.get('estimator', 'unknown')} ({facts['kind']}, format {facts['schema']})",

@@ -23,7 +23,7 @@ KINDS = {
     "regions": ("DecisionRegionsDisplay", "which class is predicted where (two dimensions)"),
     "convergence": ("ConvergenceDisplay", "the loss by iteration, also on held-out rows"),
     "metric": ("MetricDisplay", "which columns matter, and the matrix of the metric"),
-    "neighbours": ("NeighboursDisplay", "the nearest rows of one row, before and after"),
+    "neighbors": ("NeighborsDisplay", "the nearest rows of one row, before and after"),
     "accuracy": ("AccuracyDisplay", "accuracy against the number of neighbours"),
     "rank": ("AccuracyDisplay", "accuracy against the number of dimensions"),
     "quality": ("EmbeddingQualityDisplay", "how well the map keeps neighbours (R_NX)"),
@@ -33,7 +33,7 @@ EXAMPLES = """
 vicinal plot data.csv --label species -o picture.png
 vicinal plot data.csv --label species --model model.vic --kind metric -o metric.svg
 vicinal plot train.csv --label species --model model.vic --test test.csv
-vicinal plot data.csv --label species --kind neighbours --row 12 -o row12.png
+vicinal plot data.csv --label species --kind neighbors --row 12 -o row12.png
 """
 
 _LISTED = "\n".join(f"{name:<12} {about}" for name, (_, about) in KINDS.items())
@@ -67,8 +67,8 @@ def command(console: Console, data: str, output: Path, **options: Any) -> int:
     three; without --model and --dim, two are learnt.
     """
     kind = options["kind"]
-    if (kind == "neighbours") != (options["row"] is not None):
-        raise click.UsageError("--row and --kind neighbours belong together.")
+    if (kind == "neighbors") != (options["row"] is not None):
+        raise click.UsageError("--row and --kind neighbors belong together.")
     subject = _subject(console, data, options)
     _draw(kind, subject, options).savefig(output, dpi=options["dpi"])
     facts = {"picture": output, "kind": kind, "data": data, "model": options["model"],
@@ -146,7 +146,7 @@ def _draw(kind: str, of: _Subject, options: dict[str, Any]) -> Any:
         more = {"X_test": of.X_test, "y_test": of.y_test}
     if kind == "embedding":
         more["target_name"] = of.label
-    if kind == "neighbours":
+    if kind == "neighbors":
         if options["row"] >= len(of.X):
             raise Failure(f"--row: the last row is {len(of.X) - 1}. Got {options['row']}.")
         more = {"row": options["row"]}

@@ -7,13 +7,13 @@ from vicinal.targets.distributions import LabelDistributions
 from vicinal.targets.labels import Labels
 from vicinal.targets.matches import Matches
 from vicinal.targets.near_numbers import NearNumbers
-from vicinal.targets.neighbours import TargetNeighbours
+from vicinal.targets.neighbours import TargetNeighbors
 from vicinal.targets.numbers import Numbers
 from vicinal.targets.pairs import PairWeights
 
 __all__ = [
     "Affinities", "LabelDistributions", "Labels", "Matches", "NearNumbers",
-    "Numbers", "PairWeights", "TargetNeighbours",
+    "Numbers", "PairWeights", "TargetNeighbors",
     "pairs_from_labels", "quadruplets_from_labels",
 ]  # fmt: skip
 __dir__ = _listing(__name__)
