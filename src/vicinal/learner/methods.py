@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
-
-import vicinal
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class MethodInfo:
 
     def load(self) -> type:
         """The class."""
-        found: type = getattr(vicinal, self.estimator)
+        found: type = getattr(import_module("vicinal"), self.estimator)
         return found
 
     def parameters(self) -> list[str]:
