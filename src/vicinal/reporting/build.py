@@ -50,7 +50,7 @@ def build(
         scores=[] if comparison is None else comparison.scores,
         scores_note="" if comparison is None else comparison.note,
         embedding=picture,
-        neighbours=neighbours,
+        neighbors=neighbours,
         table=table_of([part.X for part in points.parts], names, importances),
         thumbnails=_thumbnails(points, images),
         metric=metric,
