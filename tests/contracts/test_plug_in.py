@@ -42,21 +42,23 @@ from vicinal.engines.cpu.class_sums import TileSums
 from vicinal.engines.cpu.two_sided import TwoSidedSums
 from vicinal.fit import context
 from vicinal.maps import Linear
-from vicinal.neighbourhoods import Nearest
+from vicinal.neighborhoods import Nearest
 from vicinal.objectives import MCMLLoss, NCALoss, nca
 from vicinal.samplers import StochasticQueries
 from vicinal.solvers import LBFGS, Adam
+from vicinal.storage.codec import decode, encode
 
 
 def through_a_file(state: FitState, classes: tuple[type, ...] = ()) -> FitState:
     """The state after it was written as JSON and an npz file, and read again."""
-    values, arrays = state.arrays()
+    arrays: dict[str, Any] = {}
+    values = encode(state, "state", arrays, classes)
     file = io.BytesIO()
     np.savez(file, **arrays)
     file.seek(0)
     with np.load(file, allow_pickle=False) as stored:
         read = {name: stored[name] for name in stored.files}
-    return FitState.from_arrays(json.loads(json.dumps(values, allow_nan=False)), read, classes)
+    return decode(json.loads(json.dumps(values, allow_nan=False)), read, classes=classes)
 
 
 def assert_resumes(stages: Any, theta: Any, n_iter: int, cut: int, **options: Any) -> Any:
@@ -396,7 +398,7 @@ places.to_host.register(Away, lambda Z: Z._numbers)
         NCA(2, alpha=3e-3),
         NCA(alpha="auto", cv=2, early_stopping=True, random_state=0),
         NCA(2, sampling=StochasticQueries(40), init="pca", rule="knn", alpha=3e-3, random_state=0),
-        NCA(2, pairs=Nearest(80), scaling="global", alpha=3e-3),
+        NCA(2, neighborhood=Nearest(80), scaling="global", alpha=3e-3),
         NCA(mapping="diagonal", alpha=3e-3, warm_start=True),
         KNCA(2, k=3),
         MLKR(2, alpha=3e-3),
@@ -413,7 +415,7 @@ def test_a_backend_learns_in_an_estimator(wine, model):
     np.testing.assert_array_equal(model.components_, here.components_)
     np.testing.assert_array_equal(model.predict(X), here.predict(X))
     np.testing.assert_array_equal(model.transform(Away(X)), here.transform(X))
-    assert model.objective_ == here.objective_
+    assert model.loss_ == here.loss_
     assert b"Away" not in pickle.dumps(model)
 
 
@@ -471,8 +473,8 @@ def weighted_targets(rng, n):
             vicinal.targets.NearNumbers(numbers, 0.5, False, weight),
         ),
         "mcml": (objectives.MCMLLoss(), labels),
-        "lmnn": (objectives.LMNNLoss(), vicinal.targets.TargetNeighbours(y, neighbours)),
-        "ksne": (objectives.KSNELoss(3), vicinal.targets.affinities(numbers, 8, 3)),
+        "lmnn": (objectives.LMNNLoss(), vicinal.targets.TargetNeighbors(y, neighbours)),
+        "ksne": (objectives.KSNELoss(3), vicinal.affinities.affinities(numbers, 8, 3)),
     }
 
 
@@ -563,13 +565,13 @@ def test_pairs_that_are_exact_have_an_exact_objective(wine, monkeypatch):
     X, y = wine
     settings = {"alpha": 0.0, "max_iter": 5, "random_state": 0}
     with pytest.warns(ConvergenceWarning):
-        model = NCA(2, pairs=BlockPairs(), **settings).fit(X, y)
+        model = NCA(2, neighborhood=BlockPairs(), **settings).fit(X, y)
     assert model.plan_.exact
     with pytest.warns(ConvergenceWarning):
-        lists = NCA(2, pairs=Nearest(100), **settings).fit(X, y)
+        lists = NCA(2, neighborhood=Nearest(100), **settings).fit(X, y)
     assert not lists.plan_.exact
     Z = model._map.embed(X)
-    assert model.objective_ == pytest.approx(nca(Z, y)[0], rel=1e-12)
+    assert model.loss_ == pytest.approx(nca(Z, y)[0], rel=1e-12)
 
 
 # The rules of this file
@@ -596,11 +598,9 @@ def test_the_library_knows_none_of_them():
 
 def test_a_state_holds_no_class_that_is_not_allowed(friedman, rng):
     result = train([Stage(friedman, LBFGS(), stop_rules(LBFGS()))], rng.normal(size=30), max_iter=2)
-    values, arrays = result.state.arrays()
-    assert set(values) == {"schema", *FitState._fields}
-    values["part"] = {"class": "os:system", "fields": {}}
-    with pytest.raises(ValueError, match="not allowed in the state of a fit"):
-        FitState.from_arrays(values, arrays)
-    values["schema"] = 99
-    with pytest.raises(ValueError, match="must have schema 1"):
-        FitState.from_arrays(values, arrays)
+    arrays: dict[str, Any] = {}
+    coded = encode(result.state, "state", arrays)
+    assert set(coded["fields"]) == set(FitState._fields)
+    coded["fields"]["part"] = {"class": "os:system", "fields": {}}
+    with pytest.raises(ValueError, match="not a class that a model file may hold"):
+        decode(coded, arrays)

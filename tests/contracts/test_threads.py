@@ -10,13 +10,14 @@ import pytest
 from common.checks import set_threads
 from threadpoolctl import threadpool_limits
 
+from vicinal.affinities import affinities
 from vicinal.densities import Compact
 from vicinal.engines.cpu.trees import Bounded
 from vicinal.maps import project_columns
 from vicinal.models.votes import VotingModel
-from vicinal.neighbourhoods import target_neighbours
+from vicinal.neighborhoods import target_neighbors
 from vicinal.objectives import descend_background, em_background, nca
-from vicinal.targets import Labels, affinities
+from vicinal.targets import Labels
 
 BETA = np.array([0.3, 0.05, 0.7])
 
@@ -54,7 +55,7 @@ COMPUTED = {
     "nca by trees": by_trees,
     "nearest by a tree": lambda rng: nearest(rng, 3),
     "nearest by all distances": lambda rng: nearest(rng, 12),
-    "target neighbours": lambda rng: target_neighbours(*points(rng, 700, 5), 3),
+    "target neighbours": lambda rng: target_neighbors(*points(rng, 700, 5), 3),
     "affinities": lambda rng: of_affinities(rng, "euclidean"),
     "affinities by another metric": lambda rng: of_affinities(rng, "manhattan"),
 }

@@ -17,13 +17,11 @@ from sklearn.model_selection import GridSearchCV
 from vicinal import KSNE, NCA
 from vicinal._features import Features
 from vicinal.core.problem import Problem
-from vicinal.fit.budget import Budget
-from vicinal.fit.context import FitContext
-from vicinal.fit.importances import exchange_importances
+from vicinal.fit.context import Budget, FitContext
 from vicinal.fit.method import Config, Data
-from vicinal.fit.plan import make_plan
-from vicinal.fit.problem import size_of
+from vicinal.fit.plan import make_plan, size_of
 from vicinal.fit.report import Reports
+from vicinal.fit.score import exchange_importances
 from vicinal.fit.search import search_effort
 from vicinal.maps import MLP, Linear, Periodic
 from vicinal.maps.fitted import FittedMap

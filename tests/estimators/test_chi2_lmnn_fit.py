@@ -7,7 +7,7 @@ import pytest
 from common.histograms import counts
 
 from vicinal import Chi2LMNN
-from vicinal.fit.callbacks import HAS_CALLBACKS
+from vicinal.fit.report import HAS_CALLBACKS
 
 needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
 

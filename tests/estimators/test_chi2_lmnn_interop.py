@@ -9,7 +9,7 @@ from common.histograms import assert_on_simplex, counts, each_constraint, unfini
 from common.hooks import hooked
 from sklearn.base import clone
 
-from vicinal import Chi2LMNN, initialise, plotting
+from vicinal import Chi2LMNN, plotting, starts
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def rows(rng):
         ("solver", "'auto', 'projected', 'adaptive', 'bold_driver'.*", "lbfgs"),
         ("solver", "a str among .*'projected'.* or a solver such as .*", "newton"),
         ("init", "one of 'auto', 'groups', 'identity', 'random', a start.*array.*", "pca"),
-        ("init", "one of 'auto', 'groups', 'identity', 'random', .*", initialise.BinGroups),
+        ("init", "one of 'auto', 'groups', 'identity', 'random', .*", starts.BinGroups),
         ("init", r"have shape \(3, 8\)", np.ones((8, 3)) / 8),
         ("init", "have columns that sum to one and no negative entry", np.ones((3, 8))),
         ("init", "have columns that sum to one", [[1.5] * 8, [-0.5] * 8, [0] * 8]),
@@ -134,13 +134,13 @@ def test_float32_stays_float32(rows):
         assert single.transform(rows_32).dtype == np.float32
     pairs = np.stack([X[:-1], X[1:]], axis=1).astype(np.float32)
     assert single.pair_distance(pairs).dtype == np.float32
-    assert single.objective_ == pytest.approx(double.objective_, rel=1e-2)
+    assert single.loss_ == pytest.approx(double.loss_, rel=1e-2)
 
 
 @unfinished
 def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
     straight = Chi2LMNN(3, tol=1e-4, random_state=0).fit(*rows)
-    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 50)
+    monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 50)
     seen = []
 
     watched = hooked(Chi2LMNN, lambda Z, kwargs: seen.append(Z.dtype))
@@ -148,7 +148,7 @@ def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
     assert np.float32 in seen
     assert seen[-1] == np.float64
     assert_on_simplex(model.components_)
-    assert model.objective_ == pytest.approx(straight.objective_, rel=0.05)
+    assert model.loss_ == pytest.approx(straight.loss_, rel=0.05)
 
 
 @unfinished

@@ -11,12 +11,12 @@ from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import kneighbors_graph
 
 from vicinal import KSNE
+from vicinal.affinities import affinities
 from vicinal.callbacks import Frames
 from vicinal.fit import cost
-from vicinal.fit.exaggeration import NoProgress, SmallGradientNorm
+from vicinal.fit.embedding import NoProgress, SmallGradientNorm
 from vicinal.objectives.ksne import KSNELoss
 from vicinal.solvers import LBFGS, Adam, Momentum
-from vicinal.targets import affinities
 
 DIGITS = load_digits().data[:150]
 IRIS = load_iris().data[::2]
@@ -275,7 +275,7 @@ def test_maps_that_do_not_fit_are_refused():
 
 
 def test_the_solver_of_a_map_goes_by_the_roughness_of_the_loss(monkeypatch):
-    from vicinal.fit.exaggeration import make_solver
+    from vicinal.fit.embedding import make_solver
 
     model = KSNE(mapping="linear")
     assert isinstance(make_solver(model, 1.0, 500), LBFGS)

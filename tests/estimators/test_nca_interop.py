@@ -14,9 +14,9 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info
 
-from vicinal import NCA, initialise
+from vicinal import NCA, starts
 from vicinal.callbacks import Checkpoint
-from vicinal.fit.callbacks import HAS_CALLBACKS
+from vicinal.fit.report import HAS_CALLBACKS
 
 needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
 unfinished = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -39,7 +39,7 @@ def test_travels_in_float32_and_arrives_in_float64(wine, solver, monkeypatch):
     seen = []
     settings = {"n_components": 2, "solver": solver, "tol": 1e-6, "max_iter": 1000}
     straight = NCA(alpha=3e-3, **settings).fit(X, y)
-    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)
+    monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 100)
 
     watched = hooked(NCA, lambda Z, kwargs: seen.append(Z.dtype))
     model = watched(alpha=3e-3, **settings).fit(X, y)
@@ -47,15 +47,15 @@ def test_travels_in_float32_and_arrives_in_float64(wine, solver, monkeypatch):
     assert learnt[0] == np.float32
     assert learnt[-1] == np.float64
     assert learnt == sorted(learnt, key=lambda dtype: dtype.itemsize)  # one change, for good
-    assert model.objective_ == pytest.approx(straight.objective_, abs=1e-5)
+    assert model.loss_ == pytest.approx(straight.loss_, abs=1e-5)
     value, _ = formulas.nca(model.transform(X - X.mean(axis=0)), y, "log")
     penalty = model.alpha * np.sum((model.components_ * X.std(axis=0)) ** 2)
-    assert model.objective_ == pytest.approx(value + penalty, rel=1e-9)
+    assert model.loss_ == pytest.approx(value + penalty, rel=1e-9)
     assert {len(column) for column in model.history_.values()} == {model.n_iter_ + 1}
 
 
 def test_a_fit_cut_off_on_the_way_is_not_called_converged(wine, monkeypatch):
-    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)
+    monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 100)
     whole = NCA(2, tol=1e-7, alpha=3e-3).fit(*wine)
     for max_iter in range(1, whole.n_iter_):
         with pytest.warns(ConvergenceWarning, match="increase 'max_iter'"):
@@ -99,7 +99,7 @@ def test_fits_in_two_threads_agree_with_serial_ones():
 @pytest.mark.parametrize("mapping", ["linear", "diagonal"])
 def test_little_working_memory_gives_the_same_answers(rule, mapping, monkeypatch):
     # the last digits of float32 on the way depend on whether the columns are scaled in a copy
-    monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 10**9)
+    monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 10**9)
     X, y = load_digits(return_X_y=True)
     X = np.tile(X, (1, 3))[:, ::2]  # 1.4 MB: too large for a copy under 1 MiB
     settings = {"rule": rule, "mapping": mapping, "max_iter": 4, "random_state": 0}
@@ -165,7 +165,7 @@ def test_a_checkpoint_is_a_fitted_estimator(wine, tmp_path):
     np.testing.assert_array_equal(saved.components_, stopped.components_)
     np.testing.assert_array_equal(saved.predict_proba(X), stopped.predict_proba(X))
     assert saved.n_neighbors_ == stopped.n_neighbors_
-    assert saved.objective_ == stopped.objective_
+    assert saved.loss_ == stopped.loss_
 
 
 @needs_callbacks
@@ -173,24 +173,24 @@ def test_scikit_learns_progress_bar_runs(wine, capsys):
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
 
-    NCA(2, init=initialise.Random(2), random_state=0, alpha=3e-3).set_callbacks(ProgressBar()).fit(
+    NCA(2, init=starts.Random(2), random_state=0, alpha=3e-3).set_callbacks(ProgressBar()).fit(
         *wine
     )
     assert "NCA" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("settings", [{}, {"init": initialise.Random(3)}])
+@pytest.mark.parametrize("settings", [{}, {"init": starts.Random(3)}])
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("call", [9, 14, 40])
 def test_an_interrupt_keeps_the_best_map(
     wine, interrupted_nca, settings, single, call, monkeypatch
 ):
     if single:
-        monkeypatch.setattr("vicinal.fit.context.SINGLE_FROM", 100)
+        monkeypatch.setattr("vicinal.fit.plan.SINGLE_FROM", 100)
     X, y = wine
     model = interrupted_nca(call)(2, alpha=3e-3, tol=0.0, random_state=0, **settings)
     with pytest.warns(ConvergenceWarning, match="it was interrupted"):
         model.fit(X, y)
     assert np.isfinite(model.components_).all()
-    assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-5)
+    assert model.loss_ == pytest.approx(min(model.history_["loss"]), rel=1e-5)
     assert model.score(X, y) > 0.5

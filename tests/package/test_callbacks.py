@@ -20,8 +20,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from vicinal.callbacks import Checkpoint, Progress, StopAfter
-from vicinal.fit import callbacks as support
-from vicinal.fit.callbacks import IterationReporter
+from vicinal.fit import report as support
+from vicinal.fit.report import IterationReporter
 
 needs_callbacks = pytest.mark.skipif(not support.HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
 
@@ -324,7 +324,7 @@ def test_without_sklearn_callback_all_is_a_no_op():
         import importlib, sys
         from types import SimpleNamespace
         import sklearn.base
-        import vicinal.fit.callbacks as support
+        import vicinal.fit.report as support
         sys.modules["sklearn.callback"] = None
         support = importlib.reload(support)
         assert not support.HAS_CALLBACKS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vicinal.fit.callbacks import HAS_CALLBACKS
+from vicinal.fit.report import HAS_CALLBACKS
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ("README.md", "docs/user_guide.md")

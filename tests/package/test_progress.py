@@ -16,9 +16,11 @@ from sklearn.datasets import load_iris
 
 from vicinal import NCA, _clock
 from vicinal.callbacks import Progress
-from vicinal.fit import callbacks as support
-from vicinal.fit.display import Activity, _NotebookLines
-from vicinal.fit.report import Reports, SearchStep
+from vicinal.callbacks._display import _NotebookLines
+from vicinal.core.types import Activity
+from vicinal.fit import report as support
+from vicinal.fit.report import Reports
+from vicinal.fit.workers import SearchStep
 
 pytestmark = pytest.mark.skipif(not support.HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
 

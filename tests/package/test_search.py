@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from vicinal.fit.split import cross_validation
-from vicinal.fit.trials import FoldScore, Search, Stopped, Trial, ranks, sparing
+from vicinal.fit.search import FoldScore, Search, Stopped, Trial, cross_validation, ranks, sparing
 
 
 class FoldStub:

@@ -8,7 +8,7 @@ from PIL import Image
 
 from vicinal import plotting
 from vicinal.callbacks import Frames
-from vicinal.fit import callbacks as support
+from vicinal.fit import report as support
 from vicinal.metrics import knn_accuracy, r_nx_auc, r_nx_curve
 
 needs_callbacks = pytest.mark.skipif(not support.HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")

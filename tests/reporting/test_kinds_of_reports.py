@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 
 import vicinal
 from vicinal import ITML, KSNE, MLKR, NCA, RCA, Chi2LMNN, FromLabels, make_learner, report
-from vicinal.fit.callbacks import HAS_CALLBACKS
+from vicinal.fit.report import HAS_CALLBACKS
 from vicinal.learner.preparation import options_of
 from vicinal.plotting import MetricDisplay
 from vicinal.reporting import Recorder

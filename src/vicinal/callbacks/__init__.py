@@ -21,7 +21,8 @@ from vicinal import _clock
 from vicinal._public import listing as _listing
 from vicinal.callbacks._base import Callback, check_count
 from vicinal.callbacks._checkpoint import Checkpoint
-from vicinal.fit.display import Activity, Status, open_display, require_rich
+from vicinal.callbacks._display import Status, open_display, require_rich
+from vicinal.core.types import Activity
 
 __all__ = ["Checkpoint", "Frames", "Progress", "StopAfter"]
 __dir__ = _listing(__name__)

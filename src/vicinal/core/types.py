@@ -423,3 +423,30 @@ class Result:
 def is_auto(value: Any) -> bool:
     """Whether a parameter is "auto"."""
     return isinstance(value, str) and value == "auto"
+
+
+class Activity(NamedTuple):
+    """What a fit is doing, for a callback with ``on_fit_activity(estimator, context, activity)``.
+
+    That hook is ours, not scikit-learn's: iterations are all that its protocol knows.
+
+    Parameters
+    ----------
+    words : str
+        A short phrase, such as "correcting the scale"; empty for the iterations of the fit.
+    details : tuple of str
+        Further phrases, the most important first.
+    done, total : int or None
+        How far it is, in pieces of about equal length; None if that is unknown.
+    recurs : bool
+        Whether activities like this one follow each other, so that a display may leave some out.
+    ends : bool
+        Whether the fit has ended; ``words`` then say how.
+    """
+
+    words: str = ""
+    details: tuple[str, ...] = ()
+    done: int | None = None
+    total: int | None = None
+    recurs: bool = False
+    ends: bool = False

@@ -23,17 +23,11 @@ from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult
 from vicinal.core.stopping import TimeUp
 from vicinal.core.types import Array, is_auto
-from vicinal.fit.budget import Budget
-from vicinal.fit.callbacks import CallbackSupportMixin, IterationReporter
-from vicinal.fit.context import FitContext
+from vicinal.fit.context import Budget, FitContext
 from vicinal.fit.cost import Cost, Size, converted_bytes
-from vicinal.fit.importances import importances_of
-from vicinal.fit.method import Config, Data, Method
-from vicinal.fit.overfit import compare
-from vicinal.fit.penalty import BY_ROWS, without_search
-from vicinal.fit.plan import Plan, make_plan
-from vicinal.fit.problem import final_loss, last_theta, make_problem, size_of
-from vicinal.fit.report import IterationReport, Reports
+from vicinal.fit.method import BY_ROWS, Config, Data, Method, without_search
+from vicinal.fit.plan import Plan, make_plan, make_problem, size_of
+from vicinal.fit.report import CallbackSupportMixin, IterationReport, IterationReporter, Reports
 from vicinal.fit.resume import (
     STOPPED,
     ResumeState,
@@ -46,10 +40,10 @@ from vicinal.fit.resume import (
     seed_of,
     take_over,
 )
-from vicinal.fit.run import best_of_starts, if_stopped, run
+from vicinal.fit.run import best_of_starts, final_loss, if_stopped, last_theta, run, warn_of_run
+from vicinal.fit.score import compare, importances_of, warn_overfit
 from vicinal.fit.search import ROWS, Choice, choose, search_key
 from vicinal.fit.stream import Stream
-from vicinal.fit.warnings import warn_of_run, warn_overfit
 from vicinal.maps.fitted import FittedLinear, fitted_map
 
 _FIT_PASSES = 4.0  # the importances of features may embed so many times the training rows
@@ -289,7 +283,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         """Set the fitted attributes; return the facts of the last evaluation."""
         self.history_, self.rounds_ = result.history, result.rounds
         self.n_iter_ = max(1, result.n_iter)
-        self.objective_, facts = final_loss(context, result.problem, result.theta)
+        self.loss_, facts = final_loss(context, result.problem, result.theta)
         self._store(data.X, context.method, result.problem, result.theta)
         if not isinstance(self._map, FittedLinear):
             budget, fitted = context.budget, (result.problem, result.theta)
@@ -337,7 +331,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         attributes = {name: part for name, part in vars(self).items() if name in _OF_THE_FIT}
         stored = ("components_", "n_components_", "alpha_", "_map", "_model", *self._stored)
         attributes |= {name: copy.__dict__[name] for name in stored if name in copy.__dict__}
-        attributes |= {"n_iter_": max(1, info.iteration), "objective_": value}
+        attributes |= {"n_iter_": max(1, info.iteration), "loss_": value}
         if leaves is not None:
             path = () if state is None else report.path
             attributes["_resume"] = leaves.at(problem, state, path, context.record, cut=True)

@@ -9,36 +9,36 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows, shaped
+from vicinal.affinities.build import check_table
 from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
 from vicinal.core.stages import FitResult
 from vicinal.core.training import train
 from vicinal.core.types import Array
-from vicinal.fit.callbacks import (
-    CallbackSupportMixin,
-    IterationReporter,
-    callbacks_of,
-    with_callbacks,
-)
 from vicinal.fit.cost import Cost, check_cost, embedding_cost, plan_in_words
 from vicinal.fit.embedding import (
     Fit,
+    check_init,
+    check_mapping,
     check_parameters,
+    first_theta,
     fit_to_continue,
+    given_metric,
     iterations_left,
     learnt_attributes,
     prepare,
+    short_indices,
     state_before,
     warn_if_cut,
 )
-from vicinal.fit.first_points import (
-    check_init,
-    check_mapping,
-    first_theta,
-    given_metric,
-    short_indices,
+from vicinal.fit.report import (
+    CallbackSupportMixin,
+    IterationReport,
+    IterationReporter,
+    Reports,
+    callbacks_of,
+    with_callbacks,
 )
-from vicinal.fit.report import IterationReport, Reports
 from vicinal.fit.resume import (
     STOPPED,
     ResumeState,
@@ -47,8 +47,8 @@ from vicinal.fit.resume import (
     take_over,
     unchanged_on_error,
 )
+from vicinal.models.picture import Picture
 from vicinal.storage.model import SaveMixin
-from vicinal.targets.build import check_table
 
 
 class KSNE(
@@ -192,6 +192,8 @@ class KSNE(
     """
 
     _resume: ResumeState | None = None
+    _map: Any = None
+    _picture: Picture | None = None
 
     def __init__(
         self,

@@ -31,9 +31,8 @@ from vicinal.estimators._margins import (
     warn_unusable_rows,
 )
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
-from vicinal.fit.callbacks import with_callbacks
-from vicinal.fit.method import Data, Method
-from vicinal.fit.trials import is_collapsed
+from vicinal.fit.method import Data, Method, is_collapsed
+from vicinal.fit.report import with_callbacks
 from vicinal.models.votes import VotingModel
 from vicinal.objectives import LMNNLoss
 from vicinal.starts import Start
@@ -167,7 +166,7 @@ class LMNN(LearntMetricMixin, LabelledLearner):
         The scaling that was used.
     k_ : int
         Largest number of target neighbours of a row: ``k``, or fewer if all classes are small.
-    n_components_, alpha_, cv_results_, classes_, n_iter_, objective_, plan_, \
+    n_components_, alpha_, cv_results_, classes_, n_iter_, loss_, plan_, \
             feature_importances_, n_features_in_, feature_names_in_
         As in :class:`NCA`.
     history_ : dict of lists
@@ -211,7 +210,7 @@ class LMNN(LearntMetricMixin, LabelledLearner):
     _default_k: ClassVar[int] = 5
     # shared parameters that have a single value here
     rule: ClassVar[str] = "knn"  # type: ignore[misc]
-    pairs: ClassVar[str] = "all"
+    neighborhood: ClassVar[str] = "all"
     _model: VotingModel
     k_ = property(largest_k)
     feature_importances_ = property(feature_importances)

@@ -17,10 +17,9 @@ from vicinal.core.types import Array, Map, Rows, Solver
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.estimators._pairs import PairClassifierMixin, check_tuples
-from vicinal.fit.callbacks import with_callbacks
 from vicinal.fit.cost import Cost
-from vicinal.fit.method import Data, Method
-from vicinal.fit.warnings import collapse_warning
+from vicinal.fit.method import Data, Method, collapse_warning
+from vicinal.fit.report import with_callbacks
 from vicinal.models.partners import PartnerModel
 from vicinal.objectives.pair_nca import PairNCALoss
 from vicinal.starts import Start
@@ -118,7 +117,7 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
         If a parameter was "auto": everything that was tried.
     n_iter_ : int
         Iterations of the last ``fit``, at least 1.
-    objective_ : float
+    loss_ : float
         The loss at the learnt map, penalty included.
     plan_ : Plan
         The chosen ``solver`` and ``max_iter``, the ``cost`` of an evaluation, and the ``reason``.

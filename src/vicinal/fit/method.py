@@ -1,17 +1,40 @@
-"""What an estimator passes to a fit: its method, its data and the shared parameters."""
+"""What an estimator passes to a fit: its method, its data and the shared parameters.
+
+A nonlinear map can fit any training rows, and L-BFGS on all rows does so.  The noise of small
+batches keeps it from that, and the number of rows sets its penalty.  docs/results/maps.md compares
+maps that are learnt on batches.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from vicinal import maps, solvers
+from vicinal._validation import warn
+from vicinal.core import checks
 from vicinal.core.problem import Problem
 from vicinal.core.stages import Refresh
-from vicinal.core.types import Array, Map, Objective, PairCost, Solver
+from vicinal.core.types import Array, Map, Objective, PairCost, Rows, Solver, is_auto
+from vicinal.targets import LabelDistributions, Labels, Matches
+
+if TYPE_CHECKING:
+    from vicinal.fit.plan import Plan
+
+#: the values of alpha="auto", from a strong penalty to a weak one, for columns of variance one
+ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3)
+#: the same down to weaker ones, for losses on which a penalty weighs more
+MORE_ALPHAS = (*ALPHAS, 3e-4, 1e-4)
+DEFAULT_ALPHA = 3e-3  # used if a search has no result
+BY_ROWS = "by rows"  #: ``alpha="auto"`` where the number of rows decides
+_ALPHA = (1e-4, 1e-2)
+_BATCH = (64, 1024)  # rows: a quarter of all, within these limits
+_RATE = 0.01  # of Adam on all rows, for columns of variance one
+_COLLAPSED = 0.05  # extent of all embedded rows below which all neighbours are about equal
 
 
 class Model(Protocol):
@@ -36,7 +59,7 @@ class Config:
 
     solver: Any = "auto"
     sampling: Any = "auto"
-    pairs: Any = "auto"
+    neighborhood: Any = "auto"
     alpha: Any = 0.0
     max_iter: Any = "auto"
     tol: float | None = 1e-5
@@ -97,6 +120,11 @@ class RowNumbers(NamedTuple):
 
     numbers: Array | None
     total: int
+
+    def check_fields(self) -> None:
+        """Refuse numbers of rows that were not given."""
+        if self.numbers is not None:
+            checks.indices(self.numbers, "numbers", len(self.numbers), self.total)
 
 
 def drop_weightless_rows(
@@ -169,7 +197,7 @@ class Method:
         ``refresh(plan, seed)``: a `Refresh`, or None.
     coarse : callable
         ``coarse(problem, rng)``: a `Coarse` start for many rows, or None.
-    pairs : Neighbourhood or None
+    neighborhood : Neighborhood or None
         Lists or trees; None for all pairs.
     has_trees : bool
         Whether the objective can be summed by trees.
@@ -207,7 +235,7 @@ class Method:
     find_targets: Callable[..., Problem] | None = None
     refresh: Callable[[Any, Any], Refresh | None] = _nothing
     coarse: Callable[[Problem, Any], Coarse | None] = _nothing
-    pairs: Any = None
+    neighborhood: Any = None
     has_trees: bool = False
     kernel: Any = None
     cost: PairCost = _COST
@@ -225,3 +253,91 @@ class Method:
         target = problem.target.take(problem.train)
         problem = problem.replace(objective=problem.objective.suited_to(target))
         return problem if self.find_targets is None else self.find_targets(problem)
+
+
+def for_nonlinear_maps(method: Method, n_rows: int) -> Method:
+    """The method with Adam on small batches, if its map is nonlinear; otherwise as it is."""
+    if not maps.bends(method.mapping):
+        return method
+    batch = int(np.clip(n_rows // 4, *_BATCH))
+    return replace(method, solver=solvers.Adam(_RATE), batch_size=batch)
+
+
+def without_search(config: Config, method: Method) -> Config:
+    """The parameters of a fit: a nonlinear map needs no search for a penalty."""
+    if is_auto(config.alpha) and isinstance(method.solver, solvers.Adam):
+        return replace(config, alpha=BY_ROWS)
+    return config
+
+
+def penalty_by_rows(n_rows: int) -> float:
+    """``1 / n``, within limits: a penalty of the sum of the losses that is always the same.
+
+    Among the candidates of docs/results/maps.md, small tables take the strong penalties and large
+    tables the weak ones.
+    """
+    return float(np.clip(1.0 / n_rows, *_ALPHA))
+
+
+def default_alpha(method: Method) -> float:
+    """The penalty used if a search has no result, for columns of variance one."""
+    alphas = method.alphas
+    return DEFAULT_ALPHA if not alphas or DEFAULT_ALPHA in alphas else alphas[len(alphas) // 2]
+
+
+def scaled_alpha(method: Method, features: Rows, n: int) -> float:
+    """The penalty for ``alpha="scaled"``, which grows with the number of columns per row."""
+    n_columns = int(np.count_nonzero(features.scale))
+    return method.scaled_alpha(n_columns, n) * alpha_unit(features)
+
+
+def alpha_unit(features: Rows) -> float:
+    """The unit of penalties: one, or the mean variance of columns that are not scaled."""
+    if features.scaling == "standard" or not np.isfinite(features.total_variance):
+        return 1.0
+    return float(features.total_variance / np.count_nonzero(features.scale))
+
+
+def is_collapsed(Z: Array, unit: float = 1.0) -> bool:
+    """Whether all embedded rows are equal on the scale of the kernel or the margin.
+
+    ``unit`` is the unit of squared distances.
+    """
+    return bool(np.ptp(Z, axis=0).max(initial=0.0) < _COLLAPSED * np.sqrt(unit))
+
+
+def collapse_warning(Z: Array, problem: Any) -> str | None:
+    """The warning for a map that the penalty has shrunk to zero, or None."""
+    if not is_collapsed(Z):
+        return None
+    return (
+        f"The map has collapsed under the penalty alpha={float(np.min(problem.alpha)):g}: all rows "
+        "are mapped to nearly the same point. Decrease 'alpha'."
+    )
+
+
+def warn_single_rows(data: Data, labels: Labels, plan: Plan) -> None:
+    """Warn of classes whose rows have no other row of their class to pick."""
+    lonely = np.bincount(labels.codes) < 2
+    if labels.priors is not None:
+        lonely |= labels.priors == 0.0
+    if lonely.any():
+        warn(
+            "Rows of these classes have no other row of their class to pick, because they are the "
+            f"only one or their prior is zero: {data.names(lonely)}. As queries they add nothing "
+            "to the objective."
+        )
+
+
+def warn_unmatched_rows(target: LabelDistributions | Matches, plan: Plan) -> None:
+    """Warn of rows that match no other row."""
+    if isinstance(target, Matches):
+        alone = target.counts == 0
+    else:  # all classes that are possible for such a row are impossible for all others
+        possible = target.values > 0
+        alone = ~(possible & (np.count_nonzero(possible, axis=0) > 1)).any(axis=1)
+    if alone.any():
+        warn(
+            f"{alone.sum()} of {len(alone)} rows match no other row. As queries they add nothing "
+            "to the objective."
+        )

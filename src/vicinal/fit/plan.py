@@ -1,4 +1,4 @@
-"""The plan of a fit: resolves "auto" in ``solver`` and ``sampling``.
+"""The plan of a fit, which resolves "auto" in ``solver`` and ``sampling``, and its problem.
 
 Without a time budget the choice depends on the size of the data alone, so that the same data give
 the same map on every machine.  With a time budget it also depends on the machine.
@@ -10,14 +10,26 @@ from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
-from vicinal import maps, samplers, solvers
-from vicinal.core.points import to_host
+from vicinal import samplers, solvers
+from vicinal._features import check_varies
 from vicinal.core.problem import Problem
+from vicinal.core.seeds import rng_for
 from vicinal.core.types import Array, Sampler, Solver, is_auto
 from vicinal.densities import Gaussian, Kernel
 from vicinal.fit.cost import Cost, Size, evaluation_seconds, fit_cost, in_short
-from vicinal.fit.method import Config, Method
+from vicinal.fit.method import (
+    BY_ROWS,
+    DEFAULT_ALPHA,
+    Config,
+    Data,
+    Method,
+    alpha_unit,
+    penalty_by_rows,
+    scaled_alpha,
+)
+from vicinal.targets.labels import class_codes
 
 _EVALUATIONS = 60  # evaluations of the exact objective in a typical fit
 _EXACT_SECONDS = 20.0  # on two reference cores: a longer fit uses batches
@@ -25,8 +37,9 @@ _BATCH = 3000  # rows, unless the method says otherwise
 _QUERY_PAIRS, _QUERIES = 25_000_000, (50, 500)  # pairs of a step for many classes; its queries
 _ITERATIONS = 200  # of a run on all rows
 _STEPS = 300  # of a run on batches
-_LEAST, _MOST = 0.2, 0.6  # sizes of the entries of a nonlinear map, if columns have variance one
-_RATE = 0.05  # of Adam, relative to the entries of a map that spreads the rows as the start does
+
+_MOST_HELD_OUT = 2000  # largest number of held-out rows if steps do not use all pairs
+SINGLE_FROM = 1000  # number of rows from which float32 is worth compiling
 
 
 class Plan(NamedTuple):
@@ -38,7 +51,7 @@ class Plan(NamedTuple):
 
     solver: Solver | None
     sampling: Sampler
-    pairs: Any
+    neighborhood: Any
     kernel: Kernel | None
     max_iter: int
     cost: Cost
@@ -47,18 +60,20 @@ class Plan(NamedTuple):
     @property
     def exact(self) -> bool:
         """Whether each loss is computed from all rows and all pairs."""
-        every_pair = self.pairs is None or self.pairs.exact
+        every_pair = self.neighborhood is None or self.neighborhood.exact
         return isinstance(self.sampling, samplers.Full) and every_pair
 
     @property
     def has_lists(self) -> bool:
         """Whether lists of pairs are refreshed every few iterations."""
-        return self.pairs is not None and self.pairs.makes_lists
+        return self.neighborhood is not None and self.neighborhood.makes_lists
 
     @property
     def noisy(self) -> bool:
         """Whether the rows or pairs behind the loss change from step to step."""
-        return not self.sampling.fixed or (self.pairs is not None and self.pairs.draws)
+        return not self.sampling.fixed or (
+            self.neighborhood is not None and self.neighborhood.draws
+        )
 
     @property
     def corrects_scale(self) -> bool:
@@ -81,7 +96,7 @@ class Plan(NamedTuple):
 
     def __str__(self) -> str:
         solver = "Adam with a falling rate" if self.solver is None else _in_words(self.solver)
-        pairs = "all pairs" if self.pairs is None else _in_words(self.pairs)
+        pairs = "all pairs" if self.neighborhood is None else _in_words(self.neighborhood)
         return (
             f"{solver} on {self.sampling} and {pairs}, for at most {self.max_iter} iterations, "
             f"because {self.reason}. Needs {self.cost}."
@@ -102,7 +117,9 @@ def make_plan(method: Method, config: Config, size: Size) -> Plan:
     if is_auto(max_iter):
         max_iter = _ITERATIONS if sampling.fixed else _STEPS
     unknown = Cost(0, 0.0)
-    plan = Plan(solver, sampling, method.pairs, method.kernel, int(max_iter), unknown, reason)
+    plan = Plan(
+        solver, sampling, method.neighborhood, method.kernel, int(max_iter), unknown, reason
+    )
     return plan._replace(cost=fit_cost(plan, size))
 
 
@@ -112,7 +129,7 @@ def _sampling(
     """All rows if that is fast enough, otherwise batches."""
     if solver is not None and solver.needs_fixed_batch:
         return samplers.Full(), f"{type(solver).__name__} needs the same rows at every step"
-    if method.pairs is not None:
+    if method.neighborhood is not None:
         return samplers.Full(), "the choice of pairs makes all rows cheap"
     batch = method.batch_size or _BATCH
     whole = _EVALUATIONS * evaluation_seconds(size, size.n)
@@ -156,17 +173,18 @@ def _check_fit(method: Method, solver: Solver | None, sampling: Sampler) -> None
             f"The 'solver' parameter of {method.name} must be 'auto', 'sgd', 'momentum' or 'adam' "
             f"if 'sampling' is {sampling!r}, whose batches change. Got {solver!r} instead."
         )
-    by_probability = getattr(method.pairs, "min_probability", None) is not None
+    by_probability = getattr(method.neighborhood, "min_probability", None) is not None
     if by_probability and not isinstance(method.kernel, Gaussian | None):
         raise ValueError(
-            f"The 'kernel' parameter of {method.name} must be 'gaussian' if 'pairs' is "
-            f"{method.pairs!r}, whose 'min_probability' assumes it. Got {method.kernel!r} instead."
+            f"The 'kernel' parameter of {method.name} must be 'gaussian' if 'neighborhood' is "
+            f"{method.neighborhood!r}, whose 'min_probability' assumes it. "
+            f"Got {method.kernel!r} instead."
         )
-    if method.pairs is not None and method.pairs.makes_lists and sampling.thins_rows:
+    if method.neighborhood is not None and method.neighborhood.makes_lists and sampling.thins_rows:
         others = "'auto', 'all' or 'tree'" if method.has_trees else "'auto' or 'all'"
         raise ValueError(
-            f"The 'pairs' parameter of {method.name} must be {others} if 'sampling' is "
-            f"{sampling!r}, whose rows pick among themselves. Got {method.pairs!r} instead."
+            f"The 'neighborhood' parameter of {method.name} must be {others} if 'sampling' is "
+            f"{sampling!r}, whose rows pick among themselves. Got {method.neighborhood!r} instead."
         )
 
 
@@ -179,36 +197,111 @@ def _in_words(part: Any) -> str:
     return type(part).__name__ + (f"({', '.join(changed)})" if changed else "")
 
 
-def rate_for(problem: Problem, theta: Array, relative: float | None = None) -> float:
-    r"""A rate of Adam that suits the data: a share of the entries of a map as large as the start.
-
-    .. math:: \eta_0 = r\,\|Z_0\|_F / (\sqrt{d}\,\|X\|_F)
-
-    These are the entries of a map that treats all columns alike and spreads the rows as the start
-    does.  The entries of the start itself are unsuitable: RCA gives enormous weights to columns
-    that hardly vary.  A nonlinear map has inner parameters as well, of sizes around 0.1 to 1: for
-    these the rate is at least 0.01 and at most 0.03 if r is that of NCA and the columns are scaled.
-    """
-    rows = np.arange(0, len(problem.X), max(1, len(problem.X) // 1000))
-    X = problem.X.take(rows)
-    Z = to_host(problem.mapping.forward(theta, X, np.float64)[0])
-    Z = Z - Z.mean(axis=0)
-    spread = np.sqrt(sum(float(np.sum(part**2)) for _, part in X.blocks()))
-    size = np.linalg.norm(Z) / (np.sqrt(Z.shape[1]) * spread) if spread > 0 else 0.0
-    size = size if size > 0 else 1.0
-    if maps.bends(problem.mapping):
-        unit = max(1.0, spread / np.sqrt(Z.shape[0] * X.shape[1]))
-        size = np.clip(size, _LEAST / unit, _MOST)
-    return float((_RATE if relative is None else relative) * size)
-
-
-def adam_for(
-    problem: Problem, theta: Array, n_steps: int, relative: float | None = None
-) -> solvers.Adam:
-    """Adam with a rate that suits the data and falls to zero along a cosine."""
-    return solvers.Adam(solvers.Cosine(rate_for(problem, theta, relative), n_steps))
-
-
 def schedule_length(solver: Any) -> int:
     """Number of steps in the schedule of a planned solver."""
     return int(solver.learning_rate.n_steps)
+
+
+def annealing_of(method: Method) -> Any:
+    """The annealing that makes the first map, whose rows it removes; None for other starts."""
+    return getattr(method.start, "annealing", None)
+
+
+def size_of(data: Data, method: Method, searches: bool = False) -> Size:
+    """The size that determines the cost; ``searches`` means that ranks below d are tried."""
+    annealing = annealing_of(method)
+    widest = method.n_components
+    if annealing is not None:
+        least = 1 if searches else widest
+        widest = max(widest, annealing.n_rows(least, data.n_features))
+    itemsize = 4 if is_large(data.n) else 8
+    dense = not sp.issparse(data.X)
+    n_classes = 0 if data.classes is None else len(data.classes)
+    size = Size(data.n, data.n_features, widest, itemsize, dense, method.cost, n_classes)
+    stated = method.mapping.cost
+    return size if stated is None else size._replace(map=stated(data.n_features, itemsize))
+
+
+def make_problem(method: Method, config: Config, data: Data, plan: Plan, seed: int) -> Problem:
+    """The problem to minimise, over the training rows."""
+    train, held_out = None, None
+    if config.early_stopping:
+        fraction = config.validation_fraction
+        if not plan.exact:  # scores against all rows would dominate the cheaper steps
+            fraction = min(fraction, _MOST_HELD_OUT / len(data.target))
+        rng = rng_for(seed, "held out")
+        train, held_out = hold_out(class_codes(data.target.strata, data.n), fraction, rng)
+    features = method.features(data.X, data.target, train)
+    # large fits start in float32, and nonlinear maps embed rows of float32 in it
+    single = is_large(data.n) or data.X.dtype == np.float32
+    check_varies(features, np.float32 if single else np.float64)
+    alpha = config.alpha
+    if is_auto(alpha):  # until it is chosen
+        alpha = DEFAULT_ALPHA * alpha_unit(features)
+    elif alpha == BY_ROWS:
+        alpha = penalty_by_rows(data.n if train is None else len(train)) * alpha_unit(features)
+    elif isinstance(alpha, str):
+        alpha = scaled_alpha(method, features, data.n if train is None else len(train))
+    pairs = (
+        None
+        if method.neighborhood is None or plan.has_lists
+        else method.neighborhood.pairs(None, None)
+    )
+    problem = Problem(
+        features,
+        data.target,
+        method.objective,
+        method.mapping,
+        alpha,
+        train,
+        held_out,
+        pairs=pairs,
+    )
+    return method.suited(problem)
+
+
+class TooFewRows(ValueError):
+    """No class has a row to hold out."""
+
+
+def hold_out(
+    codes: Array, fraction: float, rng: Any, asker: str = "early_stopping=True"
+) -> tuple[Array, Array]:
+    """Positions of the training rows and of the held-out rows, stratified by class.
+
+    At least one row is held out, as near to the fraction as whole rows of each class allow.  Two
+    rows of each class remain for training, so classes of one or two rows are never held out;
+    scikit-learn's stratified splits refuse such data.
+    """
+    members = [rng.permutation(np.flatnonzero(codes == c)) for c in np.unique(codes)]
+    size = np.array([len(rows) for rows in members])
+    room = np.maximum(size - 2, 0)
+    take = np.minimum((fraction * size).astype(int), room)
+    missing = max(1, round(fraction * len(codes))) - int(take.sum())
+    order = rng.permutation(len(size))  # random order among classes with equal remainders
+    for c in order[np.argsort((take - fraction * size)[order], kind="stable")]:
+        if missing > 0 and take[c] < room[c]:
+            take[c] += 1
+            missing -= 1
+    if not take.any():
+        raise classes_too_small(asker, members)
+    rows = np.sort(np.concatenate([m[:k] for m, k in zip(members, take, strict=True)]))
+    return np.setdiff1d(np.arange(len(codes)), rows), rows
+
+
+def classes_too_small(asker: str, members: list[Array]) -> TooFewRows:
+    """The error for a split without held-out rows."""
+    largest = max(map(len, members))
+    if len(members) == 1:
+        return TooFewRows(
+            f"{asker} needs at least 3 samples, one of them for scoring. Got {largest}."
+        )
+    return TooFewRows(
+        f"{asker} needs a class of at least 3 samples, one of them for scoring. "
+        f"The largest has {largest}."
+    )
+
+
+def is_large(n_rows: int) -> bool:
+    """Whether float32 is worth compiling for this many rows."""
+    return n_rows >= SINGLE_FROM

@@ -25,10 +25,10 @@ from vicinal.core.points import to_host
 from vicinal.core.problem import Problem
 from vicinal.core.state import FitState
 from vicinal.core.types import Array
-from vicinal.fit.callbacks import saves_fit_state
 from vicinal.fit.context import BestRun, EndedRun, FitRecord
 from vicinal.fit.method import Data
 from vicinal.fit.plan import Plan, schedule_length
+from vicinal.fit.report import saves_fit_state
 from vicinal.storage.codec import encode
 
 #: reasons that cut a fit

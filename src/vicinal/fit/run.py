@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import _clock, samplers
+from vicinal._validation import warn
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult, Refresh, RunSnapshot, Stage
 from vicinal.core.state import FitState
-from vicinal.core.stopping import stop_rules
+from vicinal.core.stopping import advice_for, stop_rules
 from vicinal.core.training import train
 from vicinal.core.types import Array, Solver
-from vicinal.fit.context import BestRun, EndedRun, FitContext, in_float32, is_large
-from vicinal.fit.plan import Plan, schedule_length
+from vicinal.fit.context import BestRun, EndedRun, FitContext, in_float32
+from vicinal.fit.method import Config, Method
+from vicinal.fit.plan import Plan, is_large, schedule_length
 from vicinal.fit.resume import STOPPED
 from vicinal.fit.tuning import repair_scale, solver_for
 
@@ -24,6 +28,8 @@ _OTHER_SCALE = (
     "The map collapsed, because the loss is flat at the scale of its start. The fit began again at "
     "another scale."
 )
+
+_MANY_ALONE = 0.1  # warn above this share of rows with no neighbour in range
 
 
 def best_of_starts(
@@ -287,3 +293,46 @@ def _continues(plan: Plan, refresh: Refresh | None) -> bool:
 def _is_flat(problem: Problem) -> bool:
     """Whether the loss is flat far from its minimum, so that one small step is not convergence."""
     return problem.mapping.gradient_floor < 1.0
+
+
+def warn_of_run(
+    method: Method, config: Config, result: FitResult, facts: dict[str, Any], left_out: list[str]
+) -> None:
+    """Warn of what the run complained of, of rows out of range, or if it did not converge.
+
+    Also of what a time budget left too little time for.
+    """
+    if left_out:
+        warn(
+            f"The {config.time_budget:g} seconds of 'time_budget' were not enough for "
+            f"{' and '.join(left_out)}: increase 'time_budget'."
+        )
+    if result.complaint is not None:
+        warn(result.complaint)
+    alone = facts.get("out_of_range", 0.0)
+    if alone > _MANY_ALONE and not method.kernel.background:
+        warn(
+            f"{100 * alone:.3g} % of the rows have no other row in range of the compact "
+            "kernel and do not contribute: give the kernel a background, or scale 'init' down."
+        )
+    if not result.converged:
+        advice = advice_for(result.reason).format(n=result.n_iter, budget=config.time_budget)
+        warn(
+            f"{method.name} did not converge: {advice}. The best map so far is kept.",
+            ConvergenceWarning,
+        )
+
+
+def final_loss(context: FitContext, problem: Problem, theta: Array) -> tuple[float, Any]:
+    """The loss of a learnt map, and the facts of its evaluation."""
+    rows = context.loss_rows(problem)
+    # On a sample of rows the loss is an estimate, for which float32 suffices.
+    scorer = problem if rows is None else problem.replace(dtype=np.float32)
+    found = scorer.score(theta, problem.train if rows is None else rows)
+    return found.value, found.facts
+
+
+def last_theta(last: Any, problem: Problem) -> Array | None:
+    """The parameters of the last fitted map in this problem's columns; None if it does not fit."""
+    theta = None if last is None else last.theta_for(problem.mapping, problem.X)
+    return theta if theta is not None and theta.any() else None

@@ -1,32 +1,32 @@
-"""Choose a rank or a penalty by cross-validation before the fit, if it is "auto"."""
+"""Choose a rank or a penalty by cross-validation before the fit, if it is "auto".
+
+Candidates are learnt on folds, several at a time in threads, and count in their order.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import check_cv
 
 from vicinal._threads import n_threads
 from vicinal._validation import warn
 from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
-from vicinal.core.types import is_auto
+from vicinal.core.types import Array, Map, is_auto
 from vicinal.fit.context import FitContext
 from vicinal.fit.cost import Size, evaluation_seconds
-from vicinal.fit.method import Method
-from vicinal.fit.penalty import alpha_unit, default_alpha
-from vicinal.fit.problem import annealing_of
-from vicinal.fit.report import SearchReports
+from vicinal.fit.method import Method, alpha_unit, default_alpha, is_collapsed
+from vicinal.fit.plan import TooFewRows, annealing_of, classes_too_small
 from vicinal.fit.resume import STOPPED, parameter_key
 from vicinal.fit.run import first_theta, run
 from vicinal.fit.score import scores_of
-from vicinal.fit.split import TooFewRows, cross_validation, search_rows
-from vicinal.fit.trials import FoldScore, Search, Stopped, Trial, is_collapsed, ranks
-from vicinal.fit.workers import Workers
+from vicinal.fit.workers import SearchReports, SearchStep, Workers
 from vicinal.targets.labels import class_codes
 
 SEARCH_STEPS = 40  # of the runs of a search
@@ -38,6 +38,13 @@ _EVALUATIONS = 1.2  # per step
 _RANK_TRIALS, _ALPHA_TRIALS = 8, 4
 #: rows, folds and steps of the runs, from the whole to the least
 _LESS = ((2000, 5, 40), (2000, 3, 40), (1400, 3, 40), (1000, 3, 40), (700, 3, 30), (500, 3, 20))
+
+#: ranks tried by n_components="auto": all small ones, then in steps of a quarter
+_RANKS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 19, 24, 30)
+_PATIENCE = 3  # ranks in a row that must fail before the search ends
+_ALPHA_PATIENCE = 2  # penalties in a row that must be clearly worse
+#: standard errors within which a simpler candidate is as good as the best
+_RANK_ERRORS, _ALPHA_ERRORS = 1.0, 0.5
 
 
 class Choice(NamedTuple):
@@ -208,3 +215,299 @@ def jobs(n_jobs: int | None) -> int:
 def _quiet() -> Any:
     """Suppress warnings about a fold, whose numbers the user never gave; the fit warns itself."""
     return warnings.catch_warnings(action="ignore")
+
+
+class Stopped(Exception):
+    """The user, a callback or the time budget has stopped the search."""
+
+
+class FoldScore(NamedTuple):
+    """The held-out score of a candidate in one fold, and whether its map has collapsed."""
+
+    score: float
+    collapsed: bool = False
+
+
+class Trial(NamedTuple):
+    """One candidate, and its held-out score in each fold.
+
+    ``useless`` means that the penalty has collapsed a map to one point, or that the most common
+    class would have been right as often.
+    """
+
+    parameters: dict[str, Any]
+    scores: Array
+    useless: bool = False
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.scores))
+
+    def behind(self, other: Trial) -> tuple[float, float]:
+        """By how much another candidate is ahead, and the standard error of this difference.
+
+        The difference is paired by fold, so variation between the folds cancels.
+        """
+        gap = other.scores - self.scores
+        error = np.std(gap, ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
+        return float(np.mean(gap)), float(error)
+
+
+def ranks(largest: int) -> list[int]:
+    """Ranks from 2 up to the largest."""
+    return [d for d in _RANKS if d < largest] + [largest]
+
+
+def sparing(trials: list[Trial], errors: float = 1.0) -> Trial:
+    """The simplest candidate within some standard errors of the best.
+
+    Candidates come with the simplest first: the smallest rank, the strongest penalty.  A useless
+    candidate is chosen only if there is no other.
+    """
+    trials = [trial for trial in trials if not trial.useless] or trials
+    best = max(trials, key=lambda trial: trial.mean)
+    for trial in trials:
+        gap, error = trial.behind(best)
+        if gap <= errors * error:
+            return trial
+    return best
+
+
+class Search:
+    """Score candidates on the folds of a problem until they no longer improve.
+
+    Candidates count in their order, and what a candidate scores does not depend on the others: so
+    the result is the same however many are learnt at once.
+
+    Parameters
+    ----------
+    folds : list of Problem
+        From `cross_validation`.
+    evaluate : callable
+        ``evaluate(fold, problem)`` learns a map on fold number ``fold`` and gives its `FoldScore`;
+        called in the threads of ``workers``.  Raises `Stopped` if learning is stopped.
+    report : callable
+        Called with each `Trial`.
+    trials : dict of lists of Trial or None, default=None
+        The finished candidates by the parameter they are candidates for: those of a fit that was
+        cut, to which this search adds its own.
+    workers : Workers or None, default=None
+        One thread if None.
+    begins : callable or None, default=None
+        Called with a `SearchStep` before a candidate is learnt on a fold.
+    chance : float, default=0.0
+        The score of a map without any information.
+
+    Attributes
+    ----------
+    trials : list of Trial
+        All finished candidates.
+    stages : list of str
+        The parameter that each of them is a candidate for.
+    reason : str
+        Why the search was stopped early; empty if it was not.
+    """
+
+    def __init__(
+        self,
+        folds: list[Problem],
+        evaluate: Callable[[int, Problem], FoldScore],
+        report: Callable[[Trial], None],
+        trials: dict[str, list[Trial]] | None = None,
+        workers: Workers | None = None,
+        begins: Callable[[SearchStep], None] | None = None,
+        chance: float = 0.0,
+    ) -> None:
+        self.folds, self.evaluate, self.report = folds, evaluate, report
+        self.finished = {} if trials is None else trials
+        self.workers = Workers(1) if workers is None else workers
+        self.begins, self.chance = begins, chance
+        self.trials: list[Trial] = []
+        self.stages: list[str] = []
+        self.reason = ""
+
+    def rank(
+        self, candidates: Sequence[int], alpha: float, with_rank: Callable[[int], Map]
+    ) -> Trial:
+        """Increase the rank until this no longer helps; [Oneata2011] section 5.3."""
+
+        def should_stop(trials: list[Trial]) -> bool:
+            best = int(np.argmax([trial.mean for trial in trials]))
+            return len(trials) - 1 - best >= _PATIENCE
+
+        changes = [{"mapping": with_rank(d), "alpha": alpha} for d in candidates]
+        parameters = [{"n_components": d, "alpha": alpha} for d in candidates]
+        trials = self._evaluate_all("n_components", parameters, changes, should_stop)
+        return sparing(trials, _RANK_ERRORS)
+
+    def alpha(self, candidates: Sequence[float], d: int) -> Trial:
+        """Decrease the penalty from a strong one on, until this no longer helps.
+
+        Each map has a start of its own, as the fit will have: a path of maps, each of which
+        continues the last, ends at lower losses and worse scores.
+        """
+
+        def should_stop(trials: list[Trial]) -> bool:
+            # continue on a plateau, where all maps may still be collapsed
+            best = max(trials, key=lambda trial: trial.mean)
+            gaps = [trial.behind(best) for trial in trials[-_ALPHA_PATIENCE:]]
+            return len(trials) > _ALPHA_PATIENCE and all(gap > error for gap, error in gaps)
+
+        parameters = [{"n_components": d, "alpha": alpha} for alpha in candidates]
+        changes = [{"alpha": alpha} for alpha in candidates]
+        trials = self._evaluate_all("alpha", parameters, changes, should_stop)
+        return sparing(trials, _ALPHA_ERRORS)
+
+    def _evaluate_all(
+        self,
+        stage: str,
+        parameters: list[dict[str, Any]],
+        changes: list[dict[str, Any]],
+        should_stop: Callable[[list[Trial]], bool],
+    ) -> list[Trial]:
+        """Evaluate candidates in order until ``should_stop``.
+
+        If the search is stopped, the finished candidates are kept; without any, `Stopped` is
+        raised.
+        """
+        trials = self.finished.setdefault(stage, [])
+        for trial in trials:  # of a fit that was cut
+            self.trials.append(trial)
+            self.stages.append(stage)
+        first, n_folds = len(trials), len(self.folds)
+        values = [candidate[stage] for candidate in parameters]
+
+        def tasks() -> Iterator[tuple[int, int]]:
+            for number in range(first, len(parameters)):
+                for fold in range(n_folds):
+                    if self.begins is not None:
+                        self.begins(self._step(stage, values, number, fold))
+                    yield number, fold
+
+        def learnt(task: tuple[int, int]) -> FoldScore:
+            number, fold = task
+            return self.evaluate(fold, self.folds[fold].replace(**changes[number]))
+
+        found = self.workers.results(learnt, tasks())
+        try:
+            for number in range(first, len(parameters)):
+                if trials and should_stop(trials):
+                    break
+                scored = [next(found) for _ in range(n_folds)]
+                trial = self._trial(parameters[number], scored)
+                trials.append(trial)
+                self.trials.append(trial)
+                self.stages.append(stage)
+                self.report(trial)
+        except (Stopped, KeyboardInterrupt) as stop:
+            self.reason = str(stop) or "interrupted"
+        finally:
+            found.close()  # type: ignore[attr-defined]
+        if not trials:
+            raise Stopped(self.reason)
+        return trials
+
+    def _trial(self, parameters: dict[str, Any], scored: list[FoldScore]) -> Trial:
+        scores = np.array([fold.score for fold in scored])
+        collapsed = any(fold.collapsed for fold in scored)
+        return Trial(parameters, scores, bool(collapsed or np.mean(scores) <= self.chance))
+
+    def _step(self, name: str, values: list[Any], number: int, fold: int) -> SearchStep:
+        """Where the search stands when a candidate is about to be learnt on a fold."""
+        best, tried = None, self.finished[name]
+        if tried:
+            top = max(tried, key=lambda trial: trial.mean)
+            best = ({name: top.parameters[name]}, top.mean)
+        candidate = {name: values[number]}
+        return SearchStep(candidate, number + 1, len(values), fold + 1, len(self.folds), best)
+
+    def results(self) -> dict[str, Any]:
+        """All trials in the form of scikit-learn's ``cv_results_``, with the stage of each."""
+        scores = np.array([trial.scores for trial in self.trials]).reshape(-1, len(self.folds))
+        mean = scores.mean(axis=1)
+        columns: dict[str, Any] = {"params": [dict(trial.parameters) for trial in self.trials]}
+        for name in ("n_components", "alpha"):
+            columns[f"param_{name}"] = np.array([t.parameters[name] for t in self.trials])
+        columns["stage"] = np.array(self.stages, dtype=str)
+        columns |= {f"split{f}_test_score": column for f, column in enumerate(scores.T)}
+        columns |= {"mean_test_score": mean, "std_test_score": scores.std(axis=1)}
+        columns["rank_test_score"] = 1 + np.sum(mean > mean[:, None], axis=1)
+        return columns
+
+
+def stratified_folds(
+    codes: Array, n_folds: int | None, rng: Any, owner: str
+) -> list[tuple[Array, Array]]:
+    """Positions of the training rows and of the held-out rows of each fold, by class in turn.
+
+    None is five folds, or as many as there are rows to hold out.
+    """
+    members = [rng.permutation(np.flatnonzero(codes == c)) for c in np.unique(codes)]
+    # every fold leaves at least two rows of each class
+    most = _FOLDS if n_folds is None else n_folds
+    usable = np.concatenate([part[: most * max(len(part) - 2, 0)] for part in members])
+    if n_folds is None:
+        n_folds = min(_FOLDS, len(usable))
+    if len(usable) < 2:
+        raise classes_too_small("'auto', besides any rows held out for early stopping,", members)
+    if n_folds > len(usable):
+        raise ValueError(
+            f"The 'cv' parameter of {owner} must be an int in [2, {len(usable)}], the number of "
+            f"rows that can be held out. Got {n_folds} instead."
+        )
+    fold = np.arange(len(usable)) % n_folds
+    parts = [usable[fold == f] for f in range(n_folds)]
+    return [(np.setdiff1d(np.arange(len(codes)), part), part) for part in parts]
+
+
+def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") -> list[Problem]:
+    """One problem for each fold: trained on all other rows, with that fold held out.
+
+    If ``cv`` is a number, the folds take rows from each class in turn, and leave two of it for
+    training: classes of one or two rows are never held out.  None is five folds, or as many as
+    there are rows to hold out.  Any other ``cv`` of scikit-learn splits the training rows.
+    """
+    rows = problem.rows
+    strata = problem.target.strata
+    codes = None if strata is None else strata[rows]
+    if cv is None or isinstance(cv, int | np.integer):
+        n_folds = None if cv is None else int(cv)
+        folds = stratified_folds(class_codes(codes, len(rows)), n_folds, rng, owner)
+    else:
+        splitter = check_cv(cv, codes, classifier=codes is not None)
+        folds = list(splitter.split(np.zeros((len(rows), 1)), codes))
+        _check_positions(folds, len(rows), owner)
+    return [
+        problem.replace(train=np.sort(rows[train]), held_out=np.sort(rows[held_out]))
+        for train, held_out in folds
+    ]
+
+
+def _check_positions(folds: list[tuple[Array, Array]], n: int, owner: str) -> None:
+    last = max(int(np.max(part, initial=0)) for fold in folds for part in map(np.asarray, fold))
+    if last >= n:
+        raise ValueError(
+            f"The 'cv' parameter of {owner} must split the {n} rows that the search learns from: "
+            "not those of weight zero, nor those held out for early stopping. "
+            f"Got a split with row {last} instead."
+        )
+
+
+def search_rows(problem: Problem, rng: np.random.RandomState, most: int) -> Array:
+    """The rows that a search learns from: all training rows, or a sample of at most so many.
+
+    If a sample would leave only a few rows of each class, it consists of some whole classes.  A
+    target whose rows belong together otherwise may have ``draw(rows, size, rng)``.
+    """
+    rows = problem.rows
+    if len(rows) <= most:
+        return rows
+    if problem.target.draw is not None:
+        return problem.target.draw(rows, most, rng)
+    codes = class_codes(problem.target.strata, len(problem.X))
+    classes = np.unique(codes[rows])
+    if len(classes) > most // 10:
+        chosen, size = rng.permutation(classes), np.bincount(codes[rows])
+        last = int(np.searchsorted(np.cumsum(size[chosen]), most))
+        rows = rows[np.isin(codes[rows], chosen[: max(2, last)])]
+    return np.sort(rng.permutation(rows)[:most])

@@ -1,4 +1,4 @@
-"""Learning from a stream: one batch at a time, against a bounded memory of earlier rows."""
+"""Learning from a stream: one batch at a time, against a bounded sample of earlier rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import gen_batches
 
 from vicinal import _clock, maps, samplers, solvers, starts
@@ -23,22 +24,21 @@ from vicinal._validation import (
     check_weights,
     scaled_weights,
 )
+from vicinal.core import checks
 from vicinal.core.evaluation import refresh
 from vicinal.core.loop import update
 from vicinal.core.points import to_host
 from vicinal.core.problem import Problem, Tracked
 from vicinal.core.seeds import rng_for
 from vicinal.core.types import Array, Batch, Solver, is_auto
-from vicinal.fit.budget import Budget
-from vicinal.fit.context import FitContext
-from vicinal.fit.importances import importances_of
+from vicinal.fit.context import Budget, FitContext
 from vicinal.fit.method import Coarse, Config, Data, Method, RowNumbers
-from vicinal.fit.plan import Plan, make_plan, rate_for
-from vicinal.fit.problem import last_theta, make_problem, size_of
+from vicinal.fit.plan import Plan, make_plan, make_problem, size_of
 from vicinal.fit.report import Reports, heading, line_of
-from vicinal.fit.reservoir import Reservoir
 from vicinal.fit.resume import restored_on_error, seed_of
-from vicinal.fit.run import first_theta
+from vicinal.fit.run import first_theta, last_theta
+from vicinal.fit.score import importances_of
+from vicinal.fit.tuning import rate_for
 from vicinal.maps.fitted import FittedLinear, FittedMap
 from vicinal.targets import Labels
 
@@ -80,7 +80,11 @@ def can_stream(rules: StreamRules, estimator: Any) -> bool:
         ("n_components", not is_auto(estimator.n_components), "a search needs all rows"),
         ("early_stopping", not estimator.early_stopping, "a stream has no end to stop before"),
         ("time_budget", estimator.time_budget is None, "each call takes its own time"),
-        ("pairs", estimator.pairs in ("auto", "all"), "the reservoir bounds their number"),
+        (
+            "neighborhood",
+            estimator.neighborhood in ("auto", "all"),
+            "the reservoir bounds their number",
+        ),
         (
             "sampling",
             is_auto(sampling)
@@ -228,6 +232,18 @@ class Stream:
         Names and values of the estimator's parameters that later calls must not change.
     """
 
+    plan: Plan
+    problem: Problem
+    theta: Array
+    n_queries: int
+    reservoir: Reservoir
+    seed: int
+    settled: dict[str, Any]
+    state: Any
+    n_steps: int
+    seconds: float
+    n_seen: Array
+
     def __init__(
         self,
         plan: Plan,
@@ -245,6 +261,23 @@ class Stream:
         self.state: Any = None
         self.n_steps, self.seconds = 0, 0.0
         self.n_seen = np.zeros(len(problem.target.classes), dtype=np.int64)  # type: ignore
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        problem, X = self.problem, self.reservoir.X
+        checks.need(self.plan.solver is not None, "a stream has a solver")
+        checks.double(self.theta, 1, "theta", finite=False)
+        if self.state is not None:
+            checks.double(self.state.theta, 1, "theta", (len(self.theta),), finite=False)
+        parts = isinstance(problem.X, Features) and isinstance(problem.target, Labels)
+        checks.need(parts, "a stream has rows and classes")
+        none = problem.train is problem.held_out is problem.pairs is problem.trust is None
+        checks.need(none, "the problem of a stream has no parts of rows")
+        n_classes = len(problem.target.classes)  # type: ignore[attr-defined]
+        checks.indices(self.n_seen, "n_seen", n_classes, 2**40)
+        checks.indices(self.reservoir.codes, "codes", len(self.reservoir), n_classes)
+        alike = X is None or X.shape[1] == problem.X.shape[1]
+        checks.need(alike, "the reservoir must have the columns of the problem")
 
     def copy(self) -> Stream:
         """A stream that learns without changing this one."""
@@ -347,7 +380,7 @@ def learn_batch(
             estimator.history_ = dict(
                 zip(StreamStep._fields, map(list, zip(*steps, strict=True)), strict=True)
             )
-            estimator.n_iter_, estimator.objective_ = stream.n_steps, steps[-1].loss
+            estimator.n_iter_, estimator.loss_ = stream.n_steps, steps[-1].loss
             estimator.n_samples_seen_ += len(codes)
             # posterior and votes use the rows in the reservoir
             remembered = stream.remembered(method)
@@ -407,3 +440,76 @@ def _begin(
         estimator._stream.plan = plan._replace(reason=f"{plan.reason}; {told}")
     estimator.plan_, estimator.n_samples_seen_ = estimator._stream.plan, 0
     reports.say(str(estimator.plan_))
+
+
+class Reservoir:
+    """A uniform sample of a stream without replacement, for each class or for all rows.
+
+    Every row draws a number on arrival; a class keeps the rows with the ``capacity`` smallest
+    numbers.  At any time these are a uniform sample of the rows of the class so far, whatever the
+    order of the stream and the sizes of its batches.
+
+    Parameters
+    ----------
+    capacity : int
+        Largest number of rows of one class, or of all.
+    by_class : bool, default=True
+        False: the classes share one capacity, in the proportions of the stream.
+    """
+
+    capacity: int
+    by_class: bool
+    X: Any
+    codes: Array
+    weight: Array
+    _draws: Array
+    numbers: Array
+    _n_added: int
+
+    def __init__(self, capacity: int, by_class: bool = True) -> None:
+        self.capacity, self.by_class = capacity, by_class
+        self.X: Any = None
+        self.codes = np.empty(0, dtype=np.intp)
+        self.weight = np.empty(0)
+        self._draws = np.empty(0)
+        self.numbers = np.empty(0, dtype=np.int64)  # of the rows kept, in the order of the stream
+        self._n_added = 0
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        n = len(self)
+        checks.indices(self.codes, "codes", n, 2**31)
+        checks.indices(self.numbers, "numbers", n, self._n_added)
+        checks.double(self.weight, 1, "weight", (n,))
+        checks.double(self._draws, 1, "draws", (n,))
+        checks.need((0 if self.X is None else self.X.shape[0]) == n, "rows and codes do not agree")
+        if self.X is not None:
+            checks.table(self.X)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def with_rows(self, X: Any, codes: Array, weight: Array) -> tuple[Any, Array, Array]:
+        """The rows kept so far followed by those given: features, codes and weights."""
+        X = X if self.X is None else _stack(self.X, X)
+        return X, np.append(self.codes, codes), np.append(self.weight, weight)
+
+    def add(self, X: Any, codes: Array, weight: Array, random_state: np.random.RandomState) -> None:
+        """Add rows, and drop rows beyond the capacity."""
+        X, codes, weight = self.with_rows(X, codes, weight)
+        draws = np.append(self._draws, random_state.uniform(size=len(codes) - len(self)))
+        group = codes if self.by_class else np.zeros_like(codes)
+        order = np.lexsort((draws, group))
+        first = np.searchsorted(group[order], group[order])  # where each row's class begins
+        kept = np.sort(order[np.arange(len(order)) - first < self.capacity])
+        self.X, self.codes, self.weight = X[kept], codes[kept], weight[kept]
+        self._draws = draws[kept]
+        n_added = self._n_added + len(codes) - len(self.numbers)
+        self.numbers = np.append(self.numbers, np.arange(self._n_added, n_added))[kept]
+        self._n_added = n_added
+
+
+def _stack(above: Any, below: Any) -> Any:
+    if sp.issparse(above) or sp.issparse(below):
+        return sp.vstack([sp.csr_array(above), sp.csr_array(below)], format="csr")
+    return np.concatenate([above, below])

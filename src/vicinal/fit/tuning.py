@@ -6,20 +6,23 @@ import math
 
 import numpy as np
 
-from vicinal import _clock, solvers, starts
+from vicinal import _clock, maps, solvers, starts
+from vicinal.core.points import to_host
 from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
 from vicinal.core.stopping import Timed, TimeUp
 from vicinal.core.types import Array, Solver
-from vicinal.fit.context import REPAIR_QUERIES, FitContext, in_float32, is_large
-from vicinal.fit.plan import adam_for
-from vicinal.fit.split import hold_out
+from vicinal.fit.context import REPAIR_QUERIES, FitContext, in_float32
+from vicinal.fit.plan import hold_out, is_large
 from vicinal.targets.labels import class_codes
 
 _REPAIR_PAIRS = 2e8  # pairs for the correction of the scale: as many as in some dozens of steps
 _TUNING_STEPS = 100  # steps of the longest runs that tune a rate; all runs together: some 700
 _TUNING_SCORES = 40  # number of scores during the tuning
 _TUNING_ROWS = 1000  # held-out rows per score
+
+_LEAST, _MOST = 0.2, 0.6  # sizes of the entries of a nonlinear map, if columns have variance one
+_RATE = 0.05  # of Adam, relative to the entries of a map that spreads the rows as the start does
 
 
 def solver_for(context: FitContext, problem: Problem, theta: Array) -> Solver:
@@ -124,3 +127,33 @@ def repair_scale(context: FitContext, problem: Problem, theta: Array) -> float:
             raise
 
     return starts.repair_scale(loss, max_evaluations=evaluations)
+
+
+def rate_for(problem: Problem, theta: Array, relative: float | None = None) -> float:
+    r"""A rate of Adam that suits the data: a share of the entries of a map as large as the start.
+
+    .. math:: \eta_0 = r\,\|Z_0\|_F / (\sqrt{d}\,\|X\|_F)
+
+    These are the entries of a map that treats all columns alike and spreads the rows as the start
+    does.  The entries of the start itself are unsuitable: RCA gives enormous weights to columns
+    that hardly vary.  A nonlinear map has inner parameters as well, of sizes around 0.1 to 1: for
+    these the rate is at least 0.01 and at most 0.03 if r is that of NCA and the columns are scaled.
+    """
+    rows = np.arange(0, len(problem.X), max(1, len(problem.X) // 1000))
+    X = problem.X.take(rows)
+    Z = to_host(problem.mapping.forward(theta, X, np.float64)[0])
+    Z = Z - Z.mean(axis=0)
+    spread = np.sqrt(sum(float(np.sum(part**2)) for _, part in X.blocks()))
+    size = np.linalg.norm(Z) / (np.sqrt(Z.shape[1]) * spread) if spread > 0 else 0.0
+    size = size if size > 0 else 1.0
+    if maps.bends(problem.mapping):
+        unit = max(1.0, spread / np.sqrt(Z.shape[0] * X.shape[1]))
+        size = np.clip(size, _LEAST / unit, _MOST)
+    return float((_RATE if relative is None else relative) * size)
+
+
+def adam_for(
+    problem: Problem, theta: Array, n_steps: int, relative: float | None = None
+) -> solvers.Adam:
+    """Adam with a rate that suits the data and falls to zero along a cosine."""
+    return solvers.Adam(solvers.Cosine(rate_for(problem, theta, relative), n_steps))

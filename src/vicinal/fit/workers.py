@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
-from vicinal import _threads
+from vicinal import _clock, _threads
+from vicinal.core.loop import Iteration
+from vicinal.core.problem import Problem
+from vicinal.core.stages import RunSnapshot
+from vicinal.core.types import Activity
+from vicinal.fit.report import Reports
 
 
 class Workers:
@@ -125,3 +130,69 @@ class Workers:
                 interrupt = error
         if interrupt is not None:
             raise interrupt
+
+
+class SearchStep(NamedTuple):
+    """Where a search stands: a candidate in one fold, and the best candidate so far.
+
+    Parameters
+    ----------
+    candidate : dict
+        The parameters that are being tried.
+    number, n_candidates : int
+        Number of the candidate, from 1, and of all candidates; the search may end sooner.
+    fold, n_folds : int
+        Number of the fold, from 1, and of all folds.
+    best : (dict, float) or None
+        The best candidate so far, and its accuracy on held-out rows.
+    """
+
+    candidate: Mapping[str, float]
+    number: int
+    n_candidates: int
+    fold: int
+    n_folds: int
+    best: tuple[Mapping[str, float], float] | None = None
+
+    def activity(self, pace: _clock.Pace) -> Activity:
+        """It as an activity; ``pace`` counts the folds."""
+        fold = f"fold {self.fold}/{self.n_folds}"
+        total = self.n_candidates * self.n_folds
+        done = (self.number - 1) * self.n_folds + self.fold - 1
+        left = pace.left(total - done)
+        details = [] if left is None else [f"at most {_clock.duration(left)} left"]
+        if self.best is not None:
+            details.append(f"best {_values(self.best[0])} ({100 * self.best[1]:.1f} %)")
+        words = f"candidate {self.number}/{self.n_candidates}: {_values(self.candidate)}, {fold}"
+        return Activity(words, tuple(details), done, total, recurs=True)
+
+
+def _values(parameters: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={value:g}" for name, value in parameters.items())
+
+
+class SearchReports(Reports):
+    """Reports from the threads of a search: what they tell the callbacks goes through ``workers``.
+
+    Nothing else is reported from there: the search itself prints its candidates.
+    """
+
+    def __init__(self, reports: Reports, workers: Workers) -> None:
+        super().__init__(reports.name, verbose=0)
+        self.outer, self.workers = reports, workers
+
+    def on_iteration(
+        self, searching: bool = True, path: tuple[str | int, ...] = ()
+    ) -> Callable[..., bool]:
+        """As `Reports.on_iteration`; it also stops what is no longer wanted."""
+        report, workers = self.outer.on_iteration(searching=True), self.workers
+        root = self.outer.report
+        if workers.threads == 1:
+            return report
+        if root is None or not root.has_callbacks:
+            return lambda info, problem, snapshot: workers.stopping
+
+        def ask(info: Iteration, problem: Problem, snapshot: RunSnapshot | None) -> bool:
+            return bool(workers.ask(lambda: report(info, problem, snapshot)))
+
+        return ask

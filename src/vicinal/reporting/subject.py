@@ -20,7 +20,7 @@ from vicinal.core.types import Array
 from vicinal.estimators._pairs import TupleLearnerMixin
 from vicinal.estimators.from_labels import FromLabels
 from vicinal.estimators.ksne import KSNE
-from vicinal.fit.callbacks import HAS_CALLBACKS
+from vicinal.fit.report import HAS_CALLBACKS
 from vicinal.reporting.recording import Recorder
 
 _MOST_HELD_OUT = 10_000

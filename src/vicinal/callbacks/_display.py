@@ -1,7 +1,4 @@
-"""What a fit is doing, and where `vicinal.callbacks.Progress` shows it.
-
-A terminal, a notebook, or plain lines.
-"""
+"""Where `vicinal.callbacks.Progress` shows what a fit is doing: terminal, notebook, plain lines."""
 
 from __future__ import annotations
 
@@ -14,33 +11,6 @@ _BAR = 20  # characters
 _LEAST_BAR = 2  # characters; rich draws a bar of width 0 across the whole terminal
 #: words that a narrow terminal shortens
 _SHORTER = {"iteration ": "", "at most ": "< ", "held-out loss": "held out"}
-
-
-class Activity(NamedTuple):
-    """What a fit is doing, for a callback with ``on_fit_activity(estimator, context, activity)``.
-
-    That hook is ours, not scikit-learn's: iterations are all that its protocol knows.
-
-    Parameters
-    ----------
-    words : str
-        A short phrase, such as "correcting the scale"; empty for the iterations of the fit.
-    details : tuple of str
-        Further phrases, the most important first.
-    done, total : int or None
-        How far it is, in pieces of about equal length; None if that is unknown.
-    recurs : bool
-        Whether activities like this one follow each other, so that a display may leave some out.
-    ends : bool
-        Whether the fit has ended; ``words`` then say how.
-    """
-
-    words: str = ""
-    details: tuple[str, ...] = ()
-    done: int | None = None
-    total: int | None = None
-    recurs: bool = False
-    ends: bool = False
 
 
 class Status(NamedTuple):
