@@ -72,7 +72,7 @@ _HOMES = {
     "PairNCA": "vicinal.estimators.pair_nca",
     "RCA": "vicinal.estimators.rca",
     "SDML": "vicinal.estimators.sdml",
-    "TRUSTED_TYPES": "vicinal.storage.trusted",
+    "TRUSTED_TYPES": "vicinal.storage.names",
     "make_learner": "vicinal.learner.build",
     "report": "vicinal.reporting.make",
     "load": "vicinal.storage.model",
@@ -123,7 +123,7 @@ if _TYPE_CHECKING:
     from vicinal.onnx.export import to_onnx
     from vicinal.reporting.make import report
     from vicinal.storage.model import load, save
-    from vicinal.storage.trusted import TRUSTED_TYPES
+    from vicinal.storage.names import TRUSTED_TYPES
 
 
 def __getattr__(name: str) -> object:

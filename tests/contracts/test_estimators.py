@@ -56,7 +56,6 @@ from vicinal import (
 )
 from vicinal._features import Features
 from vicinal.callbacks import Checkpoint, Progress, StopAfter
-from vicinal.core.state import decode, encode
 from vicinal.core.types import Map
 from vicinal.densities import Compact
 from vicinal.engines import choose
@@ -65,6 +64,7 @@ from vicinal.maps.fitted import FittedLinear, FittedMap
 from vicinal.neighborhoods import Nearest, RandomPairs, Tree
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
 from vicinal.solvers import BoldDriver
+from vicinal.storage.codec import decode, encode
 
 ESTIMATORS = {
     "nca": NCA(2, alpha=3e-3),

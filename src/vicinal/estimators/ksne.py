@@ -47,6 +47,7 @@ from vicinal.fit.resume import (
     take_over,
     unchanged_on_error,
 )
+from vicinal.models.picture import Picture
 from vicinal.storage.model import SaveMixin
 
 
@@ -191,6 +192,8 @@ class KSNE(
     """
 
     _resume: ResumeState | None = None
+    _map: Any = None
+    _picture: Picture | None = None
 
     def __init__(
         self,
