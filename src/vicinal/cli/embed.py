@@ -29,7 +29,7 @@ vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.
 @_options.FORMAT
 @_options.COLUMNS
 @add_options(
-    option("Method", "--k", Whole(1), "Size of the neighbourhoods of kt-SNE; 1 is t-SNE.", default=5),
+    option("Method", "--k", Whole(1), "Size of a neighbourhood; 1 is t-SNE.", default=5),
     option("Method", "--perplexity", click.FloatRange(min=1), "How many neighbours each row looks "
            "at.", default=30.0, metavar="N"),
     option("Method", "--dim", Whole(1), "Dimensions of the picture.", default=2),
