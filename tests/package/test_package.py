@@ -115,9 +115,7 @@ def test_who_looks_for_t_sne_is_told_of_ksne(name):
     assert not hasattr(vicinal, name)
 
 
-BRITISH = re.compile(
-    "neighbour|colour|grey|centre|label(led|ling)|[a-z]{3}[nmlrt]is(e|ed|ation)$"
-)
+BRITISH = re.compile("neighbour|colour|grey|centre|label(led|ling)|[a-z]{3}[nmlrt]is(e|ed|ation)$")
 
 
 def identifiers(name, part):
