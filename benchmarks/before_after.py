@@ -24,9 +24,9 @@ def cases():
     from sklearn.datasets import load_digits
 
     from vicinal import KNCA, LMNN, NCA, Chi2LMNN
-    from vicinal.neighbourhoods import target_neighbours
+    from vicinal.neighborhoods import target_neighbors
     from vicinal.objectives import knca, lmnn, nca
-    from vicinal.targets import TargetNeighbours
+    from vicinal.targets import TargetNeighbors
 
     def points(n, d, dtype):
         rng = np.random.RandomState(0)
@@ -42,12 +42,12 @@ def cases():
         Z, y = points(3000, d, "float32")
         yield f"knca k=5, 3000 x {d}, float32", lambda Z=Z, y=y: knca(Z, y, 5)
         Z, y = points(3000, d, "float64")
-        targets = TargetNeighbours(y, target_neighbours(Z, y, 3))
+        targets = TargetNeighbors(y, target_neighbors(Z, y, 3))
         yield f"lmnn, 3000 x {d}, float64", lambda Z=Z, t=targets: lmnn(Z, t)
     X, y = load_digits(return_X_y=True)
     for model in (
         NCA(2, alpha=3e-3, max_iter=15, tol=0, random_state=0),
-        NCA(2, alpha=3e-3, max_iter=15, tol=0, pairs="nearest", random_state=0),
+        NCA(2, alpha=3e-3, max_iter=15, tol=0, neighborhood="nearest", random_state=0),
         KNCA(2, max_iter=5, tol=0, random_state=0),
         LMNN(2, max_iter=15, tol=0, random_state=0),
         Chi2LMNN(10, max_iter=8, tol=0, random_state=0),

@@ -31,7 +31,7 @@ from _common import (
 )
 from sklearn.neighbors import NearestNeighbors
 
-from vicinal.neighbourhoods import Nearest, mass_left_out
+from vicinal.neighborhoods import Nearest, mass_left_out
 from vicinal.objectives import knca, nca
 
 KS = (1, 5, 15)

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from _common import add_output, facts, progress, ratio, read_options, table, write
 
 from vicinal.engines.choose import DENSE_UP_TO
-from vicinal.neighbourhoods import Nearest
+from vicinal.neighborhoods import Nearest
 from vicinal.objectives import MatchLoss, MLKRLoss, NCALoss
 from vicinal.targets import LabelDistributions, Labels, Matches, NearNumbers, Numbers
 

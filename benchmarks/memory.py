@@ -50,14 +50,14 @@ PATHS = {
     "early stopping": Path(
         "NCA(10, early_stopping=True, max_iter=3, tol=1.0, **EXACT)", 60_000, 40
     ),
-    "lists": Path("NCA(3, pairs=Nearest(50), max_iter=2)", 100_000, 20),
-    "lists, d = 10": Path("NCA(10, pairs=Nearest(50), max_iter=2)", 20_000, 20),
-    "random lists": Path("NCA(5, pairs=RandomPairs(50), max_iter=2)", 100_000, 20),
-    "trees": Path("NCA(3, pairs='tree', max_iter=1, init=FAR)", 100_000, 20),
+    "lists": Path("NCA(3, neighborhood=Nearest(50), max_iter=2)", 100_000, 20),
+    "lists, d = 10": Path("NCA(10, neighborhood=Nearest(50), max_iter=2)", 20_000, 20),
+    "random lists": Path("NCA(5, neighborhood=RandomPairs(50), max_iter=2)", 100_000, 20),
+    "trees": Path("NCA(3, neighborhood='tree', max_iter=1, init=FAR)", 100_000, 20),
     "compact": Path("NCA(3, kernel='compact', max_iter=3, tol=1.0, **EXACT)", 100_000, 20),
     "votes": Path("NCA(3, rule='knn', n_neighbors='auto', **FEW)", 200_000, 20),
     "kNCA": Path("KNCA(3, max_iter=3, tol=1.0, **EXACT)", 20_000, 20),
-    "kNCA, lists": Path("KNCA(3, pairs=Nearest(50), max_iter=2)", 50_000, 20),
+    "kNCA, lists": Path("KNCA(3, neighborhood=Nearest(50), max_iter=2)", 50_000, 20),
     "kNCA, batches": Path("KNCA(3, sampling=MiniBatches(2000), max_iter=2)", 200_000, 20),
     "LMNN": Path("LMNN(3, max_iter=1)", 20_000, 20),
     "LMNN, full rank": Path("LMNN(max_iter=1)", 10_000, 40),
@@ -90,7 +90,7 @@ def data(path: Path, n: int) -> tuple[Any, Any]:
 def estimator(path: Path) -> Any:
     """The estimator of a path."""
     import vicinal
-    from vicinal.neighbourhoods import Nearest, RandomPairs
+    from vicinal.neighborhoods import Nearest, RandomPairs
     from vicinal.samplers import MiniBatches, StochasticQueries
 
     rank = path.words.split("(")[1].split(",")[0]

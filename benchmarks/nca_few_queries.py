@@ -23,7 +23,7 @@ from _common import add_output, facts, progress, ratio, read_options, seconds, t
 from vicinal import RCA, datasets
 from vicinal.densities import Compact
 from vicinal.engines.cpu.ranges import make_index
-from vicinal.neighbourhoods import Tree
+from vicinal.neighborhoods import Tree
 from vicinal.objectives import NCALoss
 from vicinal.targets import Labels
 
@@ -104,7 +104,7 @@ def lines(
                 taken, reports[way] = clock(lambda: evaluate(loss, pairs))  # noqa: B023
                 times[way].append(taken)
         if evaluate(gaussian, free)["engine"] == "tree":
-            ways["Gaussian", "tree"] = (*ways["Gaussian", "tree"][:2], "with pairs='tree'")
+            ways["Gaussian", "tree"] = (*ways["Gaussian", "tree"][:2], "with neighborhood='tree'")
         for (kernel, pairs), (_, _, taken_by) in ways.items():
             best, every = (min(times[kernel, p]) for p in (pairs, "all"))
             cost = seconds(made) if pairs == "range" else ""

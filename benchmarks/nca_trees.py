@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from _common import add_output, facts, progress, ratio, read_options, seconds, table, write
 
-from vicinal.neighbourhoods import Tree
+from vicinal.neighborhoods import Tree
 from vicinal.objectives import nca
 
 HEADER = ["N", "d", "scale", "tolerance", "share visited", "by tiles", "error of dZ", "tree",

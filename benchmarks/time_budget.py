@@ -29,7 +29,7 @@ FITS: dict[str, str] = {
     "NCA()": "NCA()",
     "NCA(2)": "NCA(2)",
     "on all rows": "NCA(5, sampling='full')",
-    "lists": "NCA(5, pairs='nearest')",
+    "lists": "NCA(5, neighborhood='nearest')",
     "early stopping": "NCA(early_stopping=True)",
     "search": "NCA(5, alpha='auto')",
     "votes": "NCA(5, rule='knn', n_neighbors='auto')",

@@ -229,7 +229,10 @@ def traces() -> dict[str, Any]:
     half = vicinal.NCA(2, alpha=3e-3, max_iter=1, warm_start=True, random_state=0).fit(*few)
     cases = {
         "NCA().fit": (vicinal.NCA(random_state=0), (X, y)),
-        'KNCA(pairs="nearest").fit': (vicinal.KNCA(pairs="nearest", random_state=0), (X, y)),
+        'KNCA(neighborhood="nearest").fit': (
+            vicinal.KNCA(neighborhood="nearest", random_state=0),
+            (X, y),
+        ),
         "Chi2LMNN().fit": (vicinal.Chi2LMNN(random_state=0), (shares, y)),
         "NCA(warm_start=True).fit, resumed": (half, few),
         "KSNE().fit": (vicinal.KSNE(random_state=0), (X,)),

@@ -257,12 +257,14 @@ def resolve(kernel: Any, owner: str = "NCA") -> Kernel:
     return part_of(kernel, _BY_NAME, Kernel, "kernel", owner, "kernel such as Compact(beta=0.1)")
 
 
-def check_use(kernel: Kernel, pairs: Any, objective: str, name: str) -> None:
+def check_use(kernel: Kernel, neighborhood: Any, objective: str, name: str) -> None:
     """Reject a compact kernel with trees, and one without a background with the log objective."""
-    if not kernel.reaches_everywhere and pairs is not None and not pairs.makes_lists:
+    trees = neighborhood is not None and not neighborhood.makes_lists
+    if trees and not kernel.reaches_everywhere:
         raise ValueError(
-            f"The 'pairs' parameter of {name} must be 'auto', 'all', 'nearest' or 'random' where "
-            f"'kernel' is {kernel!r}, which is zero beyond distance one. Got {pairs!r} instead."
+            f"The 'neighborhood' parameter of {name} must be 'auto', 'all', 'nearest' or 'random' "
+            f"where 'kernel' is {kernel!r}, which is zero beyond distance one. "
+            f"Got {neighborhood!r} instead."
         )
     if not (kernel.reaches_everywhere or kernel.background) and objective == "log":
         raise ValueError(

@@ -136,7 +136,7 @@ MISTAKES = [
     ("transform none.vic iris.csv", 1, "there is no such model file"),
     ("info none.vic", 1, "there is no such file"),
     ("plot IRIS -o a.doc", 1, ".png, .svg or .pdf"),
-    ("plot IRIS --kind neighbors", 2, "Did you mean 'neighbours'?"),
+    ("plot IRIS --kind neighbour", 2, "Did you mean 'neighbors'?"),
     ("evaluate iris.csv", 2, "--label: which column"),
     ("evaluate IRIS --set alphax=1", 2, "Did you mean 'alpha'?"),
     ("datasets wines", 1, "'wines' was not found"),

@@ -34,7 +34,7 @@ def test_evaluate_knows_numbers(iris, run_json):
 @pytest.mark.parametrize("kind", sorted(plot.KINDS))
 def test_every_picture_is_drawn(iris, run, kind):
     pytest.importorskip("matplotlib")
-    more = ("--row", "3") if kind == "neighbours" else ()
+    more = ("--row", "3") if kind == "neighbors" else ()
     run("plot", "iris.csv", *QUICK, "--kind", kind, *more, "--dpi", "50", "-o", "p.png")
     assert (iris / "p.png").read_bytes().startswith(b"\x89PNG")
 

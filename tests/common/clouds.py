@@ -8,7 +8,7 @@ import pytest
 
 from vicinal.core.types import Pairs
 from vicinal.objectives import lmnn
-from vicinal.targets import TargetNeighbours
+from vicinal.targets import TargetNeighbors
 
 VOTES = ["majority", "all"]
 OBJECTIVES = ["log", "accuracy"]
@@ -69,7 +69,7 @@ def cloud(rng, n, d, n_classes, distance, k=3, scale=1.0, dtype=np.float64):
     """Points and their target neighbours."""
     make = points if distance == "squared" else histograms
     Z, y = make(rng, n, d, n_classes, scale)
-    return Z.astype(dtype), TargetNeighbours(y, some_targets(rng, y, k))
+    return Z.astype(dtype), TargetNeighbors(y, some_targets(rng, y, k))
 
 
 def distances(Z, distance):
@@ -86,7 +86,7 @@ def brackets(Z, targets, margin, distance):
     """``margin + D(i, j) - D(i, l)`` of every triple."""
     D, y = distances(Z, distance), targets.codes
     triples = []
-    for i, row in enumerate(targets.neighbours):
+    for i, row in enumerate(targets.neighbors):
         for j in row[row >= 0]:
             triples.append(margin + D[i, j] - D[i, y != y[i]])
     return np.concatenate(triples)
@@ -113,7 +113,7 @@ def evaluate(Z, targets, distance="squared", **settings):
 def plain(Z, targets, distance="squared", **settings):
     """The same by the loops of `formulas`."""
     settings = {**WEIGHTS, **settings}
-    return formulas.lmnn(Z, targets.codes, targets.neighbours, distance=distance, **settings)
+    return formulas.lmnn(Z, targets.codes, targets.neighbors, distance=distance, **settings)
 
 
 # Candidate lists

@@ -38,9 +38,11 @@ CONFIGURATIONS = {
     "nca clustered batches": (
         "NCA(2, alpha=3e-3, sampling=samplers.MiniBatches(40, 'fpc', 'input'))", "classes"),
     "nca subsample": ("NCA(2, alpha=3e-3, sampling=samplers.Subsample(40))", "classes"),
-    "nca lists": ("NCA(2, alpha=3e-3, pairs=neighbourhoods.Nearest(40))", "classes"),
-    "nca random lists": ("NCA(2, alpha=3e-3, pairs=neighbourhoods.RandomPairs(30))", "classes"),
-    "nca trees": ("NCA(2, alpha=3e-3, pairs=neighbourhoods.Tree(0.05, always=True))", "classes"),
+    "nca lists": ("NCA(2, alpha=3e-3, neighborhood=neighborhoods.Nearest(40))", "classes"),
+    "nca random lists": (
+        "NCA(2, alpha=3e-3, neighborhood=neighborhoods.RandomPairs(30))", "classes"),
+    "nca trees": (
+        "NCA(2, alpha=3e-3, neighborhood=neighborhoods.Tree(0.05, always=True))", "classes"),
     "nca restarts": ("NCA(2, alpha=3e-3, init=initialise.Random(3))", "classes"),
     "nca annealing": ("NCA(2, alpha=3e-3, init='annealing')", "classes"),
     "nca search": ("NCA('auto', alpha='auto', cv=2)", "classes"),
@@ -55,7 +57,7 @@ CONFIGURATIONS = {
                      "random_state=np.random.RandomState(7))", "classes"),
     "nca float32, then float64": ("NCA(2, alpha=3e-3, max_iter=60, tol=1e-7)", "many"),
     "knca": ("KNCA(2, k=3)", "classes"),
-    "knca lists": ("KNCA(2, k=3, pairs=neighbourhoods.Nearest(40))", "classes"),
+    "knca lists": ("KNCA(2, k=3, neighborhood=neighborhoods.Nearest(40))", "classes"),
     "mcml": ("MCML(2)", "classes"),
     "mlkr": ("MLKR(2, alpha=3e-3)", "numbers"),
     "mlkr search": ("MLKR('auto', alpha='auto', cv=2)", "numbers"),
@@ -78,11 +80,11 @@ _WORK = ("seconds", "n_evaluations", "share_of_pairs")
 def model_of(name):
     """The estimator of a configuration, and the arguments of its ``fit``."""
     import vicinal
-    from vicinal import densities, initialise, maps, neighbourhoods, samplers
+    from vicinal import densities, initialise, maps, neighborhoods, samplers
 
     expression, kind = CONFIGURATIONS[name]
     parts = {"densities": densities, "initialise": initialise, "maps": maps, "np": np,
-             "neighbourhoods": neighbourhoods, "samplers": samplers}  # fmt: skip
+             "neighborhoods": neighborhoods, "samplers": samplers}  # fmt: skip
     model = eval(expression, {**{key: getattr(vicinal, key) for key in vicinal.__all__}, **parts})
     short = {"max_iter": 12, "tol": 0.0, "random_state": 0}
     known = [key for key in short if key in model.get_params() and f"{key}=" not in expression]
@@ -113,7 +115,7 @@ def result(model):
     """What a fit ends in, as arrays, without what counts work."""
     history = {f"history.{k}": v for k, v in model.history_.items() if k not in _WORK}
     kept = {key: value for key, value in vars(model).items()
-            if key in ("components_", "embedding_", "objective_", "kl_divergence_", "n_iter_",
+            if key in ("components_", "embedding_", "loss_", "kl_divergence_", "n_iter_",
                        "alpha_", "n_components_")}  # fmt: skip
     theta = getattr(getattr(model, "_map", None), "theta", None)
     parameters = {} if theta is None else {"theta": theta}

@@ -107,7 +107,7 @@ def make_contents(
         ],
         scores_note="Accuracy of 5 nearest neighbours, mean of 5 folds.",
         embedding=embedding,
-        neighbours=neighbours(rng, codes),
+        neighbors=neighbours(rng, codes),
         table=Table(
             [f"column {c}" for c in range(columns)],
             [[f"{x:.2f}" for x in rng.normal(size=n)] for _ in range(columns)],

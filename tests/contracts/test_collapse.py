@@ -65,7 +65,7 @@ def test_no_estimator_collapses(model, separation):
 
 @pytest.mark.parametrize("separation", [10.0, 1e8])
 @pytest.mark.parametrize(
-    "options", [{"sampling": "mini_batches", "max_iter": 50}, {"pairs": "nearest"}], ids=repr
+    "options", [{"sampling": "mini_batches", "max_iter": 50}, {"neighborhood": "nearest"}], ids=repr
 )
 def test_no_cheaper_way_collapses(options, separation):
     check(NCA(2, alpha=3e-3, **options), *clusters(separation), separation)

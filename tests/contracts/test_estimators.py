@@ -62,7 +62,7 @@ from vicinal.densities import Compact
 from vicinal.engines import choose
 from vicinal.maps import MLP, Periodic
 from vicinal.maps.fitted import FittedLinear, FittedMap
-from vicinal.neighbourhoods import Nearest, RandomPairs, Tree
+from vicinal.neighborhoods import Nearest, RandomPairs, Tree
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
 from vicinal.solvers import BoldDriver
 
@@ -86,10 +86,10 @@ ESTIMATORS = {
                                alpha=3e-3),
     "nca subsample": NCA(2, sampling=Subsample(40), alpha=3e-3),
     "nca sgd": NCA(2, sampling=StochasticQueries(30), solver="sgd", alpha=3e-3),
-    "nca lists": NCA(2, pairs=Nearest(40), alpha=3e-3),
-    "nca random lists": NCA(2, pairs=RandomPairs(30), alpha=3e-3),
-    "nca trees": NCA(2, pairs=Tree(0.05, always=True), alpha=3e-3),
-    "nca of many parts": NCA(2, sampling=StochasticQueries(30), pairs=RandomPairs(20),
+    "nca lists": NCA(2, neighborhood=Nearest(40), alpha=3e-3),
+    "nca random lists": NCA(2, neighborhood=RandomPairs(30), alpha=3e-3),
+    "nca trees": NCA(2, neighborhood=Tree(0.05, always=True), alpha=3e-3),
+    "nca of many parts": NCA(2, sampling=StochasticQueries(30), neighborhood=RandomPairs(20),
                              kernel=Compact(beta="gradient"), priors="uniform", alpha=3e-3),
     "nca restarts": NCA(2, init=initialise.Random(2), alpha=3e-3),
     "nca annealing": NCA(2, init="annealing", alpha=3e-3),
@@ -101,12 +101,13 @@ ESTIMATORS = {
                                                     objective="accuracy", alpha=3e-3),
     "nca distributions early": NCAOfDistributions(3, early_stopping=True, n_iter_no_change=50,
                                                   rule="knn", n_neighbors="local", alpha=3e-3),
-    "nca distributions lists": NCAOfDistributions(2, pairs=Nearest(40), alpha=3e-3),
+    "nca distributions lists": NCAOfDistributions(2, neighborhood=Nearest(40), alpha=3e-3),
     "nca matches": NCAOfMatches(2, alpha=3e-3),
     "nca matches queries": NCAOfMatches(2, sampling=StochasticQueries(30), kernel="student",
                                         alpha=3e-3),
     "nca matches batches": NCAOfMatches(2, sampling=MiniBatches(30, "random"), alpha=3e-3),
-    "nca matches lists": NCAOfMatches(2, pairs=Nearest(40), objective="accuracy", alpha=3e-3),
+    "nca matches lists": NCAOfMatches(2, neighborhood=Nearest(40), objective="accuracy",
+                                      alpha=3e-3),
     "nca matches restarts": NCAOfMatches(mapping="diagonal", early_stopping=True, alpha=3e-3,
                                          n_iter_no_change=50, init=initialise.Random(2)),
     "nca periodic": NCA(2, mapping=Periodic(3, 2), alpha=3e-3),
@@ -116,7 +117,7 @@ ESTIMATORS = {
     "knca": KNCA(2, k=3),
     "knca all": KNCA(2, k=3, vote="all", objective="accuracy", rule="knn"),
     "knca queries": KNCA(2, k=3, sampling=StochasticQueries(30), solver="adam"),
-    "knca lists": KNCA(2, k=3, pairs=Nearest(40)),
+    "knca lists": KNCA(2, k=3, neighborhood=Nearest(40)),
     "knca early stopping": KNCA(mapping="diagonal", k=2, early_stopping=True, n_iter_no_change=50),
     "mcml": MCML(2),
     "mcml full rank": MCML(rule="posterior"),
@@ -124,8 +125,8 @@ ESTIMATORS = {
     "mcml early stopping": MCML(2, early_stopping=True, n_iter_no_change=50, n_neighbors="local"),
     "mcml queries": MCML(2, sampling=StochasticQueries(30)),
     "mcml batches": MCML(2, sampling=MiniBatches(40, "random")),
-    "mcml lists": MCML(2, pairs=Nearest(50)),
-    "mcml random lists": MCML(2, pairs=RandomPairs(30)),
+    "mcml lists": MCML(2, neighborhood=Nearest(50)),
+    "mcml random lists": MCML(2, neighborhood=RandomPairs(30)),
     "mlkr": MLKR(2, alpha=3e-3),
     "mlkr votes": MLKR(rule="knn", n_neighbors="auto", scaling="global", solver="cg", alpha=3e-3),
     "mlkr diagonal": MLKR(mapping="diagonal", kernel="student", alpha=3e-3),
@@ -134,15 +135,15 @@ ESTIMATORS = {
     "mlkr queries": MLKR(2, sampling=StochasticQueries(30), alpha=3e-3),
     "mlkr batches": MLKR(2, sampling=MiniBatches(40), alpha=3e-3),
     "mlkr subsample": MLKR(2, sampling=Subsample(40), alpha=3e-3),
-    "mlkr lists": MLKR(2, pairs=Nearest(40), alpha=3e-3),
-    "mlkr random lists": MLKR(2, pairs=RandomPairs(30), alpha=3e-3),
+    "mlkr lists": MLKR(2, neighborhood=Nearest(40), alpha=3e-3),
+    "mlkr random lists": MLKR(2, neighborhood=RandomPairs(30), alpha=3e-3),
     "mlkr restarts": MLKR(2, init=initialise.Random(2), alpha=3e-3),
     "mlkr searched": MLKR("auto", alpha="auto", cv=2),
     "nca regressor": NCARegressor(2, alpha=3e-3),
     "nca regressor hard": NCARegressor(matching="hard", objective="accuracy", rule="knn",
                                        alpha=3e-3),
     "nca regressor queries": NCARegressor(2, sampling=StochasticQueries(30), width=0.5, alpha=3e-3),
-    "nca regressor lists": NCARegressor(2, pairs=Nearest(40), alpha=3e-3),
+    "nca regressor lists": NCARegressor(2, neighborhood=Nearest(40), alpha=3e-3),
     "lmnn": LMNN(2),
     "lmnn diagonal": LMNN(mapping="diagonal", k=1, solver="bold_driver"),
     "lmnn early stopping": LMNN(3, early_stopping=True, refresh_targets=2, n_iter_no_change=50),
@@ -280,7 +281,7 @@ def answers(model, X):
     told = [parameters(model), model.transform(X)]
     if hasattr(model, "predict"):
         told += [getattr(model, "predict_proba", model.predict)(X), model.predict(X)]
-        told += [model.history_["loss"], model.objective_]
+        told += [model.history_["loss"], model.loss_]
     return told
 
 
@@ -398,7 +399,7 @@ def test_float32_stays_float32(name):
     if hasattr(model, "predict"):
         assert getattr(model, "predict_proba", model.predict)(X32).dtype == np.float64
         near = {"rel": 0.05, "abs": 1e-3} if "searched" in name else {"rel": 1e-2, "abs": 1e-3}
-        assert model.objective_ == pytest.approx(fitted(name).objective_, **near)
+        assert model.loss_ == pytest.approx(fitted(name).loss_, **near)
 
 
 @each([name for name in ESTIMATORS if not name.startswith(NUMBERS)])
@@ -649,7 +650,7 @@ def test_issue_14_help_names_types_and_solvers(estimator):
         X, y = table("nca")
         for solver in names - {"sgd"}:
             model = estimator(2, alpha=0.01, solver=solver, max_iter=2)
-            assert np.isfinite(model.fit(X, y).objective_)
+            assert np.isfinite(model.fit(X, y).loss_)
 
 
 # Drawn predictions
@@ -874,7 +875,7 @@ def test_two_fits_end_in_the_bits_of_one(name):
     assert half.n_iter_ <= 4
     half = pickle.loads(pickle.dumps(half)).fit(X, y)
     if "restarts" in name:
-        assert half.objective_ <= half.history_["loss"][0]
+        assert half.loss_ <= half.history_["loss"][0]
         return
     assert_same(answers(half, X), answers(whole, X))
 
@@ -904,13 +905,13 @@ def test_an_interrupt_keeps_the_best_map(name, call, monkeypatch):
         model.fit(X, y)
     for part in answers(model, X):
         assert np.isfinite(part).all()
-    before = model.objective_
+    before = model.loss_
     # less, where targets had just been chosen anew
     assert before <= min(model.history_["loss"]) * (1 + 1e-5)
     if "targets" not in name:
         assert before == pytest.approx(min(model.history_["loss"]), rel=1e-5)
     model.set_params(max_iter=6).fit(X, y)  # goes on
-    assert model.objective_ < before
+    assert model.loss_ < before
     assert model.history_["iteration"] == list(range(len(model.history_["loss"])))
 
 
@@ -925,7 +926,7 @@ def bits(model):
     """All of a fit that does not depend on whether it was cut."""
     work = ("seconds", "n_evaluations", "share_of_pairs")  # evaluated once more where it goes on
     history = {key: column for key, column in model.history_.items() if key not in work}
-    return {"objective": model.objective_, "rounds": model.rounds_, **history}
+    return {"objective": model.loss_, "rounds": model.rounds_, **history}
 
 
 def assert_bits(model, expected):
@@ -1041,7 +1042,7 @@ def test_callbacks_watch_save_and_stop(name, tmp_path):
     ]:
         with pytest.warns(ConvergenceWarning, match=words):
             stopped.set_callbacks(callback).fit(X, y)
-        assert stopped.objective_ == pytest.approx(min(stopped.history_["loss"]), rel=1e-9)
+        assert stopped.loss_ == pytest.approx(min(stopped.history_["loss"]), rel=1e-9)
         assert {len(column) for column in stopped.history_.values()} == {stopped.n_iter_ + 1}
 
 
@@ -1054,13 +1055,13 @@ def test_history_is_a_table_and_the_best_map_is_kept(name):
     lengths = {len(column) for column in model.history_.values()}
     assert len(lengths) == 1
     assert model.history_["iteration"][-1] == model.n_iter_
-    assert np.isfinite(model.objective_)
+    assert np.isfinite(model.loss_)
     plain = not any(
         word in name
         for word in ("early", "queries", "batches", "clusters", "sgd", "parts", "matches restarts")
     )
     if plain and not any(word in name for word in ("lists", "em", "parts", "targets", "subsample")):
-        assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-9)
+        assert model.loss_ == pytest.approx(min(model.history_["loss"]), rel=1e-9)
     if "sgd" not in name:
         assert min(model.history_["loss"]) < model.history_["loss"][0]
 

@@ -53,7 +53,7 @@ from vicinal.targets import (
     NearNumbers,
     Numbers,
     PairWeights,
-    TargetNeighbours,
+    TargetNeighbors,
 )
 
 KERNELS = {
@@ -235,7 +235,7 @@ def mcml_case(name, weighted=False, **changes):
 def lmnn_case(distance, **changes):
     def target(y, k=3):
         y = np.asarray(y)
-        return TargetNeighbours(y, some_targets(np.random.default_rng(len(y)), y, k))
+        return TargetNeighbors(y, some_targets(np.random.default_rng(len(y)), y, k))
 
     def fast(Z, target, queries=None, references=None, **more):
         return lmnn(Z, target, queries, references, **WEIGHTS, distance=distance, **more)
@@ -243,7 +243,7 @@ def lmnn_case(distance, **changes):
     def formula(Z, target, queries=None, references=None):
         rows = {"queries": queries, "references": references}
         return formulas.lmnn(
-            Z, target.codes, target.neighbours, **WEIGHTS, distance=distance, **rows
+            Z, target.codes, target.neighbors, **WEIGHTS, distance=distance, **rows
         )
 
     return Case(
@@ -251,7 +251,7 @@ def lmnn_case(distance, **changes):
         points=points if distance == "squared" else histograms, euclidean=distance == "squared",
         smooth=lambda rng, scale: away_from_kinks(rng, distance, scale),
         float32=((1.0, 2e-5), (30.0, 2e-5)), wide=True,
-        weights=lambda target, rows: (target.neighbours[rows] >= 0).any(axis=1) * 1.0, **changes,
+        weights=lambda target, rows: (target.neighbors[rows] >= 0).any(axis=1) * 1.0, **changes,
     )  # fmt: skip
 
 

@@ -42,7 +42,7 @@ from vicinal.engines.cpu.class_sums import TileSums
 from vicinal.engines.cpu.two_sided import TwoSidedSums
 from vicinal.fit import context
 from vicinal.maps import Linear
-from vicinal.neighbourhoods import Nearest
+from vicinal.neighborhoods import Nearest
 from vicinal.objectives import MCMLLoss, NCALoss, nca
 from vicinal.samplers import StochasticQueries
 from vicinal.solvers import LBFGS, Adam
@@ -396,7 +396,7 @@ places.to_host.register(Away, lambda Z: Z._numbers)
         NCA(2, alpha=3e-3),
         NCA(alpha="auto", cv=2, early_stopping=True, random_state=0),
         NCA(2, sampling=StochasticQueries(40), init="pca", rule="knn", alpha=3e-3, random_state=0),
-        NCA(2, pairs=Nearest(80), scaling="global", alpha=3e-3),
+        NCA(2, neighborhood=Nearest(80), scaling="global", alpha=3e-3),
         NCA(mapping="diagonal", alpha=3e-3, warm_start=True),
         KNCA(2, k=3),
         MLKR(2, alpha=3e-3),
@@ -413,7 +413,7 @@ def test_a_backend_learns_in_an_estimator(wine, model):
     np.testing.assert_array_equal(model.components_, here.components_)
     np.testing.assert_array_equal(model.predict(X), here.predict(X))
     np.testing.assert_array_equal(model.transform(Away(X)), here.transform(X))
-    assert model.objective_ == here.objective_
+    assert model.loss_ == here.loss_
     assert b"Away" not in pickle.dumps(model)
 
 
@@ -471,7 +471,7 @@ def weighted_targets(rng, n):
             vicinal.targets.NearNumbers(numbers, 0.5, False, weight),
         ),
         "mcml": (objectives.MCMLLoss(), labels),
-        "lmnn": (objectives.LMNNLoss(), vicinal.targets.TargetNeighbours(y, neighbours)),
+        "lmnn": (objectives.LMNNLoss(), vicinal.targets.TargetNeighbors(y, neighbours)),
         "ksne": (objectives.KSNELoss(3), vicinal.targets.affinities(numbers, 8, 3)),
     }
 
@@ -563,13 +563,13 @@ def test_pairs_that_are_exact_have_an_exact_objective(wine, monkeypatch):
     X, y = wine
     settings = {"alpha": 0.0, "max_iter": 5, "random_state": 0}
     with pytest.warns(ConvergenceWarning):
-        model = NCA(2, pairs=BlockPairs(), **settings).fit(X, y)
+        model = NCA(2, neighborhood=BlockPairs(), **settings).fit(X, y)
     assert model.plan_.exact
     with pytest.warns(ConvergenceWarning):
-        lists = NCA(2, pairs=Nearest(100), **settings).fit(X, y)
+        lists = NCA(2, neighborhood=Nearest(100), **settings).fit(X, y)
     assert not lists.plan_.exact
     Z = model._map.embed(X)
-    assert model.objective_ == pytest.approx(nca(Z, y)[0], rel=1e-12)
+    assert model.loss_ == pytest.approx(nca(Z, y)[0], rel=1e-12)
 
 
 # The rules of this file

@@ -19,7 +19,7 @@ from vicinal.core.types import Batch, Sampler, Source
 from vicinal.maps import Linear
 from vicinal.objectives import NCALoss
 from vicinal.samplers import Full, MiniBatches, StochasticQueries, Subsample, resolve
-from vicinal.solvers import LBFGS, Adam, Momentum, minimise
+from vicinal.solvers import LBFGS, Adam, Momentum, minimize
 from vicinal.targets import Labels
 
 FIXED = [Full(), Subsample(20), Subsample(0.3, correct_scale=False)]
@@ -90,7 +90,7 @@ def test_thread_count_agnosticism(rng, sampler):
 @each_changing
 def test_a_solver_for_a_fixed_batch_refuses_others(sampler):
     with pytest.raises(ValueError, match="LBFGS"):
-        minimise(lambda t, b: (0.0, t), np.ones(2), LBFGS(), sampler=sampler, source=Source(60))
+        minimize(lambda t, b: (0.0, t), np.ones(2), LBFGS(), sampler=sampler, source=Source(60))
 
 
 @pytest.mark.parametrize(
@@ -106,13 +106,13 @@ def test_resume_equals_run_through(rng, sampler, solver, cut):
     problem = make_problem(rng)
     theta = rng.standard_normal(2 * D)
     options = {"sampler": sampler, "source": problem.source, "tol": 0.0}
-    whole = minimise(problem, theta, solver, max_iter=20, random_state=5, **options)
-    first = minimise(problem, theta, solver, max_iter=cut, random_state=5, **options)
+    whole = minimize(problem, theta, solver, max_iter=20, random_state=5, **options)
+    first = minimize(problem, theta, solver, max_iter=cut, random_state=5, **options)
     kept = pickle.dumps((first.state, first.history, first.sampling))
     assert len(kept) < 10_000
     state, history, sampling = pickle.loads(kept)
     options |= {"state": state, "history": history, "sampling": sampling}
-    second = minimise(problem, None, solver, max_iter=20 - cut, **options)
+    second = minimize(problem, None, solver, max_iter=20 - cut, **options)
     np.testing.assert_array_equal(second.state.theta, whole.state.theta)
     if not sampler.fixed:  # else the best may be before the cut
         np.testing.assert_array_equal(second.theta, whole.theta)
@@ -132,11 +132,11 @@ def test_interrupted_step_takes_its_batch_again(rng, sampler):
         return problem(theta, batch)
 
     options = {"sampler": sampler, "source": problem.source, "random_state": 1}
-    whole = minimise(problem, theta, Adam(), max_iter=9, **options)
-    first = minimise(interrupted, theta, Adam(), max_iter=9, **options)
+    whole = minimize(problem, theta, Adam(), max_iter=9, **options)
+    first = minimize(interrupted, theta, Adam(), max_iter=9, **options)
     assert (first.reason, first.n_iter) == ("interrupted", 4)
     options |= {"state": first.state, "history": first.history, "sampling": first.sampling}
-    second = minimise(problem, None, Adam(), max_iter=5, **options)
+    second = minimize(problem, None, Adam(), max_iter=5, **options)
     assert second.history["loss"] == whole.history["loss"]
 
 
@@ -151,9 +151,9 @@ def test_fixed_samplers_deal_one_batch_for_the_whole_run(rng, sampler):
 
     options = {"sampler": sampler, "source": problem.source, "max_iter": 3, "tol": 0.0}
     theta = rng.standard_normal(2 * D)
-    first = minimise(fun, theta, LBFGS(), random_state=3, **options)
+    first = minimize(fun, theta, LBFGS(), random_state=3, **options)
     options |= {"state": first.state, "history": first.history}
-    minimise(fun, None, LBFGS(), sampling=first.sampling, **options)
+    minimize(fun, None, LBFGS(), sampling=first.sampling, **options)
     assert len({repr(batch) for batch in seen}) == 1
 
 
@@ -165,8 +165,8 @@ def test_whole_batch_is_exact(rng, make, size):
     theta = rng.standard_normal(2 * D)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore" if size > 75 else "error")
-        some = minimise(problem, theta, Adam(), sampler=make(size), **options)
-    whole = minimise(problem, theta, Adam(), max_iter=5)
+        some = minimize(problem, theta, Adam(), sampler=make(size), **options)
+    whole = minimize(problem, theta, Adam(), max_iter=5)
     np.testing.assert_array_equal(some.state.theta, whole.state.theta)
 
 

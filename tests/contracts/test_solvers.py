@@ -8,7 +8,8 @@ import pickle
 import numpy as np
 import pytest
 from common.descents import D, OnSimplex, R, assert_allowed, walk
-from scipy.optimize import minimize, rosen, rosen_der
+from scipy import optimize
+from scipy.optimize import rosen, rosen_der
 from sklearn.base import clone
 
 from vicinal.core.types import Batch, Solver
@@ -24,7 +25,7 @@ from vicinal.solvers import (  # noqa: F401 (names that `repr` uses)
     InverseTime,
     Momentum,
     ProjectedGradient,
-    minimise,
+    minimize,
     refresh,
     resolve,
 )
@@ -91,14 +92,14 @@ def assert_same_states(one, other, but=()):
 
 @each(PATIENT)
 def test_same_minimum_of_an_ill_conditioned_quadratic(solver):
-    result = minimise(quadratic, START, solver, max_iter=3000, tol=1e-9)
+    result = minimize(quadratic, START, solver, max_iter=3000, tol=1e-9)
     np.testing.assert_allclose(result.value, 0.25, atol=1e-5)
     np.testing.assert_allclose(result.theta, 1.0, atol=5e-3)
 
 
 @each(PATIENT)
 def test_descends_a_curved_valley(solver):
-    result = minimise(rosenbrock, np.array([-1.2, 1.0]), solver, max_iter=2000, tol=1e-9)
+    result = minimize(rosenbrock, np.array([-1.2, 1.0]), solver, max_iter=2000, tol=1e-9)
     assert result.value < 1e-2  # the valley floor near the start is at 4
 
 
@@ -106,8 +107,8 @@ def test_descends_a_curved_valley(solver):
 @pytest.mark.parametrize("name", LINE_SEARCHERS)
 def test_same_minimum_as_scipy_at_similar_cost(name, theta):
     method, options = LINE_SEARCHERS[name]
-    theirs = minimize(rosen, theta, jac=rosen_der, method=method, options=options)
-    ours = minimise(rosenbrock, theta, SOLVERS[name], max_iter=2000, tol=1e-10)
+    theirs = optimize.minimize(rosen, theta, jac=rosen_der, method=method, options=options)
+    ours = minimize(rosenbrock, theta, SOLVERS[name], max_iter=2000, tol=1e-10)
     assert abs(ours.value - theirs.fun) < 1e-6
     np.testing.assert_allclose(ours.theta, theirs.x, atol=1e-3)
     assert ours.state.n_evaluations <= 2 * theirs.nfev
@@ -117,7 +118,7 @@ def test_same_minimum_as_scipy_at_similar_cost(name, theta):
 @pytest.mark.parametrize("spread", [0.1, 1.0, 10.0])
 def test_same_minimum_as_scipy_on_the_simplex(rng, solver, spread):
     fun = OnSimplex(rng, spread=spread)
-    result = minimise(fun, fun.start, solver, max_iter=5000, tol=1e-10)
+    result = minimize(fun, fun.start, solver, max_iter=5000, tol=1e-10)
     assert result.converged
     lowest = fun.minimum()
     assert result.value - fun(lowest)[0] < 1e-8 * fun(fun.start)[0]
@@ -139,7 +140,7 @@ def test_noisy_gradients_on_the_simplex(rng, name):
             noise = 0.1 * np.abs(grad).max() * rng.standard_normal(theta.size)
             return value, grad + columns.ravel() + noise
 
-    result = minimise(Noisy(), fun.start, ON_THE_SIMPLEX[name], max_iter=400, tol=0.0)
+    result = minimize(Noisy(), fun.start, ON_THE_SIMPLEX[name], max_iter=400, tol=0.0)
     lowest, start = fun(fun.minimum())[0], fun(fun.start)[0]
     assert fun(result.state.theta)[0] - lowest < 0.05 * (start - lowest)
     assert_allowed(result.state.theta)
@@ -156,10 +157,10 @@ def test_resumed_run_has_the_same_bits(rng, solver):
         problems.append((on_simplex, on_simplex.start))
     for fun, start in problems:
         for cut in (1, 11):
-            whole = minimise(fun, start, solver, max_iter=25, tol=0.0)
-            first = minimise(fun, start, solver, max_iter=cut, tol=0.0)
+            whole = minimize(fun, start, solver, max_iter=25, tol=0.0)
+            first = minimize(fun, start, solver, max_iter=cut, tol=0.0)
             state, history = pickle.loads(pickle.dumps((first.state, first.history)))
-            rest = minimise(
+            rest = minimize(
                 fun, None, solver, state=state, history=history, max_iter=25 - cut, tol=0.0
             )
             assert_same_states(rest.state, whole.state)
@@ -233,10 +234,10 @@ def test_a_set_of_allowed_parameters_is_kept_to_or_refused(rng, solver):
     if not solver.projects:
         name = type(solver).__name__
         with pytest.raises(ValueError, match=f"The solver {name} does not keep to the constraint"):
-            minimise(fun, fun.start, solver)
+            minimize(fun, fun.start, solver)
         return
     # a start that is not allowed is projected, one that is allowed is kept to the bit
-    result = minimise(fun, far, solver, max_iter=3)
+    result = minimize(fun, far, solver, max_iter=3)
     assert result.history["loss"][0] == fun(fun.project(far))[0]
     np.testing.assert_array_equal(solver.init(fun, fun.start).theta, fun.start)
 
@@ -260,7 +261,7 @@ def test_badly_scaled_problem_still_descends(solver, theta_scale, grad_scale):
         value, grad = quadratic(theta / theta_scale)
         return grad_scale * theta_scale * value, grad_scale * grad
 
-    result = minimise(fun, START * theta_scale, solver, max_iter=200, tol=0.0)
+    result = minimize(fun, START * theta_scale, solver, max_iter=200, tol=0.0)
     start = fun(START * theta_scale)[0]
     lowest = fun(np.full(12, theta_scale))[0]
     assert result.value - lowest < 1e-2 * (start - lowest)
@@ -268,7 +269,7 @@ def test_badly_scaled_problem_still_descends(solver, theta_scale, grad_scale):
 
 @each(DESCENTS)
 def test_start_at_zero(solver):
-    result = minimise(quadratic, np.zeros(12), solver, max_iter=3000, tol=1e-8)
+    result = minimize(quadratic, np.zeros(12), solver, max_iter=3000, tol=1e-8)
     np.testing.assert_allclose(result.value, 0.25, atol=1e-4)
 
 
@@ -299,7 +300,7 @@ class Downhill:
 def test_a_corner_is_a_minimum_though_the_gradient_is_large(solver):
     """It is the end, and is found at once."""
     fun, corner = Downhill(), Downhill.corner
-    result = minimise(fun, corner, solver)
+    result = minimize(fun, corner, solver)
     assert (result.reason, result.converged, result.n_iter) == ("gradient", True, 0)
     assert result.history["grad_norm"] == [0.0]
     assert result.state.stalled
@@ -311,7 +312,7 @@ def test_a_corner_is_a_minimum_though_the_gradient_is_large(solver):
 # the rates of SGD fall too fast
 @each([name for name in PROJECTING if not isinstance(SOLVERS[name], SGD)])
 def test_a_corner_is_reached(solver):
-    result = minimise(Downhill(), np.full(R * D, 1 / R), solver, max_iter=500)
+    result = minimize(Downhill(), np.full(R * D, 1 / R), solver, max_iter=500)
     np.testing.assert_allclose(result.theta, Downhill.corner, atol=1e-12)
     assert result.reason == "gradient"
 
@@ -337,7 +338,7 @@ def test_no_decrease_is_stalled_not_an_error(rng, solver):
         np.testing.assert_array_equal(theta, start)
         assert after.value == state.value == 0.0
         assert after.n_evaluations > state.n_evaluations
-        result = minimise(rising, start, solver)
+        result = minimize(rising, start, solver)
         assert (result.reason, result.converged, result.n_iter) == ("stalled", False, 1)
         np.testing.assert_array_equal(result.theta, start)
 
@@ -348,7 +349,7 @@ def test_float32_noise_ends_quietly_near_the_minimum(solver):
         value, grad = quadratic(theta.astype(np.float32).astype(np.float64))
         return float(np.float32(value)), grad.astype(np.float32)
 
-    result = minimise(noisy, START, solver, max_iter=5000, tol=0.0)
+    result = minimize(noisy, START, solver, max_iter=5000, tol=0.0)
     assert result.reason in ("stalled", "loss", "gradient")
     np.testing.assert_allclose(result.value, 0.25, atol=1e-4)
     assert np.all(np.diff(result.history["loss"]) <= 0)
@@ -365,7 +366,7 @@ def test_walls_that_are_not_finite_are_walked_around(solver, wall):
         )
 
     # A first step of a tenth of |theta| = 1e4 leads far behind the wall.
-    result = minimise(walled, np.array([0.6, 1e4]), solver, max_iter=500, tol=1e-10)
+    result = minimize(walled, np.array([0.6, 1e4]), solver, max_iter=500, tol=1e-10)
     # 2a(a - 1/2) = 1
     np.testing.assert_allclose(result.theta, [(0.5 + np.sqrt(2.25)) / 2, 0.0], atol=1e-3)
 
@@ -384,7 +385,7 @@ def test_walls_on_the_simplex_are_walked_around(rng, solver, wall):
 
     start = np.zeros((R, D))
     start[0] = 1.0
-    result = minimise(Walled(rng, 10.0), start.ravel(), solver, max_iter=1000, tol=1e-7)
+    result = minimize(Walled(rng, 10.0), start.ravel(), solver, max_iter=1000, tol=1e-7)
     assert_allowed(result.theta)
     assert result.theta[0] >= 0.1
     assert min(result.history["grad_norm"]) < 0.1
@@ -466,10 +467,10 @@ def test_refresh_recomputes_the_residual(rng, solver):
 @each()
 def test_history_tells_the_norm_of_the_gradient(rng, solver):
     fun = OnSimplex(rng)
-    free = minimise(lambda t, b: fun(t), fun.start, solver, max_iter=5, tol=0.0)
+    free = minimize(lambda t, b: fun(t), fun.start, solver, max_iter=5, tol=0.0)
     assert free.history["grad_norm"][-1] == np.abs(free.state.grad).max()
     if solver.projects:
-        result = minimise(fun, fun.start, solver, max_iter=5, tol=0.0)
+        result = minimize(fun, fun.start, solver, max_iter=5, tol=0.0)
         assert result.history["grad_norm"][-1] == np.abs(result.state.residual).max()
 
 

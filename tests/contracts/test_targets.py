@@ -30,7 +30,7 @@ from vicinal.targets import (
     NearNumbers,
     Numbers,
     PairWeights,
-    TargetNeighbours,
+    TargetNeighbors,
     affinities,
 )
 
@@ -47,8 +47,8 @@ TARGETS = {
     "weights and priors": (Labels(Y, WEIGHT, [0.2, 0.5, 0.3]), nca),
     "uniform priors": (Labels(Y, priors="uniform"), nca),
     "classes not shown": (Labels(Y, classes=[0, 1, 2, 7]), nca),
-    "neighbours": (TargetNeighbours(Y, NEIGHBOURS), lmnn),
-    "neighbours by name": (TargetNeighbours(NAMES[Y], NEIGHBOURS, NAMES), lmnn),
+    "neighbors": (TargetNeighbors(Y, NEIGHBOURS), lmnn),
+    "neighbours by name": (TargetNeighbors(NAMES[Y], NEIGHBOURS, NAMES), lmnn),
 }
 each_labelled = pytest.mark.parametrize(("target", "objective"), TARGETS.values(), ids=TARGETS)
 # targets without classes
@@ -92,7 +92,7 @@ def fields(target):
     if not isinstance(target, Labels):
         return vars(target)
     told = {"codes": target.codes, "classes": target.classes}
-    for name in ("sample_weight", "priors", "neighbours"):
+    for name in ("sample_weight", "priors", "neighbors"):
         if getattr(target, name, None) is not None:
             told[name] = getattr(target, name)
     return told
@@ -130,10 +130,10 @@ def test_take_keeps_the_rows_and_the_classes(target, objective, rows):
     assert part.priors is target.priors
     if target.sample_weight is not None:
         np.testing.assert_array_equal(part.sample_weight, WEIGHT[chosen])
-    if isinstance(target, TargetNeighbours):
-        assert part.neighbours.dtype == np.int32
-        assert part.neighbours.shape == (len(chosen), 4)
-        for row, new in zip(chosen, part.neighbours, strict=True):
+    if isinstance(target, TargetNeighbors):
+        assert part.neighbors.dtype == np.int32
+        assert part.neighbors.shape == (len(chosen), 4)
+        for row, new in zip(chosen, part.neighbors, strict=True):
             kept = [old if old in chosen else -1 for old in NEIGHBOURS[row]]
             assert [chosen[found] if found >= 0 else -1 for found in new] == kept
     assert pickle.dumps(target) == before
@@ -163,8 +163,8 @@ def test_objective_of_taken_rows_is_that_of_the_rows(rng, target, objective, row
     chosen = np.arange(30)[rows]
     part = target.take(rows)
     y, classes = target.classes[Y[chosen]], target.classes
-    if isinstance(target, TargetNeighbours):
-        fresh = TargetNeighbours(y, part.neighbours, classes)
+    if isinstance(target, TargetNeighbors):
+        fresh = TargetNeighbors(y, part.neighbors, classes)
     else:
         weight = None if target.sample_weight is None else WEIGHT[chosen]
         fresh = Labels(y, weight, target.priors, classes)
@@ -225,7 +225,7 @@ def small_target():
     """Nine rows, one of them with a single target neighbour, some wanted by many."""
     y = np.repeat([0, 1, 2], 3)
     neighbours = [[1, -1], [0, 2], [0, 1], [4, 5], [3, 5], [3, 4], [7, 8], [6, -1], [6, 7]]
-    return TargetNeighbours(y, np.array(neighbours))
+    return TargetNeighbors(y, np.array(neighbours))
 
 
 @pytest.mark.parametrize("dense_up_to", [500, 0])
@@ -259,8 +259,8 @@ def test_a_batch_by_place_counts_each_impostor_once(rng):
     rows, part, queries = target.in_batch(np.array([0, 4]))
     np.testing.assert_array_equal(rows, [0, 1, 3, 4, 5])
     assert part.weight is None
-    np.testing.assert_array_equal(part.neighbours[queries], [[1, -1], [2, 4]])
-    assert (np.delete(part.neighbours, queries, axis=0) == -1).all()
+    np.testing.assert_array_equal(part.neighbors[queries], [[1, -1], [2, 4]])
+    assert (np.delete(part.neighbors, queries, axis=0) == -1).all()
     assert lmnn(Z[rows], part, queries)[0] <= lmnn(Z, target, queries=[0, 4])[0]
 
 

@@ -14,7 +14,7 @@ from vicinal.densities import Compact
 from vicinal.engines.cpu.trees import Bounded
 from vicinal.maps import project_columns
 from vicinal.models.votes import VotingModel
-from vicinal.neighbourhoods import target_neighbours
+from vicinal.neighborhoods import target_neighbors
 from vicinal.objectives import descend_background, em_background, nca
 from vicinal.targets import Labels, affinities
 
@@ -54,7 +54,7 @@ COMPUTED = {
     "nca by trees": by_trees,
     "nearest by a tree": lambda rng: nearest(rng, 3),
     "nearest by all distances": lambda rng: nearest(rng, 12),
-    "target neighbours": lambda rng: target_neighbours(*points(rng, 700, 5), 3),
+    "target neighbours": lambda rng: target_neighbors(*points(rng, 700, 5), 3),
     "affinities": lambda rng: of_affinities(rng, "euclidean"),
     "affinities by another metric": lambda rng: of_affinities(rng, "manhattan"),
 }

@@ -19,7 +19,7 @@ from vicinal.solvers import (
     ConjugateGradient,
     Momentum,
     ProjectedGradient,
-    minimise,
+    minimize,
     refresh,
 )
 
@@ -54,7 +54,7 @@ def without_seconds(history):
 
 @every_solver
 def test_history(solver):
-    result = minimise(fun, START, solver, max_iter=7, tol=0.0)
+    result = minimize(fun, START, solver, max_iter=7, tol=0.0)
     history = result.history
     assert list(history) == KEYS
     assert {len(entries) for entries in history.values()} == {8}
@@ -73,11 +73,11 @@ def test_history(solver):
 @pytest.mark.parametrize("keep", ["nothing", "best", "last"])
 @every_solver
 def test_resume_equals_run_through(solver, keep):
-    whole = minimise(fun, START, solver, max_iter=23, tol=0.0)
-    first = minimise(fun, START, solver, max_iter=9, tol=0.0)
+    whole = minimize(fun, START, solver, max_iter=23, tol=0.0)
+    first = minimize(fun, START, solver, max_iter=9, tol=0.0)
     theta = {"nothing": None, "best": first.theta, "last": first.state.theta}[keep]
     options = {"max_iter": 14, "tol": 0.0, "state": first.state, "history": first.history}
-    second = minimise(fun, theta, solver, **options)
+    second = minimize(fun, theta, solver, **options)
     assert first.n_iter == 9
     assert second.n_iter == whole.n_iter - 9
     np.testing.assert_array_equal(second.theta, whole.theta)
@@ -93,15 +93,15 @@ def test_resume_equals_run_through(solver, keep):
 def test_resume_keeps_the_patience_and_the_best(solver):
     # The score peaks near the start: the best parameters are from the first leg.
     options = {"monitor": monitor_peaking_at(1000.0), "n_iter_no_change": 5, "tol": -1.0}
-    whole = minimise(fun, START, solver, max_iter=200, **options)
+    whole = minimize(fun, START, solver, max_iter=200, **options)
     assert whole.reason == "early_stopping"
     assert whole.n_iter >= 5
     cut = whole.n_iter - 2
-    first = minimise(fun, START, solver, max_iter=cut, **options)
+    first = minimize(fun, START, solver, max_iter=cut, **options)
     assert first.reason == "max_iter"
     assert not np.array_equal(first.theta, first.state.theta)
     options |= {"state": first.state, "history": first.history}
-    second = minimise(fun, first.theta, solver, max_iter=200, **options)
+    second = minimize(fun, first.theta, solver, max_iter=200, **options)
     assert (second.reason, second.n_iter) == ("early_stopping", 2)
     np.testing.assert_array_equal(second.theta, whole.theta)
     assert second.value == whole.value == fun(whole.theta)[0]
@@ -110,13 +110,13 @@ def test_resume_keeps_the_patience_and_the_best(solver):
 
 def test_resume_after_divergence_returns_what_it_knows():
     # Adam at a high rate: the lowest loss was in the first leg, and is kept only if handed in.
-    first = minimise(swinging, np.array([0.5]), Adam(0.3), max_iter=3, tol=-1.0)
+    first = minimize(swinging, np.array([0.5]), Adam(0.3), max_iter=3, tol=-1.0)
     assert first.value < first.state.value
     options = {"max_iter": 1, "tol": -1.0, "state": first.state, "history": first.history}
-    kept = minimise(swinging, first.theta, Adam(0.3), **options)
+    kept = minimize(swinging, first.theta, Adam(0.3), **options)
     assert kept.value == first.value
     np.testing.assert_array_equal(kept.theta, first.theta)
-    other = minimise(swinging, None, Adam(0.3), **options)
+    other = minimize(swinging, None, Adam(0.3), **options)
     assert other.value == swinging(other.theta)[0] > first.value
 
 
@@ -125,32 +125,32 @@ def test_resume_after_divergence_returns_what_it_knows():
 def test_a_result_is_resumed_with_all_that_it_holds(solver, cut):
     """Its best parameters, its patience and the iterations that are scored, too."""
     options = {"monitor": monitor_peaking_at(1000.0), "monitor_every": 3, "n_iter_no_change": 4}
-    whole = minimise(fun, START, solver, max_iter=15, tol=-1.0, **options)
-    first = minimise(fun, START, solver, max_iter=cut, tol=-1.0, **options)
+    whole = minimize(fun, START, solver, max_iter=15, tol=-1.0, **options)
+    first = minimize(fun, START, solver, max_iter=cut, tol=-1.0, **options)
     assert np.isfinite(first.history["validation_score"][-1])
-    second = minimise(fun, None, solver, max_iter=15 - cut, tol=-1.0, state=first, **options)
+    second = minimize(fun, None, solver, max_iter=15 - cut, tol=-1.0, state=first, **options)
     np.testing.assert_array_equal(second.theta, whole.theta)
     assert (second.value, second.reason) == (whole.value, whole.reason)
     assert without_seconds(second.history) == without_seconds(whole.history)
 
 
 def test_a_result_keeps_the_best_on_a_fixed_batch():
-    whole = minimise(swinging, np.array([0.5]), Adam(0.3), max_iter=4, tol=-1.0)
-    first = minimise(swinging, np.array([0.5]), Adam(0.3), max_iter=3, tol=-1.0)
+    whole = minimize(swinging, np.array([0.5]), Adam(0.3), max_iter=4, tol=-1.0)
+    first = minimize(swinging, np.array([0.5]), Adam(0.3), max_iter=3, tol=-1.0)
     assert first.value < first.state.value
-    second = minimise(swinging, None, Adam(0.3), max_iter=1, tol=-1.0, state=first)
+    second = minimize(swinging, None, Adam(0.3), max_iter=1, tol=-1.0, state=first)
     assert second.value == whole.value == first.value
     np.testing.assert_array_equal(second.theta, first.theta)
-    with pytest.raises(ValueError, match="'history' parameter of minimise must be None if 'state'"):
-        minimise(swinging, None, Adam(0.3), state=first, history=first.history)
+    with pytest.raises(ValueError, match="'history' parameter of minimize must be None if 'state'"):
+        minimize(swinging, None, Adam(0.3), state=first, history=first.history)
 
 
 def test_state_or_history_alone_continue_the_counts():
-    first = minimise(fun, START, LBFGS(), max_iter=3)
-    second = minimise(fun, None, LBFGS(), max_iter=2, state=first.state)
+    first = minimize(fun, START, LBFGS(), max_iter=3)
+    second = minimize(fun, None, LBFGS(), max_iter=2, state=first.state)
     assert second.history["iteration"] == [1, 2]
     assert second.history["n_evaluations"][0] > first.history["n_evaluations"][-1]
-    second = minimise(fun, first.theta, Adam(), max_iter=2, history=first.history)
+    second = minimize(fun, first.theta, Adam(), max_iter=2, history=first.history)
     assert second.history["iteration"] == [0, 1, 2, 3, 4, 5]
     evaluations = first.history["n_evaluations"][-1]
     assert second.history["n_evaluations"][-2:] == [evaluations + 2, evaluations + 3]
@@ -160,7 +160,7 @@ def test_state_or_history_alone_continue_the_counts():
 @every_solver
 def test_refresh_forgets_losses_of_the_old_function(solver):
     # The new function lies higher: judged by the old losses, nothing would ever improve again.
-    first = minimise(fun, START, solver, max_iter=30, tol=0.0)
+    first = minimize(fun, START, solver, max_iter=30, tol=0.0)
 
     def higher(theta, batch=None):
         value, grad = fun(theta)
@@ -168,7 +168,7 @@ def test_refresh_forgets_losses_of_the_old_function(solver):
 
     state = refresh(solver, higher, first.state.theta, first.state)
     options = {"state": state, "history": first.history, "n_iter_no_change": 3, "tol": 1e-12}
-    second = minimise(higher, None, solver, max_iter=60, **options)
+    second = minimize(higher, None, solver, max_iter=60, **options)
     assert second.n_iter > 3
     assert 1000.0 < second.value < state.value
     assert second.value == higher(second.theta)[0]
@@ -178,12 +178,12 @@ def test_refresh_forgets_losses_of_the_old_function(solver):
 def test_stops_on_gradient(solver):
     # A line search leaps to the minimum of a round bowl; the others have no window to end in.
     options = {"max_iter": 5000, "tol": 1e-3, "n_iter_no_change": 5000}
-    result = minimise(swinging, np.array([0.1, 0.2]), solver, **options)
+    result = minimize(swinging, np.array([0.1, 0.2]), solver, **options)
     norms = np.array(result.history["grad_norm"])
     assert (result.reason, result.converged) == ("gradient", True)
     assert norms[-1] <= 1e-3
     assert (norms[:-1] > 1e-3).all()
-    at_once = minimise(fun, np.ones(8), solver)
+    at_once = minimize(fun, np.ones(8), solver)
     assert (at_once.reason, at_once.n_iter, at_once.converged) == ("gradient", 0, True)
     assert at_once.state.n_evaluations == 1
 
@@ -191,7 +191,7 @@ def test_stops_on_gradient(solver):
 @pytest.mark.parametrize("solver", [LBFGS(), ConjugateGradient()])
 def test_stops_on_loss_after_one_small_step(solver):
     tol = 1e-4
-    result = minimise(fun, START, solver, tol=tol)
+    result = minimize(fun, START, solver, tol=tol)
     loss = np.array(result.history["loss"])
     assert (result.reason, result.converged) == ("loss", True)
     small = -np.diff(loss) <= tol * np.maximum(np.abs(loss[:-1]), 1.0)
@@ -202,8 +202,8 @@ def test_stops_on_loss_after_one_small_step(solver):
 @pytest.mark.parametrize("solver", [LBFGS(), ConjugateGradient()])
 def test_patience_is_a_window_for_line_searches_too(solver):
     tol, window = 0.1, 4
-    hasty = minimise(fun, START, solver, tol=tol, n_iter_no_change=window)
-    result = minimise(fun, START, solver, tol=tol, n_iter_no_change=window, patient=True)
+    hasty = minimize(fun, START, solver, tol=tol, n_iter_no_change=window)
+    result = minimize(fun, START, solver, tol=tol, n_iter_no_change=window, patient=True)
     assert (hasty.reason, result.reason) == ("loss", "loss")
     assert result.n_iter >= hasty.n_iter + window - 1
     lowest = np.minimum.accumulate(result.history["loss"])
@@ -213,7 +213,7 @@ def test_patience_is_a_window_for_line_searches_too(solver):
 @pytest.mark.parametrize("solver", [BoldDriver(), Momentum(), Adam(0.1)])
 def test_stops_on_loss_after_a_flat_window(solver):
     tol, window = 1e-6, 12
-    result = minimise(fun, START, solver, tol=tol, n_iter_no_change=window, max_iter=5000)
+    result = minimize(fun, START, solver, tol=tol, n_iter_no_change=window, max_iter=5000)
     assert (result.reason, result.converged) == ("loss", True)
     lowest = np.minimum.accumulate(result.history["loss"])
     assert lowest[-1 - window] - lowest[-1] <= tol * max(lowest[-1 - window], 1.0)
@@ -227,7 +227,7 @@ def test_an_overshoot_is_not_convergence():
         fall = y - x * x
         return (1 - x) ** 2 + 100 * fall**2, np.array([2 * (x - 1) - 400 * x * fall, 200 * fall])
 
-    result = minimise(rosenbrock, np.array([-1.2, 1.0]), Adam(), max_iter=400, tol=1e-8)
+    result = minimize(rosenbrock, np.array([-1.2, 1.0]), Adam(), max_iter=400, tol=1e-8)
     lowest = np.minimum.accumulate(result.history["loss"])
     assert np.diff(np.flatnonzero(np.diff(lowest) < 0)).max() > 10
     assert result.value < 3.0
@@ -241,11 +241,11 @@ def test_stalled_is_convergence_only_where_the_gradient_is_small(solver, slope, 
     def rising(theta, batch=None):
         return float(next(values)), np.array([slope, 0.0])
 
-    result = minimise(rising, np.ones(2), solver, tol=1e-4)
+    result = minimize(rising, np.ones(2), solver, tol=1e-4)
     assert (result.reason, result.converged, result.n_iter) == ("stalled", converged, 1)
     np.testing.assert_array_equal(result.theta, 1.0)
     # Taken up again as it is, there is nothing to do.
-    again = minimise(rising, None, solver, tol=1e-4, state=result.state)
+    again = minimize(rising, None, solver, tol=1e-4, state=result.state)
     assert (again.reason, again.n_iter) == ("stalled", 0)
 
 
@@ -253,7 +253,7 @@ def test_stalled_is_convergence_only_where_the_gradient_is_small(solver, slope, 
 def test_early_stopping_restores_the_best(solver):
     monitor = monitor_peaking_at(800.0)
     options = {"monitor": monitor, "n_iter_no_change": 4, "tol": -1.0}
-    result = minimise(fun, START, solver, max_iter=500, **options)
+    result = minimize(fun, START, solver, max_iter=500, **options)
     scores = np.array(result.history["validation_score"])
     best = int(np.argmax(scores))
     assert (result.reason, result.converged) == ("early_stopping", True)
@@ -266,7 +266,7 @@ def test_early_stopping_restores_the_best(solver):
 def test_nan_scores_never_win():
     scores = iter([np.nan, 0.1, np.nan, np.nan, 0.2, *[np.nan] * 20])
     options = {"monitor": lambda theta: next(scores), "n_iter_no_change": 3, "tol": -1.0}
-    result = minimise(fun, START, Adam(), **options)
+    result = minimize(fun, START, Adam(), **options)
     assert result.reason == "early_stopping"
     assert result.n_iter == 7
     assert result.value == result.history["loss"][4]
@@ -279,8 +279,8 @@ def test_start_without_a_row_is_scored(given):
     if given == "state":
         options["state"] = LBFGS().init(fun, START)
     else:
-        options["history"] = minimise(fun, START - 0.5, LBFGS(), max_iter=2).history
-    result = minimise(fun, START, LBFGS(), **options)
+        options["history"] = minimize(fun, START - 0.5, LBFGS(), max_iter=2).history
+    result = minimize(fun, START, LBFGS(), **options)
     np.testing.assert_array_equal(result.theta, START)
     assert (result.reason, result.n_iter) == ("early_stopping", 3)
 
@@ -293,7 +293,7 @@ def test_callback_stops(solver):
         seen.append(info)
         return info.iteration == 3
 
-    result = minimise(fun, START, solver, on_iteration=on_iteration)
+    result = minimize(fun, START, solver, on_iteration=on_iteration)
     assert (result.reason, result.n_iter, result.converged) == ("callback", 3, False)
     assert [info.iteration for info in seen] == [0, 1, 2, 3]
     assert type(seen[0]).__name__ == "Iteration"
@@ -307,14 +307,14 @@ def test_callback_stops(solver):
 @pytest.mark.parametrize("n", [2, 3, 6, 9])
 @every_solver
 def test_interrupt_keeps_the_best(solver, n):
-    result = minimise(raise_at(n), START, solver, tol=0.0)
+    result = minimize(raise_at(n), START, solver, tol=0.0)
     assert (result.reason, result.converged) == ("interrupted", False)
     assert {len(entries) for entries in result.history.values()} == {result.n_iter + 1}
     assert result.value == min(result.history["loss"]) == fun(result.theta)[0]
     # Nothing half-done is left behind: the run can be taken up from its last whole iteration.
     options = {"tol": 0.0, "state": result.state, "history": result.history}
-    again = minimise(fun, None, solver, max_iter=3, **options)
-    whole = minimise(fun, START, solver, tol=0.0, max_iter=result.n_iter + 3)
+    again = minimize(fun, None, solver, max_iter=3, **options)
+    whole = minimize(fun, START, solver, tol=0.0, max_iter=result.n_iter + 3)
     np.testing.assert_array_equal(again.state.theta, whole.state.theta)
     assert without_seconds(again.history) == without_seconds(whole.history)
 
@@ -322,7 +322,7 @@ def test_interrupt_keeps_the_best(solver, n):
 @pytest.mark.parametrize("where", ["monitor", "on_iteration"])
 @pytest.mark.parametrize("n", [1, 4])
 def test_interrupt_outside_the_function(where, n):
-    result = minimise(fun, START, Adam(), tol=0.0, **{where: raise_at(n, inner=lambda *_: 0.0)})
+    result = minimize(fun, START, Adam(), tol=0.0, **{where: raise_at(n, inner=lambda *_: 0.0)})
     assert result.reason == "interrupted"
     assert np.isfinite(result.value)
     assert len({len(entries) for entries in result.history.values()}) == 1
@@ -356,7 +356,7 @@ def test_interrupt_before_the_first_row_interrupts_the_run(rng):
 @every_solver
 def test_non_finite_start(solver, value, grad, message):
     with pytest.raises(ValueError, match=message):
-        minimise(lambda theta, batch: (value, np.array(grad)), np.ones(2), solver)
+        minimize(lambda theta, batch: (value, np.array(grad)), np.ones(2), solver)
 
 
 @pytest.mark.parametrize("solver", [Momentum(), Adam(learning_rate=1.0)])
@@ -371,7 +371,7 @@ def test_non_finite_later_returns_the_best(solver, bad):
             return (np.nan, grad) if bad == "value" else (value, np.full(8, np.inf))
         return value, grad
 
-    result = minimise(breaking, START, solver)
+    result = minimize(breaking, START, solver)
     assert (result.reason, result.converged, result.n_iter) == ("non_finite", False, 3)
     assert np.isfinite(result.history["loss"]).all()
     assert result.value == min(result.history["loss"]) == fun(result.theta)[0]
@@ -379,7 +379,7 @@ def test_non_finite_later_returns_the_best(solver, bad):
 
 
 def test_best_not_last_is_returned():
-    result = minimise(swinging, np.array([0.1]), Adam(0.3), max_iter=30, tol=-1.0)
+    result = minimize(swinging, np.array([0.1]), Adam(0.3), max_iter=30, tol=-1.0)
     assert result.value == min(result.history["loss"]) == swinging(result.theta)[0]
     assert result.value < result.state.value
 
@@ -404,14 +404,14 @@ def mean_of_rows(theta, batch):
 @pytest.mark.parametrize("solver", SOLVERS[:3])
 def test_solvers_that_need_one_batch_refuse_many(solver):
     with pytest.raises(ValueError, match=f"{type(solver).__name__} needs the same .* Halves"):
-        minimise(mean_of_rows, np.zeros(1), solver, sampler=Halves(), source=Source(10))
+        minimize(mean_of_rows, np.zeros(1), solver, sampler=Halves(), source=Source(10))
 
 
 @pytest.mark.parametrize("solver", [Momentum(0.02), Adam(0.1)])
 def test_changing_batches(solver):
     options = {"sampler": Halves(), "source": Source(10), "max_iter": 400}
     run = [
-        minimise(mean_of_rows, np.zeros(1), solver, random_state=seed, **options)
+        minimize(mean_of_rows, np.zeros(1), solver, random_state=seed, **options)
         for seed in (0, np.random.RandomState(0), 1)
     ]
     # Losses on different halves say nothing about which place is best: the last is returned.
@@ -429,8 +429,8 @@ def test_full_is_the_default(solver):
     assert Full().fixed
     deal = Full().dealer(Source(10), np.random.RandomState(0))
     assert deal(np.zeros(1), np.random.RandomState(0)) == [Batch()]
-    plain = minimise(mean_of_rows, np.zeros(1), solver, max_iter=20)
-    full = minimise(
+    plain = minimize(mean_of_rows, np.zeros(1), solver, max_iter=20)
+    full = minimize(
         mean_of_rows, np.zeros(1), solver, max_iter=20, sampler=Full(), source=Source(10)
     )
     np.testing.assert_array_equal(plain.theta, full.theta)
@@ -439,16 +439,16 @@ def test_full_is_the_default(solver):
 
 def test_errors():
     with pytest.raises(ZeroDivisionError):  # of the function: not swallowed
-        minimise(raise_at(4, ZeroDivisionError), START, Adam())
+        minimize(raise_at(4, ZeroDivisionError), START, Adam())
     with pytest.raises(ValueError, match="theta must be an array"):
-        minimise(fun, None, LBFGS())
+        minimize(fun, None, LBFGS())
     with pytest.raises(ValueError, match="source must be a Source"):
-        minimise(fun, START, LBFGS(), sampler=Full())
+        minimize(fun, START, LBFGS(), sampler=Full())
 
 
 def test_no_iterations():
     began = perf_counter()
-    result = minimise(lambda t, b: (sleep(0.02), fun(t))[1], START, LBFGS(), max_iter=0)
+    result = minimize(lambda t, b: (sleep(0.02), fun(t))[1], START, LBFGS(), max_iter=0)
     assert (result.reason, result.n_iter) == ("max_iter", 0)
     np.testing.assert_array_equal(result.theta, START)
     # The first evaluation counts.

@@ -6,7 +6,7 @@ from common.loops import START, fun, monitor_peaking_at
 
 from vicinal import _clock
 from vicinal.core.stopping import Timed
-from vicinal.solvers import LBFGS, Adam, minimise
+from vicinal.solvers import LBFGS, Adam, minimize
 
 
 class Clock:
@@ -32,7 +32,7 @@ def test_monitor_is_asked_now_and_then():
         return monitor(theta)
 
     options = {"monitor": counted, "monitor_every": 3, "n_iter_no_change": 2, "tol": -1.0}
-    result = minimise(fun, START, Adam(), max_iter=500, **options)
+    result = minimize(fun, START, Adam(), max_iter=500, **options)
     scores = np.array(result.history["validation_score"])
     rows = np.flatnonzero(~np.isnan(scores))
     assert rows.tolist() == list(range(0, len(scores), 3))
@@ -57,7 +57,7 @@ def test_last_iteration_is_scored(monkeypatch, end):
         "max_seconds": 10.0 if end == "time_budget" else None,
     }
     monitor = monitor_peaking_at(0.0)  # each step is better than the one before
-    result = minimise(breaking, START, Adam(), monitor=monitor, monitor_every=50, **options)
+    result = minimize(breaking, START, Adam(), monitor=monitor, monitor_every=50, **options)
     assert result.reason == end
     scores = np.array(result.history["validation_score"])
     assert np.flatnonzero(~np.isnan(scores)).tolist() == [0, result.n_iter]
@@ -67,12 +67,12 @@ def test_last_iteration_is_scored(monkeypatch, end):
 
 def test_resume_keeps_the_patience_between_scores():
     options = {"monitor": monitor_peaking_at(800.0), "monitor_every": 4, "n_iter_no_change": 3}
-    whole = minimise(fun, START, Adam(), max_iter=500, tol=-1.0, **options)
+    whole = minimize(fun, START, Adam(), max_iter=500, tol=-1.0, **options)
     assert whole.reason == "early_stopping"
     cut = whole.n_iter - 5  # scored there too, which is no reason to stop earlier
-    first = minimise(fun, START, Adam(), max_iter=cut, tol=-1.0, **options)
+    first = minimize(fun, START, Adam(), max_iter=cut, tol=-1.0, **options)
     options |= {"state": first.state, "history": first.history, "tol": -1.0}
-    second = minimise(fun, first.theta, Adam(), max_iter=500, **options)
+    second = minimize(fun, first.theta, Adam(), max_iter=500, **options)
     assert (second.reason, second.n_iter) == ("early_stopping", 5)
     np.testing.assert_array_equal(second.theta, whole.theta)
 
@@ -81,22 +81,22 @@ def test_resume_keeps_the_patience_between_scores():
 def test_time_budget(monkeypatch, solver):
     clock = Clock(monkeypatch)
     slow = clock.slow(fun, 1.0)
-    result = minimise(slow, START, solver, max_seconds=15.0, tol=-1.0)
+    result = minimize(slow, START, solver, max_seconds=15.0, tol=-1.0)
     assert (result.reason, result.converged) == ("time_budget", False)
     assert 0 < result.n_iter < 15
     assert 10.0 < clock.seconds <= 15.0
     # The time is that of one call: taken up, the run has as much again.
     options = {"state": result.state, "history": result.history, "tol": -1.0}
-    again = minimise(slow, None, solver, max_seconds=15.0, **options)
+    again = minimize(slow, None, solver, max_seconds=15.0, **options)
     assert (again.reason, again.n_iter > 0) == ("time_budget", True)
 
 
 def test_no_time_for_a_single_step(monkeypatch):
     slow = Clock(monkeypatch).slow(fun, 1.0)
-    result = minimise(slow, START, LBFGS(), max_seconds=1.5)
+    result = minimize(slow, START, LBFGS(), max_seconds=1.5)
     assert (result.reason, result.n_iter) == ("time_budget", 0)
     np.testing.assert_array_equal(result.theta, START)
-    assert minimise(fun, START, LBFGS(), max_seconds=1000.0).reason == "loss"
+    assert minimize(fun, START, LBFGS(), max_seconds=1000.0).reason == "loss"
 
 
 @pytest.mark.parametrize("seconds", [1.0, 7.5, 30.2])
@@ -104,7 +104,7 @@ def test_no_evaluation_begins_that_would_end_too_late(monkeypatch, seconds):
     clock = Clock(monkeypatch)
     timed = Timed(clock.slow(fun, 1.0), seconds)
     options = {"max_seconds": seconds, "tol": -1.0, "max_iter": 10**4}
-    result = minimise(timed, START, LBFGS(c_1=1e-4, c_2=0.01), **options)  # long line searches
+    result = minimize(timed, START, LBFGS(c_1=1e-4, c_2=0.01), **options)  # long line searches
     assert result.reason == "time_budget"
     assert clock.seconds <= seconds
     assert result.value <= fun(START)[0]
@@ -115,7 +115,7 @@ def test_the_last_score_is_within_the_budget(monkeypatch):
     clock = Clock(monkeypatch)
     monitor = clock.slow(monitor_peaking_at(0.0), 5.0)
     options = {"max_seconds": 60.0, "tol": -1.0, "max_iter": 10**4, "monitor_every": 1000}
-    result = minimise(clock.slow(fun, 1.0), START, Adam(), monitor=monitor, **options)
+    result = minimize(clock.slow(fun, 1.0), START, Adam(), monitor=monitor, **options)
     assert (result.reason, clock.seconds) == ("time_budget", 60.0)
 
 
@@ -131,5 +131,5 @@ def test_compilation_does_not_count_as_the_pace(monkeypatch):
         return fun(theta)
 
     options = {"max_seconds": 30.0, "tol": -1.0, "max_iter": 10**4}
-    result = minimise(clock.slow(first_compiles, 1.0), START, Adam(), **options)
+    result = minimize(clock.slow(first_compiles, 1.0), START, Adam(), **options)
     assert result.n_iter == 9

@@ -19,7 +19,7 @@ from vicinal.engines.base import Data, merge
 from vicinal.engines.dense.class_sums import DenseSums
 from vicinal.maps import project_columns
 from vicinal.metrics import Chi2Index, chi2_distances
-from vicinal.neighbourhoods import target_neighbours
+from vicinal.neighborhoods import target_neighbors
 from vicinal.objectives import (
     KNCALoss,
     KSNELoss,
@@ -30,7 +30,7 @@ from vicinal.objectives import (
     nca_effective_n_neighbors,
     nca_posterior,
 )
-from vicinal.targets import Labels, TargetNeighbours
+from vicinal.targets import Labels, TargetNeighbors
 
 KERNELS = {
     "gaussian": Gaussian(),
@@ -141,7 +141,7 @@ def test_three_near_points_and_the_rest_far_off(rng, monkeypatch):
 def test_lmnn(rng, monkeypatch, distance, scale):
     Z, y = cloud(rng, scale)
     Z = np.abs(Z) if distance == "chi2" else Z
-    targets = TargetNeighbours(y, target_neighbours(Z, Labels(y).codes, 3))
+    targets = TargetNeighbors(y, target_neighbors(Z, Labels(y).codes, 3))
     loss = LMNNLoss(0.7, 0.9 * scale, distance)
     compare(monkeypatch, loss, Z, targets)
     compare(monkeypatch, loss, Z, targets, **some_rows(rng, len(y)))
@@ -204,7 +204,7 @@ def test_machines_may_exchange_row_sums(rng):
 def test_same_bits_for_any_number_of_blas_threads(rng, monkeypatch):
     monkeypatch.setattr(choose, "DENSE_UP_TO", 2000)
     Z, y = cloud(rng, 0.3, n=450, d=20)
-    targets = TargetNeighbours(y, target_neighbours(Z, Labels(y).codes, 3))
+    targets = TargetNeighbors(y, target_neighbors(Z, Labels(y).codes, 3))
     for loss, target in [(NCALoss(), Labels(y)), (KNCALoss(3), y), (LMNNLoss(), targets)]:
         results = []
         for threads in (1, 2, 4):

@@ -15,7 +15,7 @@ from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.base import Data, merge, merge_means
 from vicinal.engines.dense.matches import DenseChargedSums, DenseMatchSums
-from vicinal.neighbourhoods import Nearest, RandomPairs
+from vicinal.neighborhoods import Nearest, RandomPairs
 from vicinal.objectives import MatchLoss, MLKRLoss, NCALoss, mlkr, nca_matches
 from vicinal.targets import LabelDistributions, Labels, Matches, NearNumbers, Numbers
 

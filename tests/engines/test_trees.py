@@ -17,7 +17,7 @@ from vicinal.engines.cpu.trees import Bounded, Trees
 from vicinal.fit.method import Config, Data
 from vicinal.fit.plan import make_problem
 from vicinal.kernels.tree import LEAF, build
-from vicinal.neighbourhoods import Tree
+from vicinal.neighborhoods import Tree
 from vicinal.objectives import nca
 from vicinal.targets import Labels
 
@@ -302,7 +302,7 @@ def test_all_pairs_where_trees_would_not_pay(rng):
 def test_estimators_pass_the_choice_on(rng):
     Z, y, _ = data(rng, "plain", 60, 3, 1.0)
     for always, engine in ((False, "tiles"), (True, "tree")):
-        model = NCA(2, pairs=Tree(0.05, each_class=False, always=always), alpha=3e-3)
+        model = NCA(2, neighborhood=Tree(0.05, each_class=False, always=always), alpha=3e-3)
         rows = Data(Z, Labels(y))
         method, plan = model._method(rows), SimpleNamespace(has_lists=False)
         pairs = make_problem(method, Config.of(model), rows, plan, None).pairs

@@ -49,7 +49,7 @@ def test_the_fit_is_no_worse_than_that_of_the_chosen_parameters(iris, parameters
         same.set_params(n_components=None)
     same.fit(X, y)
     if not model.early_stopping:  # it judges by rows held out instead
-        assert model.objective_ <= same.objective_ + 1e-9
+        assert model.loss_ <= same.loss_ + 1e-9
     assert model.components_.shape == same.components_.shape
     assert not hasattr(same, "cv_results_")
     results = model.cv_results_
@@ -181,12 +181,12 @@ def test_warm_start_does_not_search_again(iris, monkeypatch):
     model = NCA(alpha="auto", cv=2, warm_start=True, random_state=0, max_iter=3)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X, y)
-    alpha, results, loss = model.alpha_, model.cv_results_, model.objective_
+    alpha, results, loss = model.alpha_, model.cv_results_, model.loss_
     monkeypatch.setattr("vicinal.fit.search.Search", None)  # a call of it would raise
     model.set_params(max_iter=200).fit(X, y)
     assert model.alpha_ == alpha
     assert model.cv_results_ is results
-    assert model.objective_ < loss
+    assert model.loss_ < loss
 
 
 @pytest.mark.parametrize("change", ["labels", "rows", "rule", "cv"])

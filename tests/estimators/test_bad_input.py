@@ -130,7 +130,7 @@ LISTED = r"'{}' parameter of NCA must be {}\. Got {} instead"
         ("reservoir_size", r"an int in \[2, inf\)", 1),
         ("kernel", "a str among .*'compact', 'gaussian', 'laplace', 'student'.*", "cosine"),
         ("sampling", "a str among .*'full', 'mini_batches'.*", "some"),
-        ("pairs", "a str among .*'nearest'.*", "few"),
+        ("neighborhood", "a str among .*'nearest'.*", "few"),
         ("tol", r"a float in \[0.0, inf\) or None", -1e-3),
         ("tol", r"a float in \[0.0, inf\) or None", np.nan),
         ("warm_start", "True or False", None),
@@ -263,6 +263,6 @@ def test_no_result_is_ever_nan(
     assert np.isfinite(model.components_).all()
     assert np.isfinite(P).all()
     np.testing.assert_allclose(P.sum(axis=1), 1)
-    assert np.isfinite(model.objective_)
+    assert np.isfinite(model.loss_)
     if hasattr(model, "effective_n_neighbors"):
         assert np.isfinite(model.effective_n_neighbors()).all()

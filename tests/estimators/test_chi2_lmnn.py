@@ -123,8 +123,8 @@ def test_the_loss_is_the_formula(rows, constraint, settings):
     value, _ = formulas.lmnn(
         H @ model.components_.T, y, targets_by_hand(H, y, model.k_), model.mu, model.margin_, "chi2"
     )
-    assert model.objective_ == pytest.approx(value, rel=1e-9)
-    assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-12)
+    assert model.loss_ == pytest.approx(value, rel=1e-9)
+    assert model.loss_ == pytest.approx(min(model.history_["loss"]), rel=1e-12)
     assert model.history_["loss"][-1] < model.history_["loss"][0]
     assert {len(column) for column in model.history_.values()} == {model.n_iter_ + 1}
     assert model.history_["n_impostors"][0] > min(model.history_["n_impostors"])
@@ -150,8 +150,8 @@ def test_the_softmax_does_not_rest_where_it_is_flat(rng):
     """At the identity the entries of its gradient are exp(-10) of those of the projection."""
     X, _, y, _ = noisy(rng)
     ends = [Chi2LMNN(constraint=c, random_state=0).fit(X, y) for c in CONSTRAINTS]
-    assert ends[1].objective_ < 0.5 * ends[1].history_["loss"][0]
-    assert ends[1].objective_ < 2 * ends[0].objective_
+    assert ends[1].loss_ < 0.5 * ends[1].history_["loss"][0]
+    assert ends[1].loss_ < 2 * ends[0].loss_
 
 
 @unfinished

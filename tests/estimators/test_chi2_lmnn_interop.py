@@ -134,7 +134,7 @@ def test_float32_stays_float32(rows):
         assert single.transform(rows_32).dtype == np.float32
     pairs = np.stack([X[:-1], X[1:]], axis=1).astype(np.float32)
     assert single.pair_distance(pairs).dtype == np.float32
-    assert single.objective_ == pytest.approx(double.objective_, rel=1e-2)
+    assert single.loss_ == pytest.approx(double.loss_, rel=1e-2)
 
 
 @unfinished
@@ -148,7 +148,7 @@ def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
     assert np.float32 in seen
     assert seen[-1] == np.float64
     assert_on_simplex(model.components_)
-    assert model.objective_ == pytest.approx(straight.objective_, rel=0.05)
+    assert model.loss_ == pytest.approx(straight.loss_, rel=0.05)
 
 
 @unfinished

@@ -101,7 +101,7 @@ def test_labels_of_any_kind(wine):
 def test_rows_without_a_label_are_left_out(wine, learner):
     X, y = wine
     some = np.where(np.arange(len(y)) % 3, y, -1)
-    model = FromLabels(learner, 40, random_state=0, unlabelled=-1).fit(X, some)
+    model = FromLabels(learner, 40, random_state=0, unlabeled=-1).fit(X, some)
     assert model.classes_.tolist() == [0, 1, 2]
     assert (some[model.constraints_] >= 0).all()
     alone = FromLabels(learner, 40, random_state=0).fit(X[some >= 0], some[some >= 0])

@@ -66,7 +66,7 @@ def test_one_column_that_varies_reaches_the_minimum(seed, constant):
     best = minimize_scalar(value, bounds=(-12, 4), options={"xatol": 1e-10})
     pairs = np.concatenate([pairs, np.full((20, 2, constant), 7.0)], axis=2)
     model = ITML(bounds=bounds, scaling=None, tol=1e-6).fit(pairs, y)
-    assert model.objective_ == pytest.approx(best.fun, rel=1e-8)
+    assert model.loss_ == pytest.approx(best.fun, rel=1e-8)
     np.testing.assert_allclose(model.get_mahalanobis_matrix()[0, 0], np.exp(best.x), rtol=1e-4)
 
 

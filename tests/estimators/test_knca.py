@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from vicinal import KNCA, NCA
 from vicinal.fit.method import Data
-from vicinal.neighbourhoods import Nearest, RandomPairs, Tree, sets_left_out
+from vicinal.neighborhoods import Nearest, RandomPairs, Tree, sets_left_out
 from vicinal.objectives.knca import knca
 from vicinal.objectives.knca_rules import knca_posterior
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
@@ -46,7 +46,7 @@ def test_one_neighbour_is_nca(wine, vote, objective):
         NCA(2, alpha=3e-3, **settings).fit(X, y),
     )
     assert one.n_iter_ == plain.n_iter_
-    assert one.objective_ == pytest.approx(plain.objective_, rel=1e-9)
+    assert one.loss_ == pytest.approx(plain.loss_, rel=1e-9)
     np.testing.assert_allclose(one.components_, plain.components_, atol=1e-6)
     np.testing.assert_allclose(one.predict_proba(X), plain.predict_proba(X), atol=1e-6)
 
@@ -58,7 +58,7 @@ def test_the_loss_is_that_of_the_objective(rows, vote):
     Z = model.transform(X - X.mean(axis=0))
     penalty = model.alpha * np.sum((model.components_ * X.std(axis=0)) ** 2)
     value, _ = knca(Z, y, 3, vote)
-    assert model.objective_ == pytest.approx(value + penalty, rel=1e-9)
+    assert model.loss_ == pytest.approx(value + penalty, rel=1e-9)
     assert model.history_["loss"][-1] < model.history_["loss"][0]
 
 
@@ -120,10 +120,10 @@ def test_a_vote_of_too_many_is_told_at_the_line_of_the_user(rows):
         {"sampling": MiniBatches(30, clusters="random")},
         {"sampling": MiniBatches(10, clusters="random"), "k": 2},
         {"sampling": Subsample(40)},
-        {"pairs": Nearest(20)},
-        {"pairs": Nearest(20), "vote": "all", "objective": "accuracy"},
-        {"pairs": RandomPairs(20), "early_stopping": True},
-        {"pairs": Nearest(20), "sampling": StochasticQueries(30)},
+        {"neighborhood": Nearest(20)},
+        {"neighborhood": Nearest(20), "vote": "all", "objective": "accuracy"},
+        {"neighborhood": RandomPairs(20), "early_stopping": True},
+        {"neighborhood": Nearest(20), "sampling": StochasticQueries(30)},
         {"early_stopping": True, "vote": "all"},
         {"alpha": "scaled", "time_budget": 60.0},
     ],
@@ -134,7 +134,7 @@ def test_every_way_lowers_the_loss(rows, settings):
     settings = {"n_components": 2, "max_iter": 12, "random_state": 0, **settings}
     model = KNCA(**settings).fit(X, y)
     assert model.score(X, y) > 0.9
-    assert np.isfinite(model.objective_)
+    assert np.isfinite(model.loss_)
     assert model.plan_.kernel is None
     again = clone(model).fit(X, y)
     np.testing.assert_array_equal(again.components_, model.components_)
@@ -165,21 +165,27 @@ def test_batches_come_sooner_than_for_nca():
 
 def test_lists_by_name_are_long_enough_and_hold_k_of_the_own_class():
     def lists_of(**settings):
-        return KNCA(**settings)._method(Data(np.zeros((9, 2)))).pairs
+        return KNCA(**settings)._method(Data(np.zeros((9, 2)))).neighborhood
 
     for k, m in ((5, 100), (15, 150)):
-        assert lists_of(k=k, pairs="nearest") == Nearest(m, own=k)
-        assert lists_of(k=k, pairs="random") == RandomPairs(m)
-    given = lists_of(k=5, pairs=Nearest(30, own=2))
+        assert lists_of(k=k, neighborhood="nearest") == Nearest(m, own=k)
+        assert lists_of(k=k, neighborhood="random") == RandomPairs(m)
+    given = lists_of(k=5, neighborhood=Nearest(30, own=2))
     assert given == Nearest(30, own=5)
-    assert lists_of(k=5, pairs=Nearest(30, own=9)) == Nearest(30, own=9)
+    assert lists_of(k=5, neighborhood=Nearest(30, own=9)) == Nearest(30, own=9)
 
 
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ("tree", "'pairs' parameter of KNCA must be 'auto', 'all', 'nearest' or 'random'.*'tree'"),
-        (Tree(), "'pairs' parameter of KNCA must be 'auto', 'all', 'nearest' or 'random'.*Tree"),
+        (
+            "tree",
+            "'neighborhood' parameter of KNCA must be 'auto', 'all', 'nearest' or 'random'.*'tree'",
+        ),
+        (
+            Tree(),
+            "'neighborhood' parameter of KNCA must be 'auto', 'all', 'nearest' or 'random'.*Tree",
+        ),
         ("few", r"a str among \['all', 'nearest', 'random'\]"),
         (Nearest(4), r"must list more than 4 rows where k=4\. Got Nearest\(m=4"),
         (RandomPairs(8), r"must list more than 8 rows where k=4\. Got RandomPairs\(m=8"),
@@ -187,21 +193,21 @@ def test_lists_by_name_are_long_enough_and_hold_k_of_the_own_class():
 )
 def test_pairs_that_cannot_vote_are_refused(rows, pairs, message):
     with pytest.raises(ValueError, match=message):
-        KNCA(2, k=4, pairs=pairs).fit(*rows)
+        KNCA(2, k=4, neighborhood=pairs).fit(*rows)
 
 
 def test_lists_do_not_go_with_batches(rows):
     with pytest.raises(ValueError, match="must be 'auto' or 'all' if 'sampling' is Mini"):
-        KNCA(2, pairs="nearest", sampling="mini_batches").fit(*rows)
+        KNCA(2, neighborhood="nearest", sampling="mini_batches").fit(*rows)
 
 
 @unfinished
 def test_what_lists_leave_out_is_told_in_sets(rows):
     X, y = rows
     with pytest.warns(UserWarning, match=r"Nearest\(m=8.*own=3.*\) leave out .* increase 'm'"):
-        model = KNCA(2, k=3, pairs=Nearest(8), alpha=0.1, max_iter=1).fit(X, y)
+        model = KNCA(2, k=3, neighborhood=Nearest(8), alpha=0.1, max_iter=1).fit(X, y)
     assert {len(entries) for entries in model.rounds_.values()} == {1}
-    stays = KNCA(2, k=3, pairs=Nearest(30), tol=1e9, random_state=0).fit(X, y)
+    stays = KNCA(2, k=3, neighborhood=Nearest(30), tol=1e9, random_state=0).fit(X, y)
     Z = stays._map.embed(X)
     left = sets_left_out(Z, Nearest(30, own=3).pairs(Z, y), 3)
     assert stays.rounds_["mean_left_out"][0] == pytest.approx(left.mean, rel=1e-3)
@@ -251,7 +257,7 @@ def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
     model = watched(2, k=3, tol=1e-6, random_state=0).fit(X, y)
     learnt = seen[7:]  # after those that chose the scale of the start
     assert (learnt[0], learnt[-1]) == (np.float32, np.float64)
-    assert model.objective_ == pytest.approx(straight.objective_, abs=1e-5)
+    assert model.loss_ == pytest.approx(straight.loss_, abs=1e-5)
 
 
 def test_early_stopping_scores_rows_held_out(rows):

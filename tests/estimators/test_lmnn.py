@@ -27,7 +27,7 @@ from vicinal.estimators._margins import FindTargets
 from vicinal.fit.method import Data
 from vicinal.fit.report import HAS_CALLBACKS
 from vicinal.fit.tuning import adam_for
-from vicinal.neighbourhoods import target_neighbours
+from vicinal.neighborhoods import target_neighbors
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
 
 needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
@@ -83,9 +83,9 @@ def active_triples(Z, y, neighbours, margin):
 def test_the_loss_is_the_formula(rows, settings):
     X, y = rows
     model = LMNN(max_iter=15, random_state=0, **settings).fit(X, y)
-    targets = target_neighbours((X - X.mean(axis=0)) / X.std(axis=0), y, model.k_)
-    assert model.objective_ == pytest.approx(plain_loss(model, X, y, targets), rel=1e-9)
-    assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-12)
+    targets = target_neighbors((X - X.mean(axis=0)) / X.std(axis=0), y, model.k_)
+    assert model.loss_ == pytest.approx(plain_loss(model, X, y, targets), rel=1e-9)
+    assert model.loss_ == pytest.approx(min(model.history_["loss"]), rel=1e-12)
     assert model.history_["loss"][-1] < model.history_["loss"][0]
     assert {len(column) for column in model.history_.values()} == {model.n_iter_ + 1}
     counted = active_triples(X @ model.components_.T, y, targets, model.margin)
@@ -118,7 +118,7 @@ def test_mu_and_margin_decide(rows, mu):
     X, y = rows
     one = LMNN(2, mu=mu, margin=1.0, random_state=0, tol=1e-8, max_iter=500).fit(X, y)
     four = LMNN(2, mu=mu, margin=4.0, random_state=0, tol=1e-8, max_iter=500).fit(X, y)
-    assert four.objective_ == pytest.approx(4 * one.objective_, rel=0.02)
+    assert four.loss_ == pytest.approx(4 * one.loss_, rel=0.02)
     metrics = [model.get_mahalanobis_matrix() for model in (one, four)]
     np.testing.assert_allclose(metrics[1], 4 * metrics[0], atol=0.1 * np.abs(metrics[1]).max())
 
@@ -204,7 +204,7 @@ def test_every_way_lowers_the_loss(rows, settings):
     model = LMNN(**settings).fit(X, y)
     assert model.history_["loss"][-1] < model.history_["loss"][0]
     assert model.score(X, y) > 0.9
-    assert np.isfinite(model.objective_)
+    assert np.isfinite(model.loss_)
     assert model.plan_.kernel is None
     again = clone(model).fit(X, y)
     np.testing.assert_array_equal(again.components_, model.components_)
@@ -259,9 +259,7 @@ def test_auto_takes_batches_of_many_rows():
 
 def test_solvers_agree(rows):
     settings = {"n_components": 3, "random_state": 0, "tol": 1e-7, "max_iter": 2000}
-    losses = [
-        LMNN(solver=name, **settings).fit(*rows).objective_ for name in ("lbfgs", "bold_driver")
-    ]
+    losses = [LMNN(solver=name, **settings).fit(*rows).loss_ for name in ("lbfgs", "bold_driver")]
     assert losses[1] == pytest.approx(losses[0], rel=0.05)
 
 
@@ -330,7 +328,7 @@ def test_targets_chosen_anew_lower_the_loss(digits):
     frozen = LMNN(10, **settings).fit(X, y)
     model = LMNN(10, refresh_targets=10, **settings).fit(X, y)
     assert frozen.rounds_ == {}
-    assert model.objective_ < 0.9 * frozen.objective_
+    assert model.loss_ < 0.9 * frozen.loss_
     shares = model.rounds_["share_of_new_targets"]
     assert shares[0] == 0.0  # those from before learning
     assert 0 < shares[1] < 1
@@ -355,7 +353,7 @@ def test_new_targets_are_the_nearest_at_the_map(rows, monkeypatch):
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
     for Z, targets in seen:
         places = scaled if Z is None else Z
-        np.testing.assert_array_equal(targets.neighbours, target_neighbours(places, y, 3))
+        np.testing.assert_array_equal(targets.neighbors, target_neighbors(places, y, 3))
 
 
 def test_held_out_rows_are_nobodys_targets(digits, monkeypatch):
@@ -371,7 +369,7 @@ def test_held_out_rows_are_nobodys_targets(digits, monkeypatch):
         warnings.simplefilter("ignore", ConvergenceWarning)
         LMNN(5, early_stopping=True, max_iter=4, random_state=0).fit(X, y)
     problem = seen[0]
-    used = problem.target.neighbours
+    used = problem.target.neighbors
     assert len(problem.held_out) == 30
     assert not np.isin(used, problem.held_out).any()
     assert (used[problem.held_out] >= 0).all()
@@ -415,9 +413,9 @@ def test_unknown_options_are_named(rows, name, bound, value):
 def test_there_are_no_weights_or_rules(rows):
     with pytest.raises(TypeError, match="sample_weight"):
         LMNN(2).fit(*rows, sample_weight=np.ones(60))
-    absent = {"priors", "kernel", "rule", "pairs", "objective", "reservoir_size"}
+    absent = {"priors", "kernel", "rule", "neighborhood", "objective", "reservoir_size"}
     assert not absent & set(LMNN().get_params())
-    for name in ("rule", "pairs"):
+    for name in ("rule", "neighborhood"):
         with pytest.raises(ValueError, match="Invalid parameter"):
             LMNN().set_params(**{name: "knn"})
     assert not hasattr(LMNN(), "partial_fit")
@@ -440,7 +438,7 @@ def test_margins_and_columns_of_any_scale_lead_to_the_same_metric(rows):
     for margin, factor in [(1e-8, 1.0), (1e8, 1.0), (1.0, 1e-8), (1.0, 1e6)]:
         other = LMNN(margin=margin, random_state=0, scaling=None).fit(factor * X, y)
         assert other.n_iter_ == one.n_iter_
-        assert other.objective_ / margin == pytest.approx(one.objective_, rel=1e-6)
+        assert other.loss_ / margin == pytest.approx(one.loss_, rel=1e-6)
 
 
 def test_ties_are_broken_alike_by_any_number_of_threads(rng):
@@ -449,7 +447,7 @@ def test_ties_are_broken_alike_by_any_number_of_threads(rng):
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads):
-            found.append(target_neighbours(X, y, 3))
+            found.append(target_neighbors(X, y, 3))
     np.testing.assert_array_equal(*found)
 
 
@@ -509,4 +507,4 @@ def test_issue_14_the_default_tolerance_ends_near_the_optimum():
     X, y = load_wine(return_X_y=True)
     usual = LMNN(random_state=0).fit(X, y)
     longer = LMNN(random_state=0, tol=None, max_iter=60).fit(X, y)
-    assert longer.objective_ <= usual.objective_ < 1.003 * longer.objective_
+    assert longer.loss_ <= usual.loss_ < 1.003 * longer.loss_

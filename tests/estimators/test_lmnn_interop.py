@@ -51,7 +51,7 @@ def test_travels_in_float32_and_arrives_in_float64(rows, monkeypatch):
     model = watched(2, tol=1e-5, random_state=0).fit(X, y)
     assert np.float32 in seen
     assert seen[-1] == np.float64
-    assert model.objective_ == pytest.approx(straight.objective_, rel=0.01)
+    assert model.loss_ == pytest.approx(straight.loss_, rel=0.01)
 
 
 def test_order_of_rows(rows, rng):
@@ -59,7 +59,7 @@ def test_order_of_rows(rows, rng):
     order = rng.permutation(60)
     settings = {"n_components": 3, "init": "pca", "tol": 1e-7, "max_iter": 2000}
     model, other = LMNN(**settings).fit(X, y), LMNN(**settings).fit(X[order], y[order])
-    assert other.objective_ == pytest.approx(model.objective_, rel=1e-3)
+    assert other.loss_ == pytest.approx(model.loss_, rel=1e-3)
     M, N = model.get_mahalanobis_matrix(), other.get_mahalanobis_matrix()
     np.testing.assert_allclose(N, M, atol=0.03 * np.abs(M).max())
 
@@ -69,7 +69,7 @@ def test_warm_start_on_other_data_begins_at_the_last_map(rows):
     X, y = rows
     model = LMNN(2, warm_start=True, max_iter=30, random_state=0).fit(X, y)
     cold = LMNN(2, max_iter=30, random_state=0).fit(X[::2], y[::2])
-    before = model.objective_
+    before = model.loss_
     model.set_params(max_iter=1).fit(X[::2], y[::2])
     assert model.history_["loss"][0] < max(2 * before, cold.history_["loss"][0])
 

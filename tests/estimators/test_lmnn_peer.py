@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from vicinal.objectives import lmnn
-from vicinal.targets import TargetNeighbours
+from vicinal.targets import TargetNeighbors
 
 STORED = json.loads(
     Path(__file__).parents[1].joinpath("data").joinpath("metric_learn_lmnn.json").read_text()
@@ -27,7 +27,7 @@ def plain(Z, y, neighbours, mu, margin):
 
 
 def fast(Z, y, neighbours, mu, margin):
-    return lmnn(Z, TargetNeighbours(y, neighbours), mu=mu, margin=margin)
+    return lmnn(Z, TargetNeighbors(y, neighbours), mu=mu, margin=margin)
 
 
 def name_of(case):

@@ -36,7 +36,7 @@ def test_two_starts_lead_to_the_same_metric(alpha):
     for other in fits[1:]:
         difference = np.abs(other.get_mahalanobis_matrix() - first).max()
         assert difference < 2e-4 * np.abs(first).max()
-        assert other.objective_ == pytest.approx(fits[0].objective_, abs=1e-9)
+        assert other.loss_ == pytest.approx(fits[0].loss_, abs=1e-9)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.02])
@@ -54,9 +54,9 @@ def test_optimality_conditions_in_the_metric(alpha):
 def test_loss_is_the_divergence_of_the_training_rows():
     X, y = wine()
     model = MCML(3).fit(X, y)
-    assert model.objective_ == pytest.approx(mcml(model.transform(X), y)[0], rel=1e-9)
-    assert model.objective_ == pytest.approx(formulas.mcml(model.transform(X), y)[0], rel=1e-9)
-    assert model.objective_ >= 0
+    assert model.loss_ == pytest.approx(mcml(model.transform(X), y)[0], rel=1e-9)
+    assert model.loss_ == pytest.approx(formulas.mcml(model.transform(X), y)[0], rel=1e-9)
+    assert model.loss_ >= 0
 
 
 def test_scaling_does_not_change_the_best_metric():
@@ -69,7 +69,7 @@ def test_scaling_does_not_change_the_best_metric():
 
 def test_low_rank_cannot_be_better_than_full_rank():
     X, y = wine()
-    losses = [exact(n_components=d).fit(X, y).objective_ for d in (1, 2, 13)]
+    losses = [exact(n_components=d).fit(X, y).loss_ for d in (1, 2, 13)]
     assert losses[0] > losses[1] >= losses[2] - 1e-9
 
 
@@ -93,7 +93,7 @@ def test_weights_count_as_importance(rng):
     model = exact(n_components=2, init="pca").fit(X, y, weight)
     same = exact(n_components=2, init="pca").fit(X, y, 7 * weight)
     expected = formulas.mcml(model.transform(X), y, sample_weight=weight)[0]
-    assert model.objective_ == pytest.approx(expected, rel=1e-9)
+    assert model.loss_ == pytest.approx(expected, rel=1e-9)
     np.testing.assert_allclose(same.components_, model.components_, atol=1e-6)
     dropped = MCML(2).fit(X, y, np.r_[np.zeros(10), np.ones(len(y) - 10)])
     np.testing.assert_allclose(dropped.components_, MCML(2).fit(X[10:], y[10:]).components_)
@@ -105,7 +105,7 @@ def test_classes_of_one_row_are_left_out_with_a_warning():
     y[0] = 9
     with pytest.warns(UserWarning, match="no other row of their class to pick.*: 9"):
         model = MCML(2).fit(X, y)
-    assert model.objective_ == pytest.approx(formulas.mcml(model.transform(X), y)[0], rel=1e-9)
+    assert model.loss_ == pytest.approx(formulas.mcml(model.transform(X), y)[0], rel=1e-9)
 
 
 def test_fewer_rows_than_features_stay_finite():
@@ -116,7 +116,7 @@ def test_fewer_rows_than_features_stay_finite():
         warnings.simplefilter("ignore")
         free, kept = MCML().fit(X, y), MCML(alpha=0.01).fit(X, y)
     assert np.isfinite(free.components_).all()
-    assert free.objective_ < 1e-3
+    assert free.loss_ < 1e-3
     assert np.abs(kept.components_).max() < np.abs(free.components_).max()
 
 
@@ -127,7 +127,7 @@ def test_batches_come_near_to_all_rows(sampling):
     X = rng.standard_normal((900, 5)) + 2 * rng.standard_normal((3, 5))[y]
     whole = MCML(2).fit(X, y)
     some = MCML(2, sampling=sampling, max_iter=60, random_state=0).fit(X, y)
-    assert mcml(some.transform(X), y)[0] < 1.1 * whole.objective_
+    assert mcml(some.transform(X), y)[0] < 1.1 * whole.loss_
     assert np.trace(some.get_mahalanobis_matrix()) == pytest.approx(
         np.trace(whole.get_mahalanobis_matrix()), rel=0.3
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vicinal import KNCA, KSNE, LMNN, MLKR, NCA, Chi2LMNN
-from vicinal.neighbourhoods import Nearest, Tree
+from vicinal.neighborhoods import Nearest, Tree
 from vicinal.samplers import MiniBatches, StochasticQueries
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -22,7 +22,7 @@ PATHS = {
     "integers": (NCA(4, sampling=BATCHES, max_iter=2), "int64"),
     "batches": (NCA(16, sampling=BATCHES, max_iter=2), "float32"),
     "queries": (NCA(16, sampling=StochasticQueries(50), max_iter=2), "float32"),
-    "lists": (NCA(3, pairs=Nearest(40), max_iter=2), "float32"),
+    "lists": (NCA(3, neighborhood=Nearest(40), max_iter=2), "float32"),
     "votes": (NCA(3, sampling=BATCHES, max_iter=2, rule="knn", n_neighbors="auto"), "float32"),
 }
 
@@ -38,7 +38,11 @@ BY_CLASS = {
     "margins": (LMNN(3, sampling="full", max_iter=2), 3000, 5),
     "histograms, small": (Chi2LMNN(8, max_iter=2), 300, 5),
     "histograms, all impostors": (Chi2LMNN(20, max_iter=1), 1500, 5),
-    "trees": (NCA(3, pairs=Tree(always=True), init=np.eye(3, 40), max_iter=4, tol=1.0), 4000, 5),
+    "trees": (
+        NCA(3, neighborhood=Tree(always=True), init=np.eye(3, 40), max_iter=4, tol=1.0),
+        4000,
+        5,
+    ),
     "small": (NCA(2, max_iter=3), 400, 5),
     "means of numbers": (MLKR(3, max_iter=2), 3000, 5),
 }

@@ -79,7 +79,7 @@ def test_the_loss_is_one_minus_r2_of_rows_left_out():
     for y in (Y[:, :1], Y):
         model = make(MLKR, alpha=0.0, n_components=3).fit(X, y)
         expected = r2_score(y, left_out(model.transform(X), y))
-        assert model.objective_ == pytest.approx(1 - expected, rel=1e-9)
+        assert model.loss_ == pytest.approx(1 - expected, rel=1e-9)
 
 
 @each
@@ -183,7 +183,7 @@ def test_an_output_that_does_not_vary_is_predicted(kind):
     ("parameters", "message"),
     [
         ({"kernel": "compact"}, "'kernel' .* 'gaussian', 'student' or 'laplace'.* Got 'compact'"),
-        ({"pairs": "tree"}, "'pairs' parameter of .* Got 'tree'"),
+        ({"neighborhood": "tree"}, "'neighborhood' parameter of .* Got 'tree'"),
         ({"init": "rca"}, "'init' parameter of .* start that needs no classes"),
         ({"rule": "posterior"}, "'rule' parameter of .* 'kernel', 'knn'"),
         ({"n_components": 11}, r"'n_components' .* \[1, 10\]"),
@@ -236,7 +236,7 @@ def test_two_values_that_match_or_not_are_classes():
     y = np.where(y > np.median(y), 1.0, 0.0)
     ours = make(NCARegressor, 2, matching="hard", width=0.5, init="pca").fit(X, y)
     theirs = make(NCA, 2, init="pca").fit(X, y)
-    assert ours.objective_ == pytest.approx(theirs.objective_, rel=1e-9)
+    assert ours.loss_ == pytest.approx(theirs.loss_, rel=1e-9)
     np.testing.assert_allclose(ours.predict(X), theirs.predict_proba(X)[:, 1], atol=1e-6)
 
 

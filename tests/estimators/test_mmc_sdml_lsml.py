@@ -22,7 +22,7 @@ def test_mmc_gives_dissimilar_pairs_a_mean_distance_of_one(wine):
         model = MMC(diagonal, preprocessor=X, tol=1e-6).fit(pairs, y)
         d = model.pair_distance(pairs)
         assert d[y < 0].mean() == pytest.approx(1)
-        assert np.mean(d[y > 0] ** 2) == pytest.approx(model.objective_, rel=1e-6)
+        assert np.mean(d[y > 0] ** 2) == pytest.approx(model.loss_, rel=1e-6)
     M = model.get_mahalanobis_matrix()
     np.testing.assert_array_equal(M, np.diag(np.diag(M)))
 
@@ -55,7 +55,7 @@ def test_mmc_and_pairs_of_equal_rows(wine):
             more = MMC(diagonal, preprocessor=X).fit(equal, labels)
         # their distances of zero lower the mean, which is one all the same
         assert more.pair_distance(equal)[labels < 0].mean() == pytest.approx(1)
-        assert more.objective_ == pytest.approx(plain.objective_ / 0.75**2)
+        assert more.loss_ == pytest.approx(plain.loss_ / 0.75**2)
         np.testing.assert_allclose(more.components_, plain.components_ / 0.75, rtol=1e-9)
     with pytest.raises(ValueError, match="MMC needs a dissimilar pair of two different rows"):
         MMC(preprocessor=X).fit(np.concatenate([pairs[:60], [[3, 3]]]), np.r_[y[:60], -1])

@@ -29,7 +29,7 @@ from vicinal.fit.plan import hold_out, make_plan, size_of
 from vicinal.fit.report import HAS_CALLBACKS
 from vicinal.fit.resume import seed_of
 from vicinal.maps import Linear
-from vicinal.neighbourhoods import Nearest, RandomPairs, Tree, mass_left_out
+from vicinal.neighborhoods import Nearest, RandomPairs, Tree, mass_left_out
 from vicinal.objectives import NCALoss
 from vicinal.samplers import Full, MiniBatches, StochasticQueries, Subsample
 from vicinal.solvers import LBFGS, SGD, Adam, InverseTime
@@ -96,7 +96,7 @@ def usable(model, X):
     np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=1e-5)
     assert np.isin(model.predict(X), model.classes_).all()
     assert np.isfinite(model.transform(X)).all()
-    assert np.isfinite(model.objective_)
+    assert np.isfinite(model.loss_)
     assert model.n_iter_ >= 1
     np.testing.assert_allclose(model.feature_importances_.sum(), 1.0)
     return model
@@ -148,9 +148,11 @@ def test_the_scale_is_corrected_unless_switched_off(rows, sampling):
 @thin_lists
 def test_lists_by_probability_need_the_gaussian_kernel(rows):
     pairs = Nearest(20, min_probability=0.01)
-    with pytest.raises(ValueError, match=r"'kernel' .* of NCA must be 'gaussian' if 'pairs' is"):
-        NCA(2, pairs=pairs, kernel="student").fit(*rows)
-    assert NCA(2, pairs=pairs, max_iter=3, tol=1.0).fit(*rows).plan_.pairs == pairs
+    with pytest.raises(
+        ValueError, match=r"'kernel' .* of NCA must be 'gaussian' if 'neighborhood' is"
+    ):
+        NCA(2, neighborhood=pairs, kernel="student").fit(*rows)
+    assert NCA(2, neighborhood=pairs, max_iter=3, tol=1.0).fit(*rows).plan_.neighborhood == pairs
 
 
 def test_what_is_asked_for_is_not_planned_away(rows, monkeypatch):
@@ -159,7 +161,7 @@ def test_what_is_asked_for_is_not_planned_away(rows, monkeypatch):
     for asked, plan in (
         ({"solver": "lbfgs"}, (LBFGS(), Full(), None)),
         ({"sampling": "full"}, (LBFGS(), Full(), None)),
-        ({"pairs": "tree"}, (LBFGS(), Full(), Tree())),
+        ({"neighborhood": "tree"}, (LBFGS(), Full(), Tree())),
         ({"solver": Adam(0.1)}, (Adam(0.1), MiniBatches(50, clusters="random"), None)),
         ({"sampling": Subsample(50)}, (LBFGS(), Subsample(50), None)),
     ):
@@ -279,8 +281,8 @@ def test_stochastic_gradients_are_unbiased(rows, rng, objective):
 @pytest.mark.parametrize("pairs", [Nearest(1000), RandomPairs(1000), Tree(tolerance=0.0)])
 def test_all_pairs_in_the_limit(rows, pairs):
     exact = NCA(2, alpha=0.02).fit(*rows)
-    limit = NCA(2, alpha=0.02, pairs=pairs).fit(*rows)
-    assert limit.objective_ == pytest.approx(exact.objective_, abs=2e-3)
+    limit = NCA(2, alpha=0.02, neighborhood=pairs).fit(*rows)
+    assert limit.loss_ == pytest.approx(exact.loss_, abs=2e-3)
     if not isinstance(pairs, Tree):
         assert max(limit.rounds_["max_left_out"]) < 1e-9
 
@@ -320,7 +322,7 @@ def test_parts_go_together(rows, sampling, pairs, kernel, objective):
     X, y = rows
     objective = "accuracy" if kernel == "bare" else objective
     model = NCA(
-        2, sampling=SAMPLINGS[sampling], pairs=PAIRS[pairs], kernel=KERNELS[kernel],
+        2, sampling=SAMPLINGS[sampling], neighborhood=PAIRS[pairs], kernel=KERNELS[kernel],
         objective=objective, max_iter=6, random_state=0,
      alpha=3e-3).fit(X, y)  # fmt: skip
     usable(model, X)
@@ -329,7 +331,7 @@ def test_parts_go_together(rows, sampling, pairs, kernel, objective):
     )
     # on few rows at a time the scale is that of the log loss, which need not be best for accuracy
     slack = 0.05 if objective == "accuracy" and sampling not in ("full", "stochastic") else 1e-9
-    assert model.objective_ < start.fit(X, y).objective_ + slack
+    assert model.loss_ < start.fit(X, y).loss_ + slack
     assert model.score(X, y) > 0.6
     has_rounds = pairs in ("nearest", "random") or kernel == "em"
     assert bool(model.rounds_) == has_rounds
@@ -355,7 +357,7 @@ def test_solvers_go_with_samplings(rows, mapping, solver, sampling):
                 "max_iter": 8, "random_state": 0}  # fmt: skip
     model = usable(NCA(alpha=3e-3, **settings).fit(X, y), X)
     start = NCA(mapping=mapping, random_state=0, tol=1e300, alpha=3e-3).fit(X, y)
-    assert model.objective_ < start.objective_ + 0.02
+    assert model.loss_ < start.loss_ + 0.02
 
 
 @pytest.mark.parametrize(
@@ -364,12 +366,15 @@ def test_solvers_go_with_samplings(rows, mapping, solver, sampling):
         ({"solver": "lbfgs", "sampling": "mini_batches"}, "'solver' parameter of NCA must be 'au"),
         ({"solver": "cg", "sampling": "stochastic"}, "whose batches change. Got ConjugateGradient"),
         ({"solver": "bold_driver", "sampling": "stochastic"}, "Got BoldDriver"),
-        ({"pairs": "nearest", "sampling": "mini_batches"}, "pick among themselves. Got Nearest"),
-        ({"pairs": "random", "sampling": Subsample(50)}, "'pairs' parameter of NCA .* RandomPairs"),
-        ({"pairs": "tree", "kernel": "compact"}, "'pairs' parameter of NCA .*'kernel' is Compact"),
+        ({"neighborhood": "nearest", "sampling": "mini_batches"},
+         "pick among themselves. Got Nearest"),
+        ({"neighborhood": "random", "sampling": Subsample(50)},
+         "'neighborhood' parameter of NCA .* RandomPairs"),
+        ({"neighborhood": "tree", "kernel": "compact"},
+         "'neighborhood' parameter of NCA .*'kernel' is Compact"),
         ({"kernel": Compact(background=False)}, "'kernel' parameter of NCA must reach everywhere"),
         ({"sampling": "some"}, "'sampling' parameter of NCA must be a str among"),
-        ({"pairs": "some"}, "'pairs' parameter of NCA must be a str among"),
+        ({"neighborhood": "some"}, "'neighborhood' parameter of NCA must be a str among"),
         ({"kernel": "some"}, "'kernel' parameter of NCA must be a str among"),
         ({"sampling": MiniBatches(2)}, "MiniBatches must be at least the number of classes, 3"),
         ({"sampling": Subsample(5)}, "two rows for each of the 3 classes, 6 in all"),
@@ -384,7 +389,7 @@ def test_what_does_not_go_together_is_refused_by_name(rows, settings, message):
 
 @pytest.mark.parametrize("part", [MiniBatches, Nearest, Compact])
 def test_a_class_is_not_a_part(rows, part):
-    name = {MiniBatches: "sampling", Nearest: "pairs", Compact: "kernel"}[part]
+    name = {MiniBatches: "sampling", Nearest: "neighborhood", Compact: "kernel"}[part]
     with pytest.raises(TypeError, match=f"'{name}' parameter of NCA must be a str among"):
         NCA(2, alpha=3e-3, **{name: part}).fit(*rows)
 
@@ -443,7 +448,7 @@ CUT = {
     "stopping": {"sampling": MiniBatches(40, "random"), "early_stopping": True,
                  "n_iter_no_change": 100},
     "subsample": {"sampling": Subsample(80), "tol": 0.0},
-    "student": {"sampling": StochasticQueries(30), "kernel": "student", "pairs": "tree"},
+    "student": {"sampling": StochasticQueries(30), "kernel": "student", "neighborhood": "tree"},
 }  # fmt: skip
 
 
@@ -560,7 +565,7 @@ def test_an_interrupt_between_rounds_loses_nothing(rows, monkeypatch):
 
     monkeypatch.setattr(Nearest, "pairs", pairs)
     # momentum searches no lines: only then has each round as many iterations
-    settings = {"pairs": Nearest(30, refresh=3), "solver": "momentum", "random_state": 0}
+    settings = {"neighborhood": Nearest(30, refresh=3), "solver": "momentum", "random_state": 0}
     with pytest.warns(ConvergenceWarning, match="it was interrupted after 3 iterations"):
         model = NCA(2, alpha=3e-3, **settings).fit(*rows)
     usable(model, rows[0])
@@ -581,7 +586,7 @@ def test_an_interrupt_while_the_first_round_is_scored_loses_nothing(rows, monkey
         return score(self, theta)
 
     monkeypatch.setattr(Problem, "validation_score", interrupted)
-    settings = {"pairs": Nearest(30, refresh=3), "solver": "momentum", "alpha": 3e-3}
+    settings = {"neighborhood": Nearest(30, refresh=3), "solver": "momentum", "alpha": 3e-3}
     with pytest.warns(ConvergenceWarning, match="it was interrupted after 3 iterations"):
         NCA(2, early_stopping=True, random_state=0, **settings).fit(*rows)
 
@@ -600,7 +605,7 @@ def test_rows_out_of_range_of_all_others_are_complained_about(rows):
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"sampling": MiniBatches(40)}, {"sampling": Subsample(60)}, {"pairs": Nearest(20)}],
+    [{}, {"sampling": MiniBatches(40)}, {"sampling": Subsample(60)}, {"neighborhood": Nearest(20)}],
     ids=["exact", "batches", "subset", "lists"],
 )
 def test_few_rows_judge_where_steps_are_cheap(rows, settings, monkeypatch):
@@ -621,17 +626,21 @@ def test_few_rows_judge_where_steps_are_cheap(rows, settings, monkeypatch):
 def test_lists_cost_what_their_pairs_do():
     """Not what all pairs would: of a million rows that is a ten-thousandth."""
     X = np.broadcast_to(0.0, (1_000_000, 50))
-    lists, pairs = (NCA(5, pairs=p, alpha=3e-3).estimate_cost(X) for p in (Nearest(100), "tree"))
+    lists, pairs = (
+        NCA(5, neighborhood=p, alpha=3e-3).estimate_cost(X) for p in (Nearest(100), "tree")
+    )
     assert 1e-4 < lists.seconds_per_evaluation / pairs.seconds_per_evaluation < 1e-2
     assert lists.memory_bytes > pairs.memory_bytes + 4e8
-    few = NCA(5, pairs=Nearest(100), sampling="stochastic", alpha=3e-3).estimate_cost(X)
+    few = NCA(5, neighborhood=Nearest(100), sampling="stochastic", alpha=3e-3).estimate_cost(X)
     assert few.seconds_per_evaluation < 0.2 * lists.seconds_per_evaluation
 
 
 def test_what_lists_leave_out_is_weighed(rows):
     X, y = rows
     weight = np.where(np.arange(len(y)) < 30, 1.0, 1e-9)
-    lists = NCA(2, pairs=Nearest(60), tol=1e9, random_state=0, alpha=3e-3)  # stays at its start
+    lists = NCA(
+        2, neighborhood=Nearest(60), tol=1e9, random_state=0, alpha=3e-3
+    )  # stays at its start
     with pytest.warns(UserWarning, match="leave out"):
         lists.fit(X, y, sample_weight=weight)
     Z = lists.transform(X)
@@ -642,7 +651,9 @@ def test_what_lists_leave_out_is_weighed(rows):
 def test_random_lists_do_not_end_by_the_luck_of_a_draw(rows):
     """Losses of different draws cannot be compared: so many steps are made, as with batches."""
     with warnings.catch_warnings(action="error", category=ConvergenceWarning):
-        model = NCA(2, pairs=RandomPairs(20), max_iter=25, random_state=0, alpha=3e-3).fit(*rows)
+        model = NCA(2, neighborhood=RandomPairs(20), max_iter=25, random_state=0, alpha=3e-3).fit(
+            *rows
+        )
     assert model.n_iter_ == 25
 
 
@@ -659,7 +670,7 @@ def test_a_schedule_that_has_ended_is_begun_anew(rows):
 @thin_lists
 def test_lists_are_made_anew_where_a_line_search_would_meet_their_edge(rows):
     """Half way to it at the latest, so that few evaluations are spent on steps too long."""
-    model = NCA(2, pairs=Nearest(30), random_state=0, alpha=3e-3).fit(*rows)
+    model = NCA(2, neighborhood=Nearest(30), random_state=0, alpha=3e-3).fit(*rows)
     steps = np.diff(model.history_["n_evaluations"])
     assert len(model.rounds_["n_pairs"]) > 3
     assert steps.max() <= 10
@@ -669,7 +680,7 @@ def test_lists_are_made_anew_where_a_line_search_would_meet_their_edge(rows):
 @unfinished
 @thin_lists
 @pytest.mark.parametrize(
-    "settings", [{"pairs": Nearest(60, refresh=5)}, {"kernel": Compact(beta="em")}], ids=repr
+    "settings", [{"neighborhood": Nearest(60, refresh=5)}, {"kernel": Compact(beta="em")}], ids=repr
 )
 def test_rounds_are_gone_on_with(rows, settings):
     settings = {"n_components": 2, "random_state": 0, "tol": 0.0, **settings}
@@ -753,7 +764,7 @@ def test_the_scale_of_a_thin_sample_is_repaired(monkeypatch):
     norm, thin_norm = np.linalg.norm(repaired.components_), np.linalg.norm(thin.components_)
     assert norm > 1.1 * thin_norm
     np.testing.assert_allclose(repaired.components_ / norm, thin.components_ / thin_norm, rtol=1e-9)
-    assert repaired.objective_ < thin.objective_
+    assert repaired.loss_ < thin.loss_
 
 
 @unfinished
@@ -762,7 +773,7 @@ def test_restarts_on_batches_are_judged_alike(rows, sampling):
     settings = {"sampling": sampling, "max_iter": 10, "random_state": 1}
     best = NCA(2, init=initialise.Random(4), alpha=3e-3, **settings).fit(*rows)
     first = NCA(2, init=initialise.Random(1), alpha=3e-3, **settings).fit(*rows)
-    assert best.objective_ <= first.objective_
+    assert best.loss_ <= first.loss_
 
 
 # The same bits, precision, tables
@@ -774,7 +785,7 @@ def test_restarts_on_batches_are_judged_alike(rows, sampling):
     "settings",
     [
         *[{"sampling": SAMPLINGS[name]} for name in ("subsample", "rpc", "stochastic")],
-        *[{"pairs": PAIRS[name]} for name in ("nearest", "random", "tree")],
+        *[{"neighborhood": PAIRS[name]} for name in ("nearest", "random", "tree")],
         {"kernel": "student"},
         {"kernel": "compact"},
     ],
@@ -813,7 +824,7 @@ def test_history_and_attributes_of_a_fit_on_batches(rows):
 @unfinished
 def test_lists_that_leave_much_out_are_complained_of(rows):
     with pytest.warns(UserWarning, match=r"The lists of Nearest\(m=3.*leave out .* increase 'm'"):
-        NCA(2, pairs=Nearest(3), alpha=0.1, max_iter=12).fit(*rows)
+        NCA(2, neighborhood=Nearest(3), alpha=0.1, max_iter=12).fit(*rows)
 
 
 @pytest.mark.parametrize("sampling", ["auto", MiniBatches(60)])

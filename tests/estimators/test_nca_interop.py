@@ -47,10 +47,10 @@ def test_travels_in_float32_and_arrives_in_float64(wine, solver, monkeypatch):
     assert learnt[0] == np.float32
     assert learnt[-1] == np.float64
     assert learnt == sorted(learnt, key=lambda dtype: dtype.itemsize)  # one change, for good
-    assert model.objective_ == pytest.approx(straight.objective_, abs=1e-5)
+    assert model.loss_ == pytest.approx(straight.loss_, abs=1e-5)
     value, _ = formulas.nca(model.transform(X - X.mean(axis=0)), y, "log")
     penalty = model.alpha * np.sum((model.components_ * X.std(axis=0)) ** 2)
-    assert model.objective_ == pytest.approx(value + penalty, rel=1e-9)
+    assert model.loss_ == pytest.approx(value + penalty, rel=1e-9)
     assert {len(column) for column in model.history_.values()} == {model.n_iter_ + 1}
 
 
@@ -165,7 +165,7 @@ def test_a_checkpoint_is_a_fitted_estimator(wine, tmp_path):
     np.testing.assert_array_equal(saved.components_, stopped.components_)
     np.testing.assert_array_equal(saved.predict_proba(X), stopped.predict_proba(X))
     assert saved.n_neighbors_ == stopped.n_neighbors_
-    assert saved.objective_ == stopped.objective_
+    assert saved.loss_ == stopped.loss_
 
 
 @needs_callbacks
@@ -192,5 +192,5 @@ def test_an_interrupt_keeps_the_best_map(
     with pytest.warns(ConvergenceWarning, match="it was interrupted"):
         model.fit(X, y)
     assert np.isfinite(model.components_).all()
-    assert model.objective_ == pytest.approx(min(model.history_["loss"]), rel=1e-5)
+    assert model.loss_ == pytest.approx(min(model.history_["loss"]), rel=1e-5)
     assert model.score(X, y) > 0.5

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from vicinal import NCA, initialise
 from vicinal.densities import Compact
 from vicinal.fit.stream import Reservoir
-from vicinal.neighbourhoods import Tree
+from vicinal.neighborhoods import Tree
 from vicinal.samplers import MiniBatches, StochasticQueries
 from vicinal.solvers import SGD, Adam, InverseTime
 
@@ -73,7 +73,7 @@ def test_the_first_batch_is_learnt_from(n, capsys):
     fitted = NCA(2, random_state=0, alpha=3e-3).fit(X[:n], y[:n])
     assert model.score(X[n:], y[n:]) > fitted.score(X[n:], y[n:]) - 0.03
     # the loss of the rows of a step before it is made: the map had been learnt by then
-    assert model.history_["loss"][0] < 1.3 * fitted.objective_
+    assert model.history_["loss"][0] < 1.3 * fitted.loss_
 
 
 def test_a_given_map_is_the_start_of_a_stream(iris, capsys):
@@ -109,7 +109,7 @@ def test_all_that_is_documented_is_there(iris):
     fitted = NCA(2, alpha=3e-3).fit(X, y)
     assert set(model.history_) == set(fitted.history_)
     assert model.history_["iteration"] == [4]  # of the last call: a stream may have no end
-    assert model.history_["loss"] == [model.objective_]
+    assert model.history_["loss"] == [model.loss_]
     assert isinstance(model.get_metric()(X[0], X[1]), float)
 
 
@@ -470,7 +470,7 @@ def test_features_may_not_change_in_number(iris):
         ({"early_stopping": True}, "'early_stopping' .* no end to stop before"),
         ({"time_budget": 3.0}, "'time_budget' .* each call takes its own time"),
         ({"n_components": "auto"}, "'n_components' .* a search needs all rows"),
-        ({"pairs": Tree()}, "'pairs' .* the reservoir bounds their number"),
+        ({"neighborhood": Tree()}, "'neighborhood' .* the reservoir bounds their number"),
         ({"sampling": MiniBatches()}, "'sampling' .* new rows are the queries"),
         ({"sampling": "full"}, "'sampling' .* new rows are the queries"),
         ({"kernel": Compact(beta="em")}, "'kernel' .* learning 'beta' needs all rows"),

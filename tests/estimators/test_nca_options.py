@@ -46,7 +46,7 @@ def test_scaling_is_folded_into_the_map(wine, scaling):
     scale = {"standard": X.std(axis=0), "global": np.sqrt(X.var(axis=0).mean()), None: 1.0}[scaling]
     value, _ = formulas.nca(model.transform(X - X.mean(axis=0)), y, "log")
     penalty = 0.01 * np.sum((model.components_ * scale) ** 2)
-    assert model.objective_ == pytest.approx(value + penalty, rel=1e-8)
+    assert model.loss_ == pytest.approx(value + penalty, rel=1e-8)
 
 
 def test_columns_of_any_size_give_the_same_answers(wine):
@@ -56,7 +56,7 @@ def test_columns_of_any_size_give_the_same_answers(wine):
     np.testing.assert_allclose(hard.components_ * units, plain.components_, rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose(hard.predict_proba(X * units + 3 * units), plain.predict_proba(X),
                                atol=1e-4)  # fmt: skip
-    assert hard.objective_ == pytest.approx(plain.objective_, rel=1e-6)
+    assert hard.loss_ == pytest.approx(plain.loss_, rel=1e-6)
 
 
 @unfinished
@@ -68,7 +68,7 @@ def test_columns_without_variance_get_no_weight(wine, mapping, scaling):
     model = NCA(mapping=mapping, scaling=scaling, max_iter=10, tol=0.0, alpha=3e-3).fit(wide, y)
     np.testing.assert_array_equal(model.components_[:, [0, 6, 15]], 0.0)
     without = NCA(mapping=mapping, scaling=scaling, max_iter=10, tol=0.0, alpha=3e-3).fit(X, y)
-    assert model.objective_ == pytest.approx(without.objective_, rel=1e-3)
+    assert model.loss_ == pytest.approx(without.loss_, rel=1e-3)
     np.testing.assert_allclose(model.predict_proba(wide), without.predict_proba(X), atol=0.01)
 
 
@@ -153,7 +153,7 @@ def test_held_out_score_is_that_of_held_out_rows_against_training_rows(digits):
     assert max(model.history_["validation_score"]) == pytest.approx(-value, rel=1e-8)
     loss, _ = formulas.nca(Z, y, "log", queries=train, references=train)
     penalty = model.alpha * np.sum(model.components_**2)
-    assert model.objective_ == pytest.approx(loss + penalty, rel=1e-8)
+    assert model.loss_ == pytest.approx(loss + penalty, rel=1e-8)
 
 
 def test_early_stopping_leaves_tiny_classes_alone(rng):
@@ -210,7 +210,7 @@ def test_weighted_objective_is_the_formula(wine, objective):
     model = NCA(2, objective=objective, alpha=0.0, max_iter=30, tol=1e-3).fit(X, y, weight)
     Z = model.transform(X - X.mean(axis=0))
     value, _ = formulas.nca(Z, y, objective, sample_weight=weight)
-    assert model.objective_ == pytest.approx(value, rel=1e-8)
+    assert model.loss_ == pytest.approx(value, rel=1e-8)
     expected = formulas.effective_n_neighbors(Z, weight)
     np.testing.assert_allclose(model.effective_n_neighbors(), expected, rtol=1e-6)
 
@@ -223,7 +223,7 @@ def test_history_is_a_table(wine):
     assert list(model.history_) == KEYS
     assert {len(column) for column in model.history_.values()} == {model.n_iter_ + 1}
     assert model.history_["iteration"] == list(range(model.n_iter_ + 1))
-    assert model.history_["loss"][-1] == pytest.approx(model.objective_, rel=1e-12)
+    assert model.history_["loss"][-1] == pytest.approx(model.loss_, rel=1e-12)
     assert np.isnan(model.history_["validation_score"]).all()
     assert np.all(np.diff(model.history_["seconds"]) >= 0)
     assert np.all(np.diff(model.history_["n_evaluations"]) >= 1)
@@ -294,9 +294,9 @@ def test_warm_start_with_another_shape_begins_anew(wine):
 def test_warm_start_follows_the_best_of_the_restarts(wine):
     settings = {"init": initialise.Random(3), "random_state": 0, "tol": 0.0}
     model = NCA(2, warm_start=True, max_iter=5, alpha=3e-3, **settings).fit(*wine)
-    best = model.objective_
+    best = model.loss_
     model.fit(*wine)
-    assert model.history_["loss"][5] == best >= model.objective_
+    assert model.history_["loss"][5] == best >= model.loss_
     assert model.history_["iteration"][-1] == 10
 
 

@@ -18,7 +18,7 @@ from vicinal import KNCA, LMNN, NCA, initialise
 from vicinal.densities import Compact, Gaussian
 from vicinal.engines import choose
 from vicinal.models.soft import DistributionModel, MatchModel
-from vicinal.neighbourhoods import Nearest, RandomPairs, Tree
+from vicinal.neighborhoods import Nearest, RandomPairs, Tree
 from vicinal.samplers import MiniBatches, StochasticQueries
 from vicinal.targets import LabelDistributions, Matches
 from vicinal.targets.groups import matching_groups
@@ -282,12 +282,14 @@ def test_a_resumed_fit_knows_its_target(soft):
 @either
 def test_lists(soft):
     """Lists of the nearest, to which matches belong however far they are."""
-    near, whole = (nca(pairs=pairs, max_iter=40).fit(X, **soft) for pairs in (Nearest(60), "all"))
+    near, whole = (
+        nca(neighborhood=pairs, max_iter=40).fit(X, **soft) for pairs in (Nearest(60), "all")
+    )
     assert near.rounds_["mean_left_out"][-1] < 0.1
-    assert near.objective_ == pytest.approx(whole.objective_, rel=0.05)
-    short = nca(pairs=Nearest(1), max_iter=3)
+    assert near.loss_ == pytest.approx(whole.loss_, rel=0.05)
+    short = nca(neighborhood=Nearest(1), max_iter=3)
     with pytest.warns(UserWarning, match="leave out"):
-        assert np.isfinite(short.fit(X, **soft).objective_)
+        assert np.isfinite(short.fit(X, **soft).loss_)
 
 
 def test_plans():
@@ -355,9 +357,15 @@ def test_rows_without_a_match_are_counted():
         ({"kernel": Gaussian(background=True)}, "'kernel' .* without a background .* of a class"),
         ({"priors": "uniform"}, "'priors' parameter of NCA must be None .*Got 'uniform'"),
         ({"priors": [0.2, 0.3, 0.5]}, "'priors' parameter of NCA must be None"),
-        ({"pairs": "tree"}, "'pairs' .* 'nearest' .* trees sum over the rows of a class. Got"),
-        ({"pairs": Tree(0.1)}, "'pairs' parameter of NCA must be 'auto', 'all' or 'nearest'"),
-        ({"pairs": RandomPairs(20)}, "random lists are drawn from each class. Got Random"),
+        (
+            {"neighborhood": "tree"},
+            "'neighborhood' .* 'nearest' .* trees sum over the rows of a class. Got",
+        ),
+        (
+            {"neighborhood": Tree(0.1)},
+            "'neighborhood' parameter of NCA must be 'auto', 'all' or 'nearest'",
+        ),
+        ({"neighborhood": RandomPairs(20)}, "random lists are drawn from each class. Got Random"),
     ],
 )
 def test_what_needs_classes_is_refused(soft, settings, message):

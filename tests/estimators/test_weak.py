@@ -71,7 +71,7 @@ def test_the_metric_is_that_of_the_components(learner, rows):
     assert learner.pair_distance(X[[[3, 50]]])[0] == pytest.approx(np.sqrt(x @ M @ x))
     assert learner.get_metric()(X[3], X[50]) == pytest.approx(np.linalg.norm(z))
     assert learner.pair_score(X[[[3, 50]]])[0] == pytest.approx(-np.linalg.norm(z))
-    assert np.isfinite(learner.objective_)
+    assert np.isfinite(learner.loss_)
     assert learner.n_iter_ >= 1
     assert learner.n_features_in_ == 4
 

@@ -53,7 +53,7 @@ def mmc_value(M):
 def test_mmc_is_better_than_metric_learns():
     model = MMC(preprocessor=X, tol=1e-8).fit(PAIRS, Y)
     ours = mmc_value(model.get_mahalanobis_matrix())
-    assert ours == pytest.approx(model.objective_, rel=1e-8)
+    assert ours == pytest.approx(model.loss_, rel=1e-8)
     for name in ("mmc", "mmc from the covariance"):
         assert ours < mmc_value(theirs(name)) < 1.5 * ours
 
@@ -61,7 +61,7 @@ def test_mmc_is_better_than_metric_learns():
 def test_diagonal_mmc_is_better_than_metric_learns():
     model = MMC(diagonal=True, preprocessor=X, tol=1e-8).fit(PAIRS, Y)
     ours = mmc_value(model.get_mahalanobis_matrix())
-    assert ours == pytest.approx(model.objective_, rel=1e-8)
+    assert ours == pytest.approx(model.loss_, rel=1e-8)
     assert ours < mmc_value(theirs("mmc diagonal")) < 1.5 * ours
 
 
@@ -85,7 +85,7 @@ def lsml_value(M, weights):
 def test_lsml_is_better_than_metric_learns(name, weights):
     model = LSML(scaling=None, tol=1e-6, preprocessor=X).fit(QUADRUPLETS, weights)
     ours = lsml_value(model.get_mahalanobis_matrix(), weights)
-    assert ours == pytest.approx(model.objective_ + 4, rel=1e-8)
+    assert ours == pytest.approx(model.loss_ + 4, rel=1e-8)
     at_prior = lsml_value(np.eye(4), weights)
     peer = lsml_value(theirs(name), weights)
     assert ours < peer < at_prior

@@ -30,7 +30,7 @@ from vicinal import (
     densities,
     initialise,
     model_selection,
-    neighbourhoods,
+    neighborhoods,
     objectives,
     samplers,
     solvers,
@@ -50,7 +50,7 @@ _HISTORY = (
 _NUMBERS = (
     "n_components_",
     "n_iter_",
-    "objective_",
+    "loss_",
     "alpha_",
     "k_",
     "margin_",
@@ -366,33 +366,33 @@ def nca_sgd_falling_momentum():
 
 @large
 def nca_nearest():
-    pairs = neighbourhoods.Nearest(m=30, refresh=5)
-    return fitted(NCA(2, pairs=pairs, max_iter=16, random_state=8, alpha=3e-3), digits(1200))
+    pairs = neighborhoods.Nearest(m=30, refresh=5)
+    return fitted(NCA(2, neighborhood=pairs, max_iter=16, random_state=8, alpha=3e-3), digits(1200))
 
 
 @large
 def nca_nearest_radius_compact():
-    pairs = neighbourhoods.Nearest(m=60, radius=1.0, search="brute", refresh=4)
-    model = NCA(3, kernel="compact", pairs=pairs, max_iter=10, random_state=8, alpha=3e-3)
+    pairs = neighborhoods.Nearest(m=60, radius=1.0, search="brute", refresh=4)
+    model = NCA(3, kernel="compact", neighborhood=pairs, max_iter=10, random_state=8, alpha=3e-3)
     return fitted(model, digits(900))
 
 
 @large
 def nca_random_pairs():
-    pairs = neighbourhoods.RandomPairs(m=40, refresh=2)
-    return fitted(NCA(3, pairs=pairs, max_iter=12, random_state=8, alpha=3e-3), digits(900))
+    pairs = neighborhoods.RandomPairs(m=40, refresh=2)
+    return fitted(NCA(3, neighborhood=pairs, max_iter=12, random_state=8, alpha=3e-3), digits(900))
 
 
 @large
 def nca_tree():
-    pairs = neighbourhoods.Tree(always=True)
-    return fitted(NCA(2, pairs=pairs, max_iter=12, random_state=8, alpha=3e-3), digits(1100))
+    pairs = neighborhoods.Tree(always=True)
+    return fitted(NCA(2, neighborhood=pairs, max_iter=12, random_state=8, alpha=3e-3), digits(1100))
 
 
 @large
 def nca_tree_shared_student():
-    pairs = neighbourhoods.Tree(tolerance=0.05, each_class=False, always=True)
-    model = NCA(2, kernel="student", pairs=pairs, max_iter=10, random_state=8, alpha=3e-3)
+    pairs = neighborhoods.Tree(tolerance=0.05, each_class=False, always=True)
+    model = NCA(2, kernel="student", neighborhood=pairs, max_iter=10, random_state=8, alpha=3e-3)
     return fitted(model, digits(800))
 
 
@@ -515,15 +515,17 @@ def knca_all_accuracy_random():
 
 @large
 def knca_nearest_votes():
-    pairs = neighbourhoods.Nearest(m=40, refresh=4)
-    model = KNCA(3, k=3, pairs=pairs, rule="knn", n_neighbors="auto", max_iter=8, random_state=2)
+    pairs = neighborhoods.Nearest(m=40, refresh=4)
+    model = KNCA(
+        3, k=3, neighborhood=pairs, rule="knn", n_neighbors="auto", max_iter=8, random_state=2
+    )
     return fitted(model, digits(800))
 
 
 @large
 def knca_random_pairs():
-    pairs = neighbourhoods.RandomPairs(m=40)
-    return fitted(KNCA(2, k=2, pairs=pairs, max_iter=6, random_state=2), blobs(800))
+    pairs = neighborhoods.RandomPairs(m=40)
+    return fitted(KNCA(2, k=2, neighborhood=pairs, max_iter=6, random_state=2), blobs(800))
 
 
 @large
@@ -713,9 +715,9 @@ def nca_values(n):
     given = targets.Labels(y, None, [0.1, 0.2, 0.3, 0.4])
     shares = np.array([0.1, 0.2, 0.05, 0.5])
     student, compact = densities.Student(), densities.Compact()
-    nearest = neighbourhoods.Nearest(m=20).pairs(Z, y)
-    drawn = neighbourhoods.RandomPairs(m=30).pairs(Z, y, None, np.random.RandomState(7))
-    tree = neighbourhoods.Tree(tolerance=1e-3, always=True).pairs(Z, y)
+    nearest = neighborhoods.Nearest(m=20).pairs(Z, y)
+    drawn = neighborhoods.RandomPairs(m=30).pairs(Z, y, None, np.random.RandomState(7))
+    tree = neighborhoods.Tree(tolerance=1e-3, always=True).pairs(Z, y)
     cases = {
         "log": {},
         "accuracy": {"objective": "accuracy"},
@@ -749,8 +751,8 @@ def knca_values(n):
     Z = Z * 0.3
     rng = np.random.RandomState(6)
     some, others = np.sort(rng.permutation(n)[: n // 3]), np.sort(rng.permutation(n)[: n // 2])
-    nearest = neighbourhoods.Nearest(m=30, own=5).pairs(Z, y)
-    drawn = neighbourhoods.RandomPairs(m=30).pairs(Z, y, None, np.random.RandomState(7))
+    nearest = neighborhoods.Nearest(m=30, own=5).pairs(Z, y)
+    drawn = neighborhoods.RandomPairs(m=30).pairs(Z, y, None, np.random.RandomState(7))
     cases = {
         "one": {"k": 1},
         "two": {"k": 2},
@@ -774,9 +776,9 @@ def lmnn_values(n):
     rng = np.random.RandomState(6)
     some, others = np.sort(rng.permutation(n)[: n // 3]), np.sort(rng.permutation(n)[: n // 2])
     aim = {
-        k: targets.TargetNeighbours(y, neighbourhoods.target_neighbours(X, y, k)) for k in (1, 3, 5)
+        k: targets.TargetNeighbors(y, neighborhoods.target_neighbors(X, y, k)) for k in (1, 3, 5)
     }
-    few = targets.TargetNeighbours(y, neighbourhoods.target_neighbours(X, y, 3, others))
+    few = targets.TargetNeighbors(y, neighborhoods.target_neighbors(X, y, 3, others))
     cases = {
         "one": {"y": aim[1]},
         "three": {"y": aim[3]},
@@ -787,7 +789,7 @@ def lmnn_values(n):
     out = values(objectives.lmnn, X * 0.5, y, cases)
     H, y, _ = histograms(n, 8)
     H = H / H.sum(axis=1, keepdims=True)
-    by = {k: targets.TargetNeighbours(y, neighbourhoods.target_neighbours(H, y, k)) for k in (1, 3)}
+    by = {k: targets.TargetNeighbors(y, neighborhoods.target_neighbors(H, y, k)) for k in (1, 3)}
     cases = {
         "chi2_one": {"y": by[1], "margin": 0.01},
         "chi2_three": {"y": by[3], "margin": 0.05, "mu": 2.0},
@@ -849,7 +851,7 @@ def values_lmnn_small():
 def summary(model, X, y):
     """The last objective, and the number of training errors."""
     wrong = np.count_nonzero(model.predict(X) != y)
-    return {"objective_": np.asarray(model.objective_), "n_wrong": np.asarray(wrong)}
+    return {"loss_": np.asarray(model.loss_), "n_wrong": np.asarray(wrong)}
 
 
 def many(models, X, y):
@@ -873,7 +875,7 @@ def nca_small():
             mapping="diagonal", priors="uniform", random_state=0, max_iter=25, alpha=3e-3
         ),
         "nearest": NCA(
-            2, pairs=neighbourhoods.Nearest(m=20), random_state=0, max_iter=15, alpha=3e-3
+            2, neighborhood=neighborhoods.Nearest(m=20), random_state=0, max_iter=15, alpha=3e-3
         ),
         "auto": NCA("auto", alpha="auto", cv=3, random_state=0, max_iter=10),
     }

@@ -132,8 +132,8 @@ def close(name, expected, found, configuration):
     - ``value``, ``gradient``: of a loss at fixed points, 1e-12 of the largest entry; 1e-5 of it
       for ``single_value`` and ``single_gradient``, which are computed in float32;
     - ``n_wrong``, training errors of a small fit: one more or less;
-    - ``objective_`` of a small fit (the name continues after it): a relative 1e-6;
-    - ``objective_`` of a large fit, on another machine: a relative 1e-2 (`ELSEWHERE` has the
+    - ``loss_`` of a small fit (the name continues after it): a relative 1e-6;
+    - ``loss_`` of a large fit, on another machine: a relative 1e-2 (`ELSEWHERE` has the
       exceptions), since another order of summation makes a run diverge in the end, all the more in
       float32 and after a search;
     - ``predict`` of large fits: nine of ten rows;
@@ -146,9 +146,9 @@ def close(name, expected, found, configuration):
         return difference(expected, found) <= 1e-5
     if parts[0] == "n_wrong":
         return abs(int(expected) - int(found)) <= 1
-    if parts[0] == "objective_" and len(parts) == 2:
+    if parts[0] == "loss_" and len(parts) == 2:
         return difference(expected, found) <= 1e-6
-    if parts[-1] == "objective_":
+    if parts[-1] == "loss_":
         return difference(expected, found) <= ELSEWHERE.get(configuration, 1e-2)
     if parts[-1] == "predict":
         return np.mean(expected == found) >= 0.9

@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from vicinal import kernels, neighbourhoods
+from vicinal import kernels, neighborhoods
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.cpu import ranges, tiles
@@ -30,7 +30,7 @@ from vicinal.objectives import (
     nca_effective_n_neighbors,
     nca_posterior,
 )
-from vicinal.targets import Affinities, TargetNeighbours, affinities
+from vicinal.targets import Affinities, TargetNeighbors, affinities
 
 choose.DENSE_UP_TO = 0
 tiles.ORDER_FROM = 0
@@ -106,18 +106,18 @@ def entropies(dtype):
 @job
 def nearest_lists(dtype):
     Z, y = points(dtype)
-    lists = neighbourhoods.Nearest(m=20, own=2).pairs(Z, y)
+    lists = neighborhoods.Nearest(m=20, own=2).pairs(Z, y)
     yield lists.indices
     for kernel in (Gaussian(), Student(), Compact()):
         yield from nca(Z * dtype(0.1), y, "accuracy", kernel=kernel, pairs=lists)
-    yield neighbourhoods.mass_left_out(Z, y, lists, random_state=0)
-    yield neighbourhoods.sets_left_out(Z, lists, 3, random_state=0)
+    yield neighborhoods.mass_left_out(Z, y, lists, random_state=0)
+    yield neighborhoods.sets_left_out(Z, lists, 3, random_state=0)
 
 
 @job
 def random_lists(dtype):
     Z, y = points(dtype)
-    lists = neighbourhoods.RandomPairs(m=20).pairs(Z, y, random_state=0)
+    lists = neighborhoods.RandomPairs(m=20).pairs(Z, y, random_state=0)
     yield lists.indices
     yield from nca(Z, y, pairs=lists)
 
@@ -127,14 +127,14 @@ def trees(dtype):
     Z, y = points(dtype)
     for kernel in (Gaussian(), Student()):
         for each_class in (False, True):
-            pairs = neighbourhoods.Tree(0.1, each_class, always=True).pairs(Z, y)
+            pairs = neighborhoods.Tree(0.1, each_class, always=True).pairs(Z, y)
             yield from nca(Z, y, kernel=kernel, pairs=pairs)
 
 
 @job
 def votes(dtype):
     Z, y = points(dtype)
-    lists = neighbourhoods.Nearest(m=20).pairs(Z, y)
+    lists = neighborhoods.Nearest(m=20).pairs(Z, y)
     for vote in ("majority", "all"):
         for scale in (dtype(0.05), dtype(30.0)):  # by sums, and by their logarithms
             yield from knca(scale * Z, y, 3, vote=vote)
@@ -145,7 +145,7 @@ def votes(dtype):
 @job
 def margins(dtype):
     Z, y = points(dtype)
-    targets = TargetNeighbours(y, neighbourhoods.target_neighbours(Z, y, 3))
+    targets = TargetNeighbors(y, neighborhoods.target_neighbors(Z, y, 3))
     candidates = Candidates()
     for scale in (0.05, 0.050001):  # the second time by the lists of the first
         yield from lmnn(Z * dtype(scale), targets, candidates=candidates)
@@ -154,7 +154,7 @@ def margins(dtype):
 @job
 def chi2_margins(dtype):
     H, y = histograms(dtype), np.arange(N) % 3
-    targets = TargetNeighbours(y, neighbourhoods.target_neighbours(H, y, 3))
+    targets = TargetNeighbors(y, neighborhoods.target_neighbors(H, y, 3))
     return lmnn(H, targets, margin=0.05, distance="chi2")
 
 

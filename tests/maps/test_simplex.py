@@ -9,14 +9,14 @@ from formulas import simplex_projection
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
-from scipy.optimize import minimize
+from scipy import optimize
 
 from vicinal._features import Features
 from vicinal.core.problem import Problem
 from vicinal.core.types import Map
 from vicinal.maps import Linear, Simplex, project_columns
 from vicinal.objectives import NCALoss
-from vicinal.solvers import LBFGS, ProjectedGradient, minimise
+from vicinal.solvers import LBFGS, ProjectedGradient, minimize
 from vicinal.targets import Labels
 
 nojit = pytest.mark.nojit
@@ -50,7 +50,7 @@ def test_equals_a_quadratic_programme(rng):
         for scale in [0.1, 1.0, 5.0]:
             y = scale * rng.standard_normal(r)
             unit = 1 + y @ y  # SLSQP minds the scale
-            solved = minimize(
+            solved = optimize.minimize(
                 lambda x: 0.5 * np.sum((x - y) ** 2) / unit,  # noqa: B023
                 np.full(r, 1 / r),
                 jac=lambda x: (x - y) / unit,  # noqa: B023
@@ -226,9 +226,9 @@ def test_a_problem_is_solved_on_the_simplex(rng, constraint):
     problem = Problem(rows_of(rng), Labels(np.arange(40) % 2), NCALoss(), mapping)
     theta = mapping.theta(rng.dirichlet(np.ones(3), 6).T)
     solver = ProjectedGradient() if mapping.constrained else LBFGS()
-    result = minimise(problem, theta, solver, max_iter=30)
+    result = minimize(problem, theta, solver, max_iter=30)
     assert_on_simplex(mapping.components(result.theta))
     assert result.value < result.history["loss"][0]
     if mapping.constrained:
         with pytest.raises(ValueError, match="The solver LBFGS does not keep to the constraint"):
-            minimise(problem, theta, LBFGS())
+            minimize(problem, theta, LBFGS())

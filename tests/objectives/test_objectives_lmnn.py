@@ -20,7 +20,7 @@ from common.clouds import (
 )
 
 from vicinal.objectives import lmnn
-from vicinal.targets import Labels, TargetNeighbours
+from vicinal.targets import Labels, TargetNeighbors
 
 # Values and gradients
 
@@ -61,7 +61,7 @@ def test_matches_reference_at_other_weights(rng, distance, mu, margin):
 @pytest.mark.nojit
 def test_four_points_by_hand(engine):
     """On a line: a at 0 and 2, b at 3 and 7, each the target of the other."""
-    targets = TargetNeighbours(list("aabb"), [[1], [0], [3], [2]])
+    targets = TargetNeighbors(list("aabb"), [[1], [0], [3], [2]])
     report = {}
     got = lmnn([[0.0], [2], [3], [7]], targets, mu=0.3, margin=2.5, report=report)
     # pull 4 + 4 + 16 + 16; of 2 the impostor 3, and of 3 the impostors 0 and 2
@@ -76,7 +76,7 @@ def test_four_points_by_hand(engine):
 def test_histograms_by_hand():
     """Corners of the simplex are 1 apart, the middle of an edge is 1/3 from its ends."""
     Z = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [0.5, 0.5, 0]])
-    targets = TargetNeighbours([0, 0, 1, 1], [[1], [-1], [3], [-1]])
+    targets = TargetNeighbors([0, 0, 1, 1], [[1], [-1], [3], [-1]])
     # from 0: target at 1, impostors at 1 and 1/3; from 2: target, both impostors at 1
     third = 0.5 * (0.25 / 1.5 + 0.25 / 0.5)
     pull, push = 1 + 1, 0.4 + (1.4 - third) + 0.4 + 0.4
@@ -89,7 +89,7 @@ def test_a_bracket_of_zero_does_not_count(rng):
     """Integers, so that ties are exact: the bracket must be positive."""
     Z = rng.integers(0, 5, (40, 2)).astype(float)
     y = np.arange(40) % 3
-    targets = TargetNeighbours(y, some_targets(rng, y, 2))
+    targets = TargetNeighbors(y, some_targets(rng, y, 2))
     inside = brackets(Z, targets, 2.0, "squared")
     assert (inside == 0).sum() > 20
     for dtype in (np.float32, np.float64):
@@ -108,7 +108,7 @@ def test_rows_without_targets_are_impostors_only(rng):
     Z, y = rng.standard_normal((12, 2)), np.repeat([0, 1, 2], [6, 5, 1])
     J = some_targets(rng, y, 2, missing=0.0)
     J[3] = -1
-    targets = TargetNeighbours(y, J)
+    targets = TargetNeighbors(y, J)
     value, dZ = evaluate(Z, targets, margin=20.0)  # so that all are impostors
     assert_close((value, dZ), plain(Z, targets, margin=20.0), 1e-12)
     assert dZ[11].any()
@@ -171,7 +171,7 @@ def test_wrong_settings_are_named(rng, change, error, message):
 
 def test_wrong_points_and_targets_are_named(rng):
     Z, targets = cloud(rng, 12, 2, 2, "squared")
-    with pytest.raises(TypeError, match="'targets' parameter of lmnn must be TargetNeighbours"):
+    with pytest.raises(TypeError, match="'targets' parameter of lmnn must be TargetNeighbors"):
         lmnn(Z, Labels(targets.codes))
     with pytest.raises(ValueError, match="Z has 11 rows, but there are targets for 12"):
         lmnn(Z[:11], targets)

@@ -20,7 +20,7 @@ from common.clouds import (
 )
 from common.engines import compiled_only
 
-from vicinal.targets import TargetNeighbours
+from vicinal.targets import TargetNeighbors
 
 # Points that are hard on floats
 
@@ -60,9 +60,9 @@ def test_powers_of_two_change_no_digit(rng, distance, power):
 def test_an_outlier_hides_no_impostor(rng, distance, far):
     """In float32, of which the search makes use, all others are in one place, or at zero."""
     Z, targets = cloud(rng, 40, 3, 3, distance)
-    J = targets.neighbours.copy()
+    J = targets.neighbors.copy()
     J[7] = J[J == 7] = -1
-    targets = TargetNeighbours(targets.codes, J)
+    targets = TargetNeighbors(targets.codes, J)
     before = evaluate(np.delete(Z, 7, axis=0), targets.take(np.delete(np.arange(40), 7)), distance)
     Z[7] = far
     value, dZ = evaluate(Z, targets, distance)
@@ -80,7 +80,7 @@ def test_a_map_pressed_to_nothing(rng, dtype, size):
         warnings.simplefilter("error")
         value, dZ = evaluate(Z, targets, report=report)
     assert report["n_impostors"] == len(brackets(Z, targets, 2.5, "squared"))
-    n_scored = np.sum((targets.neighbours >= 0).any(axis=1))
+    n_scored = np.sum((targets.neighbors >= 0).any(axis=1))
     assert value == pytest.approx(0.3 * 2.5 * report["n_impostors"] / n_scored, rel=1e-6)
     assert np.isfinite(dZ).all()
 
@@ -120,15 +120,15 @@ def test_order_of_bins(rng):
 @each_distance
 def test_order_of_rows_and_names_of_classes(rng, distance):
     Z, targets = cloud(rng, 200, 3, 4, distance)
-    y, J = targets.codes, targets.neighbours
+    y, J = targets.codes, targets.neighbors
     value, dZ = evaluate(Z, targets, distance)
     order = rng.permutation(200)
     position = np.append(np.argsort(order), -1)
-    shuffled = TargetNeighbours(y[order], position[J[order]])
+    shuffled = TargetNeighbors(y[order], position[J[order]])
     assert_close(evaluate(Z[order], shuffled, distance), (value, dZ[order]), 1e-11)
     taken = targets.take(order)
     assert_close(evaluate(Z[order], taken, distance), (value, dZ[order]), 1e-11)
-    reversed_ = TargetNeighbours(y, J[:, ::-1])
+    reversed_ = TargetNeighbors(y, J[:, ::-1])
     assert_close(evaluate(Z, reversed_, distance), (value, dZ), 1e-12)
     for names in [np.array(list("zebu")), np.array([-7, 1e9, 3, 0.5]), np.array([2, 0, 3, 1])]:
-        assert_same_bits(evaluate(Z, TargetNeighbours(names[y], J), distance), (value, dZ))
+        assert_same_bits(evaluate(Z, TargetNeighbors(names[y], J), distance), (value, dZ))

@@ -24,7 +24,7 @@ from common.engines import compiled_only
 
 from vicinal.engines.cpu import impostors as _impostors
 from vicinal.objectives import Candidates, lmnn
-from vicinal.targets import TargetNeighbours
+from vicinal.targets import TargetNeighbors
 
 pytestmark = compiled_only
 
@@ -45,7 +45,7 @@ def spread(rng, distance, n=400, dtype=np.float64):
     Z = (np.exp(Z) if distance == "chi2" else Z).astype(dtype)
     own = np.where(y[:, None] == y, distances(Z, distance), np.inf)
     np.fill_diagonal(own, np.inf)
-    targets = TargetNeighbours(y, np.argsort(own, axis=1)[:, :2])
+    targets = TargetNeighbors(y, np.argsort(own, axis=1)[:, :2])
     return Z, targets, 0.2 * float(np.median(own.min(axis=1)))
 
 
@@ -177,7 +177,7 @@ def test_a_row_that_had_no_reach_gets_one(rng):
     Z[:3], y[:4] = Z[3], [0, 0, 1, 1]
     J = np.argsort(np.where(y[:, None] == y, distances(Z, "squared"), np.inf), axis=1)[:, 1:2]
     J[:4, 0] = [1, 0, 3, 2]
-    targets = TargetNeighbours(y, J)
+    targets = TargetNeighbors(y, J)
     kept = Candidates()
     assert_same_bits(*(lmnn(Z, targets, margin=0.0, candidates=c) for c in (kept, None)))
     Z[0] += 1e-3
@@ -195,7 +195,7 @@ def test_brackets_that_are_nearly_zero(rng, distance, dtype, denominator):
     for _ in range(4):
         Z = (rng.integers(0, 6, (150, 3)) / denominator).astype(dtype)
         y = np.arange(150) % 3
-        targets = TargetNeighbours(y, some_targets(rng, y, 2))
+        targets = TargetNeighbors(y, some_targets(rng, y, 2))
         kept = Candidates()
         for margin in (0.1, 1 / 7, 2 / 3):
             ways = [evaluate(Z, targets, distance, margin=margin, candidates=candidates)
@@ -209,8 +209,8 @@ def test_brackets_that_are_nearly_zero(rng, distance, dtype, denominator):
 @pytest.mark.parametrize("kept", [False, True])
 def test_an_impostor_by_the_last_digit(rng, distance, dtype, kept):
     """A row upon its target, and another just inside of the margin, or just upon it."""
-    alone = TargetNeighbours([0, 0], [[1], [-1]])
-    targets = TargetNeighbours([0, 0, 1], [[1], [-1], [-1]])
+    alone = TargetNeighbors([0, 0], [[1], [-1]])
+    targets = TargetNeighbors([0, 0, 1], [[1], [-1], [-1]])
     for _ in range(50):
         Z = rng.uniform(0.1, 1, (3, 1)).astype(dtype)
         Z[1] = Z[0]
@@ -226,10 +226,10 @@ def test_an_impostor_by_the_last_digit(rng, distance, dtype, kept):
 def test_lists_serve_any_other_question(rng, distance):
     """Of other rows, other targets, other margins, in another precision or by another distance."""
     Z, targets, margin = spread(rng, "chi2", 200)
-    others = TargetNeighbours(targets.codes, some_targets(rng, targets.codes, 3))
-    few = TargetNeighbours(targets.codes, np.where(targets.neighbours % 2, targets.neighbours, -1))
-    one_class = TargetNeighbours(np.zeros(200, int), targets.neighbours)
-    halves = TargetNeighbours(np.arange(200) // 100, some_targets(rng, np.arange(200) // 100, 2))
+    others = TargetNeighbors(targets.codes, some_targets(rng, targets.codes, 3))
+    few = TargetNeighbors(targets.codes, np.where(targets.neighbors % 2, targets.neighbors, -1))
+    one_class = TargetNeighbors(np.zeros(200, int), targets.neighbors)
+    halves = TargetNeighbors(np.arange(200) // 100, some_targets(rng, np.arange(200) // 100, 2))
     rows = {"queries": np.arange(120), "references": np.arange(40, 200)}
     kept = Candidates()
     questions = [
@@ -284,7 +284,7 @@ def test_memory_is_bounded_whatever_the_number_of_impostors(rng, monkeypatch, di
     """All pairs are: 36 million of them, 144 MB in lists, and three hinges to each."""
     monkeypatch.setattr(_impostors, "n_threads", lambda: 2)
     Z, y = rng.uniform(size=(6000, 2)), np.arange(6000) % 2
-    targets = TargetNeighbours(y, (np.arange(6000)[:, None] + [2, 4, 6]) % 6000)
+    targets = TargetNeighbors(y, (np.arange(6000)[:, None] + [2, 4, 6]) % 6000)
     candidates = Candidates() if lists else None
     few = {"queries": np.arange(200), "gradient": False}
     evaluate(Z, targets, distance, **few)  # compiled
@@ -342,7 +342,7 @@ def test_few_queries_search_for_themselves(rng, distance, dtype, monkeypatch):
         (np.arange(0, 120, 3), np.arange(90)),  # some queries are no references
     ]:
         rows = {"queries": queries, "references": references}
-        arguments = targets.codes, targets.neighbours, 0.3, margin, distance
+        arguments = targets.codes, targets.neighbors, 0.3, margin, distance
         expected = formulas.lmnn(Z, *arguments, **rows)
         report = {}
         got = evaluate(Z, targets, distance, margin=margin, report=report, **rows)

@@ -11,7 +11,7 @@ from common.checks import assert_close
 from common.clouds import points, some_lists
 
 from vicinal.core.types import Pairs
-from vicinal.neighbourhoods import Nearest, RandomPairs
+from vicinal.neighborhoods import Nearest, RandomPairs
 from vicinal.objectives import mcml, nca
 from vicinal.targets import Labels
 

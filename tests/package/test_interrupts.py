@@ -62,10 +62,10 @@ def job():
 """
 NCA = """
 from vicinal import NCA
-from vicinal.neighbourhoods import Nearest
+from vicinal.neighborhoods import Nearest
 def job():
     pairs = Nearest(m=20, refresh=1)
-    model = NCA(n_components=3, alpha=3e-3, pairs=pairs, max_iter=8, random_state=0)
+    model = NCA(n_components=3, alpha=3e-3, neighborhood=pairs, max_iter=8, random_state=0)
     return model.fit(X, y).components_
 """
 

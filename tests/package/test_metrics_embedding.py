@@ -18,14 +18,14 @@ from vicinal.metrics import (
     _ranks,
     continuity,
     knn_accuracy,
-    neighbour_recall,
+    neighbor_recall,
     r_nx_auc,
     r_nx_curve,
     rank_correlation,
     trustworthiness,
 )
 
-MEASURES = (r_nx_auc, trustworthiness, continuity, neighbour_recall, rank_correlation)
+MEASURES = (r_nx_auc, trustworthiness, continuity, neighbor_recall, rank_correlation)
 each_measure = pytest.mark.parametrize("measure", MEASURES, ids=lambda f: f.__name__)
 
 
@@ -99,7 +99,7 @@ def test_a_copy_is_perfect_and_noise_is_nothing(rng, measure):
     assert measure(X, X, random_state=0) == pytest.approx(1.0, abs=1e-12)
     assert measure(X, -2.0 * X, random_state=0) == pytest.approx(1.0, abs=1e-12)  # no rounding
     noise = measure(X, rng.normal(size=(len(X), 2)), random_state=0)
-    chance = {"trustworthiness": 0.5, "continuity": 0.5, "neighbour_recall": 15 / 149}
+    chance = {"trustworthiness": 0.5, "continuity": 0.5, "neighbor_recall": 15 / 149}
     assert noise == pytest.approx(chance.get(measure.__name__, 0.0), abs=0.06)
 
 
@@ -124,7 +124,7 @@ def test_recall_is_the_share_of_common_neighbours(rng):
     of_X, of_Z = (plain_ranks(pairwise_distances(each)) for each in (X, Z))
     off = ~np.eye(40, dtype=bool)
     expected = np.sum((of_X <= 7) & (of_Z <= 7) & off) / (40 * 7)
-    assert neighbour_recall(X, Z, n_neighbors=7) == pytest.approx(expected, rel=1e-14)
+    assert neighbor_recall(X, Z, n_neighbors=7) == pytest.approx(expected, rel=1e-14)
 
 
 def test_rank_correlation_is_spearmans(rng):
@@ -217,7 +217,7 @@ def test_no_array_of_all_pairs_is_made(rng, monkeypatch):
     tracemalloc.start()
     try:
         r_nx_curve(X, Z, max_neighbors=50)
-        neighbour_recall(X, Z)
+        neighbor_recall(X, Z)
         trustworthiness(X, Z, sample_size=500)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -235,8 +235,8 @@ def test_no_array_of_all_pairs_is_made(rng, monkeypatch):
          r"The 'n_neighbors' parameter of trustworthiness must be an int in \[1, 9\]. Got 10"),
         (lambda X, Z: continuity(X, Z, sample_size=0),
          r"The 'sample_size' parameter of continuity must be an int in \[1, 20\] or None. Got 0"),
-        (lambda X, Z: neighbour_recall(X, Z, metric="precomputed"),
-         r"X must be square for metric='precomputed' of neighbour_recall. Got shape \(20, 12\)"),
+        (lambda X, Z: neighbor_recall(X, Z, metric="precomputed"),
+         r"X must be square for metric='precomputed' of neighbor_recall. Got shape \(20, 12\)"),
         (lambda X, Z: knn_accuracy(Z, np.zeros(20), [1, 20]),
          r"The 'n_neighbors' parameter of knn_accuracy must be an int in \[1, 19\]. Got 20"),
         (lambda X, Z: knn_accuracy(Z, np.zeros(20), []), "must hold at least one int"),

@@ -113,7 +113,7 @@ def test_the_margin_of_lmnn_is_a_unit(wine, alpha):
     """What the docstring says: with the penalty too, two margins have one map but for its scale."""
     settings = {"n_components": 2, "alpha": alpha, "tol": 1e-9, "max_iter": 3000, "random_state": 0}
     one, other = (LMNN(margin=margin, **settings).fit(*wine) for margin in (1.0, 0.2))
-    assert other.objective_ == pytest.approx(0.2 * one.objective_, rel=5e-3)
+    assert other.loss_ == pytest.approx(0.2 * one.loss_, rel=5e-3)
     np.testing.assert_array_equal(other.predict(wine[0]), one.predict(wine[0]))
 
 

@@ -191,7 +191,7 @@ class TestMetric:
 
 class TestNeighbours:
     def test_p_is_that_of_the_model(self, wine):
-        display = plotting.NeighboursDisplay.from_estimator(
+        display = plotting.NeighborsDisplay.from_estimator(
             wine.nca, wine.X, wine.y, query=wine.X_test[5:6], label=wine.y_test[5]
         )
         before, after = display.sides.values()
@@ -212,7 +212,7 @@ class TestNeighbours:
         assert perplexity(before.p) == pytest.approx(perplexity(after.p), rel=1e-6)
 
     def test_a_row_is_not_its_own_neighbour(self, wine):
-        display = plotting.NeighboursDisplay.from_estimator(wine.nca, wine.X, wine.y, row=7)
+        display = plotting.NeighborsDisplay.from_estimator(wine.nca, wine.X, wine.y, row=7)
         for side in display.sides.values():
             assert side.p[7] == 0
             assert 7 not in side.rows
@@ -222,7 +222,7 @@ class TestNeighbours:
         weight = np.where(wine.y == "class_0", 0.0, 2.0)
         weight[:40:3] = 1.0
         model = NCA(2, alpha=0.01, random_state=0).fit(wine.X, wine.y, weight)
-        display = plotting.NeighboursDisplay.from_estimator(
+        display = plotting.NeighborsDisplay.from_estimator(
             model, wine.X, wine.y, query=wine.X_test[5:6]
         )
         after = display.sides["after: NCA"]
@@ -232,7 +232,7 @@ class TestNeighbours:
 
     def test_methods_without_p_show_distances(self, wine):
         model = LMNN(n_components=2, random_state=0).fit(wine.X, wine.y)
-        display = plotting.NeighboursDisplay.from_estimator(
+        display = plotting.NeighborsDisplay.from_estimator(
             model, wine.X, wine.y, row=3, n_neighbors=4
         )
         side = display.sides["after: LMNN"]
@@ -243,7 +243,7 @@ class TestNeighbours:
     def test_thumbnails(self, rng):
         X, y = rng.uniform(size=(30, 12)), np.arange(30) % 2
         model = NCA(2, alpha=0.1, random_state=0).fit(X, y)
-        display = plotting.NeighboursDisplay.from_estimator(
+        display = plotting.NeighborsDisplay.from_estimator(
             model, X, y, row=3, n_neighbors=5, images=(3, 4)
         )
         assert len([a for a in display.ax_.artists if hasattr(a, "offsetbox")]) == 6
@@ -312,7 +312,7 @@ def test_every_display_takes_a_learner_for_data_frames(wine):
         display = getattr(plotting, f"{name}Display").from_estimator(model, X, wine.y)
         assert display.figure_ is display.ax_.figure
         plt.close("all")
-    plotting.NeighboursDisplay.from_estimator(model, X, wine.y, row=2)
+    plotting.NeighborsDisplay.from_estimator(model, X, wine.y, row=2)
     names = plotting.MetricDisplay.from_estimator(model).feature_names
     assert {"ash", "taste_dry", "taste_sweet"} <= set(names)
 
@@ -342,10 +342,10 @@ def test_quality_of_a_map_beside_pca(wine):
          "'held_out' parameter"),
         (lambda d, w: d.MetricDisplay.from_estimator(w.nca, max_features=0),
          r"'max_features' parameter of MetricDisplay must be an int in \[1, inf\). Got 0"),
-        (lambda d, w: d.NeighboursDisplay.from_estimator(w.nca, w.X, w.y),
+        (lambda d, w: d.NeighborsDisplay.from_estimator(w.nca, w.X, w.y),
          "needs either 'row' or 'query'"),
-        (lambda d, w: d.NeighboursDisplay.from_estimator(w.nca, w.X, w.y, row=89),
-         r"'row' parameter of NeighboursDisplay must be an int in \[0, 88\]. Got 89"),
+        (lambda d, w: d.NeighborsDisplay.from_estimator(w.nca, w.X, w.y, row=89),
+         r"'row' parameter of NeighborsDisplay must be an int in \[0, 88\]. Got 89"),
         (lambda d, w: d.AccuracyDisplay.from_estimator(w.nca, w.X, w.y, n_neighbors=[0]),
          r"'n_neighbors' parameter of AccuracyDisplay must be ints in \[1, 88\]"),
         (lambda d, w: d.DecisionRegionsDisplay.from_estimator(w.nca, w.X, plane="z"),

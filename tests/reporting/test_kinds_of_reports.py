@@ -38,7 +38,7 @@ def test_rows_for_testing_are_the_only_ones_that_are_scored(iris):
     np.testing.assert_array_equal(shown.predicted[shown.held_out], model.predict(X[1::3]))
     learnt = contents.scores[-1]
     assert learnt.learnt
-    near = contents.neighbours.after[shown.held_out][:, :5]
+    near = contents.neighbors.after[shown.held_out][:, :5]
     votes = np.stack([(shown.codes[near] == c).sum(axis=1) for c in range(3)])
     clear = np.sort(votes, axis=0)[-1] > np.sort(votes, axis=0)[-2]
     right = votes.argmax(axis=0) == shown.codes[shown.held_out]
@@ -90,7 +90,7 @@ def test_labels_only_colour_what_does_not_learn_from_them(iris):
     assert contents.score_name == "neighbours kept"
     assert not contents.embedding.held_out.any()
     assert len(contents.embedding.frames) > 5 or not HAS_CALLBACKS
-    assert np.isnan(contents.neighbours.after_p).all()
+    assert np.isnan(contents.neighbors.after_p).all()
     alone = report(model, X).contents
     assert alone.embedding.classes == []
     np.testing.assert_array_equal(
@@ -104,7 +104,7 @@ def test_labels_only_colour_what_does_not_learn_from_them(iris):
 @pytest.mark.filterwarnings("ignore:.*did not converge")
 def test_methods_without_picks_have_no_probabilities(iris, estimator):
     contents = report(estimator, *iris).contents
-    assert np.isnan(contents.neighbours.after_p).all()
+    assert np.isnan(contents.neighbors.after_p).all()
     assert contents.metric.importances.sum() == pytest.approx(1)
     first = contents.scores[0].name
     assert first == ("χ² distance" if isinstance(estimator, Chi2LMNN) else "Euclidean")

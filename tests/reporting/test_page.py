@@ -44,15 +44,15 @@ def test_points_survive_packing():
         points = low + (high - low) * code / 0xFFFF
         np.testing.assert_allclose(points.T, frame.points, atol=float((high - low).max()) / 0xFFFF)
     found = array(head, data, "afterNeighbours").reshape(40, -1)
-    np.testing.assert_array_equal(found, contents.neighbours.after)
+    np.testing.assert_array_equal(found, contents.neighbors.after)
     p = array(head, data, "afterP").reshape(40, -1) / 0xFFFE
-    np.testing.assert_allclose(p, contents.neighbours.after_p, atol=1e-5)
+    np.testing.assert_allclose(p, contents.neighbors.after_p, atol=1e-5)
     assert head["names"] == contents.embedding.names
 
 
 def test_missing_neighbours_and_probabilities():
     contents = make_contents(n=30)
-    near = contents.neighbours
+    near = contents.neighbors
     near.after[3, 5:] = -1
     near.after_p[3, 5:] = np.nan
     head, data = unpacked(render(contents))
@@ -109,7 +109,7 @@ def test_policy_names_every_script_and_forbids_every_load():
 
 
 def test_parts_that_are_none_are_left_out():
-    few = dict.fromkeys(("neighbours", "table", "thumbnails", "metric", "history", "model"))
+    few = dict.fromkeys(("neighbors", "table", "thumbnails", "metric", "history", "model"))
     html = render(make_contents(n=20, scores=[], warnings=[], **few))
     for name in ("scores", "features", "convergence", "model"):
         assert f'id="{name}"' not in html

@@ -36,13 +36,13 @@ def test_all_parts_agree_about_the_points(contents):
     assert [frame.iteration for frame in shown.frames] == [1, 2, 3, 5, 8]
     assert shown.before.shape == (n, 2)
     assert all(len(column) == n for column in contents.table.cells)
-    assert contents.neighbours.after.shape == contents.neighbours.before_p.shape == (n, 10)
+    assert contents.neighbors.after.shape == contents.neighbors.before_p.shape == (n, 10)
     assert (shown.predicted[shown.held_out] >= 0).all()
     assert (shown.predicted[~shown.held_out] == -1).all()
 
 
 def test_neighbours_are_training_rows_and_never_the_row_itself(contents):
-    for near in (contents.neighbours.before, contents.neighbours.after):
+    for near in (contents.neighbors.before, contents.neighbors.after):
         assert not contents.embedding.held_out[near].any()
         assert (near != np.arange(len(near))[:, None]).all()
 

@@ -9,7 +9,7 @@ from common.problems import D, make_problem, one_pass, random_states
 from vicinal.core.types import Batch, Source
 from vicinal.samplers import MiniBatches, Subsample
 from vicinal.samplers import clusters as _clusters
-from vicinal.solvers import Adam, minimise
+from vicinal.solvers import Adam, minimize
 
 
 @pytest.mark.parametrize("clusters", ["rpc", "fpc"])
@@ -188,7 +188,7 @@ def test_a_class_that_leaves_a_batch(rng):
     assert value == 0.0
     assert not grad.any()
     options = {"sampler": MiniBatches(3, "random"), "source": problem.source, "random_state": 0}
-    result = minimise(problem, theta, Adam(), max_iter=30, **options)
+    result = minimize(problem, theta, Adam(), max_iter=30, **options)
     assert result.reason == "max_iter"
 
 

@@ -12,7 +12,7 @@ from vicinal.maps import Simplex
 from vicinal.solvers import (
     BoldDriver,
     ProjectedGradient,
-    minimise,
+    minimize,
     resolve,
 )
 
@@ -30,7 +30,7 @@ def test_spectral_steps_are_fast(rng):
     fun = OnSimplex(rng, condition=1e3, spread=0.3)
     count = {}
     for name in ("adaptive", "projected"):
-        result = minimise(fun, fun.start, SOLVERS[name], max_iter=20_000, tol=0.0,
+        result = minimize(fun, fun.start, SOLVERS[name], max_iter=20_000, tol=0.0,
                           on_iteration=lambda info: info.grad_norm <= 1e-4)  # fmt: skip
         assert result.reason in ("callback", "gradient")
         count[name] = result.state.n_evaluations
@@ -84,11 +84,11 @@ def test_losses_of_another_function_do_not_count(rng, memory):
 
 def test_a_run_that_may_rise_returns_the_lowest(rng):
     fun = OnSimplex(rng, condition=1e4, spread=0.2)
-    result = minimise(fun, fun.start, ProjectedGradient(), max_iter=200, tol=0.0)
+    result = minimize(fun, fun.start, ProjectedGradient(), max_iter=200, tol=0.0)
     losses = np.array(result.history["loss"])
     assert (np.diff(losses) > 0).any()  # it does rise
     assert result.value == losses.min() == fun(result.theta)[0]
-    monotone = minimise(fun, fun.start, ProjectedGradient(memory=1), max_iter=200, tol=0.0)
+    monotone = minimize(fun, fun.start, ProjectedGradient(memory=1), max_iter=200, tol=0.0)
     assert (np.diff(monotone.history["loss"]) <= 0).all()
 
 
@@ -101,4 +101,4 @@ def test_a_solver_that_does_not_say_is_refused(rng):
         def step(self, fun, theta, state, batch=None): ...
 
     with pytest.raises(ValueError, match="The solver Own does not keep to the constraint"):
-        minimise(OnSimplex(rng), np.ones(R * D), Own())
+        minimize(OnSimplex(rng), np.ones(R * D), Own())

@@ -16,7 +16,7 @@ from vicinal.solvers import (
     Cosine,
     InverseTime,
     Momentum,
-    minimise,
+    minimize,
     refresh,
     tune_t0,
 )
@@ -123,7 +123,7 @@ class TestTuneT0:
         assert {"start", "exponential", "linear"} == set(tried["stage"])
         # the run of the winner can be repeated
         options = {"max_iter": 40, "tol": 0.0, **self.DATA}
-        result = minimise(noisy_rows, start, tuned, **options)
+        result = minimize(noisy_rows, start, tuned, **options)
         assert minus_distance(result.state.theta) == tried["score"][best]
 
     def test_cost_and_candidates(self):
@@ -228,7 +228,7 @@ def test_stochastic_learning_of_nca(rng):
         alpha=1e-3, train=rows[:120], held_out=rows[120:],
     )  # fmt: skip
     theta = 0.3 * rng.standard_normal(2 * D)
-    exact = minimise(problem, theta, Adam(0.1), max_iter=60, tol=0.0)
+    exact = minimize(problem, theta, Adam(0.1), max_iter=60, tol=0.0)
     data = {"source": problem.source, "random_state": 0}
     for sampler in (StochasticQueries(30), MiniBatches(60)):
         solver, _ = tune_t0(
@@ -236,7 +236,7 @@ def test_stochastic_learning_of_nca(rng):
             n_steps=16, **data,
         )  # fmt: skip
         options = {"max_iter": 80, "monitor": problem.validation_score, "monitor_every": 5}
-        result = minimise(problem, theta, solver, sampler=sampler, **options, **data)
+        result = minimize(problem, theta, solver, sampler=sampler, **options, **data)
         gap = problem.value(theta) - exact.value
         assert problem.value(result.theta) < exact.value + 0.15 * gap
 
@@ -250,6 +250,6 @@ def test_batches_of_one_pass_in_a_history():
         seen.append(batch.queries)
         return noisy_rows(theta, batch)
 
-    minimise(fun, np.zeros(1), SGD(), sampler=StochasticQueries(6), source=Source(20), max_iter=7)
+    minimize(fun, np.zeros(1), SGD(), sampler=StochasticQueries(6), source=Source(20), max_iter=7)
     for group in (seen[:4], seen[4:8]):
         np.testing.assert_array_equal(np.sort(np.concatenate(group)), np.arange(20))

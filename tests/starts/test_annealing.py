@@ -176,12 +176,10 @@ def test_annealing_finds_the_plane_of_the_rings(rings, objective):
     X, y = rings
     annealed = NCA(2, init="annealing", objective=objective, random_state=0, alpha=3e-3).fit(X, y)
     single = [
-        NCA(2, init="random", objective=objective, random_state=seed, alpha=3e-3)
-        .fit(X, y)
-        .objective_
+        NCA(2, init="random", objective=objective, random_state=seed, alpha=3e-3).fit(X, y).loss_
         for seed in range(5)
     ]
-    assert annealed.objective_ <= np.median(single) + 1e-4
+    assert annealed.loss_ <= np.median(single) + 1e-4
     assert annealed.score(X, y) > 0.95
 
 
@@ -203,7 +201,7 @@ def test_restarts_of_the_inner_start_are_restarts_of_the_annealing(wine):
     part = Annealing(init=Random(n_init=3), from_components=4)
     assert part.n_init == 3
     one = NCA(2, init=Annealing(init=Random(), from_components=4), alpha=3e-3, **settings).fit(X, y)
-    assert NCA(2, init=part, alpha=3e-3, **settings).fit(X, y).objective_ <= one.objective_
+    assert NCA(2, init=part, alpha=3e-3, **settings).fit(X, y).loss_ <= one.loss_
 
 
 @quiet
@@ -243,7 +241,7 @@ def test_weights_priors_and_sparse_rows(wine, rng):
     weight = rng.uniform(0.5, 2, len(y))
     dense = NCA(2, alpha=3e-3, **settings).fit(X, y, sample_weight=weight)
     sparse = NCA(2, alpha=3e-3, **settings).fit(sp.csr_array(X), y, sample_weight=weight)
-    assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-3)
+    assert sparse.loss_ == pytest.approx(dense.loss_, rel=1e-3)
     # a row of weight zero is not there
     both = np.vstack([X, 100 + rng.normal(size=(4, 13))]), np.append(y, [0, 1, 2, 0])
     padded = NCA(2, alpha=3e-3, **settings).fit(*both, sample_weight=np.append(weight, np.zeros(4)))

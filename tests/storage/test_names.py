@@ -35,11 +35,11 @@ def test_other_classes_are_refused(name):
 
 def test_every_public_part_is_in_the_table():
     """A solver, sampler, kernel, start, map or neighbourhood that can be named can be saved."""
-    from vicinal import densities, initialise, maps, neighbourhoods, samplers, solvers
+    from vicinal import densities, initialise, maps, neighborhoods, samplers, solvers
 
     protocols = {"FirstMap", "Scatter", "Start", "BinStart", "GivenBins", "Positions", "LeftOut",
                  "Iteration"}  # fmt: skip
-    for module in (densities, initialise, maps, neighbourhoods, samplers, solvers):
+    for module in (densities, initialise, maps, neighborhoods, samplers, solvers):
         for public in module.__all__:
             part = getattr(module, public)
             if inspect.isclass(part) and is_plain_class(part) and public not in protocols:

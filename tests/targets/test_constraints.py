@@ -58,9 +58,9 @@ def test_negative_labels_are_classes_unless_they_are_said_to_be_unlabelled():
     y = np.array([-1, -1, -1, 1, 1, 2, 2])
     assert (y[pairs_from_labels(y, random_state=0)[0]] == -1).any()
     for none, labels in [(-1, y), (np.nan, np.where(y < 0, np.nan, y))]:
-        pairs, _ = pairs_from_labels(labels, unlabelled=none, random_state=0)
+        pairs, _ = pairs_from_labels(labels, unlabeled=none, random_state=0)
         assert pairs.min() == 3
-        assert quadruplets_from_labels(labels, unlabelled=none, random_state=0).min() == 3
+        assert quadruplets_from_labels(labels, unlabeled=none, random_state=0).min() == 3
 
 
 def test_all_pairs_are_used_if_there_are_fewer():
@@ -89,7 +89,7 @@ def test_what_labels_cannot_give_is_an_error(draw):
         draw([3, 3, 3])
     with pytest.raises(ValueError, match=r"class of at least 2 rows.*Got 3 rows of 3 classes"):
         draw([1, 2, 3])
-    with pytest.raises(ValueError, match=r"hold NaN.*unlabelled=numpy.nan"):
+    with pytest.raises(ValueError, match=r"hold NaN.*unlabeled=numpy.nan"):
         draw([1.0, 1.0, 2.0, np.nan])
     with pytest.raises(ValueError, match="must all be of one type"):
         draw([1, "a", 1])

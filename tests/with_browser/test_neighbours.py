@@ -13,7 +13,7 @@ def reader(read):
 def assert_shows(reader, row):
     """The panel, the live region and the lines in the picture are about the row."""
     contents = reader.contents
-    picture, near = contents.embedding, contents.neighbours
+    picture, near = contents.embedding, contents.neighbors
     assert picture.names[row] in reader.text("#chosen h3")
     assert reader.listed("before") == near.before[row].tolist()
     assert reader.listed("after") == near.after[row].tolist()
@@ -44,7 +44,7 @@ def test_click_shows_the_neighbours(reader, which, keep):
 def test_bars_and_thumbnails(reader):
     reader.search("row 7")
     reader.page.press("#search", "Enter")
-    near = reader.contents.neighbours
+    near = reader.contents.neighbors
     widths = reader.page.evaluate(
         "Array.from(document.querySelectorAll('#lists [data-which=after] .bar span'),"
         "(bar) => bar.offsetWidth / bar.parentElement.offsetWidth)"

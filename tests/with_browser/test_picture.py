@@ -180,7 +180,7 @@ def test_numbers_have_a_colour_scale(read, keep):
 
 
 def test_no_labels(read, keep):
-    bare = dict.fromkeys(("neighbours", "table", "metric", "history", "model"))
+    bare = dict.fromkeys(("neighbors", "table", "metric", "history", "model"))
     reader = read(make_contents(n=200, n_classes=0, scores=[], **bare))
     assert not reader.page.is_visible("#legend")
     reader.click(reader.lonely())

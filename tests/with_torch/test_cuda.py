@@ -39,7 +39,7 @@ def test_a_fit_is_that_of_the_cpu_and_resumes_to_its_bits(rng):
     mapping = TorchMap(plain().cuda())
     whole = NCA(mapping=mapping, max_iter=10, **parameters).fit(X, y)
     there = NCA(mapping=TorchMap(plain()), max_iter=10, **parameters).fit(X, y)
-    np.testing.assert_allclose(whole.objective_, there.objective_, rtol=1e-6)
+    np.testing.assert_allclose(whole.loss_, there.loss_, rtol=1e-6)
     half = NCA(mapping=mapping, max_iter=5, warm_start=True, **parameters).fit(X, y)
     half = pickle.loads(pickle.dumps(half))
     assert half.mapping == mapping

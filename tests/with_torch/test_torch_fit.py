@@ -63,8 +63,8 @@ def test_a_fit_ends_where_that_of_the_network_in_numpy_does(rng):
         NCA(d, mapping=mapping, alpha=1e-3, max_iter=500, tol=1e-9, random_state=0).fit(X, y)
         for mapping in (ours, TorchMap(module))
     ]
-    assert fitted[0].objective_ < 0.9 * fitted[0].history_["loss"][0]
-    np.testing.assert_allclose(fitted[1].objective_, fitted[0].objective_, rtol=1e-6)
+    assert fitted[0].loss_ < 0.9 * fitted[0].history_["loss"][0]
+    np.testing.assert_allclose(fitted[1].loss_, fitted[0].loss_, rtol=1e-6)
 
 
 def test_the_gradient_of_a_problem_is_that_of_nca_loss(rng):
@@ -184,7 +184,7 @@ def test_batches_and_many_rows(rng):
         mapping=TorchMap(plain(nn.ReLU)), alpha=1e-4, sampling=MiniBatches(500), max_iter=20,
         early_stopping=True, random_state=0,
     ).fit(X, y)  # fmt: skip
-    assert np.isfinite(model.objective_)
+    assert np.isfinite(model.loss_)
     assert set(model.mapping._networks) <= {"float32", "float64"}
 
 

@@ -109,7 +109,7 @@ def compare_starts(X: Any, y: Any, seed: int) -> dict[str, Any]:
         seconds = time.process_time() - began
         still = clone(model).set_params(tol=1e300, alpha=model.alpha_)  # no step at all
         result[f"{setting}; {words}"] = {
-            "loss": model.objective_,
+            "loss": model.loss_,
             "score": maps.leave_one_out(model.transform(X), y),
             "neighbours": None if many else still.fit(X, y).effective_n_neighbors().mean(),
             "seconds": seconds,

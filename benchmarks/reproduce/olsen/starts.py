@@ -80,7 +80,7 @@ def work(data: str, split: int, rank: int, start: str, seed: int) -> dict[str, A
     for when, more in (("start", {"tol": 1e300}), ("end", {})):
         model = Chi2LMNN(min(rank, H.shape[1]), **setting, **more).fit(H[train], y[train])
         result[when] = {
-            "loss": float(model.objective_),
+            "loss": float(model.loss_),
             "held out": chi2_1nn(model.transform(H), y, train, test),
         }
     return {**result, "iterations": int(model.n_iter_), "margin": float(model.margin_)}

@@ -88,7 +88,7 @@ def nca_work(data: str, split: int, d: str) -> dict[str, Any]:
         # any gradient is below this tolerance: the map is the start
         model.set_params(tol=1e6).fit(X[train], y[train])
         results[name]["neighbours"] = model.effective_n_neighbors().mean()
-        results[name]["start"] = -model.objective_
+        results[name]["start"] = -model.loss_
     model = NCA(n_components, random_state=split).fit(X[train], y[train])
     results[DEFAULTS] = scores(model, X, y, train, test)
     start = random_start(X[train], n_components, split, 1.0)

@@ -120,13 +120,13 @@ def landsat_work(data: str, split: int, fit: str) -> dict[str, Any]:
 def _fit(data: str, split: int, tolerance: float | None, options: dict[str, Any]) -> dict[str, Any]:
     """A fit by trees, or over all pairs without a tolerance."""
     from vicinal import NCA
-    from vicinal.neighbourhoods import Tree
+    from vicinal.neighborhoods import Tree
 
     # without ``always`` the library would sum all pairs here, which is faster
     pairs = "all" if tolerance is None else Tree(tolerance, always=True)
-    model = NCA(D, **options, pairs=pairs, random_state=split)
+    model = NCA(D, **options, neighborhood=pairs, random_state=split)
     result = fit_and_score(model, data, split)
-    used = model.plan_.pairs
+    used = model.plan_.neighborhood
     assert (used is None) if tolerance is None else (isinstance(used, Tree) and used.always)
     shares = np.asarray(model.history_["share_of_pairs"], dtype=float)
     if tolerance is not None:

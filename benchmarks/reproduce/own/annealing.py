@@ -34,7 +34,7 @@ def work(data: str, split: int, start: str) -> dict[str, Any]:
         began = time.process_time()
         model = NCA(2, init=init, random_state=split, **parameters).fit(X[learn], y[learn])
         result[setting] = {
-            "loss": float(model.objective_),
+            "loss": float(model.loss_),
             "posterior": float(model.score(X[judge], y[judge])),
             "core seconds": time.process_time() - began,
         }

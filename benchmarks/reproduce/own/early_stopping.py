@@ -141,7 +141,7 @@ def _bent(X: Any, y: Any, train: Any, test: Any, split: int) -> dict[str, Any]:
         model = NCA(mapping="periodic", random_state=seed, **parameters).fit(X[train], y[train])
         result[f"core seconds, {name}"] = time.process_time() - began
         result[name] = float(model.score(X[test], y[test]))
-        result[f"training loss, {name}"] = float(model.objective_)
+        result[f"training loss, {name}"] = float(model.loss_)
         return model
 
     default = fitted(BATCHES)

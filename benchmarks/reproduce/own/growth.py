@@ -151,11 +151,11 @@ def _evaluation(path: str, n: int, d: int) -> dict[str, Any]:
 
 
 def _lists(path: str, Z: Any, codes: Any) -> dict[str, Any]:
-    from vicinal import neighbourhoods
+    from vicinal import neighborhoods
 
     # without ``always`` all pairs would be summed where that is faster, and no tree be timed
-    tree = neighbourhoods.Tree(always=True, each_class=False)
-    part = {"nearest": neighbourhoods.Nearest(), "tree": tree}.get(path)
+    tree = neighborhoods.Tree(always=True, each_class=False)
+    part = {"nearest": neighborhoods.Nearest(), "tree": tree}.get(path)
     return {} if part is None else {"pairs": part.pairs(Z, codes)}
 
 
@@ -173,7 +173,7 @@ def _fit(path: str, n: int, d: int) -> dict[str, Any]:
         # so short a step leaves the map where it is: late in learning
         late |= {"sampling": "full", "solver": SGD(learning_rate=1e-9), "random_state": 0}
         if path == "nearest":
-            late["pairs"] = path
+            late["neighborhood"] = path
         return NCA(d, **late)
 
     small, y, A, _, _ = _problem(path, 5000, d)

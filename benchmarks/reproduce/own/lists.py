@@ -40,7 +40,7 @@ def jobs(splits: int | None) -> Iterator[Job]:
 def work(data: str, split: int, d: int, method: str) -> dict[str, Any]:
     """Test accuracy with all pairs and with lists, the share of pairs, and what was left out."""
     import vicinal
-    from vicinal.neighbourhoods import Nearest, RandomPairs
+    from vicinal.neighborhoods import Nearest, RandomPairs
 
     kinds: dict[str, Any] = {ALL: "all", NEAREST: Nearest(m=100), RANDOM: RandomPairs(m=100)}
     X, y = protocol.data(data)
@@ -50,7 +50,7 @@ def work(data: str, split: int, d: int, method: str) -> dict[str, Any]:
     result: dict[str, Any] = {"rows": len(train)}
     for name, pairs in kinds.items():
         began = time.process_time()
-        model = getattr(vicinal, method)(d, pairs=pairs, alpha=ALPHA, random_state=split)
+        model = getattr(vicinal, method)(d, neighborhood=pairs, alpha=ALPHA, random_state=split)
         model.fit(X[train], y[train])
         result[f"core seconds, {name}"] = time.process_time() - began
         result[name] = float(model.score(X[test], y[test]))

@@ -55,7 +55,7 @@ def work(data: str, rows: int, method: str, split: int) -> dict[str, Any]:
     return {
         "core seconds": time.process_time() - began,
         "accuracy": float(model.score(X_judge, y[judge])),
-        "loss": float(model.objective_),
+        "loss": float(model.loss_),
         "iterations": int(model.n_iter_),
     }
 

@@ -33,7 +33,7 @@ RANKS = {"usps9298": (32,), "mnist": (32, 164)}
 
 #: where the time of a fit goes: file and function, in words
 STEPS = {
-    ("neighbourhoods", "target_neighbours"): "search for targets",
+    ("neighborhoods", "target_neighbors"): "search for targets",
     ("run.py", "first_theta"): "start, with its fit to 2,000 rows",
     ("lmnn.py", "__call__"): "value and gradient of the loss",
 }
@@ -112,7 +112,7 @@ def _fit(model: Any, X: Any, y: Any) -> dict[str, Any]:
         found |= {
             "iterations": float(model.n_iter_),
             "evaluations": float(model.history_["n_evaluations"][-1]),
-            "loss": float(model.objective_),
+            "loss": float(model.loss_),
             "plan": str(model.plan_),
         }
     return found

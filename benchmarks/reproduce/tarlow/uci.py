@@ -73,7 +73,7 @@ def work(
         "test": accuracies(Z[train], y[train], Z[test], y[test], TEST_K),
         "train": leave_one_out(Z[train], y[train], y[train], TEST_K),
         "iterations": int(run.n_iter_),
-        "loss": float(run.objective_),
+        "loss": float(run.loss_),
     }
     if method != "ITML":
         result["to 99 %"] = iterations_to(model.history_["loss"])

@@ -89,7 +89,7 @@ def draw(name: str, kind: str, of: Subject, options: dict[str, Any]) -> Any:
         more = {"X_test": of.X_test, "y_test": of.y_test}
     if kind == "embedding":
         more["target_name"] = of.label
-    if kind == "neighbours":
+    if kind == "neighbors":
         if options["row"] >= len(of.X):
             raise Failure(f"--row: the last row is {len(of.X) - 1}. Got {options['row']}.")
         more = {"row": options["row"]}

@@ -77,7 +77,7 @@ vicinal evaluate data.csv --label species --json > scores.json
 )
 @option(
     "Scores",
-    "--neighbours",
+    "--neighbors",
     type=Whole(min=1),
     default=5,
     show_default=True,
@@ -116,7 +116,7 @@ def command(console: Console, data: str, **options: Any) -> None:
         comparison = compare_methods(
             table.X, table.y, methods, target="numbers" if numbers else "classes",
             n_components=options["dim"], cv=options["folds"], repeats=options["repeats"],
-            n_neighbors=options["neighbours"], random_state=options["seed"],
+            n_neighbors=options["neighbors"], random_state=options["seed"],
             time_budget=options["time_budget"], **columns,
             progress=lambda done, total, name: show(f"{name}: fit {done + 1} of {total} …"),
         )  # fmt: skip

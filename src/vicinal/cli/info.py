@@ -41,7 +41,7 @@ def _words(facts: dict[str, Any]) -> str:
         "model": f"{about.get('estimator', 'unknown')} ({facts['kind']}, format {facts['schema']})",
         "dimensions": _from_to(about),
         "iterations": about.get("n_iter"),
-        "loss": _digits(about.get("objective")),
+        "loss": _digits(about.get("loss")),
         "classes": _listed(about.get("classes")),
         "columns": _listed(about.get("feature_names_in")),
         "parameters": _listed(_changed(about)),

@@ -21,7 +21,7 @@ KINDS = {
     "regions": ("DecisionRegionsDisplay", "which class is predicted where (two dimensions)"),
     "convergence": ("ConvergenceDisplay", "the loss by iteration, also on held-out rows"),
     "metric": ("MetricDisplay", "which columns matter, and the matrix of the metric"),
-    "neighbours": ("NeighboursDisplay", "the nearest rows of one row, before and after"),
+    "neighbors": ("NeighborsDisplay", "the nearest rows of one row, before and after"),
     "accuracy": ("AccuracyDisplay", "accuracy against the number of neighbours"),
     "rank": ("AccuracyDisplay", "accuracy against the number of dimensions"),
     "quality": ("EmbeddingQualityDisplay", "how well the map keeps neighbours (R_NX)"),
@@ -31,7 +31,7 @@ EXAMPLES = """
 vicinal plot data.csv --label species -o picture.png
 vicinal plot data.csv --label species --model model.vic --kind metric -o metric.svg
 vicinal plot train.csv --label species --model model.vic --test test.csv
-vicinal plot data.csv --label species --kind neighbours --row 12 -o row12.png
+vicinal plot data.csv --label species --kind neighbors --row 12 -o row12.png
 """
 
 _LISTED = "\n".join(f"{name:<12} {about}" for name, (_, about) in KINDS.items())
@@ -104,8 +104,8 @@ def command(console: Console, data: str, output: Path, **options: Any) -> int:
     from vicinal.cli import _drawing
 
     kind = options["kind"]
-    if (kind == "neighbours") != (options["row"] is not None):
-        raise click.UsageError("--row and --kind neighbours belong together.")
+    if (kind == "neighbors") != (options["row"] is not None):
+        raise click.UsageError("--row and --kind neighbors belong together.")
     subject = _drawing.subject(console, data, options)
     _drawing.draw(KINDS[kind][0], kind, subject, options).savefig(output, dpi=options["dpi"])
     facts = {"picture": output, "kind": kind, "data": data, "model": options["model"],

@@ -31,7 +31,7 @@ def _fit_labels(learner: Any, asked: dict[str, Any], X: Any, y: Any) -> Any:
     model = from_labels.FromLabels(learner, asked["n_constraints"], asked["random_state"])
     unknown = without_class(y)
     if unknown.any():
-        model.set_params(unlabelled=-1)
+        model.set_params(unlabeled=-1)
         y = np.where(unknown, -1, y)
     return model.fit(X, y)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Kernel
-from vicinal.targets import Affinities, TargetNeighbours
+from vicinal.targets import Affinities, TargetNeighbors
 
 _LEAST_POWER = -500.0  # log2 of a sum that may be added up as it is
 
@@ -236,15 +236,15 @@ class Votes(Protocol):
 class Triples(NamedTuple):
     """The input of a margin loss: points, target neighbours and possible impostors.
 
-    ``Z`` is (n, d).  ``neighbours`` (n, k) are the target neighbours that count:
+    ``Z`` is (n, d).  ``neighbors`` (n, k) are the target neighbours that count:
     those of queries, among the references; -1 for none.  ``targets`` are all target neighbours.
     ``is_query`` and ``is_reference`` are masks over the rows; ``weight`` of the dtype of ``Z`` is
     how much each row counts as an impostor, 0 for rows that are no references.
     """
 
     Z: Array
-    neighbours: Array
-    targets: TargetNeighbours
+    neighbors: Array
+    targets: TargetNeighbors
     is_query: Array
     is_reference: Array
     weight: Array

@@ -291,7 +291,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         """Set the fitted attributes; return the facts of the last evaluation."""
         self.history_, self.rounds_ = result.history, result.rounds
         self.n_iter_ = max(1, result.n_iter)
-        self.objective_, facts = final_loss(context, result.problem, result.theta)
+        self.loss_, facts = final_loss(context, result.problem, result.theta)
         self._store(data.X, context.method, result.problem, result.theta)
         if not isinstance(self._map, FittedLinear):
             budget, fitted = context.budget, (result.problem, result.theta)
@@ -339,7 +339,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         attributes = {name: part for name, part in vars(self).items() if name in _OF_THE_FIT}
         stored = ("components_", "n_components_", "alpha_", "_map", "_model", *self._stored)
         attributes |= {name: copy.__dict__[name] for name in stored if name in copy.__dict__}
-        attributes |= {"n_iter_": max(1, info.iteration), "objective_": value}
+        attributes |= {"n_iter_": max(1, info.iteration), "loss_": value}
         if leaves is not None:
             path = () if state is None else report.path
             attributes["_resume"] = leaves.at(problem, state, path, context.record, cut=True)

@@ -21,10 +21,10 @@ from vicinal.estimators._classifier import check_k
 from vicinal.fit.method import Coarse, Data
 from vicinal.fit.plan import Plan, is_large
 from vicinal.models.votes import VotingModel
-from vicinal.neighbourhoods import target_neighbours
-from vicinal.neighbourhoods.refresh import copied, no_longer_falls
+from vicinal.neighborhoods import target_neighbors
+from vicinal.neighborhoods.refresh import copied, no_longer_falls
 from vicinal.objectives import Candidates
-from vicinal.targets import Labels, TargetNeighbours
+from vicinal.targets import Labels, TargetNeighbors
 
 _COARSE_FROM, _COARSE_ROWS = 4000, 2000  # above the first number, start on the second
 _COARSE_STEPS, _COARSE_TOL = 30, 1e-2
@@ -72,8 +72,8 @@ class FindTargets:
         labels: Any = problem.target
         points: Any = partial(self.rows, problem.X) if theta is None else problem.embed(theta)
         k = min(self.k, int(labels.take(problem.train).counts.max()) - 1)
-        neighbours = target_neighbours(points, labels.codes, max(1, k), problem.train, self.finder)
-        target = TargetNeighbours(labels.codes, neighbours, np.arange(len(labels.classes)))
+        neighbours = target_neighbors(points, labels.codes, max(1, k), problem.train, self.finder)
+        target = TargetNeighbors(labels.codes, neighbours, np.arange(len(labels.classes)))
         objective: Any = replace(problem.objective, candidates=Candidates())  # type: ignore
         if theta is None:
             objective = replace(objective, margin=self.margin(problem, neighbours))
@@ -102,7 +102,7 @@ class RefreshTargets:
             self.kept = None  # they belong to the rows of an earlier fit
         if self.kept is not None:
             problem = self.find_targets(problem, theta)
-        now = problem.target.neighbours  # type: ignore[attr-defined]
+        now = problem.target.neighbors  # type: ignore[attr-defined]
         before = now if self.kept is None else self.kept
         new = (now[:, :, None] != before[:, None, :]).all(axis=2)
         self.report.setdefault("share_of_new_targets", []).append(float(new.mean()))

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_array
 
-from vicinal import densities, maps, neighbourhoods, solvers, starts
+from vicinal import densities, maps, neighborhoods, solvers, starts
 from vicinal._features import make_rows
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows, check_weights, shaped
@@ -32,8 +32,8 @@ from vicinal.fit.method import (
 from vicinal.fit.plan import Plan
 from vicinal.models.posterior import NCAModel
 from vicinal.models.soft import DistributionModel, MatchModel
-from vicinal.neighbourhoods import mass_left_out
-from vicinal.neighbourhoods.refresh import RefreshBackground, refresh_lists
+from vicinal.neighborhoods import mass_left_out
+from vicinal.neighborhoods.refresh import RefreshBackground, refresh_lists
 from vicinal.objectives import MatchLoss, NCALoss
 from vicinal.targets import LabelDistributions, Labels, Matches
 from vicinal.targets._checks import checked_distributions, checked_matches
@@ -50,8 +50,9 @@ def nca_method(estimator: Any, data: Data) -> Method:
     kernel = densities.resolve(estimator.kernel, name)
     start = starts.resolve(estimator.init, name)
     mapping, d = maps.resolve_rank(estimator, data.n_features, start)
-    pairs = None if is_auto(estimator.pairs) else neighbourhoods.resolve(estimator.pairs, name)
-    densities.check_use(kernel, pairs, estimator.objective, name)
+    neighbourhood = estimator.neighborhood
+    neighbourhood = None if is_auto(neighbourhood) else neighborhoods.resolve(neighbourhood, name)
+    densities.check_use(kernel, neighbourhood, estimator.objective, name)
     method = Method(
         name=name,
         objective=NCALoss(estimator.objective, kernel),
@@ -62,7 +63,7 @@ def nca_method(estimator: Any, data: Data) -> Method:
         make_model=partial(_make_model, estimator.n_neighbors),
         solver=solvers.LBFGS(),
         refresh=partial(_refresh, kernel),
-        pairs=pairs,
+        neighborhood=neighbourhood,
         has_trees=True,
         kernel=kernel,
         n_starts=starts.n_starts(start),
@@ -74,7 +75,7 @@ def nca_method(estimator: Any, data: Data) -> Method:
     method = for_nonlinear_maps(method, data.n)
     if not isinstance(data.target, SOFT):
         return method
-    _check_soft(estimator, kernel, pairs)
+    _check_soft(estimator, kernel, neighbourhood)
     objective = MatchLoss(estimator.objective, kernel)
     return replace(
         method,
@@ -109,7 +110,7 @@ def _refresh(kernel: Kernel, plan: Plan, seed: int) -> Refresh | None:
 
 def _left_out(
     kernel: Kernel, Z: Array, target: Any, pairs: Any, references: Array | None
-) -> neighbourhoods.LeftOut:
+) -> neighborhoods.LeftOut:
     """The share of the sums that the lists leave out."""
     if isinstance(target, SOFT):  # without classes, masses are weights
         rows = np.arange(len(target)) if references is None else references
@@ -243,7 +244,7 @@ def _matched_rows(
     return Data(X, target), rows
 
 
-def _check_soft(estimator: Any, kernel: Kernel, pairs: Any) -> None:
+def _check_soft(estimator: Any, kernel: Kernel, neighbourhood: Any) -> None:
     """Refuse, by name, what is defined for class labels alone."""
     name = type(estimator).__name__
 
@@ -261,10 +262,12 @@ def _check_soft(estimator: Any, kernel: Kernel, pairs: Any) -> None:
         refuse("kernel", "'gaussian', 'student' or 'laplace' without a background", why)
     if estimator.priors is not None:
         refuse("priors", "None", "they are the probabilities of class labels")
-    if pairs is not None and not pairs.makes_lists:
-        refuse("pairs", "'auto', 'all' or 'nearest'", "trees sum over the rows of a class")
-    if pairs is not None and pairs.draws:
-        refuse("pairs", "'auto', 'all' or 'nearest'", "random lists are drawn from each class")
+    if neighbourhood is not None and not neighbourhood.makes_lists:
+        refuse("neighborhood", "'auto', 'all' or 'nearest'", "trees sum over the rows of a class")
+    if neighbourhood is not None and neighbourhood.draws:
+        refuse(
+            "neighborhood", "'auto', 'all' or 'nearest'", "random lists are drawn from each class"
+        )
 
 
 def _soft_model(n_neighbors: Any, Z: Array, target: SoftTarget, objective: Any) -> Any:

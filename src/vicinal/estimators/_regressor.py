@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import RegressorMixin
 
-from vicinal import densities, maps, neighbourhoods, solvers, starts
+from vicinal import densities, maps, neighborhoods, solvers, starts
 from vicinal._features import make_rows
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_rows, check_weights
@@ -21,8 +21,8 @@ from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.fit.cost import Cost
 from vicinal.fit.method import MORE_ALPHAS, Data, Method, drop_weightless_rows, is_collapsed
 from vicinal.models.regression import RegressionModel
-from vicinal.neighbourhoods import mass_left_out
-from vicinal.neighbourhoods.refresh import refresh_lists
+from vicinal.neighborhoods import mass_left_out
+from vicinal.neighborhoods.refresh import refresh_lists
 from vicinal.targets import Numbers
 from vicinal.targets.labels import plain_mass, weights
 
@@ -78,7 +78,7 @@ class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin,
     mapping: Any
     kernel: Any
     init: Any
-    pairs: Any
+    neighborhood: Any
     scaling: Any
 
     def _objective(self, kernel: Kernel) -> Objective:
@@ -147,8 +147,11 @@ class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin,
         kernel = _kernel(self.kernel, name)
         start = starts.resolve(self.init, name)
         mapping, d = maps.resolve_rank(self, data.n_features, start)
-        pairs = self.pairs
-        pairs = None if is_auto(pairs) else neighbourhoods.resolve(pairs, name, trees=False)
+        neighbourhood = self.neighborhood
+        if is_auto(neighbourhood):
+            neighbourhood = None
+        else:
+            neighbourhood = neighborhoods.resolve(neighbourhood, name, trees=False)
         objective: Any = self._objective(kernel)
         return Method(
             name=name,
@@ -160,7 +163,7 @@ class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin,
             make_model=partial(_make_model, self.n_neighbors),
             solver=solvers.LBFGS(),
             refresh=partial(refresh_lists, partial(_left_out, kernel)),
-            pairs=pairs,
+            neighborhood=neighbourhood,
             kernel=kernel,
             cost=objective.cost(data.target),
             n_starts=starts.n_starts(start),
@@ -214,7 +217,7 @@ def _make_model(n_neighbors: Any, Z: Array, numbers: Numbers, objective: Any) ->
 
 def _left_out(
     kernel: Kernel, Z: Array, numbers: Numbers, pairs: Any, references: Array | None
-) -> neighbourhoods.LeftOut:
+) -> neighborhoods.LeftOut:
     """The share of the sums that the lists leave out."""
     rows = np.arange(len(numbers)) if references is None else references
     rng, mass = np.random.RandomState(0), plain_mass(weights(numbers), rows)

@@ -43,7 +43,7 @@ from vicinal.fit.method import Data, Method, is_collapsed
 from vicinal.fit.report import with_callbacks
 from vicinal.metrics import Chi2Index
 from vicinal.models.votes import Chi2VotingModel
-from vicinal.neighbourhoods import target_neighbours
+from vicinal.neighborhoods import target_neighbors
 from vicinal.objectives import LMNNLoss
 from vicinal.starts import BinStart
 from vicinal.storage.model import SaveMixin
@@ -137,7 +137,7 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
         L; ``transform(X) = H @ components_.T``, where H holds the rows of X as histograms.
     margin_ : float
         The margin that was used.
-    k_, n_components_, classes_, n_iter_, objective_, plan_, history_, rounds_, n_neighbors_, \
+    k_, n_components_, classes_, n_iter_, loss_, plan_, history_, rounds_, n_neighbors_, \
             n_features_in_, feature_names_in_
         As in :class:`LMNN`.
 
@@ -172,7 +172,7 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
     _rule_names: ClassVar[tuple[str, ...]] = ("knn",)
     _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
     rule: ClassVar[str] = "knn"  # type: ignore[misc]
-    pairs: ClassVar[str] = "all"
+    neighborhood: ClassVar[str] = "all"
     _model: Chi2VotingModel
     k_ = property(largest_k)
     _stored: ClassVar[tuple[str, ...]] = ("margin_",)
@@ -356,7 +356,7 @@ def own_class_distance(X: Any, y: Any, normalize: bool = True) -> float:
     X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
     _, codes = check_classes(y, Chi2LMNN.__name__)
     rows = Features.as_they_are(histograms(merged_duplicates(X), normalize))
-    near = target_neighbours(partial(rows_of, rows), codes, 1, finder=_chi2_finder)
+    near = target_neighbors(partial(rows_of, rows), codes, 1, finder=_chi2_finder)
     return _typical(rows, near[:, 0])
 
 

@@ -35,7 +35,7 @@ class FromLabels(LearntMetricMixin, BaseEstimator):
         number of classes [Davis2007]_, or all there are if these are fewer.
     random_state : int, RandomState or None, default=None
         Which pairs are drawn.  It also seeds a learner whose own ``random_state`` is None.
-    unlabelled : label, default=None
+    unlabeled : label, default=None
         The label of rows whose class is not known, such as -1; they are in no pair.  None: every
         label is a class, negative ones too.
 
@@ -79,12 +79,12 @@ class FromLabels(LearntMetricMixin, BaseEstimator):
         n_constraints: int | None = None,
         random_state: Any = None,
         *,
-        unlabelled: Any = None,
+        unlabeled: Any = None,
     ) -> None:
         self.learner = learner
         self.n_constraints = n_constraints
         self.random_state = random_state
-        self.unlabelled = unlabelled
+        self.unlabeled = unlabeled
 
     @unchanged_on_error
     def fit(self, X: Any, y: Any) -> FromLabels:
@@ -95,7 +95,7 @@ class FromLabels(LearntMetricMixin, BaseEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
             Class labels; there must be two classes, one of them with two rows.  Rows with the
-            label ``unlabelled`` are left out.
+            label ``unlabeled`` are left out.
 
         Returns
         -------
@@ -115,8 +115,8 @@ class FromLabels(LearntMetricMixin, BaseEstimator):
         X, y = check_rows(self, X, y, ensure_min_samples=2)
         check_classification_targets(y)
         classes = np.unique(y)
-        self.classes_ = classes if self.unlabelled is None else classes[classes != self.unlabelled]
-        options = {"unlabelled": self.unlabelled, "random_state": rng}
+        self.classes_ = classes if self.unlabeled is None else classes[classes != self.unlabeled]
+        options = {"unlabeled": self.unlabeled, "random_state": rng}
         labels: list[Array] = []
         if size == 2:
             self.constraints_, *labels = pairs_from_labels(y, self.n_constraints, **options)

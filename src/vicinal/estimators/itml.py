@@ -76,7 +76,7 @@ class ITML(PairClassifierMixin, MatrixLearner):
         The bounds u and l.
     multipliers_ : ndarray of shape (n_pairs,)
         Lagrange multiplier of each pair; zero: its bound did not matter.
-    objective_ : float
+    loss_ : float
         Value of the objective.
     n_iter_ : int
         Iterations, or sweeps of projections.
@@ -171,7 +171,7 @@ class ITML(PairClassifierMixin, MatrixLearner):
                 X[usable], y[usable], bounds[usable], gamma=self.gamma,
                 max_iter=self.max_iter, tol=self.tol,
             )  # fmt: skip
-            self.n_iter_, self.objective_ = result.n_iter, result.objective
+            self.n_iter_, self.loss_ = result.n_iter, result.objective
             self.multipliers_ = np.zeros(len(pairs))
             self.multipliers_[usable] = result.multipliers
             self._store(result.L @ L0, scaled, pairs.dtype)

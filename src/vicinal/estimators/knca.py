@@ -13,7 +13,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal import maps, neighbourhoods, solvers, starts
+from vicinal import maps, neighborhoods, solvers, starts
 from vicinal._features import make_rows
 from vicinal._validation import check_number, check_option, warn
 from vicinal.core.types import (
@@ -34,8 +34,8 @@ from vicinal.fit.plan import Plan
 from vicinal.fit.report import with_callbacks
 from vicinal.fit.stream import StreamRules, can_stream, learn_batch
 from vicinal.models.vote_of_k import KNCAModel
-from vicinal.neighbourhoods import LeftOut, Nearest, Neighbourhood, sets_left_out
-from vicinal.neighbourhoods.refresh import refresh_lists
+from vicinal.neighborhoods import LeftOut, Nearest, Neighborhood, sets_left_out
+from vicinal.neighborhoods.refresh import refresh_lists
 from vicinal.objectives import KNCALoss
 from vicinal.objectives._votes import SAFE_K, can_win, large_k, usable_votes
 from vicinal.starts import Start
@@ -102,7 +102,7 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         batches and subsets rows pick each other: a class needs more than k rows in each, and a
         warning names classes that have fewer.  "auto" is "full" where that takes up to about 20 s
         on two cores, and batches of 3,000 random rows otherwise.
-    pairs : {"auto", "all", "nearest", "random"} or part, default="auto"
+    neighborhood : {"auto", "all", "nearest", "random"} or part, default="auto"
         Which rows each row may pick.  "nearest" and "random" are lists of 100 rows (or 10 k, if
         that is more), refreshed every few iterations.  Lists of nearest rows always hold at least k
         rows of the row's own class, even if ``own`` of the part is smaller.  Half of a random list
@@ -152,13 +152,13 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         The map; ``transform(X) = X @ components_.T``.  Nonlinear maps have none.
     k_ : int
         Number of rows that vote: ``k``, or fewer if there are too few rows.
-    n_components_, alpha_, cv_results_, classes_, n_iter_, objective_, plan_, history_, \
+    n_components_, alpha_, cv_results_, classes_, n_iter_, loss_, plan_, history_, \
             feature_importances_, n_samples_seen_, n_features_in_, feature_names_in_
         As in :class:`NCA`; ``plan_.kernel`` is None.
     rounds_ : dict of lists
         With lists, for each refresh: ``n_pairs``, and ``mean_left_out`` and ``max_left_out``, the
         share of the total weight of sets of k that are not fully inside a row's list
-        (:func:`vicinal.neighbourhoods.sets_left_out`), on a sample of rows.
+        (:func:`vicinal.neighborhoods.sets_left_out`), on a sample of rows.
     n_neighbors_ : int
         Number of voters of ``rule="knn"``.  If ``n_neighbors`` is "auto" it exists once it has been
         chosen, by a fit or a prediction under that rule.
@@ -206,7 +206,7 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         init: str | Start | ArrayLike = "auto",
         solver: str | Solver = "auto",
         sampling: str | Sampler = "auto",
-        pairs: str | Neighbourhood = "auto",
+        neighborhood: str | Neighborhood = "auto",
         alpha: float | str = 3e-3,
         scaling: str | None = "standard",
         rule: str = "posterior",
@@ -232,7 +232,7 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         self.init = init
         self.solver = solver
         self.sampling = sampling
-        self.pairs = pairs
+        self.neighborhood = neighborhood
         self.alpha = alpha
         self.scaling = scaling
         self.rule = rule
@@ -325,7 +325,7 @@ class KNCA(LearntMetricMixin, LabelledLearner):
             make_model=partial(_make_model, self.n_neighbors),
             solver=solvers.LBFGS(),
             refresh=partial(refresh_lists, partial(_left_out, k)),
-            pairs=_neighbourhood(name, self.pairs, k),
+            neighborhood=_neighbourhood(name, self.neighborhood, k),
             cost=_cost(k),
             n_starts=starts.n_starts(start),
             alphas=ALPHAS,
@@ -342,19 +342,19 @@ def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: KNCALoss)
     return KNCAModel(Z, labels, n_neighbors, objective.k, objective.vote)
 
 
-def _neighbourhood(name: str, pairs: Any, k: int) -> Any:
-    """The lists requested by ``pairs``, long enough for votes of k; None for all pairs."""
-    if is_auto(pairs):
+def _neighbourhood(name: str, asked: Any, k: int) -> Any:
+    """The lists requested by ``neighborhood``, long enough for votes of k; None for all pairs."""
+    if is_auto(asked):
         return None
-    part: Any = neighbourhoods.resolve(pairs, name, trees=False)
+    part: Any = neighborhoods.resolve(asked, name, trees=False)
     if part is None:
         return None
-    if isinstance(pairs, str):
+    if isinstance(asked, str):
         part = replace(part, m=max(part.m, _LISTED * k))
     least = 2 * k if part.draws else k
     if getattr(part, "m", least + 1) <= least:
         raise ValueError(
-            f"The 'pairs' parameter of {name} must list more than {least} rows "
+            f"The 'neighborhood' parameter of {name} must list more than {least} rows "
             f"where k={k}. Got {part!r} instead."
         )
     # otherwise truncation alone could decide votes, and -log p_i would be infinite

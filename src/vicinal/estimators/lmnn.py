@@ -166,7 +166,7 @@ class LMNN(LearntMetricMixin, LabelledLearner):
         The scaling that was used.
     k_ : int
         Largest number of target neighbours of a row: ``k``, or fewer if all classes are small.
-    n_components_, alpha_, cv_results_, classes_, n_iter_, objective_, plan_, \
+    n_components_, alpha_, cv_results_, classes_, n_iter_, loss_, plan_, \
             feature_importances_, n_features_in_, feature_names_in_
         As in :class:`NCA`.
     history_ : dict of lists
@@ -210,7 +210,7 @@ class LMNN(LearntMetricMixin, LabelledLearner):
     _default_k: ClassVar[int] = 5
     # shared parameters that have a single value here
     rule: ClassVar[str] = "knn"  # type: ignore[misc]
-    pairs: ClassVar[str] = "all"
+    neighborhood: ClassVar[str] = "all"
     _model: VotingModel
     k_ = property(largest_k)
     feature_importances_ = property(feature_importances)

@@ -55,7 +55,7 @@ class LSML(TupleLearnerMixin, MatrixLearner):
     ----------
     components_ : ndarray of shape (n_features, n_features)
         A factor of M; ``transform(X) = X @ components_.T``.
-    objective_ : float
+    loss_ : float
         Value of the objective, less the number of features: zero at the prior if all comparisons
         hold.
     n_iter_ : int
@@ -132,7 +132,7 @@ class LSML(TupleLearnerMixin, MatrixLearner):
                     "equal rows, which no metric can do; they only pull the first two together."
                 )
             result = lsml(near, far, w / w.sum(), max_iter=self.max_iter, tol=self.tol)
-            self.n_iter_, self.objective_ = result.n_iter, result.value
+            self.n_iter_, self.loss_ = result.n_iter, result.value
             self._store(result.L @ L0, scaled, quadruplets.dtype)
         if not result.converged:
             self._warn_unconverged()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
-from vicinal import maps, neighbourhoods, solvers, starts
+from vicinal import maps, neighborhoods, solvers, starts
 from vicinal._features import make_rows
 from vicinal.core.types import Array, Map, Rows, Sampler, Solver, is_auto
 from vicinal.estimators import _classifier
@@ -19,8 +19,8 @@ from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.fit.method import ALPHAS, Data, Method, collapse_warning, warn_single_rows
 from vicinal.fit.report import with_callbacks
 from vicinal.models.posterior import NCAModel
-from vicinal.neighbourhoods import LeftOut, Neighbourhood, mass_left_out
-from vicinal.neighbourhoods.refresh import refresh_lists
+from vicinal.neighborhoods import LeftOut, Neighborhood, mass_left_out
+from vicinal.neighborhoods.refresh import refresh_lists
 from vicinal.objectives import MCMLLoss
 from vicinal.starts import Start
 from vicinal.targets import Labels
@@ -64,7 +64,7 @@ class MCML(LearntMetricMixin, LabelledLearner):
     sampling : {"auto", "full", "subsample", "mini_batches", "stochastic"} or part, default="auto"
         Which rows an iteration uses.  "auto" is "full" where that takes up to about 20 s on two
         cores, and batches of 3,000 random rows otherwise.
-    pairs : {"auto", "all", "nearest", "random", "tree"} or part, default="auto"
+    neighborhood : {"auto", "all", "nearest", "random", "tree"} or part, default="auto"
         Which rows each row may pick, for the sum over all classes; the attraction within the class
         needs no pairs and is always exact.  Lists of near rows have to be long: until the classes
         are apart, far rows have most of the probability (``rounds_`` shows what is left out).
@@ -113,7 +113,7 @@ class MCML(LearntMetricMixin, LabelledLearner):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The map; ``transform(X) = X @ components_.T``.  Nonlinear maps have none.
-    objective_ : float
+    loss_ : float
         The mean divergence of the training rows at the learnt map, penalty included; of a sample of
         them if the fit did not use all pairs.
     n_components_, alpha_, cv_results_, classes_, n_iter_, plan_, rounds_, history_, \
@@ -158,7 +158,7 @@ class MCML(LearntMetricMixin, LabelledLearner):
         init: str | Start | ArrayLike = "auto",
         solver: str | Solver = "auto",
         sampling: str | Sampler = "auto",
-        pairs: str | Neighbourhood = "auto",
+        neighborhood: str | Neighborhood = "auto",
         alpha: float | str = 0.0,
         scaling: str | None = "standard",
         rule: str = "knn",
@@ -180,7 +180,7 @@ class MCML(LearntMetricMixin, LabelledLearner):
         self.init = init
         self.solver = solver
         self.sampling = sampling
-        self.pairs = pairs
+        self.neighborhood = neighborhood
         self.alpha = alpha
         self.scaling = scaling
         self.rule = rule
@@ -236,7 +236,11 @@ class MCML(LearntMetricMixin, LabelledLearner):
             make_model=partial(_make_model, self.n_neighbors),
             solver=solvers.LBFGS(),
             refresh=partial(refresh_lists, _left_out),
-            pairs=None if is_auto(self.pairs) else neighbourhoods.resolve(self.pairs, name),
+            neighborhood=(
+                None
+                if is_auto(self.neighborhood)
+                else neighborhoods.resolve(self.neighborhood, name)
+            ),
             has_trees=True,
             n_starts=starts.n_starts(start),
             alphas=ALPHAS,

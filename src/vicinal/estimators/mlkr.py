@@ -13,7 +13,7 @@ from vicinal.core.types import Map, Sampler, Solver
 from vicinal.densities import Kernel
 from vicinal.estimators._regressor import RegressionLearner
 from vicinal.fit.report import with_callbacks
-from vicinal.neighbourhoods import Neighbourhood
+from vicinal.neighborhoods import Neighborhood
 from vicinal.objectives import MLKRLoss
 from vicinal.starts import Start
 
@@ -58,7 +58,7 @@ class MLKR(RegressionLearner):
         Which rows an iteration uses, as in :class:`NCA`: all, one random subset, batches in which
         rows pick each other, or a few rows against all.  "auto" is "full" where that takes up to
         about 20 s on two cores, and batches of 3,000 random rows otherwise.
-    pairs : {"auto", "all", "nearest", "random"} or part, default="auto"
+    neighborhood : {"auto", "all", "nearest", "random"} or part, default="auto"
         Which pairs of rows count, as in :class:`NCA`: all ("auto"), or lists of candidates that are
         refreshed every few iterations.
     alpha : float, "auto" or "scaled", default="auto"
@@ -119,12 +119,12 @@ class MLKR(RegressionLearner):
         searches, and the ``stage`` of each candidate, "n_components" or "alpha".
     n_iter_ : int
         Iterations of the last ``fit``, at least 1.
-    objective_ : float
+    loss_ : float
         The loss of the training rows at the learnt map, penalty included.  If the fit did not use
         all pairs, the loss of 2,000 rows against all.
     plan_ : Plan
-        The chosen ``solver``, ``sampling``, ``pairs``, ``kernel`` and ``max_iter``, the ``cost`` of
-        an evaluation, and the ``reason``.
+        The chosen ``solver``, ``sampling``, ``neighborhood``, ``kernel`` and ``max_iter``, the
+        ``cost`` of an evaluation, and the ``reason``.
     rounds_ : dict of lists
         If lists are refreshed during the fit, one entry for each refresh: ``n_pairs``,
         ``mean_left_out`` and ``max_left_out``.
@@ -169,7 +169,7 @@ class MLKR(RegressionLearner):
         init: str | Start | ArrayLike = "auto",
         solver: str | Solver = "auto",
         sampling: str | Sampler = "auto",
-        pairs: str | Neighbourhood = "auto",
+        neighborhood: str | Neighborhood = "auto",
         alpha: float | str = "auto",
         scaling: str | None = "standard",
         rule: str = "kernel",
@@ -192,7 +192,7 @@ class MLKR(RegressionLearner):
         self.init = init
         self.solver = solver
         self.sampling = sampling
-        self.pairs = pairs
+        self.neighborhood = neighborhood
         self.alpha = alpha
         self.scaling = scaling
         self.rule = rule

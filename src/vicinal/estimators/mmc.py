@@ -52,7 +52,7 @@ class MMC(PairClassifierMixin, MatrixLearner):
     ----------
     components_ : ndarray of shape (n_features, n_features)
         A factor of M; ``transform(X) = X @ components_.T``.
-    objective_ : float
+    loss_ : float
         Mean squared distance of the similar pairs, shrinkage included, where dissimilar pairs
         have a mean distance of one.
     n_iter_ : int
@@ -136,7 +136,7 @@ class MMC(PairClassifierMixin, MatrixLearner):
             share = usable.mean()  # both sides of the problem are homogeneous: zeros only scale M
             L = np.zeros((len(varies), len(varies)))
             L[np.ix_(varies, varies)] = result.L / share
-            self.n_iter_, self.objective_ = result.n_iter, result.value / share**2
+            self.n_iter_, self.loss_ = result.n_iter, result.value / share**2
             self._store(L, scaled, pairs.dtype)
         if not result.converged:
             self._warn_unconverged()

@@ -32,7 +32,7 @@ from vicinal.fit.cost import Cost, Size
 from vicinal.fit.method import Data, Method
 from vicinal.fit.report import with_callbacks
 from vicinal.fit.stream import StreamRules, can_stream, learn_batch
-from vicinal.neighbourhoods import Neighbourhood
+from vicinal.neighborhoods import Neighborhood
 from vicinal.starts import Start
 from vicinal.targets import Labels, Matches
 from vicinal.targets.labels import check_priors
@@ -112,8 +112,8 @@ class NCA(LearntMetricMixin, LabelledLearner):
         denser.  "auto" is "full" where that takes up to about 20 s on two cores, and batches of
         3,000 random rows otherwise; "stochastic" if these would hold fewer than two rows a class.
         For a nonlinear map, "auto" is batches of a quarter of the rows, from 64 to 1,024.
-    pairs : {"auto", "all", "nearest", "random", "tree"} or part, default="auto"
-        Which pairs of rows count; objects from :mod:`vicinal.neighbourhoods` take parameters.
+    neighborhood : {"auto", "all", "nearest", "random", "tree"} or part, default="auto"
+        Which pairs of rows count; objects from :mod:`vicinal.neighborhoods` take parameters.
         "nearest" and "random" are lists of candidates, refreshed every few iterations (``rounds_``
         shows what they leave out).  "tree" sums far groups of rows at once where that is faster,
         within a relative error of each class density.  "auto" is "all", which skips pairs that
@@ -219,13 +219,14 @@ class NCA(LearntMetricMixin, LabelledLearner):
         nor ``predict``.
     n_iter_ : int
         Iterations of the last ``fit``, at least 1; or steps of the stream so far.
-    objective_ : float
+    loss_ : float
         The loss of the training rows at the learnt map, penalty included.  If the fit did not use
         all pairs, the loss of 2,000 rows against all, and of 100 or more if ``time_budget`` leaves
         no time for that; in a stream, that of the rows of the last step, before it was made.
     plan_ : Plan
-        The chosen ``solver`` (None for Adam with a rate set by the start), ``sampling``, ``pairs``,
-        ``kernel`` and ``max_iter``, the ``cost`` of an evaluation, and the ``reason``.
+        The chosen ``solver`` (None for Adam with a rate set by the start), ``sampling``,
+        ``neighborhood``, ``kernel`` and ``max_iter``, the ``cost`` of an evaluation, and the
+        ``reason``.
     rounds_ : dict of lists
         If lists or backgrounds are refreshed during the fit, one entry for each refresh:
         ``n_pairs``, ``mean_left_out`` and ``max_left_out`` (shares of a row's mass that the lists
@@ -297,7 +298,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         init: str | Start | ArrayLike = "auto",
         solver: str | Solver = "auto",
         sampling: str | Sampler = "auto",
-        pairs: str | Neighbourhood = "auto",
+        neighborhood: str | Neighborhood = "auto",
         alpha: float | str = "auto",
         scaling: str | None = "standard",
         priors: str | ArrayLike | None = None,
@@ -323,7 +324,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         self.init = init
         self.solver = solver
         self.sampling = sampling
-        self.pairs = pairs
+        self.neighborhood = neighborhood
         self.alpha = alpha
         self.scaling = scaling
         self.priors = priors

@@ -20,7 +20,7 @@ from vicinal.estimators._regressor import RegressionLearner
 from vicinal.fit.method import Data, Method
 from vicinal.fit.plan import Plan
 from vicinal.fit.report import with_callbacks
-from vicinal.neighbourhoods import Neighbourhood
+from vicinal.neighborhoods import Neighborhood
 from vicinal.objectives import MatchLoss
 from vicinal.starts import Start
 from vicinal.targets import NearNumbers
@@ -69,7 +69,7 @@ class NCARegressor(RegressionLearner):
         The optimiser, as in :class:`NCA`: L-BFGS on all rows, and Adam on batches.
     sampling : {"auto", "full", "subsample", "mini_batches", "stochastic"} or part, default="auto"
         Which rows an iteration uses.
-    pairs : {"auto", "all", "nearest", "random"} or part, default="auto"
+    neighborhood : {"auto", "all", "nearest", "random"} or part, default="auto"
         Which pairs of rows count: all, or lists of candidates.
     alpha : float, "auto" or "scaled", default="auto"
         Weight of the squared norm of the map beside the *mean* loss.
@@ -118,7 +118,7 @@ class NCARegressor(RegressionLearner):
         If a parameter was "auto": everything that was tried.
     n_iter_ : int
         Iterations of the last ``fit``, at least 1.
-    objective_ : float
+    loss_ : float
         The loss of the training rows at the learnt map, penalty included.
     plan_ : Plan
         What was chosen for the fit, its cost, and the reason.
@@ -166,7 +166,7 @@ class NCARegressor(RegressionLearner):
         init: str | Start | ArrayLike = "auto",
         solver: str | Solver = "auto",
         sampling: str | Sampler = "auto",
-        pairs: str | Neighbourhood = "auto",
+        neighborhood: str | Neighborhood = "auto",
         alpha: float | str = "auto",
         scaling: str | None = "standard",
         rule: str = "kernel",
@@ -192,7 +192,7 @@ class NCARegressor(RegressionLearner):
         self.init = init
         self.solver = solver
         self.sampling = sampling
-        self.pairs = pairs
+        self.neighborhood = neighborhood
         self.alpha = alpha
         self.scaling = scaling
         self.rule = rule

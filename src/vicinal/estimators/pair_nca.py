@@ -117,7 +117,7 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
         If a parameter was "auto": everything that was tried.
     n_iter_ : int
         Iterations of the last ``fit``, at least 1.
-    objective_ : float
+    loss_ : float
         The loss at the learnt map, penalty included.
     plan_ : Plan
         The chosen ``solver`` and ``max_iter``, the ``cost`` of an evaluation, and the ``reason``.

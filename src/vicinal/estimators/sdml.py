@@ -58,7 +58,7 @@ class SDML(PairClassifierMixin, MatrixLearner):
         A factor of M; ``transform(X) = X @ components_.T``.
     balance_ : float
         The weight of the pairs.
-    objective_ : float
+    loss_ : float
         Value of the objective, in scaled columns.
     n_iter_ : int
         Sweeps of the graphical lasso.
@@ -140,7 +140,7 @@ class SDML(PairClassifierMixin, MatrixLearner):
             result = sdml(P, self.sparsity, max_iter=self.max_iter, tol=self.tol)
             if result is None:
                 raise ValueError(_no_solution(self, largest))
-            self.n_iter_, self.objective_ = result.n_iter, result.objective
+            self.n_iter_, self.loss_ = result.n_iter, result.objective
             self._store(np.linalg.cholesky(result.M).T, scaled, pairs.dtype)
         if result.gap > self.tol:
             advice = ""

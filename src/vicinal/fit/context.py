@@ -170,7 +170,7 @@ class FitContext:
         plan = self.plan._replace(
             solver=self.method.solver,
             sampling=samplers.Full(),
-            pairs=None,
+            neighborhood=None,
             max_iter=min(self.plan.max_iter, n_steps),
         )
         config = replace(self.config, tol=max(self.config.tol or 0.0, _SEARCH_TOL))

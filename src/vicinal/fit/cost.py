@@ -131,7 +131,7 @@ def fit_cost(plan: Any, size: Size) -> Cost:
     n, (rows, queries) = size.n, plan.step(size.n)
     if rows < n:
         rows = min(rows * (1 + size.pair.company), n)
-    length = min(plan.pairs.m, n) if plan.has_lists else None
+    length = min(plan.neighborhood.m, n) if plan.has_lists else None
     seconds = evaluation_seconds(size, rows, queries, length)
     return Cost(int(_fit_bytes(plan, size, rows, queries, length)), seconds)
 

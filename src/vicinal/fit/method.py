@@ -58,7 +58,7 @@ class Config:
 
     solver: Any = "auto"
     sampling: Any = "auto"
-    pairs: Any = "auto"
+    neighborhood: Any = "auto"
     alpha: Any = 0.0
     max_iter: Any = "auto"
     tol: float | None = 1e-5
@@ -196,7 +196,7 @@ class Method:
         ``refresh(plan, seed)``: a `Refresh`, or None.
     coarse : callable
         ``coarse(problem, rng)``: a `Coarse` start for many rows, or None.
-    pairs : Neighbourhood or None
+    neighborhood : Neighborhood or None
         Lists or trees; None for all pairs.
     has_trees : bool
         Whether the objective can be summed by trees.
@@ -234,7 +234,7 @@ class Method:
     find_targets: Callable[..., Problem] | None = None
     refresh: Callable[[Any, Any], Refresh | None] = _nothing
     coarse: Callable[[Problem, Any], Coarse | None] = _nothing
-    pairs: Any = None
+    neighborhood: Any = None
     has_trees: bool = False
     kernel: Any = None
     cost: PairCost = _COST

@@ -51,7 +51,7 @@ class Plan(NamedTuple):
 
     solver: Solver | None
     sampling: Sampler
-    pairs: Any
+    neighborhood: Any
     kernel: Kernel | None
     max_iter: int
     cost: Cost
@@ -60,18 +60,20 @@ class Plan(NamedTuple):
     @property
     def exact(self) -> bool:
         """Whether each loss is computed from all rows and all pairs."""
-        every_pair = self.pairs is None or self.pairs.exact
+        every_pair = self.neighborhood is None or self.neighborhood.exact
         return isinstance(self.sampling, samplers.Full) and every_pair
 
     @property
     def has_lists(self) -> bool:
         """Whether lists of pairs are refreshed every few iterations."""
-        return self.pairs is not None and self.pairs.makes_lists
+        return self.neighborhood is not None and self.neighborhood.makes_lists
 
     @property
     def noisy(self) -> bool:
         """Whether the rows or pairs behind the loss change from step to step."""
-        return not self.sampling.fixed or (self.pairs is not None and self.pairs.draws)
+        return not self.sampling.fixed or (
+            self.neighborhood is not None and self.neighborhood.draws
+        )
 
     @property
     def corrects_scale(self) -> bool:
@@ -94,7 +96,7 @@ class Plan(NamedTuple):
 
     def __str__(self) -> str:
         solver = "Adam with a falling rate" if self.solver is None else _in_words(self.solver)
-        pairs = "all pairs" if self.pairs is None else _in_words(self.pairs)
+        pairs = "all pairs" if self.neighborhood is None else _in_words(self.neighborhood)
         return (
             f"{solver} on {self.sampling} and {pairs}, for at most {self.max_iter} iterations, "
             f"because {self.reason}. Needs {self.cost}."
@@ -115,7 +117,9 @@ def make_plan(method: Method, config: Config, size: Size) -> Plan:
     if is_auto(max_iter):
         max_iter = _ITERATIONS if sampling.fixed else _STEPS
     unknown = Cost(0, 0.0)
-    plan = Plan(solver, sampling, method.pairs, method.kernel, int(max_iter), unknown, reason)
+    plan = Plan(
+        solver, sampling, method.neighborhood, method.kernel, int(max_iter), unknown, reason
+    )
     return plan._replace(cost=fit_cost(plan, size))
 
 
@@ -125,7 +129,7 @@ def _sampling(
     """All rows if that is fast enough, otherwise batches."""
     if solver is not None and solver.needs_fixed_batch:
         return samplers.Full(), f"{type(solver).__name__} needs the same rows at every step"
-    if method.pairs is not None:
+    if method.neighborhood is not None:
         return samplers.Full(), "the choice of pairs makes all rows cheap"
     batch = method.batch_size or _BATCH
     whole = _EVALUATIONS * evaluation_seconds(size, size.n)
@@ -169,17 +173,18 @@ def _check_fit(method: Method, solver: Solver | None, sampling: Sampler) -> None
             f"The 'solver' parameter of {method.name} must be 'auto', 'sgd', 'momentum' or 'adam' "
             f"if 'sampling' is {sampling!r}, whose batches change. Got {solver!r} instead."
         )
-    by_probability = getattr(method.pairs, "min_probability", None) is not None
+    by_probability = getattr(method.neighborhood, "min_probability", None) is not None
     if by_probability and not isinstance(method.kernel, Gaussian | None):
         raise ValueError(
-            f"The 'kernel' parameter of {method.name} must be 'gaussian' if 'pairs' is "
-            f"{method.pairs!r}, whose 'min_probability' assumes it. Got {method.kernel!r} instead."
+            f"The 'kernel' parameter of {method.name} must be 'gaussian' if 'neighborhood' is "
+            f"{method.neighborhood!r}, whose 'min_probability' assumes it. "
+            f"Got {method.kernel!r} instead."
         )
-    if method.pairs is not None and method.pairs.makes_lists and sampling.thins_rows:
+    if method.neighborhood is not None and method.neighborhood.makes_lists and sampling.thins_rows:
         others = "'auto', 'all' or 'tree'" if method.has_trees else "'auto' or 'all'"
         raise ValueError(
-            f"The 'pairs' parameter of {method.name} must be {others} if 'sampling' is "
-            f"{sampling!r}, whose rows pick among themselves. Got {method.pairs!r} instead."
+            f"The 'neighborhood' parameter of {method.name} must be {others} if 'sampling' is "
+            f"{sampling!r}, whose rows pick among themselves. Got {method.neighborhood!r} instead."
         )
 
 
@@ -237,7 +242,11 @@ def make_problem(method: Method, config: Config, data: Data, plan: Plan, seed: i
         alpha = penalty_by_rows(data.n if train is None else len(train)) * alpha_unit(features)
     elif isinstance(alpha, str):
         alpha = scaled_alpha(method, features, data.n if train is None else len(train))
-    pairs = None if method.pairs is None or plan.has_lists else method.pairs.pairs(None, None)
+    pairs = (
+        None
+        if method.neighborhood is None or plan.has_lists
+        else method.neighborhood.pairs(None, None)
+    )
     problem = Problem(
         features,
         data.target,

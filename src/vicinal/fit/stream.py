@@ -79,7 +79,11 @@ def can_stream(rules: StreamRules, estimator: Any) -> bool:
         ("n_components", not is_auto(estimator.n_components), "a search needs all rows"),
         ("early_stopping", not estimator.early_stopping, "a stream has no end to stop before"),
         ("time_budget", estimator.time_budget is None, "each call takes its own time"),
-        ("pairs", estimator.pairs in ("auto", "all"), "the reservoir bounds their number"),
+        (
+            "neighborhood",
+            estimator.neighborhood in ("auto", "all"),
+            "the reservoir bounds their number",
+        ),
         (
             "sampling",
             is_auto(sampling)
@@ -346,7 +350,7 @@ def learn_batch(
             estimator.history_ = dict(
                 zip(StreamStep._fields, map(list, zip(*steps, strict=True)), strict=True)
             )
-            estimator.n_iter_, estimator.objective_ = stream.n_steps, steps[-1].loss
+            estimator.n_iter_, estimator.loss_ = stream.n_steps, steps[-1].loss
             estimator.n_samples_seen_ += len(codes)
             # posterior and votes use the rows in the reservoir
             remembered = stream.remembered(method)

@@ -5,7 +5,7 @@ from vicinal.metrics.chi2 import Chi2Index, chi2_distances
 from vicinal.metrics.embedding import (
     continuity,
     knn_accuracy,
-    neighbour_recall,
+    neighbor_recall,
     r_nx_auc,
     r_nx_curve,
     rank_correlation,
@@ -17,7 +17,7 @@ __all__ = [
     "chi2_distances",
     "continuity",
     "knn_accuracy",
-    "neighbour_recall",
+    "neighbor_recall",
     "r_nx_auc",
     "r_nx_curve",
     "rank_correlation",

@@ -307,7 +307,7 @@ def _one_minus_penalty(
     return float(1.0 - total * (2.0 / (len(rows) * k * (2.0 * n - 3.0 * k - 1.0))))
 
 
-def neighbour_recall(
+def neighbor_recall(
     X: Any,
     Z: Any,
     *,
@@ -332,10 +332,10 @@ def neighbour_recall(
     recall : float
         Between 0 and 1.
     """
-    X, Z = check_pair("neighbour_recall", X, Z, metric, 2)
+    X, Z = check_pair("neighbor_recall", X, Z, metric, 2)
     n = X.shape[0]
-    rows = draw_rows("neighbour_recall", n, sample_size, random_state)
-    k = check_count("neighbour_recall", "n_neighbors", n_neighbors, None, n - 1)
+    rows = draw_rows("neighbor_recall", n, sample_size, random_state)
+    k = check_count("neighbor_recall", "n_neighbors", n_neighbors, None, n - 1)
     return float(_kept(X, Z, metric, rows, k)[-1] / (len(rows) * k))
 
 

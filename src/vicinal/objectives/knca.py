@@ -167,7 +167,7 @@ def knca(
         A row is never its own reference.
     pairs : Pairs, default=None
         Lists of the rows that each row of Z may pick, as made by the parts of
-        :mod:`vicinal.neighbourhoods`; None for all.  Listed rows that are not references are
+        :mod:`vicinal.neighborhoods`; None for all.  Listed rows that are not references are
         ignored.  Where the lists are samples, weights are divided by the sampling rates.
     gradient : bool, default=True
         False leaves ``dZ`` at zero, and takes half the time.

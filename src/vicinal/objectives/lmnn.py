@@ -11,7 +11,7 @@ from vicinal.core.points import cast, check_points, check_rows, to_host, with_ra
 from vicinal.core.types import Array, Evaluation, Objective, Units
 from vicinal.engines import choose
 from vicinal.engines.base import Triples
-from vicinal.targets import TargetNeighbours
+from vicinal.targets import TargetNeighbors
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class LMNNLoss(Objective):
     def __call__(
         self,
         Z: Array,
-        target: TargetNeighbours,
+        target: TargetNeighbors,
         *,
         queries: Array | None = None,
         references: Array | None = None,
@@ -67,7 +67,7 @@ class LMNNLoss(Objective):
         _check_points_and_targets(Z, target, chi2)
         is_query = _mask(check_rows(queries, len(Z), "queries", "lmnn"), len(Z))
         is_reference = _mask(check_rows(references, len(Z), "references", "lmnn"), len(Z))
-        neighbours = target.neighbours
+        neighbours = target.neighbors
         known = (neighbours >= 0) & is_query[:, None] & is_reference[neighbours]
         n_scored = int(np.count_nonzero(known.any(axis=1)))
         facts: dict[str, Any] = {"share_of_pairs": 0.0, "n_impostors": 0}
@@ -100,7 +100,7 @@ class LMNNLoss(Objective):
 
 def lmnn(
     Z: Array,
-    targets: TargetNeighbours,
+    targets: TargetNeighbors,
     queries: Array | None = None,
     references: Array | None = None,
     *,
@@ -128,7 +128,7 @@ def lmnn(
     Z : array of shape (n, d)
         Embedded points, non-negative for "chi2".  float32 input is computed in float32 (small
         data: in float64), everything else in float64.
-    targets : TargetNeighbours
+    targets : TargetNeighbors
         Classes and target neighbours of the rows.
     queries, references : int arrays, default=None
         Positions in Z of the rows that are scored, and of those that may be target neighbours or
@@ -173,7 +173,7 @@ def lmnn(
     return value, zeros_like(check_points(Z)) if dZ is None else dZ
 
 
-def _weights(target: TargetNeighbours, is_reference: Array) -> Array:
+def _weights(target: TargetNeighbors, is_reference: Array) -> Array:
     """How much each row counts as an impostor: 1, unless the rows stand for more."""
     return is_reference if target.weight is None else target.weight * is_reference
 
@@ -194,9 +194,9 @@ def _check_parameters(mu: float, margin: float, distance: str, owner: str) -> No
 
 
 def _check_points_and_targets(Z: Array, targets: Any, chi2: bool) -> None:
-    if not isinstance(targets, TargetNeighbours):
+    if not isinstance(targets, TargetNeighbors):
         raise TypeError(
-            f"The 'targets' parameter of lmnn must be TargetNeighbours. Got {targets!r} instead."
+            f"The 'targets' parameter of lmnn must be TargetNeighbors. Got {targets!r} instead."
         )
     if len(targets) != len(Z):
         raise ValueError(f"Z has {len(Z)} rows, but there are targets for {len(targets)}.")

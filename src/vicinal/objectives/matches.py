@@ -172,7 +172,7 @@ def nca_matches(
         Replaces :math:`e^{-u^2}`; see :mod:`vicinal.densities`.
     pairs : Pairs, default=None
         Lists of the rows that each row of Z may pick, as made by the parts of
-        :mod:`vicinal.neighbourhoods`; None for all.  Listed rows that are not references are
+        :mod:`vicinal.neighborhoods`; None for all.  Listed rows that are not references are
         ignored.  The lists are held fixed: the gradient is that of the sums over them.  The rows
         that `Matches` names count whether they are listed or not; so :math:`p_i` is too large where
         the lists leave out much of the probability.

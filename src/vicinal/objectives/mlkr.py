@@ -125,7 +125,7 @@ def mlkr(
         Replaces :math:`e^{-u^2}`; see :mod:`vicinal.densities`.
     pairs : Pairs, default=None
         Lists of the rows that predict each row of Z, as made by the parts of
-        :mod:`vicinal.neighbourhoods`; None for all.  Listed rows that are not references are
+        :mod:`vicinal.neighborhoods`; None for all.  Listed rows that are not references are
         ignored.  The lists are held fixed: the gradient is that of the sums over them.
     gradient : bool, default=True
         False leaves ``dZ`` at zero, and takes less than half the time.

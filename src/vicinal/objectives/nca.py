@@ -307,7 +307,7 @@ def nca(
         estimators: here only ``background`` counts.
     pairs : Pairs or Bounded, default=None
         Lists of the rows that each row of Z may pick, as made by the parts of
-        :mod:`vicinal.neighbourhoods`; None for all.  Listed rows that are not references are
+        :mod:`vicinal.neighborhoods`; None for all.  Listed rows that are not references are
         ignored.  The lists are held fixed: the gradient is that of the sums over them.
         ``Bounded(tolerance)`` sums far groups of references at once, by trees, so that every class
         density at a query (without ``each_class``: its sum over its own class and its sum over all

@@ -9,7 +9,7 @@ from vicinal.plotting._animation import animate
 from vicinal.plotting._convergence import ConvergenceDisplay
 from vicinal.plotting._embedding import EmbeddingDisplay, before_after, scatter
 from vicinal.plotting._metric import MetricDisplay
-from vicinal.plotting._neighbours import NeighboursDisplay
+from vicinal.plotting._neighbours import NeighborsDisplay
 from vicinal.plotting._quality import EmbeddingQualityDisplay, embedding_quality
 from vicinal.plotting._regions import DecisionRegionsDisplay
 
@@ -20,7 +20,7 @@ __all__ = [
     "EmbeddingDisplay",
     "EmbeddingQualityDisplay",
     "MetricDisplay",
-    "NeighboursDisplay",
+    "NeighborsDisplay",
     "animate",
     "before_after",
     "embedding_quality",

@@ -17,7 +17,7 @@ from vicinal.plotting._fitted import Fitted, dense
 from vicinal.plotting._matplotlib import Display, bad
 from vicinal.plotting._names import shortened
 
-_OWNER = "NeighboursDisplay"
+_OWNER = "NeighborsDisplay"
 _BEFORE = "before: scaled columns"
 _THUMB = 0.34  # inches
 
@@ -34,7 +34,7 @@ class Side(NamedTuple):
     p: Array | None
 
 
-class NeighboursDisplay(Display):
+class NeighborsDisplay(Display):
     r"""The nearest neighbours of one row before and after learning, with their :math:`p_{ij}`.
 
     :math:`p_{ij}` is the probability that row i picks row j as its neighbour; the objectives of NCA
@@ -77,10 +77,10 @@ class NeighboursDisplay(Display):
     --------
     >>> from sklearn.datasets import load_wine
     >>> from vicinal import NCA
-    >>> from vicinal.plotting import NeighboursDisplay
+    >>> from vicinal.plotting import NeighborsDisplay
     >>> X, y = load_wine(return_X_y=True)
     >>> nca = NCA(2, random_state=0).fit(X, y)
-    >>> NeighboursDisplay.from_estimator(nca, X, y, row=70)  # doctest: +SKIP
+    >>> NeighborsDisplay.from_estimator(nca, X, y, row=70)  # doctest: +SKIP
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class NeighboursDisplay(Display):
         image: Any = None,
         names: Any = None,
         ax: Any = None,
-    ) -> NeighboursDisplay:
+    ) -> NeighborsDisplay:
         """Find and draw the neighbours of a row.
 
         Parameters
@@ -172,7 +172,7 @@ class NeighboursDisplay(Display):
         )  # fmt: skip
         return display.plot(ax)
 
-    def plot(self, ax: Any = None) -> NeighboursDisplay:
+    def plot(self, ax: Any = None) -> NeighborsDisplay:
         """Draw the bars into ``ax``, or into a new figure."""
         k, count = max(len(side.rows) for side in self.sides.values()), len(self.sides)
         height = 1.3 + (0.24 * k if self.images is None else 0.4 * (k + 1))

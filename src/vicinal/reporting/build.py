@@ -72,7 +72,7 @@ def build(
         scores=[] if comparison is None else comparison.scores,
         scores_note="" if comparison is None else comparison.note,
         embedding=embedding,
-        neighbours=neighbours,
+        neighbors=neighbours,
         table=table_of(tables, columns, names, importances),
         thumbnails=_thumbnails(points, images),
         metric=metric,

@@ -181,7 +181,7 @@ class Contents:
     scores: list[Score]
     scores_note: str
     embedding: Embedding
-    neighbours: Neighbours | None = None
+    neighbors: Neighbours | None = None
     table: Table | None = None
     thumbnails: Thumbnails | None = None
     metric: Metric | None = None

@@ -4,8 +4,8 @@ Every solver is a frozen dataclass: its fields are its parameters, and all its m
 named tuple that ``init`` returns and ``step`` replaces.
 
 >>> import numpy as np
->>> from vicinal.solvers import LBFGS, minimise
->>> result = minimise(lambda theta, batch: (theta @ theta, 2 * theta), np.ones(3), LBFGS())
+>>> from vicinal.solvers import LBFGS, minimize
+>>> result = minimize(lambda theta, batch: (theta @ theta, 2 * theta), np.ones(3), LBFGS())
 >>> result.converged, result.reason
 (True, 'gradient')
 """
@@ -23,7 +23,7 @@ from vicinal.core.evaluation import refresh
 from vicinal.core.loop import Iteration
 from vicinal.core.types import Solver
 from vicinal.solvers.descent import SGD, Adam, BoldDriver, Momentum
-from vicinal.solvers.minimising import minimise
+from vicinal.solvers.minimising import minimize
 from vicinal.solvers.projected import ProjectedGradient
 from vicinal.solvers.quasi_newton import LBFGS, ConjugateGradient
 from vicinal.solvers.schedules import Constant, Cosine, InverseTime
@@ -42,7 +42,7 @@ __all__ = [
     "Momentum",
     "ProjectedGradient",
     "fixed_batch",
-    "minimise",
+    "minimize",
     "refresh",
     "resolve",
     "tune_t0",

@@ -12,7 +12,7 @@ from vicinal.core.stopping import TimeBudget, stop_rules
 from vicinal.core.types import Array, Fun, Result, Sampler, Sampling, Solver, Source, Units
 
 
-def minimise(
+def minimize(
     fun: Fun,
     theta: Array | None,
     solver: Solver,
@@ -145,6 +145,6 @@ def _check_alone(*others: Any) -> None:
     wrong = [name for name, other in zip(names, others, strict=True) if other is not None]
     if wrong:
         raise ValueError(
-            f"The '{wrong[0]}' parameter of minimise must be None if 'state' is a Result, which "
+            f"The '{wrong[0]}' parameter of minimize must be None if 'state' is a Result, which "
             "holds it."
         )

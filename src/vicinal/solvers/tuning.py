@@ -12,7 +12,7 @@ import numpy as np
 from vicinal._validation import warn
 from vicinal.core.types import Array, Fun, Result, Sampler, Solver, Source
 from vicinal.solvers._line_search import first_rate
-from vicinal.solvers.minimising import minimise
+from vicinal.solvers.minimising import minimize
 from vicinal.solvers.schedules import InverseTime
 
 _SCALE = np.logspace(-1.0, 3.0, 9)  # [Oneata2011] §5.3.2: "from 0.1 to 1000"
@@ -72,7 +72,7 @@ def tune_t0(
         :math:`\|\theta\| = 1` if theta is zero).
     monitor : callable
         ``score = monitor(theta)`` on held-out rows; higher is better.
-    sampler, source : as in :func:`~vicinal.solvers.minimise`
+    sampler, source : as in :func:`~vicinal.solvers.minimize`
     n_steps : int
         Steps of the longest runs, at least 4.
     random_state : int, RandomState or None
@@ -93,7 +93,7 @@ def tune_t0(
     """
     _check(solver, n_steps)
     data: dict[str, Any] = {"sampler": sampler, "source": source}
-    first = minimise(fun, theta, solver, max_iter=0, random_state=random_state, **data)
+    first = minimize(fun, theta, solver, max_iter=0, random_state=random_state, **data)
     eta0, start = _eta0(solver, first), _score(monitor, first)
     tried: dict[str, list] = {"stage": [], "eta0": [], "t0": [], "n_steps": [], "score": []}
     _note(tried, "start", math.nan, math.nan, 0, start)
@@ -153,7 +153,7 @@ def _advance(
 ) -> None:
     """Continue the run of a candidate up to step ``n_steps``, and score it there."""
     last = candidate.run
-    result = minimise(
+    result = minimize(
         fun,
         None,
         candidate.solver,

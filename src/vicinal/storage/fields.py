@@ -48,7 +48,7 @@ _OBJECTS: dict[str, tuple[str, str]] = {
 #: attributes of fitted estimators
 _FITTED = frozenset(
     "classes_ n_features_in_ feature_names_in_ components_ n_components_ alpha_ scaling_ margin_ "
-    "n_iter_ objective_ history_ rounds_ cv_results_ plan_ n_samples_seen_ "
+    "n_iter_ loss_ history_ rounds_ cv_results_ plan_ n_samples_seen_ "
     "embedding_ kl_divergence_ learning_rate_ k_ perplexity_ affinities_ "
     "eigenvalues_ bounds_ multipliers_ threshold_ balance_ constraints_ learner_ estimator_ "
     "n_chunks_ chunks_ "

@@ -210,8 +210,8 @@ def _plan(plan: Any) -> None:
     if plan.solver is not None:
         one_of(plan.solver, "solver", "solver.")
     one_of(plan.sampling, "sampling", "sampler.")
-    if plan.pairs is not None:
-        one_of(plan.pairs, "pairs", "pairs.")
+    if plan.neighborhood is not None:
+        one_of(plan.neighborhood, "neighborhood", "neighborhood.")
     if plan.kernel is not None:
         one_of(plan.kernel, "kernel", "kernel.")
     count(plan.max_iter, "max_iter")

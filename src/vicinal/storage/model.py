@@ -220,7 +220,7 @@ def _about(model: Any, name: str) -> dict[str, Any]:
     """What people want to know of a model: JSON values, shortened."""
     parameters = {key: _short(value) for key, value in model.get_params(deep=False).items()}
     about: dict[str, Any] = {"estimator": name, "parameters": parameters}
-    for key in ("n_features_in_", "n_components_", "n_iter_", "objective_", "n_samples_seen_"):
+    for key in ("n_features_in_", "n_components_", "n_iter_", "loss_", "n_samples_seen_"):
         value = vars(model).get(key)
         if isinstance(value, int | float | np.number) and np.isfinite(value):
             about[key.strip("_")] = value.item() if isinstance(value, np.number) else value

@@ -44,7 +44,7 @@ HOMES: dict[str, str] = {
     **_listed("solver.", "solvers.projected", "ProjectedGradient"),
     **_listed("schedule.", "solvers.schedules", "Constant InverseTime Cosine"),
     **_listed("sampler.", "samplers.parts", "Full Subsample MiniBatches StochasticQueries"),
-    **_listed("pairs.", "neighbourhoods.parts", "Nearest RandomPairs Tree"),
+    **_listed("neighborhood.", "neighborhoods.parts", "Nearest RandomPairs Tree"),
     **_listed("kernel.", "densities", "Gaussian Student Laplace Compact"),
     **_listed(
         "start.", "starts.starts", "Identity Random PCA Whiten LDA RCA Auto Given"

@@ -18,7 +18,7 @@ _LIST_UP_TO = 4  # times the number of pairs asked for: all pairs are listed, an
 
 
 def pairs_from_labels(
-    y: Any, n_constraints: int | None = None, *, unlabelled: Any = None, random_state: Any = None
+    y: Any, n_constraints: int | None = None, *, unlabeled: Any = None, random_state: Any = None
 ) -> tuple[Array, Array]:
     """Draw pairs of rows of the same class, and as many of different classes.
 
@@ -32,7 +32,7 @@ def pairs_from_labels(
     n_constraints : int, default=None
         Number of pairs of each kind.  None: 20 times the squared number of classes, or all there
         are if these are fewer.
-    unlabelled : label, default=None
+    unlabeled : label, default=None
         The label of rows whose class is not known (NaN is allowed); they are in no pair.  None:
         every label is a class, negative ones too.
     random_state : int, RandomState or None, default=None
@@ -51,7 +51,7 @@ def pairs_from_labels(
     >>> pairs.shape, labels.tolist()
     ((4, 2), [1, 1, -1, -1])
     """
-    classes = _Classes(y, unlabelled, "pairs_from_labels")
+    classes = _Classes(y, unlabeled, "pairs_from_labels")
     n = classes.checked(n_constraints)
     rng = check_random_state(random_state)
     similar, dissimilar = classes.similar(n, rng), classes.dissimilar(n, rng)
@@ -63,7 +63,7 @@ def pairs_from_labels(
 
 
 def quadruplets_from_labels(
-    y: Any, n_constraints: int | None = None, *, unlabelled: Any = None, random_state: Any = None
+    y: Any, n_constraints: int | None = None, *, unlabeled: Any = None, random_state: Any = None
 ) -> Array:
     """Draw quadruplets (a, b, c, d): a and b are of one class, c and d of different classes.
 
@@ -78,7 +78,7 @@ def quadruplets_from_labels(
         Number of quadruplets.  None: 20 times the squared number of classes.  If there are fewer
         pairs of one kind, they occur repeatedly; there are never more quadruplets than pairs of
         the more frequent kind.
-    unlabelled : label, default=None
+    unlabeled : label, default=None
         The label of rows whose class is not known (NaN is allowed); they are in no quadruplet.
         None: every label is a class, negative ones too.
     random_state : int, RandomState or None, default=None
@@ -88,7 +88,7 @@ def quadruplets_from_labels(
     quadruplets : int ndarray of shape (n_quadruplets, 4)
         Indices of rows.
     """
-    classes = _Classes(y, unlabelled, "quadruplets_from_labels")
+    classes = _Classes(y, unlabeled, "quadruplets_from_labels")
     n = classes.checked(n_constraints)
     rng = check_random_state(random_state)
     similar, dissimilar = classes.similar(n, rng), classes.dissimilar(n, rng)
@@ -102,16 +102,16 @@ def quadruplets_from_labels(
 class _Classes:
     """The labelled rows, ordered by class."""
 
-    def __init__(self, y: Any, unlabelled: Any, owner: str) -> None:
+    def __init__(self, y: Any, unlabeled: Any, owner: str) -> None:
         check_label_types(y)
         labels = np.asarray(column_or_1d(y))
         known = np.ones(len(labels), dtype=bool)
-        if unlabelled is not None:
-            known = labels == labels if unlabelled != unlabelled else labels != unlabelled
+        if unlabeled is not None:
+            known = labels == labels if unlabeled != unlabeled else labels != unlabeled
         if labels.dtype.kind == "f" and not np.isfinite(labels[known]).all():
             raise ValueError(
                 f"The labels y of {owner} hold NaN or infinity. If NaN marks rows without a "
-                "label, pass unlabelled=numpy.nan."
+                "label, pass unlabeled=numpy.nan."
             )
         names, codes = np.unique(labels[known], return_inverse=True)
         self.owner = owner

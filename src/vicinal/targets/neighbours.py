@@ -12,14 +12,14 @@ from vicinal.targets._checks import chances_in_batch
 from vicinal.targets.labels import Labels
 
 
-class TargetNeighbours(Labels):
+class TargetNeighbors(Labels):
     """Class labels of the rows, and the rows of its class that each should have nearby.
 
     Parameters
     ----------
     y : array-like of shape (n,)
         Labels of any type that can be sorted.
-    neighbours : array-like of int, shape (n, k)
+    neighbors : array-like of int, shape (n, k)
         Positions of the target neighbours of each row, all of its own class; filled with -1 if a
         row has fewer than k.
     classes : array-like, default=None
@@ -30,24 +30,24 @@ class TargetNeighbours(Labels):
     #: weight of each row as an impostor; None: 1
     weight: Array | None = None
 
-    def __init__(self, y: Any, neighbours: Any, classes: Any = None) -> None:
+    def __init__(self, y: Any, neighbors: Any, classes: Any = None) -> None:
         super().__init__(y, classes=classes)
-        self.neighbours = check_neighbours(neighbours, self.codes)
+        self.neighbors = check_neighbours(neighbors, self.codes)
 
-    def take(self, rows: Array | slice | None) -> TargetNeighbours:
+    def take(self, rows: Array | slice | None) -> TargetNeighbors:
         """The labels of some rows, with those of their target neighbours that are among them."""
         if rows is None:
             return self
         part: Any = super().take(rows)
         position = np.full(len(self) + 1, -1, np.int32)  # index -1 gives -1
         position[np.arange(len(self))[rows]] = np.arange(len(part), dtype=np.int32)
-        part.neighbours = position[self.neighbours[rows]]
+        part.neighbors = position[self.neighbors[rows]]
         part.weight = None if self.weight is None else self.weight[rows]
         return part
 
     def in_batch(
         self, rows: Array, share: float | None = None, train: Array | None = None
-    ) -> tuple[Array, TargetNeighbours, Array]:
+    ) -> tuple[Array, TargetNeighbors, Array]:
         r"""What a batch of rows needs: its rows and their target neighbours, which it embeds too.
 
         Only the rows of the batch pull and have impostors; every embedded row of another class may
@@ -70,12 +70,12 @@ class TargetNeighbours(Labels):
         -------
         rows : int array
             The rows to embed, sorted.
-        target : TargetNeighbours
+        target : TargetNeighbors
             Their target; rows outside the batch have no target neighbours.
         queries : int array
             Positions of the batch among these rows.
         """
-        own = self.neighbours[rows]
+        own = self.neighbors[rows]
         embedded = np.zeros(len(self) + 1, np.bool_)
         embedded[own] = True
         embedded[-1] = False  # where -1, no neighbour, points to
@@ -87,14 +87,14 @@ class TargetNeighbours(Labels):
         position = np.full(len(self) + 1, -1, np.int32)
         position[everyone] = np.arange(len(everyone), dtype=np.int32)
         queries = position[rows]
-        part.neighbours = np.full((len(everyone), own.shape[1]), -1, np.int32)
-        part.neighbours[queries] = position[own]
+        part.neighbors = np.full((len(everyone), own.shape[1]), -1, np.int32)
+        part.neighbors[queries] = position[own]
         part.weight = None if share is None else 1.0 / self._chances(share, train)[everyone]
         return everyone, part, queries
 
     def _chances(self, share: float, train: Array | None) -> Array:
         """The chance that a batch embeds each row, given a row of another class in the batch."""
-        sources = self.neighbours if train is None else self.neighbours[train]
+        sources = self.neighbors if train is None else self.neighbors[train]
         followers = np.bincount(sources[sources >= 0], minlength=len(self))
         return chances_in_batch(followers, share, len(sources) - 1)
 
@@ -102,9 +102,9 @@ class TargetNeighbours(Labels):
     def inverse(self) -> tuple[Array, Array]:
         """Where each row is a target neighbour: ``first`` and ``sources``, in compressed rows.
 
-        ``sources[first[q]:first[q + 1]]`` are the positions of q in the flattened ``neighbours``.
+        ``sources[first[q]:first[q + 1]]`` are the positions of q in the flattened ``neighbors``.
         """
-        flat = self.neighbours.ravel()
+        flat = self.neighbors.ravel()
         order = np.argsort(flat, kind="stable")
         first = np.searchsorted(flat[order], np.arange(len(self) + 1))
         return first, order

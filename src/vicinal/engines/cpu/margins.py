@@ -19,7 +19,7 @@ class ListedMargins:
     def __init__(self, triples: Triples, candidates: Candidates | None = None) -> None:
         triples = triples._replace(Z=np.ascontiguousarray(triples.Z))
         self.triples, self.candidates = triples, candidates
-        self.active = np.zeros(triples.neighbours.shape)
+        self.active = np.zeros(triples.neighbors.shape)
         self.slope = triples.Z[:0]
 
     def sums(self, gradient: bool) -> Hinges:
@@ -46,8 +46,8 @@ class ListedMargins:
     def pull(self, weight: float) -> Array:
         """Gradient of the weight times ``distances + mu * hinges``, (n, d)."""
         t, (first, sources) = self.triples, self.triples.targets.inverse
-        pulls = np.where(t.neighbours >= 0, 1.0 + t.mu * self.active, 0.0).astype(t.Z.dtype)
-        edges, everyone = block_edges(len(t.Z)), t.targets.neighbours
+        pulls = np.where(t.neighbors >= 0, 1.0 + t.mu * self.active, 0.0).astype(t.Z.dtype)
+        edges, everyone = block_edges(len(t.Z)), t.targets.neighbors
 
         def task(b: int, thread: int) -> None:
             i0, i1 = edges[b], edges[b + 1]
@@ -59,7 +59,7 @@ class ListedMargins:
     def _reach(self) -> tuple[Array, Array, Array]:
         """Distances to target neighbours, the same plus the margin, and the largest of each row."""
         t = self.triples
-        shape, dtype = t.neighbours.shape, t.Z.dtype
+        shape, dtype = t.neighbors.shape, t.Z.dtype
         D, reach, furthest = (
             np.empty(shape, dtype),
             np.empty(shape, dtype),
@@ -69,7 +69,7 @@ class ListedMargins:
 
         def task(b: int, thread: int) -> None:
             i0, i1 = edges[b], edges[b + 1]
-            kernels.targets(t.Z, t.neighbours, t.margin, t.chi2, i0, i1, D, reach, furthest)
+            kernels.targets(t.Z, t.neighbors, t.margin, t.chi2, i0, i1, D, reach, furthest)
 
         run(task, range(len(edges) - 1), n_threads())
         return D, reach, furthest

@@ -28,12 +28,12 @@ class DenseMargins:
     def sums(self, gradient: bool) -> Hinges:
         """The sums over all queries."""
         t = self.triples
-        i, place = np.nonzero(t.neighbours >= 0)
-        j = t.neighbours[i, place]
-        D: Array = np.zeros(t.neighbours.shape)
+        i, place = np.nonzero(t.neighbors >= 0)
+        j = t.neighbors[i, place]
+        D: Array = np.zeros(t.neighbors.shape)
         D[i, place] = self._distances(i, j)
         # a row without a target neighbour has no impostors
-        reach = np.where(t.neighbours >= 0, D + t.margin, -1.0)
+        reach = np.where(t.neighbors >= 0, D + t.margin, -1.0)
         p, q, to_impostor = self._impostors(reach.max(axis=1, initial=-1.0))
         inside = reach[p] - to_impostor[:, None]
         near = inside > 0

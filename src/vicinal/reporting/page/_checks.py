@@ -42,7 +42,7 @@ def check(contents: Contents) -> None:
 
 def _lengths(contents: Contents) -> dict[str, int]:
     """The number of entries of each part that has one for each point."""
-    picture, neighbours, table = contents.embedding, contents.neighbours, contents.table
+    picture, neighbours, table = contents.embedding, contents.neighbors, contents.table
     parts: dict[str, Sized | None] = {
         "embedding.codes": picture.codes,
         "embedding.names": picture.names,

@@ -51,7 +51,7 @@ class _Block:
 def payload(contents: Contents) -> bytes:
     """The block of all that the page draws and searches."""
     block = _Block()
-    picture, neighbours = contents.embedding, contents.neighbours
+    picture, neighbours = contents.embedding, contents.neighbors
     head: dict[str, Any] = {
         "n": len(picture.before),
         "d": int(np.shape(picture.before)[1]),

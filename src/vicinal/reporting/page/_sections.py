@@ -18,7 +18,7 @@ FEW_BARS, MOST_BARS = 20, 200
 
 def sections(contents: Contents) -> dict[str, str]:
     """Each part of the page by its name in page.html; "" for a part that is left out."""
-    picture, neighbours = contents.embedding, contents.neighbours
+    picture, neighbours = contents.embedding, contents.neighbors
     parts = {
         "scores": _scores(contents),
         "features": _features(contents.metric),

@@ -13,7 +13,7 @@ from formulas import squared_distances
 from vicinal import _search
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines.cpu.trees import Bounded
-from vicinal.neighbourhoods import (
+from vicinal.neighborhoods import (
     Nearest,
     RandomPairs,
     Tree,
@@ -354,8 +354,10 @@ def test_names_and_parts():
     assert Tree(0.1).pairs(None, None) == Bounded(0.1, always=False)
     assert Tree(0.1, always=True).pairs(None, None) == Bounded(0.1, always=True)
     assert Tree().refresh is None
-    with pytest.raises(ValueError, match=r"'pairs' parameter of X .* \['all', .* Got 'near' inst"):
+    with pytest.raises(
+        ValueError, match=r"'neighborhood' parameter of X .* \['all', .* Got 'near' inst"
+    ):
         resolve("near", "X")
     for wrong in [Nearest, 3, None]:
-        with pytest.raises(TypeError, match=r"'pairs' parameter of NCA must be a str among"):
+        with pytest.raises(TypeError, match=r"'neighborhood' parameter of NCA must be a str among"):
             resolve(wrong)

@@ -10,12 +10,12 @@ import numpy as np
 
 from vicinal import _search
 from vicinal.core.types import Array
-from vicinal.neighbourhoods.parts import reference_rows
+from vicinal.neighborhoods.parts import reference_rows
 
 _CHUNK = 16_384  # rows searched at a time
 
 
-def target_neighbours(
+def target_neighbors(
     points: Array | Callable[[Array], Array],
     codes: Array,
     k: int,
@@ -46,7 +46,7 @@ def target_neighbours(
     """
     if not isinstance(k, Integral) or k < 1:
         raise ValueError(
-            f"The 'k' parameter of target_neighbours must be an int in [1, inf). Got {k!r} instead."
+            f"The 'k' parameter of target_neighbors must be an int in [1, inf). Got {k!r} instead."
         )
     codes = np.asarray(codes)
     references = reference_rows(references, len(codes))

@@ -12,7 +12,7 @@ from vicinal._threads import n_threads, run
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Gaussian, Kernel
 from vicinal.kernels import nca_lists, sets
-from vicinal.neighbourhoods.parts import reference_rows
+from vicinal.neighborhoods.parts import reference_rows
 from vicinal.targets.labels import class_codes
 
 _LOG2_E = math.log2(math.e)

@@ -14,9 +14,9 @@ from sklearn.base import clone
 
 from vicinal.core.types import Pairs
 from vicinal.engines.cpu.trees import Bounded
-from vicinal.neighbourhoods import (
+from vicinal.neighborhoods import (
     Nearest,
-    Neighbourhood,
+    Neighborhood,
     RandomPairs,
     Tree,
     mass_left_out,
@@ -157,7 +157,7 @@ def test_no_references_are_refused(rng, part):
 
 @each_part
 def test_parts_clone_pickle_print_and_compare(part):
-    assert isinstance(part, Neighbourhood)
+    assert isinstance(part, Neighborhood)
     assert clone(part, safe=False) == part
     assert pickle.loads(pickle.dumps(part)) == part
     assert eval(repr(part)) == part
@@ -172,10 +172,12 @@ def test_names():
     assert resolve("nearest") == Nearest()
     assert resolve("random") == RandomPairs()
     assert resolve("tree") == Tree()
-    with pytest.raises(ValueError, match=r"'pairs' parameter of X .* \['all', .* Got 'near' inst"):
+    with pytest.raises(
+        ValueError, match=r"'neighborhood' parameter of X .* \['all', .* Got 'near' inst"
+    ):
         resolve("near", "X")
     for wrong in [Nearest, 3, None]:
-        with pytest.raises(TypeError, match=r"'pairs' parameter of NCA must be a str among"):
+        with pytest.raises(TypeError, match=r"'neighborhood' parameter of NCA must be a str among"):
             resolve(wrong)
 
 

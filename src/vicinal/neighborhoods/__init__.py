@@ -6,7 +6,7 @@ change as a map is learnt, so lists are refreshed from time to time; :func:`mass
 what they miss.
 
 >>> import numpy as np
->>> from vicinal.neighbourhoods import Nearest
+>>> from vicinal.neighborhoods import Nearest
 >>> Nearest(m=1).pairs(np.array([[0.0], [1.0], [3.0]]), np.array([0, 0, 0])).indices
 array([1, 0, 1], dtype=int32)
 """
@@ -18,26 +18,26 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from vicinal._public import listing as _listing
 from vicinal._validation import part_of
 from vicinal.core.types import Array
-from vicinal.neighbourhoods.left_out import LeftOut, mass_left_out, sets_left_out
-from vicinal.neighbourhoods.parts import Nearest, RandomPairs, Tree
-from vicinal.neighbourhoods.targets import target_neighbours
+from vicinal.neighborhoods.left_out import LeftOut, mass_left_out, sets_left_out
+from vicinal.neighborhoods.parts import Nearest, RandomPairs, Tree
+from vicinal.neighborhoods.targets import target_neighbors
 
 __all__ = [
     "LeftOut",
     "Nearest",
-    "Neighbourhood",
+    "Neighborhood",
     "RandomPairs",
     "Tree",
     "mass_left_out",
     "resolve",
     "sets_left_out",
-    "target_neighbours",
+    "target_neighbors",
 ]
 __dir__ = _listing(__name__)
 
 
 @runtime_checkable
-class Neighbourhood(Protocol):
+class Neighborhood(Protocol):
     """Makes the ``pairs`` of an objective from embedded points.
 
     ``makes_lists`` means that these are lists of candidates, refreshed every ``refresh``
@@ -66,13 +66,13 @@ _BY_NAME: dict[str, type[Any]] = {"nearest": Nearest, "random": RandomPairs, "tr
 
 
 def resolve(
-    pairs: str | Neighbourhood, owner: str = "NCA", trees: bool = True
-) -> Neighbourhood | None:
+    neighborhood: str | Neighborhood, owner: str = "NCA", trees: bool = True
+) -> Neighborhood | None:
     """Turn a name into the neighbourhood with its default parameters; return others as they are.
 
     Parameters
     ----------
-    pairs : str or Neighbourhood
+    neighborhood : str or Neighborhood
         "all", "nearest", "random", "tree", or a neighbourhood such as ``Nearest(m=50)``.
     owner : str
         The estimator named in the error message.
@@ -81,24 +81,24 @@ def resolve(
 
     Returns
     -------
-    Neighbourhood or None
+    Neighborhood or None
         None for "all".
 
     Raises
     ------
     ValueError
-        If ``pairs`` is an unknown name, or a tree although ``trees`` is False.
+        If ``neighborhood`` is an unknown name, or a tree although ``trees`` is False.
     TypeError
-        If ``pairs`` is neither a name nor a neighbourhood (call a class to make one).
+        If ``neighborhood`` is neither a name nor a neighbourhood (call a class to make one).
     """
     names: dict[str, Any] = {"all": lambda: None, **_BY_NAME}
-    if not trees and (pairs == "tree" or isinstance(pairs, Tree)):
+    if not trees and (neighborhood == "tree" or isinstance(neighborhood, Tree)):
         raise ValueError(
-            f"The 'pairs' parameter of {owner} must be 'auto', 'all', 'nearest' or 'random', or a "
-            "neighbourhood that makes lists: trees need an objective that sums a function of the "
-            f"distance. Got {pairs!r} instead."
+            f"The 'neighborhood' parameter of {owner} must be 'auto', 'all', 'nearest' or 'random' "
+            "or a neighbourhood that makes lists: trees need an objective that sums a function of "
+            f"the distance. Got {neighborhood!r} instead."
         )
     if not trees:
         del names["tree"]
     example = "neighbourhood such as Nearest(m=50)"
-    return part_of(pairs, names, Neighbourhood, "pairs", owner, example)
+    return part_of(neighborhood, names, Neighborhood, "neighborhood", owner, example)

@@ -12,7 +12,7 @@ import numpy as np
 from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
 from vicinal.core.types import Array, Pairs
-from vicinal.neighbourhoods.left_out import LeftOut
+from vicinal.neighborhoods.left_out import LeftOut
 
 _PATIENCE = 3  # refreshes without a lower loss before training stops
 _PATIENCE_NEAR_EDGE = 6  # the same if a line search may have cut the rounds short
@@ -28,11 +28,11 @@ class RefreshLists:
 
     Attributes
     ----------
-    neighbourhood : Neighbourhood
+    neighbourhood : Neighborhood
         Makes the lists.
     left_out : callable
         ``left_out(Z, target, pairs, references)``: the shares that lists leave out, as
-        from :func:`vicinal.neighbourhoods.mass_left_out`.
+        from :func:`vicinal.neighborhoods.mass_left_out`.
     seed : int
         Of the random lists.
     searches_lines : bool
@@ -219,4 +219,4 @@ def refresh_lists(left_out: Callable[..., LeftOut], plan: Any, seed: int) -> Ref
     if not plan.has_lists:
         return None
     searches = plan.solver is not None and plan.solver.needs_fixed_batch
-    return RefreshLists(plan.pairs, left_out, seed, searches)
+    return RefreshLists(plan.neighborhood, left_out, seed, searches)

@@ -13,8 +13,8 @@ from common.clouds import (
 from formulas import squared_distances
 
 from vicinal import _search
-from vicinal.neighbourhoods import target_neighbours
-from vicinal.targets import Labels, TargetNeighbours
+from vicinal.neighborhoods import target_neighbors
+from vicinal.targets import Labels, TargetNeighbors
 
 
 def plain(Z, y, k, references=None):
@@ -36,7 +36,7 @@ def test_nearest_of_the_own_class(rng, dtype, d, k):
     """By a tree and by brute force."""
     Z, y = points(rng, 120, d, 4)
     Z = Z.astype(dtype)
-    got = target_neighbours(Z, y, k)
+    got = target_neighbors(Z, y, k)
     assert (got.dtype, got.shape) == (np.int32, (120, k))
     np.testing.assert_array_equal(got, plain(Z, y, k))
 
@@ -45,11 +45,11 @@ def test_nearest_of_the_own_class(rng, dtype, d, k):
 def test_among_references_only(rng, d):
     Z, y = points(rng, 90, d, 3)
     references = rng.permutation(90)[:50]
-    got = target_neighbours(Z, y, 3, references)
+    got = target_neighbors(Z, y, 3, references)
     np.testing.assert_array_equal(got, plain(Z, y, 3, np.sort(references)))
     assert set(got.ravel()) <= {-1, *references.tolist()}
     with pytest.raises(ValueError, match="at least one reference"):
-        target_neighbours(Z, y, 3, np.arange(0))
+        target_neighbors(Z, y, 3, np.arange(0))
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.0])
@@ -57,16 +57,16 @@ def test_wrong_k_is_named(rng, k):
     with pytest.raises(
         ValueError, match=rf"'k' parameter .* an int in \[1, inf\)\. Got {k} instead"
     ):
-        target_neighbours(*points(rng, 10, 2, 2), k)
+        target_neighbors(*points(rng, 10, 2, 2), k)
 
 
 def test_classes_that_are_too_small(rng):
     Z, y = rng.standard_normal((14, 2)), np.repeat([0, 1, 2, 3], [7, 4, 2, 1])
-    got = target_neighbours(Z, y, 5)
+    got = target_neighbors(Z, y, 5)
     np.testing.assert_array_equal(got, plain(Z, y, 5))
     np.testing.assert_array_equal((got >= 0).sum(axis=1), np.repeat([5, 3, 1, 0], [7, 4, 2, 1]))
     np.testing.assert_array_equal(got[13], -1)
-    assert target_neighbours(Z, y, 40).shape == (14, 40)
+    assert target_neighbors(Z, y, 40).shape == (14, 40)
 
 
 @each_dtype
@@ -75,15 +75,15 @@ def test_twins_are_neighbours_and_no_row_is_its_own(rng, dtype, d):
     """More equal rows than neighbours: a row need not be among the first that are found."""
     Z = np.repeat(rng.standard_normal((5, d)), 12, axis=0).astype(dtype)
     y = np.zeros(60, int)
-    got = target_neighbours(Z, y, 3)
+    got = target_neighbors(Z, y, 3)
     assert (got != np.arange(60)[:, None]).all()
     assert all(len(set(row)) == 3 for row in got.tolist())
     np.testing.assert_array_equal(got // 12, np.repeat(np.arange(60) // 12, 3).reshape(60, 3))
-    np.testing.assert_array_equal(target_neighbours(Z, np.arange(60), 3), -1)
+    np.testing.assert_array_equal(target_neighbors(Z, np.arange(60), 3), -1)
 
 
 def test_points_may_come_as_they_are_asked_for(rng, monkeypatch):
-    monkeypatch.setattr("vicinal.neighbourhoods.targets._CHUNK", 7)
+    monkeypatch.setattr("vicinal.neighborhoods.targets._CHUNK", 7)
     Z, y = points(rng, 60, 3, 2)
     asked = []
 
@@ -91,7 +91,7 @@ def test_points_may_come_as_they_are_asked_for(rng, monkeypatch):
         asked.append(len(rows))
         return Z[rows]
 
-    np.testing.assert_array_equal(target_neighbours(some, y, 4), plain(Z, y, 4))
+    np.testing.assert_array_equal(target_neighbors(some, y, 4), plain(Z, y, 4))
     assert max(asked) == 30  # the members of a class, and never all rows
     assert sorted(asked)[:-2] == [2, 2, *[7] * 8]
 
@@ -109,7 +109,7 @@ def test_another_finder(rng):
 
         return find
 
-    got = target_neighbours(Z, y, 3, finder=finder)
+    got = target_neighbors(Z, y, 3, finder=finder)
     np.testing.assert_array_equal(got[0], -1)
     D = np.abs(Z[:, None] - Z).sum(axis=2)
     D[y[:, None] != y] = np.inf
@@ -121,17 +121,17 @@ def test_another_finder(rng):
 
 
 def test_labels_with_neighbours():
-    targets = TargetNeighbours(list("babb"), [[2, -1], [-1, -1], [3, 0], [0, 2]])
+    targets = TargetNeighbors(list("babb"), [[2, -1], [-1, -1], [3, 0], [0, 2]])
     assert isinstance(targets, Labels)
     assert targets.classes.tolist() == ["a", "b"]
     assert targets.codes.tolist() == [1, 0, 1, 1]
-    assert targets.neighbours.dtype == np.int32
+    assert targets.neighbors.dtype == np.int32
     assert len(targets) == 4
     assert targets.sample_weight is None
-    known = TargetNeighbours([5, 5], [[1], [0]], classes=[3, 5])
+    known = TargetNeighbors([5, 5], [[1], [0]], classes=[3, 5])
     assert known.codes.tolist() == [1, 1]
-    unsigned = TargetNeighbours([0, 0], np.array([[1], [0]], np.uint64))
-    assert unsigned.neighbours.tolist() == [[1], [0]]
+    unsigned = TargetNeighbors([0, 0], np.array([[1], [0]], np.uint64))
+    assert unsigned.neighbors.tolist() == [[1], [0]]
 
 
 @pytest.mark.parametrize(
@@ -140,19 +140,19 @@ def test_labels_with_neighbours():
 def test_take_keeps_those_that_are_among_the_rows(rng, rows):
     y = np.array([0, 0, 1, 0, 1, 0])
     J = np.array([[1, 3], [5, 0], [4, -1], [5, 1], [2, -1], [0, 3]])
-    targets = TargetNeighbours(y, J)
+    targets = TargetNeighbors(y, J)
     assert targets.take(None) is targets
     part = targets.take(rows)
     chosen = np.arange(6)[rows]
     assert part.codes.tolist() == y[chosen].tolist()
     assert part.classes.tolist() == [0, 1]
-    assert part.neighbours.dtype == np.int32
-    assert part.neighbours.shape == (len(chosen), 2)
-    for row, new in zip(chosen, part.neighbours, strict=True):
+    assert part.neighbors.dtype == np.int32
+    assert part.neighbors.shape == (len(chosen), 2)
+    for row, new in zip(chosen, part.neighbors, strict=True):
         for old, found in zip(J[row], new, strict=True):
             assert (chosen[found] if found >= 0 else -1) == (old if old in chosen else -1)
-    again = TargetNeighbours(part.codes, part.neighbours, [0, 1])  # as it must be
-    np.testing.assert_array_equal(again.neighbours, part.neighbours)
+    again = TargetNeighbors(part.codes, part.neighbors, [0, 1])  # as it must be
+    np.testing.assert_array_equal(again.neighbors, part.neighbors)
 
 
 def test_inverse_has_the_places_of_each_row(rng):
@@ -161,7 +161,7 @@ def test_inverse_has_the_places_of_each_row(rng):
     for i in range(50):
         others = np.setdiff1d(np.flatnonzero(y == y[i]), [i])
         J[i, : i % 5] = rng.permutation(others)[: i % 5]
-    targets = TargetNeighbours(y, J)
+    targets = TargetNeighbors(y, J)
     first, sources = targets.inverse
     assert len(first) == 51
     for q in range(50):
@@ -170,7 +170,7 @@ def test_inverse_has_the_places_of_each_row(rng):
     again, sources = targets.take(np.arange(50)[::-1]).inverse  # has its own
     np.testing.assert_array_equal(np.diff(again), np.diff(first)[::-1])
     assert len(sources) == J.size
-    none = TargetNeighbours([0, 0], [[-1], [-1]])
+    none = TargetNeighbors([0, 0], [[-1], [-1]])
     assert none.inverse[0].tolist() == [2, 2, 2]
 
 
@@ -188,14 +188,14 @@ def test_inverse_has_the_places_of_each_row(rng):
 )
 def test_wrong_neighbours_are_named(neighbours, message):
     with pytest.raises(ValueError, match=message):
-        TargetNeighbours([0, 0, 1], neighbours)
+        TargetNeighbors([0, 0, 1], neighbours)
 
 
 def test_wrong_labels_are_named():
     with pytest.raises(ValueError, match="one-dimensional"):
-        TargetNeighbours([[0, 0]], [[1], [0]])
+        TargetNeighbors([[0, 0]], [[1], [0]])
     with pytest.raises(ValueError, match=r"4.* is not among the classes"):
-        TargetNeighbours([0, 4], [[-1], [-1]], classes=[0, 1])
+        TargetNeighbors([0, 4], [[-1], [-1]], classes=[0, 1])
 
 
 @each_dtype
