@@ -28,11 +28,11 @@ from environments import python_of
 from sklearn.decomposition import PCA
 
 from vicinal import datasets
+from vicinal.affinities import affinities
 from vicinal.engines import choose
 from vicinal.engines.cpu.grid import GridSets
 from vicinal.engines.cpu.sets import TileSets
 from vicinal.objectives import KSNELoss
-from vicinal.targets import affinities
 
 HEADER = ["N", "picture", "extent", "k", "error of the gradient", "of log e_k", "exact rows",
           "grid", "exact", "gain", "attraction", "openTSNE"]  # fmt: skip

@@ -21,8 +21,8 @@ from _common import add_output, blobs, facts, progress, read_options, seconds, t
 from sklearn.decomposition import PCA
 
 from vicinal import datasets
-from vicinal.targets import affinities
-from vicinal.targets.calibration import Lists, calibrate, choose_sets
+from vicinal.affinities import affinities
+from vicinal.affinities.calibration import Lists, calibrate, choose_sets
 
 PERPLEXITY = 30.0
 KS, SHARES = (1, 5, 15), (0.05, 0.02, 0.01)

@@ -27,11 +27,11 @@ __all__ = [
     "FromLabels",
     "NCARegressor",
     "PairNCA",
+    "affinities",
     "callbacks",
     "compat",
     "datasets",
     "densities",
-    "initialise",
     "load",
     "make_learner",
     "maps",
@@ -46,6 +46,7 @@ __all__ = [
     "samplers",
     "save",
     "solvers",
+    "starts",
     "storage",
     "targets",
     "to_onnx",
@@ -71,7 +72,7 @@ _HOMES = {
     "PairNCA": "vicinal.estimators.pair_nca",
     "RCA": "vicinal.estimators.rca",
     "SDML": "vicinal.estimators.sdml",
-    "TRUSTED_TYPES": "vicinal.storage.trusted",
+    "TRUSTED_TYPES": "vicinal.storage.names",
     "make_learner": "vicinal.learner.build",
     "report": "vicinal.reporting.make",
     "load": "vicinal.storage.model",
@@ -81,11 +82,11 @@ _HOMES = {
 
 if _TYPE_CHECKING:
     from vicinal import (
+        affinities,
         callbacks,
         compat,
         datasets,
         densities,
-        initialise,
         maps,
         metrics,
         model_selection,
@@ -96,6 +97,7 @@ if _TYPE_CHECKING:
         reporting,
         samplers,
         solvers,
+        starts,
         storage,
         targets,
         torch,
@@ -121,7 +123,7 @@ if _TYPE_CHECKING:
     from vicinal.onnx.export import to_onnx
     from vicinal.reporting.make import report
     from vicinal.storage.model import load, save
-    from vicinal.storage.trusted import TRUSTED_TYPES
+    from vicinal.storage.names import TRUSTED_TYPES
 
 
 def __getattr__(name: str) -> object:

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from sklearn import get_config
 
 from vicinal._threads import n_threads, run, single_threaded_blas
+from vicinal.core import checks
 from vicinal.core.types import Array, Rows
 
 SCALINGS = ("standard", "global", None)
@@ -58,6 +59,17 @@ class Features:
         Of the columns with gross outliers; None if there are none.
     """
 
+    X: Any
+    shift: Array
+    scale: Array
+    limits: Limits | None
+    scaling: str | None
+    total_variance: float
+    _ready: bool  # whether X is already centred and scaled
+    _offset: bool
+    _fold: bool
+    _exact: bool
+
     def __init__(
         self,
         X: Any,
@@ -77,7 +89,7 @@ class Features:
         with np.errstate(over="ignore"):  # of columns as they are: see `check_varies`
             self.total_variance = float(np.sum((deviation * self.scale) ** 2))
         self.X = X
-        self._ready = False  # whether self.X is already centred and scaled
+        self._ready = False
         if not sp.issparse(X) and X.size * 8 <= copy_limit():
             self.X = X.astype(np.float64)
             self.X -= self.shift  # in place: the copy is the largest array of a fit
@@ -89,6 +101,12 @@ class Features:
         self._fold = not self._ready and (sp.issparse(X) or not self._offset)
         # A sparse table is not made dense for that: its products are computed in float64.
         self._exact = self._fold and self._offset
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        checks.table(self.X)
+        checks.columns(self, self.X.shape[1])
+        checks.need(self.scaling in SCALINGS, "unknown scaling")
 
     @classmethod
     def as_they_are(cls, X: Any) -> Features:
@@ -384,6 +402,12 @@ class Limits(NamedTuple):
 
     low: Array
     high: Array
+
+    def check_fields(self) -> None:
+        """Refuse limits that do not fit together."""
+        for array in self:
+            checks.double(array, 1, "limits", (len(self.low),), finite=False)
+            checks.need(not np.isnan(array).any(), "limits must not be NaN")
 
 
 class _Inner(NamedTuple):

@@ -74,8 +74,8 @@ def test_the_sloppy_search_counts_the_row_itself(rng):
 def test_the_authors_descent_lowers_the_loss(rng):
     from reproduce.tarlow import figure6
 
+    from vicinal.affinities import affinities
     from vicinal.objectives import KSNELoss
-    from vicinal.targets import affinities
 
     weights, *_ = figure6.sloppy_weights(rng.normal(size=(40, 5)))
     target = affinities(weights, k=3, metric="precomputed_affinities")

@@ -229,10 +229,11 @@ NAMES = [name for names in _group.COMMANDS.values() for name in names]
 def test_every_file_of_a_command_is_checked(name):
     """An option or argument of another type would not be looked at."""
     command = _group.vicinal.get_command(click.Context(_group.vicinal), name)
+    context = click.Context(command)
     options = {option for each in command.params for option in each.opts}
     for parameter in command.params:
-        named = parameter.metavar == "FILE" or parameter.name in ("data", "model", "output")
-        if named and parameter.metavar != "FOLDER":
+        shown = (parameter.get_help_record(context) or [parameter.name])[0]
+        if shown.endswith(" FILE") or shown in ("data", "model"):
             assert isinstance(parameter.type, File), parameter.name
         if isinstance(parameter.type, File) and parameter.type.kind is not None:
             assert "--force" in options

@@ -4,7 +4,7 @@ import click
 import numpy as np
 import pytest
 
-from vicinal.cli import _types
+from vicinal.cli import _options
 from vicinal.cli._console import plain
 
 
@@ -13,13 +13,13 @@ from vicinal.cli._console import plain
     [("90", 90), ("30s", 30), ("2m", 120), ("1.5h", 5400), ("1h30m", 5400), ("2 min", 120)],
 )
 def test_durations(text, seconds):
-    assert _types.DURATION.convert(text, None, None) == seconds
+    assert _options.Duration().convert(text, None, None) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "soon", "3 days", "-5s", "0", "5s and more"])
 def test_wrong_durations(text):
     with pytest.raises(click.BadParameter):
-        _types.DURATION.convert(text, None, None)
+        _options.Duration().convert(text, None, None)
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,11 @@ def test_wrong_durations(text):
      ("a=true", True), ("a=[1, 2]", [1, 2]), ("a='1'", "1"), ("a=x=y", "x=y"), ("a=", "")],
 )  # fmt: skip
 def test_settings(text, value):
-    assert _types.SETTING.convert(text, None, None) == ("a", value)
+    assert _options.Setting().convert(text, None, None) == ("a", value)
 
 
 def test_settings_run_no_code():
-    assert _types.SETTING.convert("a=__import__('os')", None, None)[1] == "__import__('os')"
+    assert _options.Setting().convert("a=__import__('os')", None, None)[1] == "__import__('os')"
 
 
 def test_json_has_no_nan_and_no_arrays():

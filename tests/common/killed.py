@@ -43,7 +43,7 @@ CONFIGURATIONS = {
         "NCA(2, alpha=3e-3, neighborhood=neighborhoods.RandomPairs(30))", "classes"),
     "nca trees": (
         "NCA(2, alpha=3e-3, neighborhood=neighborhoods.Tree(0.05, always=True))", "classes"),
-    "nca restarts": ("NCA(2, alpha=3e-3, init=initialise.Random(3))", "classes"),
+    "nca restarts": ("NCA(2, alpha=3e-3, init=starts.Random(3))", "classes"),
     "nca annealing": ("NCA(2, alpha=3e-3, init='annealing')", "classes"),
     "nca search": ("NCA('auto', alpha='auto', cv=2)", "classes"),
     "nca background by em": ("NCA(2, alpha=3e-3, kernel=densities.Compact(beta='em'))", "classes"),
@@ -80,10 +80,10 @@ _WORK = ("seconds", "n_evaluations", "share_of_pairs")
 def model_of(name):
     """The estimator of a configuration, and the arguments of its ``fit``."""
     import vicinal
-    from vicinal import densities, initialise, maps, neighborhoods, samplers
+    from vicinal import densities, maps, neighborhoods, samplers, starts
 
     expression, kind = CONFIGURATIONS[name]
-    parts = {"densities": densities, "initialise": initialise, "maps": maps, "np": np,
+    parts = {"densities": densities, "starts": starts, "maps": maps, "np": np,
              "neighborhoods": neighborhoods, "samplers": samplers}  # fmt: skip
     model = eval(expression, {**{key: getattr(vicinal, key) for key in vicinal.__all__}, **parts})
     short = {"max_iter": 12, "tol": 0.0, "random_state": 0}

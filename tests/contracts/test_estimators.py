@@ -52,11 +52,10 @@ from vicinal import (
     Covariance,
     FromLabels,
     NCARegressor,
-    initialise,
+    starts,
 )
 from vicinal._features import Features
 from vicinal.callbacks import Checkpoint, Progress, StopAfter
-from vicinal.core.state import decode, encode
 from vicinal.core.types import Map
 from vicinal.densities import Compact
 from vicinal.engines import choose
@@ -65,6 +64,7 @@ from vicinal.maps.fitted import FittedLinear, FittedMap
 from vicinal.neighborhoods import Nearest, RandomPairs, Tree
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
 from vicinal.solvers import BoldDriver
+from vicinal.storage.codec import decode, encode
 
 ESTIMATORS = {
     "nca": NCA(2, alpha=3e-3),
@@ -91,7 +91,7 @@ ESTIMATORS = {
     "nca trees": NCA(2, neighborhood=Tree(0.05, always=True), alpha=3e-3),
     "nca of many parts": NCA(2, sampling=StochasticQueries(30), neighborhood=RandomPairs(20),
                              kernel=Compact(beta="gradient"), priors="uniform", alpha=3e-3),
-    "nca restarts": NCA(2, init=initialise.Random(2), alpha=3e-3),
+    "nca restarts": NCA(2, init=starts.Random(2), alpha=3e-3),
     "nca annealing": NCA(2, init="annealing", alpha=3e-3),
     "nca searched": NCA("auto", alpha="auto", cv=2),
     "nca distributions": NCAOfDistributions(2, alpha=3e-3),
@@ -109,7 +109,7 @@ ESTIMATORS = {
     "nca matches lists": NCAOfMatches(2, neighborhood=Nearest(40), objective="accuracy",
                                       alpha=3e-3),
     "nca matches restarts": NCAOfMatches(mapping="diagonal", early_stopping=True, alpha=3e-3,
-                                         n_iter_no_change=50, init=initialise.Random(2)),
+                                         n_iter_no_change=50, init=starts.Random(2)),
     "nca periodic": NCA(2, mapping=Periodic(3, 2), alpha=3e-3),
     "nca network batches": NCA(2, mapping=MLP((4,), "tanh"), sampling=MiniBatches(40), alpha=3e-3),
     "knca network": KNCA(2, k=3, mapping=MLP((4,), residual=False)),
@@ -137,7 +137,7 @@ ESTIMATORS = {
     "mlkr subsample": MLKR(2, sampling=Subsample(40), alpha=3e-3),
     "mlkr lists": MLKR(2, neighborhood=Nearest(40), alpha=3e-3),
     "mlkr random lists": MLKR(2, neighborhood=RandomPairs(30), alpha=3e-3),
-    "mlkr restarts": MLKR(2, init=initialise.Random(2), alpha=3e-3),
+    "mlkr restarts": MLKR(2, init=starts.Random(2), alpha=3e-3),
     "mlkr searched": MLKR("auto", alpha="auto", cv=2),
     "nca regressor": NCARegressor(2, alpha=3e-3),
     "nca regressor hard": NCARegressor(matching="hard", objective="accuracy", rule="knn",

@@ -16,7 +16,7 @@ from sklearn.datasets import load_iris, load_wine
 from threadpoolctl import threadpool_limits
 
 from vicinal._features import Features
-from vicinal.initialise import (
+from vicinal.starts import (
     LDA,
     PCA,
     RCA,

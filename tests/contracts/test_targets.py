@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from common.clouds import points, some_targets
 
+from vicinal.affinities import affinities
 from vicinal.core.types import Target
 from vicinal.engines import choose
 from vicinal.objectives import (
@@ -31,7 +32,6 @@ from vicinal.targets import (
     Numbers,
     PairWeights,
     TargetNeighbors,
-    affinities,
 )
 
 Y = np.arange(30) % 3

@@ -10,13 +10,14 @@ import pytest
 from common.checks import set_threads
 from threadpoolctl import threadpool_limits
 
+from vicinal.affinities import affinities
 from vicinal.densities import Compact
 from vicinal.engines.cpu.trees import Bounded
 from vicinal.maps import project_columns
 from vicinal.models.votes import VotingModel
 from vicinal.neighborhoods import target_neighbors
 from vicinal.objectives import descend_background, em_background, nca
-from vicinal.targets import Labels, affinities
+from vicinal.targets import Labels
 
 BETA = np.array([0.3, 0.05, 0.7])
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vicinal import KNCA, LMNN, NCA, initialise, maps, solvers
+from vicinal import KNCA, LMNN, NCA, maps, solvers, starts
 
 quiet = pytest.mark.filterwarnings(
     "ignore::UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning"
@@ -102,7 +102,7 @@ LISTED = r"'{}' parameter of NCA must be {}\. Got {} instead"
         ("objective", "one of 'log', 'accuracy'", "loss"),
         ("objective", "one of 'log', 'accuracy'", None),
         ("init", "one of 'auto', 'identity'.*array of shape .*", "zeros"),
-        ("init", "one of 'auto', 'identity'.*array of shape .*", initialise.PCA),
+        ("init", "one of 'auto', 'identity'.*array of shape .*", starts.PCA),
         ("init", r"an array of shape \(2, 4\)", np.ones((4, 2))),
         ("init", "an array of finite numbers", [[np.nan] * 4] * 2),
         ("init", "an array of numbers", [["a"] * 4] * 2),
@@ -200,7 +200,7 @@ def test_a_start_must_fit_the_map(data):
     with pytest.raises(ValueError, match=r"'mapping' .* n_components=1..4. Got Linear"):
         NCA(mapping=maps.Linear(5)).fit(X, y)
     with pytest.raises(ValueError, match="'n_init' parameter of Random must be an int"):
-        initialise.Random(0)
+        starts.Random(0)
 
 
 def test_early_stopping_needs_rows_to_spare(rng):

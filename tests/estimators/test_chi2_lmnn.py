@@ -23,7 +23,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.utils import get_tags
 
-from vicinal import LMNN, Chi2LMNN, initialise, solvers
+from vicinal import LMNN, Chi2LMNN, solvers, starts
 from vicinal.fit.report import Reports
 from vicinal.metrics import Chi2Index, chi2_distances
 from vicinal.samplers import MiniBatches, StochasticQueries
@@ -160,9 +160,9 @@ def test_the_softmax_does_not_rest_where_it_is_flat(rng):
     [
         {"init": "groups"},
         {"init": "identity"},
-        {"init": initialise.RandomBins(n_init=3)},
+        {"init": starts.RandomBins(n_init=3)},
         {
-            "init": initialise.BinGroups(sharpness=1.0),
+            "init": starts.BinGroups(sharpness=1.0),
             "solver": solvers.ProjectedGradient(memory=1),
         },
         {"n_components": None},

@@ -9,7 +9,7 @@ from common.histograms import assert_on_simplex, counts, each_constraint, unfini
 from common.hooks import hooked
 from sklearn.base import clone
 
-from vicinal import Chi2LMNN, initialise, plotting
+from vicinal import Chi2LMNN, plotting, starts
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def rows(rng):
         ("solver", "'auto', 'projected', 'adaptive', 'bold_driver'.*", "lbfgs"),
         ("solver", "a str among .*'projected'.* or a solver such as .*", "newton"),
         ("init", "one of 'auto', 'groups', 'identity', 'random', a start.*array.*", "pca"),
-        ("init", "one of 'auto', 'groups', 'identity', 'random', .*", initialise.BinGroups),
+        ("init", "one of 'auto', 'groups', 'identity', 'random', .*", starts.BinGroups),
         ("init", r"have shape \(3, 8\)", np.ones((8, 3)) / 8),
         ("init", "have columns that sum to one and no negative entry", np.ones((3, 8))),
         ("init", "have columns that sum to one", [[1.5] * 8, [-0.5] * 8, [0] * 8]),

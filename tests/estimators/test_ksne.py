@@ -11,12 +11,12 @@ from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import kneighbors_graph
 
 from vicinal import KSNE
+from vicinal.affinities import affinities
 from vicinal.callbacks import Frames
 from vicinal.fit import cost
 from vicinal.fit.embedding import NoProgress, SmallGradientNorm
 from vicinal.objectives.ksne import KSNELoss
 from vicinal.solvers import LBFGS, Adam, Momentum
-from vicinal.targets import affinities
 
 DIGITS = load_digits().data[:150]
 IRIS = load_iris().data[::2]

@@ -9,11 +9,12 @@ from sklearn.manifold import trustworthiness
 from sklearn.metrics import pairwise_distances
 
 from vicinal import KSNE
+from vicinal.affinities import new_affinities
 from vicinal.engines import choose
+from vicinal.models.equal_rows import EqualRows
 from vicinal.models.placement import Lists, place
 from vicinal.objectives.ksne import KSNELoss
-from vicinal.targets import Affinities, new_affinities
-from vicinal.targets.equal_rows import EqualRows
+from vicinal.targets import Affinities
 
 X, NEW = np.split(load_digits().data[:230], [180])
 

@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import StandardScaler
 
-from vicinal import NCA, initialise, maps, solvers
+from vicinal import NCA, maps, solvers, starts
 
 INITS = ["auto", "identity", "random", "pca", "lda", "rca", "whiten"]
 SOLVERS = ["lbfgs", "cg", "bold_driver", "momentum", "adam"]
@@ -135,8 +135,8 @@ def test_parts_are_the_names_with_parameters(wine):
                 .history_["loss"]
             )
 
-    assert loss(init=initialise.PCA()) == loss(init="pca")
-    assert loss(init=initialise.PCA(whiten=False)) != loss(init="pca")
+    assert loss(init=starts.PCA()) == loss(init="pca")
+    assert loss(init=starts.PCA(whiten=False)) != loss(init="pca")
     assert loss(solver=solvers.LBFGS(memory=10)) == loss(solver="lbfgs")
     assert loss(solver=solvers.Adam(learning_rate=0.05)) != loss(solver="adam")
     assert loss(mapping=maps.Linear(2)) == loss(mapping="linear")
@@ -147,7 +147,7 @@ def test_random_restarts_keep_the_best(wine):
     settings = {"objective": "accuracy", "random_state": 3, "max_iter": 60}
 
     def fit(n_init):
-        return NCA(1, init=initialise.Random(n_init), alpha=0.0, **settings).fit(X, y)
+        return NCA(1, init=starts.Random(n_init), alpha=0.0, **settings).fit(X, y)
 
     one, three = fit(1), fit(3)
     assert three.loss_ <= one.loss_

@@ -18,7 +18,7 @@ from sklearn.datasets import load_iris, load_wine, make_blobs, make_classificati
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectFromModel
 
-from vicinal import NCA, initialise, solvers
+from vicinal import NCA, solvers, starts
 from vicinal._features import Features
 from vicinal.callbacks import Checkpoint
 from vicinal.core.problem import Problem
@@ -771,8 +771,8 @@ def test_the_scale_of_a_thin_sample_is_repaired(monkeypatch):
 @pytest.mark.parametrize("sampling", [Subsample(40), MiniBatches(40)])
 def test_restarts_on_batches_are_judged_alike(rows, sampling):
     settings = {"sampling": sampling, "max_iter": 10, "random_state": 1}
-    best = NCA(2, init=initialise.Random(4), alpha=3e-3, **settings).fit(*rows)
-    first = NCA(2, init=initialise.Random(1), alpha=3e-3, **settings).fit(*rows)
+    best = NCA(2, init=starts.Random(4), alpha=3e-3, **settings).fit(*rows)
+    first = NCA(2, init=starts.Random(1), alpha=3e-3, **settings).fit(*rows)
     assert best.loss_ <= first.loss_
 
 

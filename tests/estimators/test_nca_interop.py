@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info
 
-from vicinal import NCA, initialise
+from vicinal import NCA, starts
 from vicinal.callbacks import Checkpoint
 from vicinal.fit.report import HAS_CALLBACKS
 
@@ -173,13 +173,13 @@ def test_scikit_learns_progress_bar_runs(wine, capsys):
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
 
-    NCA(2, init=initialise.Random(2), random_state=0, alpha=3e-3).set_callbacks(ProgressBar()).fit(
+    NCA(2, init=starts.Random(2), random_state=0, alpha=3e-3).set_callbacks(ProgressBar()).fit(
         *wine
     )
     assert "NCA" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("settings", [{}, {"init": initialise.Random(3)}])
+@pytest.mark.parametrize("settings", [{}, {"init": starts.Random(3)}])
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("call", [9, 14, 40])
 def test_an_interrupt_keeps_the_best_map(

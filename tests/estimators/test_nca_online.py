@@ -15,7 +15,7 @@ from sklearn.datasets import load_iris, make_blobs
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
-from vicinal import NCA, initialise
+from vicinal import NCA, starts
 from vicinal.densities import Compact
 from vicinal.fit.stream import Reservoir
 from vicinal.neighborhoods import Tree
@@ -165,7 +165,7 @@ def test_rows_one_by_one(iris, rule):
         {"solver": "momentum"},
         {"solver": SGD(InverseTime(1.0, 20.0), momentum=0.5)},
         {"scaling": None, "alpha": "scaled"},
-        {"scaling": "global", "init": initialise.Random(2)},
+        {"scaling": "global", "init": starts.Random(2)},
         {"priors": [0.2, 0.3, 0.5]},
         {"sampling": "stochastic", "n_neighbors": "auto", "rule": "knn"},
     ],

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
-from vicinal import NCA, initialise
+from vicinal import NCA, starts
 from vicinal.datasets import make_rings
 
 KEYS = ["iteration", "loss", "grad_norm", "validation_score", "seconds", "n_evaluations",
@@ -292,7 +292,7 @@ def test_warm_start_with_another_shape_begins_anew(wine):
 
 @unfinished
 def test_warm_start_follows_the_best_of_the_restarts(wine):
-    settings = {"init": initialise.Random(3), "random_state": 0, "tol": 0.0}
+    settings = {"init": starts.Random(3), "random_state": 0, "tol": 0.0}
     model = NCA(2, warm_start=True, max_iter=5, alpha=3e-3, **settings).fit(*wine)
     best = model.loss_
     model.fit(*wine)

@@ -14,7 +14,7 @@ from sklearn.datasets import load_wine
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from vicinal import KNCA, LMNN, NCA, initialise
+from vicinal import KNCA, LMNN, NCA, starts
 from vicinal.densities import Compact, Gaussian
 from vicinal.engines import choose
 from vicinal.models.soft import DistributionModel, MatchModel
@@ -210,7 +210,7 @@ def test_columns_of_a_frame_name_the_classes():
 
 @either
 @pytest.mark.parametrize("init", ["auto", "identity", "random", "pca", "whiten", "annealing", "lda",
-                                  "rca", initialise.Annealing(init="rca")], ids=str)  # fmt: skip
+                                  "rca", starts.Annealing(init="rca")], ids=str)  # fmt: skip
 def test_every_start(soft, init):
     model = nca(init=init, max_iter=5)
     needs = "lda" in str(init) or "rca" in str(init)

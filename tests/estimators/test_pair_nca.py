@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import TunedThresholdClassifierCV, cross_val_score
 
-from vicinal import PairNCA, initialise
+from vicinal import PairNCA, starts
 from vicinal.callbacks import StopAfter
 from vicinal.core.types import Map
 from vicinal.engines import choose
@@ -178,7 +178,7 @@ def test_other_maps_and_solvers(wine):
     for solver in ("cg", "bold_driver", "momentum", "adam"):
         model = fitted(PairNCA(2, solver=solver, max_iter=100), X, pairs[y == 1])
         assert model.loss_ < best + 0.1
-    many = fitted(PairNCA(2, init=initialise.Random(3)), X, pairs[y == 1])
+    many = fitted(PairNCA(2, init=starts.Random(3)), X, pairs[y == 1])
     assert many.loss_ < best + 0.1
 
 

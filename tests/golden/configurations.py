@@ -28,12 +28,12 @@ from vicinal import (
     RCA,
     Chi2LMNN,
     densities,
-    initialise,
     model_selection,
     neighborhoods,
     objectives,
     samplers,
     solvers,
+    starts,
     targets,
 )
 
@@ -254,13 +254,13 @@ def nca_as_it_comes():
 
 @large
 def nca_random_starts():
-    start = initialise.Random(n_init=3)
+    start = starts.Random(n_init=3)
     return fitted(NCA(2, init=start, max_iter=8, random_state=4, alpha=3e-3), digits(800))
 
 
 @large
 def nca_annealing():
-    start = initialise.Annealing(n_steps=2, n_iter=2)
+    start = starts.Annealing(n_steps=2, n_iter=2)
     return fitted(NCA(2, init=start, max_iter=8, random_state=4, alpha=3e-3), blobs(700, 6))
 
 
@@ -653,7 +653,7 @@ def chi2_softmax():
 
 @large
 def chi2_random_adaptive():
-    start = initialise.RandomBins(n_init=2)
+    start = starts.RandomBins(n_init=2)
     model = Chi2LMNN(4, init=start, solver="adaptive", max_iter=10, random_state=2)
     return fitted(model, histograms(700))
 

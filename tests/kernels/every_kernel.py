@@ -15,6 +15,7 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 
 from vicinal import kernels, neighborhoods
+from vicinal.affinities import affinities
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.cpu import ranges, tiles
@@ -30,7 +31,7 @@ from vicinal.objectives import (
     nca_effective_n_neighbors,
     nca_posterior,
 )
-from vicinal.targets import Affinities, TargetNeighbors, affinities
+from vicinal.targets import Affinities, TargetNeighbors
 
 choose.DENSE_UP_TO = 0
 tiles.ORDER_FROM = 0

@@ -10,7 +10,7 @@ import pytest
 
 from vicinal import make_learner
 from vicinal.learner.errors import ColumnError
-from vicinal.learner.new_rows import check_new_rows
+from vicinal.learner.preparation import check_new_rows
 from vicinal.learner.text import TextColumns
 
 N = 30
@@ -146,5 +146,7 @@ def test_new_rows_are_refused_by_column_and_row():
     words.loc[4, "age"] = "unknown"
     with pytest.raises(ColumnError, match=r"'age' must hold numbers .*\(row 4: 'unknown'\)"):
         check_new_rows(model, words)
-    with pytest.raises(ValueError, match=r"lacks 2 of the 3 columns .*'age', 'kind'. Is it 'Age'"):
+    with pytest.raises(
+        ValueError, match=r"lacks 2 of the 3 columns .*'age', 'kind'. Did you mean 'Age'"
+    ):
         check_new_rows(model, X.rename(columns={"age": "Age"}).drop(columns="kind"))

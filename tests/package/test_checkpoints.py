@@ -23,7 +23,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 import vicinal
-from vicinal import KSNE, LMNN, NCA, initialise
+from vicinal import KSNE, LMNN, NCA, starts
 from vicinal.callbacks import Checkpoint
 from vicinal.fit import resume
 
@@ -209,7 +209,7 @@ def test_an_array_as_a_parameter_is_compared(wine, path):
     """Also where its text leaves most of it out, and inside a part."""
     X = np.random.RandomState(0).standard_normal((60, 600))
     start = X[:2].copy()
-    for make in (lambda: start, lambda: initialise.Given(start.tolist())):
+    for make in (lambda: start, lambda: starts.Given(start.tolist())):
         model = nca(init=make(), max_iter=3)
         cut(model, path, (X, wine[1]), after=2, every=1)
         assert_same_fit(nca(init=make(), max_iter=3).fit(X, wine[1], resume_from=path),

@@ -17,7 +17,7 @@ from reproduce.goldberger import maps
 from reproduce.goldberger.figure2_report import DEFAULTS, PAPER, claims, draw, parts
 from vicinal import NCA
 from vicinal.datasets import make_rings
-from vicinal.initialise import Random
+from vicinal.starts import Random
 
 SETS = ("rings", "wine", "faces", "digits")
 

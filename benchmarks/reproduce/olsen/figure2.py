@@ -25,8 +25,8 @@ from reproduce.olsen.common import (
     verdicts,
 )
 from vicinal import Chi2LMNN
-from vicinal.initialise import BinGroups, BinIdentity
 from vicinal.solvers import BoldDriver
+from vicinal.starts import BinGroups, BinIdentity
 
 RANK = 10
 

@@ -12,8 +12,8 @@ from reproduce.framework.experiment import Job
 from reproduce.framework.protocol import data as stored
 from reproduce.olsen.common import K, chi2_1nn, folds, histograms, typical_distance
 from vicinal import Chi2LMNN
-from vicinal.initialise import BinGroups, BinIdentity
 from vicinal.solvers import BoldDriver
+from vicinal.starts import BinGroups, BinIdentity
 
 #: number of the figure: data and bins of the map (None: as many as the data have)
 FIGURES: dict[int, tuple[str, int | None]] = {

@@ -26,7 +26,7 @@ from reproduce.olsen.common import (
     standing,
 )
 from vicinal import Chi2LMNN
-from vicinal.initialise import BinGroups, BinIdentity, RandomBins
+from vicinal.starts import BinGroups, BinIdentity, RandomBins
 
 RANKS = (10, 20)
 

@@ -25,7 +25,7 @@ from reproduce.olsen.common import (
     reduced_1nn,
 )
 from vicinal import LMNN, Chi2LMNN
-from vicinal.initialise import BinIdentity
+from vicinal.starts import BinIdentity
 
 RANKS = (10, 20, 800)
 

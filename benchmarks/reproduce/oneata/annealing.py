@@ -61,7 +61,7 @@ def jobs(splits: int | None) -> Iterator[Job]:
 
 def work(data: str, fit: str, split: int | str) -> dict[str, Any]:
     """Leave-one-out scores of the rows learnt from, test scores, and the embedded rows."""
-    from vicinal import NCA, initialise
+    from vicinal import NCA, starts
 
     X, y = protocol.data(data)
     whole = split == ALL_ROWS
@@ -70,7 +70,7 @@ def work(data: str, fit: str, split: int | str) -> dict[str, Any]:
     kind, start = FITS[fit]
     init: Any = start
     if kind == "annealing":
-        init = initialise.Annealing(select=start)
+        init = starts.Annealing(select=start)
     elif kind == "plain":
         init = random_start(X[train], 2, seed, 1.0) if start == "random" else OwnScale(start)
     model = NCA(2, **PLAIN, init=init, max_iter=1000, random_state=seed).fit(X[train], y[train])

@@ -125,8 +125,8 @@ def subsample_work(data: str, split: int, fit: str) -> dict[str, Any]:
 
 def _best_factor(Z: Any, y: Any, objective: str) -> float:
     """The factor with the least loss of some rows against all."""
-    from vicinal.initialise import repair_scale
     from vicinal.objectives import nca
+    from vicinal.starts import repair_scale
 
     rows = np.sort(np.random.RandomState(0).permutation(len(y))[:SCORED])
     return repair_scale(

@@ -13,7 +13,7 @@ from reproduce.framework import statistics
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import knn
 from reproduce.framework.statistics import Summary, distance, summary, verdict
-from vicinal import initialise
+from vicinal import starts
 
 #: plain NCA: the accuracy objective of eq. (3.3) without a penalty, columns standardised
 PLAIN: dict[str, Any] = {"objective": "accuracy", "alpha": 0.0, "scaling": "standard"}
@@ -104,7 +104,7 @@ def flatten(results: dict[str, dict[str, float]]) -> dict[str, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class OwnScale(initialise.Given):
+class OwnScale(starts.Given):
     """A start at the scale its formula gives it, and not at one chosen by the objective.
 
     ``S^(-1/2)`` for PCA, ``V' S_W V = I`` for LDA and RCA: the thesis knows no other scale.  To the
@@ -113,7 +113,7 @@ class OwnScale(initialise.Given):
     """
 
     def __call__(self, X: Any, codes: Any, n_components: int, rng: Any, weight: Any = None) -> Any:
-        return initialise.resolve(self.array)(X, codes, n_components, rng, weight) * X.scale
+        return starts.resolve(self.array)(X, codes, n_components, rng, weight) * X.scale
 
 
 def random_start(

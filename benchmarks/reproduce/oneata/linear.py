@@ -38,7 +38,7 @@ def work(data: str, split: int) -> dict[str, Any]:
     """1-NN after each map to 5 dimensions, columns raw and standardised."""
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-    from vicinal import NCA, RCA, initialise
+    from vicinal import NCA, RCA, starts
 
     X, y = protocol.data(data)
     X = X.astype(np.float32 if data == "mnist" else np.float64)
@@ -49,12 +49,12 @@ def work(data: str, split: int) -> dict[str, Any]:
 
     results = {}
     for scaling, words in ((None, "raw"), ("standard", "standardised")):
-        starts = {
-            "PCA": initialise.PCA(whiten=False),
-            "PCA, whitened": initialise.PCA(),
-            "LDA": initialise.LDA(),
+        named = {
+            "PCA": starts.PCA(whiten=False),
+            "PCA, whitened": starts.PCA(),
+            "LDA": starts.LDA(),
         }
-        for name, start in starts.items():
+        for name, start in named.items():
             # any gradient of all rows is below this tolerance: the map is the start
             options = PLAIN | {"scaling": scaling, "sampling": "full"}
             still = NCA(5, **options, init=OwnScale(start), tol=1e300)

@@ -58,9 +58,9 @@ def jobs(splits: int | None) -> Iterator[Job]:
 def work(data: str, setting: str, share: str, split: int) -> dict[str, Any]:
     """Scores on the sub-sample and on all rows, before and after the repair of the scale."""
     from vicinal import NCA
-    from vicinal.initialise import repair_scale
     from vicinal.objectives import nca
     from vicinal.samplers import Subsample
+    from vicinal.starts import repair_scale
 
     X, y = protocol.data(data)
     X = X.astype(np.float64)

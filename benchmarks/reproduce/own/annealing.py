@@ -24,7 +24,7 @@ def jobs(splits: int | None) -> Iterator[Job]:
 def work(data: str, split: int, start: str) -> dict[str, Any]:
     """Final training loss, held-out accuracy and core seconds of each setting."""
     from vicinal import NCA
-    from vicinal.initialise import Annealing, Random
+    from vicinal.starts import Annealing, Random
 
     init: Any = {"best of 10 random": Random(n_init=10), "annealing": Annealing()}.get(start, start)
     X, y = protocol.data(data)

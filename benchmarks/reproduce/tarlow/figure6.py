@@ -20,10 +20,10 @@ from reproduce.framework.protocol import data as stored
 from reproduce.tarlow import figure6_report as report
 from reproduce.tarlow.figure6_report import EARLY, KS, LATE, REGION, SETTINGS, VOTERS
 from vicinal import KSNE
+from vicinal.affinities import affinities
 from vicinal.callbacks import Frames
 from vicinal.metrics import knn_accuracy, r_nx_auc, rank_correlation
 from vicinal.objectives import KSNELoss
-from vicinal.targets import affinities
 
 SEEDS = 10
 

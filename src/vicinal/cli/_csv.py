@@ -9,8 +9,11 @@ import re
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import pandas as pd
 
 _GZIP, _UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")  # first bytes of files
 _SEPARATORS = ",;\t|"
@@ -23,23 +26,22 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 _NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?")
 
 
+@dataclass(frozen=True)
 class Lines:
     """Where the rows of a text file are: a row may take several lines, and lines may be empty."""
 
-    def __init__(self, text: str, sep: str, header: bool) -> None:
-        self._text, self._sep, self._header = text, sep, header
+    text: str
+    sep: str
+    header: bool
 
     def of(self, row: int) -> int:
         """The line, counted from one, on which a row begins."""
-        for number, (line, _) in enumerate(self.rows()):
-            if number == row:
-                return line
-        raise IndexError(row)
+        return next(islice(self.rows(), row, None))[0]
 
-    def rows(self) -> Iterable[tuple[int, list[str]]]:
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
         """The first line of each row, and its cells."""
-        reader, begins = csv.reader(io.StringIO(self._text), delimiter=self._sep), 1
-        skip = self._header
+        reader, begins = csv.reader(io.StringIO(self.text), delimiter=self.sep), 1
+        skip = self.header
         for cells in reader:
             if cells and not skip:
                 yield begins, cells
@@ -48,14 +50,9 @@ class Lines:
 
 
 def read_csv(
-    content: bytes,
-    name: str,
-    sep: str | None,
-    na: Sequence[str],
-    header: bool | None,
-    encoding: str | None,
-    safe: bool,
-) -> tuple[Any, Lines]:
+    content: bytes, name: str, *, sep: str | None, na: Sequence[str], header: bool | None,
+    encoding: str | None, safe: bool,
+) -> tuple[pd.DataFrame, Lines]:  # fmt: skip
     """The table as a data frame, and where its rows are; if safe, texts as `csv_text` got them."""
     text = _decoded(content, name, encoding)
     if not text.strip():
@@ -65,7 +62,7 @@ def read_csv(
     sep = _separator(text) if sep is None else _checked(sep)
     sample = _cells(text, sep, _SAMPLE)
     header = _has_header(sample) if header is None else header
-    if header and len(sample) == 1 and len(_cells(text, sep, 2)) == 1:
+    if header and len(sample) == 1:
         raise ValueError(f"{name} has a header and no rows.")
     names = sample[0] if header else [f"c{j + 1}" for j in range(len(sample[0]))]
     if safe:  # names alone: the values are texts only once the table has been read
@@ -73,7 +70,16 @@ def read_csv(
     if header:
         _check_names(names, name)
     lines = Lines(text, sep, header)
-    frame = _parsed(text, name, lines, sep=sep, na=na, names=names, header=header, sample=sample)
+    try:
+        frame = pd.read_csv(
+            io.StringIO(text), sep=sep, header=0 if header else None, index_col=False,
+            names=[part.strip() or f"unnamed {j + 1}" for j, part in enumerate(names)],
+            na_values=list(na), decimal=_decimal(sample, sep), skipinitialspace=True,
+            low_memory=False,
+        )  # fmt: skip
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        _check_lengths(lines, name, len(names))
+        raise ValueError(f"{name} cannot be read as a table: {error}") from error
     if frame.iloc[:, -1].isna().any():
         _check_lengths(lines, name, len(names))
     if safe:
@@ -87,7 +93,7 @@ def read_csv(
     return frame, lines
 
 
-def csv_text(frame: Any, sep: str, safe: bool) -> str:
+def csv_text(frame: pd.DataFrame, sep: str, safe: bool) -> str:
     """A data frame as CSV; if safe, texts that a spreadsheet would run begin with an apostrophe."""
     if safe:
         frame, n = _with_texts(frame, _guarded)
@@ -139,46 +145,30 @@ def _is_formula(text: str) -> bool:
     return _FORMULA.match(text) is not None and _NUMBER.fullmatch(text) is None
 
 
-def _with_texts(frame: Any, change: Callable[[str], str]) -> tuple[Any, int]:
+def _with_texts(frame: pd.DataFrame, change: Callable[[str], str]) -> tuple[pd.DataFrame, int]:
     """The frame with its texts changed, and how many of them differ."""
-    import pandas as pd
-
     made, n = frame.copy(deep=False), 0
-    for j in range(frame.shape[1]):
-        column = frame.iloc[:, j]
-        if column.dtype.kind in "biufcmM":
-            continue
-        before = list(column)
+    for j, dtype in enumerate(frame.dtypes):
+        before = [] if dtype.kind in "biufcmM" else list(frame.iloc[:, j])
         after = [change(value) if isinstance(value, str) else value for value in before]
         differ = sum(a is not b for a, b in zip(before, after, strict=True))
         if differ:
-            dtype = object if isinstance(column.dtype, pd.CategoricalDtype) else column.dtype
+            dtype = object if isinstance(dtype, pd.CategoricalDtype) else dtype
             made.isetitem(j, pd.Series(after, index=frame.index, dtype=dtype))
         n += differ
     return made, n
 
 
-def _parsed(
-    text: str, name: str, lines: Lines, *, sep: str, na: Sequence[str], names: list[str],
-    header: bool, sample: list[list[str]],
-) -> Any:  # fmt: skip
-    import pandas as pd
-
-    named = [part.strip() or f"unnamed {j + 1}" for j, part in enumerate(names)]
-    try:
-        return pd.read_csv(
-            io.StringIO(text), sep=sep, header=0 if header else None, names=named,
-            index_col=False, na_values=list(na), decimal=_decimal(sample, sep),
-            skipinitialspace=True, low_memory=False,
-        )  # fmt: skip
-    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        _check_lengths(lines, name, len(names))
-        raise ValueError(f"{name} cannot be read as a table: {error}") from error
-
-
 def _decoded(content: bytes, name: str, encoding: str | None) -> str:
     if content.startswith(_GZIP):
-        content = _decompressed(content, name)
+        try:
+            content = gzip.decompress(content)
+        except EOFError:
+            raise ValueError(
+                f"{name} is cut off: its compressed data have no end. Copy or download it again."
+            ) from None
+        except (OSError, zlib.error) as error:
+            raise ValueError(f"{name} is broken: {error}. Copy or download it again.") from error
     if encoding is None and content.startswith(_UTF_16):
         encoding = "utf-16"
     try:
@@ -193,26 +183,9 @@ def _decoded(content: bytes, name: str, encoding: str | None) -> str:
         ) from None
 
 
-def _decompressed(content: bytes, name: str) -> bytes:
-    try:
-        return gzip.decompress(content)
-    except EOFError:
-        raise ValueError(
-            f"{name} is cut off: its compressed data have no end. Copy or download it again."
-        ) from None
-    except (OSError, zlib.error) as error:
-        raise ValueError(f"{name} is broken: {error}. Copy or download it again.") from error
-
-
 def _cells(text: str, sep: str, n: int) -> list[list[str]]:
     """The cells of the first rows that are not empty."""
-    found: list[list[str]] = []
-    for cells in csv.reader(io.StringIO(text), delimiter=sep):
-        if cells:
-            found.append(cells)
-        if len(found) == n:
-            break
-    return found
+    return list(islice(filter(None, csv.reader(io.StringIO(text), delimiter=sep)), n))
 
 
 def _is_spaced(text: str) -> bool:

@@ -9,45 +9,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from vicinal._atomic import file_behind
-from vicinal.cli._exit import Failure
+from vicinal.cli._console import Failure
 
 _START = 2**16  # bytes from which the kind of a file is told
 _TEXT_TABLES = (".csv", ".tsv", ".tab")
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """What commands write.
-
-    Parameters
-    ----------
-    words : str
-        What it is, for messages.
-    suffixes : tuple of str
-        How its files are called; the first is the usual one.
-    holds : callable
-        ``holds(path)`` says whether a file is of this kind.
-    """
+class _Kind(NamedTuple):
+    """What commands write: in words, by its suffixes, the usual one first, and by its content."""
 
     words: str
     suffixes: tuple[str, ...]
     holds: Callable[[Path], bool]
 
 
-def _is_model(path: Path) -> bool:
-    return _state_in(path) is False
-
-
-def _is_checkpoint(path: Path) -> bool:
-    return _state_in(path) is True
-
-
-def _state_in(path: Path) -> bool | None:
+def _holds_state(path: Path) -> bool | None:
     """Whether a model file holds the state of a fit; None if it is no model file."""
     from vicinal.fit.resume import is_checkpoint
     from vicinal.storage import FileError
@@ -64,10 +45,10 @@ def _is_page(path: Path) -> bool:
 
 
 def _is_picture(path: Path) -> bool:
-    start = _start(path)
-    if path.suffix.lower() == ".svg":
+    start, suffix = _start(path), path.suffix.lower()
+    if suffix == ".svg":
         return b"<svg" in start
-    return start.startswith(b"\x89PNG" if path.suffix.lower() == ".png" else b"%PDF")
+    return start.startswith(b"\x89PNG" if suffix == ".png" else b"%PDF")
 
 
 def _is_table(path: Path) -> bool:
@@ -87,12 +68,17 @@ def _start(path: Path) -> bytes:
 
 
 _KINDS = {
-    "model": _Kind("the model of a finished fit", (".vic",), _is_model),
-    "checkpoint": _Kind("a checkpoint", (".checkpoint", ".vic"), _is_checkpoint),
+    "model": _Kind(
+        "the model of a finished fit", (".vic",), lambda path: _holds_state(path) is False
+    ),
+    "checkpoint": _Kind(
+        "a checkpoint", (".checkpoint", ".vic"), lambda path: _holds_state(path) is True
+    ),
     "page": _Kind("an HTML page", (".html", ".htm"), _is_page),
     "picture": _Kind("a picture of this kind", (".png", ".svg", ".pdf"), _is_picture),
     "table": _Kind("a table of this kind", (*_TEXT_TABLES, ".parquet", ".pq", ".npz"), _is_table),
 }
+_TABLE = _KINDS["table"]
 
 
 class File(click.Path):
@@ -111,6 +97,7 @@ class File(click.Path):
         self, writes: str | None = None, *, continues: str | None = None, path_type: Any = Path
     ) -> None:
         super().__init__(readable=False, path_type=path_type)
+        self.name = "file"
         self.kind = None if writes is None else _KINDS[writes]
         self.continues = continues
 
@@ -120,7 +107,7 @@ class File(click.Path):
 
     def is_stream(self, value: Any) -> bool:
         """Whether a value stands for standard input or output."""
-        return str(value) == "-" and self.kind in (None, _KINDS["table"])
+        return str(value) == "-" and self.kind in (None, _TABLE)
 
 
 @dataclass(frozen=True)
@@ -136,17 +123,37 @@ class _Place:
     path : Path
     status : os.stat_result or None
         None if there is no such file.
-    parameter : str or None
-    continues : str or None
-        As in `File`.
+    kind : _Kind or None
+        What is written to it; None: it is read.
+    parameter, continues : str or None
+        The name of the parameter, and of the one that may name the same file, as in `File`.
     """
 
     words: str
     option: str
     path: Path
     status: os.stat_result | None
+    kind: Any = None  # a _Kind, or None
     parameter: str | None = None
     continues: str | None = None
+
+    def goes_on(self, other: _Place) -> bool:
+        """Whether this is a later state of what is read from the same file."""
+        return bool(self.continues) and self.continues == other.parameter and self.same(other)
+
+    def same(self, other: _Place) -> bool:
+        """Whether two places are one file, through links and whatever the spelling."""
+        if self.status is not None and other.status is not None:
+            return os.path.samestat(self.status, other.status)
+        if self.status is not other.status:
+            return False
+        first, second = (Path(os.path.realpath(place.path)) for place in (self, other))
+        if first.name.casefold() != second.name.casefold():  # many file systems ignore the case
+            return False
+        folders = [_status(first.parent), _status(second.parent)]
+        if None in folders:
+            return first.parent == second.parent
+        return os.path.samestat(*folders)  # type: ignore[arg-type]
 
 
 def check(context: click.Context) -> None:
@@ -155,42 +162,46 @@ def check(context: click.Context) -> None:
     These are an output that is also an input or another output, however the paths are spelt, a
     place that cannot be written, and, without --force, a file of another kind than the output.
     """
-    reads, writes = _places(context)
-    for place, kind in writes:
-        _check_place(place, kind)
-    outputs = [*writes, *((place, _KINDS["table"]) for place in _stream("standard output", ">", 1))]
-    places = [place for place, _ in outputs]
-    for at, (place, kind) in enumerate(outputs):
-        _check_overlap(place, kind, [*reads, *places[:at]], places)
+    places = _places(context)
+    reads = [place for place in places if place.kind is None]
+    writes = [place for place in places if place.kind is not None]
+    for place in writes:
+        _check_writable(place, place.kind)
+    outputs = [*writes, *_stream("standard output", ">", 1, _TABLE)]
+    for at, place in enumerate(outputs):
+        for other in [*reads, *outputs[:at]]:
+            if place.same(other) and not place.goes_on(other):
+                of = place if place.parameter is not None else other
+                raise Failure(
+                    f"{place.words}: this is the same file as {other.words}. Name another file, "
+                    f"such as {place.option} {_free_name(of.path, place.kind, outputs)}."
+                )
     if not context.obj.force:
-        for place, kind in writes:
-            _check_kind(place, kind, reads, places)
+        for place in writes:
+            if not any(map(place.goes_on, reads)):
+                _check_replaceable(place, place.kind, outputs)
 
 
-def _places(context: click.Context) -> tuple[list[_Place], list[tuple[_Place, _Kind]]]:
-    """The files that a command reads, and those that it writes, with their kinds."""
-    reads: list[_Place] = []
-    writes: list[tuple[_Place, _Kind]] = []
+def _places(context: click.Context) -> list[_Place]:
+    """The files that a command reads and writes."""
+    found: list[_Place] = []
     for parameter in context.command.params:
         file, value = parameter.type, context.params.get(str(parameter.name))
         if not isinstance(file, File) or value is None:
             continue
         if file.is_stream(value):
-            if file.kind is None:
-                reads += _stream("standard input", "<", 0)
+            found += _stream("standard input", "<", 0) if file.kind is None else []
             continue
         path = file.path(value)
-        if path is None:
+        if path is None or (file.kind is None and _status(path) is None):
             continue
         an_option = isinstance(parameter, click.Option)
         name = parameter.opts[0] if an_option else parameter.human_readable_name
         words = f"{name} {shlex.quote(str(path))}"
-        place = _Place(words, name, path, _status(path), parameter.name, file.continues)
-        if file.kind is not None:
-            writes.append((place, file.kind))
-        elif place.status is not None:
-            reads.append(place)
-    return reads, writes
+        found.append(
+            _Place(words, name, path, _status(path), file.kind, parameter.name, file.continues)
+        )
+    return found
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -200,16 +211,17 @@ def _status(path: Path) -> os.stat_result | None:
         return None
 
 
-def _stream(words: str, option: str, number: int) -> list[_Place]:
+def _stream(words: str, option: str, number: int, kind: _Kind | None = None) -> list[_Place]:
     """The file that a standard stream was redirected to; none for terminals and pipes."""
     try:
         status = os.fstat(number)
     except OSError:  # it is closed
         return []
-    return [_Place(words, option, Path("-"), status)] if stat.S_ISREG(status.st_mode) else []
+    is_file = stat.S_ISREG(status.st_mode)
+    return [_Place(words, option, Path("-"), status, kind)] if is_file else []
 
 
-def _check_place(place: _Place, kind: _Kind) -> None:
+def _check_writable(place: _Place, kind: _Kind) -> None:
     """Refuse a place that cannot be written."""
     path, status, words = place.path, place.status, place.words
     remedy = f"Name a file, such as {place.option} result{kind.suffixes[0]}."
@@ -228,7 +240,7 @@ def _check_place(place: _Place, kind: _Kind) -> None:
             return
         raise Failure(f"{words}: the folder {folder} does not exist.")
     if _is_device(path) or (status is not None and not stat.S_ISREG(status.st_mode)):
-        if kind is _KINDS["table"]:
+        if kind is _TABLE:
             remedy = "Use -o - for standard output, or name a file."
         raise Failure(f"{words}: this is a device or a stream, which cannot be replaced. {remedy}")
     written = [folder] if status is None else [folder, path]
@@ -242,45 +254,9 @@ def _is_device(path: Path) -> bool:
     return folder in ("/dev", "/dev/fd") or folder.startswith("/proc/")
 
 
-def _check_overlap(
-    place: _Place, kind: _Kind, others: Sequence[_Place], taken: Sequence[_Place]
-) -> None:
-    """Refuse an output that is also an input, or another output."""
-    for other in others:
-        if _same(place, other) and not _goes_on(place, other):
-            of = place if place.parameter is not None else other
-            raise Failure(
-                f"{place.words}: this is the same file as {other.words}. Name another file, such "
-                f"as {place.option} {_free_name(of.path, kind, taken)}."
-            )
-
-
-def _goes_on(place: _Place, other: _Place) -> bool:
-    return place.continues is not None and place.continues == other.parameter
-
-
-def _same(a: _Place, b: _Place) -> bool:
-    """Whether two places are one file, through links and whatever the spelling."""
-    if a.status is not None and b.status is not None:
-        return os.path.samestat(a.status, b.status)
-    if a.status is not b.status:
-        return False
-    first, second = (Path(os.path.realpath(place.path)) for place in (a, b))
-    if first.name.casefold() != second.name.casefold():  # many file systems ignore the case
-        return False
-    a_folder, b_folder = _status(first.parent), _status(second.parent)
-    if a_folder is None or b_folder is None:
-        return first.parent == second.parent
-    return os.path.samestat(a_folder, b_folder)
-
-
-def _check_kind(
-    place: _Place, kind: _Kind, reads: Sequence[_Place], taken: Sequence[_Place]
-) -> None:
+def _check_replaceable(place: _Place, kind: _Kind, outputs: Sequence[_Place]) -> None:
     """Refuse to replace a file of another kind."""
     if place.status is None or not place.status.st_size:
-        return
-    if any(_same(place, other) and _goes_on(place, other) for other in reads):
         return
     try:
         alike = kind.holds(place.path)
@@ -289,17 +265,18 @@ def _check_kind(
     if not alike:
         raise Failure(
             f"{place.words}: this file exists, it is not {kind.words}, and it would be lost. Name "
-            f"another file, such as {place.option} {_free_name(place.path, kind, taken)}, or use "
+            f"another file, such as {place.option} {_free_name(place.path, kind, outputs)}, or use "
             "--force to replace it."
         )
 
 
-def _free_name(path: Path, kind: _Kind, taken: Sequence[_Place]) -> str:
+def _free_name(path: Path, kind: _Kind, outputs: Sequence[_Place]) -> str:
     """A file in the same folder that does not exist, with a suffix of the kind."""
     suffix = path.suffix if path.suffix.lower() in kind.suffixes else kind.suffixes[0]
-    used = {str(place.path).casefold() for place in taken}
-    for end in chain([""], (f"-{n}" for n in count(2))):
-        found = path.with_name(f"{path.stem}{end}{suffix}")
-        if not found.exists() and str(found).casefold() not in used:
-            break
-    return shlex.quote(str(found))
+    used = {str(place.path).casefold() for place in outputs}
+    names = (
+        path.with_name(f"{path.stem}{end}{suffix}")
+        for end in chain([""], map("-{}".format, count(2)))
+    )
+    free = (name for name in names if not name.exists() and str(name).casefold() not in used)
+    return shlex.quote(str(next(free)))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn
 
 import click
 
 import vicinal as package
-from vicinal.cli import _exit, _files
-from vicinal.cli._console import Console
+from vicinal.cli import _files
+from vicinal.cli._console import CODES, Console, Failure, ReaderGone
+from vicinal.learner.errors import near
 
 #: the commands, in the groups of the help
 COMMANDS = {
@@ -28,9 +28,6 @@ EXAMPLES = """\
   vicinal transform model.vic new.csv > embedded.csv
   vicinal report data.csv --label species -o report.html
 """
-
-
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class Commands(click.Group):
@@ -53,38 +50,37 @@ class Commands(click.Group):
         """Find the command, or name one that is spelt like it."""
         names = self.list_commands(ctx)
         if args and args[0] not in names and not ctx.resilient_parsing:
-            near = get_close_matches(args[0], names, n=1)
-            which = f" Did you mean {near[0]!r}?" if near else ""
-            ctx.fail(f"There is no command {args[0]!r}.{which}")
+            ctx.fail(f"There is no command {args[0]!r}.{near(args[0], names)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands in their groups."""
         width = max(map(len, self.list_commands(ctx)))
         for title, names in COMMANDS.items():
-            rows = []
-            for name in names:
-                command = self.get_command(ctx, name)
-                assert command is not None
-                rows.append((name.ljust(width), command.get_short_help_str(80)))
             with formatter.section(title):
-                formatter.write_dl(rows)
+                formatter.write_dl(
+                    [(name.ljust(width), self._about(ctx, name)) for name in names]
+                )  # fmt: skip
+
+    def _about(self, ctx: click.Context, name: str) -> str:
+        command = self.get_command(ctx, name)
+        return "" if command is None else command.get_short_help_str(80)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Add examples and the exit codes."""
         with formatter.section("Examples"):
             formatter.write(EXAMPLES)
         with formatter.section("Exit codes"):
-            formatter.write_dl([(str(code), words) for code, words in _exit.CODES.items()])
+            formatter.write_dl([(str(code), words) for code, words in CODES.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; click takes a broken pipe for a failure, and a cut file for Ctrl-D."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            raise _exit.ReaderGone from None
+            raise ReaderGone from None
         except EOFError as error:
-            raise _exit.Failure("A file that was read is cut off: it has no end.") from error
+            raise Failure("A file that was read is cut off: it has no end.") from error
 
     def main(  # type: ignore[override]
         self, args: Any = None, prog_name: str | None = None, **extra: Any
@@ -93,7 +89,7 @@ class Commands(click.Group):
         words = list(sys.argv[1:] if args is None else args)
         console = Console("--json" in words, quiet="--quiet" in words, debug="--debug" in words)
         extra.update(standalone_mode=False, obj=console)
-        _exit.run(lambda: super(Commands, self).main(words, prog_name, **extra), console)
+        console.run(lambda: super(Commands, self).main(words, prog_name, **extra))
 
 
 def run_part(words: list[str], console: Console) -> Any:
@@ -108,7 +104,9 @@ def check_part(words: list[str], console: Console) -> None:
     _files.check(command.make_context(words[0], words[1:], obj=console))
 
 
-@click.command(cls=Commands, context_settings=SETTINGS)
+@click.command(
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(package.__version__, prog_name="vicinal")
 def vicinal() -> None:
     """Learn which rows of a table are alike: metrics, pictures and classifiers from a CSV file.

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
 
-from vicinal.cli._console import Console, Interrupt
-from vicinal.cli._exit import Failure
-from vicinal.cli._types import near
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What bounds a fit, and where it is kept meanwhile."""
-
-    time_budget: float | None = None
-    threads: int | None = None
-    checkpoint: Path | None = None
-    every: int = 10
-    resume: Path | None = None
+from vicinal.cli._console import Console, Failure
 
 
 @dataclass(frozen=True)
@@ -60,142 +49,135 @@ class Outcome:
 
     def facts(self) -> dict[str, Any]:
         """For the JSON object of a command."""
-        return {
-            "seconds": round(self.seconds, 3),
-            "iterations": self.iterations,
-            "ending": self.ending,
-            "converged": self.converged,
-            "interrupted": self.interrupted,
-        }
+        return {**asdict(self), "seconds": round(self.seconds, 3)}
 
 
 class _Watch:
-    """A callback that stops a fit after Ctrl-C, and hears how it ends.
+    """Hears how a fit ends, and ends it at Ctrl-C: the first keeps the best model so far.
 
-    Ctrl-C ends a search for parameters alone; the fit after it has to be stopped too.
+    A second Ctrl-C ends the process.  The first may end a search for parameters alone; as a
+    callback, the watch then stops the fit after it too.
     """
 
-    def __init__(self, interrupt: Interrupt) -> None:
-        self.interrupt, self.ending = interrupt, ""
+    def __init__(self, console: Console) -> None:
+        self.console, self.interrupted, self.ending = console, False, ""
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Nothing to prepare."""
+        """Nothing to do when a fit, or a task of it, begins, or when the fit has ended."""
 
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Nothing to note."""
+    on_fit_task_begin = teardown = setup
+
+    @contextmanager
+    def handles_interrupts(self) -> Iterator[None]:
+        """Handle SIGINT in this block, if it is in the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+
+    def _interrupt(self, *_: object) -> None:
+        if self.interrupted:
+            # Not an exception: the library would take it as a wish to keep what there is.
+            show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
+            os.write(2, f"{show_cursor}\nAborted: nothing was written.\n".encode())
+            os._exit(130)
+        self.interrupted = True
+        self.console.say("\nInterrupted: ending with the best so far. Ctrl-C again aborts.")
+        raise KeyboardInterrupt
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
         """Whether to stop."""
-        return self.interrupt.seen
+        return self.interrupted
 
     def on_fit_activity(self, estimator: Any, context: Any, activity: Any) -> None:
         """Note how the fit ends."""
         if activity.ends:
             self.ending = activity.words
 
-    def teardown(self, estimator: Any, context: Any) -> None:
-        """Nothing to clean up."""
-
 
 @contextmanager
-def watched(console: Console, pipeline: Any, limits: Limits) -> Iterator[_Watch]:
-    """Watch the fits of a pipeline in this block, and bound them."""
-    learner = learner_of(pipeline)
-    watch = _Watch(Interrupt(console))
-    callbacks = _callbacks(console, learner, limits)
+def watched(console: Console, pipeline: Any, options: dict[str, Any]) -> Iterator[_Watch]:
+    """Watch the fits of a pipeline in this block, and bound them as the options say."""
+    last = pipeline.steps[-1][1] if hasattr(pipeline, "steps") else pipeline
+    learner = getattr(last, "learner", last)  # that of FromLabels, whose clone keeps its callbacks
+    watch = _Watch(console)
+    callbacks = _callbacks(console, learner, options)
     if callbacks is not None:
         learner.set_callbacks(watch, *callbacks)
     try:
         # With verbose=1 estimators print, and standard output is for the result.
-        with watch.interrupt, thread_limit(limits.threads), redirect_stdout(sys.stderr):
+        with (
+            watch.handles_interrupts(), thread_limit(options["threads"]),
+            redirect_stdout(sys.stderr),
+        ):  # fmt: skip
             yield watch
     finally:
         if callbacks is not None:
             learner.set_callbacks()
 
 
-def learner_of(pipeline: Any) -> Any:
-    """The estimator that iterates."""
-    last = pipeline.steps[-1][1] if hasattr(pipeline, "steps") else pipeline
-    return getattr(last, "learner", last)  # that of FromLabels, whose clone keeps its callbacks
-
-
-def learn(console: Console, pipeline: Any, X: Any, y: Any, limits: Limits) -> Outcome:
+def learn(console: Console, pipeline: Any, X: Any, y: Any, options: dict[str, Any]) -> Outcome:
     """Fit a pipeline in place."""
     step, last = pipeline.steps[-1]
-    resume = {} if limits.resume is None else {f"{step}__resume_from": limits.resume}
+    resume = options.get("resume")
     before = time.perf_counter()
-    with watched(console, pipeline, limits) as watch:
+    with watched(console, pipeline, options) as watch:
         try:
-            pipeline.fit(X, y, **resume)
+            pipeline.fit(X, y, **({} if resume is None else {f"{step}__resume_from": resume}))
         except KeyboardInterrupt:
             raise Failure(
                 "Interrupted before there was a model: nothing was written.", 130
             ) from None
-    interrupted = watch.interrupt.seen
-    ending = "interrupted" if interrupted else watch.ending
+    ending = "interrupted" if watch.interrupted else watch.ending
     if ending in ("", "finished"):
-        ending = "not converged" if console.warned("ConvergenceWarning") else "converged"
+        ending = "not converged" if "ConvergenceWarning" in console.warned else "converged"
     return Outcome(
         seconds=time.perf_counter() - before,
         iterations=getattr(getattr(last, "learner_", last), "n_iter_", None),
         ending=ending,
         converged=ending == "converged",
-        interrupted=interrupted,
+        interrupted=watch.interrupted,
     )
 
 
-def _callbacks(console: Console, learner: Any, limits: Limits) -> list[Any] | None:
+def _callbacks(console: Console, learner: Any, options: dict[str, Any]) -> list[Any] | None:
     """What watches the fit; None if the method makes no iterations that could be watched."""
     from vicinal.fit.report import HAS_CALLBACKS
 
-    name = type(learner).__name__
+    name, seconds = type(learner).__name__, options["time_budget"]
+    checkpoint, resume = options.get("checkpoint"), options.get("resume")
     iterates = hasattr(learner, "set_callbacks")
-    for asked, option in ((limits.checkpoint, "--checkpoint"), (limits.resume, "--resume")):
+    for asked, option in ((checkpoint, "--checkpoint"), (resume, "--resume")):
         if asked is not None and not iterates:
             raise click.UsageError(f"{option}: {name} makes no iterations to keep.")
-    if limits.resume is not None and not limits.resume.exists():
-        raise Failure(f"{limits.resume}: there is no such checkpoint.")
-    needs_stop = limits.time_budget is not None and "time_budget" not in learner.get_params()
+    if resume is not None and not resume.exists():
+        raise Failure(f"{resume}: there is no such checkpoint.")
+    needs_stop = seconds is not None and "time_budget" not in learner.get_params()
     if needs_stop and not iterates:
         raise click.UsageError(f"--time-budget: {name} makes no iterations that could be cut.")
     if not iterates:
         return None
     if not HAS_CALLBACKS:
-        if limits.checkpoint is not None or needs_stop:
+        if checkpoint is not None or needs_stop:
             learner.set_callbacks(object())  # says which scikit-learn it needs
         return None
     from vicinal import callbacks
 
-    chosen: list[Any] = []
-    if console.shows_progress:
-        chosen.append(callbacks.Progress())
+    chosen: list[Any] = [callbacks.Progress()] if console.shows_progress else []
     if needs_stop:
-        chosen.append(callbacks.StopAfter(seconds=limits.time_budget))
-    if limits.checkpoint is not None:
-        chosen.append(callbacks.Checkpoint(limits.checkpoint, every=limits.every))
+        chosen.append(callbacks.StopAfter(seconds=seconds))
+    if checkpoint is not None:
+        chosen.append(callbacks.Checkpoint(checkpoint, every=options["every"]))
     return chosen
 
 
-@contextmanager
-def thread_limit(threads: int | None) -> Iterator[None]:
-    """Use at most so many threads; None: all cores."""
-    if threads is None:
-        yield
-        return
+def thread_limit(threads: int | None) -> Any:
+    """Use at most so many threads in a block; None: all cores."""
     import sklearn.utils  # noqa: F401  (loads the OpenMP runtime that is to be limited)
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(limits=threads):
-        yield
-
-
-def check_settings(method: str, settings: dict[str, Any], names: Any) -> None:
-    """Refuse a parameter that the method does not have."""
-    names = sorted(names)
-    for name in settings:
-        if name not in names:
-            raise click.UsageError(
-                f"--set: {method} has no parameter {name!r}.{near(name, names)} It has "
-                f"{', '.join(names)}."
-            )
+    return threadpool_limits(limits=threads)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import sys
 import warnings
@@ -15,16 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from vicinal._atomic import replace_file
 from vicinal.cli._csv import Lines, csv_text, read_csv
 from vicinal.core.types import Array
+from vicinal.learner.errors import near
+from vicinal.learner.targets import target_kind
 
 #: what readers say about files that are cut off, damaged, encrypted or of another kind
 _BROKEN = (
     EOFError, KeyError, NotImplementedError, OSError, RuntimeError, ValueError, zipfile.BadZipFile,
     zlib.error,
 )  # fmt: skip
+_PARQUET = (".parquet", ".pq")
 _MANY = 50  # so many classes are believed, however few rows there are
 
 
@@ -46,7 +49,7 @@ class Table:
         Where its rows are in a text file.
     """
 
-    X: Any
+    X: pd.DataFrame
     y: Array | None
     label: str | None
     name: str
@@ -60,25 +63,23 @@ class Table:
         """Refuse a label column that holds no classes to learn; warn of classes of one row."""
         if self.y is None:
             return
-        classes, counts = np.unique(self.y.astype(str), return_counts=True)
+        labels = self.y.astype(str)
+        classes, counts = np.unique(labels, return_counts=True)
         label = f"--label: column {self.label!r} of {self.name}"
         if len(classes) < 2:
             raise ValueError(
                 f"{label} has one class only, {str(classes[0])!r}. Choose another column."
             )
-        from vicinal.learner.targets import target_kind
-
-        identifiers = len(classes) > _MANY and 2 * len(classes) > len(self.y)
+        identifiers = len(classes) > _MANY and 2 * len(classes) > len(labels)
         if identifiers or target_kind(self.y) == "numbers":
-            n = f"{len(classes)} different values in {len(self.y)} rows"
-            what = "numbers" if self.y.dtype.kind in "iuf" else "identifiers"
-            hint = " Use --method mlkr or nca-regressor to predict numbers."
-            raise ValueError(
-                f"{label} looks like {what}, not classes: {n}.{hint if what == 'numbers' else ''}"
-            )
+            n = f"{len(classes)} different values in {len(labels)} rows"
+            what, hint = "identifiers", ""
+            if self.y.dtype.kind in "iuf":
+                what, hint = "numbers", " Use --method mlkr or nca-regressor to predict numbers."
+            raise ValueError(f"{label} looks like {what}, not classes: {n}.{hint}")
         single = classes[counts == 1].tolist()
         if single:
-            row = int(np.flatnonzero(self.y.astype(str) == single[0])[0])
+            row = int(np.argmax(labels == single[0]))
             more = f", as {len(single) - 1} other classes have" if len(single) > 1 else ""
             warnings.warn(
                 f"Class {single[0]!r} has one row ({self.place(row)}){more}: there is nothing to "
@@ -88,22 +89,15 @@ class Table:
 
     def check_numbers(self) -> None:
         """Refuse a label column that holds something other than finite numbers."""
-        if self.y is None or (self.y.dtype.kind in "iuf" and np.isfinite(self.y).all()):
+        if self.y is None:
             return
-        for row, value in enumerate(self.y):
-            if not _is_finite(value):
-                raise ValueError(
-                    f"--label: column {self.label!r} of {self.name} must hold finite numbers for "
-                    f"this method. Got {value!r} in {self.place(row)}. Use --na to read a text as "
-                    "missing, or a method that learns classes, such as --method nca."
-                )
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return bool(np.isfinite(float(value)))
-    except (TypeError, ValueError):
-        return False
+        numbers = np.asarray(pd.to_numeric(self.y, errors="coerce"), dtype=np.float64)
+        for row in np.flatnonzero(~np.isfinite(numbers))[:1]:
+            raise ValueError(
+                f"--label: column {self.label!r} of {self.name} must hold finite numbers for "
+                f"this method. Got {self.y.tolist()[row]!r} in {self.place(row)}. Use --na to read "
+                "a text as missing, or a method that learns classes, such as --method nca."
+            )
 
 
 def read_table(
@@ -145,17 +139,17 @@ def read_table(
     content = _content(source)
     if not content:
         raise ValueError(f"{name} is empty.")
-    kind = _kind(source, content)
-    if kind == "npz":
+    suffix = Path(source).suffix.lower()
+    if suffix == ".npz" or content[:4] == b"PK\x03\x04":
         return _from_npz(content, name, label)
-    lines = None
-    if kind == "parquet":
-        frame = _from_parquet(content, name)
-    else:
-        try:
-            frame, lines = read_csv(content, name, sep, na, header, encoding, safe)
-        except csv.Error as error:
-            raise ValueError(f"{name} cannot be read as a table: {error}.") from error
+    if suffix in _PARQUET or content[:4] == b"PAR1":
+        return _with_label(_from_parquet(content, name), label, name)
+    try:
+        frame, lines = read_csv(
+            content, name, sep=sep, na=na, header=header, encoding=encoding, safe=safe
+        )
+    except csv.Error as error:
+        raise ValueError(f"{name} cannot be read as a table: {error}.") from error
     return _with_label(frame, label, name, lines)
 
 
@@ -166,24 +160,12 @@ def _content(source: str | Path) -> bytes:
     if path.is_dir():
         raise ValueError(f"{path} is a folder. Name a file.")
     if not path.exists():
-        folder = path.parent
-        others = [str(other.name) for other in folder.iterdir()] if folder.is_dir() else []
-        raise ValueError(f"There is no file {path}.{_near(path.name, others)}")
+        others = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise ValueError(f"There is no file {path}.{near(path.name, others)}")
     return path.read_bytes()
 
 
-def _kind(source: str | Path, content: bytes) -> str:
-    suffix = Path(source).suffix.lower()
-    if suffix == ".npz" or content[:4] == b"PK\x03\x04":
-        return "npz"
-    if suffix in (".parquet", ".pq") or content[:4] == b"PAR1":
-        return "parquet"
-    return "text"
-
-
-def _from_parquet(content: bytes, name: str) -> Any:
-    import pandas as pd
-
+def _from_parquet(content: bytes, name: str) -> pd.DataFrame:
     try:
         frame = pd.read_parquet(io.BytesIO(content))
     except ImportError:
@@ -200,13 +182,11 @@ def _from_parquet(content: bytes, name: str) -> Any:
 
 
 def _from_npz(content: bytes, name: str, label: str | int | None) -> Table:
-    import pandas as pd
-
     try:
         with zipfile.ZipFile(io.BytesIO(content)):  # np.load takes any other file for a pickle
             pass
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            found = {key: file[key] for key in file.files}
+            found = {key: file[key] for key in file.files}  # bytes, if they are no array
     except _BROKEN as error:
         raise ValueError(
             f"{name} is broken, or it is no NPZ file of plain arrays: {str(error).rstrip('.')}. "
@@ -226,7 +206,7 @@ def _from_npz(content: bytes, name: str, label: str | int | None) -> Table:
     key = "y" if label is None and "y" in arrays else label
     target = arrays.get(str(key))
     if key is None or target is None:
-        return _with_label(frame, label, name, None)
+        return _with_label(frame, label, name)
     if target.shape != (len(X),):
         raise ValueError(f"{name}: {key} must have shape ({len(X)},). It has {target.shape}.")
     codes = arrays.get("class_names", np.array([]))
@@ -235,12 +215,13 @@ def _from_npz(content: bytes, name: str, label: str | int | None) -> Table:
     return _checked_label(Table(frame, target, str(key), name))
 
 
-def _with_label(frame: Any, label: str | int | None, name: str, lines: Lines | None) -> Table:
+def _with_label(
+    frame: pd.DataFrame, label: str | int | None, name: str, lines: Lines | None = None
+) -> Table:
     frame.columns = [str(column) for column in frame.columns]
     if label is None:
         return Table(frame, None, None, name, lines)
-    column = _find(frame, label, name)
-    target = frame.columns[column]
+    target = _find(frame.columns.tolist(), label, name)
     rest = frame.drop(columns=target)
     if not rest.shape[1]:
         raise ValueError(
@@ -252,37 +233,25 @@ def _with_label(frame: Any, label: str | int | None, name: str, lines: Lines | N
     return _checked_label(Table(rest, values.to_numpy(), target, name, lines))
 
 
-def _find(frame: Any, label: str | int, name: str) -> int:
-    """The position of the label column."""
-    columns = list(frame.columns)
-    if label in columns:
-        return columns.index(label)
+def _find(columns: list[str], label: str | int, name: str) -> str:
+    """The name of the label column."""
     text, n = str(label), len(columns)
+    if label in columns:
+        return text
     if text.lstrip("-").isdigit() and 1 <= abs(int(text)) <= n:
-        position = int(text)
-        return position - 1 if position > 0 else n + position
+        return columns[int(text) - (int(text) > 0)]
     listed = ", ".join(columns[:12]) + (f" and {n - 12} more" if n > 12 else "")
     one = " Use --sep if something else separates the columns." if n == 1 else ""
     raise ValueError(
-        f"--label: {name} has no column {text!r}.{_near(text, columns)} It has {n} columns: "
+        f"--label: {name} has no column {text!r}.{near(text, columns)} It has {n} columns: "
         f"{listed}; a number is a position, from 1 to {n}, or -1 for the last.{one}"
     )
 
 
-def _near(name: str, known: Sequence[str]) -> str:
-    by_lower = {other.lower(): other for other in known}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
-
-
 def _checked_label(table: Table) -> Table:
     """Refuse missing labels."""
-    from vicinal.learner.columns import is_missing
-
     assert table.y is not None
-    if table.y.dtype.kind in "biu":
-        return table
-    rows = [row for row, value in enumerate(table.y) if is_missing(value)]
+    rows = np.flatnonzero(pd.isna(table.y)).tolist()
     if rows:
         places = ", ".join(map(table.place, rows[:5])) + (", …" if len(rows) > 5 else "")
         raise ValueError(
@@ -292,7 +261,7 @@ def _checked_label(table: Table) -> Table:
     return table
 
 
-def write_table(target: str | Path, frame: Any, *, safe: bool = True) -> None:
+def write_table(target: str | Path, frame: pd.DataFrame, *, safe: bool = True) -> None:
     """Write a data frame as CSV, TSV, Parquet or NPZ, by the name of the file, in one step.
 
     NPZ gets the columns of numbers as the array X, with feature_names, and an array for each other
@@ -306,17 +275,16 @@ def write_table(target: str | Path, frame: Any, *, safe: bool = True) -> None:
         sys.stdout.writelines(io.StringIO(csv_text(frame, ",", safe)))
     elif suffix == ".npz":
         replace_file(Path(target), lambda file: _write_npz(file, frame))
-    elif suffix in (".parquet", ".pq"):
+    elif suffix in _PARQUET:
         replace_file(Path(target), lambda file: frame.to_parquet(file, index=False))
     else:
         text = csv_text(frame, "\t" if suffix in (".tsv", ".tab") else ",", safe).encode()
         replace_file(Path(target), lambda file: file.writelines([text]))
 
 
-def _write_npz(file: Any, frame: Any) -> None:
-    numbers = frame.select_dtypes("number")
-    others = {str(name): frame[name].astype(str).to_numpy(str)
-              for name in frame.columns if name not in numbers.columns}  # fmt: skip
+def _write_npz(file: Any, frame: pd.DataFrame) -> None:
+    numbers, texts = frame.select_dtypes("number"), frame.select_dtypes(exclude="number")
+    others = {str(name): texts[name].astype(str).to_numpy(str) for name in texts.columns}
     for name in ("X", "feature_names", "file", "allow_pickle"):
         if name in others:
             raise ValueError(f"NPZ cannot hold a column named {name!r}. Write CSV or Parquet.")

@@ -1,28 +1,30 @@
-"""Steps that several commands take: read a table, build a learner, fit it, keep it."""
+"""Steps that several commands take: from a table to a learner, and from a model to a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from vicinal.cli._console import Console
-from vicinal.cli._exit import Failure
-from vicinal.cli._learning import Limits, Outcome, check_settings, learn
-from vicinal.cli._tables import Table, read_table
-from vicinal.cli._types import near
+from vicinal.cli._console import Console, Failure
+from vicinal.cli._learning import Outcome, learn
 from vicinal.learner import METHODS
-from vicinal.learner.errors import ColumnError
+from vicinal.learner.errors import ColumnError, near
+
+if TYPE_CHECKING:
+    from vicinal.cli._tables import Table
 
 
 def read(data: str, options: dict[str, Any]) -> Table:
     """The table of a command."""
     if Path(data).suffix == ".vic":
         raise Failure(f"{data}: this is a model file. Name a table, such as a .csv file.")
+    from vicinal.cli._tables import read_table
+
     return read_table(
         data, options.get("label"), sep=options["sep"], na=options["na"], header=options["header"],
         encoding=options["encoding"], safe=options["safe_cells"],
@@ -32,7 +34,7 @@ def read(data: str, options: dict[str, Any]) -> Table:
 def no_label(table: Table, method: str) -> click.UsageError:
     """The error for a table without a label column."""
     return click.UsageError(
-        f"--label: which column is {method} to learn? {table.name} has {column_names(table.X)}."
+        f"--label: which column is {method} to learn? {table.name} has {listed(table.X)}."
     )
 
 
@@ -41,11 +43,11 @@ def is_number(y: Any) -> bool:
     return y.dtype.kind == "f" and bool((y % 1 != 0).any())
 
 
-def column_names(frame: Any, most: int = 12) -> str:
-    """The names of columns for a message."""
-    names = [str(name) for name in frame.columns]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def listed(items: Iterable[Any], most: int = 12) -> str:
+    """The first of some items for a message, and how many more there are."""
+    words = [str(item) for item in items]
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
 
 
 def named_columns(given: Iterable[str], frame: Any, option: str) -> list[str]:
@@ -56,7 +58,7 @@ def named_columns(given: Iterable[str], frame: Any, option: str) -> list[str]:
             if name not in known:
                 raise click.UsageError(
                     f"{option}: there is no column {name!r}.{near(name, known)} The columns are "
-                    f"{column_names(frame)}."
+                    f"{listed(frame)}."
                 )
             found.append(known[name])
     return found
@@ -122,7 +124,12 @@ def build(table: Table, options: dict[str, Any], **more: Any) -> Any:
     method = options["method"]
     settings = {**more, **settings_of(options, "time_budget", "early_stopping", *more)}
     known = METHODS[method].parameters()
-    check_settings(method, settings, known)
+    for name in settings:
+        if name not in known:
+            raise click.UsageError(
+                f"--set: {method} has no parameter {name!r}.{near(name, known)} It has "
+                f"{', '.join(known)}."
+            )
     if options["time_budget"] is not None and "time_budget" in known:
         settings["time_budget"] = options["time_budget"]
     if options.get("early_stopping"):
@@ -149,7 +156,7 @@ def check_target(table: Table, target: str) -> None:
 
 def known_columns(model: Any, table: Table) -> Any:
     """The columns that a model knows, by name; others, such as the label, are left out."""
-    from vicinal.learner.new_rows import check_new_rows
+    from vicinal.learner.preparation import check_new_rows
 
     check_new_rows(model, table.X)
     names = getattr(model, "feature_names_in_", None)
@@ -161,7 +168,7 @@ def known_columns(model: Any, table: Table) -> Any:
     if missing and len(getattr(model, "steps", ())) < 2:
         raise Failure(
             f"{table.name} has no column {missing[0]!r}, which the model was fitted to."
-            f"{near(missing[0], here)} It has {column_names(table.X)}."
+            f"{near(missing[0], here)} It has {listed(table.X)}."
         )
     return table.X[[name for name in names if str(name) in here]]
 
@@ -183,15 +190,7 @@ def _spelt(name: str, column: Any, value: Any) -> str:
 def fit(console: Console, pipeline: Any, table: Table, options: dict[str, Any]) -> Outcome:
     """Fit the pipeline as the options say."""
     with spoken_columns(table):
-        return learn(console, pipeline, table.X, table.y, limits(options))
-
-
-def limits(options: dict[str, Any]) -> Limits:
-    """What bounds a fit."""
-    return Limits(
-        options["time_budget"], options["threads"], options.get("checkpoint"),
-        options.get("every", 10), options.get("resume"),
-    )  # fmt: skip
+        return learn(console, pipeline, table.X, table.y, options)
 
 
 def save(pipeline: Any, path: Path) -> None:
@@ -235,18 +234,14 @@ def sentence(facts: dict[str, Any]) -> str:
     target = f", the column {facts['label']!r}" if facts["label"] else ""
     classes = f" of {facts['n_classes']} classes" if facts["n_classes"] else ""
     used = "; ".join(
-        f"{_KINDS.get(kind, kind)}: {_few(columns)}" for kind, columns in facts["columns"].items()
+        f"{_KINDS.get(kind, kind)}: {listed(columns, 8)}"
+        for kind, columns in facts["columns"].items()
     )
     return (
         f"Learnt {facts['method']} from {source}: {facts['n_rows']} rows, {facts['n_columns']} "
         f"columns{target}{classes}; {facts['n_components']} dimensions.\n"
         f"Columns: {used}."
     )
-
-
-def _few(columns: list[str], most: int = 8) -> str:
-    more = f" and {len(columns) - most} more" if len(columns) > most else ""
-    return ", ".join(columns[:most]) + more
 
 
 def load_model(path: Path) -> Any:
@@ -256,3 +251,64 @@ def load_model(path: Path) -> Any:
     if not path.exists():
         raise Failure(f"{path}: there is no such model file. `vicinal fit` writes one.")
     return vicinal.load(path)
+
+
+def places(model: Any, Z: Any, table: Table, keep: Sequence[str]) -> Any:
+    """Places of the rows as a data frame, after the columns that are kept."""
+    import pandas as pd
+
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    if hasattr(last, "get_feature_names_out"):
+        names = [str(name) for name in last.get_feature_names_out()]
+    else:
+        names = [f"dim{j + 1}" for j in range(Z.shape[1])]
+    return _beside(table, keep, pd.DataFrame(Z, columns=names))
+
+
+def predicted(
+    model: Any, table: Table, proba: bool, keep: Sequence[str]
+) -> tuple[Any, tuple[str, float] | None]:
+    """Predictions as a data frame, and the name and value of their score if the truth is known."""
+    import pandas as pd
+    from sklearn.metrics import accuracy_score, r2_score
+
+    with spoken_columns(table):
+        X = known_columns(model, table)
+        guesses = model.predict(X)
+        frame = pd.DataFrame({"prediction": guesses})
+        if proba:
+            shares = model.predict_proba(X)
+            for name, share in zip(model.classes_, shares.T, strict=True):
+                frame[f"p({name})"] = share
+    name, measure = ("r2", r2_score)
+    if hasattr(model, "classes_"):
+        name, measure = ("accuracy", accuracy_score)
+    score = None if table.y is None else (name, float(measure(table.y, guesses)))
+    return _beside(table, keep, frame), score
+
+
+def _beside(table: Table, keep: Sequence[str], frame: Any) -> Any:
+    """The kept columns of the table, the label among them, and then the frame."""
+    import pandas as pd
+
+    whole = table.X
+    if table.label is not None:
+        whole = whole.assign(**{str(table.label): table.y})
+    kept = named_columns(keep, whole, "--keep")
+    return pd.concat([whole[kept].reset_index(drop=True), frame], axis=1)
+
+
+def write(
+    console: Console, frame: Any, output: str, data: str, safe: bool,
+    facts: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
+    """Write a table; with --json, an object about it, which holds the rows if there is no file."""
+    told = {"data": data, "n_rows": len(frame), "columns": list(frame.columns), **(facts or {})}
+    if console.as_json and output == "-":
+        console.result("", {**told, "rows": frame.to_numpy().tolist()})
+        return
+    from vicinal.cli._tables import write_table
+
+    write_table(output, frame, safe=safe)
+    if output != "-":
+        console.result(f"Wrote {len(frame)} rows to {output}.", {**told, "output": output})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from vicinal.cli._command import command as _command
+from vicinal.cli import _options
 from vicinal.cli._console import Console
 
 EXAMPLES = """
@@ -15,7 +15,7 @@ Fish:  vicinal completion fish > ~/.config/fish/completions/vicinal.fish
 """
 
 
-@_command("completion", EXAMPLES)
+@_options.command("completion", EXAMPLES)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(console: Console, shell: str) -> None:
     """Print the script that completes commands in a shell.

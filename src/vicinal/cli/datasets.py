@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from vicinal.cli._command import command as _command
-from vicinal.cli._command import option
+from vicinal.cli import _options, _work
 from vicinal.cli._console import Console
 from vicinal.cli._files import File
-from vicinal.cli._options import OUTPUT_TABLE, SAFE_CELLS
-from vicinal.cli._types import Whole
+from vicinal.cli._options import Whole, option
 
 #: synthetic sets: the function that draws them, its arguments, and what is special about them
 SYNTHETIC: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -39,42 +36,26 @@ vicinal datasets rings --seed 1 | vicinal fit - --label label --dim 2 -o rings.v
 class _SetName(File):
     """The name of a set, which may be that of a file in the folder VICINAL_DATA."""
 
-    name = "name"
-
     def path(self, value: Any) -> Path | None:
         """The file, which need not exist."""
         folder = os.environ.get("VICINAL_DATA")
         return Path(folder) / f"{value}.npz" if folder else None
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[Any]:
         """Nothing: the names of files are no names of sets."""
         return []
 
 
-@_command("datasets", EXAMPLES)
+@_options.command("datasets", EXAMPLES)
 @click.argument("name", type=_SetName(path_type=str), required=False)
 @option(
-    "Table",
-    "--part",
-    type=click.Choice(["all", "train", "test"]),
+    "Table", "--part", click.Choice(["all", "train", "test"]), "Training or test rows: by the "
+    "official split of the set if it has one, else 70 % and 30 % of each class, drawn by --seed.",
     default="all",
-    show_default=True,
-    help="Training or test rows: by the official split of the set if it has "
-    "one, else 70 % and 30 % of each class, drawn by --seed.",
-)
-@option(
-    "Table",
-    "--seed",
-    type=Whole(min=0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Draws the rows of a synthetic set, and a split.",
-)
-@SAFE_CELLS
-@OUTPUT_TABLE
+)  # fmt: skip
+@option("Table", "--seed", Whole(0), "Draws the rows of a synthetic set, and a split.", default=0)
+@_options.SAFE_CELLS
+@_options.OUTPUT_TABLE
 def command(
     console: Console, name: str | None, output: str, part: str, seed: int, safe_cells: bool
 ) -> None:
@@ -88,13 +69,11 @@ def command(
     if name is None:
         console.result(*_listing())
         return
-    from vicinal.cli import _results
-
-    bunch = dataset(name, seed)
-    frame = as_frame(bunch)
+    bunch = _dataset(name, seed)
+    frame = _as_frame(bunch)
     if part != "all":
-        frame = frame[_rows(bunch, seed) == (part == "train")]
-    _results.write(console, frame.reset_index(drop=True), output, name, safe_cells)
+        frame = frame[_is_train(bunch, seed) == (part == "train")]
+    _work.write(console, frame.reset_index(drop=True), output, name, safe_cells)
 
 
 def _listing() -> tuple[str, dict[str, Any]]:
@@ -111,7 +90,7 @@ def _listing() -> tuple[str, dict[str, Any]]:
     return "\n".join(lines), {**here, "synthetic": list(SYNTHETIC)}
 
 
-def dataset(name: str, seed: int = 0) -> Any:
+def _dataset(name: str, seed: int) -> Any:
     """A set by its name, with the attributes of `vicinal.datasets.load`."""
     import numpy as np
     from sklearn.utils import Bunch
@@ -120,28 +99,25 @@ def dataset(name: str, seed: int = 0) -> Any:
 
     if name not in SYNTHETIC:
         return datasets.load(name)
-    function, arguments, about = SYNTHETIC[name]
+    function, arguments, _ = SYNTHETIC[name]
     X, y = getattr(datasets, function)(**arguments, random_state=seed)
     return Bunch(
         data=X, target=y, feature_names=[f"x{j + 1}" for j in range(X.shape[1])],
-        target_names=np.array([f"class {c + 1}" for c in range(y.max() + 1)]),
-        is_train=None, name=name, DESCR=about,
+        target_names=np.array([f"class {c + 1}" for c in range(y.max() + 1)]), is_train=None,
     )  # fmt: skip
 
 
-def as_frame(bunch: Any) -> Any:
+def _as_frame(bunch: Any) -> Any:
     """A set as a data frame, its label last."""
     import pandas as pd
 
     frame = pd.DataFrame(bunch.data, columns=list(bunch.feature_names))
     if len(bunch.target_names):
-        frame["label"] = bunch.target_names[bunch.target]
-    else:
-        frame["target"] = bunch.target
-    return frame
+        return frame.assign(label=bunch.target_names[bunch.target])
+    return frame.assign(target=bunch.target)
 
 
-def _rows(bunch: Any, seed: int) -> Any:
+def _is_train(bunch: Any, seed: int) -> Any:
     """Which rows are for training."""
     import numpy as np
     from sklearn.model_selection import train_test_split

@@ -5,14 +5,11 @@ from __future__ import annotations
 import shlex
 import time
 from pathlib import Path
-from typing import Any
 
 import click
 
-from vicinal.cli._command import command as _command
-from vicinal.cli._command import option
+from vicinal.cli import _options
 from vicinal.cli._console import Console
-from vicinal.cli._options import FORCE
 
 #: titles, and the commands under them
 CHAPTERS = (
@@ -44,24 +41,19 @@ vicinal demo -o /tmp/vicinal-demo
 """
 
 
-@_command("demo", EXAMPLES)
-@option(
-    "Output",
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("demo"),
-    show_default=True,
+@_options.command("demo", EXAMPLES)
+@_options.option(
+    "Output", "-o --output", click.Path(file_okay=False, path_type=Path),
+    "Where to write tables, pictures, the page and the model.", default=Path("demo"),
     metavar="FOLDER",
-    help="Where to write tables, pictures, the page and the model.",
-)
-@FORCE
+)  # fmt: skip
+@_options.FORCE
 def command(console: Console, output: Path) -> None:
     """Learn on two built-in data sets, and show each command, to be repeated on your own table.
 
     Writes tables, a picture, a page to open in a browser, and a model file.
     """
-    from vicinal.cli._group import check_part
+    from vicinal.cli._group import check_part, run_part
 
     output.mkdir(parents=True, exist_ok=True)
     chapters = [
@@ -75,8 +67,10 @@ def command(console: Console, output: Path) -> None:
     for title, commands in chapters:
         _say(console, f"\n{title}\n")
         for words in commands:
-            _say(console, f"$ vicinal {shlex.join(words)}")
-            ran.append({"command": shlex.join(["vicinal", *words]), **_run(console, words)})
+            line, part = shlex.join(["vicinal", *words]), console.part()
+            _say(console, f"$ {line}")
+            run_part(words, part)
+            ran.append({"command": line, **part.told})
             _say(console, "")
     seconds = time.perf_counter() - began
     pages = [output / "rings.html", output / "digits.html"]
@@ -93,12 +87,3 @@ def command(console: Console, output: Path) -> None:
 def _say(console: Console, text: str) -> None:
     if not console.as_json:
         click.echo(text)
-
-
-def _run(console: Console, words: list[str]) -> dict[str, Any]:
-    """Run a command as a part of this one; its result as data."""
-    from vicinal.cli._group import run_part
-
-    part = console.part()
-    run_part(words, part)
-    return part.told

@@ -7,13 +7,10 @@ from typing import Any
 
 import click
 
-from vicinal.cli import _options
-from vicinal.cli._command import command as _command
-from vicinal.cli._command import option
-from vicinal.cli._console import Console
-from vicinal.cli._exit import INTERRUPTED, OK
+from vicinal.cli import _options, _work
+from vicinal.cli._console import INTERRUPTED, OK, Console
 from vicinal.cli._files import File
-from vicinal.cli._types import Whole
+from vicinal.cli._options import Whole, add_options, option
 
 EXAMPLES = """
 vicinal embed data.csv > places.csv
@@ -23,65 +20,30 @@ vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.
 """
 
 
-@_command("embed", EXAMPLES)
+@_options.command("embed", EXAMPLES)
 @click.argument("data", type=_options.DATA_FILE)
 @option(
-    "Table",
-    "--label",
-    metavar="COLUMN",
-    help="A column that only colours the picture, by "
-    "name or position; it is written beside the places and not used otherwise.",
-)
+    "Table", "--label", str, "A column that only colours the picture, by name or position; it is "
+    "written beside the places and not used otherwise.", metavar="COLUMN",
+)  # fmt: skip
 @_options.FORMAT
 @_options.COLUMNS
-@option(
-    "Method",
-    "--k",
-    type=Whole(min=1),
-    default=5,
-    show_default=True,
-    metavar="N",
-    help="Size of the neighbourhoods; 1 is t-SNE.",
-)
-@option(
-    "Method",
-    "--perplexity",
-    type=click.FloatRange(min=1),
-    default=30.0,
-    show_default=True,
-    metavar="N",
-    help="How many neighbours each row looks at.",
-)
-@option(
-    "Method",
-    "--dim",
-    type=Whole(min=1),
-    default=2,
-    show_default=True,
-    metavar="N",
-    help="Dimensions of the picture.",
-)
-@_options.SET
-@_options.SEED
-@_options.TIME_BUDGET
-@_options.THREADS
-@_options.PROGRESS
-@_options.KEEP
-@option(
-    "Output",
-    "--plot",
-    type=File("picture"),
-    metavar="FILE",
-    help="Draw the picture too: .png, .svg or .pdf.",
-)
-@option(
-    "Output",
-    "--model",
-    type=File("model"),
-    metavar="FILE",
-    help="Write a model file too, which places further rows.",
-)
-@_options.OUTPUT_TABLE
+@add_options(
+    option("Method", "--k", Whole(1), "Size of the neighbourhoods; 1 is t-SNE.", default=5),
+    option("Method", "--perplexity", click.FloatRange(min=1), "How many neighbours each row looks "
+           "at.", default=30.0, metavar="N"),
+    option("Method", "--dim", Whole(1), "Dimensions of the picture.", default=2),
+    _options.SET,
+    _options.SEED,
+    _options.TIME_BUDGET,
+    _options.THREADS,
+    _options.PROGRESS,
+    _options.KEEP,
+    option("Output", "--plot", File("picture"), "Draw the picture too: .png, .svg or .pdf."),
+    option("Output", "--model", File("model"), "Write a model file too, which places further "
+           "rows."),
+    _options.OUTPUT_TABLE,
+)  # fmt: skip
 def command(
     console: Console, data: str, output: str, plot: Path | None, model: Path | None, **options: Any
 ) -> int:
@@ -89,20 +51,23 @@ def command(
 
     Writes a table with the places of the rows. Ctrl-C keeps the places so far.
     """
-    from vicinal.cli import _drawing, _results, _work
-
     table = _work.read(data, options)
     options["method"] = "kt-sne"
     pipeline = _work.build(table, options, k=options["k"], perplexity=options["perplexity"])
     outcome = _work.fit(console, pipeline, table, options)
-    embedded = pipeline.steps[-1][1].embedding_
+    Z = pipeline.steps[-1][1].embedding_
     keep = [*options["keep"], *([] if table.label is None else [table.label])]
-    frame = _results.embedded(pipeline, embedded, table, keep)
+    frame = _work.places(pipeline, Z, table, keep)
     if plot is not None:
-        _drawing.scatter(embedded, table.y, table.label, "kt-SNE").savefig(plot, dpi=150)
+        from vicinal.cli.plot import display
+
+        drawn = display("EmbeddingDisplay").from_embeddings(
+            {"kt-SNE": Z}, table.y, target_name=table.label
+        )
+        drawn.figure_.savefig(plot, dpi=150)
     if model is not None:
         _work.save(pipeline, model)
     facts = {"data": data, "plot": plot, "model": model, **outcome.facts()}
-    _results.write(console, frame, output, data, options["safe_cells"], facts)
+    _work.write(console, frame, output, data, options["safe_cells"], facts)
     console.say(outcome.words())
     return INTERRUPTED if outcome.interrupted else OK

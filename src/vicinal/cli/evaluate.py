@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sys
 from contextlib import redirect_stdout
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from vicinal.cli import _options
-from vicinal.cli._command import command as _command
-from vicinal.cli._command import option
+from vicinal.cli import _options, _work
 from vicinal.cli._console import Console
-from vicinal.cli._types import DURATION, SETTING, Choice, Whole
+from vicinal.cli._learning import thread_limit
+from vicinal.cli._options import Choice, Duration, Setting, Whole, add_options, option
 from vicinal.learner import METHODS
+from vicinal.learner.errors import near
+
+if TYPE_CHECKING:
+    from vicinal.cli._tables import Table
 
 BASELINES = ("euclidean", "pca", "lda")  # always compared
 
@@ -25,73 +28,29 @@ vicinal evaluate data.csv --label species --json > scores.json
 """
 
 
-@_command("evaluate", EXAMPLES)
+@_options.command("evaluate", EXAMPLES)
 @click.argument("data", type=_options.DATA_FILE)
 @_options.LABEL
 @_options.FORMAT
 @_options.COLUMNS
-@option(
-    "Method",
-    "--method",
-    "methods",
-    multiple=True,
-    metavar="NAME",
-    type=Choice("method", (*BASELINES, *METHODS)),
-    help="A method to compare with the Euclidean distance, PCA and LDA. May be repeated. "
-    "Default: nca, or mlkr if the label is a number; `vicinal fit --help` lists all.",
-)
-@option(
-    "Method",
-    "--dim",
-    type=Whole(min=1),
-    metavar="N",
-    help="Dimensions that every method maps to. Default: that of each method.",
-)
-@option(
-    "Method",
-    "--set",
-    "settings",
-    multiple=True,
-    type=SETTING,
-    metavar="NAME=VALUE",
-    help="A parameter of the methods that have it, such as alpha=0.01. May be repeated.",
-)
-@_options.SEED
-@option(
-    "Scores",
-    "--folds",
-    type=Whole(min=2),
-    default=5,
-    show_default=True,
-    metavar="N",
-    help="Number of folds.",
-)
-@option(
-    "Scores",
-    "--repeats",
-    type=Whole(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Draw the folds so many times.",
-)
-@option(
-    "Scores",
-    "--neighbors",
-    type=Whole(min=1),
-    default=5,
-    show_default=True,
-    metavar="K",
-    help="Number of neighbours that vote.",
-)
-@option(
-    "Limits",
-    "--time-budget",
-    type=DURATION,
-    metavar="TIME",
-    help="For all fits together: 30s, 2m, 1h. Folds that would begin too late are left out.",
-)
-@_options.THREADS
+@add_options(
+    option("Method", "--method methods", Choice("method", (*BASELINES, *METHODS)),
+           "A method to compare with the Euclidean distance, PCA and LDA. May be repeated. Default:"
+           " nca, or mlkr if the label is a number; `vicinal fit --help` lists all.",
+           multiple=True),
+    option("Method", "--dim", Whole(1), "Dimensions that every method maps to. Default: that of "
+           "each method."),
+    option("Method", "--set settings", Setting(), "A parameter of the methods that have it, such "
+           "as alpha=0.01. May be repeated.", multiple=True),
+    _options.SEED,
+    option("Scores", "--folds", Whole(2), "Number of folds.", default=5),
+    option("Scores", "--repeats", Whole(1), "Draw the folds so many times.", default=1),
+    option("Scores", "--neighbors", Whole(1), "Number of neighbours that vote.", default=5,
+           metavar="K"),
+    option("Limits", "--time-budget", Duration(), "For all fits together: 30s, 2m, 1h. Folds that "
+           "would begin too late are left out."),
+    _options.THREADS,
+)  # fmt: skip
 def command(console: Console, data: str, **options: Any) -> None:
     """Compare methods on rows of DATA that they have not seen.
 
@@ -99,16 +58,14 @@ def command(console: Console, data: str, **options: Any) -> None:
     of that fold get the class of their nearest neighbours: the table shows the mean accuracy, or R²
     if the label is a number, and its standard error over the folds.
     """
-    from vicinal.cli import _comparing, _work
-    from vicinal.cli._learning import thread_limit
     from vicinal.model_selection import compare_methods
 
     table = _work.read(data, options)
     if table.y is None:
         raise _work.no_label(table, "evaluate")
-    numbers = _comparing.learns_numbers(table, options["methods"])
+    numbers = _learns_numbers(table, options["methods"])
     columns = _work.column_options(table, options)
-    methods = _comparing.methods(table, numbers, columns, options)
+    methods = _methods(table, numbers, columns, options)
     with (
         console.status() as show, thread_limit(options["threads"]), _work.spoken_columns(table),
         redirect_stdout(sys.stderr),  # for --set verbose=1
@@ -121,3 +78,42 @@ def command(console: Console, data: str, **options: Any) -> None:
             progress=lambda done, total, name: show(f"{name}: fit {done + 1} of {total} …"),
         )  # fmt: skip
     console.result(str(comparison), {"data": data, "label": table.label, **comparison.to_dict()})
+
+
+def _learns_numbers(table: Table, names: tuple[str, ...]) -> bool:
+    """Whether the label is a number: the methods say, or its values."""
+    targets = {METHODS[name].target for name in names if name in METHODS} - {"none"}
+    numbers = "numbers" in targets or (not targets and _work.is_number(table.y))
+    if numbers and targets - {"numbers"}:
+        raise click.UsageError(
+            "--method: some of these learn numbers and others classes, so there is no common score."
+        )
+    _work.check_target(table, "numbers" if numbers else "classes")
+    return numbers
+
+
+def _methods(
+    table: Table, numbers: bool, columns: dict[str, Any], options: dict[str, Any]
+) -> list[Any]:
+    """The baselines, and the methods that were asked for, with their settings."""
+    chosen: list[Any] = [name for name in BASELINES if name != "lda" or not numbers]
+    asked = dict.fromkeys(options["methods"]) or ["mlkr" if numbers else "nca"]
+    parameters = {name: METHODS[name].parameters() for name in asked if name in METHODS}
+    settings = _work.settings_of(options)
+    known = {each for names in parameters.values() for each in names}
+    for name in settings:
+        if name not in known:
+            raise click.UsageError(
+                f"--set: none of the methods has a parameter {name!r}.{near(name, known)}"
+            )
+    for name in asked:
+        own = {key: value for key, value in settings.items() if key in parameters.get(name, ())}
+        if own:
+            rank = options["dim"] if "n_components" in parameters[name] else None
+            rank = own.pop("n_components", rank)
+            chosen.append((name, _work.make_pipeline(
+                table, name, own, n_components=rank, random_state=options["seed"], **columns
+            )))  # fmt: skip
+        elif name not in chosen:
+            chosen.append(name)
+    return chosen

@@ -7,13 +7,10 @@ from typing import Any
 
 import click
 
-from vicinal.cli import _options
-from vicinal.cli._command import command as _command
-from vicinal.cli._command import option
-from vicinal.cli._console import Console
-from vicinal.cli._exit import INTERRUPTED, NOT_CONVERGED, OK
+from vicinal.cli import _options, _work
+from vicinal.cli._console import INTERRUPTED, NOT_CONVERGED, OK, Console
 from vicinal.cli._files import File
-from vicinal.cli._types import Whole
+from vicinal.cli._options import Whole, add_options, option
 from vicinal.learner import METHODS
 
 EXAMPLES = """
@@ -28,65 +25,33 @@ vicinal fit big.csv --label y --checkpoint big.checkpoint --resume big.checkpoin
 _LISTED = "\n".join(f"{name:<14} {info.summary}" for name, info in METHODS.items())
 
 
-@_command("fit", EXAMPLES, {"Methods": _LISTED})
+@_options.command("fit", EXAMPLES, {"Methods": _LISTED})
 @click.argument("data", type=_options.DATA_FILE)
 @_options.LABEL
 @_options.FORMAT
 @_options.COLUMNS
 @_options.LEARNING
-@option(
-    "Limits",
-    "--early-stopping",
-    is_flag=True,
-    help="Hold a tenth of the rows out, show their score, and stop when it no longer improves.",
-)
-@option(
-    "Limits", "--strict", is_flag=True, help="End with exit code 3 if the fit did not converge."
-)
-@option(
-    "Checkpoint",
-    "--checkpoint",
-    type=File("checkpoint", continues="resume"),
-    metavar="FILE",
-    help="Keep the state of the fit in this file, so that a killed one can go on.",
-)
-@option(
-    "Checkpoint",
-    "--every",
-    type=Whole(min=1),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Iterations from one checkpoint to the next.",
-)
-@option(
-    "Checkpoint",
-    "--resume",
-    type=_options.MODEL_FILE,
-    metavar="FILE",
-    help="Go on from a checkpoint, with the same table and options; the end is the same, bit "
-    "by bit, as if the fit had never stopped.",
-)
-@_options.PROGRESS
-@option(
-    "Output",
-    "-o",
-    "--output",
-    type=File("model"),
-    default=Path("model.vic"),
-    show_default=True,
-    metavar="FILE",
-    help="The model file to write.",
-)
-@_options.FORCE
+@add_options(
+    option("Limits", "--early-stopping", bool, "Hold a tenth of the rows out, show their score, "
+           "and stop when it no longer improves."),
+    option("Limits", "--strict", bool, "End with exit code 3 if the fit did not converge."),
+    option("Checkpoint", "--checkpoint", File("checkpoint", continues="resume"),
+           "Keep the state of the fit in this file, so that a killed one can go on."),
+    option("Checkpoint", "--every", Whole(1), "Iterations from one checkpoint to the next.",
+           default=10),
+    option("Checkpoint", "--resume", _options.MODEL_FILE, "Go on from a checkpoint, with the same "
+           "table and options; the end is the same, bit by bit, as if the fit had never stopped."),
+    _options.PROGRESS,
+    option("Output", "-o --output", File("model"), "The model file to write.",
+           default=Path("model.vic")),
+    _options.FORCE,
+)  # fmt: skip
 def command(console: Console, data: str, output: Path, strict: bool, **options: Any) -> int:
     """Learn from DATA which rows are alike, and write a model file.
 
     DATA is a .csv, .tsv, .parquet or .npz file, or - for CSV on standard input. Categories, missing
     values and text are handled; the model file holds how. Ctrl-C keeps the best model so far.
     """
-    from vicinal.cli import _work
-
     table = _work.read(data, options)
     pipeline = _work.build(table, options)
     outcome = _work.fit(console, pipeline, table, options)

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from vicinal.cli import _options
-from vicinal.cli._command import command as _command
-from vicinal.cli._console import Console
-from vicinal.cli._exit import Failure
+from vicinal.cli._console import Console, Failure
+from vicinal.cli._work import listed
 
 EXAMPLES = """
 vicinal info model.vic
@@ -18,7 +17,7 @@ vicinal info model.vic --json
 """
 
 
-@_command("info", EXAMPLES)
+@_options.command("info", EXAMPLES)
 @click.argument("model", type=_options.MODEL_FILE)
 def command(console: Console, model: Path) -> None:
     """Say what a MODEL file holds: the method, its parameters, columns, classes and versions.
@@ -37,18 +36,20 @@ def command(console: Console, model: Path) -> None:
 def _words(facts: dict[str, Any]) -> str:
     """The facts for people: what is long is cut, and what is usual is left out."""
     about = facts["about"] or {}
+    loss = about.get("loss")
+    versions = (f"{name} {version}" for name, version in (facts["versions"] or {}).items())
     rows = {
         "model": f"{about.get('estimator', 'unknown')} ({facts['kind']}, format {facts['schema']})",
         "dimensions": _from_to(about),
         "iterations": about.get("n_iter"),
-        "loss": _digits(about.get("loss")),
-        "classes": _listed(about.get("classes")),
-        "columns": _listed(about.get("feature_names_in")),
-        "parameters": _listed(_changed(about)),
-        "written by": _listed([f"{k} {v}" for k, v in (facts["versions"] or {}).items()]),
+        "loss": f"{loss:.4g}" if isinstance(loss, int | float) else None,
+        "classes": listed(about.get("classes") or ()),
+        "columns": listed(about.get("feature_names_in") or ()),
+        "parameters": listed(_changed(about)),
+        "written by": listed(versions),
         "size": f"{facts['bytes']:,} bytes, {len(facts['arrays'])} arrays",
     }
-    return "\n".join(f"{name:<11} {text}" for name, text in rows.items() if text is not None)
+    return "\n".join(f"{name:<11} {text}" for name, text in rows.items() if text not in (None, ""))
 
 
 def _from_to(about: dict[str, Any]) -> str | None:
@@ -56,18 +57,6 @@ def _from_to(about: dict[str, Any]) -> str | None:
     columns = about.get("feature_names_in")
     encoded = f" after encoding {len(columns)} columns" if columns and len(columns) != n else ""
     return f"{n} to {d}{encoded}" if n and d else None
-
-
-def _digits(number: Any) -> str | None:
-    return f"{number:.4g}" if isinstance(number, int | float) else None
-
-
-def _listed(items: Any, most: int = 12) -> str | None:
-    if not items:
-        return None
-    shown = [str(item) for item in items]
-    more = f" and {len(shown) - most} more" if len(shown) > most else ""
-    return ", ".join(shown[:most]) + more
 
 
 def _changed(about: dict[str, Any]) -> list[str]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
-from vicinal.cli import _options
-from vicinal.cli._command import command as _command
-from vicinal.cli._command import option
-from vicinal.cli._console import Console
-from vicinal.cli._exit import INTERRUPTED, OK
+from vicinal.cli import _options, _work
+from vicinal.cli._console import INTERRUPTED, OK, Console, Failure
 from vicinal.cli._files import File
-from vicinal.cli._types import Choice, Whole
+from vicinal.cli._learning import learn
+from vicinal.cli._options import Choice, Whole, add_options, option
+from vicinal.learner import METHODS
+
+_HELD_OUT = 0.3
+_SHOWS_HELD_OUT = ("embedding", "regions", "accuracy")
 
 #: pictures by name: the class in `vicinal.plotting`, and what they show
 KINDS = {
@@ -37,78 +39,116 @@ vicinal plot data.csv --label species --kind neighbors --row 12 -o row12.png
 _LISTED = "\n".join(f"{name:<12} {about}" for name, (_, about) in KINDS.items())
 
 
-@_command("plot", EXAMPLES, {"Pictures": _LISTED})
+@_options.command("plot", EXAMPLES, {"Pictures": _LISTED})
 @click.argument("data", type=_options.DATA_FILE)
 @_options.LABEL
-@option(
-    "Table",
-    "--test",
-    type=_options.DATA_FILE,
-    metavar="FILE",
-    help="A table of rows that were not learnt from.",
-)
+@option("Table", "--test", _options.DATA_FILE, "A table of rows that were not learnt from.")
 @_options.FORMAT
 @_options.COLUMNS
 @option(
-    "Method",
-    "--model",
-    type=_options.MODEL_FILE,
-    metavar="FILE",
-    help="Draw this model, which was fitted to DATA. Default: learn from 70 % of the rows and "
-    "hold the others out.",
-)
+    "Method", "--model", _options.MODEL_FILE, "Draw this model, which was fitted to DATA. Default: "
+    "learn from 70 % of the rows and hold the others out.",
+)  # fmt: skip
 @_options.LEARNING
-@option(
-    "Picture",
-    "--kind",
-    type=Choice("picture", tuple(KINDS)),
-    default="embedding",
-    show_default=True,
-    metavar="NAME",
-    help="What to draw; see below.",
-)
-@option(
-    "Picture",
-    "--row",
-    type=Whole(min=0),
-    metavar="N",
-    help="The row whose neighbours are drawn; 0 is the first.",
-)
-@option(
-    "Picture",
-    "--dpi",
-    type=Whole(min=20, max=1200),
-    default=150,
-    show_default=True,
-    metavar="N",
-    help="Dots per inch of a .png file.",
-)
-@_options.PROGRESS
-@option(
-    "Output",
-    "-o",
-    "--output",
-    type=File("picture"),
-    default=Path("picture.png"),
-    show_default=True,
-    metavar="FILE",
-    help="The picture to write: .png, .svg or .pdf.",
-)
-@_options.FORCE
+@add_options(
+    option("Picture", "--kind", Choice("picture", KINDS), "What to draw; see below.",
+           default="embedding"),
+    option("Picture", "--row", Whole(0), "The row whose neighbours are drawn; 0 is the first."),
+    option("Picture", "--dpi", Whole(20, 1200), "Dots per inch of a .png file.", default=150),
+    _options.PROGRESS,
+    option("Output", "-o --output", File("picture"), "The picture to write: .png, .svg or .pdf.",
+           default=Path("picture.png")),
+    _options.FORCE,
+)  # fmt: skip
 def command(console: Console, data: str, output: Path, **options: Any) -> int:
     """Draw what was learnt from DATA.
 
     Dimensions: the picture 'regions' needs a map to two dimensions, and 'embedding' draws two or
     three; without --model and --dim, two are learnt.
     """
-    from vicinal.cli import _drawing
-
     kind = options["kind"]
     if (kind == "neighbors") != (options["row"] is not None):
         raise click.UsageError("--row and --kind neighbors belong together.")
-    subject = _drawing.subject(console, data, options)
-    _drawing.draw(KINDS[kind][0], kind, subject, options).savefig(output, dpi=options["dpi"])
+    subject = _subject(console, data, options)
+    _draw(kind, subject, options).savefig(output, dpi=options["dpi"])
     facts = {"picture": output, "kind": kind, "data": data, "model": options["model"],
              "interrupted": subject.interrupted}  # fmt: skip
     console.result(f"Picture: {output}", facts)
     return INTERRUPTED if subject.interrupted else OK
+
+
+class _Subject(NamedTuple):
+    """A fitted model and its rows: those that it learnt from, and those that it did not."""
+
+    model: Any
+    X: Any
+    y: Any
+    X_test: Any
+    y_test: Any
+    label: str | None
+    interrupted: bool = False
+
+
+def _subject(console: Console, data: str, options: dict[str, Any]) -> _Subject:
+    """The model of a file, or one that is learnt now, and its rows."""
+    table = _work.read(data, options)
+    X, y, X_test, y_test = table.X, table.y, None, None
+    if options["test"] is not None:
+        test = _work.read(options["test"], options)
+        X_test, y_test = test.X, test.y
+    if options["model"] is not None:
+        model = _work.load_model(options["model"])
+        return _Subject(model, X, y, X_test, y_test, table.label)
+    has_rank = "n_components" in METHODS[options["method"]].parameters()
+    if not options["dim"] and has_rank and "n_components" not in dict(options["settings"]):
+        options = {**options, "dim": 2}  # which can be drawn
+    pipeline = _work.build(table, options)
+    if options["kind"] == "rank":  # fits a map of each rank by itself
+        return _Subject(pipeline, X, y, None, None, table.label)
+    if options["test"] is None and options["kind"] in _SHOWS_HELD_OUT:
+        X, y, X_test, y_test = _split(X, y, options["seed"])
+    with _work.spoken_columns(table):
+        outcome = learn(console, pipeline, X, y, options)
+    return _Subject(pipeline, X, y, X_test, y_test, table.label, outcome.interrupted)
+
+
+def _split(X: Any, y: Any, seed: int) -> tuple[Any, Any, Any, Any]:
+    """Rows to learn from, and others; of each class the same share where it has enough rows."""
+    import numpy as np
+    from sklearn.model_selection import train_test_split
+
+    rows, strata = np.arange(len(X)), None
+    if y is not None and y.dtype.kind != "f":
+        _, counts = np.unique(y.astype(str), return_counts=True)
+        strata = y if counts.min() >= 2 and len(counts) <= _HELD_OUT * len(rows) else None
+    train, test = map(np.sort, train_test_split(
+        rows, test_size=_HELD_OUT, stratify=strata, random_state=seed
+    ))  # fmt: skip
+    if y is None:
+        return X.iloc[train], None, X.iloc[test], None
+    return X.iloc[train], y[train], X.iloc[test], y[test]
+
+
+def display(name: str) -> Any:
+    """A class of `vicinal.plotting`, which draws to files only."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from vicinal import plotting
+
+    return getattr(plotting, name)
+
+
+def _draw(kind: str, of: _Subject, options: dict[str, Any]) -> Any:
+    """The figure of a display."""
+    made, more = display(KINDS[kind][0]), {}
+    if kind in _SHOWS_HELD_OUT:
+        more = {"X_test": of.X_test, "y_test": of.y_test}
+    if kind == "embedding":
+        more["target_name"] = of.label
+    if kind == "neighbors":
+        if options["row"] >= len(of.X):
+            raise Failure(f"--row: the last row is {len(of.X) - 1}. Got {options['row']}.")
+        more = {"row": options["row"]}
+    make = made.from_ranks if kind == "rank" else made.from_estimator
+    return make(of.model, of.X, of.y, **more).figure_

@@ -7,13 +7,11 @@ from typing import Any
 
 import click
 
-from vicinal.cli import _options
-from vicinal.cli._command import command as _command
-from vicinal.cli._command import option
-from vicinal.cli._console import Console
-from vicinal.cli._exit import INTERRUPTED, OK, Failure
+from vicinal.cli import _options, _work
+from vicinal.cli._console import INTERRUPTED, OK, Console, Failure
 from vicinal.cli._files import File
-from vicinal.cli._types import IMAGE_SHAPE
+from vicinal.cli._learning import watched
+from vicinal.cli._options import ImageShape, add_options, option
 
 EXAMPLES = """
 vicinal report data.csv --label species -o report.html
@@ -23,54 +21,30 @@ vicinal report digits.csv --label digit --images 8x8 --title "Digits" -o digits.
 """
 
 
-@_command("report", EXAMPLES)
+@_options.command("report", EXAMPLES)
 @click.argument("data", type=_options.DATA_FILE)
 @_options.LABEL
 @option(
-    "Table",
-    "--test",
-    type=_options.DATA_FILE,
-    metavar="FILE",
-    help="A table of rows that were not learnt from. "
-    "Default: a fifth of the rows of DATA are held out.",
-)
+    "Table", "--test", _options.DATA_FILE,
+    "A table of rows that were not learnt from. Default: a fifth of the rows of DATA are held out.",
+)  # fmt: skip
 @_options.FORMAT
 @_options.COLUMNS
 @option(
-    "Method",
-    "--model",
-    type=_options.MODEL_FILE,
-    metavar="FILE",
-    help="Show this model, which was fitted to DATA, instead of learning one.",
-)
+    "Method", "--model", _options.MODEL_FILE,
+    "Show this model, which was fitted to DATA, instead of learning one.",
+)  # fmt: skip
 @_options.LEARNING
-@option(
-    "Page",
-    "--images",
-    type=IMAGE_SHAPE,
-    metavar="HxW",
-    help="The columns are the pixels of an image of this height and width: show thumbnails.",
-)
-@option("Page", "--title", metavar="TEXT", help="Title of the page.")
-@_options.PROGRESS
-@option(
-    "Output",
-    "-o",
-    "--output",
-    type=File("page"),
-    default=Path("report.html"),
-    show_default=True,
-    metavar="FILE",
-    help="The page to write: one file that needs no network.",
-)
-@option(
-    "Output",
-    "--model-out",
-    type=File("model"),
-    metavar="FILE",
-    help="Write the model that was learnt, too.",
-)
-@_options.FORCE
+@add_options(
+    option("Page", "--images", ImageShape(), "The columns are the pixels of an image of this "
+           "height and width: show thumbnails.", metavar="HxW"),
+    option("Page", "--title", str, "Title of the page."),
+    _options.PROGRESS,
+    option("Output", "-o --output", File("page"), "The page to write: one file that needs no "
+           "network.", default=Path("report.html")),
+    option("Output", "--model-out", File("model"), "Write the model that was learnt, too."),
+    _options.FORCE,
+)  # fmt: skip
 def command(
     console: Console, data: str, output: Path, model: Path | None, test: str | None,
     model_out: Path | None, title: str | None, images: Any, **options: Any,
@@ -84,16 +58,11 @@ def command(
     picture shows two principal axes of them.
     """
     from vicinal import report
-    from vicinal.cli import _work
-    from vicinal.cli._learning import watched
 
     table = _work.read(data, options)
     held_out = None if test is None else _work.read(test, options)
     pipeline = _work.build(table, options) if model is None else _work.load_model(model)
-    with (
-        watched(console, pipeline, _work.limits(options)) as watch,
-        _work.spoken_columns(table),
-    ):
+    with watched(console, pipeline, options) as watch, _work.spoken_columns(table):
         made = report(
             pipeline, table.X, table.y, images=images, title=title,
             X_test=None if held_out is None else held_out.X,
@@ -114,7 +83,7 @@ def command(
             {"name": each.name, "mean": each.mean, "error": each.error, "learnt": each.learnt}
             for each in made.contents.scores
         ],
-        "interrupted": watch.interrupt.seen,
+        "interrupted": watch.interrupted,
     }
     console.result("\n".join([*made.contents.sentences, f"Page: {output}"]), facts)
-    return INTERRUPTED if watch.interrupt.seen else OK
+    return INTERRUPTED if watch.interrupted else OK

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from vicinal.cli import _options
-from vicinal.cli._command import command as _command
+from vicinal.cli import _options, _work
 from vicinal.cli._console import Console
 
 EXAMPLES = """
@@ -18,7 +17,7 @@ cat new.csv | vicinal transform model.vic - | head
 """
 
 
-@_command("transform", EXAMPLES)
+@_options.command("transform", EXAMPLES)
 @click.argument("model", type=_options.MODEL_FILE)
 @click.argument("data", type=_options.DATA_FILE, default="-")
 @_options.FORMAT
@@ -30,9 +29,9 @@ def command(console: Console, model: Path, data: str, output: str, **options: An
     In this space the Euclidean distance is the learnt one. Columns are found by name; others, such
     as the label, are left out. Without DATA, standard input is read.
     """
-    from vicinal.cli import _results, _work
-
     learner = _work.load_model(model)
     table = _work.read(data, options)
-    frame = _results.mapped(learner, table, options["keep"])
-    _results.write(console, frame, output, data, options["safe_cells"])
+    with _work.spoken_columns(table):
+        Z = learner.transform(_work.known_columns(learner, table))
+    frame = _work.places(learner, Z, table, options["keep"])
+    _work.write(console, frame, output, data, options["safe_cells"])

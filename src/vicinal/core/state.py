@@ -1,20 +1,16 @@
 """The state of a training run, from which warm starts, checkpoints and model files resume.
 
-A :class:`FitState` is plain data.  ``arrays()`` gives it as a dict of JSON values and a dict of
-NumPy arrays, and ``from_arrays`` makes it from those: it can be stored without pickle.
+A :class:`FitState` is plain data, which `storage.codec` writes without pickle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal.core.coding import Coding
+from vicinal.core import checks
 from vicinal.core.types import Array, Sampling
-
-SCHEMA = 1
 
 
 class Best(NamedTuple):
@@ -115,47 +111,10 @@ class FitState(NamedTuple):
     round: Round | None = None
     left: int | None = None
 
-    def arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """The state as JSON values and arrays; see `from_arrays`."""
-        coding = Coding()
-        values = {name: coding.encode(part, name) for name, part in self._asdict().items()}
-        return {"schema": SCHEMA, **values}, coding.arrays
-
-    @classmethod
-    def from_arrays(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, Array], classes: tuple[type, ...] = ()
-    ) -> FitState:
-        """Restore a state from the output of `arrays`.
-
-        Parameters
-        ----------
-        values, arrays : dicts
-            The two results of `arrays`.
-        classes : tuple of types
-            Named tuples and dataclasses from outside vicinal that the state may hold, such as the
-            state of your own solver.
-
-        Raises
-        ------
-        ValueError
-            If the schema is unknown, or the state holds a class that is not allowed.
-        """
-        if values.get("schema") != SCHEMA:
-            raise ValueError(
-                f"The state of a fit must have schema {SCHEMA}. Got {values.get('schema')!r}."
-            )
-        coding = Coding(arrays, classes)
-        return cls(**{name: coding.decode(values[name]) for name in cls._fields})
-
-
-def encode(value: Any, name: str, arrays: dict[str, Array]) -> Any:
-    """A value as JSON; arrays go into ``arrays`` under names that begin with ``name``.
-
-    Lists of numbers become arrays.
-    """
-    return Coding(arrays).encode(value, name)
-
-
-def decode(value: Any, arrays: Mapping[str, Array], classes: tuple[type, ...] = ()) -> Any:
-    """Invert `encode`."""
-    return Coding(arrays, classes).decode(value)
+    def check_fields(self) -> None:
+        """Refuse parameters of different lengths."""
+        thetas = [self.solver.theta, self.best.theta]
+        if self.round is not None:
+            thetas += [self.round.theta] + ([] if self.round.top is None else [self.round.top])
+        for theta in thetas:
+            checks.double(theta, 1, "theta", (len(self.solver.theta),), finite=False)

@@ -13,6 +13,7 @@ from vicinal import densities, maps, neighborhoods, solvers, starts
 from vicinal._features import make_rows
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_rows, check_weights
+from vicinal.core import checks
 from vicinal.core.types import Array, Objective, Rows, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._base import MetricLearner
@@ -37,6 +38,11 @@ class Outputs(NamedTuple):
     shift: Array
     scale: Array
     one: bool  # whether y had one dimension
+
+    def check_fields(self) -> None:
+        """Refuse units that are no numbers."""
+        for units in (self.shift, self.scale):
+            checks.double(np.atleast_1d(units), 1, "the units of y")
 
     @classmethod
     def of(cls, y: Array, weight: Array | None, owner: str) -> Outputs:

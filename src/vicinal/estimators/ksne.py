@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows, shaped
+from vicinal.affinities.build import check_table
 from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
 from vicinal.core.stages import FitResult
@@ -46,8 +47,8 @@ from vicinal.fit.resume import (
     take_over,
     unchanged_on_error,
 )
+from vicinal.models.picture import Picture
 from vicinal.storage.model import SaveMixin
-from vicinal.targets.build import check_table
 
 
 class KSNE(
@@ -191,6 +192,8 @@ class KSNE(
     """
 
     _resume: ResumeState | None = None
+    _map: Any = None
+    _picture: Picture | None = None
 
     def __init__(
         self,

@@ -15,11 +15,11 @@ from sklearn import get_config
 
 from vicinal import _features
 from vicinal._threads import n_threads
+from vicinal.affinities.lengths import list_length
 from vicinal.core.types import EvaluationSize, MapCost, PairCost
 from vicinal.engines import choose
 from vicinal.engines.set_sums import set_sums_engine
 from vicinal.starts.spectral import WIDE, basis_size
-from vicinal.targets.lengths import list_length
 
 _PRODUCT = 0.15  # nanoseconds of one thread per entry of X and dimension
 _CLASSES = 10  # where nobody has said how many there are

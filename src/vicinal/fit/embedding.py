@@ -15,6 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from vicinal import maps, solvers
 from vicinal._features import check_varies, make_rows, unscaled
 from vicinal._validation import check_bool, check_number, check_option, warn
+from vicinal.affinities import affinities
+from vicinal.affinities.build import resolve_sizes
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult, Stage
 from vicinal.core.stopping import CallbackStop, FlatLoss, Stalled, StopRule, advice_for
@@ -35,8 +37,7 @@ from vicinal.objectives.ksne import KSNELoss
 from vicinal.starts import PCA, Random
 from vicinal.starts.last_layer import start_rows, theta_of_features
 from vicinal.starts.points import principal_points, random_points, spectral_points
-from vicinal.targets import Affinities, affinities
-from vicinal.targets.build import resolve_sizes
+from vicinal.targets.affinities import Affinities
 
 _NAMES = ("auto", "pca", "spectral", "random")
 _GIVEN = ("precomputed", "precomputed_affinities")

@@ -16,6 +16,7 @@ import numpy as np
 
 from vicinal import maps, solvers
 from vicinal._validation import warn
+from vicinal.core import checks
 from vicinal.core.problem import Problem
 from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, Map, Objective, PairCost, Rows, Solver, is_auto
@@ -124,6 +125,11 @@ class RowNumbers(NamedTuple):
 
     numbers: Array | None
     total: int
+
+    def check_fields(self) -> None:
+        """Refuse numbers of rows that were not given."""
+        if self.numbers is not None:
+            checks.indices(self.numbers, "numbers", len(self.numbers), self.total)
 
 
 def drop_weightless_rows(

@@ -24,6 +24,7 @@ from vicinal._validation import (
     check_weights,
     scaled_weights,
 )
+from vicinal.core import checks
 from vicinal.core.evaluation import refresh
 from vicinal.core.loop import update
 from vicinal.core.points import to_host
@@ -231,6 +232,18 @@ class Stream:
         Names and values of the estimator's parameters that later calls must not change.
     """
 
+    plan: Plan
+    problem: Problem
+    theta: Array
+    n_queries: int
+    reservoir: Reservoir
+    seed: int
+    settled: dict[str, Any]
+    state: Any
+    n_steps: int
+    seconds: float
+    n_seen: Array
+
     def __init__(
         self,
         plan: Plan,
@@ -248,6 +261,23 @@ class Stream:
         self.state: Any = None
         self.n_steps, self.seconds = 0, 0.0
         self.n_seen = np.zeros(len(problem.target.classes), dtype=np.int64)  # type: ignore
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        problem, X = self.problem, self.reservoir.X
+        checks.need(self.plan.solver is not None, "a stream has a solver")
+        checks.double(self.theta, 1, "theta", finite=False)
+        if self.state is not None:
+            checks.double(self.state.theta, 1, "theta", (len(self.theta),), finite=False)
+        parts = isinstance(problem.X, Features) and isinstance(problem.target, Labels)
+        checks.need(parts, "a stream has rows and classes")
+        none = problem.train is problem.held_out is problem.pairs is problem.trust is None
+        checks.need(none, "the problem of a stream has no parts of rows")
+        n_classes = len(problem.target.classes)  # type: ignore[attr-defined]
+        checks.indices(self.n_seen, "n_seen", n_classes, 2**40)
+        checks.indices(self.reservoir.codes, "codes", len(self.reservoir), n_classes)
+        alike = X is None or X.shape[1] == problem.X.shape[1]
+        checks.need(alike, "the reservoir must have the columns of the problem")
 
     def copy(self) -> Stream:
         """A stream that learns without changing this one."""
@@ -427,6 +457,15 @@ class Reservoir:
         False: the classes share one capacity, in the proportions of the stream.
     """
 
+    capacity: int
+    by_class: bool
+    X: Any
+    codes: Array
+    weight: Array
+    _draws: Array
+    numbers: Array
+    _n_added: int
+
     def __init__(self, capacity: int, by_class: bool = True) -> None:
         self.capacity, self.by_class = capacity, by_class
         self.X: Any = None
@@ -435,6 +474,17 @@ class Reservoir:
         self._draws = np.empty(0)
         self.numbers = np.empty(0, dtype=np.int64)  # of the rows kept, in the order of the stream
         self._n_added = 0
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        n = len(self)
+        checks.indices(self.codes, "codes", n, 2**31)
+        checks.indices(self.numbers, "numbers", n, self._n_added)
+        checks.double(self.weight, 1, "weight", (n,))
+        checks.double(self._draws, 1, "draws", (n,))
+        checks.need((0 if self.X is None else self.X.shape[0]) == n, "rows and codes do not agree")
+        if self.X is not None:
+            checks.table(self.X)
 
     def __len__(self) -> int:
         return len(self.codes)

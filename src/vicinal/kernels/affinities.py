@@ -1,7 +1,7 @@
 """Affinities of the rows of lists: weights of a given perplexity, and marginals of sets of k.
 
-Each list is sorted, nearest first.  The arithmetic is that of `vicinal.targets.calibration`, where
-it is explained; docs/theory/ksne.md, sections 2 and 3.
+Each list is sorted, nearest first.  The arithmetic is that of `vicinal.affinities.calibration`,
+where it is explained; docs/theory/ksne.md, sections 2 and 3.
 """
 
 from __future__ import annotations

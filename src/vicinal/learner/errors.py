@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 _LONGEST = 40  # characters of a value that a message shows
@@ -90,3 +91,14 @@ def _in_python(name: str, column: Any, value: Any) -> str:
     if name == "na":  # the table is read elsewhere
         return f"na_values=[{value!r}] where the table is read,"
     return f"{name}=[{column!r}]"
+
+
+def near(word: str, words: Iterable[str]) -> str:
+    """``" Did you mean 'x'?"`` for a word that is not among the words, or nothing."""
+    spelt = {_plain(other): str(other) for other in words}
+    found = get_close_matches(_plain(word), spelt, n=1)
+    return f" Did you mean {spelt[found[0]]!r}?" if found else ""
+
+
+def _plain(word: str) -> str:
+    return str(word).lower().replace("_", "-")

@@ -11,8 +11,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from vicinal.learner.columns import ColumnValues, is_frame
-from vicinal.learner.kinds import Uses
+from vicinal.learner.columns import ColumnValues, is_frame, read_columns
+from vicinal.learner.errors import ColumnError, near
+from vicinal.learner.kinds import Uses, is_number
 from vicinal.learner.text import TextColumns
 
 
@@ -133,4 +134,54 @@ def _one_hot(settings: Settings) -> OneHotEncoder:
         handle_unknown="infrequent_if_exist",
         max_categories=settings.max_categories,
         sparse_output=False,
+    )
+
+
+def check_new_rows(model: Any, X: Any) -> None:
+    """Refuse a data frame that a pipeline of `make_learner` cannot use, before it is used.
+
+    scikit-learn's own errors name neither the column nor the row.  Other models and arrays are left
+    to it.
+
+    Parameters
+    ----------
+    model : Pipeline
+        As `make_learner` builds it.
+    X : data frame of pandas or polars
+        The new rows; further columns do not matter.
+
+    Raises
+    ------
+    ValueError
+        If X lacks a column that is used.
+    ColumnError
+        If a column has words where the model needs numbers.
+    """
+    prepare = getattr(model, "named_steps", {}).get("prepare")
+    if not isinstance(prepare, ColumnTransformer) or not is_frame(X):
+        return
+    blocks = {name: list(columns) for name, _, columns in prepare.transformers}
+    _check_present([name for names in blocks.values() for name in names], X)
+    numbers = [name for block in ("numbers", "gaps") for name in blocks.get(block, ())]
+    errors = []
+    for column in read_columns(X[numbers]) if numbers and isinstance(numbers[0], str) else ():
+        words = [not is_number(value) for value in column.present]
+        if column.storage not in ("number", "bool") and any(words):
+            row = column.row_of(int(np.flatnonzero(words)[0]))
+            remedies = [("na", "to read that value as missing")]
+            problem = "must hold numbers for this model"
+            errors.append(ColumnError(column.name, problem, remedies, row, column.values[row]))
+    if errors:
+        raise ColumnError.all_of(errors)
+
+
+def _check_present(names: list[Any], X: Any) -> None:
+    here = [str(name) for name in X.columns]
+    missing = [name for name in names if isinstance(name, str) and name not in here]
+    if not missing:
+        return
+    listed = ", ".join(map(repr, missing[:5])) + (", …" if len(missing) > 5 else "")
+    raise ValueError(
+        f"The table lacks {len(missing)} of the {len(names)} columns that the model was learnt "
+        f"from: {listed}.{near(missing[0], here)}"
     )

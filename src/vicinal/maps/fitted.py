@@ -11,6 +11,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from vicinal._features import Features, Limits, limited, unscaled
 from vicinal._validation import warn
+from vicinal.core import checks
 from vicinal.core.points import to_host
 from vicinal.core.types import Array, Map
 
@@ -33,9 +34,23 @@ class FittedMap:
         themselves are in float32, else in float64.
     """
 
+    mapping: Map
+    theta: Array
+    features: Features
+    dtype: np.dtype
+
     def __init__(self, mapping: Map, theta: Array, features: Features, dtype: Any) -> None:
         self.mapping, self.theta, self.dtype = mapping, np.array(theta), np.dtype(dtype)
         self.features = features.take(np.empty(0, dtype=int))
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        checks.double(self.theta, 1, "theta")
+        mapping: Any = self.mapping
+        checks.count(mapping.n_components, "n_components", 1, len(self.theta))
+        size = mapping.cost(self.features.shape[1], 8).n_parameters
+        n = len(self.theta)
+        checks.need(size == n, f"theta must have {size} entries, not {n}")
 
     @property
     def n_components(self) -> int:
@@ -89,10 +104,22 @@ class FittedLinear:
         Limits of columns with gross outliers, which hold for rows that a model is asked about.
     """
 
+    components: Array
+    shift: Array
+    scale: Array
+    limits: Limits | None
+
     def __init__(
         self, components: Array, shift: Array, scale: Array, limits: Limits | None = None
     ) -> None:
         self.components, self.shift, self.scale, self.limits = components, shift, scale, limits
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        checks.real(self.components, 2, "components")
+        d, D = self.components.shape
+        checks.need(d >= 1 and D >= 1, "components must not be empty")
+        checks.columns(self, D)
 
     @classmethod
     def of_scaled(

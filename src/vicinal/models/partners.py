@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from vicinal.core import checks
 from vicinal.core.types import Array
 from vicinal.targets.pairs import PairWeights
 
@@ -22,8 +23,14 @@ class PartnerModel:
         Embedded training rows.
     """
 
+    Z: Array
+
     def __init__(self, Z: Array) -> None:
         self.Z = Z
+
+    def check_fields(self) -> None:
+        """Refuse points that cannot be compared."""
+        checks.real(self.Z, 2, "Z")
 
     def scores(self, Z: Array, target: Any, rule: str) -> Array:
         """Share of the training rows that are farther from each query than its partners.

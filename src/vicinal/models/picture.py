@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from vicinal.affinities import new_affinities
+from vicinal.core import checks
 from vicinal.core.types import Array
 from vicinal.engines import choose
+from vicinal.models.equal_rows import EqualRows
 from vicinal.models.placement import Lists, place
-from vicinal.targets import new_affinities
-from vicinal.targets.equal_rows import EqualRows
 
 _GIVEN = ("precomputed", "precomputed_affinities")
 
 
 class Target(NamedTuple):
-    """How the neighbourhoods of rows were made: see `targets.affinities`."""
+    """How the neighbourhoods of rows were made: see `affinities.affinities`."""
 
-    metric: Any
+    metric: str | Callable[..., Any]
     params: dict[str, Any]
     perplexity: float
     k: int
     length: int  # of the lists
+
+    def check_fields(self) -> None:
+        """Refuse what cannot be searched with."""
+        checks.need(isinstance(self.metric, str), "the metric must have a name")
+        checks.within(self.perplexity, "perplexity", 1.0, 1e12)
 
 
 class Picture:
@@ -40,10 +47,32 @@ class Picture:
         As in `KSNELoss`.
     """
 
+    X: Any
+    Z: Array
+    target: Target
+    kernel: str
+    kappa: float
+    _equal_rows: EqualRows
+
     def __init__(self, X: Any, Z: Array, target: Target, kernel: str, kappa: float) -> None:
         self.X = None if target.metric in _GIVEN else X
         self.Z, self.target, self.kernel, self.kappa = Z, target, kernel, kappa
         self._equal_rows = EqualRows(X)
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        checks.real(self.Z, 2, "Z")
+        (n, d), X = self.Z.shape, self.X
+        checks.need(n >= 1 and d >= 1, "Z must not be empty")
+        checks.need(len(self._equal_rows._keys) == n, "there must be one key for each row")
+        checks.need((self.target.metric in _GIVEN) == (X is None), "rows and metric do not agree")
+        if X is not None:
+            checks.table(X)
+            checks.need(X.shape[0] == n, "X and Z must have as many rows")
+        checks.count(self.target.k, "k", 1, n)
+        checks.count(self.target.length, "length", 1, n + 1)
+        checks.need(self.kernel in ("cauchy", "gaussian"), "unknown kernel")
+        checks.within(self.kappa, "kappa", 0.0, 1e6)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_potential"}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from vicinal.core import checks
 from vicinal.core.types import Array, QueryCost
 from vicinal.densities import Gaussian, Kernel
 from vicinal.models.picks import StochasticPicks
@@ -32,6 +33,9 @@ class NCAModel(StochasticPicks, NeighbourModel):
         Weights of the classes' background distributions.
     """
 
+    kernel: Kernel
+    background: Array | None
+
     def __init__(
         self,
         Z: Array,
@@ -42,6 +46,13 @@ class NCAModel(StochasticPicks, NeighbourModel):
     ) -> None:
         super().__init__(Z, labels, n_neighbors)
         self.kernel, self.background = kernel, background
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        super().check_fields()
+        if self.background is not None:
+            checks.double(self.background, 1, "background", (self.n_outputs,))
+            checks.within(self.background, "background", 0.0, 1.0)
 
     def cost(self, rule: str) -> QueryCost:
         """What a prediction costs; the time is a bound, because far rows are left out."""

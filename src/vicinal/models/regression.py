@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from vicinal.core import checks
 from vicinal.core.points import check_points
 from vicinal.core.types import Array, QueryCost
 from vicinal.densities import Gaussian, Kernel
@@ -41,11 +42,19 @@ class RegressionModel(StoredRows):
         Kernel :math:`\kappa`; it must reach everywhere.
     """
 
+    numbers: Numbers
+    kernel: Kernel
+
     def __init__(
         self, Z: Array, numbers: Numbers, n_neighbors: Any, kernel: Kernel = _GAUSSIAN
     ) -> None:
         super().__init__(Z, n_neighbors)
         self.numbers, self.kernel = numbers, kernel
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        super().check_fields()
+        checks.need(len(self.numbers) == len(self.Z), "numbers and Z must have as many rows")
 
     @property
     def n_outputs(self) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
+from vicinal.core import checks
 from vicinal.core.points import check_points
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
@@ -97,13 +98,19 @@ class MatchModel(StochasticPicks):
         Kernel of the stochastic neighbours.
     """
 
-    background = None
+    background: ClassVar[None] = None
+    matches: Matches
 
     def __init__(
         self, Z: Array, matches: Matches, n_neighbors: int | str, kernel: Kernel = _GAUSSIAN
     ) -> None:
         super().__init__(Z, n_neighbors)
         self.matches, self.kernel = matches, kernel
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        super().check_fields()
+        checks.need(len(self.matches) == len(self.Z), "matches and Z must have as many rows")
 
     @property
     def n_outputs(self) -> int:

@@ -14,9 +14,10 @@ from sklearn.utils import gen_batches
 from vicinal import _clock, _search
 from vicinal._threads import n_threads
 from vicinal._validation import warn
+from vicinal.core import checks
 from vicinal.core.types import Array, QueryCost
 from vicinal.engines import choose
-from vicinal.targets.equal_rows import EqualRows
+from vicinal.models.equal_rows import EqualRows
 
 _LARGEST_AUTO = 50  # largest k tried by n_neighbors="auto"
 # Pairs from which votes use our own search.  scikit-learn's tree runs on one thread, also in 15
@@ -24,7 +25,6 @@ _LARGEST_AUTO = 50  # largest k tried by n_neighbors="auto"
 _OWN_SEARCH_FROM = 2**24
 _SEARCH_BYTES = 48  # of a search, for each neighbour of a query
 _CHUNK_BYTES = 2**25  # of the neighbours that are found at a time to choose k
-_SEARCHES = ("index", "find", "equal")  # what a model keeps of them
 _TREE_UP_TO = 15  # dimensions up to which scikit-learn's search uses a tree
 _TIMED_CHUNKS = 16  # of rows, if there is a time limit
 
@@ -43,10 +43,23 @@ class StoredRows:
         k; "auto" chooses it by leave-one-out.  Subclasses may accept other values.
     """
 
-    deadline: float | None = None  # of a choice of k
+    Z: Array
+    asked: Any
+    chosen: int | None = None  # k, once it has been computed
 
     def __init__(self, Z: Array, n_neighbors: Any) -> None:
         self.Z, self.asked = Z, n_neighbors
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        checks.real(self.Z, 2, "Z")
+        n, d = self.Z.shape
+        checks.need(n >= 1 and d >= 1, "Z must not be empty")
+        if not (self.asked is None or isinstance(self.asked, str)):
+            checks.count(self.asked, "asked", 1)
+        if self.chosen is not None:
+            checks.count(self.chosen, "chosen", 1, n)
+        checks.need(self.n_outputs >= 1, "there is nothing to predict")
 
     @property
     def n_outputs(self) -> int:
@@ -84,12 +97,12 @@ class StoredRows:
     def set_voters(self, n_neighbors: Any) -> None:
         """Use another k from now on."""
         if n_neighbors != self.asked:
-            self.asked = n_neighbors
-            self.__dict__.pop("n_neighbors", None)
+            self.asked, self.chosen = n_neighbors, None
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the searches, which are made again on first use."""
-        return {name: value for name, value in vars(self).items() if name not in _SEARCHES}
+        searches = ("index", "find", "equal")
+        return {name: value for name, value in vars(self).items() if name not in searches}
 
     # Only the nearest neighbours need the tree and k: they are made on first use.
     @cached_property
@@ -118,21 +131,23 @@ class StoredRows:
         by_first = np.argsort(first, kind="stable")
         return first, by_first, np.argsort(by_first)
 
-    @cached_property
+    @property
     def n_neighbors(self) -> int:
         """Number of voters, at most the number of rows."""
-        return self._n_voters(self.asked)
+        self.choose_voters()
+        assert self.chosen is not None
+        return self.chosen
 
     @property
     def settled_n_neighbors(self) -> int | None:
         """Number of voters, or None if that has not been computed yet, or differs by query."""
-        settled = "n_neighbors" in self.__dict__ or not isinstance(self.asked, str)
+        settled = self.chosen is not None or not isinstance(self.asked, str)
         return self.n_neighbors if settled else None
 
-    def _n_voters(self, asked: Any) -> int:
+    def _n_voters(self, asked: Any, deadline: float | None) -> int:
         n = len(self.Z)
         if asked == "auto":
-            return self._leave_one_out(min(_LARGEST_AUTO, n - 1))
+            return self._leave_one_out(min(_LARGEST_AUTO, n - 1), deadline)
         if int(asked) > n:
             warn(
                 f"n_neighbors={asked} is more than the {n} training rows; n_neighbors={n} is used."
@@ -196,23 +211,20 @@ class StoredRows:
 
     def choose_voters(self, deadline: float | None = None) -> None:
         """Choose k now; after the deadline, on the clock of ``_clock.now``, from fewer rows."""
-        self.deadline = deadline
-        try:
-            _ = self.n_neighbors
-        finally:
-            self.deadline = None
+        if self.chosen is None:
+            self.chosen = self._n_voters(self.asked, deadline)
 
-    def _leave_one_out(self, largest: int) -> int:
+    def _leave_one_out(self, largest: int, deadline: float | None) -> int:
         """The k with the best mean score, each row left out in turn; the smallest k wins ties."""
         n = len(self.Z)
         # Strided, so that the chunks done before the deadline are a fair sample of all rows.
         n_chunks = 1 + n * (_SEARCH_BYTES * largest + 8 * self.n_outputs) // _CHUNK_BYTES
-        if self.deadline is not None:
+        if deadline is not None:
             n_chunks = max(n_chunks, min(n, _TIMED_CHUNKS))
         scores: Array | None = None
         done: list[Array] = []
         for rows in (np.arange(first, n, n_chunks) for first in range(n_chunks)):
-            if done and self.deadline is not None and _clock.now() >= self.deadline:
+            if done and deadline is not None and _clock.now() >= deadline:
                 break
             found = self._scores_without(rows, self._nearest_others(rows, largest))
             scores = np.zeros((n, largest), found.dtype) if scores is None else scores

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vicinal._threads import n_threads
+from vicinal.core import checks
 from vicinal.core.types import Array, QueryCost
 from vicinal.models.votes import NeighbourModel
 from vicinal.objectives import knca_posterior
@@ -14,9 +15,18 @@ from vicinal.targets import Labels
 class KNCAModel(NeighbourModel):
     """The model of kNCA: the probability to win the vote of k; hard votes use k by default."""
 
+    k: int
+    vote: str
+
     def __init__(self, Z: Array, labels: Labels, n_neighbors: Any, k: int, vote: str) -> None:
         super().__init__(Z, labels, n_neighbors)
         self.k, self.vote = k, vote
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        super().check_fields()
+        checks.count(self.k, "k", 1)
+        checks.need(self.vote in ("majority", "all"), "unknown vote")
 
     def cost(self, rule: str) -> QueryCost:
         """What a prediction costs; each thread counts the votes of some queries at a time."""
@@ -30,5 +40,5 @@ class KNCAModel(NeighbourModel):
     def _posterior(self, Z: Array) -> Array:
         return knca_posterior(Z, self.Z, self.labels, self.k, self.vote)
 
-    def _n_voters(self, asked: Any) -> int:
-        return super()._n_voters(self.k if asked is None else asked)
+    def _n_voters(self, asked: Any, deadline: float | None) -> int:
+        return super()._n_voters(self.k if asked is None else asked, deadline)

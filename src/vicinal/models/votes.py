@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vicinal.core import checks
 from vicinal.core.types import Array, QueryCost
 from vicinal.metrics import Chi2Index
 from vicinal.models.stored import StoredRows
@@ -28,9 +29,16 @@ class NeighbourModel(StoredRows):
         k of the vote; "auto" chooses it by leave-one-out.  Subclasses may accept other values.
     """
 
+    labels: Any
+
     def __init__(self, Z: Array, labels: Any, n_neighbors: Any) -> None:
         super().__init__(Z, n_neighbors)
         self.labels = labels
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        super().check_fields()
+        checks.need(len(self.labels) == len(self.Z), "labels and Z must have as many rows")
 
     @property
     def n_outputs(self) -> int:
@@ -101,16 +109,28 @@ class NeighbourModel(StoredRows):
 class VotingModel(NeighbourModel):
     """Votes of the k nearest rows, unless ``n_neighbors`` says otherwise."""
 
+    k: int
+
     def __init__(self, Z: Array, labels: Labels, n_neighbors: Any, k: int) -> None:
         super().__init__(Z, labels, n_neighbors)
         self.k = k
 
-    def _n_voters(self, asked: Any) -> int:
-        return super()._n_voters(self.k if asked is None else asked)
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        super().check_fields()
+        checks.count(self.k, "k", 1)
+
+    def _n_voters(self, asked: Any, deadline: float | None) -> int:
+        return super()._n_voters(self.k if asked is None else asked, deadline)
 
 
 class Chi2VotingModel(VotingModel):
     """Votes of the nearest histograms under χ²."""
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        super().check_fields()
+        checks.within(self.Z, "histograms")
 
     @cached_property
     def index(self) -> Any:

@@ -1,7 +1,10 @@
-"""Starting points of the optimisation: first maps from the data, and their scale."""
+"""Starts for the optimisation: first maps from the data, and their scale."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from vicinal._public import listing as _listing
 from vicinal.starts.bins import (
     AutoBins,
     BinGroups,
@@ -37,6 +40,7 @@ __all__ = [
     "LDA",
     "PCA",
     "RCA",
+    "Annealing",
     "Auto",
     "AutoBins",
     "BinGroups",
@@ -60,3 +64,13 @@ __all__ = [
     "scale_start",
     "scatter",
 ]
+__dir__ = _listing(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    """Annealing, which is imported on first use."""
+    if name != "Annealing":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from vicinal.starts.annealing import Annealing
+
+    return Annealing

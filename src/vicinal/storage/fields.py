@@ -1,61 +1,34 @@
-"""What a file holds of each class: the fields that are stored, and those that are made again.
+"""What a model file holds of an object, and how the object is made again.
 
-Named tuples and dataclasses are stored with all of their fields.  An attribute that is in no list
-here cannot be saved: whoever adds one decides whether it belongs into files.
+That is: the fields of a named tuple or a dataclass, the attributes that another class declares
+with a type in its body, and an estimator's parameters, its fitted attributes (``classes_``), and
+the others that it declares.  An attribute that is nothing of these cannot be saved: whoever adds
+one decides whether it belongs into files.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import typing
+from functools import cache, cached_property
+from types import UnionType
 from typing import Any
 
-from vicinal.core.coding import is_plain_class
+import numpy as np
 
-_STORED_ROWS = "Z asked n_neighbors"
-_REMADE = "index find equal deadline effective_n_neighbors"
+from vicinal.core.checks import need
+from vicinal.storage.names import name_of
 
-#: of other classes: the fields, of which those after "|" may be missing; and what is not stored
-_OBJECTS: dict[str, tuple[str, str]] = {
-    "fitted.FittedLinear": ("components shift scale limits", ""),
-    "fitted.FittedMap": ("mapping theta features dtype", ""),
-    "rows.Features": (
-        "X shift scale limits scaling total_variance _ready _offset _fold _exact", ""
-    ),
-    "rows.EqualRows": ("_keys _order", ""),
-    "target.Labels": ("classes codes sample_weight priors", ""),
-    "target.LabelDistributions": ("values strata sample_weight", ""),
-    "target.Matches": ("indptr indices data sample_weight | weight", ""),
-    "target.Numbers": ("values sample_weight", ""),
-    "target.NearNumbers": ("values sample_weight width hard", ""),
-    "model.NCAModel": ("Z asked labels kernel background | n_neighbors", _REMADE),
-    "model.DistributionModel": ("Z asked labels kernel background | n_neighbors", _REMADE),
-    "model.MatchModel": ("Z asked matches kernel | n_neighbors", _REMADE),
-    "model.KNCAModel": ("Z asked labels k vote | n_neighbors", _REMADE),
-    "model.VotingModel": ("Z asked labels k | n_neighbors", _REMADE),
-    "model.Chi2VotingModel": ("Z asked labels k | n_neighbors", _REMADE),
-    "model.RegressionModel": ("Z asked numbers kernel | n_neighbors", _REMADE),
-    "model.PartnerModel": ("Z", ""),
-    "model.Picture": ("X Z target kernel kappa _equal_rows", "_potential"),
-    "fit.Stream": (
-        "problem plan theta n_queries reservoir seed settled state n_steps seconds n_seen",
-        "",
-    ),
-    "fit.Reservoir": ("capacity by_class X codes weight _draws numbers _n_added", ""),
-    "map.TorchMap": ("n_components dtype kind state", ""),
-}  # fmt: skip
-
-#: attributes of fitted estimators
-_FITTED = frozenset(
-    "classes_ n_features_in_ feature_names_in_ components_ n_components_ alpha_ scaling_ margin_ "
-    "n_iter_ loss_ history_ rounds_ cv_results_ plan_ n_samples_seen_ "
-    "embedding_ kl_divergence_ learning_rate_ k_ perplexity_ affinities_ "
-    "eigenvalues_ bounds_ multipliers_ threshold_ balance_ constraints_ learner_ estimator_ "
-    "n_chunks_ chunks_ "
-    "_map _model _rows _outputs _choice _importances _resume _stream _picture".split()
-)
-#: attributes that belong to the process, not to the model
+#: attributes of estimators that belong to the process, not to the model
 _NOT_STORED = frozenset({"_skl_callbacks", "_sklearn_output_config", "_metadata_request"})
+
+
+def is_plain_class(kind: Any) -> bool:
+    """Whether this is a dataclass or a class of named tuples."""
+    if not isinstance(kind, type):
+        return False
+    return dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
 
 
 def is_estimator(kind: type) -> bool:
@@ -63,7 +36,27 @@ def is_estimator(kind: type) -> bool:
     return hasattr(kind, "get_params")
 
 
-def parameters_of(kind: type) -> dict[str, Any]:
+@cache
+def fields_of(kind: type) -> tuple[frozenset[str], frozenset[str]]:
+    """The fields that an object in a file must have, and those that it may have besides."""
+    names: set[str]
+    if is_estimator(kind):
+        asked = _parameters(kind)
+        names = asked.keys() | _declared(kind)
+        optional = {key for key in names if asked.get(key) is not inspect.Parameter.empty}
+    elif issubclass(kind, tuple):
+        names, optional = set(kind._fields), set(kind._field_defaults)  # type: ignore[attr-defined]
+    elif dataclasses.is_dataclass(kind):
+        fields, missing = [f for f in dataclasses.fields(kind) if f.init], dataclasses.MISSING
+        names = {f.name for f in fields}
+        optional = {f.name for f in fields if {f.default, f.default_factory} != {missing}}
+    else:
+        names = _declared(kind)
+        optional = {name for name in names if hasattr(kind, name)}
+    return frozenset(names - optional), frozenset(optional)
+
+
+def _parameters(kind: type) -> dict[str, Any]:
     """The parameters of an estimator and their defaults."""
     signature = inspect.signature(kind.__init__)  # type: ignore[misc]
     named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
@@ -71,42 +64,81 @@ def parameters_of(kind: type) -> dict[str, Any]:
     return {name: p.default for name, p in found if name != "self" and p.kind in named}
 
 
-def allowed_fields(name: str, kind: type) -> tuple[frozenset[str], frozenset[str]]:
-    """The fields that an object in a file must have, and those that it may have besides."""
-    if is_estimator(kind):
-        asked = parameters_of(kind)
-        needed = {key for key, default in asked.items() if default is inspect.Parameter.empty}
-        return frozenset(needed), (_FITTED | frozenset(asked)) - needed
-    if name in _OBJECTS:
-        needed_text, _, more = _OBJECTS[name][0].partition("|")
-        return frozenset(needed_text.split()), frozenset(more.split())
-    if not is_plain_class(kind):
-        raise TypeError(f"{name} has no list of fields.")
-    if hasattr(kind, "_fields"):
-        optional: Any = getattr(kind, "_field_defaults", {})
-        return frozenset(kind._fields) - set(optional), frozenset(optional)
-    fields = [field for field in dataclasses.fields(kind) if field.init]
-    missing = dataclasses.MISSING
-    given = {f.name for f in fields if f.default is missing and f.default_factory is missing}
-    return frozenset(given), frozenset(f.name for f in fields) - given
+def _declared(kind: type) -> set[str]:
+    """The attributes whose types stand in the body of a class, or of one of its bases."""
+    ours = [base for base in kind.__mro__ if base.__module__.startswith("vicinal")]
+    return {
+        name
+        for base in ours
+        if not getattr(base, "_is_protocol", False)
+        for name, hint in inspect.get_annotations(base).items()
+        if not str(hint).startswith("ClassVar")
+    }
 
 
-def stored_fields(name: str, value: Any) -> dict[str, Any]:
+def unknown_fields(kind: type, names: Any) -> list[str]:
+    """Names of fields that objects of a class do not have."""
+    needed, more = fields_of(kind)
+    fitted = {name for name in names if name.endswith("_") and not name.startswith("_")}
+    return sorted(set(names) - needed - more - (fitted if is_estimator(kind) else set()))
+
+
+def _is_made_again(kind: type, name: str) -> bool:
+    """Whether an attribute is no part of the object: a cache, or one of the process."""
+    cached = isinstance(inspect.getattr_static(kind, name, None), cached_property)
+    return cached or (is_estimator(kind) and name in _NOT_STORED)
+
+
+def stored_fields(value: Any) -> dict[str, Any]:
     """The fields of an object that go into a file."""
-    kind = type(value)
+    kind: Any = type(value)
+    if hasattr(value, "stored_fields"):  # a map that has parts of another library
+        return value.stored_fields()
     if is_plain_class(kind):
         names = getattr(kind, "_fields", None) or [f.name for f in dataclasses.fields(kind)]
         return {key: getattr(value, key) for key in names}
-    needed, more = allowed_fields(name, kind)
-    skipped = _NOT_STORED if is_estimator(kind) else frozenset(_OBJECTS[name][1].split())
-    found = vars(value)
-    unknown = found.keys() - needed - more - skipped
-    missing = needed - found.keys()
+    found = {key: item for key, item in vars(value).items() if not _is_made_again(kind, key)}
+    unknown, missing = unknown_fields(kind, found), sorted(fields_of(kind)[0] - found.keys())
     if unknown or missing:
         raise TypeError(
             f"A model file cannot hold this {kind.__name__}: "
-            f"no field for {sorted(unknown)}, no value for {sorted(missing)}."
+            f"no field for {unknown}, no value for {missing}."
         )
     # public ones first: they give shared arrays their names
-    names = sorted(found.keys() - skipped, key=lambda key: (key.startswith("_"), key))
-    return {key: found[key] for key in names}
+    return {key: found[key] for key in sorted(found, key=lambda key: (key.startswith("_"), key))}
+
+
+def made_of(kind: type, fields: dict[str, Any]) -> Any:
+    """An object from its fields, whose types are compared with those that the class states."""
+    if is_plain_class(kind):
+        made = kind(**fields)
+    else:
+        made = object.__new__(kind)
+        defaults = _parameters(kind) if is_estimator(kind) else {}
+        made.__dict__.update(defaults | fields)
+    # dataclasses with parameters check these themselves, as an estimator does in a fit
+    if name_of(kind) and not is_estimator(kind) and not hasattr(kind, "__post_init__"):
+        for key, hint in types_of(kind).items():
+            need(key not in fields or has_type(fields[key], hint), f"{key} must be of type {hint}")
+    if hasattr(made, "check_fields"):
+        made.check_fields()
+    return made
+
+
+@cache
+def types_of(kind: type) -> dict[str, Any]:
+    """The types that a class states for its fields."""
+    return typing.get_type_hints(kind)
+
+
+def has_type(value: Any, hint: Any) -> bool:
+    """Whether a value has a type, whatever is in it."""
+    kind = typing.get_origin(hint) or hint
+    if kind is Any:
+        return True
+    if kind in (UnionType, typing.Union):
+        return any(has_type(value, part) for part in typing.get_args(hint))
+    if kind in (int, float):
+        numbers = int | np.integer if kind is int else int | np.integer | float | np.floating
+        return isinstance(value, numbers) and not isinstance(value, bool)
+    return isinstance(value, bool | np.bool_ if kind is bool else kind)

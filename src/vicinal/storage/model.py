@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import platform
+import sys
 import warnings
 from typing import Any
 
 import numpy as np
 import scipy
 import sklearn
+from sklearn.exceptions import InconsistentVersionWarning
 
+from vicinal.core import checks
 from vicinal.core.types import Array
 from vicinal.storage import container
-from vicinal.storage.codec import ModelCoding
+from vicinal.storage.codec import Decoder, Encoder
 from vicinal.storage.container import FileError
 from vicinal.storage.names import name_of
 from vicinal.storage.pipelines import from_fields, is_pipeline, to_fields
-from vicinal.storage.versions import OtherVersionWarning, user_stacklevel, version
 
 _VERSION = "_vicinal_version"  # the key in pickles
+#: what an attribute of an estimator must be: the beginning of a stable name
+_KINDS = {
+    "_map": "fitted.",
+    "_model": "model.",
+    "_rows": "rows.RowNumbers",
+    "_outputs": "rows.Outputs",
+    "_choice": "fit.Choice",
+    "_resume": "fit.ResumeState",
+    "_stream": "fit.Stream",
+    "_picture": "model.Picture",
+    "affinities_": "target.Affinities",
+    "plan_": "fit.Plan",
+}
+_LOADERS = ("vicinal", "sklearn", "joblib", "pickle", "copy", "skops")
 
 
 def write_object(path: Any, kind: str, value: Any, about: dict[str, Any] | None = None) -> None:
@@ -33,8 +49,8 @@ def write_object(path: Any, kind: str, value: Any, about: dict[str, Any] | None 
     about : dict, default=None
         More JSON values for people and tools that read the header; loading ignores them.
     """
-    coding = ModelCoding()
-    coded = coding.encode(value, kind)
+    encoder = Encoder()
+    coded = encoder.encode(value, kind)
     header = {
         "format": container.FORMAT,
         "schema": container.SCHEMA,
@@ -43,7 +59,7 @@ def write_object(path: Any, kind: str, value: Any, about: dict[str, Any] | None 
         "about": about or {},
         kind: coded,
     }
-    container.write(path, header, coding.arrays)
+    container.write(path, header, encoder.arrays)
 
 
 def read_object(path: Any, kind: str, module: Any = None) -> Any:
@@ -58,10 +74,10 @@ def decoded(
     path: Any, coded: Any, arrays: dict[str, Array], module: Any, finish: Any = None
 ) -> Any:
     """The object of a file; any problem with it is a FileError that names the file."""
-    coding = ModelCoding(arrays, module)
+    decoder = Decoder(arrays, module)
     try:
-        found = coding.decode(coded)
-        coding.check_all_used()
+        found = decoder.decode(coded)
+        decoder.check_all_used()
         return found if finish is None else finish(found)
     except MemoryError as error:
         raise FileError(f"{path} needs more memory than there is.") from error
@@ -154,6 +170,17 @@ def load(path: Any, *, module: Any = None) -> Any:
     return decoded(path, header[kind], arrays, module, from_fields if kind == "pipeline" else None)
 
 
+class OtherVersionWarning(InconsistentVersionWarning):
+    """An estimator was pickled by another version of vicinal, as scikit-learn warns of its own."""
+
+    def __init__(self, message: str) -> None:
+        UserWarning.__init__(self, message)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
 class SaveMixin:
     """The method ``save`` of estimators, and the version in their pickles.
 
@@ -170,22 +197,84 @@ class SaveMixin:
         """
         save(self, path)
 
+    def check_fields(self) -> None:
+        """Refuse attributes that do not fit together: those of a file."""
+        found = vars(self)
+        for key, kind in _KINDS.items():
+            if found.get(key) is not None:
+                stable = name_of(type(found[key])) or type(found[key]).__name__
+                checks.need(stable.startswith(kind), f"{key} is {stable}")
+        for key in ("learner_", "estimator_"):
+            estimator = found.get(key) is None or hasattr(found[key], "get_params")
+            checks.need(estimator, f"{key} must be an estimator")
+        for key, ndim in (("components_", 2), ("embedding_", 2), ("_importances", 1)):
+            if found.get(key) is not None:
+                checks.real(found[key], ndim, key)
+        _check_names(found)
+        _check_learnt(found)
+
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
-        return {**state, _VERSION: version()}
+        return {**state, _VERSION: _version()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         pickled = state.pop(_VERSION, None)
-        if pickled not in (None, version()):
+        if pickled not in (None, _version()):
             warnings.warn(
                 f"This {type(self).__name__} was pickled by vicinal {pickled}, and is loaded by "
-                f"{version()}: it may fail or give other results. Files written by "
+                f"{_version()}: it may fail or give other results. Files written by "
                 "vicinal.save can be read by later versions.",
                 OtherVersionWarning,
-                stacklevel=user_stacklevel(),
+                stacklevel=_user_stacklevel(),
             )
         super().__setstate__(state)  # type: ignore[misc]
+
+
+def _check_names(found: dict[str, Any]) -> None:
+    if "n_features_in_" in found:
+        checks.count(found["n_features_in_"], "n_features_in_", 1)
+    names = found.get("feature_names_in_")
+    if names is not None:
+        objects = type(names) is np.ndarray and names.dtype == object and names.ndim == 1
+        strings = objects and all(isinstance(name, str) for name in names.tolist())
+        checks.need(strings, "names of features must be strings")
+        checks.need(len(names) == found.get("n_features_in_"), "names of all features")
+
+
+def _check_learnt(found: dict[str, Any]) -> None:
+    """Refuse a map, a model and a picture of different rows, columns or classes."""
+    learnt: Any = found.get("_map")
+    model, picture, d = (found.get(key) for key in ("_model", "_picture", "n_components_"))
+    if learnt is not None:
+        components = getattr(learnt, "components", None)
+        D = learnt.features.shape[1] if components is None else components.shape[1]
+        checks.need(found.get("n_features_in_") == D, f"n_features_in_ must be {D}")
+        checks.need(d in (None, learnt.n_components), "n_components_ and the map do not agree")
+    if "components_" in found:
+        linear = learnt is not None and hasattr(learnt, "components")
+        checks.need(linear, "components_ without a matrix")
+        checks.real(found["components_"], 2, "components_", learnt.components.shape)
+    if model is not None:
+        checks.need(learnt is not None, "a model without a map")
+        checks.need(model.Z.shape[1] == learnt.n_components, "map and model do not agree")
+        _check_model(found, model)
+    if picture is not None:
+        checks.need(picture.Z.shape[1] == d, "n_components_ and the picture do not agree")
+
+
+def _check_model(found: dict[str, Any], model: Any) -> None:
+    n, rows, outputs = len(model.Z), found.get("_rows"), found.get("_outputs")
+    if rows is not None:
+        checks.need(rows.total >= n, "there are more rows than were given")
+        checks.need(rows.numbers is None or len(rows.numbers) == n, "the numbers of the rows")
+    if hasattr(model, "labels"):
+        classes = np.asarray(found.get("classes_"))
+        checks.need(classes.shape == (model.n_outputs,), "classes_ and labels do not agree")
+    if outputs is not None:
+        sizes = {np.size(outputs.shift), np.size(outputs.scale)}
+        alike = hasattr(model, "numbers") and sizes <= {1, model.n_outputs}
+        checks.need(alike, "the units of y and the numbers do not agree")
 
 
 def describe(path: Any) -> dict[str, Any]:
@@ -206,9 +295,26 @@ def describe(path: Any) -> dict[str, Any]:
     return {**found, "arrays": {k: (a.dtype.name, a.shape) for k, a in sorted(arrays.items())}}
 
 
+def _version() -> str:
+    """The version of vicinal that runs."""
+    return str(sys.modules["vicinal"].__version__)
+
+
+def _user_stacklevel() -> int:
+    """The ``stacklevel`` of the line that loads the pickle, by whatever package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and _package(frame) in _LOADERS:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _package(frame: Any) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
 def _versions() -> dict[str, str]:
     return {
-        "vicinal": version(),
+        "vicinal": _version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,

@@ -34,9 +34,11 @@ HOMES: dict[str, str] = {
     **_listed("", "estimators.lsml", "LSML"),
     **_listed("", "estimators.from_labels", "FromLabels"),
     **_listed(
-        "metric_learn.", "compat.metric_learn",
-        "NCA LMNN MLKR LFDA RCA RCA_Supervised Covariance ITML MMC SDML LSML ITML_Supervised "
-        "MMC_Supervised SDML_Supervised LSML_Supervised",
+        "metric_learn.", "compat._row_learners", "NCA LMNN MLKR LFDA RCA RCA_Supervised Covariance"
+    ),
+    **_listed(
+        "metric_learn.", "compat._tuple_learners",
+        "ITML MMC SDML LSML ITML_Supervised MMC_Supervised SDML_Supervised LSML_Supervised",
     ),
     # what an estimator is told to use
     **_listed("solver.", "solvers.descent", "BoldDriver SGD Momentum Adam"),
@@ -62,7 +64,7 @@ HOMES: dict[str, str] = {
     **_listed("rows.", "_features", "Features Limits"),
     **_listed("rows.", "fit.method", "RowNumbers"),
     **_listed("rows.", "estimators._regressor", "Outputs"),
-    **_listed("rows.", "targets.equal_rows", "EqualRows"),
+    **_listed("rows.", "models.equal_rows", "EqualRows"),
     **_listed("target.", "targets.labels", "Labels"),
     **_listed("target.", "targets.distributions", "LabelDistributions"),
     **_listed("target.", "targets.matches", "Matches"),
@@ -94,16 +96,22 @@ HOMES: dict[str, str] = {
 }  # fmt: skip
 
 _BY_HOME = {home: name for name, home in HOMES.items()}
+#: what `make_learner` puts before an estimator, besides steps of scikit-learn; types of numbers
+_BESIDES = [
+    "numpy.dtype",
+    "vicinal.learner.columns.ColumnValues",
+    "vicinal.learner.text.TextColumns",
+]
+#: types that a fitted estimator may hold, for ``skops.io.load(file, trusted=...)``; none of them
+#: runs code from a file.  Modules of torch are code: their owner alone can trust a file with one.
+TRUSTED_TYPES: list[str] = sorted(
+    [home.replace(":", ".") for name, home in HOMES.items() if name != "map.TorchMap"] + _BESIDES
+)
 
 
 def name_of(kind: type) -> str | None:
     """The stable name of a class, None if a file may not hold it."""
-    qualname = kind.__qualname__
-    found = _BY_HOME.get(f"{kind.__module__}:{qualname}")
-    if found is None and kind.__module__.startswith("vicinal.compat."):
-        # the adapters live in files of their own, behind one public module
-        found = _BY_HOME.get(f"vicinal.compat.metric_learn:{qualname}")
-    return found
+    return _BY_HOME.get(f"{kind.__module__}:{kind.__qualname__}")
 
 
 def class_of(name: str) -> type:

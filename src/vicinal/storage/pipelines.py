@@ -13,7 +13,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal.storage.checks import need
+from vicinal.core.checks import need
 from vicinal.storage.names import name_of
 from vicinal.storage.rebuild import rebuild
 

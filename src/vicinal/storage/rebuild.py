@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
+from vicinal.core.checks import need
 from vicinal.core.types import Array
-from vicinal.storage.checks import need
 
 _CELLS = 2**23  # entries of the largest made-up table
 _COLUMNS = 2**16  # of the widest data frame

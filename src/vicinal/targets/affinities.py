@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from vicinal.core import checks
 from vicinal.core.types import Array, Target
 
 
@@ -39,6 +40,15 @@ class Affinities(Target):
     entropy: Array
     missing: float = 0.0
     refers_to_rows: ClassVar[bool] = True
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        n = len(self)
+        checks.need(n >= 1, "there are no rows")
+        checks.graph(self.indptr, self.indices)
+        checks.double(self.marginals, 1, "marginals", (len(self.indices),))
+        checks.double(self.entropy, 1, "entropy", (n,), finite=False)
+        checks.count(self.k, "k", 1, n)
 
     def __len__(self) -> int:
         return len(self.indptr) - 1

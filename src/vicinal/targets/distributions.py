@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal.core import checks
 from vicinal.core.types import Array, Target
 from vicinal.targets._checks import checked_distributions, checked_numbers, checked_weight, part_of
 
@@ -32,8 +33,10 @@ class LabelDistributions(Target):
         The most probable class of each row.
     """
 
-    #: what the score of a prediction is called
+    values: Array
     strata: Any = None
+    sample_weight: Array | None
+    #: what the score of a prediction is called
     score_name: ClassVar[str] = "expected accuracy"
 
     def __init__(self, T: Any, sample_weight: Any = None) -> None:
@@ -46,6 +49,15 @@ class LabelDistributions(Target):
         self.values = checked_distributions(values, "The 'T' parameter of LabelDistributions")
         self.strata = self.values.argmax(axis=1)
         self.sample_weight = checked_weight(sample_weight, len(self.values), "LabelDistributions")
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        checks.double(self.values, 2, "values")
+        n, n_classes = self.values.shape
+        checks.need(n_classes >= 1, "there are no classes")
+        checks.within(self.values, "distributions")
+        checks.indices(self.strata, "strata", n, n_classes)
+        checks.weights(self.sample_weight, n)
 
     def __len__(self) -> int:
         return len(self.values)

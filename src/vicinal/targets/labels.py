@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal.core import checks
 from vicinal.core.types import Array, Target
 
 #: smallest mass relative to the largest; sums cover that range besides the shifts
@@ -27,6 +28,11 @@ class Labels(Target):
     classes : array-like, default=None
         The sorted classes, if not all of them need occur in ``y``.
     """
+
+    classes: Array
+    codes: Array
+    sample_weight: Array | None
+    priors: Array | None
 
     def __init__(
         self,
@@ -59,6 +65,14 @@ class Labels(Target):
             if not (np.isfinite(self.sample_weight).all() and (self.sample_weight >= 0).all()):
                 raise ValueError("sample_weight must be finite and not negative.")
         self.priors = check_priors(priors, len(self.classes), "Labels")
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        n, n_classes = len(self.codes), len(self.classes)
+        checks.need(self.classes.ndim == 1, "classes must have one axis")
+        checks.indices(self.codes, "codes", n, n_classes)
+        checks.weights(self.sample_weight, n)
+        checks.weights(self.priors, n_classes, "priors")
 
     def __len__(self) -> int:
         return len(self.codes)

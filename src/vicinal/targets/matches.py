@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from vicinal.core import checks
 from vicinal.core.types import Array, Target
 from vicinal.targets._checks import chances_in_batch, checked_matches, checked_weight, part_of
 from vicinal.targets.groups import matching_groups
@@ -39,6 +40,10 @@ class Matches(Target):
     refers_to_rows: ClassVar[bool] = True
     #: what the score of a prediction is called
     score_name: ClassVar[str] = "share of matches"
+    indptr: Array
+    indices: Array
+    data: Array
+    sample_weight: Array | None
     weight: Array | None = None
 
     def __init__(self, M: Any, sample_weight: Any = None) -> None:
@@ -49,6 +54,14 @@ class Matches(Target):
         self.indptr = M.indptr.astype(np.int64)
         self.indices = M.indices.astype(np.int32)
         self.data = M.data.astype(np.float64)
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        checks.graph(self.indptr, self.indices)
+        checks.double(self.data, 1, "data", (len(self.indices),))
+        checks.within(self.data, "matches", 0.0, 1.0)
+        checks.weights(self.sample_weight, len(self))
+        checks.weights(self.weight, len(self), "weight")
 
     def __len__(self) -> int:
         return len(self.indptr) - 1

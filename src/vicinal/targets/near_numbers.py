@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vicinal._validation import check_bool, check_number
+from vicinal.core import checks
 from vicinal.core.types import Array
 from vicinal.targets.numbers import Numbers
 
@@ -34,6 +35,8 @@ class NearNumbers(Numbers):
         The numbers, as they were given.
     """
 
+    width: float
+    hard: bool
     score_name: ClassVar[str] = "R²"
 
     def __init__(self, y: Any, width: float, hard: bool = False, sample_weight: Any = None) -> None:
@@ -43,6 +46,11 @@ class NearNumbers(Numbers):
         if not (hard and width == 0):
             check_number(self, "width", 0.0, open_ends=True)
         self.width, self.hard = float(width), bool(hard)
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        super().check_fields()
+        checks.within(self.width, "width")
 
     @property
     def contents(self) -> tuple[Array, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from vicinal.core import checks
 from vicinal.core.types import Array, Target
 from vicinal.targets._checks import checked_numbers, checked_weight, part_of
 
@@ -24,12 +25,20 @@ class Numbers(Target):
         The numbers, as they were given.
     """
 
+    values: Array
+    sample_weight: Array | None
     #: what the score of a prediction is called
     score_name: ClassVar[str] = "R²"
 
     def __init__(self, y: Any, sample_weight: Any = None) -> None:
         self.values = checked_numbers(y, "y", type(self).__name__)
         self.sample_weight = checked_weight(sample_weight, len(self.values), type(self).__name__)
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        checks.double(self.values, 2, "values")
+        checks.need(self.values.shape[1] >= 1, "values must not be empty")
+        checks.weights(self.sample_weight, len(self))
 
     def __len__(self) -> int:
         return len(self.values)

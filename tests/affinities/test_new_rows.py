@@ -9,8 +9,8 @@ from common.checks import assert_same_bits, set_threads
 from formulas.ksne import set_marginals
 from sklearn.metrics import pairwise_distances
 
-from vicinal.targets import affinities, new_affinities
-from vicinal.targets.equal_rows import EqualRows
+from vicinal.affinities import affinities, new_affinities
+from vicinal.models.equal_rows import EqualRows
 
 
 def fields(A):

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vicinal.affinities.calibration import Lists, calibrate, choose_sets
+from vicinal.affinities.distances import Source
 from vicinal.core.types import Array
-from vicinal.targets.calibration import Lists, calibrate, choose_sets, is_small
-from vicinal.targets.distances import Source
+from vicinal.engines import choose
 
 _SAMPLE = 128  # rows
 SAMPLED_AT_ONCE = 8  # of these, whose distances to all rows are in memory together
@@ -34,7 +35,7 @@ class _Sample(NamedTuple):
 
 def list_length(n: int, perplexity: float, k: int) -> int:
     """How many rows the lists of n rows hold at least: all others of few rows."""
-    return n - 1 if is_small(n) else min(n - 1, math.ceil(3 * perplexity) + 2 * k)
+    return n - 1 if choose.is_small(n) else min(n - 1, math.ceil(3 * perplexity) + 2 * k)
 
 
 def measured_lists(

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from vicinal.affinities.build import check_counts, check_table, weight_lists
+from vicinal.affinities.calibration import calibrate, choose_sets
+from vicinal.affinities.distances import graph_lists, make_source
 from vicinal.core.types import Array
-from vicinal.targets.build import check_counts, check_table, weight_lists
-from vicinal.targets.calibration import calibrate, choose_sets, is_small
-from vicinal.targets.distances import graph_lists, make_source
+from vicinal.engines import choose
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def new_affinities(
     n = int(X) if given else X.shape[0]
     X_new = check_table(X_new, metric, n if given else X.shape[1])
     k, length = min(k, n), min(n, n if length is None else max(length, k + 1))
-    compiled = not is_small(n)
+    compiled = not choose.is_small(n)
     if metric == "precomputed_affinities":
         lists = weight_lists(X_new, own=False)
         check_counts(lists, k)

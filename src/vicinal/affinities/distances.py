@@ -12,8 +12,9 @@ from sklearn.metrics import euclidean_distances, pairwise_distances
 
 from vicinal._search import finder, resolved
 from vicinal._threads import block_edges, n_threads, run, single_threaded_blas
+from vicinal.affinities.calibration import Lists
 from vicinal.core.types import Array
-from vicinal.targets.calibration import Lists, is_small
+from vicinal.engines import choose
 
 _QUERIES = 4096  # of a search at a time
 _PAIRS = 2**20  # distances of a block: 8 MB
@@ -84,7 +85,7 @@ class EuclideanRows:
     def __init__(self, X: Any, search: str = "auto") -> None:
         self.X, self.n = X, X.shape[0]
         self.search = resolved(search, X)
-        self.approximate = self.search == "faiss" and not is_small(self.n)
+        self.approximate = self.search == "faiss" and not choose.is_small(self.n)
 
     @cached_property
     def norms(self) -> Array:
@@ -100,7 +101,7 @@ class EuclideanRows:
 
     def lists(self, queries: Any, length: int, own: bool) -> Lists:
         """The nearest rows of each query; distances by differences."""
-        if is_small(self.n) or (not own and self.n <= _DIRECT_UP_TO):
+        if choose.is_small(self.n) or (not own and self.n <= _DIRECT_UP_TO):
             return _in_blocks(queries, length, own, self, n_threads())
         find = finder(self.search, self.X)
         n = queries.shape[0]

@@ -11,10 +11,11 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from vicinal._validation import warn
+from vicinal.affinities.calibration import K_UP_TO, Lists, calibrate, choose_sets
+from vicinal.affinities.distances import graph_lists, make_source
+from vicinal.affinities.lengths import list_length, measured_lists
+from vicinal.engines import choose
 from vicinal.targets.affinities import Affinities
-from vicinal.targets.calibration import K_UP_TO, Lists, calibrate, choose_sets, is_small
-from vicinal.targets.distances import graph_lists, make_source
-from vicinal.targets.lengths import list_length, measured_lists
 
 __all__ = [
     "affinities", "check_counts", "check_table", "list_length",
@@ -77,7 +78,7 @@ def affinities(
     if n < 2:
         raise ValueError("affinities needs at least 2 rows. Got 1 instead.")
     perplexity, k = resolve_sizes(n, perplexity, k, metric, "affinities")
-    compiled, missing = not is_small(n), 0.0
+    compiled, missing = not choose.is_small(n), 0.0
     if metric == "precomputed_affinities":
         lists = weight_lists(X, own=True)
         check_counts(lists, k)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from vicinal.core import checks
 from vicinal.core.types import Array
 
 _ENTRIES = 2**17  # of the table, whose keys are computed at a time
@@ -24,10 +25,20 @@ class EqualRows:
         The known rows, of which only the keys are kept.
     """
 
+    _keys: Array
+    _order: Array
+
     def __init__(self, X: Any) -> None:
         keys = _row_keys(X)
         self._order = np.argsort(keys, kind="stable")  # of equal rows, the first comes first
         self._keys = keys[self._order]
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        keys = self._keys
+        checks.need(keys.dtype == np.uint64 and keys.ndim == 1 and len(keys) >= 1, "keys of rows")
+        checks.need((keys[1:] >= keys[:-1]).all(), "keys must be sorted")
+        checks.indices(self._order, "the order of rows", len(keys), len(keys))
 
     def first(self, X_new: Any, X: Any = None) -> Array:
         """The first known row that each new row is equal to, -1 if there is none.

@@ -17,15 +17,17 @@ from sklearn.manifold._utils import _binary_search_perplexity
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import KNeighborsTransformer
 
-from vicinal.targets import Affinities, affinities, calibration, distances, lengths
-from vicinal.targets.calibration import Lists, calibrate, choose_sets
+from vicinal.affinities import affinities, distances, lengths
+from vicinal.affinities.calibration import Lists, calibrate, choose_sets
+from vicinal.engines import choose
+from vicinal.targets import Affinities
 
 
 @pytest.fixture(params=["numpy", "compiled"])
 def path(request, monkeypatch):
     """Each test runs in NumPy and in compiled loops."""
     if request.param == "compiled":
-        monkeypatch.setattr(calibration, "NUMPY_UP_TO", 0)
+        monkeypatch.setattr(choose, "DENSE_UP_TO", 0)
     return request.param
 
 
@@ -163,7 +165,7 @@ def test_marginals_of_rows_are_those_of_all_sets(rng, path, k):
 def test_paths_agree(rng, monkeypatch):
     X = rng.standard_normal((80, 3))
     few = affinities(X, 10.0, 4, max_missing=0.0)
-    monkeypatch.setattr(calibration, "NUMPY_UP_TO", 0)
+    monkeypatch.setattr(choose, "DENSE_UP_TO", 0)
     many = affinities(X, 10.0, 4, max_missing=0.0)
     np.testing.assert_array_equal(many.indices, few.indices)
     np.testing.assert_allclose(many.marginals, few.marginals, atol=1e-12)
@@ -494,7 +496,7 @@ def test_memory_of_many_rows_is_far_from_that_of_all_pairs():
     """In a process of its own, where nothing else is measured."""
     program = """
 import tracemalloc, numpy as np
-from vicinal.targets import affinities
+from vicinal.affinities import affinities
 X = np.random.default_rng(0).standard_normal((6000, 9))
 affinities(X[:600], 8.0)
 for n, arrays in ((400, 16), (6000, 0.2)):
@@ -511,7 +513,7 @@ for n, arrays in ((400, 16), (6000, 0.2)):
 def test_small_tables_compile_nothing():
     program = """
 import sys, numpy as np
-from vicinal.targets import affinities
+from vicinal.affinities import affinities
 affinities(np.random.default_rng(0).standard_normal((500, 4)))
 assert "numba" not in sys.modules
 """

@@ -10,7 +10,7 @@ weights: one step is then :math:`e_u \leftarrow e_u + (w_j / w_u)\, e_{u-1}` wit
 1, and nothing is ever subtracted.  So no range of weights under- or overflows, and all marginals
 have nearly all digits.  See docs/theory/ksne.md, sections 2 and 3.
 
-Up to ``NUMPY_UP_TO`` rows NumPy does it for all lists at once, beyond compiled loops do.
+``compiled`` False: NumPy does it for all lists at once, and nothing is compiled.
 """
 
 from __future__ import annotations
@@ -23,19 +23,12 @@ import numpy as np
 from vicinal._threads import block_edges, n_threads, run
 from vicinal.core.types import Array
 
-#: as `engines.choose.DENSE_UP_TO`: nothing is compiled for so few rows
-NUMPY_UP_TO = 500
 #: the polynomials grow up to exp(k), which a float64 holds
 K_UP_TO = 700
 _WIDEST, _CLOSEST, _SMALLEST = 1e-8, 50.0, 1e-280
 _STEPS, _TOL = 200, 1e-12
 _ENTRIES = 2**15  # of the lists of a task
 _ROOM = 2**21  # numbers in the polynomials of a block of lists: 16 MB
-
-
-def is_small(n_rows: int) -> bool:
-    """Whether NumPy does it, without any compiled code."""
-    return n_rows <= NUMPY_UP_TO
 
 
 class Lists(NamedTuple):
