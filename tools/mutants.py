@@ -73,7 +73,7 @@ MUTANTS = [
            "test_targets.py"),
     Mutant("maps: pull of the diagonal", "maps/linear.py",
            "lambda dZ: X.column_dots(dZ)", "lambda dZ: 0.5 * X.column_dots(dZ)", "test_maps.py"),
-    Mutant("maps: softmax without its mean", "maps/simplex.py",
+    Mutant("maps: softmax without its mean", "maps/linear.py",
            "dL = L * (dL - np.sum(L * dL, axis=0))", "dL = L * dL", "test_maps.py"),
     Mutant("lbfgs: memory holds one pair too few", "solvers/quasi_newton.py",
            "first = max(0, len(old_s) + 1 - self.memory)",

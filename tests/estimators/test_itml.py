@@ -135,7 +135,7 @@ def test_equal_rows_are_left_out(wine):
 
 def test_small_fits_compile_nothing(wine, monkeypatch):
     X, pairs, y = wine
-    monkeypatch.setattr("vicinal.convex.itml._Projections.sweep_compiled", None)
+    monkeypatch.setattr("vicinal.estimators.itml._Projections.sweep_compiled", None)
     for solver in ("lbfgs", "projections"):
         ITML(solver=solver, preprocessor=X).fit(pairs, y)
 

@@ -7,19 +7,19 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vicinal._public import listing as _listing
 from vicinal._validation import check_number, warn
 from vicinal.core.types import Map, is_auto
-from vicinal.maps.linear import Diagonal, Linear
+from vicinal.maps.linear import Diagonal, Linear, Points, Positions, Simplex, project_columns
 from vicinal.maps.mlp import MLP
 from vicinal.maps.periodic import Periodic
-from vicinal.maps.points import Points, Positions
-from vicinal.maps.simplex import Simplex, project_columns
-from vicinal.maps.torch_map import TorchMap
+
+if TYPE_CHECKING:
+    from vicinal.torch.maps import TorchMap
 
 __all__ = [
     "MLP",
@@ -40,6 +40,15 @@ __all__ = [
 __dir__ = _listing(__name__)
 
 _DEFAULT_COMPONENTS = 32
+
+
+def __getattr__(name: str) -> Any:
+    """`TorchMap`, which is imported on first use."""
+    if name != "TorchMap":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from vicinal.torch import maps
+
+    return maps.TorchMap
 
 
 def resolve(

@@ -1,6 +1,6 @@
 """Objectives as functions of embedded points: ``value, dZ = objective(Z, targets, ...)``."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vicinal._public import listing as _listing
 from vicinal.engines.cpu.impostors import Candidates
@@ -14,6 +14,14 @@ from vicinal.objectives.mlkr import MLKRLoss, mlkr
 from vicinal.objectives.nca import NCALoss, nca
 from vicinal.objectives.nca_rules import nca_effective_n_neighbors, nca_posterior
 from vicinal.objectives.pair_nca import PairNCALoss, pair_nca
+
+if TYPE_CHECKING:
+    from vicinal.objectives.background import background_weights
+    from vicinal.objectives.background_shares import (
+        background_gradient,
+        descend_background,
+        em_background,
+    )
 
 __all__ = [
     "Candidates",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vicinal._public import listing as _listing
 from vicinal.starts.bins import (
@@ -35,6 +35,9 @@ from vicinal.starts.starts import (
     Whiten,
     resolve,
 )
+
+if TYPE_CHECKING:
+    from vicinal.starts.annealing import Annealing
 
 __all__ = [
     "LDA",
@@ -71,6 +74,6 @@ def __getattr__(name: str) -> Any:
     """Annealing, which is imported on first use."""
     if name != "Annealing":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from vicinal.starts.annealing import Annealing
+    from vicinal.starts import annealing
 
-    return Annealing
+    return annealing.Annealing

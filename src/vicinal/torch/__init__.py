@@ -15,10 +15,10 @@ from vicinal._public import listing as _listing
 from vicinal._validation import check_label_types
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
-from vicinal.maps._torch_network import import_torch
 from vicinal.objectives._odds import warn_left_out
 from vicinal.objectives.nca import NCALoss
 from vicinal.targets import Labels
+from vicinal.torch._network import import_torch
 
 if TYPE_CHECKING:
     import torch

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from vicinal.convex.lsml import lsml
-from vicinal.convex.mmc import mmc, mmc_diagonal
-from vicinal.convex.sdml import largest_balance, sdml
+from vicinal.estimators.lsml import lsml
+from vicinal.estimators.mmc import mmc, mmc_diagonal
+from vicinal.estimators.sdml import largest_balance, sdml
 
 
 def _minimum(value, D):

@@ -14,7 +14,7 @@ from vicinal._threads import n_threads, run
 from vicinal._validation import check_number, check_option, warn
 from vicinal.core.types import Array, Map, MapCost
 from vicinal.maps._layers import block_size, block_slices
-from vicinal.maps._torch_network import (
+from vicinal.torch._network import (
     Network,
     check_module,
     fingerprint,

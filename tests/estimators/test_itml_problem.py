@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from vicinal.convex import itml as module
-from vicinal.convex._factored import barrier
-from vicinal.convex.itml import itml_by_lbfgs, itml_by_projections
+from vicinal.estimators import itml as module
+from vicinal.estimators._convex import barrier
+from vicinal.estimators.itml import itml_by_lbfgs, itml_by_projections
 
 _TIGHT = {"max_iter": 20_000, "tol": 1e-10}
 
