@@ -3,6 +3,7 @@
 Every public name loads on first use: ``import vicinal`` itself imports and compiles nothing.
 """
 
+import sys as _sys
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
@@ -127,6 +128,13 @@ if _TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
+    if name.upper() == "TSNE":
+        # of an AttributeError, ``from vicinal import TSNE`` would not show the message
+        importing = _sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap"
+        raise (ImportError if importing else AttributeError)(
+            f"vicinal has no {name}: t-SNE, each row normalised by itself, is KSNE with k=1. Write "
+            "vicinal.KSNE(n_components=2, k=1, perplexity=30).fit_transform(X)."
+        )
     if name not in __all__:
         raise AttributeError(f"module 'vicinal' has no attribute {name!r}")
     home = _HOMES.get(name)

@@ -161,10 +161,10 @@ class Features:
     def dense(self, rows: slice, dtype: Any) -> Array:
         """Some of the rows: dense, centred and scaled, in ``dtype``; not to be written to."""
         part = self.X[rows]
-        if self._ready:
-            return _as(part, dtype)
-        part = part.toarray() if sp.issparse(part) else part
-        return _as((part - self.shift) * self.scale, dtype)
+        if not self._ready:
+            part = part.toarray() if sp.issparse(part) else part
+            part = (part - self.shift) * self.scale
+        return part.astype(dtype, copy=False)
 
     def matmul(self, B: Array, dtype: Any = np.float64) -> Array:
         """``X_scaled @ B`` for B of shape (D, m); the result is (n, m) in ``dtype``."""
@@ -177,12 +177,14 @@ class Features:
 
         def product(rows: slice, thread: int) -> None:
             if self._fold:
-                part = self.X[rows] if sp.issparse(self.X) else _as(self.X[rows], dtype)
+                part = self.X[rows]
+                part = part if sp.issparse(part) else part.astype(dtype, copy=False)
                 out[rows] = part @ folded - offset
             else:
                 np.matmul(self.dense(rows, dtype), B, out=out[rows])
 
-        self._run(product)
+        with single_threaded_blas():
+            run(product, self._slices(), n_threads())
         return out
 
     def rmatmul(self, V: Array) -> Array:
@@ -219,7 +221,8 @@ class Features:
         def product(rows: slice, thread: int) -> None:
             np.multiply(self.dense(rows, dtype), a.astype(dtype), out=out[rows])
 
-        self._run(product)
+        with single_threaded_blas():
+            run(product, self._slices(), n_threads())
         return out
 
     def column_dots(self, V: Array) -> Array:
@@ -231,10 +234,6 @@ class Features:
 
     def _slices(self) -> list[slice]:
         return [slice(i, min(i + _BLOCK, len(self))) for i in range(0, len(self), _BLOCK)]
-
-    def _run(self, product: Any) -> None:
-        with single_threaded_blas():
-            run(product, self._slices(), n_threads())
 
 
 @singledispatch
@@ -275,10 +274,6 @@ def check_varies(features: Rows, dtype: Any = np.float64) -> None:
 def unscaled(components: Array, scale: Array) -> Array:
     """A map of the raw columns as a map of the scaled columns; zero where the scale is zero."""
     return np.divide(components, scale, out=np.zeros(np.shape(components)), where=scale > 0)
-
-
-def _as(part: Array, dtype: Any) -> Array:
-    return part.astype(dtype, copy=False)
 
 
 class _Moments(NamedTuple):

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,11 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 def _package(frame: Any) -> str:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def parameters_of(function: str, **values: Any) -> Any:
+    """The parameters of a function, in the form in which checks read them from an estimator."""
+    return type(function, (SimpleNamespace,), {})(**values)
 
 
 def check_option(owner: Any, name: str, options: Sequence[Any]) -> None:

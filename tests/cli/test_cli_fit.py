@@ -160,7 +160,7 @@ def test_a_link_that_cannot_be_written_through_is_refused_before_the_fit(iris, r
 
 @pytest.mark.parametrize(("line", "code", "message"), MISTAKES)
 def test_mistakes_are_answered_in_one_sentence(iris, run, line, code, message, monkeypatch):
-    monkeypatch.setattr("vicinal.datasets._openml.fetch_openml", _offline)
+    monkeypatch.setattr("vicinal.datasets._sources.fetch_openml", _offline)
     words = line.replace("IRIS", "iris.csv --label species").split()
     done = run(*words, code=code)
     assert message in done.stderr

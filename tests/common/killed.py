@@ -107,7 +107,7 @@ def _rows(kind):
     if kind == "distributions":
         return {"X": X, "y": 0.8 * np.eye(3)[y] + 0.2 / 3}
     if kind == "pairs":
-        return {"X": X, "pairs": np.column_stack([np.arange(n - 3), np.arange(3, n)])}
+        return {"X": X, "y": np.column_stack([np.arange(n - 3), np.arange(3, n)])}
     return {"X": X, "y": y}
 
 

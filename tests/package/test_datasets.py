@@ -9,7 +9,7 @@ import pytest
 from sklearn.utils import Bunch
 
 from vicinal import datasets
-from vicinal.datasets import _openml
+from vicinal.datasets import _sources
 
 REAL_FOLDER = os.environ.get("VICINAL_DATA")
 SIZES = {
@@ -34,7 +34,7 @@ def _no_network_and_no_folder(monkeypatch):
     def unreachable(*args, **kwargs):
         raise URLError("no network in the tests")
 
-    monkeypatch.setattr(_openml, "fetch_openml", unreachable)
+    monkeypatch.setattr(_sources, "fetch_openml", unreachable)
     monkeypatch.delenv("VICINAL_DATA", raising=False)
 
 
@@ -67,7 +67,7 @@ def openml(monkeypatch):
             raise ValueError(f"No known dataset {name}")
         return shelf.sets[name]
 
-    monkeypatch.setattr(_openml, "fetch_openml", fetch)
+    monkeypatch.setattr(_sources, "fetch_openml", fetch)
     return shelf
 
 
@@ -209,8 +209,8 @@ def test_openml_names_of_the_papers(openml, tmp_path):
 
 
 def test_openml_official_split(openml, monkeypatch):
-    entry = _openml._PAPERS["mnist"]._replace(n=5, d=2, n_train=3)
-    monkeypatch.setitem(_openml._PAPERS, "mnist", entry)
+    entry = _sources._PAPERS["mnist"]._replace(n=5, d=2, n_train=3)
+    monkeypatch.setitem(_sources._PAPERS, "mnist", entry)
     openml.sets["mnist_784"] = fetched(np.ones((5, 2)), np.array(list("01010"), dtype=object))
     assert datasets.load("mnist").is_train.tolist() == [True] * 3 + [False] * 2
 

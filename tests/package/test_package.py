@@ -1,6 +1,7 @@
 """The package as a whole: what an import costs, what is public, and what the files say of it."""
 
 import ast
+import inspect
 import json
 import re
 import shutil
@@ -102,6 +103,45 @@ def test_unknown_attribute():
     with pytest.raises(AttributeError, match="module 'vicinal' has no attribute 'nothing'"):
         vicinal.nothing  # noqa: B018
     assert not hasattr(vicinal, "import_module")
+
+
+@pytest.mark.parametrize("name", ["TSNE", "tSNE"])
+def test_who_looks_for_t_sne_is_told_of_ksne(name):
+    message = "is KSNE with k=1. Write vicinal.KSNE"
+    with pytest.raises(AttributeError, match=message):
+        getattr(vicinal, name)
+    with pytest.raises(ImportError, match=message):
+        exec(f"from vicinal import {name}")
+    assert not hasattr(vicinal, name)
+
+
+BRITISH = re.compile("neighbour|colour|grey|centre|label(led|ling)|[a-z]{3}[nmlrt]is(e|ed|ation)$")
+
+
+def identifiers(name, part):
+    """What users type of a public part: its name, parameters, methods and fields."""
+    yield name
+    for each in (part, *(getattr(part, method) for method in dir(part) if method[0] != "_")):
+        if callable(each):
+            try:
+                yield from inspect.signature(each).parameters
+            except (TypeError, ValueError):
+                continue
+    if inspect.isclass(part):
+        yield from (word for word in (*dir(part), *vars(part).get("__annotations__", {})))
+
+
+def test_what_users_type_is_spelt_as_in_scikit_learn():
+    """CONTRIBUTING.md, Names: identifiers are American, prose is British."""
+    found = set(vicinal.__all__)
+    for name in vicinal.__all__:
+        part = getattr(vicinal, name)
+        parts = {n: getattr(part, n) for n in part.__all__} if hasattr(part, "__all__") else {}
+        for each in ({name: part} | parts).items():
+            found.update(identifiers(*each))
+    found = {word for word in found if word[0] != "_"}
+    assert {"neighborhood", "NeighborsDisplay", "unlabeled", "minimize"} <= found
+    assert not {word for word in found if BRITISH.search(word)}
 
 
 def test_version_is_the_same_everywhere():

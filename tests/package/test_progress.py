@@ -19,8 +19,7 @@ from vicinal.callbacks import Progress
 from vicinal.callbacks._display import _NotebookLines
 from vicinal.core.types import Activity
 from vicinal.fit import report as support
-from vicinal.fit.report import Reports
-from vicinal.fit.workers import SearchStep
+from vicinal.fit.report import Reports, SearchStep
 
 pytestmark = pytest.mark.skipif(not support.HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
 

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from vicinal.fit.search import FoldScore, Search, Stopped, Trial, cross_validation, ranks, sparing
+from vicinal.fit.search import (
+    Candidate,
+    FoldScore,
+    Search,
+    Stopped,
+    Trial,
+    cross_validation,
+    ranks,
+    sparing,
+)
 
 
 class FoldStub:
@@ -96,11 +105,13 @@ def test_splits_beyond_the_rows_are_refused():
 
 
 def rank_of(search, candidates):
-    return search.rank(candidates, 0.1, lambda d: d).parameters["n_components"]
+    tried = [Candidate({"n_components": d, "alpha": 0.1}, {"mapping": d}) for d in candidates]
+    return search.best("n_components", tried).parameters["n_components"]
 
 
 def alpha_of(search, candidates):
-    return search.alpha(candidates, 2).parameters["alpha"]
+    tried = [Candidate({"n_components": 2, "alpha": a}, {"alpha": a}) for a in candidates]
+    return search.best("alpha", tried).parameters["alpha"]
 
 
 def test_growing_stops_after_three_ranks_without_a_better_score():
@@ -165,7 +176,7 @@ def test_a_stopped_search_keeps_what_it_has(stop):
     assert search.reason == ("callback" if stop is Stopped else "interrupted")
     search, _ = search_over({0.2: [1.0], 0.1: stop})
     with pytest.raises(Stopped):
-        search.alpha([0.1, 0.2], 2)
+        alpha_of(search, [0.1, 0.2])
 
 
 def test_sparing_keeps_the_best_of_one_fold():

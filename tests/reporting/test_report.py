@@ -12,10 +12,9 @@ from small_contents import HOSTILE, small_contents
 from vicinal.reporting import make
 from vicinal.reporting.contents import Score
 from vicinal.reporting.history import parting_of
-from vicinal.reporting.neighbours import pick_probabilities
 from vicinal.reporting.picture import Axes, thinned
 from vicinal.reporting.scores import Comparison, Gain
-from vicinal.reporting.spaces import Space
+from vicinal.reporting.spaces import Space, pick_probabilities
 from vicinal.reporting.thumbnails import make_thumbnails, png, shape_in_names
 from vicinal.reporting.words import verdict
 
@@ -119,10 +118,10 @@ def test_over_fitting_is_found_where_there_is_nothing_to_learn(rng):
     y = rng.integers(0, 2, 200)
     told = rng.normal(size=(200, 2))
     told[:150] += 3.0 * y[:150, None]  # a map that knows the classes of the training rows only
-    parting = parting_of([(7, Space(told))], np.arange(150), np.arange(150, 200), y, "accuracy")
+    parting = parting_of([(7, Space(told))], np.arange(150), np.arange(150, 200), y)
     assert parting.wide
     assert "over-fits" in " ".join(parting.sentences())
-    honest = parting_of([(7, Space(told))], np.arange(100), np.arange(100, 150), y, "accuracy")
+    honest = parting_of([(7, Space(told))], np.arange(100), np.arange(100, 150), y)
     assert not honest.wide
 
 

@@ -19,7 +19,7 @@ from storage_models import FRAME, MODELS, NEW, WORDS, X, Y, answers, fitted, lea
 
 import vicinal
 from vicinal import KSNE, NCA, maps, storage
-from vicinal.storage import FileError, container, rebuild
+from vicinal.storage import FileError, container, pipelines
 from vicinal.storage.fields import stored_fields
 from vicinal.storage.names import HOMES, name_of
 
@@ -135,7 +135,7 @@ def test_pipelines_are_made_again(options, lost, tmp_path, monkeypatch):
         def fail(columns, names):
             raise ImportError("pandas")
 
-        monkeypatch.setattr(rebuild, "_in_pandas", fail)
+        monkeypatch.setattr(pipelines, "_in_pandas", fail)
     loaded = vicinal.load(path)
     prepared = [m[:-1].transform(new) for m in (model, loaded)]
     np.testing.assert_array_equal(*prepared)

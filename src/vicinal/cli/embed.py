@@ -1,4 +1,4 @@
-"""``vicinal embed``: a picture of a table without labels, by kt-SNE."""
+"""``vicinal embed``: a picture of a table without labels, by t-SNE and kt-SNE."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.
 @_options.FORMAT
 @_options.COLUMNS
 @add_options(
-    option("Method", "--k", Whole(1), "Size of the neighbourhoods; 1 is t-SNE.", default=5),
+    option("Method", "--k", Whole(1), "Size of a neighbourhood; 1 is t-SNE.", default=5),
     option("Method", "--perplexity", click.FloatRange(min=1), "How many neighbours each row looks "
            "at.", default=30.0, metavar="N"),
     option("Method", "--dim", Whole(1), "Dimensions of the picture.", default=2),
@@ -47,7 +47,7 @@ vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.
 def command(
     console: Console, data: str, output: str, plot: Path | None, model: Path | None, **options: Any
 ) -> int:
-    """Place the rows of DATA in a plane, alike ones together, without labels (kt-SNE).
+    """Place the rows of DATA in a plane, alike ones together, without labels (t-SNE, kt-SNE).
 
     Writes a table with the places of the rows. Ctrl-C keeps the places so far.
     """

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.utils import Bunch
 
-from vicinal._validation import check_bool, check_option
-from vicinal.datasets import _folder, _openml
-from vicinal.datasets._parts import NotFoundHereError, Table, parameters_of
+from vicinal._validation import check_bool, check_option, parameters_of
+from vicinal.datasets._sources import (
+    BUILTIN,
+    NotFoundHereError,
+    Table,
+    folder_names,
+    from_folder,
+    from_openml,
+    from_scikit_learn,
+)
 
-#: the labelled sets that scikit-learn ships
-_BUILTIN: dict[str, Callable[[], Bunch]] = {
-    "breast_cancer": load_breast_cancer,
-    "digits": load_digits,
-    "iris": load_iris,
-    "wine": load_wine,
-}
 _SOURCES = ("folder", "builtin", "openml")  # nearest first
 
 
@@ -103,7 +101,11 @@ def load(
     tried = []
     for place in places:
         try:
-            return _finish(name, place, _read(name, place, data_home), return_X_y)
+            if place == "openml":
+                table = from_openml(name, data_home)
+            else:
+                table = from_folder(name) if place == "folder" else from_scikit_learn(name)
+            return _finish(name, place, table, return_X_y)
         except NotFoundHereError as miss:
             tried.append(f"- {place}: {miss}")
     raise OSError(f"The data set {name!r} was not found.\n" + "\n".join(tried))
@@ -117,7 +119,7 @@ def available() -> dict[str, list[str]]:
     names : dict of str to list of str
         The sorted names of each source, "folder" and "builtin".
     """
-    return {"folder": _folder.names(), "builtin": sorted(_BUILTIN)}
+    return {"folder": folder_names(), "builtin": sorted(BUILTIN)}
 
 
 def _version_of(name: Any) -> str | None:
@@ -129,24 +131,6 @@ def _version_of(name: Any) -> str | None:
     raise ValueError(
         "The 'name' parameter of load must be the plain name of a data set, or 'name:version' for "
         f"OpenML. Got {name!r} instead."
-    )
-
-
-def _read(name: str, place: str, data_home: str | os.PathLike[str] | None) -> Table:
-    if place == "folder":
-        return _folder.read(name)
-    if place == "openml":
-        return _openml.read(name, data_home)
-    if name not in _BUILTIN:
-        raise NotFoundHereError(f"scikit-learn has {', '.join(sorted(_BUILTIN))}.")
-    bunch = _BUILTIN[name]()
-    return Table(
-        data=bunch.data,
-        target=bunch.target,
-        feature_names=[str(feature) for feature in bunch.feature_names],
-        target_names=np.asarray(bunch.target_names).astype(str),
-        is_train=None,
-        origin="from scikit-learn",
     )
 
 

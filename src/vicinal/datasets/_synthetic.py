@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._validation import check_number, check_seed
+from vicinal._validation import check_number, check_seed, parameters_of
 from vicinal.core.types import Array
-from vicinal.datasets._parts import parameters_of
 
 
 def make_rings(
@@ -49,15 +48,7 @@ def make_rings(
     y : ndarray of shape (n_samples,)
         Classes 0 to n_classes - 1, from the inside out.
     """
-    given = parameters_of(
-        "make_rings",
-        n_samples=n_samples,
-        n_classes=n_classes,
-        noise=noise,
-        radial_noise=radial_noise,
-        n_noise=n_noise,
-        random_state=random_state,
-    )
+    given = parameters_of("make_rings", **locals())
     y, rng = _classes(given, n_classes)
     check_number(given, "noise", 0)
     check_number(given, "radial_noise", 0)
@@ -109,15 +100,7 @@ def make_stripes(
     y : ndarray of shape (n_samples,)
         Classes 0 to n_classes - 1.
     """
-    given = parameters_of(
-        "make_stripes",
-        n_samples=n_samples,
-        n_classes=n_classes,
-        n_repeats=n_repeats,
-        length=length,
-        noise=noise,
-        random_state=random_state,
-    )
+    given = parameters_of("make_stripes", **locals())
     y, rng = _classes(given, n_classes, at_least=2)
     check_number(given, "n_repeats", 1, integer=True)
     check_number(given, "length", 0)
@@ -174,15 +157,7 @@ def make_histograms(
     y : ndarray of shape (n_samples,)
         Classes 0 to n_classes - 1.
     """
-    given = parameters_of(
-        "make_histograms",
-        n_samples=n_samples,
-        n_classes=n_classes,
-        n_bins=n_bins,
-        concentration=concentration,
-        contrast=contrast,
-        random_state=random_state,
-    )
+    given = parameters_of("make_histograms", **locals())
     y, rng = _classes(given, n_classes)
     check_number(given, "n_bins", n_classes, integer=True)
     check_number(given, "concentration", 0, open_ends=True)

@@ -147,7 +147,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             self._forget("_stream", "n_samples_seen_")
             self.plan_ = plan
             reports, budget = Reports(method.name, self.verbose), Budget(config.time_budget, began)
-            reports.say(str(plan))
+            reports.say(plan)
             context = FitContext(method, config, plan, seed, reports, budget, counts_all=resumes)
             if past is not None:
                 context = replace(context, record=past.record())
@@ -156,7 +156,10 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
                 method.warn_unusable_rows(problem.target.take(problem.train), plan)
                 # only now, so that callbacks see no fit that fails before it begins
                 reports.report = self._reporter(given, data, context, leaves)
-                problem = self._apply_search_result(problem, context, past)
+                choice = self._known_choice(problem, context, past)
+                if choice is None:
+                    choice = choose(problem, context, self.n_jobs)
+                problem = self._apply_choice(choice, problem, context)
                 result = self._learn(problem, context, past, leaves)
                 reports.doing("computing the final loss")
                 facts = self._store_result(data, context, result, leaves)
@@ -168,7 +171,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             self._drop_unused_state()
             warn_of_run(method, config, result, facts, budget.left_out)
             if scores is not None:
-                reports.say(str(scores))
+                reports.say(scores)
                 if result.problem.held_out is not None:
                     warn_overfit(method, scores, self.get_params(deep=False))
         return self
@@ -201,14 +204,13 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         leaves: ResumeState | None,
     ) -> IterationReporter:
         """Reports this fit to the callbacks."""
-        searches = is_auto(context.config.alpha) or is_auto(self.n_components)
         X, y, metadata = given
         n_iter = context.plan.max_iter * context.method.n_starts
         return IterationReporter(
             self,
             X,
             y,
-            max_iter=None if searches else n_iter,
+            max_iter=None if context.config.searches else n_iter,
             reconstruction_attributes=lambda report: self._attributes(
                 report, data, context, leaves
             ),
@@ -220,29 +222,35 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         for name in names:
             self.__dict__.pop(name, None)
 
-    def _apply_search_result(
+    def _known_choice(
         self, problem: Problem, context: FitContext, past: ResumeState | None
-    ) -> Problem:
-        """The problem with "auto" replaced by the result of a search."""
-        if context.config.alpha == BY_ROWS:
-            told = f"alpha={float(problem.alpha):g} by the number of rows"
-            self.plan_ = self.plan_._replace(reason=f"{self.plan_.reason}; {told}")
-        if not (is_auto(context.config.alpha) or is_auto(self.n_components)):
+    ) -> Choice | None:
+        """What a search would choose, if it is known: given, or chosen by an earlier fit."""
+        config, choice = context.config, self._choice
+        if not config.searches:
             self._forget("cv_results_", "_choice")
-            return problem
+            return Choice(None, context.method.n_components, float(problem.alpha), {})
         key = search_key(self.get_params(deep=False), problem)
-        choice = self._choice
-        if choice is None or choice.key != key or not (self.warm_start or past is not None):
-            self._forget("cv_results_", "_choice", "_resume")  # of another search
-            choice = choose(problem, context, self.n_jobs)._replace(key=key)
-            if not context.record.search_cut:
-                self._choice = choice
+        if choice is not None and choice.key == key and (self.warm_start or past is not None):
+            return choice
+        self._forget("cv_results_", "_choice", "_resume")  # of another search
+        return None
+
+    def _apply_choice(self, choice: Choice, problem: Problem, context: FitContext) -> Problem:
+        """The problem with "auto" replaced by what was chosen."""
+        config, how = context.config, [self.plan_.reason]
+        if config.alpha == BY_ROWS:
+            how.append(f"alpha={float(problem.alpha):g} by the number of rows")
+        if choice.how:
+            how.append(choice.how)
+        self.plan_ = self.plan_._replace(reason="; ".join(how))
+        if config.searches and not context.record.search_cut:
+            key = search_key(self.get_params(deep=False), problem)
+            self._choice = choice._replace(key=key)
         if choice.results:
             self.cv_results_ = choice.results
-        if choice.how:
-            self.plan_ = self.plan_._replace(reason=f"{self.plan_.reason}; {choice.how}")
         mapping: Any = problem.mapping
-        if is_auto(self.n_components):
+        if is_auto(config.n_components):
             mapping = mapping.with_rank(choice.d)
         return problem.replace(mapping=mapping, alpha=choice.alpha)
 
@@ -381,11 +389,10 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         """The size that determines the cost, from the rows as they were given."""
         size = size_of(data, method, is_auto(self.n_components))
         config = without_search(Config.of(self), method)
-        searches = is_auto(config.alpha) or is_auto(self.n_components)
         return size._replace(
             converted=converted_bytes(given),
             chooses_votes=self._chooses_votes,
-            searched_rows=ROWS if searches else 0,
+            searched_rows=ROWS if config.searches else 0,
         )
 
     def __sklearn_tags__(self) -> Any:

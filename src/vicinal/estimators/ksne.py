@@ -1,4 +1,4 @@
-"""kSNE and kt-SNE: pictures of unlabelled data with neighbourhoods of k."""
+"""t-SNE, kt-SNE and kSNE: pictures of unlabelled data."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class KSNE(
     TransformerMixin,
     BaseEstimator,
 ):
-    r"""Pictures of unlabelled data: kt-SNE and kSNE, embeddings by neighbourhoods of k.
+    r"""t-SNE and its relatives with neighbourhoods of k: pictures of unlabelled data.
 
     Each row chooses a set of k other rows: set s with a probability proportional to
     :math:`\prod_{j \in s} w_{ij}`, in the data with Gaussian weights of the perplexity asked for,
@@ -70,8 +70,8 @@ class KSNE(
     .. math:: \sum_j p^k_{ij} \delta_{ij} + \log e_k(w_i) - H_i,
               \qquad \delta_{ij} = -\log w_{ij}.
 
-    With k = 1 this is t-SNE [vanDerMaaten2008]_ and SNE, but for each row by itself.  Labels are
-    never needed.
+    ``KSNE(k=1)`` is t-SNE [vanDerMaaten2008]_, and with ``kernel="gaussian"`` SNE; only each row is
+    normalised by itself.  Labels are never needed.
 
     Parameters
     ----------

@@ -99,7 +99,7 @@ class LSML(TupleLearnerMixin, MatrixLearner):
         self.random_state = random_state
 
     @unchanged_on_error
-    def fit(self, quadruplets: Any, weights: Any = None) -> LSML:
+    def fit(self, quadruplets: Any, sample_weight: Any = None) -> LSML:
         """Learn the metric.
 
         Parameters
@@ -107,7 +107,7 @@ class LSML(TupleLearnerMixin, MatrixLearner):
         quadruplets : array-like of shape (n_quadruplets, 4, n_features) or (n_quadruplets, 4)
             Rows (a, b, c, d), or indices into the ``preprocessor``; a and b should be nearer to
             each other than c and d.
-        weights : array-like of shape (n_quadruplets,), default=None
+        sample_weight : array-like of shape (n_quadruplets,), default=None
             Weights of the quadruplets; only their ratios matter.
 
         Returns
@@ -118,7 +118,9 @@ class LSML(TupleLearnerMixin, MatrixLearner):
         rng = check_seed(self)
         quadruplets = self._tuples(quadruplets, 4, reset=True)
         n = len(quadruplets)
-        w = np.ones(n) if weights is None else np.asarray(check_weights(weights, n, "weights"))
+        w = np.ones(n)
+        if sample_weight is not None:
+            w = np.asarray(check_weights(sample_weight, n))
         with single_threaded_blas():
             scaled = self._scaled(quadruplets)
             L0 = prior_factor("LSML", self.prior, scaled.points, scaled.scale, rng)

@@ -203,7 +203,7 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
 
     @with_callbacks
     def fit(
-        self, X: Any, pairs: Any = None, weights: Any = None, *, resume_from: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, resume_from: Any = None
     ) -> PairNCA:
         """Learn the map.
 
@@ -211,15 +211,15 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or array-like of shape \
                 (n_pairs, 2, n_features) or (n_pairs, 2)
-            Rows, whose pairs are named by ``pairs``; float32 stays float32.  Or the pairs
+            Rows, whose pairs are named by ``y``; float32 stays float32.  Or the pairs
             themselves, as in other learners from pairs: arrays of two rows, or with a
             ``preprocessor`` indices of two rows.  Equal rows in such pairs are one point.
-        pairs : array-like of shape (n_pairs, 2) or (n_pairs,), default=None
+        y : array-like of shape (n_pairs, 2) or (n_pairs,), default=None
             With rows, the positions of the two rows of each pair.  With pairs, their labels: +1 for
             pairs that belong together, -1 for pairs that do not; None: all belong together.  A pair
             with label -1 has weight zero: its rows are among those of the normaliser, and nothing
             else is learnt from it, but ``threshold_`` is chosen with its help.
-        weights : array-like of shape (n_pairs,), default=None
+        sample_weight : array-like of shape (n_pairs,), default=None
             Weight of each pair; None: ones.  Those of pairs with label -1 are ignored.
         resume_from : path, default=None
             A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
@@ -230,10 +230,10 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
         -------
         self : PairNCA
         """
-        self._fit(X, pairs, weights, resume_from=resume_from)
+        self._fit(X, y, sample_weight, resume_from=resume_from)
         self._forget("threshold_")
-        if pairs is not None and self._is_pairs(X) and len(np.unique(pairs)) == 2:
-            self._calibrate_on_training_pairs(X, np.asarray(pairs))
+        if y is not None and self._is_pairs(X) and len(np.unique(y)) == 2:
+            self._calibrate_on_training_pairs(X, np.asarray(y))
         return self
 
     def _is_pairs(self, X: Any) -> bool:
@@ -247,7 +247,7 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
             if y is None:
                 raise ValueError(
                     f"{name}.fit needs the positions of the pairs if X has shape (n_samples, "
-                    "n_features). Got pairs=None instead."
+                    "n_features). Got y=None instead."
                 )
             X = check_rows(self, X, ensure_min_samples=2)
             target = PairWeights(X.shape[0], y, sample_weight)
@@ -277,15 +277,15 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
             collapse_warning=collapse_warning,
         )
 
-    def estimate_cost(self, X: Any, pairs: Any = None) -> Cost:
+    def estimate_cost(self, X: Any, y: Any = None) -> Cost:
         """Estimate the memory and time of a fit to X without starting it.
 
         Parameters
         ----------
         X : as in ``fit``
             Rows in pairs are counted as if all were different.
-        pairs : ignored
-            Their number hardly matters.
+        y : ignored
+            The number of pairs hardly matters.
 
         Returns
         -------

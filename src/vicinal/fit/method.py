@@ -78,6 +78,11 @@ class Config:
         """``tol`` as a number; None becomes minus infinity, which no change is below."""
         return -math.inf if self.tol is None else self.tol
 
+    @property
+    def searches(self) -> bool:
+        """Whether a rank or a penalty is chosen by a search."""
+        return is_auto(self.alpha) or is_auto(self.n_components)
+
     @classmethod
     def of(cls, estimator: Any) -> Config:
         """The shared parameters of an estimator; those it lacks keep their defaults."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import sklearn
@@ -21,9 +21,6 @@ from vicinal.core.loop import Iteration
 from vicinal.core.problem import Problem
 from vicinal.core.stages import RunSnapshot
 from vicinal.core.types import Activity
-
-if TYPE_CHECKING:
-    from vicinal.fit.workers import SearchStep
 
 _SAY_EVERY = 10.0  # seconds between printed lines about a search that is slow
 _COMPILING = "compiling for this machine"
@@ -71,8 +68,8 @@ class Reports:
         self._search_pace: _clock.Pace | None = None
         self._search_said = 0.0
 
-    def say(self, words: str) -> None:
-        """Print a line if ``verbose``."""
+    def say(self, words: object) -> None:
+        """Print a line if ``verbose``: words, or what has them as its text."""
         if self.verbose:
             print(f"[{self.name}] {words}")
 
@@ -419,3 +416,42 @@ def _wants_estimator(callback: Any, context: Any) -> bool:
     """Whether ``callback`` will use the fitted estimator of this task."""
     wants = getattr(callback, "wants_fitted_estimator", None)
     return True if wants is None else bool(wants(context))
+
+
+class SearchStep(NamedTuple):
+    """Where a search stands: a candidate in one fold, and the best candidate so far.
+
+    Parameters
+    ----------
+    candidate : dict
+        The parameters that are being tried.
+    number, n_candidates : int
+        Number of the candidate, from 1, and of all candidates; the search may end sooner.
+    fold, n_folds : int
+        Number of the fold, from 1, and of all folds.
+    best : (dict, float) or None
+        The best candidate so far, and its accuracy on held-out rows.
+    """
+
+    candidate: Mapping[str, float]
+    number: int
+    n_candidates: int
+    fold: int
+    n_folds: int
+    best: tuple[Mapping[str, float], float] | None = None
+
+    def activity(self, pace: _clock.Pace) -> Activity:
+        """It as an activity; ``pace`` counts the folds."""
+        fold = f"fold {self.fold}/{self.n_folds}"
+        total = self.n_candidates * self.n_folds
+        done = (self.number - 1) * self.n_folds + self.fold - 1
+        left = pace.left(total - done)
+        details = [] if left is None else [f"at most {_clock.duration(left)} left"]
+        if self.best is not None:
+            details.append(f"best {_values(self.best[0])} ({100 * self.best[1]:.1f} %)")
+        words = f"candidate {self.number}/{self.n_candidates}: {_values(self.candidate)}, {fold}"
+        return Activity(words, tuple(details), done, total, recurs=True)
+
+
+def _values(parameters: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={value:g}" for name, value in parameters.items())

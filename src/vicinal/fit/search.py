@@ -6,7 +6,7 @@ Candidates are learnt on folds, several at a time in threads, and count in their
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,15 +18,16 @@ from vicinal._threads import n_threads
 from vicinal._validation import warn
 from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
-from vicinal.core.types import Array, Map, is_auto
+from vicinal.core.types import Array, is_auto
 from vicinal.fit.context import FitContext
 from vicinal.fit.cost import Size, evaluation_seconds
 from vicinal.fit.method import Method, alpha_unit, default_alpha, is_collapsed
 from vicinal.fit.plan import TooFewRows, annealing_of, classes_too_small
+from vicinal.fit.report import SearchStep
 from vicinal.fit.resume import STOPPED, parameter_key
 from vicinal.fit.run import first_theta, run
 from vicinal.fit.score import scores_of
-from vicinal.fit.workers import SearchReports, SearchStep, Workers
+from vicinal.fit.workers import SearchReports, Workers
 from vicinal.targets.labels import class_codes
 
 SEARCH_STEPS = 40  # of the runs of a search
@@ -43,8 +44,6 @@ _LESS = ((2000, 5, 40), (2000, 3, 40), (1400, 3, 40), (1000, 3, 40), (700, 3, 30
 _RANKS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 19, 24, 30)
 _PATIENCE = 3  # ranks in a row that must fail before the search ends
 _ALPHA_PATIENCE = 2  # penalties in a row that must be clearly worse
-#: standard errors within which a simpler candidate is as good as the best
-_RANK_ERRORS, _ALPHA_ERRORS = 1.0, 0.5
 
 
 class Choice(NamedTuple):
@@ -128,18 +127,27 @@ def choose(problem: Problem, fit: FitContext, n_jobs: int | None = None) -> Choi
         if is_auto(config.n_components):
             with_rank = problem.mapping.with_rank
             assert with_rank is not None
-            candidates = ranks(_largest(method, problem.X.shape[1]))
-            d = candidates[0]
+            tried = ranks(_largest(method, problem.X.shape[1]))
+            d = tried[0]
+            candidates = [
+                Candidate(
+                    {"n_components": rank, "alpha": alpha},
+                    {"mapping": with_rank(rank), "alpha": alpha},
+                )
+                for rank in tried
+            ]
             with _quiet():
-                d = search.rank(candidates, alpha, with_rank).parameters["n_components"]
+                d = int(search.best("n_components", candidates).parameters["n_components"])
             searched.append(f"n_components={d}")
             search.folds = [fold.replace(mapping=with_rank(d)) for fold in search.folds]
         if is_auto(config.alpha) and not search.reason:
+            weights = [unit * weight for weight in method.alphas]
+            candidates = [Candidate({"n_components": d, "alpha": a}, {"alpha": a}) for a in weights]
             with _quiet():
-                chosen = search.alpha([unit * candidate for candidate in method.alphas], d)
+                chosen = search.best("alpha", candidates)
             # a search that was stopped above the default is no evidence against the default
             default = default_alpha(method) * unit
-            if search.trials[-1].parameters["alpha"] <= default or not search.reason:
+            if search.trials["alpha"][-1].parameters["alpha"] <= default or not search.reason:
                 alpha = share * chosen.parameters["alpha"]
                 searched.append(f"alpha={alpha:.3g}")
     except Stopped:
@@ -177,8 +185,10 @@ def _make_search(problem: Problem, fit: FitContext, effort: Effort, n_jobs: int 
     method, config = fit.method, fit.config
     rng = rng_for(fit.seed, "search folds")
     folds = [method.suited(f) for f in cross_validation(problem, effort.cv, rng, method.name)]
-    workers = Workers(min(jobs(n_jobs), len(folds)))
-    context = replace(fit.for_search(effort.n_steps), reports=SearchReports(fit.reports, workers))
+    context, workers = fit.for_search(effort.n_steps), None
+    if (threads := min(jobs(n_jobs), len(folds))) > 1:
+        workers = Workers(threads)
+        context = replace(context, reports=SearchReports(fit.reports, workers))
     unit, name = problem.units.loss, problem.target.score_name
 
     def evaluate(number: int, fold: Problem) -> FoldScore:
@@ -273,6 +283,32 @@ def sparing(trials: list[Trial], errors: float = 1.0) -> Trial:
     return best
 
 
+class Candidate(NamedTuple):
+    """Values of the parameters that are searched, and the changes of a problem that they mean."""
+
+    parameters: dict[str, float]
+    changes: dict[str, Any]
+
+
+def _ranks_fail(trials: list[Trial]) -> bool:
+    """Whether a higher rank no longer helps; [Oneata2011] section 5.3."""
+    best = int(np.argmax([trial.mean for trial in trials]))
+    return len(trials) - 1 - best >= _PATIENCE
+
+
+def _penalties_fail(trials: list[Trial]) -> bool:
+    """Whether a weaker penalty no longer helps."""
+    # continue on a plateau, where all maps may still be collapsed
+    best = max(trials, key=lambda trial: trial.mean)
+    gaps = [trial.behind(best) for trial in trials[-_ALPHA_PATIENCE:]]
+    return len(trials) > _ALPHA_PATIENCE and all(gap > error for gap, error in gaps)
+
+
+#: for each parameter: when its search ends, and the standard errors within which a simpler
+#: candidate is as good as the best
+_RULES = {"n_components": (_ranks_fail, 1.0), "alpha": (_penalties_fail, 0.5)}
+
+
 class Search:
     """Score candidates on the folds of a problem until they no longer improve.
 
@@ -292,7 +328,7 @@ class Search:
         The finished candidates by the parameter they are candidates for: those of a fit that was
         cut, to which this search adds its own.
     workers : Workers or None, default=None
-        One thread if None.
+        Learn several candidates at once; None: one after the other.
     begins : callable or None, default=None
         Called with a `SearchStep` before a candidate is learnt on a fold.
     chance : float, default=0.0
@@ -300,10 +336,6 @@ class Search:
 
     Attributes
     ----------
-    trials : list of Trial
-        All finished candidates.
-    stages : list of str
-        The parameter that each of them is a candidate for.
     reason : str
         Why the search was stopped early; empty if it was not.
     """
@@ -319,116 +351,71 @@ class Search:
         chance: float = 0.0,
     ) -> None:
         self.folds, self.evaluate, self.report = folds, evaluate, report
-        self.finished = {} if trials is None else trials
-        self.workers = Workers(1) if workers is None else workers
-        self.begins, self.chance = begins, chance
-        self.trials: list[Trial] = []
-        self.stages: list[str] = []
+        self.trials = {} if trials is None else trials
+        self.workers, self.begins, self.chance = workers, begins, chance
         self.reason = ""
 
-    def rank(
-        self, candidates: Sequence[int], alpha: float, with_rank: Callable[[int], Map]
-    ) -> Trial:
-        """Increase the rank until this no longer helps; [Oneata2011] section 5.3."""
+    def best(self, name: str, candidates: Sequence[Candidate]) -> Trial:
+        """The simplest good candidate for a parameter; the simplest comes first.
 
-        def should_stop(trials: list[Trial]) -> bool:
-            best = int(np.argmax([trial.mean for trial in trials]))
-            return len(trials) - 1 - best >= _PATIENCE
-
-        changes = [{"mapping": with_rank(d), "alpha": alpha} for d in candidates]
-        parameters = [{"n_components": d, "alpha": alpha} for d in candidates]
-        trials = self._evaluate_all("n_components", parameters, changes, should_stop)
-        return sparing(trials, _RANK_ERRORS)
-
-    def alpha(self, candidates: Sequence[float], d: int) -> Trial:
-        """Decrease the penalty from a strong one on, until this no longer helps.
-
-        Each map has a start of its own, as the fit will have: a path of maps, each of which
-        continues the last, ends at lower losses and worse scores.
-        """
-
-        def should_stop(trials: list[Trial]) -> bool:
-            # continue on a plateau, where all maps may still be collapsed
-            best = max(trials, key=lambda trial: trial.mean)
-            gaps = [trial.behind(best) for trial in trials[-_ALPHA_PATIENCE:]]
-            return len(trials) > _ALPHA_PATIENCE and all(gap > error for gap, error in gaps)
-
-        parameters = [{"n_components": d, "alpha": alpha} for alpha in candidates]
-        changes = [{"alpha": alpha} for alpha in candidates]
-        trials = self._evaluate_all("alpha", parameters, changes, should_stop)
-        return sparing(trials, _ALPHA_ERRORS)
-
-    def _evaluate_all(
-        self,
-        stage: str,
-        parameters: list[dict[str, Any]],
-        changes: list[dict[str, Any]],
-        should_stop: Callable[[list[Trial]], bool],
-    ) -> list[Trial]:
-        """Evaluate candidates in order until ``should_stop``.
+        Ranks increase and penalties decrease until this no longer helps.  Each map has a start of
+        its own, as the fit will have: a path of maps, each of which continues the last, ends at
+        lower losses and worse scores.
 
         If the search is stopped, the finished candidates are kept; without any, `Stopped` is
         raised.
         """
-        trials = self.finished.setdefault(stage, [])
-        for trial in trials:  # of a fit that was cut
-            self.trials.append(trial)
-            self.stages.append(stage)
-        first, n_folds = len(trials), len(self.folds)
-        values = [candidate[stage] for candidate in parameters]
-
-        def tasks() -> Iterator[tuple[int, int]]:
-            for number in range(first, len(parameters)):
-                for fold in range(n_folds):
-                    if self.begins is not None:
-                        self.begins(self._step(stage, values, number, fold))
-                    yield number, fold
-
-        def learnt(task: tuple[int, int]) -> FoldScore:
-            number, fold = task
-            return self.evaluate(fold, self.folds[fold].replace(**changes[number]))
-
-        found = self.workers.results(learnt, tasks())
+        (fail, errors), trials = _RULES[name], self.trials.setdefault(name, [])
+        tasks = self._tasks(name, candidates)
+        scores = None if self.workers is None else self.workers.results(self.evaluate, tasks)
         try:
-            for number in range(first, len(parameters)):
-                if trials and should_stop(trials):
+            for candidate in candidates[len(trials) :]:  # others are those of a fit that was cut
+                if trials and fail(trials):
                     break
-                scored = [next(found) for _ in range(n_folds)]
-                trial = self._trial(parameters[number], scored)
-                trials.append(trial)
-                self.trials.append(trial)
-                self.stages.append(stage)
-                self.report(trial)
+                scored = []
+                for _ in self.folds:
+                    scored.append(self.evaluate(*next(tasks)) if scores is None else next(scores))
+                trials.append(self._trial(candidate, scored))
+                self.report(trials[-1])
         except (Stopped, KeyboardInterrupt) as stop:
             self.reason = str(stop) or "interrupted"
         finally:
-            found.close()  # type: ignore[attr-defined]
+            if scores is not None:
+                scores.close()
         if not trials:
             raise Stopped(self.reason)
-        return trials
+        return sparing(trials, errors)
 
-    def _trial(self, parameters: dict[str, Any], scored: list[FoldScore]) -> Trial:
+    def _tasks(
+        self, name: str, candidates: Sequence[Candidate]
+    ) -> Generator[tuple[int, Problem], None, None]:
+        """The arguments of ``evaluate`` for all candidates that are not finished."""
+        trials = self.trials[name]
+        for number, candidate in list(enumerate(candidates))[len(trials) :]:
+            for fold, problem in enumerate(self.folds):
+                if self.begins is not None:
+                    top = max(trials, key=lambda trial: trial.mean, default=None)
+                    best = None if top is None else ({name: top.parameters[name]}, top.mean)
+                    trying, among = {name: candidate.parameters[name]}, (len(candidates), fold + 1)
+                    self.begins(SearchStep(trying, number + 1, *among, len(self.folds), best))
+                yield fold, problem.replace(**candidate.changes)
+
+    def _trial(self, candidate: Candidate, scored: list[FoldScore]) -> Trial:
         scores = np.array([fold.score for fold in scored])
         collapsed = any(fold.collapsed for fold in scored)
-        return Trial(parameters, scores, bool(collapsed or np.mean(scores) <= self.chance))
-
-    def _step(self, name: str, values: list[Any], number: int, fold: int) -> SearchStep:
-        """Where the search stands when a candidate is about to be learnt on a fold."""
-        best, tried = None, self.finished[name]
-        if tried:
-            top = max(tried, key=lambda trial: trial.mean)
-            best = ({name: top.parameters[name]}, top.mean)
-        candidate = {name: values[number]}
-        return SearchStep(candidate, number + 1, len(values), fold + 1, len(self.folds), best)
+        useless = bool(collapsed or np.mean(scores) <= self.chance)
+        return Trial(candidate.parameters, scores, useless)
 
     def results(self) -> dict[str, Any]:
         """All trials in the form of scikit-learn's ``cv_results_``, with the stage of each."""
-        scores = np.array([trial.scores for trial in self.trials]).reshape(-1, len(self.folds))
+        trials = [trial for found in self.trials.values() for trial in found]
+        stages = [name for name, found in self.trials.items() for _ in found]
+        scores = np.array([trial.scores for trial in trials]).reshape(-1, len(self.folds))
         mean = scores.mean(axis=1)
-        columns: dict[str, Any] = {"params": [dict(trial.parameters) for trial in self.trials]}
+        columns: dict[str, Any] = {"params": [dict(trial.parameters) for trial in trials]}
         for name in ("n_components", "alpha"):
-            columns[f"param_{name}"] = np.array([t.parameters[name] for t in self.trials])
-        columns["stage"] = np.array(self.stages, dtype=str)
+            columns[f"param_{name}"] = np.array([t.parameters[name] for t in trials])
+        columns["stage"] = np.array(stages, dtype=str)
         columns |= {f"split{f}_test_score": column for f, column in enumerate(scores.T)}
         columns |= {"mean_test_score": mean, "std_test_score": scores.std(axis=1)}
         columns["rank_test_score"] = 1 + np.sum(mean > mean[:, None], axis=1)

@@ -439,7 +439,7 @@ def _begin(
         plan, told = estimator._stream.plan, f"alpha={problem.alpha:g}, as a search needs all rows"
         estimator._stream.plan = plan._replace(reason=f"{plan.reason}; {told}")
     estimator.plan_, estimator.n_samples_seen_ = estimator._stream.plan, 0
-    reports.say(str(estimator.plan_))
+    reports.say(estimator.plan_)
 
 
 class Reservoir:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
-from vicinal import _clock, _threads
+from vicinal import _threads
 from vicinal.core.loop import Iteration
 from vicinal.core.problem import Problem
 from vicinal.core.stages import RunSnapshot
-from vicinal.core.types import Activity
 from vicinal.fit.report import Reports
+
+Result = TypeVar("Result")
 
 
 class Workers:
     """Work on independent tasks in several threads; results come in the order of the tasks.
 
     Only the thread that takes the results answers to Ctrl-C, prints, and calls callbacks: workers
-    hand such calls over by `ask`.  With one thread, all is done where the results are taken.
+    hand such calls over by `ask`.
 
     Parameters
     ----------
@@ -37,15 +38,14 @@ class Workers:
         self._todo: SimpleQueue[Any]
         self._events: SimpleQueue[Any]
 
-    def results(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
-        """``function(task)`` for each task.
+    def results(
+        self, function: Callable[..., Result], tasks: Iterable[tuple[Any, ...]]
+    ) -> Generator[Result, None, None]:
+        """``function(*task)`` for each task.
 
         A task is taken when a thread is free for it, so that a few more may be taken than results;
         when the caller takes no more results, these are stopped.
         """
-        if self.threads == 1:
-            yield from map(function, tasks)
-            return
         self.stopping, self._todo, self._events = False, SimpleQueue(), SimpleQueue()
         share = max(1, _threads.n_threads() // self.threads)
         done: dict[int, tuple[Any, BaseException | None]] = {}
@@ -87,8 +87,6 @@ class Workers:
 
     def ask(self, call: Callable[[], Any]) -> Any:
         """``call()``, made in the thread that takes the results; True if nothing is wanted."""
-        if self.threads == 1:
-            return call()
         if self.stopping:
             return True
         answer: SimpleQueue[Any] = SimpleQueue()
@@ -103,12 +101,12 @@ class Workers:
         self._events.put((None, answered))
         return answer.get()
 
-    def _work(self, function: Callable[[Any], Any], share: int) -> None:
+    def _work(self, function: Callable[..., object], share: int) -> None:
         with _threads.at_most(share):
             while (item := self._todo.get()) is not None:
                 number, task = item
                 try:
-                    self._events.put((number, (function(task), None)))
+                    self._events.put((number, (function(*task), None)))
                 except BaseException as error:
                     self._events.put((number, (None, error)))
 
@@ -132,45 +130,6 @@ class Workers:
             raise interrupt
 
 
-class SearchStep(NamedTuple):
-    """Where a search stands: a candidate in one fold, and the best candidate so far.
-
-    Parameters
-    ----------
-    candidate : dict
-        The parameters that are being tried.
-    number, n_candidates : int
-        Number of the candidate, from 1, and of all candidates; the search may end sooner.
-    fold, n_folds : int
-        Number of the fold, from 1, and of all folds.
-    best : (dict, float) or None
-        The best candidate so far, and its accuracy on held-out rows.
-    """
-
-    candidate: Mapping[str, float]
-    number: int
-    n_candidates: int
-    fold: int
-    n_folds: int
-    best: tuple[Mapping[str, float], float] | None = None
-
-    def activity(self, pace: _clock.Pace) -> Activity:
-        """It as an activity; ``pace`` counts the folds."""
-        fold = f"fold {self.fold}/{self.n_folds}"
-        total = self.n_candidates * self.n_folds
-        done = (self.number - 1) * self.n_folds + self.fold - 1
-        left = pace.left(total - done)
-        details = [] if left is None else [f"at most {_clock.duration(left)} left"]
-        if self.best is not None:
-            details.append(f"best {_values(self.best[0])} ({100 * self.best[1]:.1f} %)")
-        words = f"candidate {self.number}/{self.n_candidates}: {_values(self.candidate)}, {fold}"
-        return Activity(words, tuple(details), done, total, recurs=True)
-
-
-def _values(parameters: Mapping[str, float]) -> str:
-    return ", ".join(f"{name}={value:g}" for name, value in parameters.items())
-
-
 class SearchReports(Reports):
     """Reports from the threads of a search: what they tell the callbacks goes through ``workers``.
 
@@ -187,8 +146,6 @@ class SearchReports(Reports):
         """As `Reports.on_iteration`; it also stops what is no longer wanted."""
         report, workers = self.outer.on_iteration(searching=True), self.workers
         root = self.outer.report
-        if workers.threads == 1:
-            return report
         if root is None or not root.has_callbacks:
             return lambda info, problem, snapshot: workers.stopping
 

@@ -136,18 +136,18 @@ def make_learner(
     return Pipeline(steps)
 
 
-def make_preparation(X: Any, *, scale: bool = True, **options: Any) -> Any:
+def make_preparation(
+    X: Any, *, numeric: Any = (), categorical: Any = (), ordinal: Any = (), text: Any = (),
+    drop: Any = (), max_categories: int | None = 30, random_state: Any = None, scale: bool = True,
+) -> Any:  # fmt: skip
     """The step "prepare" alone, a ``ColumnTransformer``; None if there is nothing to do.
 
-    Numbers are divided by their standard deviation if ``scale`` is True.  ``options`` are those of
-    `make_learner` for columns, and ``max_categories`` and ``random_state``.
+    The options are those of `make_learner`; numbers are divided by their standard deviation if
+    ``scale`` is True.
     """
-    names = ("numeric", "categorical", "ordinal", "text", "drop")
-    wishes = _wishes(*(options.pop(name, ()) for name in names))
-    settings = Settings(options.pop("max_categories", 30), options.pop("random_state", None), scale)
-    if options:
-        raise TypeError(f"make_preparation has no parameter {next(iter(options))!r}.")
+    wishes = _wishes(numeric, categorical, ordinal, text, drop)
     uses = sort_columns(read_columns(X), wishes, named=is_frame(X))
+    settings = Settings(max_categories, random_state, scale)
     return preparation(X, uses, settings, dropped=bool(wishes.drop))
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,10 @@ from sklearn.utils.validation import validate_data
 
 from vicinal._features import power_of_two
 from vicinal.core.types import Array
+from vicinal.learner.errors import ColumnError
+
+#: types of Python, NumPy and pandas
+_DATES = ("date", "datetime", "Timestamp", "time", "timedelta", "Timedelta", "Period")
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,10 @@ class Column:
         values[self.missing] = missing
         return values
 
-    def row_of(self, position: int) -> int:
-        """The row of a place among the present values."""
-        return int(np.flatnonzero(~self.missing)[position])
+    def refuse(self, wrong: Any, problem: str, remedies: list[tuple[str, str]]) -> NoReturn:
+        """Raise a `ColumnError` that shows the first of the present values that is wrong."""
+        row = np.flatnonzero(~self.missing)[np.argmax(wrong)]
+        raise ColumnError(self.name, problem, remedies, int(row), self.values[row])
 
 
 class ColumnValues(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -171,15 +176,10 @@ def is_missing(value: Any) -> bool:
     if value is None or value is np.ma.masked:
         return True
     different = value != value
-    return different is not False and (different is True or _is_true(different))
-
-
-def _is_true(answer: Any) -> bool:
-    """The truth of an answer; pandas.NA has none, and is missing."""
     try:
-        return bool(answer)
-    except (TypeError, ValueError):
-        return type(answer).__name__ == "NAType"
+        return bool(different)
+    except (TypeError, ValueError):  # pandas.NA has no truth, and an array has many
+        return type(different).__name__ == "NAType"
 
 
 def n_rows(X: Any) -> int:
@@ -193,7 +193,9 @@ def read_columns(X: Any) -> list[Column]:
     if is_polars(X):
         return [_from_polars(X[name]) for name in X.columns]
     if is_frame(X):
-        _check_names(list(X.columns))
+        twice = [name for name, count in Counter(X.columns).items() if count > 1]
+        if twice:
+            raise ValueError(f"X has several columns named {twice[0]!r}. Rename them.")
         return [_from_pandas(X.columns[j], X.iloc[:, j]) for j in range(X.shape[1])]
     X = as_array(X)
     if X.ndim != 2:
@@ -206,25 +208,13 @@ def as_array(X: Any) -> Array:
 
     Masked values become missing ones: NumPy shows what is under the mask to whoever ignores it.
     """
-    if isinstance(X, np.ma.MaskedArray):
-        return _unmasked(X)
-    return X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
-
-
-def _unmasked(X: Any) -> Array:
-    values, mask = np.asarray(X), np.ma.getmaskarray(X)
-    if not mask.any():
-        return values
-    kind = values.dtype.kind
-    values = values.astype(values.dtype if kind in "fcmM" else object)  # a copy
-    values[mask] = "NaT" if kind in "mM" else np.nan
-    return values
-
-
-def _check_names(names: list[Any]) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ValueError(f"X has several columns named {twice[0]!r}. Rename them.")
+    if not isinstance(X, np.ma.MaskedArray):
+        return X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
+    if not np.ma.getmaskarray(X).any():
+        return np.asarray(X)
+    values: Array = X.astype(X.dtype if X.dtype.kind in "fcmM" else object)  # with room for gaps
+    values[np.ma.getmaskarray(X)] = "NaT" if X.dtype.kind in "mM" else np.nan
+    return np.asarray(values)
 
 
 def _from_array(name: Any, values: Array) -> Column:
@@ -234,7 +224,7 @@ def _from_array(name: Any, values: Array) -> Column:
     if kind in "US":
         return Column(name, "object", values.astype(object))
     if kind in "mM":
-        return Column(name, "date", _from_list(list(values)))
+        return Column(name, "date", _objects(list(values)))
     stored = {"b": "bool", "i": "number", "u": "number", "f": "number"}
     return Column(name, stored.get(kind, "other"), values)
 
@@ -243,82 +233,68 @@ def _from_objects(name: Any, values: Array) -> Column:
     """Objects of Python: numbers, truth values, strings, dates or anything else."""
     column = Column(name, "object", values)
     kinds = {type(value) for value in column.present}
-    if kinds and all(issubclass(kind, bool | np.bool_) for kind in kinds):
-        return _numbers(name, "bool", column)
     numbers = (int, float, Decimal, np.number)
+    if kinds and all(issubclass(kind, bool | np.bool_) for kind in kinds):
+        return _numbers(column, "bool")
     if kinds and all(issubclass(kind, numbers) and kind is not bool for kind in kinds):
-        return _numbers(name, "number", column)
-    dates = {"date", "datetime", "Timestamp", "time", "timedelta", "Timedelta", "Period"}
-    if kinds and all(kind.__name__ in dates for kind in kinds):
+        return _numbers(column, "number")
+    if kinds and all(kind.__name__ in _DATES for kind in kinds):
         return Column(name, "date", values)
-    if all(issubclass(kind, (str, bool, *numbers)) for kind in kinds):
-        return column
-    return Column(name, "other", values)
+    known = all(issubclass(kind, (str, bool, *numbers)) for kind in kinds)
+    return column if known else Column(name, "other", values)
 
 
-def _numbers(name: Any, storage: str, column: Column) -> Column:
+def _numbers(column: Column, storage: str) -> Column:
     """Objects as numbers of NumPy: NaN where one is missing, otherwise of the type they have."""
     numbers = np.array(column.present.tolist())
     if numbers.dtype.kind not in "biuf" or column.missing.any():
-        numbers = np.full(len(column.values), np.nan)
-        numbers[~column.missing] = column.present.astype(np.float64)
-    return Column(name, storage, numbers)
+        numbers = column.filled(np.nan).astype(np.float64)
+    return Column(column.name, storage, numbers)
 
 
 def _from_pandas(name: Any, series: Any) -> Column:
     dtype = series.dtype
     if hasattr(dtype, "categories") and hasattr(dtype, "ordered"):
         levels = list(dtype.categories)
-        return Column(name, "category", _objects(series), levels, bool(dtype.ordered))
+        return Column(name, "category", series.to_numpy(object), levels, bool(dtype.ordered))
     kind = getattr(dtype, "kind", "O")
     if kind in "mM" or type(dtype).__name__ in ("DatetimeTZDtype", "PeriodDtype"):
-        return Column(name, "date", _objects(series))
-    if kind in "biuf":
-        if isinstance(dtype, np.dtype):
-            return Column(name, "bool" if kind == "b" else "number", series.to_numpy())
+        return Column(name, "date", series.to_numpy(object))
+    if kind not in "biuf":
+        return _from_objects(name, series.to_numpy(object))
+    if isinstance(dtype, np.dtype):
+        numbers = series.to_numpy()
+    else:
         numbers = series.to_numpy(na_value=np.nan)
         if numbers.dtype.kind not in "biuf":  # truth values with gaps
-            numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        return Column(name, "bool" if kind == "b" else "number", numbers)
-    return _from_objects(name, _objects(series))
-
-
-def _objects(series: Any) -> Array:
-    values: Array = series.to_numpy(dtype=object)
-    return values
+            numbers = series.to_numpy(np.float64, na_value=np.nan)
+    return Column(name, "bool" if kind == "b" else "number", numbers)
 
 
 def _from_polars(series: Any) -> Column:
+    import polars
+
     name, dtype = series.name, series.dtype
     if dtype.is_numeric():
         whole = dtype.is_integer() and not series.null_count() and "128" not in str(dtype)
-        if not (whole or dtype.is_float()):
-            series = series.cast(_polars().Float64)
-        return Column(name, "number", series.to_numpy())
+        stored = series if whole or dtype.is_float() else series.cast(polars.Float64)
+        return Column(name, "number", stored.to_numpy())
+    if dtype == polars.Boolean:
+        stored = series.cast(polars.Float64) if series.null_count() else series
+        return Column(name, "bool", stored.to_numpy())
+    values = _objects(series.to_list())
     if dtype.is_temporal():
-        return Column(name, "date", _from_list(series.to_list()))
-    if dtype == _polars().Boolean:
-        numbers = series.cast(_polars().Float64).to_numpy() if series.null_count() else None
-        return Column(name, "bool", series.to_numpy() if numbers is None else numbers)
-    values = _from_list(series.to_list())
-    if type(dtype).__name__ == "Enum":
+        return Column(name, "date", values)
+    if dtype == polars.Enum:
         return Column(name, "category", values, list(dtype.categories))
-    if type(dtype).__name__ == "Categorical":
-        return Column(
-            name, "category", values, sorted(set(values[[v is not None for v in values]]))
-        )
+    if dtype == polars.Categorical:
+        return Column(name, "category", values, sorted(series.drop_nulls().unique().to_list()))
     return _from_objects(name, values)
 
 
-def _from_list(items: list[Any]) -> Array:
+def _objects(items: list[Any]) -> Array:
     """Objects as an array of one dimension, whatever they are."""
     values = np.empty(len(items), dtype=object)
     for i, item in enumerate(items):
         values[i] = item
     return values
-
-
-def _polars() -> Any:
-    import polars
-
-    return polars

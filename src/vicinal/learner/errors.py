@@ -74,11 +74,18 @@ class ColumnError(ValueError):
         return type(self), fields
 
     @classmethod
-    def all_of(cls, errors: Sequence[ColumnError]) -> ColumnError:
-        """One error for several columns."""
-        first = errors[0]
-        row, value = first.row, first.value
-        return cls(first.column, first.problem, first.remedies, row, value, errors[1:])
+    def collect(cls, check: Callable[[Any], object], columns: Iterable[Any]) -> None:
+        """Check columns, and raise one error for all that are refused."""
+        errors = []
+        for column in columns:
+            try:
+                check(column)
+            except ColumnError as error:
+                errors.append(error)
+        if errors:
+            first = errors[0]
+            row, value = first.row, first.value
+            raise cls(first.column, first.problem, first.remedies, row, value, errors[1:])
 
 
 def shown(value: Any) -> str:

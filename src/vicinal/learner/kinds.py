@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from vicinal.core.types import Array
 from vicinal.learner.columns import Column, is_missing
 from vicinal.learner.errors import ColumnError
 
@@ -23,6 +24,8 @@ _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[
 _DROP = ("drop", "to leave it out")
 _AS_CATEGORY = ("categorical", "to take each value as a category")
 _AS_TEXT = ("text", "to use its words")
+_GAP = ("na", "to read that value as missing")
+_YEAR = ("=numbers in its place, such as the year", "")
 
 
 @dataclass(frozen=True)
@@ -89,15 +92,9 @@ def sort_columns(columns: list[Column], wishes: Wishes, named: bool) -> Uses:
     ``named`` is False for arrays, whose integers are never taken for row numbers.
     """
     wishes.check([column.name for column in columns])
-    uses, errors = Uses(), []
-    for column in columns:
-        if column.name not in wishes.drop:
-            try:
-                _sort(column, uses, wishes, named)
-            except ColumnError as error:
-                errors.append(error)
-    if errors:
-        raise ColumnError.all_of(errors)
+    uses = Uses()
+    kept = [column for column in columns if column.name not in wishes.drop]
+    ColumnError.collect(lambda column: _sort(column, uses, wishes, named), kept)
     if columns and len(wishes.drop) == len(columns):
         raise ValueError("The 'drop' parameter of make_learner leaves no column to learn from.")
     return uses
@@ -125,23 +122,23 @@ def _sort(column: Column, uses: Uses, wishes: Wishes, named: bool) -> None:
 def _use(column: Column, named: bool) -> str:
     """The use of a column about which nothing was said."""
     if column.storage == "date":
-        _refuse(column, 0, "holds dates", [_DROP, ("=numbers in its place, such as the year", "")])
+        column.refuse(0, "holds dates", [_DROP, _YEAR])
     if column.storage == "other":
         kind = type(column.present[0]).__name__
-        _refuse(column, 0, f"holds values of type {kind}, which no rule can use", [_DROP])
+        column.refuse(0, f"holds values of type {kind}, which no rule can use", [_DROP])
     if column.storage == "category":
         _one_type(column)
         return "ordinal" if column.ordered else "category"
     if column.storage == "bool":
         return "number"
     if column.storage == "number":
-        infinite = np.flatnonzero(np.isinf(column.present.astype(np.float64)))
-        if len(infinite):
-            advice = "=a missing value (NaN) in its place"
-            _refuse(column, int(infinite[0]), "holds infinite numbers", [(advice, ""), _DROP])
+        infinite = np.isinf(column.present.astype(np.float64))
+        if infinite.any():
+            advice = ("=a missing value (NaN) in its place", "")
+            column.refuse(infinite, "holds infinite numbers", [advice, _DROP])
         if named and _counts_rows(column):
             keep = ("numeric", "if it does mean something")
-            _refuse(column, 0, "looks like row numbers", [_DROP, keep])
+            column.refuse(0, "looks like row numbers", [_DROP, keep])
         return "number"
     return _use_of_strings(column)
 
@@ -154,27 +151,22 @@ def _use_of_strings(column: Column) -> str:
     if not all_differ and (distinct <= _FEW or distinct <= _SHARE * len(values)):
         return "category"
     if all(_DATE.fullmatch(value.strip()) for value in values[:100]):
-        advice = ("=numbers in its place, such as the year", "")
-        _refuse(column, 0, "holds dates", [_DROP, advice, _AS_CATEGORY])
+        column.refuse(0, "holds dates", [_DROP, _YEAR, _AS_CATEGORY])
     if np.mean([len(value.split()) for value in values[:1000]]) >= _WORDS:
         return "text"
     problem = f"looks like an identifier: {distinct} different values in {len(values)} rows"
-    return _refuse(column, 0, problem, [_DROP, _AS_CATEGORY, _AS_TEXT])
+    column.refuse(0, problem, [_DROP, _AS_CATEGORY, _AS_TEXT])
 
 
 def _refuse_mixed(column: Column) -> None:
     """Refuse numbers with a few words among them, and numbers that are stored as text."""
-    values = column.present
-    numbers = np.array([is_number(value) for value in values])
-    share = numbers.mean()
-    if share == 1.0 and len(set(values)) > _FEW:
-        advice = "=numbers in its place (X[...].astype(float))"
-        _refuse(column, 0, "holds numbers as text", [(advice, ""), _AS_CATEGORY, _DROP])
-    if 0.5 <= share < 1.0 and len({str(value) for value in values}) > 2:
-        position = int(np.flatnonzero(~numbers)[0])
-        words = ("na", "to read that value as missing")
-        problem = "holds numbers, but not in every row"
-        _refuse(column, position, problem, [words, _AS_CATEGORY, _DROP])
+    values, words = column.present, _words(column)
+    share = words.mean()
+    if share == 0.0 and len(set(values)) > _FEW:
+        advice = ("=numbers in its place (X[...].astype(float))", "")
+        column.refuse(0, "holds numbers as text", [advice, _AS_CATEGORY, _DROP])
+    if 0.0 < share <= 0.5 and len({str(value) for value in values}) > 2:
+        column.refuse(words, "holds numbers, but not in every row", [_GAP, _AS_CATEGORY, _DROP])
     _one_type(column)
 
 
@@ -182,21 +174,17 @@ def _one_type(column: Column) -> Column:
     """Refuse categories of which some are strings and some are not: they cannot be sorted."""
     strings = np.array([isinstance(value, str) for value in column.present])
     if strings.any() and not strings.all():
-        position = int(np.flatnonzero(strings != strings[0])[0])
-        advice = "=values of one type (X[...].astype(str))"
-        _refuse(column, position, "holds both strings and other values", [(advice, ""), _DROP])
+        advice = ("=values of one type (X[...].astype(str))", "")
+        problem = "holds both strings and other values"
+        column.refuse(strings != strings[0], problem, [advice, _DROP])
     return column
 
 
 def _number(column: Column) -> Column:
     """Refuse a column that was called numeric and has values that are none."""
-    if column.storage in ("number", "bool"):
-        return column
-    numbers = np.array([is_number(value) for value in column.present])
-    if not numbers.all():
-        position = int(np.flatnonzero(~numbers)[0])
-        words = ("na", "to read that value as missing")
-        _refuse(column, position, "was called numeric and is not", [words, _AS_CATEGORY, _DROP])
+    words = _words(column)
+    if words.any():
+        column.refuse(words, "was called numeric and is not", [_GAP, _AS_CATEGORY, _DROP])
     return column
 
 
@@ -215,11 +203,11 @@ def _levels(column: Column, given: Sequence[Any] | None) -> list[Any]:
             f"Column {column.name!r} holds numbers, which have an order of their own. Levels in "
             f"another order must be strings. Got {levels!r}."
         )
-    for position, value in enumerate(column.present):
-        if value not in levels:
-            advice = f"=a list of levels in ordinal that has this value, {column.name!r}: [...]"
-            problem = "has a value that is none of the levels in 'ordinal'"
-            _refuse(column, position, problem, [(advice, ""), _DROP])
+    others = [value not in levels for value in column.present]
+    if any(others):
+        advice = f"=a list of levels in ordinal that has this value, {column.name!r}: [...]"
+        problem = "has a value that is none of the levels in 'ordinal'"
+        column.refuse(others, problem, [(advice, ""), _DROP])
     return levels
 
 
@@ -235,8 +223,21 @@ def _counts_rows(column: Column) -> bool:
     return bool((values == np.floor(values)).all()) and len(np.unique(values)) == n
 
 
-def is_number(value: Any) -> bool:
-    """Whether a value is a number, or a string that can be read as one."""
+def check_numbers(column: Column) -> None:
+    """Refuse a column of new rows that has words where the model needs numbers."""
+    words = _words(column)
+    if words.any():
+        column.refuse(words, "must hold numbers for this model", [_GAP])
+
+
+def _words(column: Column) -> Array:
+    """Which of the present values are not numbers, nor strings that can be read as one."""
+    if column.storage in ("number", "bool"):
+        return np.zeros(len(column.present), dtype=bool)
+    return np.array([not _is_number(value) for value in column.present], dtype=bool)
+
+
+def _is_number(value: Any) -> bool:
     if not isinstance(value, str):
         return not is_missing(value)
     try:
@@ -244,8 +245,3 @@ def is_number(value: Any) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _refuse(column: Column, position: int, problem: str, remedies: list[tuple[str, str]]) -> Any:
-    row = column.row_of(position)
-    raise ColumnError(column.name, problem, remedies, row, column.values[row])

@@ -18,8 +18,8 @@ class MethodInfo:
     ----------
     name : str
         The short name, such as "nca".
-    home : str
-        Its class, as "module:Class".
+    estimator : str
+        The name of its class in ``vicinal``.
     target : {"classes", "numbers", "pairs", "histograms", "none"}
         What it learns from: a class label for each row; a number for each row; pairs or
         quadruplets, which are drawn from class labels; class labels for rows that are histograms;
@@ -33,7 +33,7 @@ class MethodInfo:
     """
 
     name: str
-    home: str
+    estimator: str
     target: str
     summary: str
     predicts: bool = True
@@ -41,8 +41,7 @@ class MethodInfo:
 
     def load(self) -> type:
         """The class."""
-        module, _, name = self.home.partition(":")
-        found: type = getattr(import_module(module), name)
+        found: type = getattr(import_module("vicinal"), self.estimator)
         return found
 
     def parameters(self) -> list[str]:
@@ -51,99 +50,44 @@ class MethodInfo:
         return sorted([*names, "n_constraints"] if self.target == "pairs" else names)
 
 
-def _at(module: str, name: str) -> str:
-    return f"vicinal.estimators.{module}:{name}"
-
-
 _ALL = (
-    MethodInfo(
-        "nca", _at("nca", "NCA"), "classes",
-        "neighbourhood components analysis: near rows share a label",
-    ),
-    MethodInfo(
-        "nca-diagonal", _at("nca", "NCA"), "classes",
-        "NCA with one weight for each column",
-        presets={"mapping": "diagonal"},
-    ),
-    MethodInfo(
-        "nca-periodic", _at("nca", "NCA"), "classes",
-        "NCA with a map that bends: learnt waves of each column; the most accurate on many tables",
-        presets={"mapping": "periodic"},
-    ),
-    MethodInfo(
-        "knca", _at("knca", "KNCA"), "classes",
-        "NCA for a vote of k neighbours; for labels that may be wrong",
-    ),
-    MethodInfo(
-        "lmnn", _at("lmnn", "LMNN"), "classes",
-        "large margins: other classes are kept at a distance",
-    ),
-    MethodInfo(
-        "mcml", _at("mcml", "MCML"), "classes",
-        "each class collapses towards a point",
-    ),
-    MethodInfo(
-        "rca", _at("rca", "RCA"), "classes",
-        "whitens the scatter within the classes; closed form",
-        predicts=False,
-    ),
-    MethodInfo(
-        "lfda", _at("lfda", "LFDA"), "classes",
-        "local Fisher discriminant analysis: classes of several clusters; closed form",
-        predicts=False,
-    ),
-    MethodInfo(
-        "chi2-lmnn", _at("chi2_lmnn", "Chi2LMNN"), "histograms",
-        "large margins with the χ² distance; every row is a histogram",
-    ),
-    MethodInfo(
-        "itml", _at("itml", "ITML"), "pairs",
-        "information-theoretic metric learning from similar and dissimilar pairs",
-        predicts=False,
-    ),
-    MethodInfo(
-        "mmc", _at("mmc", "MMC"), "pairs",
-        "similar pairs near, dissimilar pairs not; convex",
-        predicts=False,
-    ),
-    MethodInfo(
-        "sdml", _at("sdml", "SDML"), "pairs",
-        "a sparse metric from similar and dissimilar pairs",
-        predicts=False,
-    ),
-    MethodInfo(
-        "lsml", _at("lsml", "LSML"), "pairs",
-        "a metric from comparisons: a is nearer to b than c is to d",
-        predicts=False,
-    ),
-    MethodInfo(
-        "pair-nca", _at("pair_nca", "PairNCA"), "pairs",
-        "NCA from pairs that belong together",
-        predicts=False,
-    ),
-    MethodInfo(
-        "mlkr", _at("mlkr", "MLKR"), "numbers",
-        "metric learning for kernel regression: near rows have near numbers",
-    ),
-    MethodInfo(
-        "nca-regressor", _at("nca_regressor", "NCARegressor"), "numbers",
-        "NCA for numbers: rows match to the degree that their numbers are near",
-    ),
-    MethodInfo(
-        "kt-sne", _at("ksne", "KSNE"), "none",
-        "a picture without labels: t-SNE with neighbourhoods of k",
-        predicts=False,
-    ),
-    MethodInfo(
-        "ksne", _at("ksne", "KSNE"), "none",
-        "a picture without labels: SNE with neighbourhoods of k, with Gaussian tails",
-        predicts=False, presets={"kernel": "gaussian"},
-    ),
-    MethodInfo(
-        "covariance", _at("covariance", "Covariance"), "none",
-        "the inverse of the covariance as a metric: a baseline without labels",
-        predicts=False,
-    ),
+    MethodInfo("nca", "NCA", "classes",
+               "neighbourhood components analysis: near rows share a label"),
+    MethodInfo("nca-diagonal", "NCA", "classes", "NCA with one weight for each column",
+               presets={"mapping": "diagonal"}),
+    MethodInfo("nca-periodic", "NCA", "classes", "NCA with a map that bends: learnt waves of each "
+               "column; the most accurate on many tables", presets={"mapping": "periodic"}),
+    MethodInfo("knca", "KNCA", "classes",
+               "NCA for a vote of k neighbours; for labels that may be wrong"),
+    MethodInfo("lmnn", "LMNN", "classes", "large margins: other classes are kept at a distance"),
+    MethodInfo("mcml", "MCML", "classes", "each class collapses towards a point"),
+    MethodInfo("rca", "RCA", "classes", "whitens the scatter within the classes; closed form",
+               predicts=False),
+    MethodInfo("lfda", "LFDA", "classes", "local Fisher discriminant analysis: classes of several "
+               "clusters; closed form", predicts=False),
+    MethodInfo("chi2-lmnn", "Chi2LMNN", "histograms",
+               "large margins with the χ² distance; every row is a histogram"),
+    MethodInfo("itml", "ITML", "pairs", "information-theoretic metric learning from similar and "
+               "dissimilar pairs", predicts=False),
+    MethodInfo("mmc", "MMC", "pairs", "similar pairs near, dissimilar pairs not; convex",
+               predicts=False),
+    MethodInfo("sdml", "SDML", "pairs", "a sparse metric from similar and dissimilar pairs",
+               predicts=False),
+    MethodInfo("lsml", "LSML", "pairs",
+               "a metric from comparisons: a is nearer to b than c is to d", predicts=False),
+    MethodInfo("pair-nca", "PairNCA", "pairs", "NCA from pairs that belong together",
+               predicts=False),
+    MethodInfo("mlkr", "MLKR", "numbers",
+               "metric learning for kernel regression: near rows have near numbers"),
+    MethodInfo("nca-regressor", "NCARegressor", "numbers",
+               "NCA for numbers: rows match to the degree that their numbers are near"),
+    MethodInfo("kt-sne", "KSNE", "none",
+               "a picture without labels: t-SNE with neighbourhoods of k", predicts=False),
+    MethodInfo("ksne", "KSNE", "none", "a picture without labels: SNE with neighbourhoods of k, "
+               "with Gaussian tails", predicts=False, presets={"kernel": "gaussian"}),
+    MethodInfo("covariance", "Covariance", "none",
+               "the inverse of the covariance as a metric: a baseline without labels",
+               predicts=False),
 )  # fmt: skip
 
 #: every method by its name, in the order in which lists show them

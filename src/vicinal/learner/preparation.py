@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from vicinal.learner.columns import ColumnValues, is_frame, read_columns
 from vicinal.learner.errors import ColumnError, near
-from vicinal.learner.kinds import Uses, is_number
+from vicinal.learner.kinds import Uses, check_numbers
 from vicinal.learner.text import TextColumns
 
 
@@ -35,9 +35,9 @@ def preparation(
     if untouched and not is_frame(X):
         return None
     blocks = [
-        ("numbers", _numbers(settings, indicator=False), uses.numbers),
-        ("gaps", _numbers(settings, indicator=True), uses.gaps),
-        ("ordinal", _ordinal(uses.ordinal, settings), list(uses.ordinal)),
+        ("numbers", _numbers(settings.scale, indicator=False), uses.numbers),
+        ("gaps", _numbers(settings.scale, indicator=True), uses.gaps),
+        ("ordinal", _ordinal(settings.scale, uses.ordinal), list(uses.ordinal)),
         ("categories", _categories(settings, "missing"), uses.categories),
         ("codes", _categories(settings, np.nan), uses.codes),
         ("text", TextColumns(random_state=settings.random_state), uses.text),
@@ -59,13 +59,11 @@ def _located(X: Any, names: list[Any]) -> list[Any]:
 
 def options_of(prepare: ColumnTransformer, X: Any) -> dict[str, Any]:
     """The options of `make_learner` by which the columns of X are used as by this step."""
-    blocks = {name: (part, list(columns)) for name, part, columns in prepare.transformers}
-    uses = {name: columns for name, (_, columns) in blocks.items()}
+    uses = {name: list(columns) for name, _, columns in prepare.transformers}
     ordinal = {}
-    if "ordinal" in blocks:
-        encode = blocks["ordinal"][0].named_steps["encode"]
-        levels = (list(order) for order in encode.categories)
-        ordinal = dict(zip(uses["ordinal"], levels, strict=True))
+    if "ordinal" in uses:
+        levels = prepare.get_params()["ordinal__encode__categories"]
+        ordinal = dict(zip(uses["ordinal"], map(list, levels), strict=True))
     used = {column for columns in uses.values() for column in columns}
     every = list(X.columns) if is_frame(X) else range(X.shape[1])
     return {
@@ -97,44 +95,42 @@ def _ambiguous(uses: Uses) -> bool:
     return several or any(str(name).startswith(starts) for name in names)
 
 
-def _numbers(settings: Settings, indicator: bool) -> Pipeline:
+def _numbers(scale: bool, indicator: bool) -> Pipeline:
     """Fill gaps with the median.  All columns are filled, since gaps may come at prediction."""
-    read = ("read", ColumnValues(rescale=settings.scale))
+    read = ("read", ColumnValues(rescale=scale))
     fill = SimpleImputer(strategy="median", keep_empty_features=True, add_indicator=indicator)
-    if not settings.scale:
-        return Pipeline([read, ("fill", fill)])
+    steps = [("fill", fill), *_scaler(scale)]
     # With an indicator scaled before it is filled, so that its zeros and ones stay as they are.
-    steps = [("fill", fill), ("scale", StandardScaler())]
     return Pipeline([read, *(reversed(steps) if indicator else steps)])
 
 
-def _ordinal(levels: dict[Any, list[Any]], settings: Settings) -> Pipeline:
+def _ordinal(scale: bool, levels: dict[Any, list[Any]]) -> Pipeline:
     encode = OrdinalEncoder(
-        categories=[_array(order) for order in levels.values()],
+        categories=[
+            np.array(order, dtype=object if isinstance(order[0], str) else None)
+            for order in levels.values()
+        ],
         handle_unknown="use_encoded_value",
         unknown_value=np.nan,
     )
     read = ColumnValues(numbers=False, missing=None)  # none of the levels: filled afterwards
-    steps = [("read", read), ("encode", encode), ("fill", SimpleImputer(strategy="median"))]
-    return Pipeline([*steps, ("scale", StandardScaler())] if settings.scale else steps)
+    fill = SimpleImputer(strategy="median")
+    return Pipeline([("read", read), ("encode", encode), ("fill", fill), *_scaler(scale)])
 
 
-def _array(levels: list[Any]) -> Any:
-    return np.array(levels, dtype=object if isinstance(levels[0], str) else None)
+def _scaler(scale: bool) -> list[tuple[str, Any]]:
+    return [("scale", StandardScaler())] if scale else []
 
 
 def _categories(settings: Settings, missing: Any) -> Pipeline:
     """A missing value is a category of its own."""
     read = ColumnValues(numbers=False, missing=missing)
-    return Pipeline([("read", read), ("encode", _one_hot(settings))])
-
-
-def _one_hot(settings: Settings) -> OneHotEncoder:
-    return OneHotEncoder(
+    encode = OneHotEncoder(
         handle_unknown="infrequent_if_exist",
         max_categories=settings.max_categories,
         sparse_output=False,
     )
+    return Pipeline([("read", read), ("encode", encode)])
 
 
 def check_new_rows(model: Any, X: Any) -> None:
@@ -157,22 +153,13 @@ def check_new_rows(model: Any, X: Any) -> None:
     ColumnError
         If a column has words where the model needs numbers.
     """
-    prepare = getattr(model, "named_steps", {}).get("prepare")
-    if not isinstance(prepare, ColumnTransformer) or not is_frame(X):
+    used = columns_used(model)
+    if used is None or not is_frame(X):
         return
-    blocks = {name: list(columns) for name, _, columns in prepare.transformers}
-    _check_present([name for names in blocks.values() for name in names], X)
-    numbers = [name for block in ("numbers", "gaps") for name in blocks.get(block, ())]
-    errors = []
-    for column in read_columns(X[numbers]) if numbers and isinstance(numbers[0], str) else ():
-        words = [not is_number(value) for value in column.present]
-        if column.storage not in ("number", "bool") and any(words):
-            row = column.row_of(int(np.flatnonzero(words)[0]))
-            remedies = [("na", "to read that value as missing")]
-            problem = "must hold numbers for this model"
-            errors.append(ColumnError(column.name, problem, remedies, row, column.values[row]))
-    if errors:
-        raise ColumnError.all_of(errors)
+    _check_present([name for names in used.values() for name in names], X)
+    numbers = [*used.get("numbers", ()), *used.get("gaps", ())]
+    if numbers and isinstance(numbers[0], str):
+        ColumnError.collect(check_numbers, read_columns(X[numbers]))
 
 
 def _check_present(names: list[Any], X: Any) -> None:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._validation import check_number
 from vicinal.core.types import Array
-from vicinal.learner.columns import as_array, is_frame, is_missing, is_polars
+from vicinal.learner.columns import as_array, is_frame, read_columns
 
 _UNREDUCED = 4  # a text with fewer words than this many times the components is not reduced
 
@@ -141,12 +141,7 @@ class TextColumns(TransformerMixin, BaseEstimator):
         """The texts of each column; missing ones are empty."""
         X = X if is_frame(X) else as_array(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
-        columns = range(X.shape[1])
-        if is_polars(X):
-            values = [X[:, j].to_list() for j in columns]
-        else:
-            values = [list(X.iloc[:, j] if is_frame(X) else X[:, j]) for j in columns]
-        return [["" if is_missing(v) else str(v) for v in column] for column in values]
+        return [list(map(str, column.filled(""))) for column in read_columns(X)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

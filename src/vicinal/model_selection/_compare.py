@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from numbers import Integral, Real
+from collections.abc import Callable, Iterable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 
+from vicinal._validation import check_number, check_option, parameters_of
 from vicinal.core.types import Array
 from vicinal.learner.columns import n_rows
 from vicinal.learner.methods import METHODS
 from vicinal.learner.targets import as_labels, check_target, target_kind
-from vicinal.model_selection._comparison import Comparison, MethodScores, corrected_error
+from vicinal.model_selection._comparison import Comparison
 from vicinal.model_selection._rivals import Rival, make_rival
 
 _FOR_CLASSES = ("euclidean", "pca", "lda", "nca")
@@ -112,9 +113,23 @@ def compare_methods(
     """
     check_target(y, n_rows(X))
     y = as_labels(y)
-    _check(cv=cv, repeats=repeats, n_neighbors=n_neighbors, time_budget=time_budget)
+    given = parameters_of(
+        "compare_methods", cv=cv, repeats=repeats, n_neighbors=n_neighbors, target=target,
+        time_budget=time_budget,
+    )  # fmt: skip
+    check_number(given, "repeats", 1, integer=True)
+    check_number(given, "n_neighbors", 1, integer=True)
+    check_number(given, "time_budget", 0, open_ends=True, or_else=(None,))
+    check_option(given, "target", (None, "classes", "numbers"))
+    if isinstance(cv, Integral):
+        check_number(given, "cv", 2, integer=True)
+    elif repeats != 1:
+        raise ValueError(
+            "The 'repeats' parameter of compare_methods must be 1 if 'cv' is not an int. "
+            f"Got {repeats!r} instead."
+        )
     methods = None if methods is None else list(methods)
-    kind = _kind_of(y, methods, target)
+    kind = target or _kind_of(y, methods or ())
     if kind == "classes" and len(np.unique(y)) < 2:
         raise ValueError(f"compare_methods needs rows of at least 2 classes. All are {y[0]!r}.")
     if methods is None:
@@ -124,100 +139,61 @@ def compare_methods(
         seed = int(check_random_state(random_state).randint(2**31 - 1))
     rivals = [
         make_rival(
-            method, X, y, kind, n_components=n_components, random_state=seed, columns=columns
+            method, X, y, kind, n_neighbors, n_components=n_components, random_state=seed,
+            columns=columns,
         )
         for method in methods
-    ]
+    ]  # fmt: skip
     _check_names([rival.name for rival in rivals])
-    folds = _folds(X, y, kind, cv, repeats, seed)
-    clock = _Clock(time_budget, len(folds), progress)
-    shares = []
-    for train, test in folds:
-        if not clock.has_time_for_a_fold():
-            break
-        for rival in rivals:
-            clock.begin(rival, rivals)
-            rival.compete(X, y, train, test, n_neighbors, kind)
-        clock.end_fold()
-        shares.append(len(test) / len(train))
-    complete = len(shares) == len(folds)
-    results = _results(rivals, float(np.mean(shares)))
+    folds = _folds(y, kind, cv, repeats, seed)
+    n_folds, test_share = _compete(rivals, X, y, folds, time_budget, progress)
+    plain = next((rival for rival in rivals if rival.name == "euclidean"), None)
     for rival in rivals:
         rival.repeat_warnings()
+    cut = "" if n_folds == len(folds) else f" Time ran out after {n_folds} of {len(folds)} folds."
     return Comparison(
-        results=results,
+        results=[rival.result(plain, test_share) for rival in rivals],
         score_name="accuracy" if kind == "classes" else "R²",
         n_neighbors=n_neighbors,
-        n_folds=len(shares),
+        n_folds=n_folds,
         n_rows=len(y),
-        complete=complete,
-        note=_note(len(y), len(shares), len(folds), n_neighbors),
+        complete=n_folds == len(folds),
+        note=f"{len(y)} rows, {n_folds} folds, {n_neighbors} nearest neighbours; ± is a standard "
+        "error that allows for overlapping training rows; differences are to Euclidean distance."
+        f"{cut}",
     )
 
 
-class _Clock:
-    """Divides the time among the fits, and tells how far they are."""
+def _compete(
+    rivals: list[Rival], X: Any, y: Array, folds: list[tuple[Array, Array]], budget: float | None,
+    progress: Callable[[int, int, str], Any] | None,
+) -> tuple[int, float]:  # fmt: skip
+    """Fit and score all methods in the folds that there is time for.
 
-    def __init__(
-        self, budget: float | None, n_folds: int, progress: Callable[[int, int, str], Any] | None
-    ) -> None:
-        self._began, self._budget, self._progress = time.perf_counter(), budget, progress
-        self._n_folds, self._folds, self._fits = n_folds, 0, 0
-
-    def _spent(self) -> float:
-        return time.perf_counter() - self._began
-
-    def has_time_for_a_fold(self) -> bool:
-        """True for the first fold, and while the mean fold would end in time."""
-        if self._budget is None or self._folds == 0:
-            return True
-        return self._spent() * (1 + 1 / self._folds) <= self._budget
-
-    def begin(self, rival: Rival, rivals: Sequence[Rival]) -> None:
-        """Tell of the fit to come, and give it its time."""
-        n_fits = self._n_folds * len(rivals)
-        if self._progress is not None:
-            self._progress(self._fits, n_fits, rival.name)
-        limited = [other for other in rivals if other.time_parameter]
-        if self._budget is not None and rival in limited:
-            place = limited.index(rival)
-            fits = (self._n_folds - self._folds) * len(limited) - place
-            rival.budget = max(0.01, 0.9 * (self._budget - self._spent()) / fits)
-        self._fits += 1
-
-    def end_fold(self) -> None:
-        self._folds += 1
+    Returns the number of these folds, and the mean of the ratio of held-out to training rows.
+    """
+    began, n_fits, shares = time.perf_counter(), len(folds) * len(rivals), []
+    limited = [rival.name for rival in rivals if rival.time_parameter]
+    for i, (train, test) in enumerate(folds):
+        spent = time.perf_counter() - began
+        if budget is not None and i and spent * (1 + 1 / i) > budget:  # a mean fold would end late
+            break
+        for j, rival in enumerate(rivals):
+            if progress is not None:
+                progress(i * len(rivals) + j, n_fits, rival.name)
+            if budget is not None and rival.time_parameter:
+                n_left = (len(folds) - i) * len(limited) - limited.index(rival.name)
+                left = budget - (time.perf_counter() - began)
+                rival.budget = max(0.01, 0.9 * left / n_left)
+            rival.compete(X, y, train, test)
+        shares.append(len(test) / len(train))
+    return len(shares), float(np.mean(shares))
 
 
-def _check(*, cv: Any, repeats: Any, n_neighbors: Any, time_budget: Any) -> None:
-    """Refuse numbers out of range; folds of one's own cannot be repeated."""
-    whole = {"repeats": (repeats, 1), "n_neighbors": (n_neighbors, 1)}
-    if isinstance(cv, Integral):
-        whole["cv"] = (cv, 2)
-    elif repeats != 1:
-        raise ValueError(_wrong("repeats", "1 if 'cv' is not an int", repeats))
-    for name, (value, low) in whole.items():
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
-            raise ValueError(_wrong(name, f"an int in [{low}, inf)", value))
-    number = isinstance(time_budget, Real) and not isinstance(time_budget, bool)
-    if time_budget is not None and not (number and time_budget > 0):
-        raise ValueError(_wrong("time_budget", "a float in (0, inf) or None", time_budget))
-
-
-def _wrong(name: str, what: str, value: Any) -> str:
-    return f"The {name!r} parameter of compare_methods must be {what}. Got {value!r} instead."
-
-
-def _kind_of(y: Array, methods: list[Any] | None, target: str | None) -> str:
-    """Whether y holds classes or numbers."""
-    if target is not None:
-        if target not in ("classes", "numbers"):
-            raise ValueError(_wrong("target", "'classes', 'numbers' or None", target))
-        return target
-    named = [METHODS[m] for m in methods or () if isinstance(m, str) and m in METHODS]
-    if any(info.target == "numbers" for info in named):
-        return "numbers"
-    return target_kind(y)
+def _kind_of(y: Array, methods: Iterable[Any]) -> str:
+    """Whether y holds classes or numbers: numbers if a method learns them, or by its values."""
+    named = (METHODS[each] for each in methods if isinstance(each, str) and each in METHODS)
+    return "numbers" if any(info.target == "numbers" for info in named) else target_kind(y)
 
 
 def _check_names(names: list[str]) -> None:
@@ -227,46 +203,10 @@ def _check_names(names: list[str]) -> None:
         raise ValueError(f"The methods of compare_methods must {problem}.")
 
 
-def _folds(
-    X: Any, y: Array, kind: str, cv: Any, repeats: int, seed: int
-) -> list[tuple[Array, Array]]:
+def _folds(y: Array, kind: str, cv: Any, repeats: int, seed: int) -> list[tuple[Array, Array]]:
     if isinstance(cv, Integral):
         splitter = RepeatedStratifiedKFold if kind == "classes" else RepeatedKFold
         cv = splitter(n_splits=int(cv), n_repeats=repeats, random_state=seed)
     else:
         cv = check_cv(cv, y, classifier=kind == "classes")
     return list(cv.split(np.zeros(len(y)), y))
-
-
-def _results(rivals: list[Rival], test_share: float) -> list[MethodScores]:
-    """The scores with their means and errors; Euclidean distance is what others are compared to."""
-    plain = next((rival.scores for rival in rivals if rival.name == "euclidean"), None)
-    results = []
-    for rival in rivals:
-        scores, own = np.array(rival.scores), np.array(rival.own)
-        gain = None if plain is None or rival.name == "euclidean" else scores - np.array(plain)
-        results.append(
-            MethodScores(
-                name=rival.name,
-                scores=scores,
-                mean=float(scores.mean()),
-                error=corrected_error(scores, test_share),
-                own_scores=own if len(own) else None,
-                own_mean=float(own.mean()) if len(own) else None,
-                own_error=corrected_error(own, test_share) if len(own) else None,
-                difference=None if gain is None else float(gain.mean()),
-                difference_error=None if gain is None else corrected_error(gain, test_share),
-                n_components=rival.n_components,
-                seconds=float(np.mean(rival.seconds)),
-                warnings=list(rival.told),
-            )
-        )
-    return results
-
-
-def _note(n: int, done: int, wanted: int, n_neighbors: int) -> str:
-    cut = "" if done == wanted else f" Time ran out after {done} of {wanted} folds."
-    return (
-        f"{n} rows, {done} folds, {n_neighbors} nearest neighbours; ± is a standard error that "
-        f"allows for overlapping training rows; differences are to Euclidean distance.{cut}"
-    )

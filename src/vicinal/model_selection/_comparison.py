@@ -99,10 +99,7 @@ class Comparison:
 
     def __getitem__(self, name: str) -> MethodScores:
         """The scores of a method."""
-        for result in self.results:
-            if result.name == name:
-                return result
-        raise KeyError(name)
+        return {result.name: result for result in self.results}[name]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and strings, ready for JSON; NaN is None."""
@@ -113,12 +110,8 @@ class Comparison:
         """A pandas data frame with one row for each method."""
         import pandas as pd
 
-        left_out = ("scores", "own_scores", "warnings")
-        rows = [
-            {name: value for name, value in vars(result).items() if name not in left_out}
-            for result in self.results
-        ]
-        return pd.DataFrame(rows).set_index("name")
+        frame = pd.DataFrame([vars(result) for result in self.results]).set_index("name")
+        return frame.drop(columns=["scores", "own_scores", "warnings"])
 
     def __str__(self) -> str:
         own = any(result.own_mean is not None for result in self.results)
@@ -148,6 +141,4 @@ def _shown(mean: float | None, error: float | None, sign: str = "") -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return [_plain(item) for item in value.tolist()]
-    if isinstance(value, float):
-        return None if math.isnan(value) else float(value)
-    return value
+    return None if isinstance(value, float) and math.isnan(value) else value

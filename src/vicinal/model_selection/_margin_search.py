@@ -114,14 +114,11 @@ def margin_search(
 
 def _last_step(estimator: Any) -> tuple[Any, str]:
     """The estimator whose parameters are searched, and the prefix of their names."""
-    model, prefix = estimator, ""
-    if isinstance(estimator, Pipeline):
-        name, model = estimator.steps[-1]
-        prefix = f"{name}__"
+    name, model = estimator.steps[-1] if isinstance(estimator, Pipeline) else ("", estimator)
     if not isinstance(model, LMNN | Chi2LMNN):
         what = "an LMNN, a Chi2LMNN or a Pipeline that ends in one"
         raise TypeError(_wrong("estimator", what, estimator))
-    return model, prefix
+    return model, f"{name}__" if name else ""
 
 
 def _before_last(estimator: Any, X: Any, y: Any) -> Any:
@@ -136,9 +133,7 @@ def _values(name: str, values: Any, others: tuple[str, ...] = ()) -> Any:
     if hasattr(values, "rvs"):
         return values
     what = "a sequence of floats in (0.0, inf)" + "".join(f" or {other!r}" for other in others)
-    if not isinstance(values, Iterable) or isinstance(values, str):
-        raise ValueError(_wrong(name, what, values))
-    tried = list(values)
+    tried = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else []
     if not tried:
         raise ValueError(_wrong(name, what, values))
     for value in tried:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from vicinal._validation import warn
 from vicinal.core.types import Array
 from vicinal.learner.build import make_learner, make_preparation
 from vicinal.learner.methods import find_method
+from vicinal.model_selection._comparison import MethodScores, corrected_error
 
 _BASELINES = ("euclidean", "pca", "lda")
 _KEPT_VARIANCE = 0.95  # of the scaled columns, by PCA without a rank
@@ -33,46 +35,53 @@ class Rival:
 
     name: str
     model: Any  # an unfitted Pipeline
+    kind: str
+    n_neighbors: int
     scores: list[float] = field(default_factory=list)
     own: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    told: dict[str, int] = field(default_factory=dict)
+    told: Counter[str] = field(default_factory=Counter)
     n_components: int = 0
     budget: float | None = None
 
-    def compete(
-        self, X: Any, y: Array, train: Array, test: Array, n_neighbors: int, kind: str
-    ) -> None:
+    def compete(self, X: Any, y: Array, train: Array, test: Array) -> None:
         """Fit the method to the training rows of a fold, and score the others."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                self._compete(X, y, train, test, n_neighbors, kind)
+                self._compete(_safe_indexing(X, train), y[train], _safe_indexing(X, test), y[test])
             except ValueError as error:
                 raise ValueError(f"Method {self.name!r}: {error}") from error
-        for warning in caught:
-            if issubclass(warning.category, UserWarning):
-                text = str(warning.message)
-                self.told[text] = self.told.get(text, 0) + 1
+        self.told.update(str(w.message) for w in caught if issubclass(w.category, UserWarning))
 
-    def _compete(
-        self, X: Any, y: Array, train: Array, test: Array, n_neighbors: int, kind: str
-    ) -> None:
-        rows, others = _safe_indexing(X, train), _safe_indexing(X, test)
-        began = time.perf_counter()
+    def _compete(self, X: Any, y: Array, X_test: Any, y_test: Array) -> None:
+        voters = KNeighborsClassifier if self.kind == "classes" else KNeighborsRegressor
+        score = accuracy_score if self.kind == "classes" else r2_score
         model = clone(self.model)
         if self.budget is not None:
             model.set_params(**{str(self.time_parameter): self.budget})
-        model.fit(rows, y[train])
+        began = time.perf_counter()
+        model.fit(X, y)
         self.seconds.append(time.perf_counter() - began)
-        Z, new = model.transform(rows), model.transform(others)
-        voters = KNeighborsClassifier if kind == "classes" else KNeighborsRegressor
-        score = accuracy_score if kind == "classes" else r2_score
-        vote = voters(min(n_neighbors, len(train))).fit(Z, y[train])
-        self.scores.append(float(score(y[test], vote.predict(new))))
+        Z, new = model.transform(X), model.transform(X_test)
+        vote = voters(min(self.n_neighbors, len(y))).fit(Z, y)
+        self.scores.append(float(score(y_test, vote.predict(new))))
         self.n_components = int(Z.shape[1])
         if hasattr(model, "predict"):
-            self.own.append(float(score(y[test], model.predict(others))))
+            self.own.append(float(score(y_test, model.predict(X_test))))
+
+    def result(self, plain: Rival | None, test_share: float) -> MethodScores:
+        """The scores with their means and errors, and the difference to the plain distance."""
+        scores = np.array(self.scores)
+        own = np.array(self.own) if self.own else None
+        gain = None if plain is None or plain is self else scores - np.array(plain.scores)
+        mean, error = float(scores.mean()), corrected_error(scores, test_share)
+        own_mean, own_error = _mean_and_error(own, test_share)
+        difference, difference_error = _mean_and_error(gain, test_share)
+        return MethodScores(
+            self.name, scores, mean, error, own, own_mean, own_error, difference, difference_error,
+            self.n_components, float(np.mean(self.seconds)), list(self.told),
+        )  # fmt: skip
 
     @property
     def time_parameter(self) -> str | None:
@@ -83,39 +92,46 @@ class Rival:
     def repeat_warnings(self) -> None:
         """Say once what the fits of the folds have warned of."""
         if self.told:
-            first, more = next(iter(self.told)), sum(self.told.values()) - 1
+            more = self.told.total() - 1
             also = f" (and {more} more warnings in the folds)" if more else ""
-            warn(f"{self.name}: {first}{also}")
+            warn(f"{self.name}: {next(iter(self.told))}{also}")
+
+
+def _mean_and_error(scores: Array | None, test_share: float) -> tuple[float | None, float | None]:
+    if scores is None:
+        return None, None
+    return float(scores.mean()), corrected_error(scores, test_share)
 
 
 def make_rival(
-    method: Any, X: Any, y: Array, kind: str, *, n_components: Any, random_state: int,
-    columns: dict[str, Any],
+    method: Any, X: Any, y: Array, kind: str, n_neighbors: int, *, n_components: Any,
+    random_state: int, columns: dict[str, Any],
 ) -> Rival:  # fmt: skip
     """A method by its name, or an estimator with a name."""
     options = {"random_state": random_state, **columns}
     if isinstance(method, str) and method not in _BASELINES:
         info = find_method(method)
-        _check_kind(info.name, info.target, kind)
+        _check_kind(method, info.target, kind)
         rank = n_components if "n_components" in info.parameters() else None
-        return Rival(method, make_learner(X, y, method, n_components=rank, **options))
+        model = make_learner(X, y, method, n_components=rank, **options)
+        return Rival(method, model, kind, n_neighbors)
     if isinstance(method, str):
         if method == "lda":
             _check_kind(method, "classes", kind)
         prepare = ("prepare", make_preparation(X, **options))
         learn = _baseline(method, X, y, n_components, random_state)
-        return Rival(method, Pipeline([prepare, *learn]))
+        return Rival(method, Pipeline([prepare, *learn]), kind, n_neighbors)
     if not (isinstance(method, tuple) and len(method) == 2 and isinstance(method[0], str)):
         raise TypeError(
             "The 'methods' parameter of compare_methods must hold names and pairs of a name and an "
             f"estimator. Got {method!r} instead."
         )
-    name, estimator = method
-    if not hasattr(estimator, "transform"):
-        raise TypeError(f"The estimator of {name!r} must have 'transform'. Got {estimator!r}.")
-    if isinstance(estimator, Pipeline):
-        return Rival(name, estimator)
-    return Rival(name, make_learner(X, y, estimator, **columns))
+    name, model = method
+    if not hasattr(model, "transform"):
+        raise TypeError(f"The estimator of {name!r} must have 'transform'. Got {model!r}.")
+    if not isinstance(model, Pipeline):
+        model = make_learner(X, y, model, **columns)
+    return Rival(name, model, kind, n_neighbors)
 
 
 def _baseline(name: str, X: Any, y: Array, n_components: Any, random_state: int) -> list[Any]:

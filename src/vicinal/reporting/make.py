@@ -15,12 +15,11 @@ from sklearn.utils import check_random_state
 
 from vicinal._atomic import replace_file
 from vicinal.reporting.build import build
-from vicinal.reporting.compare import compare
 from vicinal.reporting.contents import Contents
-from vicinal.reporting.given import parts_of
 from vicinal.reporting.model import model_of
-from vicinal.reporting.points import gather
 from vicinal.reporting.recording import Recorder
+from vicinal.reporting.scores import compare
+from vicinal.reporting.spaces import gather
 from vicinal.reporting.subject import (
     Fitted,
     Part,
@@ -30,6 +29,7 @@ from vicinal.reporting.subject import (
     kind_of_target,
     learner_of,
     learns_labels,
+    parts_of,
     split,
 )
 from vicinal.reporting.thumbnails import shape_in_names

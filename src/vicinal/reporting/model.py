@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,9 @@ _CHARACTERS = 60  # of a parameter
 
 def model_of(model: Any, learner: Any, file: Path | None) -> Model:
     """Parameters that differ from their defaults come first."""
-    defaults = type(learner)().get_params(deep=False) if _has_defaults(learner) else {}
-    given = learner.get_params(deep=False)
-    texts = {name: _short(value) for name, value in given.items()}
-    changed = [name for name in given if name in defaults and texts[name] != _short(defaults[name])]
-    order = [*changed, *(name for name in given if name not in changed)]
+    defaults = signature(type(learner)).parameters
+    texts = {name: _short(value) for name, value in learner.get_params(deep=False).items()}
+    order = sorted(texts, key=lambda name: texts[name] == _short(defaults[name].default))
     versions = {
         "vicinal": vicinal.__version__,
         "scikit-learn": sklearn.__version__,
@@ -34,19 +33,9 @@ def model_of(model: Any, learner: Any, file: Path | None) -> Model:
     steps = ""
     if isinstance(model, Pipeline):
         steps = " after " + ", ".join(type(step).__name__ for _, step in model.steps[:-1])
-    name = f"{type(learner).__name__}{steps}"
     parameters = {name: texts[name] for name in order}
-    return Model(
-        name, parameters, versions, _code(model, file), None if file is None else file.name
-    )
-
-
-def _has_defaults(learner: Any) -> bool:
-    try:
-        type(learner)()
-    except TypeError:
-        return False
-    return True
+    name = None if file is None else file.name
+    return Model(f"{type(learner).__name__}{steps}", parameters, versions, _code(model, name), name)
 
 
 def _short(value: Any) -> str:
@@ -54,8 +43,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 1] + "…"
 
 
-def _code(model: Any, file: Path | None) -> str:
-    name = "model.vic" if file is None else file.name
+def _code(model: Any, file: str | None) -> str:
+    name = file or "model.vic"
     lines = ["import vicinal", ""]
     if file is None:
         lines += [f"vicinal.save(report.model, {name!r})  # once, where the report was made", ""]

@@ -1,15 +1,16 @@
-"""Points of a picture: the learnt space in two or three dimensions, after some iterations."""
+"""The picture of a page: the rows before learning, and after some iterations and the last."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from vicinal.core.types import Array
-from vicinal.reporting.contents import Frame
-from vicinal.reporting.recording import Recorded
+from vicinal.reporting.contents import Embedding, Frame
+from vicinal.reporting.spaces import Points, Space, principal
+from vicinal.reporting.subject import embedded
 
 _POINTS_OF_ALL_FRAMES = 600_000
 _MOST_FRAMES = 30
@@ -30,9 +31,8 @@ class Axes:
     """
 
     def __init__(self, Z: Array, train: Array, n_axes: int) -> None:
-        self.n_axes, self.d = n_axes, Z.shape[1]
-        self._train = train
-        self._target = _centred(Z, train)
+        self.n_axes, self.d, self._train = n_axes, Z.shape[1], train
+        self._target = self._centred(Z)
         self._basis = np.eye(self.d)[:, :n_axes]
         self.share = 1.0
         if self.d > n_axes:
@@ -58,25 +58,18 @@ class Axes:
         )
 
     def show(self, Z: Array) -> Array:
-        """Points turned towards the last ones, all pictures being of one size."""
-        Z = _centred(Z, self._train)
-        shown = Z @ self._turn(Z) @ self._basis
+        """Points turned towards the last ones (Procrustes), all pictures being of one size."""
+        Z, train = self._centred(Z), self._train
+        U, _, V = np.linalg.svd(Z[train].T @ self._target[train], full_matrices=False)
+        shown = Z @ (U @ V) @ self._basis
         shown *= self._size / (_size(shown) or 1.0)
         missing = self.n_axes - shown.shape[1]
-        if missing > 0:
-            strip = _SPREAD * self._size * self._jitter[:, :missing]
-            shown = np.hstack([shown, strip])
-        return shown.astype(np.float32)
+        strip = _SPREAD * self._size * self._jitter[:, :missing]
+        return np.hstack([shown, strip]).astype(np.float32)
 
-    def _turn(self, Z: Array) -> Array:
-        """The rotation that brings points nearest to the last ones (Procrustes)."""
-        U, _, V = np.linalg.svd(Z[self._train].T @ self._target[self._train], full_matrices=False)
-        return U @ V
-
-
-def _centred(Z: Array, train: Array) -> Array:
-    Z = np.asarray(Z, np.float64)
-    return Z - Z[train].mean(axis=0)
+    def _centred(self, Z: Array) -> Array:
+        Z = np.asarray(Z, np.float64)
+        return Z - Z[self._train].mean(axis=0)
 
 
 def _size(Z: Array) -> float:
@@ -92,18 +85,51 @@ def thinned(frames: Sequence[Any], n: int) -> list[Any]:
     return [frames[i] for i in np.unique(np.linspace(0, len(frames) - 1, most).round().astype(int))]
 
 
-def frames_of(
-    axes: Axes,
-    recorded: Sequence[Recorded],
-    embed: Callable[[Any], Array],
-    last: tuple[int, Array],
-) -> list[Frame]:
-    """The pictures after the recorded iterations and at the end, ``last``.
+def picture_of(points: Points) -> tuple[Embedding, list[tuple[int, Space]]]:
+    """The picture, and the points after each iteration that its score is computed for."""
+    fitted, Z = points.fitted, points.after.points
+    n_axes = 3 if Z.shape[1] == 3 else 2
+    axes = Axes(Z, points.train, n_axes)
+    last = int(getattr(fitted.learner, "n_iter_", 0))
+    recorded = [] if fitted.recorder is None else fitted.recorder.frames
+    recorded = [
+        one
+        for one in recorded
+        if one.iteration < last and (one.points is None or len(one.points) == len(Z))
+    ]
+    frames, spaces = [], []
+    for one in thinned(recorded, points.n):
+        at = one.points
+        if at is None:
+            at = embedded(one.estimator, points.prepared)
+            spaces.append((one.iteration, Space(at, points.after.chi2)))
+        frames.append(Frame(one.iteration, axes.show(at)))
+    frames.append(Frame(last, axes.show(Z)))
+    spaces.append((last, points.after))
+    before, share = principal(points.before.points, n_axes)
+    what = "standardised columns" if points.standard else "columns"
+    what = "histograms" if points.after.chi2 else what
+    codes = points.codes
+    picture = Embedding(
+        before=before,
+        frames=frames,
+        before_title=f"PCA of the {what} ({100 * share:.0f} % of their variance)",
+        after_title=axes.title,
+        codes=np.zeros(points.n, int) if codes is None else codes,
+        classes=[str(label) for label in points.classes],
+        values=points.y if points.kind == "numbers" else None,
+        names=[name for part in points.parts for name in part.names],
+        held_out=points.held_out,
+        predicted=_predicted(points),
+    )
+    return picture, spaces
 
-    ``embed(estimator)`` are the points of all rows of the picture under a recorded estimator.
-    """
-    frames = []
-    for one in recorded:
-        Z = one.points if one.points is not None else embed(one.estimator)
-        frames.append(Frame(one.iteration, axes.show(Z)))
-    return [*frames, Frame(last[0], axes.show(last[1]))]
+
+def _predicted(points: Points) -> Array | None:
+    """The predicted class of each held-out point."""
+    model = points.fitted.model
+    if points.kind != "classes" or len(points.test) == 0 or not hasattr(model, "predict"):
+        return None
+    found = np.full(points.n, -1)
+    found[points.test] = np.searchsorted(points.classes, model.predict(points.parts[-1].X))
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple
 
+from vicinal.callbacks._base import Callback
 from vicinal.core.types import Array
 
 _RATIO = 1.5  # between the iterations of two recorded maps: each costs as much as an evaluation
@@ -21,7 +22,7 @@ class Recorded(NamedTuple):
     points: Array | None = None
 
 
-class Recorder:
+class Recorder(Callback):
     """A callback that keeps what is learnt after some iterations, for the slider of a report.
 
     The iterations are spread evenly on a logarithmic scale, since most happens early.  Set it on
@@ -64,9 +65,6 @@ class Recorder:
         """Note whether the iterations that follow belong to a search."""
         if context is self._context:
             self._searching = bool(activity.words)
-
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Nothing is recorded when a task begins."""
 
     def wants_fitted_estimator(self, context: Any) -> bool:
         """Whether the map after the iteration that ends is to be kept."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
@@ -40,7 +41,7 @@ class Part:
     def take(self, rows: Array) -> Part:
         """Some of the rows."""
         y = None if self.y is None else self.y[rows]
-        return Part(take(self.X, rows), y, [self.names[i] for i in rows], self.rows[rows])
+        return Part(_safe_indexing(self.X, rows), y, [self.names[i] for i in rows], self.rows[rows])
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,63 @@ class Fitted:
         return X
 
 
-def take(X: Any, rows: Array) -> Any:
-    """Some rows of a data frame, an array, a sparse matrix or a list."""
-    return _safe_indexing(X, rows)
+def parts_of(X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[Part, Part | None]:
+    """The rows as given, and those for testing if there are any."""
+    whole = _part(X, y, "")
+    if X_test is None:
+        if y_test is not None:
+            raise ValueError("The 'X_test' parameter of report is missing: there is a 'y_test'.")
+        return whole, None
+    if (y is None) != (y_test is None):
+        missing = "y" if y is None else "y_test"
+        raise ValueError(f"The {missing!r} parameter of report is missing: both tables need one.")
+    return whole, _part(X_test, y_test, "_test", len(whole))
+
+
+def _part(X: Any, y: Any, suffix: str, first: int = 0) -> Part:
+    """A table with its labels; its rows are numbered from ``first``."""
+    if not hasattr(X, "shape"):
+        X = np.asarray(X)
+    if len(X.shape) != 2:
+        raise ValueError(
+            f"The 'X{suffix}' parameter of report must have two dimensions. Got "
+            f"{len(X.shape)} instead."
+        )
+    X = X.tocsr() if sp.issparse(X) else X
+    n = int(X.shape[0])
+    if n < 2 and not suffix:
+        raise ValueError(f"The 'X' parameter of report must have at least 2 rows. Got {n} instead.")
+    labels = None if y is None else _labels(y, n, f"y{suffix}")
+    return Part(X, labels, _names(X, n, suffix), np.arange(first, first + n))
+
+
+def _labels(y: Any, n: int, name: str) -> Array:
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.shape != (n,):
+        raise ValueError(
+            f"The {name!r} parameter of report must have one label for each of the {n} rows. Got "
+            f"shape {labels.shape} instead."
+        )
+    missing = np.array([value is None or value != value for value in labels.tolist()])
+    if missing.any():
+        raise ValueError(
+            f"The {name!r} parameter of report has no label in row {int(np.argmax(missing))}. "
+            "Leave such rows out."
+        )
+    return labels
+
+
+def _names(X: Any, n: int, suffix: str) -> list[str]:
+    """The index of a data frame if it has one of its own, else row numbers."""
+    index = getattr(X, "index", None)
+    if index is not None and hasattr(X, "iloc"):
+        labels = index.tolist()
+        if labels != list(range(n)):
+            return [str(label) for label in labels]
+    prefix = "test row" if suffix else "row"
+    return [f"{prefix} {i}" for i in range(n)]
 
 
 def embedded(learner: Any, prepared: Any) -> Array:

@@ -2,82 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
 from vicinal.core.types import Array
+from vicinal.learner.preparation import columns_used
 from vicinal.reporting.contents import Metric, Neighbours, Score
 from vicinal.reporting.history import Parting
-from vicinal.reporting.scores import KEPT, Comparison, Gain
+from vicinal.reporting.scores import KEPT, Comparison, Gain, figure
+from vicinal.reporting.spaces import Points
+from vicinal.reporting.subject import learns_labels, name_of
 
 _CLEAR = 2.0  # standard errors that a difference must exceed
 
 
-@dataclass(frozen=True)
-class Facts:
-    """Counts and names that the sentences are made of."""
-
-    method: str
-    n_train: int
-    n_held_out: int
-    n_columns: int
-    n_features: int  # after encoding
-    n_classes: int
-    kind: str
-    labels: bool  # whether the method uses them
-    d: int
-    linear: bool
-    seconds: float | None
-    n_iter: int | None
-
-
-def figure(score: float, name: str) -> str:
-    """A score as people write it."""
-    return f"{score:.3f}" if name == "R²" else f"{100 * score:.1f} %"
-
-
 def sentences_of(
-    facts: Facts,
+    points: Points,
     comparison: Comparison | None,
-    neighbours: Neighbours | None,
-    codes: Array | None,
-    held_out: Array,
+    neighbours: Neighbours,
     metric: Metric | None,
     parting: Parting | None,
 ) -> list[str]:
     """The first paragraph of the page."""
-    told = [_what(facts)]
+    told, D = [_what(points)], points.prepared.shape[1]
     if comparison is not None:
-        told += verdict(comparison, facts.d, facts.n_columns)
-    if neighbours is not None and codes is not None and (held_out.any() or not facts.labels):
-        told.append(_neighbours_agree(neighbours, codes, held_out))
+        told += verdict(comparison, points.after.points.shape[1], _n_columns(points))
+    if points.kind == "classes" and (len(points.test) or not learns_labels(points.fitted.learner)):
+        told.append(_neighbours_agree(neighbours, points))
     if parting is not None and parting.wide:
         told.append(
             f"It over-fits: the {parting.name} is {figure(parting.train[-1][0], parting.name)} on "
             f"rows that it learnt from, and {figure(parting.held_out[-1][0], parting.name)} on "
             "others."
         )
-    if metric is not None and metric.importances is not None and len(metric.features) > 1:
-        told.append(_most_important(metric, facts.n_features))
+    if metric is not None and len(metric.features) > 1:
+        told.append(_most_important(metric, D))
     return told
 
 
-def _what(facts: Facts) -> str:
-    rows = f"{facts.n_train:,} rows"
-    if facts.kind == "classes" and facts.labels:
-        rows += f" of {facts.n_classes} classes"
-    d = dimensions(facts.d)
-    columns = "1 column" if facts.n_columns == 1 else f"{facts.n_columns:,} columns"
-    if facts.n_features != facts.n_columns:
-        columns += f" ({facts.n_features:,} features after encoding)"
-    kind = "a linear map" if facts.linear else "a map"
-    told = f"{facts.method} learnt {kind} of {columns} to {d} from {rows}"
-    if not facts.labels:
-        told = f"{facts.method} placed {rows} of {columns} in {d}"
-    if facts.n_held_out:
-        return f"{told}; {facts.n_held_out:,} rows were held out, and not learnt from."
+def _n_columns(points: Points) -> int:
+    """The columns of the table that the model uses."""
+    used = columns_used(points.fitted.model)
+    return int(points.parts[0].X.shape[1]) if used is None else sum(map(len, used.values()))
+
+
+def _what(points: Points) -> str:
+    learner, (n_train, n_held_out) = points.fitted.learner, points.counts
+    name, labels = name_of(learner), learns_labels(learner)
+    rows = f"{n_train:,} rows"
+    if points.kind == "classes" and labels:
+        rows += f" of {len(points.classes)} classes"
+    d, n_features = dimensions(points.after.points.shape[1]), points.prepared.shape[1]
+    n_columns = _n_columns(points)
+    columns = "1 column" if n_columns == 1 else f"{n_columns:,} columns"
+    if n_features != n_columns:
+        columns += f" ({n_features:,} features after encoding)"
+    kind = "a linear map" if hasattr(learner, "components_") else "a map"
+    told = f"{name} learnt {kind} of {columns} to {d} from {rows}"
+    if not labels:
+        told = f"{name} placed {rows} of {columns} in {d}"
+    if n_held_out:
+        return f"{told}; {n_held_out:,} rows were held out, and not learnt from."
     return told + "."
 
 
@@ -142,9 +126,10 @@ def _difference(gain: float, error: float, name: str) -> str:
     return f"{100 * gain:.1f} ± {100 * error:.1f} points"
 
 
-def _neighbours_agree(neighbours: Neighbours, codes: Array, held_out: Array) -> str:
-    unseen = bool(held_out.any())
-    rows = np.flatnonzero(held_out) if unseen else np.arange(len(codes))
+def _neighbours_agree(neighbours: Neighbours, points: Points) -> str:
+    codes, unseen = points.y, len(points.test) > 0
+    assert codes is not None
+    rows = points.test if unseen else points.train
 
     def share(near: Array) -> float:
         listed = near[rows] >= 0
@@ -174,25 +159,19 @@ def _most_important(metric: Metric, n_features: int) -> str:
     return told + "."
 
 
-def facts_of(facts: Facts) -> dict[str, str]:
+def facts_of(points: Points, iterates: bool) -> dict[str, str]:
     """Short texts by short names."""
-    rows = f"{facts.n_train:,}"
-    if facts.n_held_out:
-        rows += f" learnt from, {facts.n_held_out:,} held out"
-    found: dict[str, Any] = {
-        "Method": facts.method,
-        "Rows": rows,
-        "Columns": f"{facts.n_columns:,}",
-    }
-    if facts.kind == "classes":
-        found["Classes"] = f"{facts.n_classes:,}"
-    found["Dimensions"] = str(facts.d)
-    if facts.n_iter is not None:
-        found["Iterations"] = f"{facts.n_iter:,}"
-    if facts.seconds is not None:
-        found["Time of the fit"] = _seconds(facts.seconds)
+    learner, (n_train, n_held_out) = points.fitted.learner, points.counts
+    learnt = f"{n_train:,}"
+    if n_held_out:
+        learnt += f" learnt from, {n_held_out:,} held out"
+    found = {"Method": name_of(learner), "Rows": learnt, "Columns": f"{_n_columns(points):,}"}
+    if points.kind == "classes":
+        found["Classes"] = f"{len(points.classes):,}"
+    found["Dimensions"] = str(points.after.points.shape[1])
+    if iterates and hasattr(learner, "n_iter_"):
+        found["Iterations"] = f"{learner.n_iter_:,}"
+    seconds = points.fitted.seconds
+    if seconds is not None:
+        found["Time of the fit"] = f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
     return found
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"

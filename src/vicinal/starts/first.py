@@ -126,7 +126,7 @@ class FirstMap:
             Z = scorer.embed(theta)
 
         def loss(s: float, batch: None = None) -> float:
-            return scorer.value(scorer.scaled(theta, s), queries)
+            return scorer.score(scorer.scaled(theta, s), queries).value
 
         best = scale_start(
             1.0,

@@ -11,6 +11,7 @@ import numpy as np
 import scipy
 import sklearn
 from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.pipeline import Pipeline
 
 from vicinal.core import checks
 from vicinal.core.types import Array
@@ -18,7 +19,7 @@ from vicinal.storage import container
 from vicinal.storage.codec import Decoder, Encoder
 from vicinal.storage.container import FileError
 from vicinal.storage.names import name_of
-from vicinal.storage.pipelines import from_fields, is_pipeline, to_fields
+from vicinal.storage.pipelines import from_fields, to_fields
 
 _VERSION = "_vicinal_version"  # the key in pickles
 #: what an attribute of an estimator must be: the beginning of a stable name
@@ -123,7 +124,7 @@ def save(model: Any, path: Any) -> None:
     >>> (vicinal.load(path).predict(X) == model.predict(X)).all()
     True
     """
-    if is_pipeline(model):
+    if isinstance(model, Pipeline):
         fields = to_fields(model)
         learn = fields["learn"]
         about = _about(learn, str(name_of(type(learn))))
