@@ -124,7 +124,7 @@ class Command(click.Command):
         self.sections = sections
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, if no file would be lost by it."""
+        """Run the command, if its files are there and none would be lost."""
         _files.check(ctx)
         return super().invoke(ctx)
 
@@ -205,7 +205,7 @@ def command(
     return decorate
 
 
-DATA_FILE, MODEL_FILE = File(path_type=str), File()
+DATA_FILE, MODEL_FILE = File(path_type=str), File(reads="model")
 
 LABEL = option(
     "Table", "--label", str,

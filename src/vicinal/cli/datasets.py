@@ -36,6 +36,9 @@ vicinal datasets rings --seed 1 | vicinal fit - --label label --dim 2 -o rings.v
 class _SetName(File):
     """The name of a set, which may be that of a file in the folder VICINAL_DATA."""
 
+    def check_readable(self, path: Path) -> None:
+        """Nothing: the set may be elsewhere."""
+
     def path(self, value: Any) -> Path | None:
         """The file, which need not exist."""
         folder = os.environ.get("VICINAL_DATA")

@@ -39,8 +39,9 @@ _LISTED = "\n".join(f"{name:<14} {info.summary}" for name, info in METHODS.items
            "Keep the state of the fit in this file, so that a killed one can go on."),
     option("Checkpoint", "--every", Whole(1), "Iterations from one checkpoint to the next.",
            default=10),
-    option("Checkpoint", "--resume", _options.MODEL_FILE, "Go on from a checkpoint, with the same "
-           "table and options; the end is the same, bit by bit, as if the fit had never stopped."),
+    option("Checkpoint", "--resume", File(reads="checkpoint"), "Go on from a checkpoint, "
+           "with the same table and options; the end is the same, bit by bit, as if the fit had "
+           "never stopped."),
     _options.PROGRESS,
     option("Output", "-o --output", File("model"), "The model file to write.",
            default=Path("model.vic")),

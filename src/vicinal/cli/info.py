@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from vicinal.cli import _options
-from vicinal.cli._console import Console, Failure
+from vicinal.cli._console import Console
 from vicinal.cli._work import listed
 
 EXAMPLES = """
@@ -27,8 +27,6 @@ def command(console: Console, model: Path) -> None:
     """
     from vicinal.storage import describe
 
-    if not model.exists():
-        raise Failure(f"{model}: there is no such file.")
     facts = {"file": model, "bytes": model.stat().st_size, **describe(model)}
     console.result(_words(facts), facts)
 
