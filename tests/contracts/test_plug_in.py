@@ -38,7 +38,7 @@ from vicinal.core.types import Evaluation, Map, Objective, Target, Units
 from vicinal.densities import Student
 from vicinal.engines import choose
 from vicinal.engines.base import RowSums, merge
-from vicinal.engines.cpu.class_sums import TileSums
+from vicinal.engines.cpu.backend import class_sums
 from vicinal.engines.cpu.two_sided import TwoSidedSums
 from vicinal.fit import context
 from vicinal.maps import Linear
@@ -503,7 +503,7 @@ class BlockPairSums:
         assert np.array_equal(np.sort(data.query_rows), np.sort(rows))
         blocks = np.array_split(rows, n_blocks)
         own = [data._replace(query_rows=block, reference_rows=block) for block in blocks]
-        self.own = [TileSums(part, kernel) for part in own]
+        self.own = [class_sums(part, kernel) for part in own]
         self.between = {
             (p, q): TwoSidedSums(own[p]._replace(reference_rows=blocks[q]), kernel)
             for p, q in combinations(range(n_blocks), 2)

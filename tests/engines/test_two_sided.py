@@ -12,7 +12,7 @@ from common.checks import set_threads
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines.base import Data, merge
 from vicinal.engines.cpu import tiles
-from vicinal.engines.cpu.class_sums import TileSums
+from vicinal.engines.cpu.backend import class_sums
 from vicinal.engines.cpu.two_sided import TwoSidedSums
 
 KERNELS = [Gaussian(), Student(), Laplace(), Compact()]
@@ -32,7 +32,7 @@ def block_sums(Z, y, mass, edges, kernel):
     found = [[] for _ in parts]
     engines = []
     for p, rows in enumerate(parts):
-        own = TileSums(Data(Z, y, mass, rows, rows), kernel)
+        own = class_sums(Data(Z, y, mass, rows, rows), kernel)
         engines.append(((p,), own))
         found[p].append(own.sums())
     for p, q in combinations(range(len(parts)), 2):
@@ -46,7 +46,7 @@ def block_sums(Z, y, mass, edges, kernel):
 def assert_blocks_make_the_whole(rng, Z, y, kernel, edges, rtol):
     n = len(Z)
     mass, rows = rng.uniform(0.1, 1.0, n), np.arange(n)
-    whole = TileSums(Data(Z, y, mass, rows, rows), kernel)
+    whole = class_sums(Data(Z, y, mass, rows, rows), kernel)
     expected = whole.sums()
     engines, joint = block_sums(Z, y, mass, edges, kernel)
     log2, shift = np.empty((2, n)), np.empty((2, n))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from vicinal._validation import check_option
 from vicinal.core.points import cast, check_points, check_rows, with_range, zeros_like
 from vicinal.core.types import Array, Evaluation, Objective, Pairs, Units
 from vicinal.engines import choose
@@ -60,7 +61,7 @@ class KNCALoss(Objective):
     def __post_init__(self) -> None:
         check_k(self.k, "KNCALoss")
         check_vote(self.vote, "KNCALoss")
-        check_kind(self.kind, "kind", "KNCALoss")
+        check_option(self, "kind", ("log", "accuracy"))
 
     def __call__(
         self,

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vicinal._validation import check_option
 from vicinal.core.points import cast, check_points, zeros_like
 from vicinal.core.types import Array, Evaluation, Objective, PairCost, Pairs, Units
 from vicinal.densities import Gaussian, Kernel
@@ -43,7 +44,7 @@ class MatchLoss(Objective):
     units: ClassVar[Units] = Units(1.0)
 
     def __post_init__(self) -> None:
-        check_kind(self.kind, "kind", "MatchLoss")
+        check_option(self, "kind", ("log", "accuracy"))
         check_kernel(self.kernel, "MatchLoss")
 
     def __call__(

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from vicinal._validation import check_option
 from vicinal.core.points import cast, check_points, check_rows, with_range, zeros_like
 from vicinal.core.types import Array, Evaluation, Objective, Pairs, Units
 from vicinal.densities import Compact, Gaussian, Kernel
@@ -107,7 +108,7 @@ class NCALoss(Objective):
     units: ClassVar[Units] = Units(1.0)
 
     def __post_init__(self) -> None:
-        check_kind(self.kind, "kind", "NCALoss")
+        check_option(self, "kind", ("log", "accuracy"))
 
     def __call__(
         self,

@@ -34,9 +34,14 @@ INDEX_UP_TO = 32
 
 def class_sums(data: Data, kernel: Kernel, pairs: Pairs | None = None) -> ClassSums:
     """See `base.Backend`."""
-    from vicinal.engines.cpu.class_sums import ListSums, TileSums
+    from vicinal.engines.cpu.class_sums import CompiledSums, ListSums, prepare
+    from vicinal.engines.cpu.tiles import Tiles
 
-    return TileSums(data, kernel) if pairs is None else ListSums(data, kernel, pairs)
+    if pairs is not None:
+        return ListSums(data, kernel, pairs)
+    queries, references, places, *rows = prepare(data, kernel)
+    engine = Tiles(queries, references, places, kernel)
+    return CompiledSums(engine, "tiles", data.Z, (rows[0], rows[1]), kernel)
 
 
 def joint_sums(data: Data, kernel: Kernel) -> ClassSums:

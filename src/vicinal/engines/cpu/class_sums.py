@@ -128,15 +128,6 @@ def pull_factors(log2: Array, shift: Array, slopes: Array, dtype: np.dtype) -> t
     return shift, -slopes * np.exp2(-np.where(empty, 0.0, log2))
 
 
-class TileSums(CompiledSums):
-    """All pairs, in tiles."""
-
-    def __init__(self, data: Data, kernel: Kernel) -> None:
-        Q, R, places, query_rows, reference_rows = prepare(data, kernel)
-        engine = Tiles(Q, R, places, kernel)
-        super().__init__(engine, "tiles", data.Z, (query_rows, reference_rows), kernel)
-
-
 class ListSums(CompiledSums):
     """The pairs in candidate lists; if the lists are samples, sums are divided by the rates."""
 

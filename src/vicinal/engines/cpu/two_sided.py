@@ -1,7 +1,7 @@
 """Class sums between two disjoint sets of rows, each pair computed once for both of its rows.
 
 Several machines share the pairs of all rows as pairs of blocks.  The pairs within a block are those
-of `class_sums.TileSums`, and the pairs between two blocks are these; the sums of a row are merged
+of `backend.class_sums`, and the pairs between two blocks are these; the sums of a row are merged
 over all blocks (`base.merge`), and the pulls add up.
 """
 
