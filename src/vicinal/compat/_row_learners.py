@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,6 +38,7 @@ def _rank(n_components: Any, init: Any, D: int) -> Any:
     return D if n_components is None and isinstance(init, str) else n_components
 
 
+@dataclass(eq=False, repr=False)
 class NCA(RowAdapter):
     """metric-learn's NCA: expected accuracy of stochastic neighbours, no penalty, raw columns.
 
@@ -46,25 +48,14 @@ class NCA(RowAdapter):
 
     _renamed: ClassVar[dict[str, str]] = {"num_dims": "n_components"}
 
-    def __init__(
-        self,
-        init: Any = "auto",
-        n_components: int | None = None,
-        max_iter: int = 100,
-        tol: float | None = None,
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        num_dims: Any = DEPRECATED,
-    ) -> None:
-        self.init = init
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_dims = num_dims
+    init: Any = "auto"
+    n_components: int | None = None
+    max_iter: int = 100
+    tol: float | None = None
+    verbose: bool = False
+    preprocessor: Any = None
+    random_state: Any = None
+    num_dims: Any = DEPRECATED
 
     def fit(self, X: Any, y: Any) -> NCA:
         """Learn the metric from rows (or indices into the preprocessor) and class labels."""
@@ -88,6 +79,7 @@ def _n_classes(y: Any) -> int:
     return 0 if y is None else len(np.unique(np.asarray(y)))
 
 
+@dataclass(eq=False, repr=False)
 class LMNN(RowAdapter):
     """metric-learn's LMNN, from the raw columns, without a penalty.
 
@@ -102,35 +94,19 @@ class LMNN(RowAdapter):
         "min_iter": (50, "the fit ends when it has converged"),
     }
 
-    def __init__(
-        self,
-        init: Any = "auto",
-        n_neighbors: int = 3,
-        min_iter: int = 50,
-        max_iter: int = 1000,
-        learn_rate: float = 1e-7,
-        regularization: float = 0.5,
-        convergence_tol: float = 0.001,
-        verbose: bool = False,
-        preprocessor: Any = None,
-        n_components: int | None = None,
-        random_state: Any = None,
-        k: Any = DEPRECATED,
-        num_dims: Any = DEPRECATED,
-    ) -> None:
-        self.init = init
-        self.n_neighbors = n_neighbors
-        self.min_iter = min_iter
-        self.max_iter = max_iter
-        self.learn_rate = learn_rate
-        self.regularization = regularization
-        self.convergence_tol = convergence_tol
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.n_components = n_components
-        self.random_state = random_state
-        self.k = k
-        self.num_dims = num_dims
+    init: Any = "auto"
+    n_neighbors: int = 3
+    min_iter: int = 50
+    max_iter: int = 1000
+    learn_rate: float = 1e-7
+    regularization: float = 0.5
+    convergence_tol: float = 0.001
+    verbose: bool = False
+    preprocessor: Any = None
+    n_components: int | None = None
+    random_state: Any = None
+    k: Any = DEPRECATED
+    num_dims: Any = DEPRECATED
 
     def fit(self, X: Any, y: Any) -> LMNN:
         """Learn the metric from rows (or indices into the preprocessor) and class labels."""
@@ -154,6 +130,7 @@ class LMNN(RowAdapter):
         return self._keep(model.fit(X, y))
 
 
+@dataclass(eq=False, repr=False)
 class MLKR(RowAdapter):
     """metric-learn's MLKR, from the raw columns, without a penalty.
 
@@ -163,27 +140,15 @@ class MLKR(RowAdapter):
 
     _renamed: ClassVar[dict[str, str]] = {"num_dims": "n_components", "A0": "init"}
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        init: Any = "auto",
-        tol: float | None = None,
-        max_iter: int = 1000,
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        num_dims: Any = DEPRECATED,
-        A0: Any = DEPRECATED,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_dims = num_dims
-        self.A0 = A0
+    n_components: int | None = None
+    init: Any = "auto"
+    tol: float | None = None
+    max_iter: int = 1000
+    verbose: bool = False
+    preprocessor: Any = None
+    random_state: Any = None
+    num_dims: Any = DEPRECATED
+    A0: Any = DEPRECATED
 
     def fit(self, X: Any, y: Any) -> MLKR:
         """Learn the metric from rows (or indices into the preprocessor) and numbers."""
@@ -202,6 +167,7 @@ class MLKR(RowAdapter):
         return self._keep(model.fit(X, y))
 
 
+@dataclass(eq=False, repr=False)
 class LFDA(RowAdapter):
     """metric-learn's LFDA, from the raw columns.
 
@@ -211,19 +177,11 @@ class LFDA(RowAdapter):
 
     _renamed: ClassVar[dict[str, str]] = {"num_dims": "n_components"}
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        k: int | None = None,
-        embedding_type: str = "weighted",
-        preprocessor: Any = None,
-        num_dims: Any = DEPRECATED,
-    ) -> None:
-        self.n_components = n_components
-        self.k = k
-        self.embedding_type = embedding_type
-        self.preprocessor = preprocessor
-        self.num_dims = num_dims
+    n_components: int | None = None
+    k: int | None = None
+    embedding_type: str = "weighted"
+    preprocessor: Any = None
+    num_dims: Any = DEPRECATED
 
     def fit(self, X: Any, y: Any) -> LFDA:
         """Compute the map from rows (or indices into the preprocessor) and class labels."""
@@ -237,6 +195,7 @@ class LFDA(RowAdapter):
         return self._keep(model.fit(self._rows(X), y))
 
 
+@dataclass(eq=False, repr=False)
 class RCA(RowAdapter):
     """metric-learn's RCA, whose ``fit`` takes chunklets.
 
@@ -246,15 +205,9 @@ class RCA(RowAdapter):
 
     _renamed: ClassVar[dict[str, str]] = {"num_dims": "n_components"}
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        preprocessor: Any = None,
-        num_dims: Any = DEPRECATED,
-    ) -> None:
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.num_dims = num_dims
+    n_components: int | None = None
+    preprocessor: Any = None
+    num_dims: Any = DEPRECATED
 
     def fit(self, X: Any, chunks: Any) -> RCA:
         """Compute the map from rows and the chunklet of each; -1 for rows in none."""
@@ -334,11 +287,11 @@ def _chunks(y: Array, n_chunks: int, size: int, rng: np.random.RandomState) -> A
     return chunks
 
 
+@dataclass(eq=False, repr=False)
 class Covariance(RowAdapter):
     """metric-learn's Covariance; see :class:`vicinal.Covariance`, which is fitted."""
 
-    def __init__(self, preprocessor: Any = None) -> None:
-        self.preprocessor = preprocessor
+    preprocessor: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Covariance:
         """Compute the covariance of the rows (or indices into the preprocessor)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,6 +44,7 @@ def _itml(asked: dict[str, Any], bounds: Any = None) -> Any:
     return itml.ITML(bounds=bounds, scaling=None, **{name: asked[name] for name in names})
 
 
+@dataclass(eq=False, repr=False)
 class ITML(PairAdapter):
     """metric-learn's ITML, from the raw columns; see :class:`vicinal.ITML`, which is fitted.
 
@@ -53,27 +55,15 @@ class ITML(PairAdapter):
     _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, "A0": "prior"}
     _no_effect: ClassVar[dict[str, Any]] = _QUIET
 
-    def __init__(
-        self,
-        gamma: float = 1.0,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        prior: Any = "identity",
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        convergence_threshold: Any = DEPRECATED,
-        A0: Any = DEPRECATED,
-    ) -> None:
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.tol = tol
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.convergence_threshold = convergence_threshold
-        self.A0 = A0
+    gamma: float = 1.0
+    max_iter: int = 1000
+    tol: float = 1e-3
+    prior: Any = "identity"
+    verbose: bool = False
+    preprocessor: Any = None
+    random_state: Any = None
+    convergence_threshold: Any = DEPRECATED
+    A0: Any = DEPRECATED
 
     def fit(
         self, pairs: Any, y: Any, bounds: Any = None, calibration_params: dict | None = None
@@ -82,37 +72,24 @@ class ITML(PairAdapter):
         return self._fit_pairs(_itml(self._settings(), bounds), pairs, y, calibration_params)
 
 
+@dataclass(eq=False, repr=False)
 class ITML_Supervised(RowAdapter):
     """metric-learn's ITML from class labels; :class:`vicinal.FromLabels` is fitted."""
 
     _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, **_CONSTRAINTS, "A0": "prior"}
     _no_effect: ClassVar[dict[str, Any]] = _QUIET
 
-    def __init__(
-        self,
-        gamma: float = 1.0,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        n_constraints: int | None = None,
-        prior: Any = "identity",
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        num_constraints: Any = DEPRECATED,
-        convergence_threshold: Any = DEPRECATED,
-        A0: Any = DEPRECATED,
-    ) -> None:
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_constraints = n_constraints
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_constraints = num_constraints
-        self.convergence_threshold = convergence_threshold
-        self.A0 = A0
+    gamma: float = 1.0
+    max_iter: int = 1000
+    tol: float = 1e-3
+    n_constraints: int | None = None
+    prior: Any = "identity"
+    verbose: bool = False
+    preprocessor: Any = None
+    random_state: Any = None
+    num_constraints: Any = DEPRECATED
+    convergence_threshold: Any = DEPRECATED
+    A0: Any = DEPRECATED
 
     def fit(self, X: Any, y: Any, bounds: Any = None) -> ITML_Supervised:
         """Draw pairs from the class labels, and learn the metric."""
@@ -125,6 +102,7 @@ def _mmc(asked: dict[str, Any]) -> Any:
     return mmc.MMC(scaling=None, **{name: asked[name] for name in names})
 
 
+@dataclass(eq=False, repr=False)
 class MMC(PairAdapter):
     """metric-learn's MMC, from the raw columns; see :class:`vicinal.MMC`, which is fitted.
 
@@ -135,72 +113,43 @@ class MMC(PairAdapter):
     _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, "A0": "init"}
     _no_effect: ClassVar[dict[str, Any]] = {**_QUIET, **_MMC_ALONE}
 
-    def __init__(
-        self,
-        max_iter: int = 100,
-        max_proj: int = 10_000,
-        tol: float = 1e-3,
-        init: Any = "identity",
-        diagonal: bool = False,
-        diagonal_c: float = 1.0,
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        convergence_threshold: Any = DEPRECATED,
-        A0: Any = DEPRECATED,
-    ) -> None:
-        self.max_iter = max_iter
-        self.max_proj = max_proj
-        self.tol = tol
-        self.init = init
-        self.diagonal = diagonal
-        self.diagonal_c = diagonal_c
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.convergence_threshold = convergence_threshold
-        self.A0 = A0
+    max_iter: int = 100
+    max_proj: int = 10_000
+    tol: float = 1e-3
+    init: Any = "identity"
+    diagonal: bool = False
+    diagonal_c: float = 1.0
+    verbose: bool = False
+    preprocessor: Any = None
+    random_state: Any = None
+    convergence_threshold: Any = DEPRECATED
+    A0: Any = DEPRECATED
 
     def fit(self, pairs: Any, y: Any, calibration_params: dict | None = None) -> MMC:
         """Learn the metric and the threshold from pairs and their labels, +1 or -1."""
         return self._fit_pairs(_mmc(self._settings()), pairs, y, calibration_params)
 
 
+@dataclass(eq=False, repr=False)
 class MMC_Supervised(RowAdapter):
     """metric-learn's MMC from class labels; :class:`vicinal.FromLabels` is fitted."""
 
     _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, **_CONSTRAINTS, "A0": "init"}
     _no_effect: ClassVar[dict[str, Any]] = {**_QUIET, **_MMC_ALONE}
 
-    def __init__(
-        self,
-        max_iter: int = 100,
-        max_proj: int = 10_000,
-        tol: float = 1e-6,
-        n_constraints: int | None = None,
-        init: Any = "identity",
-        diagonal: bool = False,
-        diagonal_c: float = 1.0,
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        num_constraints: Any = DEPRECATED,
-        convergence_threshold: Any = DEPRECATED,
-        A0: Any = DEPRECATED,
-    ) -> None:
-        self.max_iter = max_iter
-        self.max_proj = max_proj
-        self.tol = tol
-        self.n_constraints = n_constraints
-        self.init = init
-        self.diagonal = diagonal
-        self.diagonal_c = diagonal_c
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_constraints = num_constraints
-        self.convergence_threshold = convergence_threshold
-        self.A0 = A0
+    max_iter: int = 100
+    max_proj: int = 10_000
+    tol: float = 1e-6
+    n_constraints: int | None = None
+    init: Any = "identity"
+    diagonal: bool = False
+    diagonal_c: float = 1.0
+    verbose: bool = False
+    preprocessor: Any = None
+    random_state: Any = None
+    num_constraints: Any = DEPRECATED
+    convergence_threshold: Any = DEPRECATED
+    A0: Any = DEPRECATED
 
     def fit(self, X: Any, y: Any) -> MMC_Supervised:
         """Draw pairs from the class labels, and learn the metric."""
@@ -221,6 +170,7 @@ def _sdml(asked: dict[str, Any]) -> Any:
     )
 
 
+@dataclass(eq=False, repr=False)
 class SDML(PairAdapter):
     """metric-learn's SDML, from the raw columns; see :class:`vicinal.SDML`, which is fitted.
 
@@ -230,52 +180,33 @@ class SDML(PairAdapter):
 
     _no_effect: ClassVar[dict[str, Any]] = _QUIET
 
-    def __init__(
-        self,
-        balance_param: float = 0.5,
-        sparsity_param: float = 0.01,
-        prior: Any = "identity",
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.balance_param = balance_param
-        self.sparsity_param = sparsity_param
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
+    balance_param: float = 0.5
+    sparsity_param: float = 0.01
+    prior: Any = "identity"
+    verbose: bool = False
+    preprocessor: Any = None
+    random_state: Any = None
 
     def fit(self, pairs: Any, y: Any, calibration_params: dict | None = None) -> SDML:
         """Learn the metric and the threshold from pairs and their labels, +1 or -1."""
         return self._fit_pairs(_sdml(self._settings()), pairs, y, calibration_params)
 
 
+@dataclass(eq=False, repr=False)
 class SDML_Supervised(RowAdapter):
     """metric-learn's SDML from class labels; :class:`vicinal.FromLabels` is fitted."""
 
     _renamed: ClassVar[dict[str, str]] = _CONSTRAINTS
     _no_effect: ClassVar[dict[str, Any]] = _QUIET
 
-    def __init__(
-        self,
-        balance_param: float = 0.5,
-        sparsity_param: float = 0.01,
-        prior: Any = "identity",
-        n_constraints: int | None = None,
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        num_constraints: Any = DEPRECATED,
-    ) -> None:
-        self.balance_param = balance_param
-        self.sparsity_param = sparsity_param
-        self.prior = prior
-        self.n_constraints = n_constraints
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_constraints = num_constraints
+    balance_param: float = 0.5
+    sparsity_param: float = 0.01
+    prior: Any = "identity"
+    n_constraints: int | None = None
+    verbose: bool = False
+    preprocessor: Any = None
+    random_state: Any = None
+    num_constraints: Any = DEPRECATED
 
     def fit(self, X: Any, y: Any) -> SDML_Supervised:
         """Draw pairs from the class labels, and learn the metric."""
@@ -288,26 +219,18 @@ def _lsml(asked: dict[str, Any]) -> Any:
     return lsml.LSML(scaling=None, **{name: asked[name] for name in names})
 
 
+@dataclass(eq=False, repr=False)
 class LSML(QuadrupletAdapter):
     """metric-learn's LSML, from the raw columns; see :class:`vicinal.LSML`, which is fitted."""
 
     _no_effect: ClassVar[dict[str, Any]] = _QUIET
 
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        prior: Any = "identity",
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
+    tol: float = 1e-3
+    max_iter: int = 1000
+    prior: Any = "identity"
+    verbose: bool = False
+    preprocessor: Any = None
+    random_state: Any = None
 
     def fit(self, quadruplets: Any, weights: Any = None) -> LSML:
         """Learn the metric from quadruplets; the first two rows of each should be nearer."""
@@ -315,6 +238,7 @@ class LSML(QuadrupletAdapter):
         return self._keep(model.fit(quadruplets, weights))
 
 
+@dataclass(eq=False, repr=False)
 class LSML_Supervised(RowAdapter):
     """metric-learn's LSML from class labels; :class:`vicinal.FromLabels` is fitted."""
 
@@ -324,27 +248,15 @@ class LSML_Supervised(RowAdapter):
         "weights": (None, "quadruplets drawn at random have equal weights"),
     }
 
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        prior: Any = "identity",
-        n_constraints: int | None = None,
-        weights: Any = None,
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        num_constraints: Any = DEPRECATED,
-    ) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
-        self.prior = prior
-        self.n_constraints = n_constraints
-        self.weights = weights
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_constraints = num_constraints
+    tol: float = 1e-3
+    max_iter: int = 1000
+    prior: Any = "identity"
+    n_constraints: int | None = None
+    weights: Any = None
+    verbose: bool = False
+    preprocessor: Any = None
+    random_state: Any = None
+    num_constraints: Any = DEPRECATED
 
     def fit(self, X: Any, y: Any) -> LSML_Supervised:
         """Draw quadruplets from the class labels, and learn the metric."""
