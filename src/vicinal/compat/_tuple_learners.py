@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from vicinal.compat._adapter import (
     DEPRECATED,
+    Init,
     PairAdapter,
+    Preprocessor,
     QuadrupletAdapter,
     RowAdapter,
+    Seed,
     without_class,
 )
 from vicinal.estimators import from_labels, itml, lsml, mmc, sdml
@@ -27,7 +32,9 @@ _MMC_ALONE = {
 }
 
 
-def _fit_labels(learner: Any, asked: dict[str, Any], X: Any, y: Any) -> Any:
+def _fit_labels(
+    learner: BaseEstimator, asked: dict[str, Any], X: Any, y: ArrayLike
+) -> from_labels.FromLabels:
     """The learner, fitted from labels; as in metric-learn, negative labels mean unknown classes."""
     model = from_labels.FromLabels(learner, asked["n_constraints"], asked["random_state"])
     unknown = without_class(y)
@@ -37,7 +44,7 @@ def _fit_labels(learner: Any, asked: dict[str, Any], X: Any, y: Any) -> Any:
     return model.fit(X, y)
 
 
-def _itml(asked: dict[str, Any], bounds: Any = None) -> Any:
+def _itml(asked: dict[str, Any], bounds: ArrayLike | None = None) -> itml.ITML:
     names = ("gamma", "prior", "max_iter", "tol", "random_state")
     if bounds is not None:
         bounds = np.ravel(bounds)  # of any shape, as in metric-learn
@@ -52,22 +59,26 @@ class ITML(PairAdapter):
     percentiles are those of squared distances; metric-learn takes those of plain distances.
     """
 
-    _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, "A0": "prior"}
-    _no_effect: ClassVar[dict[str, Any]] = _QUIET
+    _renamed: ClassVar = {**_THRESHOLD, "A0": "prior"}
+    _no_effect: ClassVar = _QUIET
 
     gamma: float = 1.0
     max_iter: int = 1000
     tol: float = 1e-3
-    prior: Any = "identity"
+    prior: Init = "identity"
     verbose: bool = False
-    preprocessor: Any = None
-    random_state: Any = None
-    convergence_threshold: Any = DEPRECATED
-    A0: Any = DEPRECATED
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
+    convergence_threshold: float | str = DEPRECATED
+    A0: Init = DEPRECATED
 
     def fit(
-        self, pairs: Any, y: Any, bounds: Any = None, calibration_params: dict | None = None
-    ) -> ITML:
+        self,
+        pairs: ArrayLike,
+        y: ArrayLike,
+        bounds: ArrayLike | None = None,
+        calibration_params: dict[str, Any] | None = None,
+    ) -> Self:
         """Learn the metric and the threshold from pairs and their labels, +1 or -1."""
         return self._fit_pairs(_itml(self._settings(), bounds), pairs, y, calibration_params)
 
@@ -76,28 +87,28 @@ class ITML(PairAdapter):
 class ITML_Supervised(RowAdapter):
     """metric-learn's ITML from class labels; :class:`vicinal.FromLabels` is fitted."""
 
-    _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, **_CONSTRAINTS, "A0": "prior"}
-    _no_effect: ClassVar[dict[str, Any]] = _QUIET
+    _renamed: ClassVar = {**_THRESHOLD, **_CONSTRAINTS, "A0": "prior"}
+    _no_effect: ClassVar = _QUIET
 
     gamma: float = 1.0
     max_iter: int = 1000
     tol: float = 1e-3
     n_constraints: int | None = None
-    prior: Any = "identity"
+    prior: Init = "identity"
     verbose: bool = False
-    preprocessor: Any = None
-    random_state: Any = None
-    num_constraints: Any = DEPRECATED
-    convergence_threshold: Any = DEPRECATED
-    A0: Any = DEPRECATED
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
+    num_constraints: int | str | None = DEPRECATED
+    convergence_threshold: float | str = DEPRECATED
+    A0: Init = DEPRECATED
 
-    def fit(self, X: Any, y: Any, bounds: Any = None) -> ITML_Supervised:
+    def fit(self, X: Any, y: ArrayLike, bounds: ArrayLike | None = None) -> Self:
         """Draw pairs from the class labels, and learn the metric."""
         asked = self._settings()
         return self._keep(_fit_labels(_itml(asked, bounds), asked, self._rows(X), y))
 
 
-def _mmc(asked: dict[str, Any]) -> Any:
+def _mmc(asked: dict[str, Any]) -> mmc.MMC:
     names = ("diagonal", "max_iter", "tol")
     return mmc.MMC(scaling=None, **{name: asked[name] for name in names})
 
@@ -110,22 +121,24 @@ class MMC(PairAdapter):
     similar pairs, so that the metrics have different scales.
     """
 
-    _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, "A0": "init"}
-    _no_effect: ClassVar[dict[str, Any]] = {**_QUIET, **_MMC_ALONE}
+    _renamed: ClassVar = {**_THRESHOLD, "A0": "init"}
+    _no_effect: ClassVar = {**_QUIET, **_MMC_ALONE}
 
     max_iter: int = 100
     max_proj: int = 10_000
     tol: float = 1e-3
-    init: Any = "identity"
+    init: Init = "identity"
     diagonal: bool = False
     diagonal_c: float = 1.0
     verbose: bool = False
-    preprocessor: Any = None
-    random_state: Any = None
-    convergence_threshold: Any = DEPRECATED
-    A0: Any = DEPRECATED
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
+    convergence_threshold: float | str = DEPRECATED
+    A0: Init = DEPRECATED
 
-    def fit(self, pairs: Any, y: Any, calibration_params: dict | None = None) -> MMC:
+    def fit(
+        self, pairs: ArrayLike, y: ArrayLike, calibration_params: dict[str, Any] | None = None
+    ) -> Self:
         """Learn the metric and the threshold from pairs and their labels, +1 or -1."""
         return self._fit_pairs(_mmc(self._settings()), pairs, y, calibration_params)
 
@@ -134,30 +147,30 @@ class MMC(PairAdapter):
 class MMC_Supervised(RowAdapter):
     """metric-learn's MMC from class labels; :class:`vicinal.FromLabels` is fitted."""
 
-    _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, **_CONSTRAINTS, "A0": "init"}
-    _no_effect: ClassVar[dict[str, Any]] = {**_QUIET, **_MMC_ALONE}
+    _renamed: ClassVar = {**_THRESHOLD, **_CONSTRAINTS, "A0": "init"}
+    _no_effect: ClassVar = {**_QUIET, **_MMC_ALONE}
 
     max_iter: int = 100
     max_proj: int = 10_000
     tol: float = 1e-6
     n_constraints: int | None = None
-    init: Any = "identity"
+    init: Init = "identity"
     diagonal: bool = False
     diagonal_c: float = 1.0
     verbose: bool = False
-    preprocessor: Any = None
-    random_state: Any = None
-    num_constraints: Any = DEPRECATED
-    convergence_threshold: Any = DEPRECATED
-    A0: Any = DEPRECATED
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
+    num_constraints: int | str | None = DEPRECATED
+    convergence_threshold: float | str = DEPRECATED
+    A0: Init = DEPRECATED
 
-    def fit(self, X: Any, y: Any) -> MMC_Supervised:
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Draw pairs from the class labels, and learn the metric."""
         asked = self._settings()
         return self._keep(_fit_labels(_mmc(asked), asked, self._rows(X), y))
 
 
-def _sdml(asked: dict[str, Any]) -> Any:
+def _sdml(asked: dict[str, Any]) -> sdml.SDML:
     # the default of metric-learn often has no solution
     balance = asked["balance_param"]
     balance = "auto" if balance == 0.5 else balance
@@ -178,16 +191,18 @@ class SDML(PairAdapter):
     solution with it.
     """
 
-    _no_effect: ClassVar[dict[str, Any]] = _QUIET
+    _no_effect: ClassVar = _QUIET
 
     balance_param: float = 0.5
     sparsity_param: float = 0.01
-    prior: Any = "identity"
+    prior: Init = "identity"
     verbose: bool = False
-    preprocessor: Any = None
-    random_state: Any = None
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
 
-    def fit(self, pairs: Any, y: Any, calibration_params: dict | None = None) -> SDML:
+    def fit(
+        self, pairs: ArrayLike, y: ArrayLike, calibration_params: dict[str, Any] | None = None
+    ) -> Self:
         """Learn the metric and the threshold from pairs and their labels, +1 or -1."""
         return self._fit_pairs(_sdml(self._settings()), pairs, y, calibration_params)
 
@@ -196,25 +211,25 @@ class SDML(PairAdapter):
 class SDML_Supervised(RowAdapter):
     """metric-learn's SDML from class labels; :class:`vicinal.FromLabels` is fitted."""
 
-    _renamed: ClassVar[dict[str, str]] = _CONSTRAINTS
-    _no_effect: ClassVar[dict[str, Any]] = _QUIET
+    _renamed: ClassVar = _CONSTRAINTS
+    _no_effect: ClassVar = _QUIET
 
     balance_param: float = 0.5
     sparsity_param: float = 0.01
-    prior: Any = "identity"
+    prior: Init = "identity"
     n_constraints: int | None = None
     verbose: bool = False
-    preprocessor: Any = None
-    random_state: Any = None
-    num_constraints: Any = DEPRECATED
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
+    num_constraints: int | str | None = DEPRECATED
 
-    def fit(self, X: Any, y: Any) -> SDML_Supervised:
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Draw pairs from the class labels, and learn the metric."""
         asked = self._settings()
         return self._keep(_fit_labels(_sdml(asked), asked, self._rows(X), y))
 
 
-def _lsml(asked: dict[str, Any]) -> Any:
+def _lsml(asked: dict[str, Any]) -> lsml.LSML:
     names = ("prior", "max_iter", "tol", "random_state")
     return lsml.LSML(scaling=None, **{name: asked[name] for name in names})
 
@@ -223,16 +238,16 @@ def _lsml(asked: dict[str, Any]) -> Any:
 class LSML(QuadrupletAdapter):
     """metric-learn's LSML, from the raw columns; see :class:`vicinal.LSML`, which is fitted."""
 
-    _no_effect: ClassVar[dict[str, Any]] = _QUIET
+    _no_effect: ClassVar = _QUIET
 
     tol: float = 1e-3
     max_iter: int = 1000
-    prior: Any = "identity"
+    prior: Init = "identity"
     verbose: bool = False
-    preprocessor: Any = None
-    random_state: Any = None
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
 
-    def fit(self, quadruplets: Any, weights: Any = None) -> LSML:
+    def fit(self, quadruplets: ArrayLike, weights: ArrayLike | None = None) -> Self:
         """Learn the metric from quadruplets; the first two rows of each should be nearer."""
         model = _lsml(self._settings()).set_params(preprocessor=self.preprocessor)
         return self._keep(model.fit(quadruplets, weights))
@@ -242,23 +257,23 @@ class LSML(QuadrupletAdapter):
 class LSML_Supervised(RowAdapter):
     """metric-learn's LSML from class labels; :class:`vicinal.FromLabels` is fitted."""
 
-    _renamed: ClassVar[dict[str, str]] = _CONSTRAINTS
-    _no_effect: ClassVar[dict[str, Any]] = {
+    _renamed: ClassVar = _CONSTRAINTS
+    _no_effect: ClassVar = {
         **_QUIET,
         "weights": (None, "quadruplets drawn at random have equal weights"),
     }
 
     tol: float = 1e-3
     max_iter: int = 1000
-    prior: Any = "identity"
+    prior: Init = "identity"
     n_constraints: int | None = None
-    weights: Any = None
+    weights: ArrayLike | None = None
     verbose: bool = False
-    preprocessor: Any = None
-    random_state: Any = None
-    num_constraints: Any = DEPRECATED
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
+    num_constraints: int | str | None = DEPRECATED
 
-    def fit(self, X: Any, y: Any) -> LSML_Supervised:
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Draw quadruplets from the class labels, and learn the metric."""
         asked = self._settings()
         return self._keep(_fit_labels(_lsml(asked), asked, self._rows(X), y))
