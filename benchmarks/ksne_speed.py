@@ -55,14 +55,14 @@ def fits(sizes: tuple[int, ...], growth: tuple[int, ...]) -> Iterator[Fit]:
         yield {"tool": "openTSNE", "k": 1, "method": "fft", **few}
 
 
-def rows(n: int, folder: Path) -> Path:
-    """A file with n rows: the first of mnist, or rows drawn from it with a little noise."""
-    path = folder / f"rows-{n}.npy"
+def pictured_rows(n: int, folder: Path, name: str = "mnist") -> Path:
+    """A file with n rows: the first of a set, or rows drawn from it with a little noise."""
+    path = folder / f"{name}-{n}.npy"
     if path.exists():
         return path
-    base = folder / "base.npy"
+    base = folder / f"{name}.npy"
     if not base.exists():
-        np.save(base, _reduced())
+        np.save(base, _reduced(name))
     X = np.load(base)
     if n <= len(X):
         X = X[:n]
@@ -74,27 +74,29 @@ def rows(n: int, folder: Path) -> Path:
     return path
 
 
-def _reduced() -> Any:
+def _reduced(name: str) -> Any:
     progress("data")
     data = os.environ.get("VICINAL_DATA")
     if data is None:
         return blobs(60_000, COLUMNS, dtype=np.float32)[0]
-    file = np.load(Path(data) / "mnist.npz")
+    file = np.load(Path(data) / f"{name}.npz")
     order = np.random.RandomState(0).permutation(len(file["X"]))
-    X = file["X"][order].astype(np.float32) / 255
+    X = file["X"][order].astype(np.float32)
+    X /= X.max()
     return PCA(COLUMNS, random_state=0).fit_transform(X).astype(np.float32)
 
 
-def run(fit: Fit, folder: Path, peer: str) -> Fit:
+def run(fit: Fit, folder: Path, peer: str, name: str = "mnist") -> Fit:
     """One fit in a process of its own, and how trustworthy it is."""
     from vicinal.metrics import trustworthiness
 
     out = folder / "embedding.npy"
-    arguments = {**fit, "rows": str(rows(fit["n"], folder)), "out": str(out), "jobs": JOBS}
+    given = pictured_rows(fit["n"], folder, name)
+    arguments = {**fit, "rows": str(given), "out": str(out), "jobs": JOBS}
     del arguments["n"]
     words = f"{fit['tool']}, {fit['n']:,} rows, k = {fit['k']}, {fit['iterations']} iterations"
     progress(words)
-    python = sys.executable if fit["tool"] == "vicinal" else peer
+    python = peer if fit["tool"] == "openTSNE" else sys.executable
     done = subprocess.run(
         [python, str(FOLDER / "_ksne_worker.py"), json.dumps(arguments)],
         capture_output=True, text=True, check=False,
@@ -103,7 +105,7 @@ def run(fit: Fit, folder: Path, peer: str) -> Fit:
         raise RuntimeError(f"{words} failed:\n{done.stderr}")
     found = json.loads(done.stdout.splitlines()[-1])
     if fit["iterations"] == ITERATIONS:  # a picture that is cut short is not judged
-        X, Z = np.load(rows(fit["n"], folder)), np.load(out)
+        X, Z = np.load(given), np.load(out)
         some = {"sample_size": min(JUDGED_ROWS, len(X)), "random_state": 0}
         found["trustworthiness"] = trustworthiness(X, Z, n_neighbors=12, **some)
     progress(f"{found['seconds']:.1f} s, {found['cpu']:.1f} s of the processor")

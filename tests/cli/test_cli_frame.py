@@ -11,27 +11,51 @@ pytest.importorskip("click")
 from vicinal.cli import _group
 
 
-def modules_after(*words):
-    """The top-level modules that a command line imports in a new process."""
-    code = (
+def modules_after(*words, code=0):
+    """The top-level modules that a command line imports in a new process, and what it says."""
+    script = (
         "import json, sys\n"
         "from vicinal.cli import main\n"
         f"sys.argv = ['vicinal', *{list(words)!r}]\n"
         "try: main()\n"
-        "except SystemExit: pass\n"
+        f"except SystemExit as end: assert (end.code or 0) == {code}, end.code\n"
         "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(json.loads(done.stdout.splitlines()[-1]))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1])), done.stderr
+
+
+HEAVY = {"joblib", "matplotlib", "numba", "numpy", "pandas", "pyarrow", "rich", "scipy",
+         "safetensors", "sklearn", "plotly"}  # fmt: skip
 
 
 @pytest.mark.parametrize("words", [["--help"], ["fit", "--help"], ["completion", "bash"]])
 def test_help_imports_only_click(words):
-    loaded = modules_after(*words)
+    loaded, _ = modules_after(*words)
     assert "click" in loaded
-    heavy = {"joblib", "matplotlib", "numba", "numpy", "pandas", "pyarrow", "rich", "scipy",
-             "safetensors", "sklearn", "plotly"}  # fmt: skip
-    assert not loaded & heavy
+    assert not loaded & HEAVY
+
+
+#: a command line for each file that a command reads; none of them exists but here.csv
+ABSENT = [
+    "fit none.csv", "fit here.csv --resume none.vic", "evaluate none.csv", "embed none.csv",
+    "transform none.vic here.csv", "transform none.vic none.csv", "predict none.vic here.csv",
+    "info none.vic", "plot none.csv", "plot here.csv --model none.vic",
+    "plot here.csv --test none.csv", "report none.csv", "report here.csv --model none.vic",
+    "report here.csv --test none.csv",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ABSENT)
+def test_absent_files_are_refused_before_anything_large_is_imported(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "model.vic").write_text("what `fit` writes by default, and would ask about")
+    loaded, errors = modules_after(*line.split(), code=1)
+    assert "here is no " in errors
+    assert "none." in errors
+    assert not loaded & HEAVY
 
 
 def test_without_click_it_says_what_to_install():

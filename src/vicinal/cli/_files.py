@@ -15,6 +15,7 @@ import click
 
 from vicinal._atomic import file_behind
 from vicinal.cli._console import Failure
+from vicinal.learner.errors import near
 
 _START = 2**16  # bytes from which the kind of a file is told
 _TEXT_TABLES = (".csv", ".tsv", ".tab")
@@ -80,6 +81,13 @@ _KINDS = {
 }
 _TABLE = _KINDS["table"]
 
+#: what is said of a file that is to be read and does not exist
+_ABSENT = {
+    "table": "There is no file {path}.{near}",
+    "model": "{path}: there is no such model file.{near} `vicinal fit` writes one.",
+    "checkpoint": "{path}: there is no such checkpoint.{near}",
+}
+
 
 class File(click.Path):
     """A file that a command reads or writes.
@@ -88,18 +96,21 @@ class File(click.Path):
     ----------
     writes : str, default=None
         What the command writes to it, a name in `_KINDS`; None: the command reads it.
+    reads : str, default="table"
+        What the command reads from it, a name in `_ABSENT`.
     continues : str, default=None
         The parameter that may name the same file: the command reads it, and writes a later state.
     path_type : type, default=Path
     """
 
     def __init__(
-        self, writes: str | None = None, *, continues: str | None = None, path_type: Any = Path
-    ) -> None:
+        self, writes: str | None = None, *, reads: str = "table", continues: str | None = None,
+        path_type: Any = Path,
+    ) -> None:  # fmt: skip
         super().__init__(readable=False, path_type=path_type)
         self.name = "file"
         self.kind = None if writes is None else _KINDS[writes]
-        self.continues = continues
+        self.reads, self.continues = reads, continues
 
     def path(self, value: Any) -> Path | None:
         """The file that a value names, if any."""
@@ -108,6 +119,16 @@ class File(click.Path):
     def is_stream(self, value: Any) -> bool:
         """Whether a value stands for standard input or output."""
         return str(value) == "-" and self.kind in (None, _TABLE)
+
+    def check_readable(self, path: Path) -> None:
+        """Refuse a path that cannot be read as what the command needs."""
+        if path.is_dir():
+            raise Failure(f"{path} is a folder. Name a file.")
+        if self.reads == "table" and path.suffix == ".vic":
+            raise Failure(f"{path}: this is a model file. Name a table, such as a .csv file.")
+        if not path.exists():
+            others = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+            raise Failure(_ABSENT[self.reads].format(path=path, near=near(path.name, others)))
 
 
 @dataclass(frozen=True)
@@ -156,13 +177,14 @@ class _Place:
         return os.path.samestat(*folders)  # type: ignore[arg-type]
 
 
-def check(context: click.Context) -> None:
-    """Refuse files that a command would destroy or cannot write, before it computes anything.
+def check(context: click.Context, *, all_exist: bool = True) -> None:
+    """Refuse files that a command cannot read or write or would destroy, before it imports much.
 
-    These are an output that is also an input or another output, however the paths are spelt, a
-    place that cannot be written, and, without --force, a file of another kind than the output.
+    These are an input that does not exist, unless ``all_exist`` is False; an output that is also an
+    input or another output, however the paths are spelt; a place that cannot be written; and,
+    without --force, a file of another kind than the output.
     """
-    places = _places(context)
+    places = _places(context, all_exist)
     reads = [place for place in places if place.kind is None]
     writes = [place for place in places if place.kind is not None]
     for place in writes:
@@ -182,7 +204,7 @@ def check(context: click.Context) -> None:
                 _check_replaceable(place, place.kind, outputs)
 
 
-def _places(context: click.Context) -> list[_Place]:
+def _places(context: click.Context, all_exist: bool) -> list[_Place]:
     """The files that a command reads and writes."""
     found: list[_Place] = []
     for parameter in context.command.params:
@@ -193,6 +215,8 @@ def _places(context: click.Context) -> list[_Place]:
             found += _stream("standard input", "<", 0) if file.kind is None else []
             continue
         path = file.path(value)
+        if path is not None and file.kind is None and all_exist:
+            file.check_readable(path)
         if path is None or (file.kind is None and _status(path) is None):
             continue
         an_option = isinstance(parameter, click.Option)

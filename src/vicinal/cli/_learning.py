@@ -154,8 +154,6 @@ def _callbacks(console: Console, learner: Any, options: dict[str, Any]) -> list[
     for asked, option in ((checkpoint, "--checkpoint"), (resume, "--resume")):
         if asked is not None and not iterates:
             raise click.UsageError(f"{option}: {name} makes no iterations to keep.")
-    if resume is not None and not resume.exists():
-        raise Failure(f"{resume}: there is no such checkpoint.")
     needs_stop = seconds is not None and "time_budget" not in learner.get_params()
     if needs_stop and not iterates:
         raise click.UsageError(f"--time-budget: {name} makes no iterations that could be cut.")

@@ -124,7 +124,7 @@ class Command(click.Command):
         self.sections = sections
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, if no file would be lost by it."""
+        """Run the command, if its files are there and none would be lost."""
         _files.check(ctx)
         return super().invoke(ctx)
 
@@ -190,22 +190,23 @@ _COMMON = add_options(
 )  # fmt: skip
 
 
-def command(
-    name: str, examples: str, sections: dict[str, str] | None = None
-) -> Callable[[Any], Command]:
-    """A command with the options that all have; its function gets the console first."""
+def command(examples: str, sections: dict[str, str] | None = None) -> Callable[[Any], Command]:
+    """A command with the options that all have, named like its function, which gets the console."""
 
     def decorate(function: Any) -> Command:
         more = {**(sections or {}), "Examples": examples}
         made: Command = click.command(
-            name, cls=Command, sections=more, context_settings={"max_content_width": 100}
+            function.__name__,
+            cls=Command,
+            sections=more,
+            context_settings={"max_content_width": 100},
         )(_COMMON(click.pass_obj(function)))
         return made
 
     return decorate
 
 
-DATA_FILE, MODEL_FILE = File(path_type=str), File()
+DATA_FILE, MODEL_FILE = File(path_type=str), File(reads="model")
 
 LABEL = option(
     "Table", "--label", str,

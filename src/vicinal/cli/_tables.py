@@ -156,13 +156,7 @@ def read_table(
 def _content(source: str | Path) -> bytes:
     if str(source) == "-":
         return sys.stdin.buffer.read()
-    path = Path(source)
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder. Name a file.")
-    if not path.exists():
-        others = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise ValueError(f"There is no file {path}.{near(path.name, others)}")
-    return path.read_bytes()
+    return Path(source).read_bytes()
 
 
 def _from_parquet(content: bytes, name: str) -> pd.DataFrame:

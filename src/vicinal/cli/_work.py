@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 def read(data: str, options: dict[str, Any]) -> Table:
     """The table of a command."""
-    if Path(data).suffix == ".vic":
-        raise Failure(f"{data}: this is a model file. Name a table, such as a .csv file.")
     from vicinal.cli._tables import read_table
 
     return read_table(
@@ -248,8 +246,6 @@ def load_model(path: Path) -> Any:
     """The model of a file."""
     import vicinal
 
-    if not path.exists():
-        raise Failure(f"{path}: there is no such model file. `vicinal fit` writes one.")
     return vicinal.load(path)
 
 
