@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pandas")
 
 import vicinal
-from vicinal.cli import _group, demo
+from vicinal.cli import _group, more
 from vicinal.cli._files import File
 from vicinal.fit.report import HAS_CALLBACKS
 
@@ -213,7 +213,7 @@ def test_a_data_set_of_the_folder_is_not_lost(files, run, monkeypatch):
 def test_demo_looks_at_its_files_first(tmp_path, monkeypatch, run):
     lines = ("datasets iris -o {folder}/iris.csv", "fit {folder}/iris.csv --label label "
              "--set alpha=0.01 -o {folder}/iris.vic")  # fmt: skip
-    monkeypatch.setattr(demo, "CHAPTERS", (("Flowers.", lines),))
+    monkeypatch.setattr(more, "CHAPTERS", (("Flowers.", lines),))
     (tmp_path / "iris.vic").write_text("my thesis")
     done = run("demo", "-o", tmp_path, code=1)
     assert "this file exists" in done.stderr

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("pandas")
 import pandas as pd
 
-from vicinal.cli import demo, plot
+from vicinal.cli import look, more
 
 QUICK = ("--label", "species", "--set", "alpha=0.01")
 
@@ -31,7 +31,7 @@ def test_evaluate_knows_numbers(iris, run_json):
     assert [each["name"] for each in told["results"]] == ["euclidean", "pca", "mlkr"]
 
 
-@pytest.mark.parametrize("kind", sorted(plot.KINDS))
+@pytest.mark.parametrize("kind", sorted(look.KINDS))
 def test_every_picture_is_drawn(iris, run, kind):
     pytest.importorskip("matplotlib")
     more = ("--row", "3") if kind == "neighbors" else ()
@@ -98,7 +98,7 @@ def test_datasets_have_parts_that_do_not_overlap(run_json, run):
 def test_demo_shows_each_command_and_its_result(tmp_path, monkeypatch, run, run_json):
     lines = ("datasets iris -o {folder}/iris.csv", "fit {folder}/iris.csv --label label "
              "--set alpha=0.01 -o {folder}/iris.vic")  # fmt: skip
-    monkeypatch.setattr(demo, "CHAPTERS", (("Flowers.", lines),))
+    monkeypatch.setattr(more, "CHAPTERS", (("Flowers.", lines),))
     shown = run("demo", "-o", tmp_path / "x").stdout
     assert f"$ vicinal datasets iris -o {tmp_path / 'x'}/iris.csv\nWrote 150 rows" in shown
     assert "Learnt nca" in shown
@@ -112,7 +112,7 @@ def test_demo_commands_parse():
     from vicinal.cli._console import Console
     from vicinal.cli._group import vicinal
 
-    for _, lines in demo.CHAPTERS:
+    for _, lines in more.CHAPTERS:
         for line in lines:
             name, *words = line.format(folder="demo").split()
             command = vicinal.get_command(click.Context(vicinal), name)

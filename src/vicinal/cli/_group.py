@@ -13,13 +13,14 @@ from vicinal.cli import _files
 from vicinal.cli._console import CODES, Console, Failure, ReaderGone
 from vicinal.learner.errors import near
 
-#: the commands, in the groups of the help
+#: the commands, in the groups of the help, and the module of each group
 COMMANDS = {
     "Learn": ("fit", "evaluate", "embed"),
     "Use a model": ("transform", "predict", "info"),
     "Look": ("plot", "report"),
     "More": ("demo", "datasets", "completion"),
 }
+_MODULES = {name: title.split()[0].lower() for title, names in COMMANDS.items() for name in names}
 
 EXAMPLES = """\
   vicinal demo
@@ -39,9 +40,11 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in _MODULES:
             return None
-        command: click.Command = import_module(f"vicinal.cli.{cmd_name}").command
+        command: click.Command = getattr(
+            import_module(f"vicinal.cli.{_MODULES[cmd_name]}"), cmd_name
+        )
         return command
 
     def resolve_command(

@@ -190,15 +190,16 @@ _COMMON = add_options(
 )  # fmt: skip
 
 
-def command(
-    name: str, examples: str, sections: dict[str, str] | None = None
-) -> Callable[[Any], Command]:
-    """A command with the options that all have; its function gets the console first."""
+def command(examples: str, sections: dict[str, str] | None = None) -> Callable[[Any], Command]:
+    """A command with the options that all have, named like its function, which gets the console."""
 
     def decorate(function: Any) -> Command:
         more = {**(sections or {}), "Examples": examples}
         made: Command = click.command(
-            name, cls=Command, sections=more, context_settings={"max_content_width": 100}
+            function.__name__,
+            cls=Command,
+            sections=more,
+            context_settings={"max_content_width": 100},
         )(_COMMON(click.pass_obj(function)))
         return made
 

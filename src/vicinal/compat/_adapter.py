@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,6 +20,10 @@ from vicinal.estimators._pairs import (
     looked_up,
 )
 
+Init = str | ArrayLike
+Seed = int | np.random.RandomState | None
+#: rows, or a function from indices to rows
+Preprocessor = ArrayLike | Callable[[Array], ArrayLike] | None
 #: metric-learn's default of keywords that have been renamed
 DEPRECATED = "deprecated"
 #: what is copied from the fitted estimator, if it has it
@@ -28,21 +34,18 @@ _COPIED = ("components_", "n_features_in_", "feature_names_in_", "n_iter_", "cla
 class Adapter(TupleLearnerMixin, LearntMetricMixin, BaseEstimator):
     """An estimator of vicinal under another library's keywords; not public.
 
-    The constructor stores the keywords.  ``fit`` resolves old names, warns of keywords without
-    effect, and fits an estimator of vicinal, which it keeps as ``estimator_``.
+    ``fit`` resolves old names, warns of keywords without effect, and fits an estimator of vicinal,
+    which it keeps as ``estimator_``.  Subclasses are dataclasses: their fields are the keywords.
     """
 
     #: old name of a keyword -> its present name
     _renamed: ClassVar[dict[str, str]] = {}
     #: keyword -> its default, and why another value has no effect
     _no_effect: ClassVar[dict[str, tuple[Any, str]]] = {}
-    estimator_: Any
+    estimator_: BaseEstimator
 
     def _settings(self) -> dict[str, Any]:
-        """The keywords under their present names; warns of old names and of those without effect.
-
-        Those without effect are left out.
-        """
+        """The keywords that have an effect, under their present names; warns of all others."""
         # not get_params: the constructor of a subclass may have fewer keywords
         settings, name = dict(vars(self)), type(self).__name__
         for old, present in self._renamed.items():
@@ -61,7 +64,7 @@ class Adapter(TupleLearnerMixin, LearntMetricMixin, BaseEstimator):
                 warn(f"The {keyword!r} parameter of {name} has no effect: {why}.")
         return settings
 
-    def _keep(self, fitted: Any) -> Any:
+    def _keep(self, fitted: BaseEstimator) -> Self:
         """Copy what a fitted estimator has learnt."""
         for name in _COPIED:
             self.__dict__.pop(name, None)
@@ -95,7 +98,7 @@ class Adapter(TupleLearnerMixin, LearntMetricMixin, BaseEstimator):
         check_is_fitted(self, "components_")
         return super().transform(self._rows(X))
 
-    def score_pairs(self, pairs: Any) -> Array:
+    def score_pairs(self, pairs: ArrayLike) -> Array:
         """Deprecated: call `pair_distance` for distances or `pair_score` for similarities."""
         warn(
             "score_pairs is deprecated: use pair_distance, which returns the same distances, or "
@@ -105,7 +108,7 @@ class Adapter(TupleLearnerMixin, LearntMetricMixin, BaseEstimator):
         return self.pair_distance(pairs)
 
 
-def without_class(y: Any) -> Array:
+def without_class(y: ArrayLike) -> Array:
     """Which labels stand for no class: negative numbers, as in metric-learn.
 
     If there are fewer than two classes besides, as in -1 and 1 alone, all labels are classes.
@@ -132,7 +135,13 @@ class RowAdapter(Adapter):
 class PairAdapter(PairClassifierMixin, Adapter):
     """An estimator that learns from labelled pairs, and classifies pairs."""
 
-    def _fit_pairs(self, model: Any, pairs: Any, y: Any, calibration_params: Any) -> Any:
+    def _fit_pairs(
+        self,
+        model: BaseEstimator,
+        pairs: ArrayLike,
+        y: ArrayLike,
+        calibration_params: dict[str, Any] | None,
+    ) -> Self:
         """Fit to pairs, and choose the threshold."""
         if calibration_params is not None:  # before the time of a fit is spent
             check_strategy(f"{type(self).__name__}.calibrate_threshold", **calibration_params)
@@ -145,16 +154,16 @@ class PairAdapter(PairClassifierMixin, Adapter):
 class QuadrupletAdapter(Adapter):
     """An estimator that learns from quadruplets, and tells which of two pairs is nearer."""
 
-    def decision_function(self, quadruplets: Any) -> Array:
+    def decision_function(self, quadruplets: ArrayLike) -> Array:
         """How much nearer the first two rows of each quadruplet are than the last two."""
         check_is_fitted(self, "components_")
         quadruplets = self._tuples(quadruplets, 4)
         return self.pair_distance(quadruplets[:, 2:]) - self.pair_distance(quadruplets[:, :2])
 
-    def predict(self, quadruplets: Any) -> Array:
+    def predict(self, quadruplets: ArrayLike) -> Array:
         """+1 if the first two rows of a quadruplet are nearer than the last two, else -1."""
         return np.where(self.decision_function(quadruplets) > 0.0, 1, -1)
 
-    def score(self, quadruplets: Any) -> float:
+    def score(self, quadruplets: ArrayLike) -> float:
         """The share of quadruplets whose first two rows are nearer than the last two."""
         return float(np.mean(self.predict(quadruplets) > 0))

@@ -2,41 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets
 
 from vicinal._validation import check_number, check_rows, check_seed, warn
-from vicinal.compat._adapter import DEPRECATED, RowAdapter, without_class
+from vicinal.compat._adapter import (
+    DEPRECATED,
+    Init,
+    Preprocessor,
+    RowAdapter,
+    Seed,
+    without_class,
+)
 from vicinal.core.types import Array
 from vicinal.estimators import covariance, lfda, lmnn, mlkr, nca, rca
 
 _TOL = 1e-5  # of vicinal, where metric-learn leaves the tolerance to SciPy
 
 
-def _first(init: Any, d: int, shape: tuple[int, int], n_classes: int) -> Any:
-    """What ``init="auto"`` of metric-learn means; other values as they are."""
-    if not (isinstance(init, str) and init == "auto"):
-        return init
-    n, D = shape
-    if d <= min(D, n_classes - 1):
-        return "lda"
-    return "pca" if d < min(D, n) else "identity"
-
-
-def _size(X: Any, n_components: Any) -> tuple[tuple[int, int], Any]:
-    """The shape of the rows, and the rank: that of the columns if none was asked for."""
+def _shape(X: Any) -> tuple[int, int]:
+    """Numbers of rows and columns; a fit refuses what has none."""
     shape = X.shape if hasattr(X, "shape") else np.shape(np.asarray(X, dtype=object))
-    shape = shape if len(shape) == 2 else (shape[0] if shape else 1, 1)
-    return shape, shape[1] if n_components is None else n_components
+    return shape if len(shape) == 2 else (shape[0] if shape else 1, 1)
 
 
-def _rank(n_components: Any, init: Any, D: int) -> Any:
-    """The rank to ask for: None, that is that of the array, if the start is an array."""
-    return D if n_components is None and isinstance(init, str) else n_components
+def _common(asked: dict[str, Any], X: Any, n_classes: int = 0) -> dict[str, Any]:
+    """Keywords of vicinal's NCA, LMNN and MLKR alike: raw columns, no penalty, rank and start.
+
+    Without ``n_components`` the rank is that of the start if this is an array, else that of the
+    columns.
+    """
+    (n, D), rank, init = _shape(X), asked["n_components"], asked["init"]
+    if isinstance(init, str):
+        rank = D if rank is None else rank
+        if init == "auto":  # what it means in metric-learn
+            init = "pca" if rank < min(D, n) else "identity"
+            init = "lda" if rank <= min(D, n_classes - 1) else init
+    return {
+        "n_components": rank,
+        "init": init,
+        "alpha": 0.0,
+        "scaling": None,
+        "max_iter": asked["max_iter"],
+        "verbose": int(asked["verbose"]),
+        "random_state": asked["random_state"],
+    }
 
 
+def _n_classes(y: ArrayLike | None) -> int:
+    return 0 if y is None else len(np.unique(np.asarray(y)))
+
+
+@dataclass(eq=False, repr=False)
 class NCA(RowAdapter):
     """metric-learn's NCA: expected accuracy of stochastic neighbours, no penalty, raw columns.
 
@@ -44,50 +65,29 @@ class NCA(RowAdapter):
     metric-learn; the scale of a start other than an array is chosen.
     """
 
-    _renamed: ClassVar[dict[str, str]] = {"num_dims": "n_components"}
+    _renamed: ClassVar = {"num_dims": "n_components"}
 
-    def __init__(
-        self,
-        init: Any = "auto",
-        n_components: int | None = None,
-        max_iter: int = 100,
-        tol: float | None = None,
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        num_dims: Any = DEPRECATED,
-    ) -> None:
-        self.init = init
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_dims = num_dims
+    init: Init = "auto"
+    n_components: int | None = None
+    max_iter: int = 100
+    tol: float | None = None
+    verbose: bool = False
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
+    num_dims: int | str | None = DEPRECATED
 
-    def fit(self, X: Any, y: Any) -> NCA:
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Learn the metric from rows (or indices into the preprocessor) and class labels."""
         asked, X = self._settings(), self._rows(X)
-        shape, d = _size(X, asked["n_components"])
         model = nca.NCA(
-            _rank(asked["n_components"], asked["init"], shape[1]),
             objective="accuracy",
-            alpha=0.0,
-            scaling=None,
-            init=_first(asked["init"], d, shape, _n_classes(y)),
-            max_iter=asked["max_iter"],
             tol=_TOL if asked["tol"] is None else asked["tol"],
-            verbose=int(asked["verbose"]),
-            random_state=asked["random_state"],
+            **_common(asked, X, _n_classes(y)),
         )
         return self._keep(model.fit(X, y))
 
 
-def _n_classes(y: Any) -> int:
-    return 0 if y is None else len(np.unique(np.asarray(y)))
-
-
+@dataclass(eq=False, repr=False)
 class LMNN(RowAdapter):
     """metric-learn's LMNN, from the raw columns, without a penalty.
 
@@ -96,64 +96,42 @@ class LMNN(RowAdapter):
     the loss of all rows there, and so is divided by their number.
     """
 
-    _renamed: ClassVar[dict[str, str]] = {"k": "n_neighbors", "num_dims": "n_components"}
-    _no_effect: ClassVar[dict[str, Any]] = {
+    _renamed: ClassVar = {"k": "n_neighbors", "num_dims": "n_components"}
+    _no_effect: ClassVar = {
         "learn_rate": (1e-7, "L-BFGS chooses the length of its steps"),
         "min_iter": (50, "the fit ends when it has converged"),
     }
 
-    def __init__(
-        self,
-        init: Any = "auto",
-        n_neighbors: int = 3,
-        min_iter: int = 50,
-        max_iter: int = 1000,
-        learn_rate: float = 1e-7,
-        regularization: float = 0.5,
-        convergence_tol: float = 0.001,
-        verbose: bool = False,
-        preprocessor: Any = None,
-        n_components: int | None = None,
-        random_state: Any = None,
-        k: Any = DEPRECATED,
-        num_dims: Any = DEPRECATED,
-    ) -> None:
-        self.init = init
-        self.n_neighbors = n_neighbors
-        self.min_iter = min_iter
-        self.max_iter = max_iter
-        self.learn_rate = learn_rate
-        self.regularization = regularization
-        self.convergence_tol = convergence_tol
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.n_components = n_components
-        self.random_state = random_state
-        self.k = k
-        self.num_dims = num_dims
+    init: Init = "auto"
+    n_neighbors: int = 3
+    min_iter: int = 50
+    max_iter: int = 1000
+    learn_rate: float = 1e-7
+    regularization: float = 0.5
+    convergence_tol: float = 0.001
+    verbose: bool = False
+    preprocessor: Preprocessor = None
+    n_components: int | None = None
+    random_state: Seed = None
+    k: int | str | None = DEPRECATED
+    num_dims: int | str | None = DEPRECATED
 
-    def fit(self, X: Any, y: Any) -> LMNN:
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Learn the metric from rows (or indices into the preprocessor) and class labels."""
         asked, X = self._settings(), self._rows(X)
         check_number(self, "regularization", 0.0, 1.0, open_ends=True)
         check_number(self, "convergence_tol", 0.0)
-        shape, d = _size(X, asked["n_components"])
         model = lmnn.LMNN(
-            _rank(asked["n_components"], asked["init"], shape[1]),
             k=asked["n_neighbors"],
             n_neighbors=asked["n_neighbors"],
             mu=(1.0 - asked["regularization"]) / asked["regularization"],
-            alpha=0.0,
-            scaling=None,
-            init=_first(asked["init"], d, shape, _n_classes(y)),
-            max_iter=asked["max_iter"],
-            tol=asked["convergence_tol"] / max(1, shape[0]),
-            verbose=int(asked["verbose"]),
-            random_state=asked["random_state"],
+            tol=asked["convergence_tol"] / max(1, _shape(X)[0]),
+            **_common(asked, X, _n_classes(y)),
         )
         return self._keep(model.fit(X, y))
 
 
+@dataclass(eq=False, repr=False)
 class MLKR(RowAdapter):
     """metric-learn's MLKR, from the raw columns, without a penalty.
 
@@ -161,47 +139,26 @@ class MLKR(RowAdapter):
     "identity" as in metric-learn.
     """
 
-    _renamed: ClassVar[dict[str, str]] = {"num_dims": "n_components", "A0": "init"}
+    _renamed: ClassVar = {"num_dims": "n_components", "A0": "init"}
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        init: Any = "auto",
-        tol: float | None = None,
-        max_iter: int = 1000,
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        num_dims: Any = DEPRECATED,
-        A0: Any = DEPRECATED,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_dims = num_dims
-        self.A0 = A0
+    n_components: int | None = None
+    init: Init = "auto"
+    tol: float | None = None
+    max_iter: int = 1000
+    verbose: bool = False
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
+    num_dims: int | str | None = DEPRECATED
+    A0: Init = DEPRECATED
 
-    def fit(self, X: Any, y: Any) -> MLKR:
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Learn the metric from rows (or indices into the preprocessor) and numbers."""
         asked, X = self._settings(), self._rows(X)
-        shape, d = _size(X, asked["n_components"])
-        model = mlkr.MLKR(
-            _rank(asked["n_components"], asked["init"], shape[1]),
-            alpha=0.0,
-            scaling=None,
-            init=_first(asked["init"], d, shape, 0),
-            max_iter=asked["max_iter"],
-            tol=_TOL if asked["tol"] is None else asked["tol"],
-            verbose=int(asked["verbose"]),
-            random_state=asked["random_state"],
-        )
-        return self._keep(model.fit(X, y))
+        tol = _TOL if asked["tol"] is None else asked["tol"]
+        return self._keep(mlkr.MLKR(tol=tol, **_common(asked, X)).fit(X, y))
 
 
+@dataclass(eq=False, repr=False)
 class LFDA(RowAdapter):
     """metric-learn's LFDA, from the raw columns.
 
@@ -209,23 +166,15 @@ class LFDA(RowAdapter):
     (docs/migration.md), which are not repeated here: its map is another one.
     """
 
-    _renamed: ClassVar[dict[str, str]] = {"num_dims": "n_components"}
+    _renamed: ClassVar = {"num_dims": "n_components"}
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        k: int | None = None,
-        embedding_type: str = "weighted",
-        preprocessor: Any = None,
-        num_dims: Any = DEPRECATED,
-    ) -> None:
-        self.n_components = n_components
-        self.k = k
-        self.embedding_type = embedding_type
-        self.preprocessor = preprocessor
-        self.num_dims = num_dims
+    n_components: int | None = None
+    k: int | None = None
+    embedding_type: str = "weighted"
+    preprocessor: Preprocessor = None
+    num_dims: int | str | None = DEPRECATED
 
-    def fit(self, X: Any, y: Any) -> LFDA:
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Compute the map from rows (or indices into the preprocessor) and class labels."""
         asked = self._settings()
         model = lfda.LFDA(
@@ -237,6 +186,7 @@ class LFDA(RowAdapter):
         return self._keep(model.fit(self._rows(X), y))
 
 
+@dataclass(eq=False, repr=False)
 class RCA(RowAdapter):
     """metric-learn's RCA, whose ``fit`` takes chunklets.
 
@@ -244,24 +194,18 @@ class RCA(RowAdapter):
     shrunk, with a warning, where metric-learn's map has NaN.
     """
 
-    _renamed: ClassVar[dict[str, str]] = {"num_dims": "n_components"}
+    _renamed: ClassVar = {"num_dims": "n_components"}
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        preprocessor: Any = None,
-        num_dims: Any = DEPRECATED,
-    ) -> None:
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.num_dims = num_dims
+    n_components: int | None = None
+    preprocessor: Preprocessor = None
+    num_dims: int | str | None = DEPRECATED
 
-    def fit(self, X: Any, chunks: Any) -> RCA:
+    def fit(self, X: Any, chunks: ArrayLike) -> Self:
         """Compute the map from rows and the chunklet of each; -1 for rows in none."""
         asked = self._settings()
         return self._fit_chunks(self._rows(X), chunks, asked["n_components"])
 
-    def _fit_chunks(self, X: Any, chunks: Any, n_components: Any) -> Any:
+    def _fit_chunks(self, X: Any, chunks: ArrayLike, n_components: int | None) -> Self:
         if chunks is None:
             name = type(self).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
@@ -283,17 +227,17 @@ class RCA_Supervised(RCA):
     chunklet.  :class:`vicinal.RCA` takes labels without drawing chunklets.
     """
 
-    _renamed: ClassVar[dict[str, str]] = {"num_dims": "n_components", "num_chunks": "n_chunks"}
+    _renamed: ClassVar = {"num_dims": "n_components", "num_chunks": "n_chunks"}
 
     def __init__(
         self,
         n_components: int | None = None,
         n_chunks: int = 100,
         chunk_size: int = 2,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        num_chunks: Any = DEPRECATED,
-        num_dims: Any = DEPRECATED,
+        preprocessor: Preprocessor = None,
+        random_state: Seed = None,
+        num_chunks: int | str | None = DEPRECATED,
+        num_dims: int | str | None = DEPRECATED,
     ) -> None:
         self.n_components = n_components
         self.n_chunks = n_chunks
@@ -303,16 +247,18 @@ class RCA_Supervised(RCA):
         self.num_chunks = num_chunks
         self.num_dims = num_dims
 
-    def fit(self, X: Any, y: Any) -> RCA_Supervised:
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Draw chunklets from the class labels, and compute the map."""
         asked = self._settings()
         check_number(self, "chunk_size", 2, integer=True)
         check_number(self, "n_chunks", 1, integer=True)
-        X, y = check_rows(self, self._rows(X), y, ensure_min_samples=2)
-        check_classification_targets(y)
-        known = np.flatnonzero(~without_class(y))
-        chunks = np.full(len(y), -1)
-        chunks[known] = _chunks(y[known], asked["n_chunks"], asked["chunk_size"], check_seed(self))
+        X, labels = check_rows(self, self._rows(X), y, ensure_min_samples=2)
+        check_classification_targets(labels)
+        known = np.flatnonzero(~without_class(labels))
+        chunks = np.full(len(labels), -1)
+        chunks[known] = _chunks(
+            labels[known], asked["n_chunks"], asked["chunk_size"], check_seed(self)
+        )
         return self._fit_chunks(X, chunks, asked["n_components"])
 
 
@@ -334,13 +280,13 @@ def _chunks(y: Array, n_chunks: int, size: int, rng: np.random.RandomState) -> A
     return chunks
 
 
+@dataclass(eq=False, repr=False)
 class Covariance(RowAdapter):
     """metric-learn's Covariance; see :class:`vicinal.Covariance`, which is fitted."""
 
-    def __init__(self, preprocessor: Any = None) -> None:
-        self.preprocessor = preprocessor
+    preprocessor: Preprocessor = None
 
-    def fit(self, X: Any, y: Any = None) -> Covariance:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Compute the covariance of the rows (or indices into the preprocessor)."""
         self._settings()
         return self._keep(covariance.Covariance().fit(self._rows(X)))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from vicinal.compat._adapter import (
     DEPRECATED,
+    Init,
     PairAdapter,
+    Preprocessor,
     QuadrupletAdapter,
     RowAdapter,
+    Seed,
     without_class,
 )
 from vicinal.estimators import from_labels, itml, lsml, mmc, sdml
@@ -26,7 +32,9 @@ _MMC_ALONE = {
 }
 
 
-def _fit_labels(learner: Any, asked: dict[str, Any], X: Any, y: Any) -> Any:
+def _fit_labels(
+    learner: BaseEstimator, asked: dict[str, Any], X: Any, y: ArrayLike
+) -> from_labels.FromLabels:
     """The learner, fitted from labels; as in metric-learn, negative labels mean unknown classes."""
     model = from_labels.FromLabels(learner, asked["n_constraints"], asked["random_state"])
     unknown = without_class(y)
@@ -36,13 +44,14 @@ def _fit_labels(learner: Any, asked: dict[str, Any], X: Any, y: Any) -> Any:
     return model.fit(X, y)
 
 
-def _itml(asked: dict[str, Any], bounds: Any = None) -> Any:
+def _itml(asked: dict[str, Any], bounds: ArrayLike | None = None) -> itml.ITML:
     names = ("gamma", "prior", "max_iter", "tol", "random_state")
     if bounds is not None:
         bounds = np.ravel(bounds)  # of any shape, as in metric-learn
     return itml.ITML(bounds=bounds, scaling=None, **{name: asked[name] for name in names})
 
 
+@dataclass(eq=False, repr=False)
 class ITML(PairAdapter):
     """metric-learn's ITML, from the raw columns; see :class:`vicinal.ITML`, which is fitted.
 
@@ -50,81 +59,61 @@ class ITML(PairAdapter):
     percentiles are those of squared distances; metric-learn takes those of plain distances.
     """
 
-    _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, "A0": "prior"}
-    _no_effect: ClassVar[dict[str, Any]] = _QUIET
+    _renamed: ClassVar = {**_THRESHOLD, "A0": "prior"}
+    _no_effect: ClassVar = _QUIET
 
-    def __init__(
-        self,
-        gamma: float = 1.0,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        prior: Any = "identity",
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        convergence_threshold: Any = DEPRECATED,
-        A0: Any = DEPRECATED,
-    ) -> None:
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.tol = tol
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.convergence_threshold = convergence_threshold
-        self.A0 = A0
+    gamma: float = 1.0
+    max_iter: int = 1000
+    tol: float = 1e-3
+    prior: Init = "identity"
+    verbose: bool = False
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
+    convergence_threshold: float | str = DEPRECATED
+    A0: Init = DEPRECATED
 
     def fit(
-        self, pairs: Any, y: Any, bounds: Any = None, calibration_params: dict | None = None
-    ) -> ITML:
+        self,
+        pairs: ArrayLike,
+        y: ArrayLike,
+        bounds: ArrayLike | None = None,
+        calibration_params: dict[str, Any] | None = None,
+    ) -> Self:
         """Learn the metric and the threshold from pairs and their labels, +1 or -1."""
         return self._fit_pairs(_itml(self._settings(), bounds), pairs, y, calibration_params)
 
 
+@dataclass(eq=False, repr=False)
 class ITML_Supervised(RowAdapter):
     """metric-learn's ITML from class labels; :class:`vicinal.FromLabels` is fitted."""
 
-    _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, **_CONSTRAINTS, "A0": "prior"}
-    _no_effect: ClassVar[dict[str, Any]] = _QUIET
+    _renamed: ClassVar = {**_THRESHOLD, **_CONSTRAINTS, "A0": "prior"}
+    _no_effect: ClassVar = _QUIET
 
-    def __init__(
-        self,
-        gamma: float = 1.0,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        n_constraints: int | None = None,
-        prior: Any = "identity",
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        num_constraints: Any = DEPRECATED,
-        convergence_threshold: Any = DEPRECATED,
-        A0: Any = DEPRECATED,
-    ) -> None:
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_constraints = n_constraints
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_constraints = num_constraints
-        self.convergence_threshold = convergence_threshold
-        self.A0 = A0
+    gamma: float = 1.0
+    max_iter: int = 1000
+    tol: float = 1e-3
+    n_constraints: int | None = None
+    prior: Init = "identity"
+    verbose: bool = False
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
+    num_constraints: int | str | None = DEPRECATED
+    convergence_threshold: float | str = DEPRECATED
+    A0: Init = DEPRECATED
 
-    def fit(self, X: Any, y: Any, bounds: Any = None) -> ITML_Supervised:
+    def fit(self, X: Any, y: ArrayLike, bounds: ArrayLike | None = None) -> Self:
         """Draw pairs from the class labels, and learn the metric."""
         asked = self._settings()
         return self._keep(_fit_labels(_itml(asked, bounds), asked, self._rows(X), y))
 
 
-def _mmc(asked: dict[str, Any]) -> Any:
+def _mmc(asked: dict[str, Any]) -> mmc.MMC:
     names = ("diagonal", "max_iter", "tol")
     return mmc.MMC(scaling=None, **{name: asked[name] for name in names})
 
 
+@dataclass(eq=False, repr=False)
 class MMC(PairAdapter):
     """metric-learn's MMC, from the raw columns; see :class:`vicinal.MMC`, which is fitted.
 
@@ -132,83 +121,56 @@ class MMC(PairAdapter):
     similar pairs, so that the metrics have different scales.
     """
 
-    _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, "A0": "init"}
-    _no_effect: ClassVar[dict[str, Any]] = {**_QUIET, **_MMC_ALONE}
+    _renamed: ClassVar = {**_THRESHOLD, "A0": "init"}
+    _no_effect: ClassVar = {**_QUIET, **_MMC_ALONE}
 
-    def __init__(
-        self,
-        max_iter: int = 100,
-        max_proj: int = 10_000,
-        tol: float = 1e-3,
-        init: Any = "identity",
-        diagonal: bool = False,
-        diagonal_c: float = 1.0,
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        convergence_threshold: Any = DEPRECATED,
-        A0: Any = DEPRECATED,
-    ) -> None:
-        self.max_iter = max_iter
-        self.max_proj = max_proj
-        self.tol = tol
-        self.init = init
-        self.diagonal = diagonal
-        self.diagonal_c = diagonal_c
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.convergence_threshold = convergence_threshold
-        self.A0 = A0
+    max_iter: int = 100
+    max_proj: int = 10_000
+    tol: float = 1e-3
+    init: Init = "identity"
+    diagonal: bool = False
+    diagonal_c: float = 1.0
+    verbose: bool = False
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
+    convergence_threshold: float | str = DEPRECATED
+    A0: Init = DEPRECATED
 
-    def fit(self, pairs: Any, y: Any, calibration_params: dict | None = None) -> MMC:
+    def fit(
+        self, pairs: ArrayLike, y: ArrayLike, calibration_params: dict[str, Any] | None = None
+    ) -> Self:
         """Learn the metric and the threshold from pairs and their labels, +1 or -1."""
         return self._fit_pairs(_mmc(self._settings()), pairs, y, calibration_params)
 
 
+@dataclass(eq=False, repr=False)
 class MMC_Supervised(RowAdapter):
     """metric-learn's MMC from class labels; :class:`vicinal.FromLabels` is fitted."""
 
-    _renamed: ClassVar[dict[str, str]] = {**_THRESHOLD, **_CONSTRAINTS, "A0": "init"}
-    _no_effect: ClassVar[dict[str, Any]] = {**_QUIET, **_MMC_ALONE}
+    _renamed: ClassVar = {**_THRESHOLD, **_CONSTRAINTS, "A0": "init"}
+    _no_effect: ClassVar = {**_QUIET, **_MMC_ALONE}
 
-    def __init__(
-        self,
-        max_iter: int = 100,
-        max_proj: int = 10_000,
-        tol: float = 1e-6,
-        n_constraints: int | None = None,
-        init: Any = "identity",
-        diagonal: bool = False,
-        diagonal_c: float = 1.0,
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        num_constraints: Any = DEPRECATED,
-        convergence_threshold: Any = DEPRECATED,
-        A0: Any = DEPRECATED,
-    ) -> None:
-        self.max_iter = max_iter
-        self.max_proj = max_proj
-        self.tol = tol
-        self.n_constraints = n_constraints
-        self.init = init
-        self.diagonal = diagonal
-        self.diagonal_c = diagonal_c
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_constraints = num_constraints
-        self.convergence_threshold = convergence_threshold
-        self.A0 = A0
+    max_iter: int = 100
+    max_proj: int = 10_000
+    tol: float = 1e-6
+    n_constraints: int | None = None
+    init: Init = "identity"
+    diagonal: bool = False
+    diagonal_c: float = 1.0
+    verbose: bool = False
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
+    num_constraints: int | str | None = DEPRECATED
+    convergence_threshold: float | str = DEPRECATED
+    A0: Init = DEPRECATED
 
-    def fit(self, X: Any, y: Any) -> MMC_Supervised:
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Draw pairs from the class labels, and learn the metric."""
         asked = self._settings()
         return self._keep(_fit_labels(_mmc(asked), asked, self._rows(X), y))
 
 
-def _sdml(asked: dict[str, Any]) -> Any:
+def _sdml(asked: dict[str, Any]) -> sdml.SDML:
     # the default of metric-learn often has no solution
     balance = asked["balance_param"]
     balance = "auto" if balance == 0.5 else balance
@@ -221,6 +183,7 @@ def _sdml(asked: dict[str, Any]) -> Any:
     )
 
 
+@dataclass(eq=False, repr=False)
 class SDML(PairAdapter):
     """metric-learn's SDML, from the raw columns; see :class:`vicinal.SDML`, which is fitted.
 
@@ -228,125 +191,89 @@ class SDML(PairAdapter):
     solution with it.
     """
 
-    _no_effect: ClassVar[dict[str, Any]] = _QUIET
+    _no_effect: ClassVar = _QUIET
 
-    def __init__(
-        self,
-        balance_param: float = 0.5,
-        sparsity_param: float = 0.01,
-        prior: Any = "identity",
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.balance_param = balance_param
-        self.sparsity_param = sparsity_param
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
+    balance_param: float = 0.5
+    sparsity_param: float = 0.01
+    prior: Init = "identity"
+    verbose: bool = False
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
 
-    def fit(self, pairs: Any, y: Any, calibration_params: dict | None = None) -> SDML:
+    def fit(
+        self, pairs: ArrayLike, y: ArrayLike, calibration_params: dict[str, Any] | None = None
+    ) -> Self:
         """Learn the metric and the threshold from pairs and their labels, +1 or -1."""
         return self._fit_pairs(_sdml(self._settings()), pairs, y, calibration_params)
 
 
+@dataclass(eq=False, repr=False)
 class SDML_Supervised(RowAdapter):
     """metric-learn's SDML from class labels; :class:`vicinal.FromLabels` is fitted."""
 
-    _renamed: ClassVar[dict[str, str]] = _CONSTRAINTS
-    _no_effect: ClassVar[dict[str, Any]] = _QUIET
+    _renamed: ClassVar = _CONSTRAINTS
+    _no_effect: ClassVar = _QUIET
 
-    def __init__(
-        self,
-        balance_param: float = 0.5,
-        sparsity_param: float = 0.01,
-        prior: Any = "identity",
-        n_constraints: int | None = None,
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        num_constraints: Any = DEPRECATED,
-    ) -> None:
-        self.balance_param = balance_param
-        self.sparsity_param = sparsity_param
-        self.prior = prior
-        self.n_constraints = n_constraints
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_constraints = num_constraints
+    balance_param: float = 0.5
+    sparsity_param: float = 0.01
+    prior: Init = "identity"
+    n_constraints: int | None = None
+    verbose: bool = False
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
+    num_constraints: int | str | None = DEPRECATED
 
-    def fit(self, X: Any, y: Any) -> SDML_Supervised:
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Draw pairs from the class labels, and learn the metric."""
         asked = self._settings()
         return self._keep(_fit_labels(_sdml(asked), asked, self._rows(X), y))
 
 
-def _lsml(asked: dict[str, Any]) -> Any:
+def _lsml(asked: dict[str, Any]) -> lsml.LSML:
     names = ("prior", "max_iter", "tol", "random_state")
     return lsml.LSML(scaling=None, **{name: asked[name] for name in names})
 
 
+@dataclass(eq=False, repr=False)
 class LSML(QuadrupletAdapter):
     """metric-learn's LSML, from the raw columns; see :class:`vicinal.LSML`, which is fitted."""
 
-    _no_effect: ClassVar[dict[str, Any]] = _QUIET
+    _no_effect: ClassVar = _QUIET
 
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        prior: Any = "identity",
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
+    tol: float = 1e-3
+    max_iter: int = 1000
+    prior: Init = "identity"
+    verbose: bool = False
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
 
-    def fit(self, quadruplets: Any, weights: Any = None) -> LSML:
+    def fit(self, quadruplets: ArrayLike, weights: ArrayLike | None = None) -> Self:
         """Learn the metric from quadruplets; the first two rows of each should be nearer."""
         model = _lsml(self._settings()).set_params(preprocessor=self.preprocessor)
         return self._keep(model.fit(quadruplets, weights))
 
 
+@dataclass(eq=False, repr=False)
 class LSML_Supervised(RowAdapter):
     """metric-learn's LSML from class labels; :class:`vicinal.FromLabels` is fitted."""
 
-    _renamed: ClassVar[dict[str, str]] = _CONSTRAINTS
-    _no_effect: ClassVar[dict[str, Any]] = {
+    _renamed: ClassVar = _CONSTRAINTS
+    _no_effect: ClassVar = {
         **_QUIET,
         "weights": (None, "quadruplets drawn at random have equal weights"),
     }
 
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        prior: Any = "identity",
-        n_constraints: int | None = None,
-        weights: Any = None,
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: Any = None,
-        num_constraints: Any = DEPRECATED,
-    ) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
-        self.prior = prior
-        self.n_constraints = n_constraints
-        self.weights = weights
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_constraints = num_constraints
+    tol: float = 1e-3
+    max_iter: int = 1000
+    prior: Init = "identity"
+    n_constraints: int | None = None
+    weights: ArrayLike | None = None
+    verbose: bool = False
+    preprocessor: Preprocessor = None
+    random_state: Seed = None
+    num_constraints: int | str | None = DEPRECATED
 
-    def fit(self, X: Any, y: Any) -> LSML_Supervised:
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Draw quadruplets from the class labels, and learn the metric."""
         asked = self._settings()
         return self._keep(_fit_labels(_lsml(asked), asked, self._rows(X), y))

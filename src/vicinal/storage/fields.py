@@ -25,8 +25,8 @@ _NOT_STORED = frozenset({"_skl_callbacks", "_sklearn_output_config", "_metadata_
 
 
 def is_plain_class(kind: Any) -> bool:
-    """Whether this is a dataclass or a class of named tuples."""
-    if not isinstance(kind, type):
+    """Whether this is a dataclass or a class of named tuples, and no estimator."""
+    if not isinstance(kind, type) or is_estimator(kind):
         return False
     return dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
 

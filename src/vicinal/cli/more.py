@@ -1,17 +1,96 @@
-"""``vicinal datasets``: data sets to try the other commands on."""
+"""Commands to begin with: ``vicinal demo``, ``datasets`` and ``completion``."""
 
 from __future__ import annotations
 
 import os
+import shlex
+import time
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
 from vicinal.cli import _options, _work
 from vicinal.cli._console import Console
 from vicinal.cli._files import File
 from vicinal.cli._options import Whole, option
+
+#: titles, and the commands under them
+CHAPTERS = (
+    (
+        "Three rings in a plane, hidden among four columns of noise. The Euclidean distance and "
+        "PCA see the noise, LDA sees classes of the same mean; NCA finds the plane.",
+        (
+            "datasets rings -o {folder}/rings.csv",
+            "evaluate {folder}/rings.csv --label label --dim 2 --folds 3",
+            "plot {folder}/rings.csv --label label -o {folder}/rings.png",
+            "report {folder}/rings.csv --label label --dim 2 -o {folder}/rings.html",
+        ),
+    ),
+    (
+        "Handwritten digits of 64 pixels, mapped to a plane by a network. A fifth of the rows on "
+        "the page was held out.",
+        (
+            "datasets digits -o {folder}/digits.csv",
+            "report {folder}/digits.csv --label label --dim 2 --set mapping=mlp --images 8x8 "
+            "--title Digits --model-out {folder}/digits.vic -o {folder}/digits.html",
+            "info {folder}/digits.vic",
+        ),
+    ),
+)
+
+
+@_options.command("""
+vicinal demo
+vicinal demo -o /tmp/vicinal-demo
+""")
+@_options.option(
+    "Output", "-o --output", click.Path(file_okay=False, path_type=Path),
+    "Where to write tables, pictures, the page and the model.", default=Path("demo"),
+    metavar="FOLDER",
+)  # fmt: skip
+@_options.FORCE
+def demo(console: Console, output: Path) -> None:
+    """Learn on two built-in data sets, and show each command, to be repeated on your own table.
+
+    Writes tables, a picture, a page to open in a browser, and a model file.
+    """
+    from vicinal.cli._group import check_part, run_part
+
+    output.mkdir(parents=True, exist_ok=True)
+    chapters = [
+        (title, [[word.format(folder=output) for word in shlex.split(line)] for line in lines])
+        for title, lines in CHAPTERS
+    ]
+    for _, commands in chapters:
+        for words in commands:  # before the first of them writes anything
+            check_part(words, console.part())
+    began, ran = time.perf_counter(), []
+    for title, commands in chapters:
+        _say(console, f"\n{title}\n")
+        for words in commands:
+            line, part = shlex.join(["vicinal", *words]), console.part()
+            _say(console, f"$ {line}")
+            run_part(words, part)
+            ran.append({"command": line, **part.told})
+            _say(console, "")
+    seconds = time.perf_counter() - began
+    pages = [output / "rings.html", output / "digits.html"]
+    console.result(
+        f"Done in {seconds:.0f} s. Open {pages[0]} and {pages[1]} in a browser, and click on a "
+        "point.\n"
+        "Repeat it on a table of your own:\n"
+        "  vicinal evaluate TABLE.csv --label COLUMN\n"
+        "  vicinal report TABLE.csv --label COLUMN -o report.html",
+        {"folder": output, "reports": pages, "seconds": round(seconds, 1), "commands": ran},
+    )
+
+
+def _say(console: Console, text: str) -> None:
+    if not console.as_json:
+        click.echo(text)
+
 
 #: synthetic sets: the function that draws them, its arguments, and what is special about them
 SYNTHETIC: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -23,14 +102,6 @@ SYNTHETIC: dict[str, tuple[str, dict[str, Any], str]] = {
     "stripes": ("make_stripes", {}, "long thin stripes of two classes"),
     "histograms": ("make_histograms", {}, "histograms of three classes, for chi2-lmnn"),
 }
-
-EXAMPLES = """
-vicinal datasets
-vicinal datasets wine -o wine.csv
-vicinal datasets digits --part train -o train.parquet
-vicinal datasets digits --part test -o test.parquet
-vicinal datasets rings --seed 1 | vicinal fit - --label label --dim 2 -o rings.vic
-"""
 
 
 class _SetName(File):
@@ -49,7 +120,13 @@ class _SetName(File):
         return []
 
 
-@_options.command("datasets", EXAMPLES)
+@_options.command("""
+vicinal datasets
+vicinal datasets wine -o wine.csv
+vicinal datasets digits --part train -o train.parquet
+vicinal datasets digits --part test -o test.parquet
+vicinal datasets rings --seed 1 | vicinal fit - --label label --dim 2 -o rings.vic
+""")
 @click.argument("name", type=_SetName(path_type=str), required=False)
 @option(
     "Table", "--part", click.Choice(["all", "train", "test"]), "Training or test rows: by the "
@@ -59,7 +136,7 @@ class _SetName(File):
 @option("Table", "--seed", Whole(0), "Draws the rows of a synthetic set, and a split.", default=0)
 @_options.SAFE_CELLS
 @_options.OUTPUT_TABLE
-def command(
+def datasets(
     console: Console, name: str | None, output: str, part: str, seed: int, safe_cells: bool
 ) -> None:
     """List data sets, or write one as a table.
@@ -131,3 +208,23 @@ def _is_train(bunch: Any, seed: int) -> Any:
     strata = bunch.target if len(bunch.target_names) else None
     train, _ = train_test_split(rows, test_size=0.3, stratify=strata, random_state=seed)
     return np.isin(rows, train)
+
+
+@_options.command("""
+Bash:  echo 'eval "$(vicinal completion bash)"' >> ~/.bashrc
+Zsh:   echo 'eval "$(vicinal completion zsh)"' >> ~/.zshrc
+Fish:  vicinal completion fish > ~/.config/fish/completions/vicinal.fish
+""")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(console: Console, shell: str) -> None:
+    """Print the script that completes commands in a shell.
+
+    Run one of the lines below once; a new shell then completes commands, options, methods and files
+    by the tab key.
+    """
+    from vicinal.cli._group import vicinal
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    script = kind(vicinal, {}, "vicinal", "_VICINAL_COMPLETE").source()
+    console.result(script, {"shell": shell, "script": script})

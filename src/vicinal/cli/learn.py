@@ -1,0 +1,237 @@
+"""Commands that learn: ``vicinal fit``, ``evaluate`` and ``embed``."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vicinal.cli import _options, _work
+from vicinal.cli._console import INTERRUPTED, NOT_CONVERGED, OK, Console
+from vicinal.cli._files import File
+from vicinal.cli._learning import thread_limit
+from vicinal.cli._options import Choice, Duration, Setting, Whole, add_options, option
+from vicinal.learner import METHODS
+from vicinal.learner.errors import near
+
+if TYPE_CHECKING:
+    from vicinal.cli._tables import Table
+
+
+_LISTED = "\n".join(f"{name:<14} {info.summary}" for name, info in METHODS.items())
+
+
+@_options.command(
+    """
+vicinal fit data.csv --label species --dim 2 -o model.vic
+vicinal fit data.csv --label species --method lmnn --set k=5 --set alpha=0.01
+vicinal fit houses.parquet --label price --method mlkr --time-budget 2m
+cat data.csv | vicinal fit - --label -1 --drop id,name -o model.vic
+vicinal fit big.csv --label y --checkpoint big.checkpoint
+vicinal fit big.csv --label y --checkpoint big.checkpoint --resume big.checkpoint
+""",
+    {"Methods": _LISTED},
+)
+@click.argument("data", type=_options.DATA_FILE)
+@_options.LABEL
+@_options.FORMAT
+@_options.COLUMNS
+@_options.LEARNING
+@add_options(
+    option("Limits", "--early-stopping", bool, "Hold a tenth of the rows out, show their score, "
+           "and stop when it no longer improves."),
+    option("Limits", "--strict", bool, "End with exit code 3 if the fit did not converge."),
+    option("Checkpoint", "--checkpoint", File("checkpoint", continues="resume"),
+           "Keep the state of the fit in this file, so that a killed one can go on."),
+    option("Checkpoint", "--every", Whole(1), "Iterations from one checkpoint to the next.",
+           default=10),
+    option("Checkpoint", "--resume", File(reads="checkpoint"), "Go on from a checkpoint, "
+           "with the same table and options; the end is the same, bit by bit, as if the fit had "
+           "never stopped."),
+    _options.PROGRESS,
+    option("Output", "-o --output", File("model"), "The model file to write.",
+           default=Path("model.vic")),
+    _options.FORCE,
+)  # fmt: skip
+def fit(console: Console, data: str, output: Path, strict: bool, **options: Any) -> int:
+    """Learn from DATA which rows are alike, and write a model file.
+
+    DATA is a .csv, .tsv, .parquet or .npz file, or - for CSV on standard input. Categories, missing
+    values and text are handled; the model file holds how. Ctrl-C keeps the best model so far.
+    """
+    table = _work.read(data, options)
+    pipeline = _work.build(table, options)
+    outcome = _work.fit(console, pipeline, table, options)
+    _work.save(pipeline, output)
+    facts = {
+        "model": output,
+        "data": data,
+        "method": options["method"],
+        **_work.size(table, pipeline),
+        **outcome.facts(),
+    }
+    console.result("\n".join([_work.sentence(facts), outcome.words(), f"Model: {output}"]), facts)
+    if outcome.interrupted:
+        console.say(f"Interrupted: {output} holds the best model so far.")
+        return INTERRUPTED
+    return NOT_CONVERGED if strict and not outcome.converged else OK
+
+
+BASELINES = ("euclidean", "pca", "lda")  # always compared
+
+
+@_options.command("""
+vicinal evaluate data.csv --label species
+vicinal evaluate data.csv --label species --method nca --method lmnn --dim 2 --repeats 5
+vicinal evaluate houses.csv --label price --method mlkr
+vicinal evaluate data.csv --label species --json > scores.json
+""")
+@click.argument("data", type=_options.DATA_FILE)
+@_options.LABEL
+@_options.FORMAT
+@_options.COLUMNS
+@add_options(
+    option("Method", "--method methods", Choice("method", (*BASELINES, *METHODS)),
+           "A method to compare with the Euclidean distance, PCA and LDA. May be repeated. Default:"
+           " nca, or mlkr if the label is a number; `vicinal fit --help` lists all.",
+           multiple=True),
+    option("Method", "--dim", Whole(1), "Dimensions that every method maps to. Default: that of "
+           "each method."),
+    option("Method", "--set settings", Setting(), "A parameter of the methods that have it, such "
+           "as alpha=0.01. May be repeated.", multiple=True),
+    _options.SEED,
+    option("Scores", "--folds", Whole(2), "Number of folds.", default=5),
+    option("Scores", "--repeats", Whole(1), "Draw the folds so many times.", default=1),
+    option("Scores", "--neighbors", Whole(1), "Number of neighbours that vote.", default=5,
+           metavar="K"),
+    option("Limits", "--time-budget", Duration(), "For all fits together: 30s, 2m, 1h. Folds that "
+           "would begin too late are left out."),
+    _options.THREADS,
+)  # fmt: skip
+def evaluate(console: Console, data: str, **options: Any) -> None:
+    """Compare methods on rows of DATA that they have not seen.
+
+    Every method is fitted to all folds but one, with its preparation of the columns, and the rows
+    of that fold get the class of their nearest neighbours: the table shows the mean accuracy, or R²
+    if the label is a number, and its standard error over the folds.
+    """
+    from vicinal.model_selection import compare_methods
+
+    table = _work.read(data, options)
+    if table.y is None:
+        raise _work.no_label(table, "evaluate")
+    numbers = _learns_numbers(table, options["methods"])
+    columns = _work.column_options(table, options)
+    methods = _methods(table, numbers, columns, options)
+    with (
+        console.status() as show, thread_limit(options["threads"]), _work.spoken_columns(table),
+        redirect_stdout(sys.stderr),  # for --set verbose=1
+    ):  # fmt: skip
+        comparison = compare_methods(
+            table.X, table.y, methods, target="numbers" if numbers else "classes",
+            n_components=options["dim"], cv=options["folds"], repeats=options["repeats"],
+            n_neighbors=options["neighbors"], random_state=options["seed"],
+            time_budget=options["time_budget"], **columns,
+            progress=lambda done, total, name: show(f"{name}: fit {done + 1} of {total} …"),
+        )  # fmt: skip
+    console.result(str(comparison), {"data": data, "label": table.label, **comparison.to_dict()})
+
+
+def _learns_numbers(table: Table, names: tuple[str, ...]) -> bool:
+    """Whether the label is a number: the methods say, or its values."""
+    targets = {METHODS[name].target for name in names if name in METHODS} - {"none"}
+    numbers = "numbers" in targets or (not targets and _work.is_number(table.y))
+    if numbers and targets - {"numbers"}:
+        raise click.UsageError(
+            "--method: some of these learn numbers and others classes, so there is no common score."
+        )
+    _work.check_target(table, "numbers" if numbers else "classes")
+    return numbers
+
+
+def _methods(
+    table: Table, numbers: bool, columns: dict[str, Any], options: dict[str, Any]
+) -> list[Any]:
+    """The baselines, and the methods that were asked for, with their settings."""
+    chosen: list[Any] = [name for name in BASELINES if name != "lda" or not numbers]
+    asked = dict.fromkeys(options["methods"]) or ["mlkr" if numbers else "nca"]
+    parameters = {name: METHODS[name].parameters() for name in asked if name in METHODS}
+    settings = _work.settings_of(options)
+    known = {each for names in parameters.values() for each in names}
+    for name in settings:
+        if name not in known:
+            raise click.UsageError(
+                f"--set: none of the methods has a parameter {name!r}.{near(name, known)}"
+            )
+    for name in asked:
+        own = {key: value for key, value in settings.items() if key in parameters.get(name, ())}
+        if own:
+            rank = options["dim"] if "n_components" in parameters[name] else None
+            rank = own.pop("n_components", rank)
+            chosen.append((name, _work.make_pipeline(
+                table, name, own, n_components=rank, random_state=options["seed"], **columns
+            )))  # fmt: skip
+        elif name not in chosen:
+            chosen.append(name)
+    return chosen
+
+
+@_options.command("""
+vicinal embed data.csv > places.csv
+vicinal embed data.csv --label species --plot picture.png -o places.csv
+vicinal embed data.csv --k 1 --perplexity 50 --dim 3 -o places.parquet
+vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.csv
+""")
+@click.argument("data", type=_options.DATA_FILE)
+@option(
+    "Table", "--label", str, "A column that only colours the picture, by name or position; it is "
+    "written beside the places and not used otherwise.", metavar="COLUMN",
+)  # fmt: skip
+@_options.FORMAT
+@_options.COLUMNS
+@add_options(
+    option("Method", "--k", Whole(1), "Size of a neighbourhood; 1 is t-SNE.", default=5),
+    option("Method", "--perplexity", click.FloatRange(min=1), "How many neighbours each row looks "
+           "at.", default=30.0, metavar="N"),
+    option("Method", "--dim", Whole(1), "Dimensions of the picture.", default=2),
+    _options.SET,
+    _options.SEED,
+    _options.TIME_BUDGET,
+    _options.THREADS,
+    _options.PROGRESS,
+    _options.KEEP,
+    option("Output", "--plot", File("picture"), "Draw the picture too: .png, .svg or .pdf."),
+    option("Output", "--model", File("model"), "Write a model file too, which places further "
+           "rows."),
+    _options.OUTPUT_TABLE,
+)  # fmt: skip
+def embed(
+    console: Console, data: str, output: str, plot: Path | None, model: Path | None, **options: Any
+) -> int:
+    """Place the rows of DATA in a plane, alike ones together, without labels (t-SNE, kt-SNE).
+
+    Writes a table with the places of the rows. Ctrl-C keeps the places so far.
+    """
+    table = _work.read(data, options)
+    options["method"] = "kt-sne"
+    pipeline = _work.build(table, options, k=options["k"], perplexity=options["perplexity"])
+    outcome = _work.fit(console, pipeline, table, options)
+    Z = pipeline.steps[-1][1].embedding_
+    keep = [*options["keep"], *([] if table.label is None else [table.label])]
+    frame = _work.places(pipeline, Z, table, keep)
+    if plot is not None:
+        from vicinal.cli.look import display
+
+        drawn = display("EmbeddingDisplay").from_embeddings(
+            {"kt-SNE": Z}, table.y, target_name=table.label
+        )
+        drawn.figure_.savefig(plot, dpi=150)
+    if model is not None:
+        _work.save(pipeline, model)
+    facts = {"data": data, "plot": plot, "model": model, **outcome.facts()}
+    _work.write(console, frame, output, data, options["safe_cells"], facts)
+    console.say(outcome.words())
+    return INTERRUPTED if outcome.interrupted else OK
