@@ -117,7 +117,7 @@ def test_weights_of_quadruplets_count_as_repetitions(wine):
         same = LSML(tol=1e-7, preprocessor=X).fit(quadruplets, factor * weights)
         np.testing.assert_array_equal(same.components_, weighted.components_)
     for bad in (-weights, weights[:3], np.zeros(40)):
-        with pytest.raises(ValueError, match=r"^weights must"):
+        with pytest.raises(ValueError, match=r"^sample_weight must"):
             LSML(preprocessor=X).fit(quadruplets, bad)
 
 

@@ -30,9 +30,9 @@ GOLDEN = HERE / "golden.npz"
 #: relative, after some iterations; 4.7e-6 in a gradient norm and 1e-12 in a map were seen
 ROUNDING = 1e-5
 #: relative differences that the objectives of some fits may have on other processors: those that
-#: choose pairs anew on the way (1.2e-2 was seen with BLAS for AVX2), or that go on from a map of
-#: another processor (3.2e-2)
-ELSEWHERE = {"nca_nearest": 5e-2}
+#: choose pairs anew on the way (1.2e-2 was seen with BLAS for AVX2; 1.1e-2 for LMNN, whose bits are
+#: equal on the same machine with BLAS for AVX-512), or that go on from a map of another processor
+ELSEWHERE = {"nca_nearest": 5e-2, "lmnn_default": 2e-2}
 
 
 def versions():

@@ -32,7 +32,6 @@ from vicinal.starts import (
     repair_scale,
     scale_start,
     scatter,
-    spaces,
     spectral,
 )
 
@@ -162,7 +161,7 @@ def test_oas_shrinkage_is_close_to_sklearns(rng):
 @pytest.mark.parametrize("wide", [2, 2000])
 @pytest.mark.parametrize("part", PARTS, ids=repr)
 def test_nothing_but_constant_columns(part, wide, rng, monkeypatch):
-    monkeypatch.setattr(spaces, "WIDE", wide)
+    monkeypatch.setattr(spectral, "WIDE", wide)
     A = part(Rows(np.ones((6, 3))), np.arange(6) % 2, 2, rng)
     assert_array_equal(A, np.zeros((2, 3)))
 
@@ -174,7 +173,7 @@ def test_nothing_but_constant_columns(part, wide, rng, monkeypatch):
 def test_wide_path_equals_narrow_path(clean, part, monkeypatch):
     X, y = clean
     narrow = part(X, y, 3, np.random.RandomState(0))
-    monkeypatch.setattr(spaces, "WIDE", 2)
+    monkeypatch.setattr(spectral, "WIDE", 2)
     wide = part(X, y, 3, np.random.RandomState(0))
     assert_allclose(wide, narrow, atol=1e-8 * np.abs(narrow).max())
 
@@ -188,7 +187,7 @@ def test_wide_path_equals_narrow_path_when_singular(part, d, rng, monkeypatch):
     X[:, 8] = -X[:, 9]
     X = Rows(X)
     narrow = part(X, y, d, np.random.RandomState(0))
-    monkeypatch.setattr(spaces, "WIDE", 2)
+    monkeypatch.setattr(spectral, "WIDE", 2)
     wide = part(X, y, d, np.random.RandomState(0))
     assert_array_equal(wide[:, 7], 0)
     # compare the metrics: the order of two close eigenvalues is nobody's business
@@ -199,8 +198,8 @@ def test_wide_basis_cut_short_is_not_singular(rng, monkeypatch):
     y = np.arange(500) % 3
     noise = rng.normal(size=(500, 40))
     X = Rows(noise + (y[:, None] == np.arange(3)) @ rng.normal(size=(3, 40)), scaling=False)
-    monkeypatch.setattr(spaces, "WIDE", 2)
-    monkeypatch.setattr(spaces, "basis_size", lambda n, D, n_components: 10)
+    monkeypatch.setattr(spectral, "WIDE", 2)
+    monkeypatch.setattr(spectral, "basis_size", lambda n, D, n_components: 10)
     basis = SklearnPCA(10).fit(X.X).components_
     for part in (LDA(), RCA(), RCA("oas"), PCA(), Whiten()):
         with warnings.catch_warnings():
