@@ -13,7 +13,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from queue import SimpleQueue
 from typing import Any
 
@@ -57,6 +57,13 @@ def at_most(threads: int) -> Iterator[None]:
         yield
     finally:
         _share.most = before
+
+
+def capped(n_jobs: int | None) -> AbstractContextManager[None]:
+    """Use at most ``n_jobs`` threads inside this context; None and -1: as many as outside it."""
+    if n_jobs is None or n_jobs == -1:
+        return nullcontext()
+    return at_most(min(int(n_jobs), n_threads()))
 
 
 _PATIENCE = 0.02  # seconds of waiting for another thread, between looks for an interrupt

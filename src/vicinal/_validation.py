@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils import assert_all_finite, check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
@@ -149,12 +149,38 @@ def check_rows(
         found = validate_data(estimator, table, y, reset=reset, **options)
         estimator.n_features_in_ = X.shape[1]
         return (X, found[1]) if isinstance(found, tuple) else X
-    found = validate_data(
-        estimator, table, y, accept_sparse="csr", dtype=dtypes, reset=reset, **options
-    )
+    try:
+        found = validate_data(
+            estimator, table, y, accept_sparse="csr", dtype=dtypes, reset=reset, **options
+        )
+    except (TypeError, ValueError) as error:
+        raise _with_remedy(error, estimator) from None
     if isinstance(found, tuple):
         return merged_duplicates(found[0]), found[1]
     return merged_duplicates(found)
+
+
+def _with_remedy(error: Exception, estimator: Any) -> Exception:
+    """The error of scikit-learn about gaps, text or dates in X, and what does learn from them."""
+    text, name = str(error), type(estimator).__name__
+    if text.startswith("Input X contains NaN"):
+        problem = "Input X contains NaN."
+    elif text.startswith(("could not convert string to float", "float() argument")):
+        problem = f"X must hold numbers: {text}."
+    elif isinstance(error, np.exceptions.DTypePromotionError):
+        problem = "X must hold numbers: some of its columns, such as dates, do not."
+    else:
+        return error
+    method = repr(estimator)
+    method = method if len(method) <= 60 and "\n" not in method else f"{name}(...)"
+    call = f"make_learner(X, method={method}).fit(X)"
+    if get_tags(estimator).target_tags.required:
+        call = f"make_learner(X, y, {method}).fit(X, y)"
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(
+        f"{problem} {name} learns from numbers without gaps. vicinal.make_learner fills gaps and "
+        f"encodes categories and text, also of new rows: {call}."
+    )
 
 
 #: what brings a collection or an array of these packages into the memory of the host
@@ -217,7 +243,7 @@ def check_label_types(y: Any) -> None:
 
 def check_classes(y: Array, owner: str) -> tuple[Array, Array]:
     """The sorted classes and the code of each row; needs two classes and a class of two rows."""
-    check_classification_targets(y)
+    check_discrete(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
@@ -232,9 +258,23 @@ def check_classes(y: Array, owner: str) -> tuple[Array, Array]:
     return classes, codes
 
 
+def check_discrete(y: Any) -> None:
+    """Refuse labels that are numbers with fractions, and name the methods that learn them."""
+    try:
+        check_classification_targets(y)
+    except ValueError as error:
+        if "continuous" not in str(error):
+            raise
+        kind = str(error).partition(". ")[0]
+        raise ValueError(
+            f"{kind}: y holds numbers with fractions, not classes. Use vicinal.MLKR() or "
+            "vicinal.NCARegressor() to learn them."
+        ) from None
+
+
 def check_declared_classes(owner: Any, classes: Any, y: Array, first: bool) -> Array:
     """The classes of a stream: declared with its first batch, and constant from then on."""
-    check_classification_targets(y)
+    check_discrete(y)
     name = type(owner).__name__
     if first and classes is None and hasattr(owner, "classes_"):
         declared = owner.classes_  # those of an earlier fit, as in scikit-learn's linear models

@@ -612,23 +612,26 @@ def test_issue_14_rca_tells_of_a_singular_scatter_once():
 @pytest.mark.parametrize(
     ("model", "k"), [(LMNN(), 5), (KNCA(), 5), (Chi2LMNN(), 3)], ids=["lmnn", "knca", "chi2 lmnn"]
 )
-def test_issue_14_voters_set_without_k(model, k):
-    """Only the number of voters was set: a warning says so; not if both were, or they agree."""
+def test_issue_14_one_of_k_and_n_neighbors_sets_both(model, k):
+    """Whichever of the two is given holds for both; given both, each means its own."""
     X, y = table("chi2" if isinstance(model, Chi2LMNN) else "nca")
     model = clone(model).set_params(max_iter=2)
-    with pytest.warns(
-        UserWarning, match=rf"n_neighbors=1 .*, is {k}. Set k=1 too, or k={k}"
-    ) as seen:
-        model.set_params(n_neighbors=1).fit(X, y)
-    assert len([w for w in seen if "n_neighbors" in str(w.message)]) == 1
-    assert (model.k_, model.n_neighbors_) == (k, 1)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for both in ({"k": 2, "n_neighbors": 1}, {"k": k, "n_neighbors": 1}, {"k": 1},
-                     {"k": None, "n_neighbors": k}, {"n_neighbors": "auto"}):  # fmt: skip
-            fit = model.set_params(**both).fit(X, y)
-            assert fit.k_ == (both.get("k") or model._default_k if "k" in both else fit.k_)
+        for asked, learnt, voters in (
+            ((None, None), k, k), ((2, None), 2, 2), ((None, 2), 2, 2), ((2, 1), 2, 1),
+            ((1, 2), 1, 2), ((None, "auto"), k, None), ((2, "auto"), 2, None),
+        ):  # fmt: skip
+            fit = model.set_params(k=asked[0], n_neighbors=asked[1]).fit(X, y)
+            assert fit.k_ == learnt
+            assert voters is None or fit.n_neighbors_ == voters
+        maps = [
+            clone(model).set_params(**alone, random_state=0).fit(X, y).transform(X)
+            for alone in ({"k": 2}, {"n_neighbors": 2}, {"k": k, "n_neighbors": 2})
+        ]
+    assert np.array_equal(maps[0], maps[1])  # the very same metric, not only the same vote
+    assert not np.array_equal(maps[0], maps[2])
     with pytest.raises(ValueError, match=r"'k' parameter of .* in \[1, inf\) or None. Got 0"):
         model.set_params(k=0).fit(X, y)
 

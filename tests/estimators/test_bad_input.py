@@ -10,8 +10,29 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
-from vicinal import KNCA, LMNN, NCA, maps, solvers, starts
+from vicinal import (
+    ITML,
+    KNCA,
+    KSNE,
+    LMNN,
+    LSML,
+    MCML,
+    MLKR,
+    MMC,
+    NCA,
+    RCA,
+    SDML,
+    Covariance,
+    FromLabels,
+    NCARegressor,
+    PairNCA,
+    make_learner,
+    maps,
+    solvers,
+    starts,
+)
 
 quiet = pytest.mark.filterwarnings(
     "ignore::UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning"
@@ -37,6 +58,70 @@ def test_what_converts_to_an_array_is_learnt_from(data):
     here, there = (NCA(2, max_iter=3, random_state=0).fit(table, y) for table in (X, tensor))
     np.testing.assert_array_equal(there.components_, here.components_)
     np.testing.assert_array_equal(there.transform(tensor), here.transform(X))
+
+
+# Errors that name what does learn from such data
+
+
+@pytest.mark.parametrize(
+    ("model", "call"),
+    [
+        (NCA(2, alpha=0.01), "make_learner(X, y, NCA(alpha=0.01, n_components=2)).fit(X, y)"),
+        (MLKR(max_iter=2), "make_learner(X, y, MLKR(max_iter=2)).fit(X, y)"),
+        (RCA(), "make_learner(X, y, RCA()).fit(X, y)"),
+        (Covariance(), "make_learner(X, method=Covariance()).fit(X)"),
+        (KSNE(2, 3, max_iter=9), "make_learner(X, method=KSNE(k=3, max_iter=9)).fit(X)"),
+    ],
+)
+@quiet
+def test_gaps_and_text_name_make_learner_with_a_call_that_works(data, model, call):
+    X, y = data
+    gaps, words = X.copy(), X.astype(object)
+    gaps[::5, 1], words[:, 2] = np.nan, np.where(y == 1, "red", "blue")
+    for bad, problem in ((gaps, "Input X contains NaN"), (words, "could not convert .*'blue'")):
+        with pytest.raises(ValueError, match=problem) as caught:
+            clone(model).fit(bad, y)
+        assert str(caught.value).endswith(f": {call}.")
+        assert "HistGradientBoosting" not in str(caught.value)
+        names = {type(model).__name__: type(model), "make_learner": make_learner}
+        fitted = eval(call, {**names, "X": bad, "y": y})  # what the message says can be pasted
+        assert np.isfinite(fitted.transform(bad)).all()
+    with pytest.raises(ValueError, match="make_learner"):
+        clone(model).fit(X, y).transform(gaps)
+
+
+@pytest.mark.parametrize("column", ["date", "gap"])
+def test_columns_of_a_frame_that_numpy_cannot_convert_name_make_learner(data, column):
+    pandas = pytest.importorskip("pandas")
+    X, y = data
+    columns = {"date": pandas.date_range("2020-01-01", periods=len(X)),
+               "gap": pandas.Series([1.5, pandas.NA] * (len(X) // 2), dtype=object)}  # fmt: skip
+    frame = pandas.DataFrame(X, columns=list("abcd")[: X.shape[1]]).assign(e=columns[column])
+    with pytest.raises(TypeError, match=r"X must hold numbers: .*make_learner\(X, y, NCA\(\)\)"):
+        NCA().fit(frame, y)
+
+
+@pytest.mark.parametrize("learner", [ITML, MMC, SDML, LSML, PairNCA])
+@quiet
+def test_learners_of_pairs_that_get_labels_name_from_labels(data, learner):
+    X, y = data
+    call = rf"FromLabels\({learner.__name__}\(\)\)\.fit\(X, y\)"
+    with pytest.raises(ValueError, match=call):
+        learner().fit(X, y)
+    if "preprocessor" in learner().get_params():
+        with pytest.raises(ValueError, match=call):
+            learner(preprocessor=X).fit(X[:, :3], y)
+    assert FromLabels(learner(), 20, random_state=0).fit(X, y).transform(X).shape == X.shape
+
+
+@pytest.mark.parametrize("learner", [NCA(), KNCA(), LMNN(), MCML(), RCA(), FromLabels(ITML())])
+@quiet
+def test_a_continuous_target_names_what_learns_numbers(data, learner):
+    X, y = data
+    with pytest.raises(ValueError, match=r"Use vicinal.MLKR\(\) or vicinal.NCARegressor\(\)"):
+        clone(learner).fit(X, y + X[:, 0])
+    for regressor in (MLKR(max_iter=2), NCARegressor(max_iter=2)):
+        regressor.fit(X, y + X[:, 0])
 
 
 @pytest.mark.parametrize("wrap", [list, tuple, lambda y: np.array(y, dtype=object)])

@@ -10,7 +10,7 @@ from sklearn.manifold import TSNE, trustworthiness
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import kneighbors_graph
 
-from vicinal import KSNE
+from vicinal import KSNE, _threads
 from vicinal.affinities import affinities
 from vicinal.callbacks import Frames
 from vicinal.fit import cost
@@ -334,3 +334,35 @@ def test_frames_of_a_fit():
     assert frames.iterations == [2, 4, 6, 8]
     centred = model.embedding_ - model.embedding_.mean(axis=0)
     np.testing.assert_allclose(frames.embeddings[-1], centred, rtol=1e-5)
+
+
+@needs_callbacks
+@pytest.mark.parametrize(("n_jobs", "most"), [(1, 1), (2, 2), (-1, None), (None, None)])
+def test_n_jobs_caps_the_threads_and_changes_no_bits(n_jobs, most, rng, monkeypatch):
+    monkeypatch.setattr(_threads, "_cores_and_openmp", lambda: (8, []))
+    seen = set()
+
+    class Watch:
+        def setup(self, estimator, context): ...
+
+        on_fit_task_begin = teardown = setup
+
+        def on_fit_task_end(self, estimator, context):
+            if context.parent is not None:  # an iteration, not the end of the whole fit
+                seen.add(_threads.n_threads())
+
+    X = rng.normal(size=(60, 5))
+    model = KSNE(k=2, perplexity=10, max_iter=20, n_jobs=n_jobs, random_state=0)
+    Z = model.set_callbacks(Watch()).fit_transform(X)
+    assert seen == {8 if most is None else most}
+    assert _threads.n_threads() == 8
+    usual = KSNE(k=2, perplexity=10, max_iter=20, random_state=0).fit(X)
+    np.testing.assert_array_equal(Z, usual.embedding_)
+    np.testing.assert_array_equal(model.transform(X[:9] + 1), usual.transform(X[:9] + 1))
+
+
+def test_n_jobs_is_checked(rng):
+    X = rng.normal(size=(30, 3))
+    for bad in (0, -2, 1.5, "all"):
+        with pytest.raises(ValueError, match=r"'n_jobs' parameter of KSNE must be an int in \[1"):
+            KSNE(n_jobs=bad).fit(X)

@@ -235,7 +235,8 @@ def test_wrong_input_is_named(wine):
     X, (pairs, y), _ = wine
     for arguments, message in [
         ((X,), r"PairNCA.fit needs the positions of the pairs"),
-        ((X, y), r"ints of shape \(n_pairs, 2\), positions of rows"),
+        ((X, y), r"must have shape \(n_pairs, 2\), the positions of similar rows.*FromLabels"),
+        ((X, pairs / 2), r"ints of shape \(n_pairs, 2\), positions of rows"),
         ((X, pairs + 1000), r"positions of rows in \[0, 177\]. Got 1\d\d\d instead"),
         ((X, -1 - pairs), r"Got -\d+ instead"),
         ((X, [[3, 3]]), "two different rows. Got row 3 with itself"),

@@ -7,8 +7,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
+from sklearn.exceptions import NotFittedError
 
-from vicinal import plotting
+from vicinal import NCA, plotting
 
 
 def drawn(ax):
@@ -167,8 +168,25 @@ def test_before_after_of_one_panel_and_in_given_axes(rng):
     Z, y = rng.normal(size=(4, 2)), [0, 1, 0, 1]
     assert len(plotting.before_after({"only": Z}, y).axes) == 1
     figure, axes = plt.subplots(2, 2)
-    assert plotting.before_after({"a": Z, "b": Z}, y, axes[0]) is figure
+    assert plotting.before_after({"a": Z, "b": Z}, y, axes=axes[0]) is figure
     assert not axes[1, 0].collections
+
+
+def test_before_after_of_a_model(rng):
+    X, y = rng.normal(size=(30, 4)), np.tile(["a", "b", "c"], 10)
+    model = NCA(2, alpha=0.01, max_iter=3, random_state=0)
+    with pytest.raises(NotFittedError, match="NCA instance is not fitted"):
+        plotting.before_after(model, X, y)
+    figure = plotting.before_after(model.fit(X, y), X, y)
+    assert [ax.get_title().partition(":")[0] for ax in figure.axes] == ["before", "after"]
+    assert len(plotting.before_after(model, X=X, y=y).axes) == 2
+    assert len(plotting.before_after({"a": X[:, :2]}, y=y).axes) == 1
+    with pytest.raises(TypeError, match=r"needs the rows X that NCA has learnt from"):
+        plotting.before_after(model, y=y)
+    with pytest.raises(TypeError, match="takes no X: the panels hold the rows"):
+        plotting.before_after({"a": X[:, :2]}, X, y)
+    with pytest.raises(ValueError, match="'classes' parameter of before_after must be None"):
+        plotting.before_after(model, X, y, classes=["a", "b", "c"])
 
 
 @pytest.mark.parametrize(
@@ -178,7 +196,7 @@ def test_before_after_of_one_panel_and_in_given_axes(rng):
         (lambda Z, y: plotting.scatter(Z, y[:5]), r"Z has 6 rows but y has shape \(5,\)"),
         (lambda Z, y: plotting.scatter(Z, y, classes=[0]), r"every label of y. It lacks \[1\]"),
         (lambda Z, y: plotting.before_after({}, y), "must hold at least one embedding"),
-        (lambda Z, y: plotting.before_after({"a": Z}, y, plt.subplots(1, 2)[1]), "Got 2 axes"),
+        (lambda Z, y: plotting.before_after({"a": Z}, y, axes=plt.subplots(1, 2)[1]), "Got 2 axes"),
     ],
 )
 def test_bad_input(call, message, rng):

@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.multiclass import check_classification_targets
 
-from vicinal._validation import check_number, check_rows, check_seed, warn
+from vicinal._validation import check_discrete, check_number, check_rows, check_seed, warn
 from vicinal.compat._adapter import (
     DEPRECATED,
     Init,
@@ -253,7 +252,7 @@ class RCA_Supervised(RCA):
         check_number(self, "chunk_size", 2, integer=True)
         check_number(self, "n_chunks", 1, integer=True)
         X, labels = check_rows(self, self._rows(X), y, ensure_min_samples=2)
-        check_classification_targets(labels)
+        check_discrete(labels)
         known = np.flatnonzero(~without_class(labels))
         chunks = np.full(len(labels), -1)
         chunks[known] = _chunks(

@@ -21,7 +21,6 @@ from vicinal._validation import (
     check_seed,
     check_weights,
     shaped,
-    warn,
 )
 from vicinal.core.types import Array, is_auto
 from vicinal.estimators._base import MetricLearner
@@ -349,25 +348,16 @@ def local_n_neighbors(estimator: Any, X: Any) -> Array:
 
 
 def check_k(estimator: Any) -> None:
-    """Check ``k``, the number of rows in learning; ``n_neighbors`` is that of voters.
-
-    Other libraries have one parameter for both, called ``n_neighbors``.
-    """
+    """Check ``k``, the number of rows in learning; ``n_neighbors`` is that of voters."""
     check_number(estimator, "k", 1, integer=True, or_else=(None,))
 
 
 def learnt_k(estimator: Any) -> int:
-    """The k to learn with; the estimator says what None means."""
-    return estimator._default_k if estimator.k is None else int(estimator.k)
+    """The k to learn with: ``k``, else the number of voters, else the default.
 
-
-def warn_k_unset(estimator: Any, counts: str) -> None:
-    """Warn if only the number of voters was set, and differs from k, which ``counts`` what."""
-    voters, k = estimator.n_neighbors, learnt_k(estimator)
-    if estimator.k is not None or not isinstance(voters, Integral) or voters == k:
-        return
-    warn(
-        f"n_neighbors={voters} of {type(estimator).__name__} is the number of voters in prediction "
-        f"alone; k, the number of {counts} in learning, is {k}. Set k={voters} too, or k={k} to "
-        "keep it."
-    )
+    So a number given to one of the two parameters holds for both, as in other libraries.
+    """
+    if estimator.k is not None:
+        return int(estimator.k)
+    voters = estimator.n_neighbors
+    return int(voters) if isinstance(voters, Integral) else estimator._default_k

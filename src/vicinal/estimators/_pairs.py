@@ -62,10 +62,12 @@ def check_tuples(
     if not (tuples.ndim == 3 or indexed) or tuples.shape[1] != size:
         features = "n_features" if n_features is None else n_features
         what = f"(n_{name}, {size}, {features})"
-        if preprocessor is None:
-            hint = " Indices of rows need a 'preprocessor'." if tuples.ndim == 2 else ""
-        else:
-            what, hint = f"{what}, or (n_{name}, {size}) for indices", ""
+        rows = f" Rows with class labels are learnt by FromLabels({owner}()).fit(X, y)."
+        hint = rows if tuples.ndim == 2 else ""
+        if preprocessor is not None:
+            what = f"{what}, or (n_{name}, {size}) for indices"
+        elif hint:
+            hint = f" Indices of rows need a 'preprocessor'.{rows}"
         raise ValueError(
             f"The {name} of {owner} must have shape {what}. Got {tuples.shape} instead.{hint}"
         )

@@ -198,7 +198,8 @@ def _numbers(y: Any, owner: str) -> Array:
         return np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            f"The y of {owner} must hold numbers. Got an array of {y.dtype} instead."
+            f"The y of {owner} must hold numbers. Got an array of {y.dtype} instead. "
+            "vicinal.NCA() learns classes."
         ) from None
 
 

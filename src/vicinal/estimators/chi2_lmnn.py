@@ -24,7 +24,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import Array, EvaluationSize, PairCost, Sampler, Solver
 from vicinal.engines.choose import few_terms
 from vicinal.engines.cpu.impostors import KEPT
-from vicinal.estimators._classifier import LabelledLearner, learnt_k, warn_k_unset
+from vicinal.estimators._classifier import LabelledLearner, learnt_k
 from vicinal.estimators._margins import (
     BATCH_ROWS,
     FindTargets,
@@ -74,7 +74,8 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
         r, the number of new bins.  None: as many as before, or as an array ``init`` has.  With one
         bin all rows are mapped to the same point, with a warning.
     k : int or None, default=None
-        Target neighbours of each row, the nearest of its class by χ² before learning.  None: 3.
+        Target neighbours of each row, the nearest of its class by χ² before learning.  None:
+        ``n_neighbors`` if that is a number, else 3.
     mu : float, default=1.0
         Weight of the hinges beside the pull of the target neighbours.
     margin : float or "auto", default="auto"
@@ -260,7 +261,6 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
 
     def _method(self, data: Data) -> Method:
         name, k, D = type(self).__name__, learnt_k(self), data.n_features
-        warn_k_unset(self, "target neighbours")
         check_number(self, "n_components", 1, D, integer=True, or_else=(None,))
         start = starts.resolve_bins(self.init, name)
         r = int(self.n_components or maps.given_rank(start, D) or D)

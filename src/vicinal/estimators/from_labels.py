@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.multiclass import check_classification_targets
 
-from vicinal._validation import check_label_types, check_number, check_rows, check_seed
+from vicinal._validation import (
+    check_discrete,
+    check_label_types,
+    check_number,
+    check_rows,
+    check_seed,
+)
 from vicinal.core.types import Array
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.fit.resume import unchanged_on_error
@@ -113,7 +118,7 @@ class FromLabels(LearntMetricMixin, BaseEstimator):
             raise ValueError("FromLabels requires y to be passed, but the target y is None.")
         check_label_types(y)
         X, y = check_rows(self, X, y, ensure_min_samples=2)
-        check_classification_targets(y)
+        check_discrete(y)
         classes = np.unique(y)
         self.classes_ = classes if self.unlabeled is None else classes[classes != self.unlabeled]
         options = {"unlabeled": self.unlabeled, "random_state": rng}

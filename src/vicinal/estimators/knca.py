@@ -27,7 +27,7 @@ from vicinal.core.types import (
     Solver,
     is_auto,
 )
-from vicinal.estimators._classifier import LabelledLearner, check_k, learnt_k, warn_k_unset
+from vicinal.estimators._classifier import LabelledLearner, check_k, learnt_k
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.fit.method import ALPHAS, Data, Method, collapse_warning
 from vicinal.fit.plan import Plan
@@ -79,10 +79,9 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         Rank d of the map.  None: min(D, 32), or the rank of an array ``init``.  "auto" grows it
         from 2 while that helps.
     k : int or None, default=None
-        Number of rows that vote in learning; None: 5, with a warning if ``n_neighbors``, the number
-        of voters in prediction, is set to another number.  If there are too few training rows for
-        any of them to win a vote of k, ``k_`` is the largest number with which one can, with a
-        warning.
+        Number of rows that vote in learning.  None: ``n_neighbors`` if that is a number, else 5.
+        If there are too few training rows for any of them to win a vote of k, ``k_`` is the largest
+        number with which one can, with a warning.
     vote : {"majority", "all"}, default="majority"
         A vote is won by more votes than any other class has (a tie is lost), or only by all k.
         "all" is stricter.
@@ -312,7 +311,6 @@ class KNCA(LearntMetricMixin, LabelledLearner):
 
     def _method(self, data: Data) -> Method:
         name, k = type(self).__name__, learnt_k(self)
-        warn_k_unset(self, "rows that vote")
         start = starts.resolve(self.init, name)
         mapping, d = maps.resolve_rank(self, data.n_features, start)
         return Method(

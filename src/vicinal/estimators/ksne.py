@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._threads import single_threaded_blas
+from vicinal._threads import capped, single_threaded_blas
 from vicinal._validation import check_rows, shaped
 from vicinal.affinities.build import check_table
 from vicinal.core.problem import Problem
@@ -131,6 +131,9 @@ class KSNE(
     warm_start : bool, default=False
         If the last fit was of the same rows and parameters, go on from its end: complete it if it
         was interrupted, else make ``max_iter`` more iterations.
+    n_jobs : int or None, default=None
+        Largest number of threads of a fit, and of `transform`; None and -1: all cores.  The result
+        is the same for any number.
     random_state : int, RandomState or None, default=None
         Draws the start if it is random, and noise in that of "spectral".
     verbose : int, default=0
@@ -218,6 +221,7 @@ class KSNE(
         min_grad_norm: float = 1e-7,
         method: str = "auto",
         warm_start: bool = False,
+        n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -241,6 +245,7 @@ class KSNE(
         self.min_grad_norm = min_grad_norm
         self.method = method
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -256,7 +261,7 @@ class KSNE(
             Ignored: labels are never needed.
         resume_from : path, default=None
             A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
-            and parameters must be the same; only ``verbose`` may differ.
+            and parameters must be the same; only ``verbose`` and ``n_jobs`` may differ.
 
         Returns
         -------
@@ -301,7 +306,7 @@ class KSNE(
         """
         check_is_fitted(self, "embedding_")
         X = short_indices(check_rows(self, X, reset=False))
-        with single_threaded_blas():
+        with single_threaded_blas(), capped(self.n_jobs):
             return self._map.transform(X) if self._picture is None else self._picture.places(X)
 
     def estimate_cost(self, X: Any) -> Cost:
@@ -337,7 +342,7 @@ class KSNE(
         past = fit_to_continue(self, leaves, resume_from)
         reports = Reports(type(self).__name__, self.verbose)
         reports.say(plan_in_words(self, X, given))
-        with single_threaded_blas(), reports.watching_compilation():
+        with single_threaded_blas(), capped(self.n_jobs), reports.watching_compilation():
             reports.report = IterationReporter(
                 self,
                 given,

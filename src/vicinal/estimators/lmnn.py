@@ -15,7 +15,7 @@ from vicinal import _search, maps, solvers, starts
 from vicinal._features import make_rows
 from vicinal.core.problem import Problem
 from vicinal.core.types import Array, Map, PairCost, Rows, Sampler, Solver
-from vicinal.estimators._classifier import LabelledLearner, learnt_k, warn_k_unset
+from vicinal.estimators._classifier import LabelledLearner, learnt_k
 from vicinal.estimators._margins import (
     BATCH_ROWS,
     START_ROWS,
@@ -72,9 +72,9 @@ class LMNN(LearntMetricMixin, LabelledLearner):
         from 2 while that helps.
     k : int or None, default=None
         Number of target neighbours of each row; rows of a class of k rows or fewer have fewer, with
-        a warning.  None: 5, with another warning if ``n_neighbors`` is set to another number.  Many
-        papers and packages use 3; on small tables no difference between three and five could be
-        told (docs/results/lmnn-defaults.md).
+        a warning.  None: ``n_neighbors`` if that is a number, else 5.  Many papers and packages use
+        3; on small tables no difference between three and five could be told
+        (docs/results/lmnn-defaults.md).
     mu : float, default=1.0
         Weight of the hinges beside the pull of the target neighbours.  For packages that weight the
         pull by 1 - c and the push by c, :math:`\mu = c / (1 - c)`.
@@ -295,7 +295,6 @@ class LMNN(LearntMetricMixin, LabelledLearner):
 
     def _method(self, data: Data) -> Method:
         name, k = type(self).__name__, learnt_k(self)
-        warn_k_unset(self, "target neighbours")
         start: Any = starts.resolve(self.init, name)
         mapping, d = maps.resolve_rank(self, data.n_features, start)
         margin = partial(_fixed_margin, float(self.margin))

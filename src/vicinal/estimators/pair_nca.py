@@ -249,6 +249,12 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
                     f"{name}.fit needs the positions of the pairs if X has shape (n_samples, "
                     "n_features). Got y=None instead."
                 )
+            if np.ndim(y) == 1:
+                raise ValueError(
+                    f"The y of {name}.fit must have shape (n_pairs, 2), the positions of similar "
+                    f"rows, if X has shape (n_samples, n_features). Got {np.shape(y)} instead. Rows "
+                    f"with class labels are learnt by FromLabels({name}()).fit(X, y)."
+                )
             X = check_rows(self, X, ensure_min_samples=2)
             target = PairWeights(X.shape[0], y, sample_weight)
         else:

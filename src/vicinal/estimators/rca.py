@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from vicinal import starts
 from vicinal._features import check_varies, make_rows
 from vicinal._threads import single_threaded_blas
-from vicinal._validation import check_label_types, check_number, check_option, check_rows, warn
+from vicinal._validation import (
+    check_discrete,
+    check_label_types,
+    check_number,
+    check_option,
+    check_rows,
+    warn,
+)
 from vicinal.core.types import Array
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.fit.resume import unchanged_on_error
@@ -117,7 +123,7 @@ class RCA(LearntMetricMixin, BaseEstimator):
                 )
             check_label_types(y)
             X, y = check_rows(self, X, y, ensure_min_samples=2)
-            check_classification_targets(y)
+            check_discrete(y)
             _warn_if_chunks(y)
             return X, np.unique(y, return_inverse=True)[1], 1.0
         if y is not None:

@@ -93,6 +93,7 @@ def check_parameters(estimator: Any) -> None:
                 f"which has its own. Got {estimator.learning_rate!r} instead."
             )
     check_bool(estimator, "warm_start")
+    check_number(estimator, "n_jobs", 1, integer=True, or_else=(None, -1))
     check_number(estimator, "verbose", 0, integer=True, or_else=(True, False))
 
 

@@ -321,23 +321,30 @@ def scatter(
 
 
 def before_after(
-    panels: Mapping[str, Any],
-    y: Any,
-    axes: Any = None,
+    model: Any,
+    X: Any = None,
+    y: Any = None,
     *,
+    axes: Any = None,
     classes: Any = None,
     size: float | None = None,
 ) -> Any:
-    """Draw the same rows in several embeddings, side by side.
+    """Draw rows before and after learning, or in any other embeddings, side by side.
 
-    :class:`EmbeddingDisplay` does the same from a fitted estimator.
+    ``before_after(model, X, y)`` draws what a fitted model has learnt, as
+    :class:`EmbeddingDisplay` does, which has more options; ``before_after(panels, y)`` draws
+    embeddings that are there already.
 
     Parameters
     ----------
-    panels : mapping of str to array-like of shape (n_samples, 2) or (n_samples, 3)
-        Title and embedded rows of each panel, from left to right.
-    y : array-like of shape (n_samples,)
-        Class labels or numbers.
+    model : estimator, pipeline, or mapping of str to array-like
+        A fitted estimator, or a pipeline that ends with one; or the title and the embedded rows of
+        each panel, from left to right, of shape (n_samples, 2) or (n_samples, 3).
+    X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features), default=None
+        The rows that a model has learnt from.  A mapping has its rows already, so that y may stand
+        here.
+    y : array-like of shape (n_samples,), default=None
+        Labels or numbers, which give the colours.
     axes : sequence of matplotlib Axes, default=None
         One for each panel; None makes a new figure.
     classes, size
@@ -348,7 +355,25 @@ def before_after(
     figure : matplotlib Figure
         Save it with ``figure.savefig("before_after.png")``.
     """
-    return EmbeddingDisplay(panels, y, classes=classes).plot(axes, size=size).figure_
+    if isinstance(model, Mapping):
+        if X is not None and y is not None:
+            raise TypeError(
+                "before_after(panels, y) takes no X: the panels hold the rows, embedded. Got X and "
+                "y."
+            )
+        y = X if y is None else y
+        return EmbeddingDisplay(model, y, classes=classes).plot(axes, size=size).figure_
+    if X is None:
+        raise TypeError(
+            f"before_after(model, X, y) needs the rows X that {type(model).__name__} has learnt "
+            "from. Got None instead."
+        )
+    if classes is not None:
+        raise ValueError(
+            "The 'classes' parameter of before_after must be None for a model, which has its own. "
+            f"Got {classes!r} instead."
+        )
+    return EmbeddingDisplay.from_estimator(model, X, y, ax=axes, size=size).figure_
 
 
 def new_panels(panels: Any, colours: Any, names: str = "auto", height: float = 3.6) -> list[Any]:
