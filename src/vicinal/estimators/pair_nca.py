@@ -249,13 +249,13 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
                     f"{name}.fit needs the positions of the pairs if X has shape (n_samples, "
                     "n_features). Got y=None instead."
                 )
+            X = check_rows(self, X, ensure_min_samples=2)
             if np.ndim(y) == 1:
                 raise ValueError(
                     f"The y of {name}.fit must have shape (n_pairs, 2), the positions of similar "
-                    f"rows, if X has shape (n_samples, n_features). Got {np.shape(y)} instead. Rows "
-                    f"with class labels are learnt by FromLabels({name}()).fit(X, y)."
+                    f"rows, if X has shape (n_samples, n_features). Got {np.shape(y)} instead. "
+                    f"Rows with class labels are learnt by FromLabels({name}()).fit(X, y)."
                 )
-            X = check_rows(self, X, ensure_min_samples=2)
             target = PairWeights(X.shape[0], y, sample_weight)
         else:
             formed = self._tuples(X, reset=True)
