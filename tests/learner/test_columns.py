@@ -73,7 +73,7 @@ def test_a_message_in_other_words():
 def test_missing_labels_name_their_rows():
     X = pd.DataFrame({"u": np.random.RandomState(0).randn(6)})
     with pytest.raises(ValueError, match="2 of 6 are, in row 1, 4"):
-        make_learner(X, ["a", None, "b", "a", np.nan, "b"])
+        make_learner(X, ["a", None, "b", "a", np.nan, "b"], strict=True)
     with pytest.raises(ValueError, match="X has 6 rows, but y has 5"):
         make_learner(X, [0] * 5)
 
@@ -81,7 +81,7 @@ def test_missing_labels_name_their_rows():
 def test_masked_labels_are_missing():
     X = pd.DataFrame({"u": np.random.RandomState(0).randn(6)})
     with pytest.raises(ValueError, match="1 of 6 are, in row 2"):
-        make_learner(X, np.ma.array([0, 1, 5, 0, 1, 0], mask=[0, 0, 1, 0, 0, 0]))
+        make_learner(X, np.ma.array([0, 1, 5, 0, 1, 0], mask=[0, 0, 1, 0, 0, 0]), strict=True)
 
 
 def test_text_is_reduced_and_missing_texts_are_empty():

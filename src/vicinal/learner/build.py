@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.pipeline import Pipeline
 
 from vicinal._validation import refuse_elsewhere
 from vicinal.estimators.chi2_lmnn import Chi2LMNN
@@ -15,15 +15,23 @@ from vicinal.learner.columns import is_frame, n_rows, read_columns
 from vicinal.learner.errors import ColumnError
 from vicinal.learner.kinds import Uses, Wishes, sort_columns
 from vicinal.learner.methods import find_method
+from vicinal.learner.pipeline import Learner, tell
 from vicinal.learner.preparation import Settings, preparation
-from vicinal.learner.targets import check_target
+from vicinal.learner.targets import (
+    as_target,
+    check_target,
+    refuse_missing_labels,
+    rows_without_label,
+    target_kind,
+)
 
 
 def make_learner(
     X: Any,
     y: Any = None,
-    method: Any = "nca",
+    method: Any = None,
     *,
+    task: str | None = None,
     n_components: Any = None,
     random_state: Any = None,
     numeric: Iterable[Any] = (),
@@ -33,9 +41,10 @@ def make_learner(
     drop: Iterable[Any] = (),
     max_categories: int | None = 30,
     scaling: Any = "auto",
+    strict: bool = False,
     verbose: int = 0,
     **params: Any,
-) -> Pipeline:
+) -> Learner:
     """Build the pipeline that learns from a table as it is: categories, gaps, text and numbers.
 
     The table is looked at, and nothing is fitted.
@@ -47,9 +56,13 @@ def make_learner(
     y : array-like of shape (n_samples,), default=None
         The labels or numbers, to check them against the method; they may also be given to ``fit``
         alone.
-    method : str or estimator, default="nca"
+    method : str or estimator, default=None
         A name of ``vicinal.learner.METHODS``, or an estimator with its parameters.  Methods that
-        learn from pairs draw them from the labels (:class:`vicinal.FromLabels`).
+        learn from pairs draw them from the labels (:class:`vicinal.FromLabels`).  None: "nca", or
+        "mlkr" if y holds numbers, which is the more accurate one of the two that learn them.
+    task : {"classes", "numbers"}, default=None
+        What y holds.  None: what the method learns; without a method, numbers if some have
+        fractions or more than 20 are different, else classes.
     n_components : int, "auto" or None, default=None
         Rank of the map; None: the default of the method.
     random_state : int, RandomState or None, default=None
@@ -66,6 +79,8 @@ def make_learner(
     scaling : {"auto", "standard", None} or a scaling of the method, default="auto"
         How columns are scaled (see the notes).  "standard" divides every column by its standard
         deviation; None leaves all as they are, as for pixels.
+    strict : bool, default=False
+        Refuse a table in which something would have to be left out or guessed.
     verbose : int, default=0
         That of the method, if it has one.
     **params
@@ -73,9 +88,9 @@ def make_learner(
 
     Returns
     -------
-    pipeline : sklearn.pipeline.Pipeline
-        Unfitted.  Its last step, "learn", is the estimator; the step "prepare" before it, if the
-        table needs one, is a ``ColumnTransformer``.
+    learner : vicinal.learner.pipeline.Learner
+        A ``Pipeline``, unfitted.  Its last step, "learn", is the estimator; the step "prepare"
+        before it, if the table needs one, is a ``ColumnTransformer``.
 
     Raises
     ------
@@ -121,9 +136,12 @@ def make_learner(
     """
     refuse_elsewhere("make_learner", X, "X")
     wishes = _wishes(numeric, categorical, ordinal, text, drop)
-    learn = _learner(method, n_components, random_state, verbose, dict(params))
     if y is not None:
         check_target(y, n_rows(X))
+        if strict:
+            refuse_missing_labels(y)
+    task, method, notes = _task(y, task, method)
+    learn = _learner(method, n_components, random_state, verbose, dict(params))
     uses = sort_columns(read_columns(X), wishes, named=is_frame(X))
     if isinstance(learn, Chi2LMNN):
         _check_histograms(uses)
@@ -133,7 +151,30 @@ def make_learner(
     settings = Settings(max_categories, random_state, scale)
     prepare = preparation(X, uses, settings, dropped=bool(wishes.drop))
     steps = [("learn", learn)] if prepare is None else [("prepare", prepare), ("learn", learn)]
-    return Pipeline(steps)
+    tell(notes)
+    return Learner(steps, task=task, notes=notes)
+
+
+def _task(y: Any, task: str | None, method: Any) -> tuple[str | None, Any, list[str]]:
+    """What is learnt, if something says so, by which method, and what is to be told of it."""
+    if task not in (None, "classes", "numbers"):
+        raise ValueError(
+            "The 'task' parameter of make_learner must be 'classes', 'numbers' or None. "
+            f"Got {task!r} instead."
+        )
+    if method is not None:
+        learns = find_method(method).target if isinstance(method, str) else None
+        if task is not None and learns is not None and (learns == "numbers") != (task == "numbers"):
+            other = "'mlkr' or 'nca-regressor'" if task == "numbers" else "'nca'"
+            raise ValueError(f"Method {method!r} does not learn {task}. Use method={other}.")
+        return task, method, []
+    if task is None and y is not None and getattr(y, "ndim", 1) == 1:
+        task = target_kind(y)
+        if task == "numbers":
+            n = len(np.unique(as_target(y, task)[~rows_without_label(y)]))
+            told = f"The labels are {n} different numbers: they are predicted as numbers, by MLKR."
+            return task, "mlkr", [f"{told} The option 'task' can say 'classes'."]
+    return task, "mlkr" if task == "numbers" else "nca", []
 
 
 def make_preparation(

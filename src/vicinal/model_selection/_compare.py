@@ -16,7 +16,7 @@ from vicinal._validation import check_number, check_option, parameters_of
 from vicinal.core.types import Array
 from vicinal.learner.columns import n_rows
 from vicinal.learner.methods import METHODS
-from vicinal.learner.targets import as_labels, check_target, target_kind
+from vicinal.learner.targets import as_labels, check_target, target_kind, with_labels
 from vicinal.model_selection._comparison import Comparison
 from vicinal.model_selection._rivals import Rival, make_rival
 
@@ -69,7 +69,7 @@ def compare_methods(
         Number of neighbours.
     target : {"classes", "numbers"}, default=None
         What y is.  None: numbers if one of the methods learns numbers, or if y has fractions or
-        more than 50 different numbers that hardly repeat; else classes.
+        more than 20 different numbers; else classes.
     random_state : int, RandomState or None, default=0
         For the folds and all methods.
     time_budget : float, default=None
@@ -112,6 +112,7 @@ def compare_methods(
     True
     """
     check_target(y, n_rows(X))
+    X, y = with_labels(X, y)
     y = as_labels(y)
     given = parameters_of(
         "compare_methods", cv=cv, repeats=repeats, n_neighbors=n_neighbors, target=target,

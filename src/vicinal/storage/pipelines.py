@@ -81,6 +81,13 @@ def to_fields(pipeline: Any) -> dict[str, Any]:
         raise TypeError(_refusal(name, learn))
     check_is_fitted(learn)
     fields = {"steps": steps, "name": name, "learn": learn}
+    if hasattr(pipeline, "left_out_"):
+        fields["table"] = {
+            "task": pipeline.task,
+            "learnt": pipeline.task_,
+            "notes": list(pipeline.notes_),
+            "left_out": [[column, why] for column, why in pipeline.left_out_.items()],
+        }
     from_fields(fields)  # so that a file that was written can also be read
     return fields
 
@@ -149,7 +156,8 @@ def _attribute(part: Any, key: str) -> Any:
 
 def from_fields(fields: Any) -> Pipeline:
     """Invert `to_fields`; the fields may come from any file."""
-    need(isinstance(fields, dict) and fields.keys() == {"steps", "name", "learn"}, "a pipeline")
+    known = isinstance(fields, dict) and fields.keys() - {"table"} == {"steps", "name", "learn"}
+    need(known, "a pipeline")
     learn, name = fields["learn"], fields["name"]
     need(isinstance(name, str) and name_of(type(learn)) is not None, "a pipeline ends in vicinal")
     need(hasattr(learn, "get_params"), "a pipeline ends with an estimator")
@@ -158,7 +166,26 @@ def from_fields(fields: Any) -> Pipeline:
     for key, table in fields["steps"]:
         need(isinstance(key, str), "steps have names")
         steps.append((key, _table(table)))
-    return Pipeline([*steps, (name, learn)])
+    steps.append((name, learn))
+    return Pipeline(steps) if "table" not in fields else _learner(steps, fields["table"])
+
+
+def _learner(steps: list[tuple[str, Any]], table: Any) -> Pipeline:
+    """A pipeline that remembers what was done with its table."""
+    keys = {"task", "learnt", "notes", "left_out"}
+    need(isinstance(table, dict) and table.keys() == keys, "what was done with a table")
+    tasks, notes, left_out = ("classes", "numbers", "none"), table["notes"], table["left_out"]
+    need(table["task"] in (None, *tasks) and table["learnt"] in tasks, "the task of a learner")
+    need(isinstance(notes, list) and all(isinstance(note, str) for note in notes), "notes")
+    pairs = isinstance(left_out, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], str) for pair in left_out
+    )
+    need(pairs, "columns that are left out")
+    made = import_module("vicinal.learner.pipeline").Learner(
+        steps, task=table["task"], left_out={column: why for column, why in left_out}, notes=notes
+    )
+    made.task_, made.left_out_, made.notes_ = table["learnt"], dict(made.left_out), list(notes)
+    return made
 
 
 def _table(fields: Any) -> ColumnTransformer:
