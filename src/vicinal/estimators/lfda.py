@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 
 from vicinal._features import check_varies, make_rows
-from vicinal._threads import single_threaded_blas
+from vicinal._threads import block_edges, n_threads, run, single_threaded_blas
 from vicinal._validation import (
     check_classes,
     check_label_types,
@@ -28,7 +27,10 @@ from vicinal.starts.spectral import RCOND, eigen, oas_shrinkage, orient
 from vicinal.starts.starts import checked_shrinkage
 
 _EMBEDDINGS = ("weighted", "orthonormalized", "plain")
-_PAIRS = 2**22  # pairs of rows whose distances are kept at a time: 32 MB
+_PAIRS = 2**22  # pairs of rows whose distances are kept: 32 MB
+_BLOCK = 256  # rows that a thread compares at a time
+# Inner products lose the digits of distances that are this share of the squared norms.
+_CLOSE, _FEW = 1e-6, 0.1
 
 
 class LFDA(LearntMetricMixin, BaseEstimator):
@@ -197,24 +199,52 @@ def _dense(X: Rows) -> Array:
 
 
 def _local_scatter(rows: Array, k: int) -> Array:
-    """Half the sum over all pairs of one class of ``a_ij (x_i - x_j)(x_i - x_j)'``."""
-    sigma = np.concatenate([_scales(d2, k) for _, d2 in _distances(rows)])
-    G = np.zeros((rows.shape[1], rows.shape[1]))
-    for part, d2 in _distances(rows):
-        local = sigma[part, None] * sigma
+    """Half the sum over all pairs of one class of ``a_ij (x_i - x_j)(x_i - x_j)'``.
+
+    The rows, which have mean zero, are cut into blocks for the threads.
+    """
+    n = len(rows)
+    edges = block_edges(n, max(1, min(_BLOCK, _PAIRS // n)))
+    norms = np.einsum("ij,ij->i", rows, rows)
+    kept: dict[int, Array] = {}  # distances of the blocks, if all find room
+    inverse, weighted = np.empty(n), np.empty_like(rows)
+
+    def scale(b: int, thread: int) -> None:
+        part = slice(edges[b], edges[b + 1])
+        d2 = _squared_distances(rows, norms, part)
+        if n * n <= _PAIRS:
+            kept[b] = d2
+        sigma = _scales(d2, k)
         # A class of equal rows has no scale, and no differences either.
-        A = np.exp(-np.divide(d2, local, out=np.zeros_like(d2), where=local > 0))
+        inverse[part] = np.divide(1.0, sigma, out=np.zeros(len(sigma)), where=sigma > 0)
+
+    def weigh(b: int, thread: int) -> None:
+        part = slice(edges[b], edges[b + 1])
+        A = kept.pop(b) if b in kept else _squared_distances(rows, norms, part)
+        A *= -inverse[part, None]
+        A *= inverse
+        np.exp(A, out=A)
         A[np.arange(len(A)), np.arange(part.start, part.stop)] = 0.0
-        G += rows[part].T @ (A.sum(axis=1)[:, None] * rows[part] - A @ rows)
+        weighted[part] = A.sum(axis=1)[:, None] * rows[part] - A @ rows
+
+    for task in (scale, weigh):
+        run(task, range(len(edges) - 1), n_threads())
+    G = rows.T @ weighted
     return (G + G.T) / 2
 
 
-def _distances(rows: Array) -> Iterator[tuple[slice, Array]]:
-    """Squared distances of all pairs, in blocks of rows."""
-    size = max(1, _PAIRS // len(rows))
-    for start in range(0, len(rows), size):
-        part = slice(start, min(start + size, len(rows)))
-        yield part, cdist(rows[part], rows, "sqeuclidean")
+def _squared_distances(rows: Array, norms: Array, part: slice) -> Array:
+    """Squared distances of some rows to all, by inner products; of close rows by differences."""
+    d2 = rows[part] @ (-2.0 * rows.T)
+    d2 += norms[part, None]
+    d2 += norms
+    close = d2 <= _CLOSE * (norms[part].max() + norms.max())
+    if np.count_nonzero(close) > _FEW * close.size:
+        return cdist(rows[part], rows, "sqeuclidean")
+    i, j = np.divmod(np.flatnonzero(close), len(rows))
+    gaps = rows[part][i] - rows[j]
+    d2[i, j] = np.einsum("ij,ij->i", gaps, gaps)
+    return d2
 
 
 def _scales(d2: Array, k: int) -> Array:
