@@ -80,9 +80,6 @@ def fit(console: Console, data: str, output: Path, strict: bool, **options: Any)
     return NOT_CONVERGED if strict and not outcome.converged else OK
 
 
-BASELINES = ("euclidean", "pca", "lda")  # always compared
-
-
 @_options.command("""
 vicinal evaluate data.csv --label species
 vicinal evaluate data.csv --label species --method nca --method lmnn --dim 2 --repeats 5
@@ -94,9 +91,9 @@ vicinal evaluate data.csv --label species --json > scores.json
 @_options.FORMAT
 @_options.COLUMNS
 @add_options(
-    option("Method", "--method methods", Choice("method", (*BASELINES, *METHODS)),
-           "A method to compare with the Euclidean distance, PCA and LDA. May be repeated. Default:"
-           " nca, or mlkr if the label is a number; `vicinal fit --help` lists all.",
+    option("Method", "--method methods", Choice("method", METHODS),
+           "A method to compare with the usual ones. May be repeated. Default: nca, or mlkr if the "
+           "label is a number; `vicinal fit --help` lists all.",
            multiple=True),
     option("Method", "--dim", Whole(1), "Dimensions that every method maps to. Default: that of "
            "each method."),
@@ -104,7 +101,7 @@ vicinal evaluate data.csv --label species --json > scores.json
            "as alpha=0.01. May be repeated.", multiple=True),
     _options.SEED,
     option("Scores", "--folds", Whole(2), "Number of folds.", default=5),
-    option("Scores", "--repeats", Whole(1), "Draw the folds so many times.", default=1),
+    option("Scores", "--repeats", Whole(1), "How often the folds are drawn.", default=1),
     option("Scores", "--neighbors", Whole(1), "Number of neighbours that vote.", default=5,
            metavar="K"),
     option("Limits", "--time-budget", Duration(), "For all fits together: 30s, 2m, 1h. Folds that "
@@ -114,9 +111,15 @@ vicinal evaluate data.csv --label species --json > scores.json
 def evaluate(console: Console, data: str, **options: Any) -> None:
     """Compare methods on rows of DATA that they have not seen.
 
-    Every method is fitted to all folds but one, with its preparation of the columns, and the rows
-    of that fold get the class of their nearest neighbours: the table shows the mean accuracy, or R²
-    if the label is a number, and its standard error over the folds.
+    Every method is fitted to all folds but one, with its preparation of the columns, and predicts
+    the rows of that fold. The table shows the mean accuracy of these predictions, or R² if the
+    label is a number, with its standard error; the balanced accuracy, the mean of the recalls of
+    all classes; the log loss, which also judges how sure a method is; and as K-NN the accuracy of
+    a vote of the nearest rows in the space that it learnt. The usual methods are always there:
+    the most frequent class, nearest neighbours by Euclidean distance and after PCA, LDA, logistic
+    regression, a random forest and boosted trees. The best of them is what others are compared
+    with; a difference of up to two standard errors is not called one. "seconds" is the time for
+    all folds.
     """
     from vicinal.model_selection import compare_methods
 
@@ -155,8 +158,11 @@ def _learns_numbers(table: Table, names: tuple[str, ...]) -> bool:
 def _methods(
     table: Table, numbers: bool, columns: dict[str, Any], options: dict[str, Any]
 ) -> list[Any]:
-    """The baselines, and the methods that were asked for, with their settings."""
-    chosen: list[Any] = [name for name in BASELINES if name != "lda" or not numbers]
+    """The usual methods, and those that were asked for, with their settings."""
+    from vicinal.model_selection._baselines import usual_rivals
+
+    kind = "numbers" if numbers else "classes"
+    chosen: list[Any] = usual_rivals(kind, 0 if numbers else len(set(table.y)))
     asked = dict.fromkeys(options["methods"]) or ["mlkr" if numbers else "nca"]
     parameters = {name: METHODS[name].parameters() for name in asked if name in METHODS}
     settings = _work.settings_of(options)
@@ -174,7 +180,7 @@ def _methods(
             chosen.append((name, _work.make_pipeline(
                 table, name, own, n_components=rank, random_state=options["seed"], **columns
             )))  # fmt: skip
-        elif name not in chosen:
+        else:
             chosen.append(name)
     return chosen
 

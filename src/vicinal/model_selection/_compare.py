@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from numbers import Integral
@@ -17,11 +18,11 @@ from vicinal.core.types import Array
 from vicinal.learner.columns import n_rows
 from vicinal.learner.methods import METHODS
 from vicinal.learner.targets import as_labels, check_target, target_kind, with_labels
-from vicinal.model_selection._comparison import Comparison
-from vicinal.model_selection._rivals import Rival, make_rival
+from vicinal.model_selection._baselines import MOST_ROWS, usual_rivals
+from vicinal.model_selection._comparison import Comparison, MethodScores
+from vicinal.model_selection._rivals import Fold, Rival, make_rival
 
-_FOR_CLASSES = ("euclidean", "pca", "lda", "nca")
-_FOR_NUMBERS = ("euclidean", "pca", "mlkr")
+_MUCH = 0.05  # of balanced accuracy, which other priors would gain
 
 
 def compare_methods(
@@ -39,12 +40,12 @@ def compare_methods(
     progress: Callable[[int, int, str], Any] | None = None,
     **columns: Any,
 ) -> Comparison:
-    """Compare methods by what nearest neighbours under each of them get right on held-out rows.
+    """Compare methods, and the usual rivals, by what they predict for rows they have not seen.
 
     In every fold, each method is fitted to the training rows, together with its preparation of the
-    columns (:func:`vicinal.make_learner`).  The held-out rows are then classified by a vote of
-    their nearest training rows, with the same number of voters for all methods.  If a method has a
-    ``predict`` of its own, that is scored too.  All methods get the same folds.
+    columns (:func:`vicinal.make_learner`), and predicts the held-out rows.  All methods get the
+    same folds.  What counts is ``predict``; a vote of the nearest training rows in the learnt space
+    is scored too, as a second figure.
 
     Parameters
     ----------
@@ -53,10 +54,14 @@ def compare_methods(
     y : array-like of shape (n_samples,)
         Class labels, or numbers.
     methods : iterable, default=None
-        What to compare: "euclidean" (columns scaled, nothing learnt), "pca", "lda", names of
-        ``vicinal.learner.METHODS``, and pairs of a name and an estimator.  An estimator is prepared
-        for as the methods are; a ``Pipeline`` is taken as it is.  None: "euclidean", "pca", "lda"
-        and "nca", or, for numbers, "euclidean", "pca" and "mlkr".
+        What to compare: names of rivals, names of ``vicinal.learner.METHODS``, and pairs of a name
+        and an estimator.  An estimator is prepared for as the methods are; a ``Pipeline`` is taken
+        as it is.  None: all rivals and "nca", or, for numbers, "mlkr".  The rivals are
+
+        - "majority" (for numbers "mean"): the most frequent class, whatever the row;
+        - "euclidean" and "pca": nearest neighbours in the scaled columns and in their PCA;
+        - "lda", "logistic" (for numbers "ridge"), "forest" and "boosting": the estimators of
+          scikit-learn with its defaults.
     n_components : int, default=None
         Rank of all methods that have one.  None: the default of each; PCA then keeps 95 % of the
         variance, or 32 components of a sparse matrix.  LDA has at most one less than there are
@@ -66,7 +71,7 @@ def compare_methods(
     repeats : int, default=1
         How often an int ``cv`` is drawn anew.
     n_neighbors : int, default=5
-        Number of neighbours.
+        Neighbours that vote for methods without ``predict``, and for the second figure of others.
     target : {"classes", "numbers"}, default=None
         What y is.  None: numbers if one of the methods learns numbers, or if y has fractions or
         more than 20 different numbers; else classes.
@@ -88,12 +93,19 @@ def compare_methods(
     Notes
     -----
     The folds share training rows, so that the usual standard error would be too small.  All
-    standard errors have the correction of [Nadeau2003]_: the variance over the J folds is
-    multiplied by ``1 / J + n_test / n_train``.  Compare methods by the column "difference", in
-    which the luck of the folds cancels, and not by the errors of the single methods.
+    standard errors have the correction of [Nadeau2003]_: the variance of the score of a fold is
+    multiplied by ``1 / J + n_test / n_train`` for J folds.  That variance is the larger one of what
+    the folds show among each other and of what the rows show within them.  Each method is compared
+    with the best rival, on the same rows, so that the luck of the folds cancels.  A difference of
+    up to two standard errors is no clear one.
+
+    Logistic regression, ridge regression, the forest and the boosted trees learn from at most
+    10,000 rows.  With more than 50 classes no trees are boosted.  For the log loss no probability
+    counts as less than one in the training rows plus one.
 
     Whether a column holds categories, numbers or text is decided once, from all rows; what is
-    computed from the values, such as medians and scales, from the training rows alone.
+    computed from the values, such as medians and scales, from the training rows alone.  Classes
+    with fewer rows than folds are in as many folds as they have rows.
 
     References
     ----------
@@ -112,6 +124,7 @@ def compare_methods(
     True
     """
     check_target(y, n_rows(X))
+    n_given = n_rows(X)
     X, y = with_labels(X, y)
     y = as_labels(y)
     given = parameters_of(
@@ -134,10 +147,14 @@ def compare_methods(
     if kind == "classes" and len(np.unique(y)) < 2:
         raise ValueError(f"compare_methods needs rows of at least 2 classes. All are {y[0]!r}.")
     if methods is None:
-        methods = list(_FOR_CLASSES if kind == "classes" else _FOR_NUMBERS)
+        n_classes = len(np.unique(y)) if kind == "classes" else 0
+        methods = [*usual_rivals(kind, n_classes), "nca" if kind == "classes" else "mlkr"]
     seed = random_state
     if not isinstance(random_state, Integral):
         seed = int(check_random_state(random_state).randint(2**31 - 1))
+    notes: list[str] = []
+    if len(y) < n_given:
+        notes.append(f"{n_given - len(y)} of {n_given} rows have no label and are left out.")
     rivals = [
         make_rival(
             method, X, y, kind, n_neighbors, n_components=n_components, random_state=seed,
@@ -146,49 +163,98 @@ def compare_methods(
         for method in methods
     ]  # fmt: skip
     _check_names([rival.name for rival in rivals])
-    folds = _folds(y, kind, cv, repeats, seed)
-    n_folds, test_share = _compete(rivals, X, y, folds, time_budget, progress)
-    plain = next((rival for rival in rivals if rival.name == "euclidean"), None)
-    for rival in rivals:
-        rival.repeat_warnings()
-    cut = "" if n_folds == len(folds) else f" Time ran out after {n_folds} of {len(folds)} folds."
-    return Comparison(
-        results=[rival.result(plain, test_share) for rival in rivals],
-        score_name="accuracy" if kind == "classes" else "R²",
-        n_neighbors=n_neighbors,
-        n_folds=n_folds,
-        n_rows=len(y),
-        complete=n_folds == len(folds),
-        note=f"{len(y)} rows, {n_folds} folds, {n_neighbors} nearest neighbours; ± is a standard "
-        "error that allows for overlapping training rows; differences are to Euclidean distance."
-        f"{cut}",
-    )
+    splits = _folds(y, kind, cv, repeats, seed, notes)
+    folds = (Fold.of(X, y, train, test) for train, test in splits)
+    return compete(rivals, folds, len(splits), kind, notes, time_budget, progress)
 
 
-def _compete(
-    rivals: list[Rival], X: Any, y: Array, folds: list[tuple[Array, Array]], budget: float | None,
-    progress: Callable[[int, int, str], Any] | None,
-) -> tuple[int, float]:  # fmt: skip
-    """Fit and score all methods in the folds that there is time for.
-
-    Returns the number of these folds, and the mean of the ratio of held-out to training rows.
-    """
-    began, n_fits, shares = time.perf_counter(), len(folds) * len(rivals), []
+def compete(
+    rivals: list[Rival], folds: Iterable[Fold], n_folds: int, kind: str, notes: list[str],
+    budget: float | None = None, progress: Callable[[int, int, str], Any] | None = None,
+) -> Comparison:  # fmt: skip
+    """Score all methods on the folds that there is time for."""
+    began, n_done, shares = time.perf_counter(), 0, []
     limited = [rival.name for rival in rivals if rival.time_parameter]
-    for i, (train, test) in enumerate(folds):
+    n_rows, largest = 0, 0
+    for i, fold in enumerate(folds):
         spent = time.perf_counter() - began
         if budget is not None and i and spent * (1 + 1 / i) > budget:  # a mean fold would end late
             break
         for j, rival in enumerate(rivals):
+            if rival.failed is not None:
+                continue
             if progress is not None:
-                progress(i * len(rivals) + j, n_fits, rival.name)
+                progress(i * len(rivals) + j, n_folds * len(rivals), rival.name)
             if budget is not None and rival.time_parameter:
-                n_left = (len(folds) - i) * len(limited) - limited.index(rival.name)
+                n_left = (n_folds - i) * len(limited) - limited.index(rival.name)
                 left = budget - (time.perf_counter() - began)
                 rival.budget = max(0.01, 0.9 * left / n_left)
-            rival.compete(X, y, train, test)
-        shares.append(len(test) / len(train))
-    return len(shares), float(np.mean(shares))
+            rival.compete(fold)
+        n_done += 1
+        shares.append(len(fold.y_test) / len(fold.y))
+        n_rows, largest = len(fold.y) + len(fold.y_test), max(largest, len(fold.y))
+    for failed in [rival for rival in rivals if rival.failed is not None]:
+        if len(rivals) == 1 or all(rival.failed for rival in rivals):
+            raise ValueError(f"Method {failed.name!r}: {failed.failed}")
+        notes.append(f"{failed.name} was left out: it cannot learn from these rows.")
+    rivals = [rival for rival in rivals if rival.failed is None]
+    for rival in rivals:
+        rival.repeat_warnings()
+    few = [rival.name for rival in rivals if rival.most_rows and largest > rival.most_rows]
+    if few:
+        notes.append(f"{_listed(few)} learnt from {MOST_ROWS:,} of {largest:,} training rows.")
+    best = max((rival for rival in rivals if rival.usual), key=lambda one: one.score, default=None)
+    results = [rival.result(best, float(np.mean(shares))) for rival in rivals]
+    classes, k = rivals[0].classes, rivals[0].n_neighbors
+    counts = [] if classes is None else _class_counts(rivals[0], len(classes))
+    notes += _about_priors(results)
+    cut = "" if n_done == n_folds else f" Time ran out after {n_done} of {n_folds} folds."
+    voted = any(one.knn_mean is not None for one in results)
+    second = ""
+    if voted:
+        second = f"; {k}-NN is a vote of the {k} nearest rows in the space that a method learnt"
+    return Comparison(
+        results=results,
+        score_name="R²" if classes is None else "accuracy",
+        best_rival=None if best is None else best.name,
+        classes=[] if classes is None else [str(name) for name in classes],
+        class_counts=counts,
+        n_neighbors=k,
+        n_folds=n_done,
+        n_rows=n_rows,
+        complete=n_done == n_folds,
+        note=f"{n_rows} rows, {n_done} {'fold' if n_done == 1 else 'folds'}: what each method "
+        f"predicts for rows that it has not seen{second}. ± is one standard error, which allows "
+        f"for overlapping training rows; a clear difference is larger than two.{cut}",
+        notes=notes,
+    )
+
+
+def _class_counts(rival: Rival, n_classes: int) -> list[int]:
+    """The held-out rows of each class, each row once."""
+    rows = np.concatenate([held.rows for held in rival.held])
+    truth = np.concatenate([held.truth for held in rival.held])
+    return np.bincount(truth[np.unique(rows, return_index=True)[1]], minlength=n_classes).tolist()
+
+
+def _about_priors(results: list[MethodScores]) -> list[str]:
+    """Where it would change much if all classes weighed alike."""
+    told = []
+    for one in results:
+        if one.even is None:
+            continue
+        (accuracy, fair), now = one.even, one.measures
+        if fair - now["balanced accuracy"][0] > _MUCH:
+            told.append(
+                f"{one.name}: `priors='uniform'` would weigh all classes alike: balanced accuracy "
+                f"about {fair:.2f} instead of {now['balanced accuracy'][0]:.2f}, accuracy about "
+                f"{accuracy:.2f} instead of {one.mean:.2f}."
+            )
+    return told
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _kind_of(y: Array, methods: Iterable[Any]) -> str:
@@ -204,10 +270,34 @@ def _check_names(names: list[str]) -> None:
         raise ValueError(f"The methods of compare_methods must {problem}.")
 
 
-def _folds(y: Array, kind: str, cv: Any, repeats: int, seed: int) -> list[tuple[Array, Array]]:
-    if isinstance(cv, Integral):
-        splitter = RepeatedStratifiedKFold if kind == "classes" else RepeatedKFold
-        cv = splitter(n_splits=int(cv), n_repeats=repeats, random_state=seed)
-    else:
-        cv = check_cv(cv, y, classifier=kind == "classes")
-    return list(cv.split(np.zeros(len(y)), y))
+def _folds(
+    y: Array, kind: str, cv: Any, repeats: int, seed: int, notes: list[str]
+) -> list[tuple[Array, Array]]:
+    """The folds; those whose training rows are of one class are left out."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        if isinstance(cv, Integral):
+            n_splits = min(int(cv), len(y))
+            if n_splits < cv:
+                notes.append(f"There are {len(y)} rows, and as many folds.")
+            counts = np.unique(y, return_counts=True)[1] if kind == "classes" else np.zeros(1)
+            by_class = counts.max() >= n_splits
+            splitter = RepeatedStratifiedKFold if by_class else RepeatedKFold
+            cv = splitter(n_splits=n_splits, n_repeats=repeats, random_state=seed)
+        else:
+            cv = check_cv(cv, y, classifier=kind == "classes")
+        folds = list(cv.split(np.zeros(len(y)), y))
+    if kind != "classes":
+        return folds
+    found = [(train, test) for train, test in folds if len(np.unique(y[train])) > 1]
+    if not found:
+        raise ValueError(
+            "compare_methods needs rows of at least 2 classes in the training rows of a fold. "
+            "One of the two classes has a single row."
+        )
+    if len(found) < len(folds):
+        notes.append(
+            f"{len(folds) - len(found)} of {len(folds)} folds were left out: their training rows "
+            "are all of one class."
+        )
+    return found
