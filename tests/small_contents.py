@@ -36,5 +36,6 @@ def small_contents(*, hostile: bool = False, images: bool = False, **options: An
     if images:
         grey = np.arange(8 * 8, dtype=float).reshape(8, 8)
         options["images"] = np.stack([np.roll(grey, i) for i in range(len(X))])
+    options.setdefault("rivals", ["majority", "euclidean", "lda"])
     model = NCA(2, alpha=0.01, max_iter=8, tol=None, random_state=0)
     return report(model, X, y, **options).contents

@@ -6,16 +6,20 @@ import zlib
 import numpy as np
 
 from vicinal.reporting.contents import (
+    Confusion,
     Contents,
     Embedding,
     Frame,
     History,
     Metric,
+    Mistake,
+    Mistakes,
     Model,
     Neighbours,
     Score,
     Table,
     Thumbnails,
+    Verdict,
 )
 
 K = 10
@@ -102,8 +106,8 @@ def make_contents(
         scores=[
             Score("Euclidean distance", 0.712, 0.018, note="scaled columns"),
             Score("PCA, 2 components", 0.655, 0.021),
-            Score("LDA", 0.874, 0.014),
-            Score("NCA, 2 components", 0.941, 0.009, learnt=True),
+            Score("LDA", 0.874, 0.014, best=True, more={"log loss": 0.31}),
+            Score("NCA, 2 components", 0.941, 0.009, learnt=True, more={"log loss": 0.2}),
         ],
         scores_note="Accuracy of 5 nearest neighbours, mean of 5 folds.",
         embedding=embedding,
@@ -122,9 +126,20 @@ def make_contents(
             'import vicinal\n\nmodel = vicinal.load("model.vic")\nmodel.predict(X)\n',
             "model.vic",
         ),
+        verdict=Verdict("better", "NCA is better than LDA."),
+        confusion=_confusion(codes, guess, classes),
+        mistakes=Mistakes([Mistake("row 7", 7, "class 0", "class 1", 0.93)], "1 of 75 is wrong."),
+        left_out={"id": "row numbers"},
+        table_notes=["3 of 303 rows have no label and are left out."],
         warnings=["Two columns had no variance and were left out: id, batch."],
     )
     return Contents(**(parts | changes))
+
+
+def _confusion(codes, guess, classes):
+    counts = np.zeros((len(classes), len(classes)), int)
+    np.add.at(counts, (codes, guess), 1)
+    return Confusion(classes, counts) if classes else None
 
 
 def _metric(rng, n_features=12):

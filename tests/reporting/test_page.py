@@ -65,7 +65,7 @@ def hostile_contents():
 
     def spoilt(value):
         if isinstance(value, str):
-            return HOSTILE if value not in ("accuracy",) else value
+            return HOSTILE if value not in ("accuracy", "better") else value
         if isinstance(value, list):
             return [spoilt(each) for each in value]
         if isinstance(value, dict):
@@ -110,21 +110,32 @@ def test_policy_names_every_script_and_forbids_every_load():
 
 def test_parts_that_are_none_are_left_out():
     few = dict.fromkeys(("neighbors", "table", "thumbnails", "metric", "history", "model"))
-    html = render(make_contents(n=20, scores=[], warnings=[], **few))
-    for name in ("scores", "features", "convergence", "model"):
+    none = {"left_out": {}, "table_notes": [], "verdict": None, "confusion": None, "mistakes": None}
+    html = render(make_contents(n=20, scores=[], warnings=[], **none, **few))
+    for name in ("scores", "columns", "convergence", "model"):
         assert f'id="{name}"' not in html
         assert f'href="#{name}"' not in html
     assert "{{" not in html.replace(re.findall(r"<script>(.*?)</script>", html, re.DOTALL)[0], "")
 
 
-def test_headline_has_the_score_before_and_after():
+def test_headline_compares_with_the_best_rival():
     html = render(make_contents(n=20))
-    figures = re.search(r'class="figures">(.*?)</div></div></div>', html, re.DOTALL)[1]
-    text = re.sub(r"<[^>]*>", " ", figures)
-    assert (
-        text.split()
-        == "71.2 % ± 1.8 % Euclidean distance → 94.1 % ± 0.9 % NCA, 2 components".split()
-    )
+    figures = re.search(r'class="headline".*?</p></div>', html, re.DOTALL)[0]
+    text = " ".join(re.sub(r"<[^>]*>", " ", figures).split())
+    assert "94.1 % ± 0.9 % NCA, 2 components 87.4 % ± 1.4 % against LDA" in text
+    assert text.endswith("better than the best usual method")
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "shown"), [(3, "True class</th>"), (30, "most frequent conf")]
+)
+def test_confusions_mistakes_and_columns_left_out(n_classes, shown):
+    html = render(make_contents(n=300, n_classes=n_classes))
+    assert shown in html
+    assert "Recall" in html
+    assert 'data-point="7"' in html
+    assert "row numbers" in html
+    assert "3 of 303 rows have no label" in html
 
 
 def test_scores_that_are_no_shares():

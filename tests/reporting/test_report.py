@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from small_contents import HOSTILE, small_contents
 
+from vicinal import NCA, report
+from vicinal.model_selection._comparison import MethodScores, Predictions
 from vicinal.reporting import make
 from vicinal.reporting.contents import Score
 from vicinal.reporting.history import parting_of
 from vicinal.reporting.picture import Axes, thinned
-from vicinal.reporting.scores import Comparison, Gain
+from vicinal.reporting.scores import _verdict
 from vicinal.reporting.spaces import Space, pick_probabilities
 from vicinal.reporting.thumbnails import make_thumbnails, png, shape_in_names
-from vicinal.reporting.words import verdict
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +37,7 @@ def test_all_parts_agree_about_the_points(contents):
     assert shown.before.shape == (n, 2)
     assert all(len(column) == n for column in contents.table.cells)
     assert contents.neighbors.after.shape == contents.neighbors.before_p.shape == (n, 10)
-    assert (shown.predicted[shown.held_out] >= 0).all()
-    assert (shown.predicted[~shown.held_out] == -1).all()
+    assert (shown.predicted >= 0).all()  # by the models of the folds
 
 
 def test_neighbours_are_training_rows_and_never_the_row_itself(contents):
@@ -96,22 +96,93 @@ def test_pixels_are_recognised_by_their_names_alone():
     assert shape_in_names([f"column {j}" for j in range(64)]) is None
 
 
-def words(gain, error, over_all=None):
-    scores = [Score("PCA, 2 dimensions", 0.9, 0.01), Score("Euclidean", 0.95, 0.01)]
-    scores.append(Score("NCA", 0.9 + gain, 0.01, learnt=True))
-    gains = [Gain("PCA, 2 dimensions", gain, error)]
-    if over_all is not None:
-        gains.append(Gain("Euclidean", over_all, error))
-    return " ".join(verdict(Comparison(scores, "", "accuracy", gains), 2, 13))
+def test_every_figure_is_that_of_predict(contents):
+    """The headline, the confusion matrix, the list of wrong rows and the filter agree."""
+    learnt = next(score for score in contents.scores if score.learnt)
+    shown, counts = contents.embedding, contents.confusion.counts
+    assert counts.sum() == 75
+    assert np.trace(counts) / 75 == pytest.approx(learnt.mean)
+    assert np.mean(shown.predicted == shown.codes) == pytest.approx(learnt.mean)
+    assert learnt.more["balanced accuracy"] == pytest.approx(
+        np.mean(np.diag(counts) / counts.sum(axis=1))
+    )
+    wrong = {row.point for row in contents.mistakes.rows}
+    assert wrong == set(np.flatnonzero(shown.predicted != shown.codes))
+    sure = [row.sureness for row in contents.mistakes.rows]
+    assert sure == sorted(sure, reverse=True)
+    others = [score for score in contents.scores if not score.learnt]
+    best = max(others[:-1], key=lambda score: score.mean)
+    assert best.best
+    assert others[-1].name == "5 nearest neighbours in the space of NCA"
+    assert f"from {best.name}, the best of the usual methods" in contents.verdict.text
+    assert contents.verdict.text == contents.sentences[1]
 
 
-def test_words_say_better_only_beyond_the_error():
-    assert "NCA is better by 5.0 ± 1.0 points" in words(0.05, 0.01)
-    unclear = words(0.05, 0.03)
-    assert "within the error: NCA is not shown to be better than PCA, 2 dimensions" in unclear
-    assert "NCA is worse than PCA, 2 dimensions by 10.0 ± 1.0 points" in words(-0.1, 0.01)
-    worse = words(0.02, 0.005, -0.03)
-    assert "all 13 columns reaches 95.0 % ± 1.0. Two dimensions do not hold all of it" in worse
+def test_title_and_first_sentence_name_label_file_rows_and_columns():
+    contents = small_contents(target_name="species", source="iris.csv", rivals=["majority"])
+    assert contents.title == "Telling species apart from 4 columns of iris.csv"
+    assert contents.sentences[0] == (
+        "This page is about telling the 3 values of species (setosa, versicolor, virginica) apart "
+        "from 4 columns of iris.csv; 60 rows were learnt from and 15 held out."
+    )
+    assert contents.verdict.kind == "better"
+    assert "NCA is better than Most frequent class" in contents.sentences[1]
+    assert contents.sentences[2].startswith("NCA, neighbourhood components analysis, learnt a line")
+    assert contents.embedding.target == "species"
+
+
+def verdict(difference, error):
+    learnt = MethodScores(
+        "NCA", False, np.array([0.9]), 0.9, 0.01, {}, None, None, None, difference, error, 2, 1.0,
+        None, None, Predictions(np.arange(1)),
+    )  # fmt: skip
+    return _verdict(learnt, Score("Random forest", 0.9 - difference, 0.01, best=True), "accuracy")
+
+
+def test_words_say_better_only_beyond_two_errors():
+    clear = verdict(0.05, 0.01)
+    assert clear.kind == "better"
+    assert "NCA is better than Random forest" in clear.text
+    assert "a difference of 5.0 ± 1.0 points" in clear.text
+    unclear = verdict(-0.05, 0.03)
+    assert unclear.kind == "level"
+    assert "No clear difference from Random forest" in unclear.text
+    assert "5.0 ± 3.0 points, is within two standard errors" in unclear.text
+    assert "NCA is worse than Random forest" in verdict(-0.1, 0.01).text
+
+
+def test_the_picture_is_flat_unless_three_dimensions_were_asked_for(rng):
+    X, y = rng.normal(size=(40, 3)), np.repeat(["a", "b"], 20)
+    for asked, d in ((None, 2), (3, 3)):
+        model = NCA(asked, alpha=0.01, max_iter=3, tol=None, random_state=0)
+        shown = report(model, X, y, rivals=["majority"]).contents.embedding
+        assert shown.frames[-1].points.shape == shown.before.shape == (40, d)
+
+
+def test_rare_classes_do_not_force_a_single_split(rng):
+    y = np.repeat(["often", "seldom", "once"], [60, 3, 1])
+    X = rng.normal(size=(64, 2)) + 3.0 * (y == "seldom")[:, None]
+    model = NCA(2, alpha=0.01, max_iter=3, tol=None, random_state=0)
+    contents = report(model, X, y, rivals=["majority"]).contents
+    assert "Cross-validation of 64 rows in 5 of 5 folds" in contents.scores_note
+    assert contents.confusion.counts.sum() == 64
+
+
+def test_rows_without_a_label_are_left_out(rng):
+    y = np.array(["a", "b", None] * 10, dtype=object)
+    model = NCA(1, alpha=0.01, max_iter=3, tol=None, random_state=0)
+    contents = report(model, rng.normal(size=(30, 2)), y, rivals=["majority"]).contents
+    assert contents.warnings[-1] == "10 of 30 rows have no label and are left out."
+    assert len(contents.embedding.names) == 20
+
+
+def test_only_parameters_that_were_set_or_chosen_are_listed(rng):
+    X, y = rng.normal(size=(40, 3)), np.repeat(["a", "b"], 20)
+    model = NCA(max_iter=3, tol=None, random_state=0)
+    parameters = report(model, X, y, rivals=["majority"]).contents.model.parameters
+    assert set(parameters) >= {"alpha", "max_iter", "n_components"}
+    assert parameters["alpha"].endswith("chosen by 'auto'")
+    assert "kernel" not in parameters
 
 
 def test_over_fitting_is_found_where_there_is_nothing_to_learn(rng):

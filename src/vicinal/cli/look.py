@@ -204,7 +204,8 @@ def report(
     pipeline = _work.build(table, options) if model is None else _work.load_model(model)
     with watched(console, pipeline, options) as watch, _work.spoken_columns(table):
         made = report(
-            pipeline, table.X, table.y, images=images, title=title,
+            pipeline, table.X, table.y, images=images, title=title, target_name=table.label,
+            source=table.name,
             X_test=None if held_out is None else held_out.X,
             y_test=None if held_out is None else held_out.y,
             random_state=options["seed"], progress=console.step,

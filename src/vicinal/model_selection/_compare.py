@@ -163,7 +163,7 @@ def compare_methods(
         for method in methods
     ]  # fmt: skip
     _check_names([rival.name for rival in rivals])
-    splits = _folds(y, kind, cv, repeats, seed, notes)
+    splits = make_folds(y, kind, cv, repeats, seed, notes)
     folds = (Fold.of(X, y, train, test) for train, test in splits)
     return compete(rivals, folds, len(splits), kind, notes, time_budget, progress)
 
@@ -196,11 +196,11 @@ def compete(
     for failed in [rival for rival in rivals if rival.failed is not None]:
         if len(rivals) == 1 or all(rival.failed for rival in rivals):
             raise ValueError(f"Method {failed.name!r}: {failed.failed}")
-        notes.append(f"{failed.name} was left out: it cannot learn from these rows.")
+        notes.append(f"{failed.called} was left out: it cannot learn from these rows.")
     rivals = [rival for rival in rivals if rival.failed is None]
     for rival in rivals:
         rival.repeat_warnings()
-    few = [rival.name for rival in rivals if rival.most_rows and largest > rival.most_rows]
+    few = [rival.called for rival in rivals if rival.most_rows and largest > rival.most_rows]
     if few:
         notes.append(f"{_listed(few)} learnt from {MOST_ROWS:,} of {largest:,} training rows.")
     best = max((rival for rival in rivals if rival.usual), key=lambda one: one.score, default=None)
@@ -270,7 +270,7 @@ def _check_names(names: list[str]) -> None:
         raise ValueError(f"The methods of compare_methods must {problem}.")
 
 
-def _folds(
+def make_folds(
     y: Array, kind: str, cv: Any, repeats: int, seed: int, notes: list[str]
 ) -> list[tuple[Array, Array]]:
     """The folds; those whose training rows are of one class are left out."""

@@ -71,6 +71,7 @@ class Rival:
     n_neighbors: int
     usual: bool = False  # one of those that others are compared with
     fitted: bool = False
+    label: str = ""  # what notes call it, if not by its name
     chi2: bool = False  # whether its space holds histograms
     most_rows: int | None = None
     seed: int = 0
@@ -245,6 +246,11 @@ class Rival:
         if self.classes is None:
             return Predictions(rows[last], values=predicted[last])
         return Predictions(rows[last], codes=predicted[last], confidence=confidence)
+
+    @property
+    def called(self) -> str:
+        """What people call it."""
+        return self.label or self.name
 
     @property
     def score(self) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from vicinal.core.types import Array
 from vicinal.plotting._colours import colouring
-from vicinal.plotting._fitted import Fitted, Rows, principal_components
+from vicinal.plotting._fitted import Fitted, Rows, principal_components, scales_columns
 from vicinal.plotting._matplotlib import Display, bad, pyplot
 from vicinal.plotting._names import add_names, check_names, legend_inches
 from vicinal.plotting._points import draw_points
@@ -230,9 +230,10 @@ def _before(before: Any, fitted: Fitted, X: Any, rows: Rows, d: int) -> dict[str
     if isinstance(before, str):
         if before != "pca":
             raise bad(_OWNER, "before", "'pca', None, a transformer or points", before)
-        pca = principal_components(fitted.columns(X), d)
+        scale = scales_columns(fitted.learner)
+        pca = principal_components(fitted.columns(X), d, scale)
         Z = rows.of(lambda part: pca.transform(fitted.columns(part)))
-        return {"before: PCA of the scaled columns": _padded(Z, d)}
+        return {f"before: PCA of the {'scaled ' if scale else ''}columns": _padded(Z, d)}
     if hasattr(before, "transform"):
         return {f"before: {type(before).__name__}": _padded(rows.of(before.transform), d)}
     Z = check_points(before)

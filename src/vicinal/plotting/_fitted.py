@@ -15,6 +15,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal.core.types import Array
+from vicinal.estimators.ksne import KSNE
 from vicinal.plotting._matplotlib import bad
 
 _PCA_ROWS = 50_000  # rows from which principal components are computed
@@ -116,6 +117,16 @@ class Rows:
     def of(self, function: Callable[[Any], Any]) -> Array:
         """The points of all rows under a function of tables."""
         return np.concatenate([np.asarray(function(table)) for table in self.tables])
+
+
+def scales_columns(learner: Any) -> bool:
+    """Whether a learner measures columns in standard deviations, or does not see their scales.
+
+    The old metric, which it is compared with, then does so too.
+    """
+    given = learner.get_params()
+    named = next((name for name in ("scaling", "learner__scaling") if name in given), None)
+    return given[named] == "standard" if named else not isinstance(learner, KSNE)
 
 
 def standardiser(X: Any) -> Any:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from vicinal.reporting.columns import importances_of, metric_of, names_of, table_of
+from vicinal.learner.pipeline import Learner
+from vicinal.reporting.columns import (
+    columns_of,
+    importances_of,
+    metric_of,
+    names_of,
+    table_of,
+)
 from vicinal.reporting.contents import Contents, Thumbnails
 from vicinal.reporting.history import history_of, parting_of
 from vicinal.reporting.model import model_of
 from vicinal.reporting.picture import picture_of
 from vicinal.reporting.scores import Comparison
 from vicinal.reporting.spaces import Points, find_neighbours
-from vicinal.reporting.subject import name_of
 from vicinal.reporting.thumbnails import images_of, make_thumbnails
-from vicinal.reporting.words import facts_of, sentences_of
+from vicinal.reporting.words import facts_of, sentences_of, title_of
 
 _NEIGHBOURS = 10
 
@@ -27,28 +34,34 @@ def build(
     comparison: Comparison | None,
     images: Any,
     title: str | None,
+    target: str,
+    source: str,
     notes: list[str],
     tell: Callable[[str], None],
 ) -> Contents:
     """Everything that the page shows."""
     fitted, learner = points.fitted, points.fitted.learner
     tell("drawing the picture")
-    picture, spaces = picture_of(points)
+    predicted = None if comparison is None else comparison.predicted
+    picture, spaces = picture_of(points, predicted, target)
     parting = parting_of(spaces, points.train, points.test, points.y)
     tell("searching for neighbours")
     neighbours = find_neighbours(points, _NEIGHBOURS)
     tell("describing the model")
     importances = importances_of(learner, points.scaling)
     names = names_of(fitted.model, learner, points.prepared.shape[1])
-    metric = metric_of(learner, names, importances, points.scaling)
+    X = points.parts[0].X
+    columns = columns_of(X) if hasattr(X, "columns") or len(names) != X.shape[1] else names
+    metric = metric_of(learner, names, columns, importances, points.scaling)
     history = history_of(learner, parting, fitted.messages)
-    shown = {} if comparison is None else {"score_name": comparison.name}
-    return Contents(
-        title=title or f"{name_of(learner)}: {sum(points.counts):,} rows",
-        sentences=sentences_of(points, comparison, neighbours, metric, parting),
+    table_notes = list(fitted.model.notes_) if isinstance(fitted.model, Learner) else []
+    left_out = fitted.model.left_out_ if isinstance(fitted.model, Learner) else {}
+    contents = Contents(
+        title=title or title_of(points, target, source),
+        sentences=sentences_of(points, comparison, neighbours, metric, parting, target, source),
         facts=facts_of(points, iterates=history is not None),
-        scores=[] if comparison is None else comparison.scores,
-        scores_note="" if comparison is None else comparison.note,
+        scores=[],
+        scores_note="",
         embedding=picture,
         neighbors=neighbours,
         table=table_of([part.X for part in points.parts], names, importances),
@@ -56,8 +69,21 @@ def build(
         metric=metric,
         history=history,
         model=model_of(fitted.model, learner, None),
-        warnings=[*fitted.messages, *notes],
-        **shown,
+        warnings=[*(told for told in fitted.messages if told not in table_notes), *notes],
+        left_out={str(name): why for name, why in left_out.items()},
+        table_notes=table_notes,
+    )
+    if comparison is None:
+        return contents
+    return replace(
+        contents,
+        scores=comparison.scores,
+        scores_note=comparison.note,
+        score_name=comparison.name,
+        verdict=comparison.verdict,
+        confusion=comparison.confusion,
+        mistakes=comparison.mistakes,
+        warnings=[*contents.warnings, *comparison.notes],
     )
 
 

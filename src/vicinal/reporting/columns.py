@@ -12,7 +12,10 @@ from vicinal.reporting.contents import Metric, Table
 from vicinal.reporting.spaces import Scaling
 
 _LISTED = 200  # features whose importances are listed
-_IN_MATRIX = 40  # features of the heat map
+_IN_MATRIX = 20  # features of the heat map at most
+_LEAST_IN_MATRIX = 6  # and at least
+_SHOWN_SHARE = 0.95  # of the importances, which the heat map shows
+_PARTS = 4  # features of an encoded column that are named
 _COLUMNS = 12  # of the table of cells
 _CHARACTERS = 40  # of a cell
 _TEXT = 4_000_000  # characters of all cells together, about
@@ -47,26 +50,79 @@ def importances_of(learner: Any, scaling: Scaling) -> Array | None:
 
 
 def metric_of(
-    learner: Any, names: list[str], importances: Array | None, scaling: Scaling
+    learner: Any, names: list[str], columns: list[str], importances: Array | None, scaling: Scaling
 ) -> Metric | None:
-    """Importances, most important feature first, and the matrix of the most important ones."""
+    """Importances by column of the table, the most important first, and the matrix by feature.
+
+    ``names`` are the features that the learner sees, ``columns`` those of the table.
+    """
     if importances is None:
         return None
-    order = np.argsort(-importances, kind="stable")
-    listed, chosen = order[:_LISTED], order[:_IN_MATRIX]
+    place = _places(columns, names)
+    if place is None:  # features that belong to no column
+        columns, place = names, list(range(len(names)))
+    total = np.zeros(len(columns))
+    np.add.at(total, place, importances)
+    used = np.unique(place)
+    listed = used[np.argsort(-total[used], kind="stable")][:_LISTED]
+    parts = [_parts(columns[j], j, place, names, importances) for j in listed]
     note = (
-        "The importance of a feature is its share in the squared distance of two rows, where all "
+        "The importance of a column is its share in the squared distance of two rows, where all "
         "features differ by one standard deviation."
     )
-    if len(order) > _LISTED:
-        note += f" The {_LISTED} most important of {len(order):,} features are listed."
+    if any(parts):
+        note += " An encoded column has the importances of all its features together."
+    if len(used) > _LISTED:
+        note += f" The {_LISTED} most important of {len(used):,} columns are listed."
     matrix, in_matrix = None, []
+    order = np.argsort(-importances, kind="stable")
+    most = 1 + int(np.searchsorted(np.cumsum(importances[order]), _SHOWN_SHARE))
+    chosen = order[: min(max(most, _LEAST_IN_MATRIX), _IN_MATRIX)]
     A = getattr(learner, "components_", None)
     if A is not None and len(names) > 1:
         A = _by_deviations(A, scaling)[:, chosen]
         matrix, in_matrix = A.T @ A, [names[j] for j in chosen]
-        note += " The matrix is that of the metric, in standard deviations of the features."
-    return Metric([names[j] for j in listed], importances[listed], matrix, in_matrix, note)
+    return Metric(
+        [columns[j] for j in listed], total[listed], matrix, in_matrix, note,
+        parts if any(parts) else [],
+    )  # fmt: skip
+
+
+def _parts(column: str, j: int, place: list[int], names: list[str], importances: Array) -> str:
+    """The features of an encoded column with their shares, the largest first."""
+    own = [i for i, at in enumerate(place) if at == j]
+    if len(own) < 2:
+        return ""
+    own.sort(key=lambda i: -importances[i])
+    texts = []
+    for i in own[:_PARTS]:
+        short = names[i].removeprefix(column).strip(" _") or names[i]
+        texts.append(f"{short} {100 * importances[i]:.1f} %")
+    more = f", and {len(own) - _PARTS} more" if len(own) > _PARTS else ""
+    return ", ".join(texts) + more
+
+
+def _places(columns: list[str], names: list[str]) -> list[int] | None:
+    """The column that each feature comes from: the longest one that its name begins with."""
+    known = {column: j for j, column in enumerate(columns)}
+    found = []
+    for name in names:
+        whole = name.partition("__")[2] if name not in known and "__" in name else name
+        start = whole
+        while start and start not in known:  # encoded columns are called column_category
+            cut = max(start.rfind("_"), start.rfind(" "))
+            start = start[:cut] if cut > 0 else ""
+        if start not in known:
+            return None
+        found.append(known[start])
+    return found
+
+
+def columns_of(X: Any) -> list[str]:
+    """The names of the columns of a table."""
+    if hasattr(X, "columns"):
+        return [str(name) for name in X.columns]
+    return [f"column {j}" for j in range(X.shape[1])]
 
 
 def _by_deviations(A: Array, scaling: Scaling) -> Array:
@@ -89,32 +145,16 @@ def table_of(parts: list[Any], names: list[str], importances: Array | None) -> T
     importances : array or None
         Their importances.
     """
-    D = parts[0].shape[1]
-    columns = names if len(names) == D else [f"column {j}" for j in range(D)]
-    if hasattr(parts[0], "columns"):
-        columns = [str(name) for name in parts[0].columns]
+    D, columns = parts[0].shape[1], columns_of(parts[0])
+    if len(names) == D and not hasattr(parts[0], "columns"):
+        columns = names
     most = _TEXT // (8 * max(1, sum(X.shape[0] for X in parts)))
-    weight = np.zeros(D)
-    if importances is not None:
-        weight = _by_column(columns, names, importances)
+    weight, place = np.zeros(D), _places(columns, names)
+    if importances is not None and place is not None:
+        np.add.at(weight, place, importances)
     chosen = np.argsort(-weight, kind="stable")[: int(np.clip(most, 1, _COLUMNS))]
     cells = [[_cell(value) for X in parts for value in _values(X, int(j))] for j in chosen]
     return Table([columns[j] for j in chosen], cells)
-
-
-def _by_column(columns: list[str], names: list[str], importances: Array) -> Array:
-    """Importances of the columns as given: an encoded column has that of all its features."""
-    if names == columns:
-        return importances
-    place = {column: j for j, column in enumerate(columns)}
-    total = np.zeros(len(columns))
-    for name, share in zip(names, importances, strict=True):
-        known = name
-        while known and known not in place:  # one-hot columns are called column_category
-            known = known.rpartition("_")[0]
-        if known in place:
-            total[place[known]] += share
-    return total
 
 
 def _values(X: Any, j: int) -> list[Any]:

@@ -14,16 +14,62 @@ from vicinal.core.types import Array
 
 @dataclass(frozen=True)
 class Score:
-    """One line of the comparison: the accuracy of a method on rows it has not seen.
+    """One line of the comparison: how well a method predicts rows it has not seen.
 
-    ``error`` is the standard error of ``mean`` over the folds; ``learnt`` marks the method that the
-    page is about.
+    ``error`` is the standard error of ``mean``, which allows for overlapping training rows;
+    ``learnt`` marks the method that the page is about, and ``best`` the best of the others.
+    ``more`` has further measures by their names, such as "log loss": 0.31.
     """
 
     name: str
     mean: float
     error: float
     learnt: bool = False
+    note: str = ""
+    best: bool = False
+    more: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the learnt method is better than the best of the others.
+
+    ``kind`` is "better", "level" (no clear difference) or "worse"; ``text`` says so in words.
+    """
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often rows of each class were predicted as each class: true classes by predicted ones."""
+
+    classes: list[str]
+    counts: Array
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A row that was predicted wrongly: its name, its point or -1, what it is, and what was said.
+
+    ``sureness`` is the probability of the predicted class, or NaN; for numbers the texts hold the
+    numbers and the sureness is NaN.
+    """
+
+    name: str
+    point: int
+    truth: str
+    predicted: str
+    sureness: float
+
+
+@dataclass(frozen=True)
+class Mistakes:
+    """The rows that were most surely predicted wrongly, the worst first."""
+
+    rows: list[Mistake]
     note: str = ""
 
 
@@ -58,7 +104,8 @@ class Embedding:
     held_out : bool array of shape (n,)
         Points that were not learnt from.
     predicted : int array of shape (n,) or None
-        The class that the model predicts for each held-out point; -1 for the others.
+        The class that was predicted for each point by a model that had not learnt from it; -1 for
+        points without such a prediction.
     target : str
         What the colours show, such as the name of the label column.
     note : str
@@ -116,13 +163,18 @@ class Thumbnails:
 
 @dataclass(frozen=True)
 class Metric:
-    """What the metric weighs: importances of the features, and the matrix for a heat map."""
+    """What the metric weighs: importances of the columns, and the matrix for a heat map.
+
+    ``features`` are the columns of the table; an encoded column has the importances of all its
+    features together, and ``parts`` says what they are in it, in words.
+    """
 
     features: list[str]
     importances: Array | None
     matrix: Array | None = None
     matrix_features: list[str] = field(default_factory=list)
     note: str = ""
+    parts: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -146,7 +198,10 @@ class History:
 
 @dataclass(frozen=True)
 class Model:
-    """The model and how to load it."""
+    """The model and how to load it.
+
+    ``parameters`` are those that were set or chosen; all others are at their defaults.
+    """
 
     name: str
     parameters: dict[str, str]
@@ -163,7 +218,7 @@ class Contents:
     ----------
     title : str
     sentences : list of str
-        What was learnt, in plain words.
+        What the page is about, the verdict, and what was learnt, in plain words.
     facts : dict of str
         Rows, columns, classes, method, time of the fit: short texts by short names.
     scores : list of Score
@@ -172,7 +227,14 @@ class Contents:
     score_name : str
         What a score is: "accuracy" and "neighbours kept" are shares from 0 to 1, "R²" is at most 1.
     warnings : list of str
-        What the reader must know, such as over-fitting or columns that were left out.
+        What the reader must know, such as over-fitting.
+    verdict : Verdict or None
+    confusion : Confusion or None
+    mistakes : Mistakes or None
+    left_out : dict of str
+        Why columns of the table were not used, by their names.
+    table_notes : list of str
+        What else was done with the table, such as rows that have no label.
     """
 
     title: str
@@ -189,3 +251,8 @@ class Contents:
     model: Model | None = None
     warnings: list[str] = field(default_factory=list)
     score_name: str = "accuracy"
+    verdict: Verdict | None = None
+    confusion: Confusion | None = None
+    mistakes: Mistakes | None = None
+    left_out: dict[str, str] = field(default_factory=dict)
+    table_notes: list[str] = field(default_factory=list)

@@ -35,7 +35,10 @@ class Parting(NamedTuple):
         """What the two scores say, in words."""
         own, other = self.train[-1][0], self.held_out[-1][0]
         figures = f"{figure(own, self.name)} on training rows, {figure(other, self.name)} on "
-        told = [f"At the end the {self.name} is {figures}held-out rows, against the same rows."]
+        told = [
+            f"At the end the {self.name}, by the 5 nearest of some training rows, is "
+            f"{figures}held-out rows. Both kinds have the same voters, none of which is scored."
+        ]
         if self.wide:
             told.append(
                 "The map over-fits: it suits the rows that it was learnt from better than others. "
@@ -62,7 +65,7 @@ def parting_of(
     train = rng.permutation(train)
     # Rows that are scored are not among the references, so that both kinds meet the same rows.
     references = np.sort(train[most:][:_REFERENCES])
-    name, extremes = ("R²", ()) if y.dtype.kind == "f" else ("accuracy", SHARE)
+    name, extremes = ("5-NN R²", ()) if y.dtype.kind == "f" else ("5-NN accuracy", SHARE)
     own, others = (
         [mean_and_error(knn_scores(space, references, rows, y), extremes) for _, space in spaces]
         for rows in (np.sort(train[:most]), np.sort(rng.permutation(test)[:_QUERIES]))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 
 from vicinal._atomic import replace_file
+from vicinal.learner.columns import n_rows
+from vicinal.learner.targets import as_target, rows_without_label
 from vicinal.reporting.build import build
 from vicinal.reporting.contents import Contents
 from vicinal.reporting.model import model_of
@@ -119,6 +121,9 @@ def report(
     y_test: Any = None,
     images: Any = None,
     title: str | None = None,
+    target_name: str | None = None,
+    source: str | None = None,
+    rivals: Sequence[str] | None = None,
     frames: Recorder | None = None,
     time_budget: float | None = None,
     random_state: Any = 0,
@@ -145,7 +150,14 @@ def report(
         If rows are images: their shape, or the images, those of X_test after those of X.  Columns
         of the names ``pixel_0_0``, ``pixel_0_1``, ... are recognised.
     title : str, default=None
-        Title of the page.
+        Title of the page; None: what is learnt from what.
+    target_name : str, default=None
+        Name of the label, for the title and the legend.  None: the name of y, if it has one.
+    source : str, default=None
+        Where the rows come from, such as the name of a file, for the title.
+    rivals : list of str, default=None
+        The usual methods to compare with, by their names in
+        :func:`vicinal.model_selection.compare_methods`; None: all of them.
     frames : Recorder, default=None
         What was recorded during the fit of a fitted estimator, for the slider over iterations; see
         :class:`vicinal.reporting.Recorder`.
@@ -163,25 +175,30 @@ def report(
 
     Notes
     -----
-    Scores are cross-validated in five folds for up to 5,000 rows, if that takes up to a minute.
-    Otherwise they are those of the held-out rows.  Of more than 100,000 rows a sample is shown.
-    Besides fits, the cost is that of a search for the ten nearest neighbours of each row, before
-    and after.
+    Scores are those of ``predict``.  They are cross-validated in five folds for up to 5,000 rows,
+    if the fits take up to a minute.  Otherwise they are those of the held-out rows.  Rows without a
+    label are left out, and of more than 100,000 rows a sample is shown.  Besides fits, the cost is
+    that of a search for the ten nearest neighbours of each row, before and after.
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> from vicinal import NCA, report
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
-    >>> page = report(NCA(2, alpha=0.01, random_state=0), X, y)
+    >>> page = report(NCA(2, alpha=0.01, random_state=0), X, y, rivals=["majority", "lda"])
+    >>> page.contents.title
+    'Telling target apart from 4 columns'
     >>> page.contents.facts["Rows"]
     '120 learnt from, 30 held out'
     """
     check_estimator(estimator)
     rng = check_random_state(random_state)
     tell = progress or (lambda words: None)
+    target = str(getattr(y, "name", None) or "") if target_name is None else target_name
+    X, y, images, told = _with_labels(X, y, images)
     whole, test = parts_of(X, y, X_test, y_test)
     kind = kind_of_target(estimator, whole.y)
+    whole, test = _as_learnt(whole, kind), None if test is None else _as_learnt(test, kind)
     fitted, train, test = _learn(estimator, whole, test, kind, frames, time_budget, rng, tell)
     counts = len(train), len(test)
     train, test, notes = _shown(train, test, rng)
@@ -189,12 +206,34 @@ def report(
         images = shape_in_names([str(name) for name in X.columns])
     points = gather(fitted, kind, train, test, images is not None, counts)
     quarter = None if time_budget is None else time_budget / 4
-    comparison = compare(points, estimator, whole, X_test is not None, quarter, tell)
-    made = Report(build(points, comparison, images, title, notes, tell), fitted.model)
+    comparison = compare(points, estimator, whole, X_test is not None, quarter, rivals, tell)
+    shown = build(
+        points, comparison, images, title, target, source or "", [*told, *notes], tell
+    )  # fmt: skip
+    made = Report(shown, fitted.model)
     if path is not None:
         tell("writing the page")
         made.save(path)
     return made
+
+
+def _with_labels(X: Any, y: Any, images: Any) -> tuple[Any, Any, Any, list[str]]:
+    """The rows that have a label, their images, and a note if others were left out."""
+    if y is None or getattr(y, "ndim", 1) != 1 or n_rows(y) != n_rows(X):
+        return X, y, images, []
+    n = n_rows(y)
+    kept = np.flatnonzero(~rows_without_label(y))
+    if len(kept) in (0, n):
+        return X, y, images, []
+    if np.ndim(images) > 2 and len(images) == n:
+        images = np.asarray(images)[kept]
+    told = f"{n - len(kept)} of {n} rows have no label and are left out."
+    return _safe_indexing(X, kept), _safe_indexing(y, kept), images, [told]
+
+
+def _as_learnt(part: Part, kind: str) -> Part:
+    """Rows with labels as they are learnt from: numbers that are stored as text are numbers."""
+    return part if part.y is None or kind == "none" else replace(part, y=as_target(part.y, kind))
 
 
 def _learn(

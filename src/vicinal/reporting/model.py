@@ -19,10 +19,7 @@ _CHARACTERS = 60  # of a parameter
 
 
 def model_of(model: Any, learner: Any, file: Path | None) -> Model:
-    """Parameters that differ from their defaults come first."""
-    defaults = signature(type(learner)).parameters
-    texts = {name: _short(value) for name, value in learner.get_params(deep=False).items()}
-    order = sorted(texts, key=lambda name: texts[name] == _short(defaults[name].default))
+    """The model, the parameters that were set or chosen, and how to load it."""
     versions = {
         "vicinal": vicinal.__version__,
         "scikit-learn": sklearn.__version__,
@@ -31,11 +28,33 @@ def model_of(model: Any, learner: Any, file: Path | None) -> Model:
         "python": platform.python_version(),
     }
     steps = ""
-    if isinstance(model, Pipeline):
+    if isinstance(model, Pipeline) and len(model.steps) > 1:
         steps = " after " + ", ".join(type(step).__name__ for _, step in model.steps[:-1])
-    parameters = {name: texts[name] for name in order}
     name = None if file is None else file.name
-    return Model(f"{type(learner).__name__}{steps}", parameters, versions, _code(model, name), name)
+    code = _code(model, name)
+    return Model(f"{type(learner).__name__}{steps}", _parameters(learner), versions, code, name)
+
+
+def _parameters(learner: Any) -> dict[str, str]:
+    """The parameters that are not at their defaults, and what was chosen where they left it open.
+
+    What a fit chose for the parameter ``alpha`` is its attribute ``alpha_``.
+    """
+    defaults = signature(type(learner)).parameters
+    found = {}
+    for name, value in learner.get_params(deep=False).items():
+        text = _short(value)
+        chosen = vars(learner).get(f"{name}_")
+        open_ = value is None or isinstance(value, str)
+        if open_ and isinstance(chosen, int | float | str | numpy.number) and chosen != value:
+            number = isinstance(chosen, float | numpy.floating)
+            told = f"{chosen:.4g}" if number else str(chosen)
+            found[name] = f"{told}, chosen by {text}" if value is not None else told
+        elif text != _short(defaults[name].default):
+            found[name] = text
+    if "n_components" not in found and hasattr(learner, "components_"):
+        found["n_components"] = str(len(learner.components_))
+    return found
 
 
 def _short(value: Any) -> str:

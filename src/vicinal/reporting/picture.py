@@ -47,13 +47,13 @@ class Axes:
     def title(self) -> str:
         """What the picture shows of the learnt space."""
         if self.d == 1:
-            return "The learnt space: a line. The second axis only spreads the points."
+            return "The learnt space: a line. Its height only spreads the points."
         if self.d == self.n_axes:
             return f"The learnt space, {self.d} dimensions"
         if self.d < self.n_axes:
             return f"The learnt space, {self.d} dimensions. The last axis only spreads the points."
         return (
-            f"First {self.n_axes} principal axes of the learnt space of {self.d} dimensions "
+            f"The learnt space of {self.d} dimensions, seen from where it is widest "
             f"({100 * self.share:.0f} % of its variance)"
         )
 
@@ -85,10 +85,15 @@ def thinned(frames: Sequence[Any], n: int) -> list[Any]:
     return [frames[i] for i in np.unique(np.linspace(0, len(frames) - 1, most).round().astype(int))]
 
 
-def picture_of(points: Points) -> tuple[Embedding, list[tuple[int, Space]]]:
-    """The picture, and the points after each iteration that its score is computed for."""
+def picture_of(
+    points: Points, predicted: Array | None = None, target: str = ""
+) -> tuple[Embedding, list[tuple[int, Space]]]:
+    """The picture, and the points after each iteration that its score is computed for.
+
+    ``predicted`` are the predictions of a cross-validation; without, those of held-out rows.
+    """
     fitted, Z = points.fitted, points.after.points
-    n_axes = 3 if Z.shape[1] == 3 else 2
+    n_axes = 3 if Z.shape[1] == 3 and _asked_for_three(fitted.learner) else 2
     axes = Axes(Z, points.train, n_axes)
     last = int(getattr(fitted.learner, "n_iter_", 0))
     recorded = [] if fitted.recorder is None else fitted.recorder.frames
@@ -120,9 +125,16 @@ def picture_of(points: Points) -> tuple[Embedding, list[tuple[int, Space]]]:
         values=points.y if points.kind == "numbers" else None,
         names=[name for part in points.parts for name in part.names],
         held_out=points.held_out,
-        predicted=_predicted(points),
+        predicted=_predicted(points) if predicted is None else predicted,
+        target=target,
     )
     return picture, spaces
+
+
+def _asked_for_three(learner: Any) -> bool:
+    """Whether three dimensions were asked for; they may also be all that there are."""
+    given = learner.get_params()
+    return 3 in (given.get("n_components"), given.get("learner__n_components"))
 
 
 def _predicted(points: Points) -> Array | None:

@@ -1,32 +1,34 @@
-"""How well neighbours predict rows that were not learnt from, before and after learning.
+"""How well the model predicts rows that it has not learnt from, and how well the usual methods do.
 
-`compare` chooses how the learnt metric is compared with others: by cross-validation, on held-out
-rows, or, for methods without labels, by the neighbours that a picture keeps.  All that the page
-says about scores is in the `Comparison`.
+`compare` scores what ``predict`` does, by cross-validation or on held-out rows, as
+:func:`vicinal.model_selection.compare_methods` does.  For methods without labels it counts the
+neighbours that a picture keeps.  All that the page says about scores is in the `Comparison`.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from vicinal.core.types import Array
 from vicinal.estimators._pairs import TupleLearnerMixin
 from vicinal.learner.preparation import options_of
-from vicinal.model_selection import compare_methods
-from vicinal.model_selection._comparison import corrected_error
-from vicinal.reporting.contents import Score
+from vicinal.model_selection._baselines import BASELINES, usual_rivals
+from vicinal.model_selection._compare import compete, make_folds
+from vicinal.model_selection._comparison import Comparison as Found
+from vicinal.model_selection._comparison import MethodScores, judged
+from vicinal.model_selection._rivals import Fold, Rival, make_rival
+from vicinal.reporting.contents import Confusion, Mistake, Mistakes, Score, Verdict
 from vicinal.reporting.spaces import Points, Space, principal
 from vicinal.reporting.subject import Part, learner_of, learns_labels, name_of
 
@@ -39,30 +41,26 @@ _FOLDED = 5_000  # most rows of a cross-validation
 _FOLDED_AGAIN = 2_000  # most rows, where it is not known how long a fit takes
 _TESTED = 3_000  # most held-out rows that are scored
 _COMPARED = 2_000  # rows whose neighbours are compared without labels
-_LDA_COLUMNS = 2_000  # with more columns the discriminant takes too long
-_LDA_ROWS = 20_000  # more rows do not change it by much
-
-
-class Gain(NamedTuple):
-    """By how much the learnt method is better than another, and the standard error of that."""
-
-    over: str
-    mean: float
-    error: float
+_MISTAKES = 12  # that are listed
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of some methods, and what is gained over some of them.
+    """What the page says about scores; ``name`` is what a score is.
 
-    The first score is what the learnt method is compared with first: Euclidean distance, or, if
-    the map has fewer dimensions than columns, PCA of as many.  ``name`` is what a score is.
+    ``predicted`` has a class for each point, predicted by a model that had not learnt from it, or
+    -1.  ``uneven`` says whether some classes have many more rows than others.
     """
 
     scores: list[Score]
     note: str
     name: str
-    gains: list[Gain]
+    verdict: Verdict | None = None
+    confusion: Confusion | None = None
+    mistakes: Mistakes | None = None
+    predicted: Array | None = None
+    uneven: bool = False
+    notes: list[str] = field(default_factory=list)
 
 
 def compare(
@@ -71,9 +69,10 @@ def compare(
     whole: Part,
     split: bool,
     seconds: float | None,
+    rivals: Sequence[str] | None,
     tell: Callable[[str], None],
 ) -> Comparison | None:
-    """Score the learnt metric and others, on rows that it was not learnt from.
+    """Score the model and the usual methods, on rows that they have not learnt from.
 
     Small tables are cross-validated.  Large ones, and fits that take long, are scored on the
     held-out rows of one split.
@@ -89,6 +88,8 @@ def compare(
         Whether rows for testing were given: no others are scored then.
     seconds : float or None
         Limit for a cross-validation.
+    rivals : sequence of str or None
+        Names of the methods to compare with; None: the usual ones.
     tell : callable
         Called with a few words.
     """
@@ -104,124 +105,235 @@ def compare(
         rows = _sample(len(whole), _FOLDED if quick else _FOLDED_AGAIN)
         part = whole if len(rows) == len(whole) else whole.take(rows)
         with warnings.catch_warnings(action="ignore"):  # of fits that nobody looks at
-            found = _by_folds(points, estimator, part, None if quick else limit)
+            found = _by_folds(points, estimator, part, rivals, None if quick else limit)
         if part is whole:
             return found
         told = f"A sample of {len(part):,} of {len(whole):,} rows was scored, so scores are lower"
         return replace(found, note=f"{found.note} {told} than those of all rows.")
     if len(points.test) == 0:
         return None
-    tell("comparing with other distances")
-    return _by_split(points, points.test[_sample(len(points.test), _TESTED)], points.y)
+    tell("comparing with other methods")
+    with warnings.catch_warnings(action="ignore"):
+        return _by_split(points, rivals)
 
 
 def _sample(n: int, most: int) -> Array:
     return np.sort(np.random.RandomState(0).permutation(n)[:most])
 
 
-# Cross-validation: everything is fitted anew in each fold.
+# The model and its rivals.
 
 
 def _can_fold(whole: Part, points: Points) -> bool:
-    """Whether each fold has a row of every class, and rows to learn it from."""
-    if points.after.chi2 or sp.issparse(whole.X) or whole.y is None:
+    """Whether there are rows for folds whose training rows are of several classes."""
+    if whole.y is None:
         return False
     if points.kind == "numbers":
         return len(whole) >= 4 * _FOLDS
-    return int(np.unique(whole.y, return_counts=True)[1].min()) >= _FOLDS
+    counts = np.unique(whole.y, return_counts=True)[1]
+    return len(whole) >= 2 * _FOLDS and len(counts) > 1 and int(np.sort(counts)[-2:].min()) > 1
 
 
-def _by_folds(points: Points, estimator: Any, part: Part, seconds: float | None) -> Comparison:
+def _by_folds(
+    points: Points, estimator: Any, part: Part, rivals: Sequence[str] | None, seconds: float | None
+) -> Comparison:
     """Compare by cross-validation on the rows of ``part``, each of which is held out once."""
-    name, d = name_of(points.fitted.learner), points.after.points.shape[1]
+    assert part.y is not None
     model = clone(estimator)
     if hasattr(learner_of(model), "set_callbacks"):
         learner_of(model).set_callbacks()  # those of the fit that is shown
     if not isinstance(model, Pipeline):
         model = Pipeline([("learn", model)])
-    methods: list[Any] = ["euclidean", "pca", "lda", (name, model)]
-    if points.kind != "classes":
-        methods.remove("lda")
-    if points.images:  # pixels are compared as they are
-        methods[0] = ("euclidean", Pipeline([("centre", StandardScaler(with_std=False))]))
-        methods[1] = ("pca", Pipeline([("pca", PCA(d, random_state=0))]))
-    prepare = model.named_steps.get("prepare")  # the others use the columns as the learner does
+    notes: list[str] = []
+    classes = np.unique(part.y) if points.kind == "classes" else None
+    methods = _rivals(points, model, part, rivals, classes)
+    methods.append(_learnt(points, model, classes, fitted=False))
+    splits = make_folds(part.y, points.kind, _FOLDS, 1, 0, notes)
+    folds = (Fold.of(part.X, part.y, train, test) for train, test in splits)
+    found = compete(methods, folds, len(splits), points.kind, notes, seconds)
+    note = (
+        f"Cross-validation of {len(part):,} rows in {found.n_folds} of {len(splits)} folds: each "
+        "row is predicted by models that have not learnt from it."
+    )
+    return _told(points, found, part, part.y, methods, note)
+
+
+def _by_split(points: Points, rivals: Sequence[str] | None) -> Comparison:
+    """Compare on some of the held-out rows; the model is taken as it is."""
+    train, test = points.parts
+    test = test.take(_sample(len(test), _TESTED))
+    assert train.y is not None
+    assert test.y is not None
+    classes = points.classes if points.kind == "classes" else None
+    methods = _rivals(points, points.fitted.model, train, rivals, classes)
+    methods.append(_learnt(points, points.fitted.model, classes, fitted=True))
+    fold = Fold(train.X, train.y, test.X, test.y, np.arange(len(test)))
+    found = compete(methods, [fold], 1, points.kind, [])
+    note = (
+        f"Scored on {len(test):,} rows that were held out; all methods learnt from the other "
+        f"{len(train):,}."
+    )
+    told = _told(points, found, test, test.y, methods, note)
+    return replace(told, predicted=None)  # the model itself predicts all held-out rows
+
+
+def _learnt(points: Points, model: Any, classes: Array | None, fitted: bool) -> Rival:
+    """The model that the page is about."""
+    name = name_of(points.fitted.learner)
+    return Rival(name, model, classes, _K, fitted=fitted, chi2=points.after.chi2)
+
+
+def _rivals(
+    points: Points, model: Any, part: Part, names: Sequence[str] | None, classes: Array | None
+) -> list[Rival]:
+    """The methods to compare with; they use the columns as the model does."""
+    assert part.y is not None
+    d = points.after.points.shape[1]
+    prepare = model.named_steps.get("prepare") if isinstance(model, Pipeline) else None
     columns = options_of(prepare, part.X) if isinstance(prepare, ColumnTransformer) else {}
-    found = compare_methods(
-        part.X, part.y, methods, n_components=d, cv=_FOLDS, n_neighbors=_K, target=points.kind,
-        random_state=0, time_budget=seconds, **columns,
-    )  # fmt: skip
-    scores = {}
+    if names is None:
+        names = usual_rivals(points.kind, 0 if classes is None else len(classes))
+    made = []
+    for name in names:
+        if name == "pca" and points.after.chi2:
+            continue
+        rank = d if name == "pca" else None
+        if name == "pca" and not sp.issparse(part.X):
+            rank = min(d, points.prepared.shape[1], len(part) // 2)
+        rival = make_rival(
+            name, part.X, part.y, points.kind, _K, n_components=rank, random_state=0,
+            columns=columns,
+        )  # fmt: skip
+        rival.classes = classes
+        rival.label = BASELINES[name].label
+        if name == "euclidean" and points.after.chi2:
+            rival.label, rival.chi2 = "χ² distance", True
+            rival.model = Pipeline([("as they are", FunctionTransformer(_dense))])
+        elif name == "euclidean" and points.images:  # pixels are compared as they are
+            rival.model = Pipeline([("centre", StandardScaler(with_std=False))])
+        elif name == "pca":
+            rival.label = f"PCA to {dims(rank or d)}"
+            if points.images:
+                rival.model = Pipeline([("pca", PCA(rank, random_state=0))])
+        made.append(rival)
+    return made
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if sp.issparse(X) else np.asarray(X)
+
+
+# What the page says of them.
+
+
+def _told(
+    points: Points, found: Found, part: Part, y: Array, methods: list[Rival], note: str
+) -> Comparison:
+    """Scores, the verdict, and what was predicted for each row of ``part``."""
+    labels = {rival.name: rival.called for rival in methods}
+    learnt = found.results[-1]
+    scores, first = [], found.score_name
     for one in found.results:
-        label = {"euclidean": "Euclidean", "pca": "PCA", "lda": "LDA"}.get(one.name, one.name)
-        if one.name in ("pca", "lda"):
-            label += f", {dims(one.n_components)}"
-        error = _known(one.error)
-        if points.kind == "classes":
-            error = max(error, _least(one.mean, len(part)))
-        scores[one.name] = Score(label, one.mean, error, learnt=one.name == name)
-    first = "pca" if d < found["euclidean"].n_components else "euclidean"
-    share = 1 / (_FOLDS - 1)  # of the rows that a fold tests and learns from
-    gains = []
-    for other in dict.fromkeys([first, "euclidean"]):
-        better = found[name].scores - found[other].scores
-        error = max(_known(corrected_error(better, share)), 1.0 / len(part))  # one row more or less
-        gains.append(Gain(scores[other].name, float(better.mean()), error))
-    rule = "give the mean that predicts it" if points.kind == "numbers" else "vote on its class"
-    note = (
-        f"Cross-validation of {len(part):,} rows in {found.n_folds} of {_FOLDS} folds: a row is "
-        f"predicted by metrics that were not learnt from it; its {_K} nearest training rows {rule}."
-        " ± is one standard error, which allows for the rows that the folds share."
-    )
-    listed = [scores[label] for label in dict.fromkeys([first, *scores])]
-    return Comparison(listed, note, found.score_name, gains)
+        votes = one.name in ("euclidean", "pca") or (not one.rival and one.knn_mean is None)
+        scores.append(Score(
+            labels[one.name], one.mean, one.error, learnt=one is learnt,
+            note=f"{_K} nearest neighbours" if votes else "", best=one.name == found.best_rival,
+            more={name: mean for name, (mean, _) in one.measures.items() if name != first},
+        ))  # fmt: skip
+    if learnt.knn_mean is not None and learnt.knn_error is not None:
+        scores.append(Score(
+            f"{_K} nearest neighbours in the space of {learnt.name}", learnt.knn_mean,
+            learnt.knn_error,
+        ))  # fmt: skip
+    note += " ± is one standard error, which allows for overlapping training rows."
+    classes = methods[-1].classes
+    confusion = predicted = None
+    if classes is not None:
+        confusion, predicted = _confusion(points, learnt, part, y, classes)
+    best = next((score for score in scores if score.best), None)
+    return Comparison(
+        scores, note, found.score_name, _verdict(learnt, best, found.score_name), confusion,
+        _mistakes(points, learnt, part, y, classes), predicted, found.uneven, found.notes,
+    )  # fmt: skip
 
 
-def _least(share: float, n: int) -> float:
-    """The error of a share of n independent rows: folds that agree by luck do not make it less."""
-    share = (share * n + 1) / (n + 2)
-    return float(np.sqrt(share * (1 - share) / n))
+def _verdict(learnt: MethodScores, best: Score | None, name: str) -> Verdict | None:
+    if best is None or learnt.difference is None or learnt.difference_error is None:
+        return None
+    own, other = figure(learnt.mean, name), figure(best.mean, name)
+    rival = f"{best.name}, the best of the usual methods"
+    by = difference(abs(learnt.difference), learnt.difference_error, name)
+    kind = judged(learnt.difference, learnt.difference_error)
+    scores = f"{_capital(name)} {own} against {other}"
+    if kind == "level":
+        told = (
+            f"No clear difference from {rival}. {scores}; the difference, {by}, is within two "
+            "standard errors."
+        )
+    else:
+        told = f"{learnt.name} is {kind} than {rival}. {scores}, a difference of {by}."
+    return Verdict(kind, told)
 
 
-def _known(error: float | None) -> float:
-    """An error, or as large as a score if there was one fold only."""
-    return 1.0 if error is None or np.isnan(error) else float(error)
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
-# One split: the learnt map as it is, the others fitted to the same rows.
+def _confusion(
+    points: Points, learnt: MethodScores, part: Part, y: Array, classes: Array
+) -> tuple[Confusion, Array]:
+    """How often each class was predicted as each, and what was predicted for each point."""
+    held = learnt.predictions
+    assert held.codes is not None
+    counts = np.zeros((len(classes), len(classes)), np.intp)
+    np.add.at(counts, (np.searchsorted(classes, y[held.rows]), held.codes), 1)
+    predicted = np.full(points.n, -1)
+    at = _points_of(points, part)[held.rows]
+    shown = at >= 0
+    known = np.searchsorted(points.classes, classes[held.codes])
+    predicted[at[shown]] = np.minimum(known, len(points.classes) - 1)[shown]
+    return Confusion([str(name) for name in classes], counts), predicted
 
 
-def _by_split(points: Points, test: Array, y: Array) -> Comparison:
-    """Compare on some of the held-out points, ``test``."""
-    before, after, train = points.before, points.after, points.train
-    name, d, D = name_of(points.fitted.learner), after.points.shape[1], before.points.shape[1]
-    old = "χ² distance" if before.chi2 else "Euclidean"
-    numbers = y.dtype.kind == "f"
-    spaces = {old: before}
-    if not before.chi2:
-        pca = {f"PCA, {dims(d)}": Space(_pca(before.points, train, d))}
-        spaces = pca | spaces if d < D else spaces | pca
-        if not numbers and D <= _LDA_COLUMNS:
-            Z = _lda(before.points, train, y, d)
-            spaces |= {f"LDA, {dims(Z.shape[1])}": Space(Z)}
-    first = next(iter(spaces))
-    found = {label: knn_scores(space, train, test, y) for label, space in spaces.items()}
-    found[name] = knn_scores(after, train, test, y)
-    of_score, of_gain = ((), ()) if numbers else (SHARE, (-1.0, 1.0))
-    scores = [
-        Score(label, *mean_and_error(one, of_score), learnt=label == name)
-        for label, one in found.items()
+def _points_of(points: Points, part: Part) -> Array:
+    """The point of each row of ``part``, or -1 if it is not shown."""
+    rows = np.concatenate([each.rows for each in points.parts])
+    place = np.full(1 + max(int(rows.max()), int(part.rows.max())), -1)
+    place[rows] = np.arange(len(rows))
+    return place[part.rows]
+
+
+def _mistakes(
+    points: Points, learnt: MethodScores, part: Part, y: Array, classes: Array | None
+) -> Mistakes | None:
+    """The rows that were most surely predicted wrongly."""
+    held, place = learnt.predictions, _points_of(points, part)
+    truth = y[held.rows]
+    if classes is None:
+        assert held.values is not None
+        worst = np.argsort(-np.abs(held.values - truth.astype(np.float64)), kind="stable")
+        chosen = worst[:_MISTAKES]
+        texts = [(f"{float(truth[i]):.5g}", f"{held.values[i]:.5g}", np.nan) for i in chosen]
+        note = "The rows whose predictions are farthest off."
+    else:
+        assert held.codes is not None
+        wrong = np.flatnonzero(classes[held.codes] != truth)
+        if held.confidence is None or len(wrong) == 0:
+            return None
+        chosen = wrong[np.argsort(-held.confidence[wrong], kind="stable")][:_MISTAKES]
+        texts = [
+            (str(truth[i]), str(classes[held.codes[i]]), float(held.confidence[i])) for i in chosen
+        ]
+        note = f"{len(wrong):,} of {len(truth):,} rows were predicted wrongly"
+        note += ", these most surely." if len(wrong) > len(chosen) else "."
+    rows = [
+        Mistake(part.names[held.rows[i]], int(place[held.rows[i]]), *text)
+        for i, text in zip(chosen, texts, strict=True)
     ]
-    gains = [
-        Gain(label, *mean_and_error(found[name] - found[label], of_gain))
-        for label in dict.fromkeys([first, old])
-    ]
-    predict = "give the mean that predicts it" if numbers else "vote on its class"
-    note = (
-        f"Scored on {len(test):,} rows that were held out of learning: the {_K} nearest of the "
-        f"{len(train):,} training rows {predict}. ± is one standard error over the held-out rows."
-    )
-    return Comparison(scores, note, "R²" if numbers else "accuracy", gains)
+    return Mistakes(rows, note)
+
+
+# Votes of neighbours.
 
 
 def knn_scores(space: Space, train: Array, queries: Array, y: Array) -> Array:
@@ -252,23 +364,6 @@ def mean_and_error(values: Array, extremes: tuple[float, ...] = ()) -> tuple[flo
     return float(np.mean(values)), float(np.std(padded) / np.sqrt(len(padded)))
 
 
-def _pca(points: Any, train: Array, d: int) -> Array:
-    """Principal components of the training rows, applied to all."""
-    if sp.issparse(points):
-        return principal(points, d)[0]
-    made = PCA(min(d, len(train), points.shape[1]), random_state=0)
-    return made.fit(points[train]).transform(points)
-
-
-def _lda(points: Any, train: Array, y: Array, d: int) -> Array:
-    """Fisher's discriminants of the training rows, applied to all."""
-    dense = points.toarray() if sp.issparse(points) else points
-    d = min(d, len(np.unique(y[train])) - 1, dense.shape[1])
-    some = np.random.RandomState(0).permutation(train)[:_LDA_ROWS]
-    made = LinearDiscriminantAnalysis(n_components=d).fit(dense[some], y[some])
-    return made.transform(dense).astype(np.float32)
-
-
 # Without labels.
 
 
@@ -288,13 +383,24 @@ def _kept_neighbours(points: Points) -> Comparison:
         for label, space in spaces.items()
     }
     (old, first), (name, own) = found.items()
-    scores = [Score(label, *mean_and_error(s), learnt=label == name) for label, s in found.items()]
+    scores = [
+        Score(label, *mean_and_error(s), learnt=label == name, best=label == old)
+        for label, s in found.items()
+    ]
+    gain, error = mean_and_error(own - first)
+    by = difference(abs(gain), error, KEPT)
+    kind = judged(gain, error)
+    told = f"{name} keeps {by} {'more' if gain > 0 else 'fewer'} of the neighbours than {old}."
+    if kind == "level":
+        told = (
+            f"No clear difference from {old}: {by} of the neighbours, within two standard errors."
+        )
     note = (
         f"Labels are not used. The score is the share of the {k} nearest rows of the table that "
         f"are among the {k} nearest points of the picture, over {len(rows):,} rows. ± is one "
         "standard error."
     )
-    return Comparison(scores, note, KEPT, [Gain(old, *mean_and_error(own - first))])
+    return Comparison(scores, note, KEPT, Verdict(kind, told))
 
 
 # Words.
@@ -307,4 +413,11 @@ def dims(d: int) -> str:
 
 def figure(score: float, name: str) -> str:
     """A score as people write it."""
-    return f"{score:.3f}" if name == "R²" else f"{100 * score:.1f} %"
+    return f"{score:.3f}" if name.endswith("R²") else f"{100 * score:.1f} %"
+
+
+def difference(gain: float, error: float, name: str) -> str:
+    """A difference of scores with its error, as people write it."""
+    if name.endswith("R²"):
+        return f"{gain:.3f} ± {error:.3f}"
+    return f"{100 * gain:.1f} ± {100 * error:.1f} points"

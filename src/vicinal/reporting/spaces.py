@@ -19,8 +19,9 @@ from vicinal.estimators._metric import HistogramMixin
 from vicinal.metrics import Chi2Index
 from vicinal.models.picks import StochasticPicks
 from vicinal.models.regression import RegressionModel
+from vicinal.plotting._fitted import scales_columns
 from vicinal.reporting.contents import Neighbours
-from vicinal.reporting.subject import Fitted, Part, embedded, learns_labels
+from vicinal.reporting.subject import Fitted, Part, embedded
 from vicinal.starts.first import base_scale, scale_start
 
 _PRODUCTS = 4e11  # multiplications of a search, beyond which it looks at principal components
@@ -161,7 +162,7 @@ def gather(
     n, learner = len(train), fitted.learner
     chi2 = isinstance(learner, HistogramMixin)
     scaling = Scaling.of(prepared[:n])
-    standard = not images and _scales(learner)
+    standard = not images and scales_columns(learner)
     if chi2:
         old = prepared.toarray() if sp.issparse(prepared) else prepared
         old = old / np.maximum(old.sum(axis=1, keepdims=True), 1e-300)
@@ -185,13 +186,6 @@ def gather(
     )  # fmt: skip
 
 
-def _scales(learner: Any) -> bool:
-    """Whether a learner measures columns in standard deviations, or does not see their scales."""
-    given = learner.get_params()
-    named = next((name for name in ("scaling", "learner__scaling") if name in given), None)
-    return given[named] == "standard" if named else learns_labels(learner)
-
-
 def _stacked(tables: list[Any]) -> Any:
     if sp.issparse(tables[0]):
         return sp.vstack(tables).tocsr()
@@ -213,8 +207,9 @@ def find_neighbours(points: Points, k: int) -> Neighbours:
     scale = _best_scale(quick.points[train], y[train])
     before_p = pick_probabilities(quick.points * np.float32(scale), train, old_d2 * scale**2)
     told = (
-        "A point picks a training row j with probability p_ij. For the old metric distances are "
-        "multiplied by the number that makes right picks most likely."
+        "The bars show how much each training row counts for this row, nearer ones more; all "
+        "training rows together have 100 %. For the old metric, distances are multiplied by the "
+        "number that suits the labels best."
     )
     return Neighbours(old, new, before_p, after_p, f"{told} {note}".strip())
 

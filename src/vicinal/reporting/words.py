@@ -5,14 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from vicinal.core.types import Array
+from vicinal.learner.methods import METHODS
 from vicinal.learner.preparation import columns_used
-from vicinal.reporting.contents import Metric, Neighbours, Score
+from vicinal.reporting.contents import Metric, Neighbours
 from vicinal.reporting.history import Parting
-from vicinal.reporting.scores import KEPT, Comparison, Gain, figure
+from vicinal.reporting.scores import Comparison, figure
 from vicinal.reporting.spaces import Points
 from vicinal.reporting.subject import learns_labels, name_of
 
-_CLEAR = 2.0  # standard errors that a difference must exceed
+_FEW_CLASSES = 4  # that the first sentence names
+
+
+def title_of(points: Points, target: str, source: str) -> str:
+    """What is learnt from what, as a title."""
+    columns = f"{_columns(points)} of {source}" if source else _columns(points)
+    if points.kind == "numbers":
+        return f"Predicting {target or 'a number'} from {columns}"
+    if points.kind == "classes" and learns_labels(points.fitted.learner):
+        return f"Telling {target or f'{len(points.classes)} classes'} apart from {columns}"
+    return f"A picture of {columns}"
 
 
 def sentences_of(
@@ -21,11 +32,14 @@ def sentences_of(
     neighbours: Neighbours,
     metric: Metric | None,
     parting: Parting | None,
+    target: str = "",
+    source: str = "",
 ) -> list[str]:
-    """The first paragraph of the page."""
-    told, D = [_what(points)], points.prepared.shape[1]
-    if comparison is not None:
-        told += verdict(comparison, points.after.points.shape[1], _n_columns(points))
+    """The first paragraph of the page: what is told, how well, what was learnt and how."""
+    told = [_about(points, target, source)]
+    if comparison is not None and comparison.verdict is not None:
+        told.append(comparison.verdict.text)
+    told.append(_what(points))
     if points.kind == "classes" and (len(points.test) or not learns_labels(points.fitted.learner)):
         told.append(_neighbours_agree(neighbours, points))
     if parting is not None and parting.wide:
@@ -35,7 +49,7 @@ def sentences_of(
             "others."
         )
     if metric is not None and len(metric.features) > 1:
-        told.append(_most_important(metric, D))
+        told.append(_most_important(metric))
     return told
 
 
@@ -45,85 +59,58 @@ def _n_columns(points: Points) -> int:
     return int(points.parts[0].X.shape[1]) if used is None else sum(map(len, used.values()))
 
 
-def _what(points: Points) -> str:
-    learner, (n_train, n_held_out) = points.fitted.learner, points.counts
-    name, labels = name_of(learner), learns_labels(learner)
-    rows = f"{n_train:,} rows"
-    if points.kind == "classes" and labels:
-        rows += f" of {len(points.classes)} classes"
-    d, n_features = dimensions(points.after.points.shape[1]), points.prepared.shape[1]
-    n_columns = _n_columns(points)
-    columns = "1 column" if n_columns == 1 else f"{n_columns:,} columns"
-    if n_features != n_columns:
-        columns += f" ({n_features:,} features after encoding)"
-    kind = "a linear map" if hasattr(learner, "components_") else "a map"
-    told = f"{name} learnt {kind} of {columns} to {d} from {rows}"
-    if not labels:
-        told = f"{name} placed {rows} of {columns} in {d}"
+def _columns(points: Points) -> str:
+    n = _n_columns(points)
+    return "1 column" if n == 1 else f"{n:,} columns"
+
+
+def _about(points: Points, target: str, source: str) -> str:
+    """Label, file, rows and columns."""
+    n_train, n_held_out = points.counts
+    columns = f"{_columns(points)} of {source}" if source else _columns(points)
+    rows = f"{n_train:,} rows were learnt from"
     if n_held_out:
-        return f"{told}; {n_held_out:,} rows were held out, and not learnt from."
-    return told + "."
+        rows += f" and {n_held_out:,} held out"
+    if points.kind == "numbers":
+        return f"This page is about predicting {target or 'a number'} from {columns}; {rows}."
+    if points.kind != "classes" or not learns_labels(points.fitted.learner):
+        colour = f", coloured by {target}" if target and points.kind != "none" else ""
+        return f"This page is a picture of {columns}{colour}: {n_train:,} rows."
+    names = [str(name) for name in points.classes[:_FEW_CLASSES]]
+    more = len(points.classes) - len(names)
+    classes = ", ".join(names) + (f" and {more:,} more" if more else "")
+    n = f"{len(points.classes):,}"
+    what = f"the {n} values of {target}" if target else f"{n} classes"
+    return f"This page is about telling {what} ({classes}) apart from {columns}; {rows}."
 
 
-def verdict(comparison: Comparison, d: int, n_columns: int) -> list[str]:
-    """Whether the learnt metric is better than what was there, beyond the error."""
-    scores = {score.name: score for score in comparison.scores}
-    learnt = next(score for score in comparison.scores if score.learnt)
-    name, first = comparison.name, comparison.gains[0]
-    where = "" if name == KEPT else " on rows that were not learnt from"
-    told = [
-        f"{_capital(name)}{where}: {_score(learnt, name)} with {learnt.name}, "
-        f"{_score(scores[first.over], name)} with {first.over}.",
-        _judged(first, learnt.name, name),
-    ]
-    for gain in comparison.gains[1:]:
-        judged = _judged(gain, learnt.name, name)
-        if gain.mean < -_CLEAR * gain.error:
-            judged = f"{_capital(dimensions(d))} do not hold all of it: learn more to predict."
-        told.append(
-            f"{gain.over} distance of all {n_columns:,} columns reaches "
-            f"{_score(scores[gain.over], name)}. {judged}"
-        )
-    compared = {gain.over for gain in comparison.gains}
-    rivals = [s for s in comparison.scores if not s.learnt and s.name not in compared]
-    if rivals:
-        best = max(rivals, key=lambda score: score.mean)
-        told[1] += f" {best.name} reaches {_score(best, name)}."
-    return told
+def _what(points: Points) -> str:
+    """What was learnt, and how."""
+    learner = points.fitted.learner
+    name, d = name_of(learner), dimensions(points.after.points.shape[1])
+    n_features = points.prepared.shape[1]
+    columns = _columns(points)
+    if n_features != _n_columns(points):
+        columns += f" ({n_features:,} features after encoding)"
+    kind = "a linear map" if hasattr(learner, "components_") else "a map that bends"
+    long, _, aim = _summary(name).partition(": ")
+    who = f"{name}, {long}," if aim else name
+    how = f": {aim or long}." if long else "."
+    if not learns_labels(learner):
+        return f"{name} placed the rows in {d} by their {columns}{how}"
+    return f"{who} learnt {kind} of the {columns} to {d}{how}"
 
 
-def _judged(gain: Gain, learnt: str, name: str) -> str:
-    if gain.mean > _CLEAR * gain.error:
-        return f"{learnt} is better by {_difference(gain.mean, gain.error, name)}."
-    if gain.mean < -_CLEAR * gain.error:
-        by = _difference(-gain.mean, gain.error, name)
-        return f"{learnt} is worse than {gain.over} by {by}."
-    return (
-        f"The difference, {_difference(gain.mean, gain.error, name)}, is within the error: "
-        f"{learnt} is not shown to be better than {gain.over}."
-    )
+def _summary(name: str) -> str:
+    """One line about a method, by the name of its class."""
+    found = (info for info in METHODS.values() if info.estimator == name)
+    return next((info.summary for info in found), "")
 
 
 def dimensions(d: int) -> str:
     """A number of dimensions in words."""
     words = {1: "one dimension", 2: "two dimensions", 3: "three dimensions"}
     return words.get(d, f"{d} dimensions")
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _score(score: Score, name: str) -> str:
-    if name == "R²":
-        return f"{score.mean:.3f} ± {score.error:.3f}"
-    return f"{100 * score.mean:.1f} % ± {100 * score.error:.1f}"
-
-
-def _difference(gain: float, error: float, name: str) -> str:
-    if name == "R²":
-        return f"{gain:.3f} ± {error:.3f}"
-    return f"{100 * gain:.1f} ± {100 * error:.1f} points"
 
 
 def _neighbours_agree(neighbours: Neighbours, points: Points) -> str:
@@ -144,18 +131,16 @@ def _neighbours_agree(neighbours: Neighbours, points: Points) -> str:
     )
 
 
-def _most_important(metric: Metric, n_features: int) -> str:
+def _most_important(metric: Metric) -> str:
     assert metric.importances is not None
-    top = [
-        f"{name} ({100 * share:.0f} %)"
-        for name, share in zip(metric.features[:3], metric.importances[:3], strict=True)
-    ]
+    largest = zip(metric.features[:3], metric.importances[:3], strict=True)
+    top = [f"{name} ({100 * share:.0f} %)" for name, share in largest]
     listed = f"{', '.join(top[:-1])} and {top[-1]}"
     half = 1 + int(np.searchsorted(np.cumsum(metric.importances), 0.5))
-    told = f"The features that weigh most are {listed}"
-    if n_features > 5 and half < len(metric.features):
-        makes = "makes" if half == 1 else "make"
-        told += f"; {half} of {n_features:,} {makes} up half of the metric"
+    told = f"The columns that weigh most are {listed}"
+    n = len(metric.features)
+    if n > 5 and half < n:
+        told += f"; {half} of {n:,} {'makes' if half == 1 else 'make'} up half of the metric"
     return told + "."
 
 

@@ -27,6 +27,7 @@ SCRIPTS = (
     "marks.js",
     "rows.js",
     "picture.js",
+    "labels.js",
     "overlay.js",
     "player.js",
     "legend.js",

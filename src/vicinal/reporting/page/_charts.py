@@ -88,6 +88,7 @@ def _label(value: float, share: bool) -> str:
 
 WIDTH, HEIGHT = 480, 250
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 10, 46
+LEAST_SPAN = 0.2  # of a share, from the bottom to the top of a chart
 
 
 def curves(lines: list[Curve], words: str, *, x_name: str, share: bool = False) -> str:
@@ -100,8 +101,10 @@ def curves(lines: list[Curve], words: str, *, x_name: str, share: bool = False) 
         return ""
     x_limits = _widened([a for _, x, _ in lines for a in x], 0)
     y_limits = _widened([b for _, _, y in lines for b in y], 0.06)
-    if share:
-        y_limits = max(y_limits[0], 0.0), min(y_limits[1], 1.0)
+    if share:  # not so near that noise looks like a change
+        middle, half = sum(y_limits) / 2, max(y_limits[1] - y_limits[0], LEAST_SPAN) / 2
+        top = min(middle + half, 1.0)
+        y_limits = max(min(middle - half, top - 2 * half), 0.0), top
     across = _scale(x_limits, LEFT, WIDTH - RIGHT)
     down = _scale(y_limits, HEIGHT - BOTTOM, TOP)
     parts = []
@@ -153,7 +156,7 @@ LONGEST = 18  # letters of a name beside the heat map
 
 
 def heat_map(matrix: Array, names: list[str], words: str) -> str:
-    """The matrix as squares: blue for positive entries, orange for negative, both with a sign.
+    """The matrix as squares: orange for positive entries, purple for negative, both with a sign.
 
     Each square has its numbers as a tooltip.
     """
@@ -187,7 +190,7 @@ def _square(x: int, y: int, size: int, strength: float, title: str) -> str:
     kind = "plus" if strength >= 0 else "minus"
     square = element(
         "rect", element("title", escape(title)), class_=kind, x=x, y=y, width=size - 1,
-        height=size - 1, fill_opacity=round(abs(strength), 3),
+        height=size - 1, fill_opacity=round(abs(strength) ** 0.7, 3),
     )  # fmt: skip
     if abs(strength) < 0.08:
         return square

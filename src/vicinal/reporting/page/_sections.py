@@ -6,7 +6,16 @@ import math
 
 import numpy as np
 
-from vicinal.reporting.contents import Contents, History, Metric, Model, Score
+from vicinal.reporting.contents import (
+    Confusion,
+    Contents,
+    History,
+    Metric,
+    Mistake,
+    Mistakes,
+    Model,
+    Score,
+)
 from vicinal.reporting.page import _charts
 from vicinal.reporting.page._text import SHARES, clean, element, escape, score_text
 
@@ -14,6 +23,8 @@ from vicinal.reporting.page._text import SHARES, clean, element, escape, score_t
 MOST_IN_HEAT_MAP = 40
 # Bars that are shown at once, and with those behind "more".
 FEW_BARS, MOST_BARS = 20, 200
+# Classes that a confusion matrix shows; with more, the most frequent confusions are listed.
+MOST_IN_MATRIX, FEW_CLASSES, CONFUSIONS = 12, 15, 15
 
 
 def sections(contents: Contents) -> dict[str, str]:
@@ -21,7 +32,7 @@ def sections(contents: Contents) -> dict[str, str]:
     picture, neighbours = contents.embedding, contents.neighbors
     parts = {
         "scores": _scores(contents),
-        "features": _features(contents.metric),
+        "columns": _columns(contents),
         "convergence": _history(contents.history),
         "model": _model(contents.model),
     }
@@ -79,29 +90,39 @@ def _warnings(warnings: list[str]) -> str:
     return element("aside", heading, items, class_="warnings", aria_label="What to know")
 
 
+_BADGES = {
+    "better": "better than the best usual method",
+    "level": "no clear difference from the best usual method",
+    "worse": "worse than the best usual method",
+}
+
+
 def _headline(contents: Contents) -> str:
-    """The score before and after, in large figures."""
-    before = next((score for score in contents.scores if not score.learnt), None)
+    """The score of the best of the others and that of the learnt method, in large figures."""
+    before = next((score for score in contents.scores if score.best), None)
     after = next((score for score in contents.scores if score.learnt), None)
     if after is None:
         return ""
     name = contents.score_name
     parts = [_figure("after", after, name)]
     if before is not None:
-        arrow = element("span", "→", class_="arrow", role="img", aria_label="became")
-        parts = [_figure("before", before, name), arrow, *parts]
-    what = "Held-out accuracy" if name == "accuracy" else _title(name)
+        parts.append(_figure("before", before, name, "against "))
+    what = "Accuracy on rows it has not seen" if name == "accuracy" else _title(name)
+    badge = ""
+    if contents.verdict is not None:
+        kind = contents.verdict.kind
+        badge = element("p", escape(_BADGES.get(kind, kind)), class_=f"badge {escape(kind)}")
     inside = element("p", escape(what), class_="what"), element("div", *parts, class_="figures")
-    return element("div", *inside, class_="headline", role="group", aria_label=what)
+    return element("div", *inside, badge, class_="headline", role="group", aria_label=what)
 
 
-def _figure(kind: str, score: Score, name: str) -> str:
+def _figure(kind: str, score: Score, name: str, what: str = "") -> str:
     rest = f"± {score_text(score.error, name)}" if math.isfinite(score.error) else ""
     return element(
         "div",
         element("span", score_text(score.mean, name), class_="value"),
         element("span", rest, class_="rest"),
-        element("span", escape(score.name), class_="of"),
+        element("span", what, escape(score.name), class_="of"),
         class_=kind,
     )
 
@@ -110,12 +131,13 @@ def _figure(kind: str, score: Score, name: str) -> str:
 
 
 def _scores(contents: Contents) -> str:
-    """The comparison as a table, with a dot and its error bar in each row."""
+    """The comparison as a table, with a dot and its error bar in each row, and what went wrong."""
     if not contents.scores:
         return ""
     name, share = contents.score_name, contents.score_name in SHARES
     limits = _charts.score_range(contents.scores, share)
-    rows = [_score_row(score, name, limits) for score in contents.scores]
+    more = list(dict.fromkeys(key for score in contents.scores for key in score.more))
+    rows = [_score_row(score, name, limits, more) for score in contents.scores]
     bars = any(math.isfinite(score.error) for score in contents.scores)
     note = element("span", "± one standard error" if bars else "", class_="note")
     head = element(
@@ -123,42 +145,208 @@ def _scores(contents: Contents) -> str:
         element("th", "Method", scope="col"),
         element("th", escape(_title(name)), scope="col", class_="number"),
         element("td", note, class_="dots"),
+        *(element("th", escape(_title(key)), scope="col", class_="number more") for key in more),
     )
     axis = element("td", _charts.dot_axis(limits, share), class_="dots")
+    rest = element("td", class_="more") * len(more)
     table = element(
         "table",
         element("caption", escape(contents.scores_note)),
         element("thead", head),
         element("tbody", *rows),
-        element("tfoot", element("tr", element("td"), element("td"), axis)),
+        element("tfoot", element("tr", element("td"), element("td"), axis, rest)),
         class_="scores",
     )
-    return _section("scores", "How well it does on rows it has not seen", table)
+    parts = [_confusion(contents.confusion), _mistakes(contents.mistakes)]
+    errors = element("div", *parts, class_="pair") if any(parts) else ""
+    return _section("scores", "How well it does on rows it has not seen", table, errors)
 
 
-def _score_row(score: Score, name: str, limits: tuple[float, float]) -> str:
+def _score_row(score: Score, name: str, limits: tuple[float, float], more: list[str]) -> str:
     mark = element("span", "this page", class_="tag") if score.learnt else ""
+    if score.best:
+        mark = element("span", "best of the usual", class_="tag plain")
     note = element("span", escape(score.note), class_="note") if score.note else ""
     return element(
         "tr",
         element("th", escape(score.name), " ", mark, note, scope="row"),
         element("td", score_text(score.mean, name, score.error), class_="number"),
         element("td", _charts.dot(score, limits), class_="dots"),
+        *(_further(score, key) for key in more),
         class_="learnt" if score.learnt else None,
     )
 
 
-# Features -----------------------------------------------------------------------------------------
+def _further(score: Score, key: str) -> str:
+    """Another measure; the narrow layout names it, as it has no head."""
+    value = score.more.get(key)
+    text = "–" if value is None else _measure(value, key)
+    name = element("span", escape(_title(key)), " ", class_="narrow")
+    return element("td", name, text, class_="number more")
 
 
-def _features(metric: Metric | None) -> str:
-    if metric is None:
+def _measure(value: float, key: str) -> str:
+    if "accuracy" in key:
+        return f"{100 * value:.1f} %"
+    return f"{value:.4g}" if "error" in key else f"{value:.3f}"
+
+
+def _confusion(confusion: Confusion | None) -> str:
+    """True classes by predicted ones, with the recall of each; lists where there are many."""
+    if confusion is None:
         return ""
-    parts = [_bars(metric), _heat_map(metric)]
+    counts = np.asarray(confusion.counts)
+    totals = counts.sum(axis=1)
+    if len(counts) <= MOST_IN_MATRIX:
+        inside = _confusion_table(confusion.classes, counts, totals)
+    else:
+        inside = _recall_table(confusion.classes, counts, totals) + _confused(
+            confusion.classes, counts
+        )
+    return element("div", element("h3", "What is taken for what"), inside, class_="confusion")
+
+
+def _confusion_table(names: list[str], counts: np.ndarray, totals: np.ndarray) -> str:
+    head = element(
+        "tr",
+        element("th", "True class", scope="col"),
+        *(element("th", escape(name), scope="col", class_="number") for name in names),
+        element("th", "Recall", scope="col", class_="number"),
+    )
+    lines = []
+    for c, name in enumerate(names):
+        cells = []
+        for other, value in enumerate(counts[c]):
+            share = float(value / totals[c]) if totals[c] else 0.0
+            kind = "right" if other == c else "wrong"
+            style = f"--share:{round(60 * share)}%" if value else None
+            text = f"{int(value):,}" if value else "·"
+            cells.append(element("td", text, class_=f"number {kind}", style=style))
+        recall = f"{100 * counts[c, c] / totals[c]:.0f} %" if totals[c] else "–"
+        cells.append(element("td", recall, class_="number recall"))
+        lines.append(element("tr", element("th", escape(name), scope="row"), *cells))
+    caption = (
+        "Rows: the true class. Columns: what was predicted. Recall is the share of a class that "
+        "was predicted right."
+    )
+    table = element(
+        "table", element("caption", caption), element("thead", head), element("tbody", *lines),
+        class_="matrix-table",
+    )  # fmt: skip
+    region = {"tabindex": 0, "role": "region", "aria-label": "Confusion matrix, scrollable"}
+    return element("div", table, class_="scroll", **region)
+
+
+def _recall_table(names: list[str], counts: np.ndarray, totals: np.ndarray) -> str:
+    """The recall of each class, the lowest first."""
+    recalls = np.diag(counts) / np.maximum(totals, 1)
+    order = [int(c) for c in np.argsort(recalls, kind="stable") if totals[c]]
+
+    def table(rows: list[int], caption: str) -> str:
+        lines = []
+        for c in rows:
+            bar = element("span", style=f"width:{100 * recalls[c]:.1f}%")
+            number = element("td", f"{100 * recalls[c]:.0f} % of {totals[c]:,}", class_="number")
+            lines.append(element(
+                "tr", element("th", escape(names[c]), scope="row"),
+                element("td", bar, class_="bar"), number,
+            ))  # fmt: skip
+        inside = element("caption", caption), element("tbody", *lines)
+        return element("table", *inside, class_="bars")
+
+    shown = table(order[:FEW_CLASSES], "Recall, the share of a class that was predicted right.")
+    if len(order) <= FEW_CLASSES:
+        return shown
+    rest = order[FEW_CLASSES:]
+    more = element("summary", f"{len(rest)} more classes"), table(rest, "The next ones.")
+    return shown + element("details", *more)
+
+
+def _confused(names: list[str], counts: np.ndarray) -> str:
+    """The most frequent confusions."""
+    wrong = counts * (1 - np.eye(len(counts), dtype=counts.dtype))
+    order = np.argsort(-wrong, axis=None, kind="stable")[:CONFUSIONS]
+    pairs = [np.unravel_index(int(i), wrong.shape) for i in order if wrong.flat[i] > 0]
+    if not pairs:
+        return ""
+    lines = [
+        element(
+            "tr", element("th", escape(names[int(a)]), scope="row"),
+            element("td", escape(names[int(b)])),
+            element("td", f"{wrong[a, b]:,}", class_="number"),
+        )
+        for a, b in pairs
+    ]  # fmt: skip
+    head = element(
+        "tr", element("th", "True class", scope="col"), element("th", "Predicted", scope="col"),
+        element("th", "Rows", scope="col", class_="number"),
+    )  # fmt: skip
+    inside = element("thead", head), element("tbody", *lines)
+    caption = element("caption", "The most frequent confusions.")
+    return element("table", caption, *inside, class_="plain-table")
+
+
+def _mistakes(mistakes: Mistakes | None) -> str:
+    """The rows that are most surely wrong; a row leads to its point."""
+    if mistakes is None or not mistakes.rows:
+        return ""
+    sure = any(math.isfinite(row.sureness) for row in mistakes.rows)
+    last = [element("th", "Probability", scope="col", class_="number")] if sure else []
+    head = element(
+        "tr",
+        element("th", "Row", scope="col"),
+        element("th", "It is", scope="col"),
+        element("th", "Predicted", scope="col"),
+        *last,
+    )
+    lines = [_mistake(row, sure) for row in mistakes.rows]
+    caption = element(
+        "caption", escape(mistakes.note), " Click a row to see it and its neighbours."
+    )
+    table = element(
+        "table", caption, element("thead", head), element("tbody", *lines), class_="plain-table"
+    )
+    title = "The most surely wrong rows" if sure else "The rows that are farthest off"
+    return element("div", element("h3", title), table, class_="mistakes")
+
+
+def _mistake(row: Mistake, sure: bool) -> str:
+    name = escape(row.name)
+    if row.point >= 0:
+        name = element("button", name, type="button", class_="go", data_point=row.point)
+    cells = [element("td", escape(row.truth)), element("td", escape(row.predicted))]
+    if sure:
+        text = f"{100 * row.sureness:.0f} %" if math.isfinite(row.sureness) else "–"
+        cells.append(element("td", text, class_="number"))
+    return element("tr", element("th", name, scope="row"), *cells)
+
+
+# Columns ------------------------------------------------------------------------------------------
+
+
+def _columns(contents: Contents) -> str:
+    """What each column weighs, the matrix of the metric, and which columns were left out."""
+    metric = contents.metric
+    weights = [] if metric is None else [_bars(metric), _heat_map(metric)]
+    parts = [element("div", *weights, class_="pair")] if any(weights) else []
+    parts.append(_left_out(contents))
     if not any(parts):
         return ""
-    note = _paragraphs([metric.note] if metric.note else [])
-    return _section("features", "Which features matter", note, *parts)
+    note = _paragraphs([metric.note] if metric is not None and metric.note else [])
+    return _section("columns", "Which columns matter", note, *parts)
+
+
+def _left_out(contents: Contents) -> str:
+    """The columns that are not used and why, and what else was done with the table."""
+    notes = element("ul", *(element("li", escape(text)) for text in contents.table_notes))
+    inside = notes if contents.table_notes else ""
+    if contents.left_out:
+        inside = _named_table("Left out, and why", contents.left_out) + inside
+    if not inside:
+        return ""
+    return element(
+        "div", element("h3", "What was done with the table"), inside, class_="table-notes"
+    )
 
 
 def _bars(metric: Metric) -> str:
@@ -169,15 +357,14 @@ def _bars(metric: Metric) -> str:
     order = [int(i) for i in np.argsort(-values, kind="stable")[:MOST_BARS]]
     some, more = order[:FEW_BARS], order[FEW_BARS:]
     which = "All" if len(some) == len(values) else f"The {len(some)} largest of {len(values)}"
-    names = metric.features
-    table = _bar_table(names, values, some, f"{which} importances, as shares of their sum.")
-    if not more:
-        return table
-    rest = _bar_table(names, values, more, "The next ones.")
-    return table + element("details", element("summary", f"{len(more)} more"), rest)
+    table = _bar_table(metric, values, some, f"{which} importances, as shares of their sum.")
+    if more:
+        rest = _bar_table(metric, values, more, "The next ones.")
+        table += element("details", element("summary", f"{len(more)} more"), rest)
+    return element("div", table)
 
 
-def _bar_table(names: list[str], values: np.ndarray, rows: list[int], caption: str) -> str:
+def _bar_table(metric: Metric, values: np.ndarray, rows: list[int], caption: str) -> str:
     highest, total = float(values.max()) or 1.0, float(values.sum()) or 1.0
     lines = []
     for i in rows:
@@ -185,19 +372,26 @@ def _bar_table(names: list[str], values: np.ndarray, rows: list[int], caption: s
         lines.append(
             element(
                 "tr",
-                element("th", escape(names[i]), scope="row"),
+                element("th", escape(metric.features[i]), _part_note(metric, i), scope="row"),
                 element("td", bar, class_="bar"),
                 element("td", f"{100 * values[i] / total:.1f} %", class_="number"),
             )
         )
     head = element(
         "tr",
-        element("th", "Feature", scope="col"),
+        element("th", "Column", scope="col"),
         element("td"),
         element("th", "Importance", scope="col", class_="number"),
     )
     inside = element("thead", head), element("tbody", *lines)
     return element("table", element("caption", escape(caption)), *inside, class_="bars")
+
+
+def _part_note(metric: Metric, i: int) -> str:
+    """What the features of an encoded column weigh."""
+    if not metric.parts or not metric.parts[i]:
+        return ""
+    return element("span", escape(metric.parts[i]), class_="note")
 
 
 def _heat_map(metric: Metric) -> str:
@@ -211,7 +405,7 @@ def _heat_map(metric: Metric) -> str:
         rest = f" The {len(kept)} of {len(names)} features with the largest weights are shown."
         matrix, names = matrix[np.ix_(kept, kept)], [names[i] for i in kept]
     words = _matrix_words(matrix, names)
-    caption = f"{words}{rest} Blue with + is positive, orange with − negative; darker is larger."
+    caption = f"{words}{rest} Orange with + is positive, purple with − negative; darker is larger."
     return element(
         "figure",
         element("h3", "The learnt metric"),
@@ -225,7 +419,10 @@ def _matrix_words(matrix: np.ndarray, names: list[str]) -> str:
     """The largest entries of the matrix, in words."""
     largest = np.argsort(-np.diag(matrix), kind="stable")[:3]
     weights = ", ".join(f"{names[i]} ({matrix[i, i]:.3g})" for i in largest)
-    words = f"A matrix of {len(names)} features. The largest weights: {weights}."
+    words = (
+        "What two features add to a squared distance, if both differ by one standard deviation. "
+        f"The largest weights: {weights}."
+    )
     pairs = np.abs(np.triu(matrix, 1))
     if pairs.max(initial=0.0) > 0:
         i, j = np.unravel_index(int(pairs.argmax()), pairs.shape)
@@ -310,7 +507,7 @@ def _model(model: Model | None) -> str:
         code = element("div", button, block, class_="code")
     tables = element(
         "div",
-        _named_table("Parameters", model.parameters),
+        _named_table("Parameters that were set or chosen", model.parameters),
         _named_table("Versions", model.versions),
         class_="tables",
     )

@@ -6,7 +6,7 @@ import html
 import math
 
 # Scores from 0 to 1 that are shown in per cent.
-SHARES = ("accuracy", "neighbours kept")
+SHARES = ("accuracy", "5-NN accuracy", "neighbours kept")
 
 
 def clean(text: object) -> str:

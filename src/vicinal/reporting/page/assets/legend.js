@@ -2,9 +2,10 @@
 const MANY_CLASSES = 12;
 
 class Legend {
-  constructor(rows, changed) {
+  constructor(rows, changed, named) {
     this.rows = rows;
     this.changed = changed;
+    this.named = named;
     this.box = $("legend");
     if (rows.values) this.drawScale();
     else if (rows.labelled) this.drawClasses();
@@ -38,6 +39,18 @@ class Legend {
       this.box.append(search);
     }
     this.box.append(buttons, this.list);
+    if (rows.d === 2 && this.items.length <= MOST_NAMED) this.box.append(this.naming());
+  }
+
+  /** Whether the names stand in the picture. */
+  naming() {
+    const box = make("input", { type: "checkbox", id: "class-names" });
+    box.checked = this.rows.named;
+    box.addEventListener("change", () => {
+      this.rows.named = box.checked;
+      this.named();
+    });
+    return make("label", { class: "naming" }, box, make("span", {}, "names in the picture"));
   }
 
   item(name, code) {

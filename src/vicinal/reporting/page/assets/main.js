@@ -8,10 +8,11 @@ class App {
     const actions = {
       choose: (row) => this.choose(row),
       hover: (row, event) => showTip(this.rows, row, event),
+      turned: (from, camera) => this.pictures.forEach((picture) => picture !== from && picture.seeFrom(camera)),
     };
     this.pictures = ["before", "after"].map((which) => new Picture(which, this.rows, kind, actions));
     this.panel = new Panel(this.rows, (row, zoom) => this.choose(row, zoom));
-    this.legend = new Legend(this.rows, () => this.filter());
+    this.legend = new Legend(this.rows, () => this.filter(), () => this.redraw());
     this.player = new Player(this.rows, () => this.pictures[1].draw());
     this.search = new Search(this.rows, {
       found: (rows) => this.ring(rows),
@@ -58,6 +59,12 @@ class App {
       $("zoom-box").setAttribute("aria-pressed", String(on));
       this.pictures.forEach((picture) => picture.setBoxZoom(on));
     });
+    for (const button of document.querySelectorAll("button[data-point]")) {
+      button.addEventListener("click", () => {
+        this.choose(Number(button.dataset.point), true);
+        $("picture").scrollIntoView();
+      });
+    }
     window.addEventListener("beforeprint", () => paintForPrint(rows, this.pictures));
     window.addEventListener("scroll", () => showTip(rows, null), { passive: true });
   }
@@ -65,11 +72,14 @@ class App {
   /** What the pictures show, in words. */
   describe() {
     const { rows } = this;
-    const of = rows.labelled ? ` in ${count(rows.data.classes.length, "class", "classes")}` : "";
+    const shown = rows.visibleCount();
+    const classes = rows.lists.filter((list) => list.length > 0).length;
+    const of = rows.labelled ? ` in ${count(classes, "class", "classes")}` : "";
+    const all = shown === rows.n ? count(rows.n, "row") : `${shown.toLocaleString("en")} of ${count(rows.n, "row")}`;
     for (const { which, frame } of this.pictures) {
       const share = rows.agreement(which);
       const kept = share === null ? "" : ` Of the ${rows.data.k} nearest rows of each, ${percent(share)} are of its class.`;
-      const words = `${count(rows.n, "row")}${of}.${kept}`;
+      const words = `${all}${of}.${kept}`;
       $(`${which}-words`).textContent = words;
       const title = which === "before" ? rows.data.beforeTitle : rows.data.afterTitle;
       frame.setAttribute("aria-label", `${which === "before" ? "Before" : "After"}: ${title}. ${words}`);
@@ -96,6 +106,7 @@ class App {
     this.rows.filter();
     const n = this.rows.visibleCount();
     announce(`${count(n, "row")} shown.`);
+    this.describe();
     this.redraw();
   }
 

@@ -22,7 +22,13 @@ function mixed(from, to, share) {
   return `rgb(${light.join(",")})`;
 }
 
-const classSymbol = (data, code) => SYMBOLS[Math.floor(code / data.colours.length) % SYMBOLS.length];
+// In space plotly draws symbols as letters, of which few fonts have a cross.
+const SYMBOLS_IN_SPACE = ["circle", "diamond", "square", "circle-open", "diamond-open", "square-open"];
+
+function classSymbol(data, code, d = data.d) {
+  const symbols = d === 3 ? SYMBOLS_IN_SPACE : SYMBOLS;
+  return symbols[Math.floor(code / data.colours.length) % symbols.length];
+}
 
 /** The colour of a number between low and high. */
 function rampColour(value, low, high) {

@@ -107,7 +107,7 @@ function showTip(rows, row, event) {
   if (rows.label(row) !== "") lines.push(make("span", {}, rows.label(row)));
   if (rows.predicted && rows.predicted[row] !== NONE) {
     const mark = rows.isWrong(row) ? "✗" : "✓";
-    lines.push(make("span", { class: "note" }, `held out, predicted ${rows.className(rows.predicted[row])} ${mark}`));
+    lines.push(make("span", { class: "note" }, `predicted ${rows.className(rows.predicted[row])} ${mark}`));
   }
   (rows.data.columns || []).slice(0, 5).forEach((name, c) => {
     lines.push(make("span", { class: "note" }, `${name}: ${rows.data.cells[c][row]}`));

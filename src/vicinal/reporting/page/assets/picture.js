@@ -13,7 +13,7 @@ function hasWebGL() {
 
 class Picture {
   /** `kind` is "webgl", "svg" or "still"; `choose` and `hover` are called with a row or null. */
-  constructor(which, rows, kind, { choose, hover }) {
+  constructor(which, rows, kind, { choose, hover, turned }) {
     this.which = which;
     this.rows = rows;
     this.kind = kind;
@@ -21,6 +21,7 @@ class Picture {
     this.frame = $(`${which}-frame`);
     this.choose = choose;
     this.hover = hover;
+    this.turned = (camera) => turned(this, camera);
     this.drawn = false;
     this.boxZoom = false;
     this.overlay = { chosen: null, found: [] };
@@ -73,7 +74,7 @@ class Picture {
       list.forEach((i, at) => (color[at] = rows.values[i]));
       return { ...marker, color, cmin: low, cmax: high, colorscale: scale, showscale: false };
     }
-    return { ...marker, color: classColour(rows.data, code), symbol: classSymbol(rows.data, code) };
+    return { ...marker, color: classColour(rows.data, code), symbol: classSymbol(rows.data, code, rows.d) };
   }
 
   layout() {
@@ -87,8 +88,9 @@ class Picture {
       paper_bgcolor: paper, plot_bgcolor: paper, uirevision: "keep", hoverdistance: 12,
     };
     if (this.rows.d === 3) {
-      const side = { ...axis, showspikes: false, backgroundcolor: paper, gridcolor: styleColour("--line") };
-      return { ...common, scene: { xaxis: side, yaxis: side, zaxis: side, aspectmode: "data" } };
+      const [x, y, z] = this.wholeRange().map((range) => (
+        { ...axis, range, showspikes: false, backgroundcolor: paper, gridcolor: styleColour("--line") }));
+      return { ...common, scene: { xaxis: x, yaxis: y, zaxis: z, aspectmode: "data", camera: CAMERA } };
     }
     const [x, y] = this.wholeRange();
     return {
@@ -101,7 +103,7 @@ class Picture {
   /** The range of all frames, with some room. */
   wholeRange() {
     const { low, high } = this.rows.data[this.which];
-    return [0, 1].map((axis) => {
+    return low.map((_, axis) => {
       const room = 0.05 * (high[axis] - low[axis]) || 1;
       return [low[axis] - room, high[axis] + room];
     });
@@ -137,6 +139,7 @@ class Picture {
         layout.yaxis.range = now.yaxis.range;
       }
       await Plotly.react(this.plot, this.traces(), layout);
+      this.writeNames();
       return;
     }
     this.drawn = true;
@@ -145,7 +148,15 @@ class Picture {
     this.plot.on("plotly_hover", (event) => this.pointed(event, this.hover));
     this.plot.on("plotly_unhover", () => this.hover(null));
     this.plot.on("plotly_click", (event) => this.pointed(event, this.choose));
-    this.plot.on("plotly_relayouting", () => this.hover(null));
+    this.plot.on("plotly_relayouting", () => {
+      this.hover(null);
+      this.writeNames();
+    });
+    this.plot.on("plotly_relayout", (change) => {
+      this.writeNames();
+      if (change["scene.camera"]) this.turned(change["scene.camera"]);
+    });
+    this.writeNames();
     this.frame.addEventListener("pointerdown", () => this.frame.focus({ preventScroll: true }));
   }
 
@@ -180,6 +191,14 @@ class Picture {
     const [paper, ink] = dark ? ["#14171c", "#e9ecf1"] : ["#ffffff", "#1b1f26"];
     const place = paint(canvas, width, height, groups, range, rows.d === 3 ? this.size + 2 : this.size, paper);
     paintLines(canvas.getContext("2d"), flat, this.lines(), this.overlay.chosen, place, ink);
+    paintNames(canvas.getContext("2d"), rows, flat, place, ink, paper);
+  }
+
+  /** Shows three dimensions from the same side as another picture. */
+  async seeFrom(camera) {
+    if (this.kind === "still" || !this.drawn || this.rows.d !== 3) return;
+    if (JSON.stringify(this.plot.layout.scene.camera) === JSON.stringify(camera)) return;
+    await Plotly.relayout(this.plot, { "scene.camera": structuredClone(camera) });
   }
 
   showAll() {

@@ -18,6 +18,7 @@ class Rows {
     this.shown = new Array(Math.max(data.classes.length, 1)).fill(true);
     this.onlyHeldOut = false;
     this.onlyWrong = false;
+    this.named = true; // whether the names of classes stand in the picture
     this.sorted = this.byClass();
     this.lists = this.sorted;
     if (this.values) this.findRange();
@@ -126,15 +127,19 @@ class Rows {
     return out;
   }
 
-  /** The share of neighbours of the same class, over all points. */
+  /** The share of neighbours of the same class, over all visible points. */
   agreement(which) {
-    const rows = this.data.arrays[which + "Neighbours"];
+    const [rows, k] = [this.data.arrays[which + "Neighbours"], this.data.k];
     if (!rows || !this.labelled) return null;
     let [same, all] = [0, 0];
-    for (let j = 0; j < rows.length; j++) {
-      if (rows[j] === this.n) continue;
-      all += 1;
-      if (this.codes[rows[j]] === this.codes[Math.floor(j / this.data.k)]) same += 1;
+    for (const list of this.lists) {
+      for (const i of list) {
+        for (let j = i * k; j < (i + 1) * k; j++) {
+          if (rows[j] === this.n) continue;
+          all += 1;
+          if (this.codes[rows[j]] === this.codes[i]) same += 1;
+        }
+      }
     }
     return all ? same / all : null;
   }
