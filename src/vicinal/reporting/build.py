@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from vicinal.learner.pipeline import Learner
+from vicinal.learner.preparation import columns_used
 from vicinal.reporting.columns import (
     columns_of,
     importances_of,
@@ -55,7 +56,6 @@ def build(
     metric = metric_of(learner, names, columns, importances, points.scaling)
     history = history_of(learner, parting, fitted.messages)
     table_notes = list(fitted.model.notes_) if isinstance(fitted.model, Learner) else []
-    left_out = fitted.model.left_out_ if isinstance(fitted.model, Learner) else {}
     contents = Contents(
         title=title or title_of(points, target, source),
         sentences=sentences_of(points, comparison, neighbours, metric, parting, target, source),
@@ -70,7 +70,7 @@ def build(
         history=history,
         model=model_of(fitted.model, learner, None),
         warnings=[*(told for told in fitted.messages if told not in table_notes), *notes],
-        left_out={str(name): why for name, why in left_out.items()},
+        left_out=_left_out(fitted.model, X),
         table_notes=table_notes,
     )
     if comparison is None:
@@ -85,6 +85,19 @@ def build(
         mistakes=comparison.mistakes,
         warnings=[*contents.warnings, *comparison.notes],
     )
+
+
+def _left_out(model: Any, X: Any) -> dict[str, str]:
+    """The columns of the table that are not used, and why."""
+    known = model.left_out_ if isinstance(model, Learner) else {}
+    found = {str(name): why for name, why in known.items()}
+    used = columns_used(model)
+    if used is not None and hasattr(X, "columns"):
+        taken = {name for names in used.values() for name in names}
+        for j, name in enumerate(X.columns):
+            if name not in taken and j not in taken:
+                found.setdefault(str(name), "as was asked for")
+    return found
 
 
 def _thumbnails(points: Points, images: Any) -> Thumbnails | None:
