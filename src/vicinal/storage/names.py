@@ -95,7 +95,9 @@ _BY_HOME = {home: name for name, home in HOMES.items()}
 #: what `make_learner` puts before an estimator, besides steps of scikit-learn; types of numbers
 _BESIDES = [
     "numpy.dtype",
-    "vicinal.learner.columns.ColumnValues",
+    "vicinal.learner.values.ColumnValues",
+    "vicinal.learner.dates.DateColumns",
+    "vicinal.learner.preparation.Preparation",
     "vicinal.learner.text.TextColumns",
 ]
 #: types that a fitted estimator may hold, for ``skops.io.load(file, trusted=...)``; none of them

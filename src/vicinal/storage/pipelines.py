@@ -33,8 +33,9 @@ class _Kind(NamedTuple):
 
 _PARTS = {
     "ColumnValues": _Kind(
-        "vicinal.learner.columns", {"numbers", "missing", "rescale"}, ("units_",)
+        "vicinal.learner.values", {"kind", "missing", "rescale", "decimals"}, ("units_",)
     ),
+    "DateColumns": _Kind("vicinal.learner.dates", {"formats", "parts"}, ("origins_",)),
     "SimpleImputer": _Kind(
         "sklearn.impute",
         {"missing_values", "strategy", "fill_value", "add_indicator", "keep_empty_features"},
