@@ -162,7 +162,8 @@ def _methods(
     from vicinal.model_selection._baselines import usual_rivals
 
     kind = "numbers" if numbers else "classes"
-    chosen: list[Any] = usual_rivals(kind, 0 if numbers else len(set(table.y)))
+    classes = set() if numbers or table.y is None else set(table.y)
+    chosen: list[Any] = usual_rivals(kind, len(classes))
     asked = dict.fromkeys(options["methods"]) or ["mlkr" if numbers else "nca"]
     parameters = {name: METHODS[name].parameters() for name in asked if name in METHODS}
     settings = _work.settings_of(options)
