@@ -64,8 +64,8 @@ def note_numbers(table: Table) -> None:
     from vicinal.learner.pipeline import TableNote
 
     warnings.warn(
-        f"Column {table.label!r} holds {table.n_different} different numbers and is learnt as a number; "
-        "--task classes learns each as a class.",
+        f"Column {table.label!r} holds {table.n_different} different numbers and is learnt as a "
+        "number; --task classes learns each as a class.",
         TableNote,
         stacklevel=2,
     )

@@ -170,7 +170,7 @@ class Rival:
         }
         first = next(iter(values))
         votes = [(held.truth, held.voted) for held in self.held if held.voted is not None]
-        voted = [_right(*each, self.classes) for each in votes] or None
+        voted = [_right(truth, vote, self.classes) for truth, vote in votes] or None
         gain = None
         if best is not None and not self.usual:
             other = best._values(first, None)

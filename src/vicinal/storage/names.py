@@ -92,10 +92,12 @@ HOMES: dict[str, str] = {
 }  # fmt: skip
 
 _BY_HOME = {home: name for name, home in HOMES.items()}
-#: what `make_learner` puts before an estimator, besides steps of scikit-learn; types of numbers
+#: the pipeline of `make_learner`, and what it puts before an estimator besides steps of
+#: scikit-learn; types of numbers
 _BESIDES = [
     "numpy.dtype",
     "vicinal.learner.columns.ColumnValues",
+    "vicinal.learner.pipeline.Learner",
     "vicinal.learner.text.TextColumns",
 ]
 #: types that a fitted estimator may hold, for ``skops.io.load(file, trusted=...)``; none of them
