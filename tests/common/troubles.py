@@ -153,7 +153,7 @@ TROUBLES = {
     "months": (pd.period_range("2021-01", periods=N, freq="M"), DATES, "dates"),
     "lengths of time": (list(pd.to_timedelta(NUMBERS, unit="min")), None, "numbers"),
     "lengths of Python": ([timedelta(hours=value) for value in NUMBERS], None, "numbers"),
-    "lengths as text": ([f"{i % 23}:{i}:00" for i in range(N)], "text .* is read as num", "numbers"),
+    "lengths as text": ([f"{i % 23}:{i}:00" for i in range(N)], ".* is read as num", "numbers"),
     "times of the day": ([time(i % 24, i) for i in range(N)], None, "numbers"),
     # types
     "nullable whole numbers": (pd.array(some(range(5, 125, 3), None), "Int64"), None, "numbers"),

@@ -107,7 +107,7 @@ def test_names_that_are_numbers_and_names_that_are_there_twice():
     assert model[-1].n_features_in_ == 3
     assert make_learner(X, y, "rca", drop=[7]).fit(X, y)[-1].n_features_in_ == 1
     X.columns = ["u", "u"]
-    with pytest.raises(ValueError, match="several columns of one name.*'u' is called 'u 2'"):
+    with pytest.raises(ValueError, match=r"several columns of one name.*'u' is called 'u 2'"):
         make_learner(X, y, strict=True)
     with pytest.warns(TableNote, match=r"Another column 'u' is called 'u 2'\."):
         model = make_learner(X, y, "rca", drop=["u"]).fit(X, y)

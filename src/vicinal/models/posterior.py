@@ -40,7 +40,7 @@ class NCAModel(StochasticPicks, NeighbourModel):
         self,
         Z: Array,
         labels: Any,
-        n_neighbors: int | str,
+        n_neighbors: int | str | None,
         kernel: Kernel = _GAUSSIAN,
         background: Array | None = None,
     ) -> None:

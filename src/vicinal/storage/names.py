@@ -92,13 +92,15 @@ HOMES: dict[str, str] = {
 }  # fmt: skip
 
 _BY_HOME = {home: name for name, home in HOMES.items()}
-#: what `make_learner` puts before an estimator, besides steps of scikit-learn; types of numbers
+#: the pipeline of `make_learner`, and what it puts before an estimator besides steps of
+#: scikit-learn; types of numbers
 _BESIDES = [
     "numpy.dtype",
-    "vicinal.learner.values.ColumnValues",
     "vicinal.learner.dates.DateColumns",
+    "vicinal.learner.pipeline.Learner",
     "vicinal.learner.preparation.Preparation",
     "vicinal.learner.text.TextColumns",
+    "vicinal.learner.values.ColumnValues",
 ]
 #: types that a fitted estimator may hold, for ``skops.io.load(file, trusted=...)``; none of them
 #: runs code from a file.  Modules of torch are code: their owner alone can trust a file with one.
