@@ -22,7 +22,7 @@ REFUSED = {
     "date as text": (DAYS.strftime("%Y-%m-%d"), r"holds dates \(row 0: '2024-01-01'\)"),
     "row numbers": (np.random.RandomState(0).permutation(N) + 1, "looks like row numbers"),
     "words": ([*map(str, range(N - 1)), "n/a"], r"not in every row \(row 29: 'n/a'\).*na_values"),
-    "numbers as text": ([f"{i}.5" for i in range(N)], r"numbers as text.*astype\(float\)"),
+    "numbers as text": ([f"{i}.5" for i in range(N)], r"numbers as text.*numeric=\['c'\] to read"),
     "nothing": ([np.nan] * N, r"has no value in any row\. Use drop=\['c'\]"),
     "infinite": ([1.5] * (N - 1) + [np.inf], r"infinite numbers \(row 29: inf\)"),
     "mixed": ([1, "one", *"ab" * (N // 2 - 1)], r"both strings and other values \(row 1: 'one'\)"),

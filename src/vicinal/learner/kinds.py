@@ -59,7 +59,7 @@ class Uses:
     def notes(self) -> list[str]:
         """One line for columns of which the same is said."""
         notes = []
-        for words, names in self.told.items():
+        for words, names in filter(all, self.told.items()):
             listed = ", ".join(map(repr, names[:8]))
             more = f" and {len(names) - 8} more" if len(names) > 8 else ""
             notes.append(f"{'Columns' if len(names) > 1 else 'Column'} {listed}{more}: {words}.")

@@ -37,6 +37,7 @@ _CODE = re.compile(r"0\d+")  # digits that are no number
 
 _DROP = ("drop", "to leave it out")
 _AS_CATEGORY = ("categorical", "to take each value as a category")
+_AS_NUMBERS = ("numeric", "to read them as numbers")
 _AS_TEXT = ("text", "to use its words")
 _GAP = ("na", "to read that value as missing")
 _KEEP = ("numeric", "if it does mean something")
@@ -217,13 +218,11 @@ class _Sorting:
         if wished:
             pass
         elif written.any():
-            advice = _advice("numbers in its place (X[...].astype(float))")
             words = f"text such as {shown(values[written][0])} is read as numbers"
             problem = "holds numbers as text"
-            self._act(given, words, problem, [advice, _AS_CATEGORY, _DROP], written)
+            self._act(given, words, problem, [_AS_NUMBERS, _AS_CATEGORY, _DROP], written)
         elif self.strict and texts.any() and not empty.any():
-            advice = _advice("numbers in its place (X[...].astype(float))")
-            given.refuse(texts, "holds numbers as text", [advice, _AS_CATEGORY, _DROP])
+            given.refuse(texts, "holds numbers as text", [_AS_NUMBERS, _AS_CATEGORY, _DROP])
         wrong = empty & np.array([self.strict or not is_gap(value) for value in values])
         if wrong.any():
             words = f"{shown(values[wrong][0])} among its numbers is read as missing"
@@ -313,6 +312,8 @@ class _Sorting:
     def _leave_out(
         self, column: Column, reason: str, problem: str, remedies: list[tuple[str, str]]
     ) -> _Column | None:
+        for names in self.uses.told.values():  # nothing else matters then
+            names[:] = [name for name in names if name != column.name]
         self._act(column, f"left out, {reason}", problem, remedies, None)
         self.uses.left_out[column.name] = reason
         return None
