@@ -162,6 +162,29 @@ class NeighbourSearchMixin:
             (entries.ravel(), near.ravel(), ends), shape=(len(near), self._rows.total)
         )
 
+    def training_labels(self, rows: Any) -> Array:
+        """The labels of training rows, or their numbers, as the model keeps them.
+
+        Parameters
+        ----------
+        rows : int array of any shape
+            Numbers of rows, as :meth:`kneighbors` returns them.
+
+        Returns
+        -------
+        labels : ndarray of the same shape, with further axes if y has several columns
+        """
+        check_is_fitted(self, "n_components_")
+        rows, numbers = np.asarray(rows), self._rows.numbers
+        if numbers is not None:
+            order = np.argsort(numbers)
+            rows = order[np.searchsorted(numbers, rows, sorter=order)]
+        return self._stored_labels()[rows]
+
+    def _stored_labels(self) -> Array:
+        """The label of each row of the model."""
+        raise NotImplementedError
+
     def _nearest(self, X: MatrixLike, n_neighbors: int | None, caller: str) -> tuple[Array, Array]:
         Z = None if X is None else self._map.embed(self._check_rows(X))
         most = len(self._model.Z) - (Z is None)
@@ -237,6 +260,9 @@ class LabelledLearner(NeighbourSearchMixin, ClassifierMixin, MetricLearner):
         self._rows, X, labels, weight = drop_weightless_rows(X, labels, weight)
         self.classes_, codes = check_classes(labels, type(self).__name__)
         return Data(X, self._target(codes, weight, len(self.classes_)), self.classes_)
+
+    def _stored_labels(self) -> Array:
+        return self.classes_[self._model.labels.codes]
 
     @available_if(can_predict)
     def predict_proba(self, X: MatrixLike) -> Array:

@@ -141,6 +141,9 @@ class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin,
         with single_threaded_blas():
             return self._outputs.back(self._model.predict(Z, self.rule))
 
+    def _stored_labels(self) -> Array:
+        return self._outputs.back(self._model.numbers.values)
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
