@@ -13,9 +13,9 @@ from scipy.spatial.distance import pdist
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_seed, warn
 from vicinal.core.types import Array, Seed
-from vicinal.estimators._convex import barrier, minimise_factored, prior_factor
 from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin, Preprocessor
 from vicinal.fit.resume import unchanged_on_error
+from vicinal.solvers.factored import barrier, minimise_factored, prior_factor
 
 _PERCENTILES = (5, 95)  # [Davis2007] §5
 _ALL_PAIRS_UP_TO = 2000  # points; of more, this many random pairs give the percentiles:

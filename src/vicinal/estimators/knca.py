@@ -36,7 +36,7 @@ from vicinal.fit.method import ALPHAS, Data, Method, collapse_warning
 from vicinal.fit.plan import Plan
 from vicinal.fit.report import with_callbacks
 from vicinal.fit.stream import StreamRules, can_stream, learn_batch
-from vicinal.models.vote_of_k import KNCAModel
+from vicinal.models.posterior import KNCAModel
 from vicinal.neighborhoods import LeftOut, Nearest, Neighborhood, sets_left_out
 from vicinal.neighborhoods.refresh import refresh_lists
 from vicinal.objectives import KNCALoss

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_seed, check_weights, warn
 from vicinal.core.types import Array, Seed, Weights
-from vicinal.estimators._convex import Factored, barrier, minimise_factored, prior_factor
 from vicinal.estimators._pairs import MatrixLearner, Preprocessor, TupleLearnerMixin
 from vicinal.fit.resume import unchanged_on_error
+from vicinal.solvers.factored import Factored, barrier, minimise_factored, prior_factor
 
 
 class LSML(TupleLearnerMixin, MatrixLearner):

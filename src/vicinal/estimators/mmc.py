@@ -9,9 +9,9 @@ from scipy.optimize import OptimizeResult, minimize
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_bool, check_number, warn
 from vicinal.core.types import Array
-from vicinal.estimators._convex import Factored, minimise_factored
 from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin, Preprocessor
 from vicinal.fit.resume import unchanged_on_error
+from vicinal.solvers.factored import Factored, minimise_factored
 
 _SINGULAR = 1e-10  # ratio of eigenvalues below which the scatter of similar pairs is singular
 _SHRINKAGE = 1e-3  # of a singular one

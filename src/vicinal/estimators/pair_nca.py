@@ -21,7 +21,7 @@ from vicinal.estimators._pairs import PairClassifierMixin, Preprocessor, check_t
 from vicinal.fit.cost import Cost
 from vicinal.fit.method import Data, Method, collapse_warning
 from vicinal.fit.report import with_callbacks
-from vicinal.models.partners import PartnerModel
+from vicinal.models.soft import PartnerModel
 from vicinal.objectives.pair_nca import PairNCALoss
 from vicinal.starts import Start
 from vicinal.targets.pairs import PairWeights, check_pair_weights

@@ -14,9 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_seed
 from vicinal.core.types import Array, Seed
-from vicinal.estimators._convex import prior_factor
 from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin, Preprocessor
 from vicinal.fit.resume import unchanged_on_error
+from vicinal.solvers.factored import prior_factor
 
 _AUTO_MOST, _AUTO_SHARE = 0.5, 0.5  # the usual balance, and a safe share of the largest
 _SHARES = (1.0, 1e-2, 1e-4)  # of the wanted gap, that the solver is asked for in turn
