@@ -14,7 +14,7 @@ from vicinal.estimators.from_labels import FromLabels
 from vicinal.learner.columns import is_frame, n_rows, read_columns
 from vicinal.learner.errors import ColumnError
 from vicinal.learner.kinds import Uses, Wishes
-from vicinal.learner.methods import find_method
+from vicinal.learner.methods import USUAL, find_method
 from vicinal.learner.pipeline import Learner, tell
 from vicinal.learner.preparation import Settings, numbered, preparation, with_numbered_names
 from vicinal.learner.sorting import sort_columns
@@ -60,7 +60,8 @@ def make_learner(
     method : str or estimator, default=None
         A name of ``vicinal.learner.METHODS``, or an estimator with its parameters.  Methods that
         learn from pairs draw them from the labels (:class:`vicinal.FromLabels`).  None: "nca", or
-        "mlkr" if y holds numbers, which is the more accurate one of the two that learn them.
+        "nca-regressor" if y holds numbers, on average the more accurate one of the two that learn
+        them.
     task : {"classes", "numbers"}, default=None
         What y holds.  None: what the method learns; without a method, numbers if some have
         fractions or more than 20 are different, else classes.
@@ -180,16 +181,16 @@ def _task(y: Any, task: str | None, method: Any) -> tuple[str | None, Any, list[
     if method is not None:
         learns = find_method(method).target if isinstance(method, str) else None
         if task is not None and learns is not None and (learns == "numbers") != (task == "numbers"):
-            other = "'mlkr' or 'nca-regressor'" if task == "numbers" else "'nca'"
+            other = "'nca-regressor' or 'mlkr'" if task == "numbers" else "'nca'"
             raise ValueError(f"Method {method!r} does not learn {task}. Use method={other}.")
         return task, method, []
     if task is None and y is not None and getattr(y, "ndim", 1) == 1:
         task = target_kind(y)
         if task == "numbers":
             n = len(np.unique(as_target(y, task)[~rows_without_label(y)]))
-            told = f"The labels are {n} different numbers: they are predicted as numbers, by MLKR."
-            return task, "mlkr", [f"{told} The option 'task' can say 'classes'."]
-    return task, "mlkr" if task == "numbers" else "nca", []
+            told = f"The labels are {n} different numbers: they are predicted as numbers."
+            return task, USUAL[task], [f"{told} task='classes' takes each as a class."]
+    return task, USUAL[task or "classes"], []
 
 
 def make_preparation(
