@@ -17,7 +17,6 @@ import time
 import warnings
 
 
-
 def cases():
     """Names and functions: one evaluation with gradient above the dense engine's size, and fits."""
     import numpy as np
