@@ -126,7 +126,7 @@ def save(model: Any, path: Any) -> None:
     """
     if isinstance(model, Pipeline):
         fields = to_fields(model)
-        learn = fields["learn"]
+        learn = [step for _, step in model.steps if name_of(type(step)) is not None][-1]
         about = _about(learn, str(name_of(type(learn))))
         names = getattr(model, "feature_names_in_", None)
         if names is not None:  # those of the table, before it was prepared
@@ -139,7 +139,7 @@ def save(model: Any, path: Any) -> None:
     name = name_of(type(model))
     if name is None or not hasattr(model, "get_params"):
         raise TypeError(
-            "A model file holds an estimator of vicinal or a pipeline of vicinal.make_learner. "
+            "A model file holds an estimator of vicinal, alone or in a pipeline. "
             f"Got a {type(model).__name__} instead."
         )
     write_object(path, "model", model, _about(model, name))

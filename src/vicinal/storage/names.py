@@ -94,9 +94,11 @@ _BY_HOME = {home: name for name, home in HOMES.items()}
 #: scikit-learn; types of numbers
 _BESIDES = [
     "numpy.dtype",
-    "vicinal.learner.columns.ColumnValues",
+    "vicinal.learner.dates.DateColumns",
     "vicinal.learner.pipeline.Learner",
+    "vicinal.learner.preparation.Preparation",
     "vicinal.learner.text.TextColumns",
+    "vicinal.learner.values.ColumnValues",
 ]
 #: types that a fitted estimator may hold, for ``skops.io.load(file, trusted=...)``; none of them
 #: runs code from a file.  Modules of torch are code: their owner alone can trust a file with one.
