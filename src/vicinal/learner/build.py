@@ -286,7 +286,8 @@ def _share_scaling(learn: BaseEstimator, scaling: Any, only_numbers: bool) -> bo
                 f"{type(learn).__name__}, which does not scale by itself. Got {scaling!r} instead."
             )
         return scaling is not None
-    before = scaling == "auto" and not only_numbers
+    # what is scaled robustly leaves zeros and ones as they are
+    before = scaling == "auto" and not only_numbers and names[own] not in ("auto", "robust")
     if before or scaling != "auto":
         learn.set_params(**{own: None if before else scaling})
     return before

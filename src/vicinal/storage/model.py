@@ -251,8 +251,7 @@ def _check_learnt(found: dict[str, Any]) -> None:
     learnt: Any = found.get("_map")
     model, picture, d = (found.get(key) for key in ("_model", "_picture", "n_components_"))
     if learnt is not None:
-        components = getattr(learnt, "components", None)
-        D = learnt.features.shape[1] if components is None else components.shape[1]
+        D = learnt.n_features
         checks.need(found.get("n_features_in_") == D, f"n_features_in_ must be {D}")
         checks.need(d in (None, learnt.n_components), "n_components_ and the map do not agree")
     if "components_" in found:
