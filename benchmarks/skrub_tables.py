@@ -75,7 +75,8 @@ def troubles() -> str:
     n, dropping = understood
     note = (
         f"skrub uses {n} of {len(rows)} columns as expected, with the options {dropping}; the "
-        "others are bold. It tells of none. vicinal uses all as expected (tests/learner/test_troubles.py)."
+        "others are bold. It tells of none. vicinal uses all as expected, which is tested "
+        "(tests/learner/test_troubles.py)."
     )
     return table(header, rows, [note])
 
