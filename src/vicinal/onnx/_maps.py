@@ -90,7 +90,12 @@ def embed(w: Writer, X: str, fitted: Any) -> Embedding:
 
 
 def _side_by_side(w: Writer, parts: list[str], fitted: FittedMaps) -> str:
-    scaled = [w.op("Mul", Z, w.constant(f)) for Z, f in zip(parts, fitted.factors, strict=True)]
+    # one factor for each column: onnxruntime would round a single one to float32
+    factors = [
+        w.constant(np.full(part.n_components, factor))
+        for part, factor in zip(fitted.maps, fitted.factors, strict=True)
+    ]
+    scaled = [w.op("Mul", Z, factor) for Z, factor in zip(parts, factors, strict=True)]
     return w.op("Concat", *scaled, axis=1)
 
 
