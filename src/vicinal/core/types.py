@@ -13,7 +13,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +27,18 @@ Matrix = Array | sp.csr_matrix | sp.csr_array
 Weights = ArrayLike | None
 File = str | os.PathLike[str]
 Seed = int | np.random.RandomState | None
+# The names that the parameters of estimators take, beside parts and numbers.
+Auto = Literal["auto"]
+Scaling = Literal["standard", "global"] | None
+Penalty = float | Literal["auto", "scaled"]
+Voters = int | Literal["auto"] | None
+MapName = Literal["linear", "diagonal", "periodic"]
+KernelName = Literal["gaussian", "student", "laplace"]
+SolverName = Literal[
+    "auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", "sgd"
+]
+SamplerName = Literal["auto", "full", "subsample", "mini_batches", "stochastic"]
+ListsName = Literal["auto", "all", "nearest", "random"]
 #: ``value, dtheta = fun(theta, batch)``: the loss and its gradient, both float64.
 Fun = Callable[[Array, "Batch | None"], tuple[float, Array]]
 

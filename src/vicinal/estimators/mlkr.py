@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
-from vicinal.core.types import File, Map, MatrixLike, Sampler, Solver, Weights
+from vicinal.core.types import (
+    Auto,
+    File,
+    KernelName,
+    ListsName,
+    Map,
+    MapName,
+    MatrixLike,
+    Penalty,
+    Sampler,
+    SamplerName,
+    Scaling,
+    Solver,
+    SolverName,
+    Weights,
+)
 from vicinal.densities import Kernel
 from vicinal.estimators._regressor import RegressionLearner
 from vicinal.fit.report import with_callbacks
@@ -161,23 +177,23 @@ class MLKR(RegressionLearner):
 
     def __init__(
         self,
-        n_components: int | str | None = None,
+        n_components: int | Auto | None = None,
         *,
-        mapping: str | Map = "linear",
-        kernel: str | Kernel = "gaussian",
+        mapping: MapName | Map = "linear",
+        kernel: KernelName | Kernel = "gaussian",
         init: str | Start | ArrayLike = "auto",
-        solver: str | Solver = "auto",
-        sampling: str | Sampler = "auto",
-        neighborhood: str | Neighborhood = "auto",
-        alpha: float | str = "auto",
-        scaling: str | None = "standard",
-        rule: str = "kernel",
-        n_neighbors: int | str = 5,
+        solver: SolverName | Solver = "auto",
+        sampling: SamplerName | Sampler = "auto",
+        neighborhood: ListsName | Neighborhood = "auto",
+        alpha: Penalty = "auto",
+        scaling: Scaling = "standard",
+        rule: Literal["kernel", "knn"] = "kernel",
+        n_neighbors: int | Auto = 5,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         cv: int | BaseCrossValidator | Iterable | None = None,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         tol: float | None = 1e-5,
         time_budget: float | None = None,
         warm_start: bool = False,
@@ -216,7 +232,7 @@ class MLKR(RegressionLearner):
         sample_weight: Weights = None,
         *,
         resume_from: File | None = None,
-    ) -> MLKR:
+    ) -> Self:
         """Learn the map.
 
         Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,10 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_seed
-from vicinal.core.types import Array, Seed
-from vicinal.estimators._convex import prior_factor
+from vicinal.core.types import Array, Auto, Scaling, Seed
 from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin, Preprocessor
 from vicinal.fit.resume import unchanged_on_error
+from vicinal.solvers.factored import prior_factor
 
 _AUTO_MOST, _AUTO_SHARE = 0.5, 0.5  # the usual balance, and a safe share of the largest
 _SHARES = (1.0, 1e-2, 1e-4)  # of the wanted gap, that the solver is asked for in turn
@@ -94,11 +94,11 @@ class SDML(PairClassifierMixin, MatrixLearner):
 
     def __init__(
         self,
-        balance: float | str = "auto",
+        balance: float | Auto = "auto",
         sparsity: float = 0.01,
         *,
         prior: str | ArrayLike = "identity",
-        scaling: str | None = "standard",
+        scaling: Scaling = "standard",
         max_iter: int = 100,
         tol: float = 1e-4,
         preprocessor: Preprocessor = None,
@@ -114,7 +114,7 @@ class SDML(PairClassifierMixin, MatrixLearner):
         self.random_state = random_state
 
     @unchanged_on_error
-    def fit(self, pairs: ArrayLike, y: ArrayLike) -> SDML:
+    def fit(self, pairs: ArrayLike, y: ArrayLike) -> Self:
         """Learn the metric, and choose ``threshold_`` on the same pairs.
 
         Parameters
