@@ -209,7 +209,7 @@ class Progress:
             self.history["validation_score"][-1] = math.nan
 
     def _continue(self, theta: Array | None, loss: Array) -> None:
-        """Continue a run of which only the history is known."""
+        """Continue a run that left only its history."""
         self.since = 1
         self.losses, self.lowest = loss.tolist(), np.minimum.accumulate(loss).tolist()
         score = np.asarray(self.history["validation_score"], dtype=float)

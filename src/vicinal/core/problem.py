@@ -200,7 +200,7 @@ class Problem:
         return self.pairs is None and self.objective.has_index
 
     def _make_index(self, theta: Array, n_queries: int) -> Any:
-        """The pairs of some evaluations that begin at theta, with so many queries each."""
+        """The pairs of some evaluations that begin at theta, with this many queries each."""
         points = self._points(theta)
         return self.objective.make_index(points, self.target, self.train, n_queries)
 
@@ -213,7 +213,7 @@ class Problem:
 class Tracked:
     """A problem as a solver sees it, with the facts of its evaluations.
 
-    ``facts`` are those of the last evaluation.  A line search may end at an earlier one, so the
+    ``facts`` belong to the last evaluation.  A line search may end at an earlier one, so the
     last points are kept with their facts until ``facts_at`` is called.
     """
 

@@ -27,7 +27,7 @@ Matrix = Array | sp.csr_matrix | sp.csr_array
 Weights = ArrayLike | None
 File = str | os.PathLike[str]
 Seed = int | np.random.RandomState | None
-# The names that the parameters of estimators take, beside parts and numbers.
+# The names that the parameters of estimators take besides parts and numbers.
 Auto = Literal["auto"]
 Scaling = Literal["standard", "global"] | None
 Penalty = float | Literal["auto", "scaled"]
@@ -88,7 +88,7 @@ class Evaluation(NamedTuple):
 
     ``facts`` holds figures about the evaluation, such as ``share_of_pairs``.  ``weight`` is that of
     the queries in the mean, 0 if none counts and NaN if the objective does not tell: the value and
-    the gradient of all queries are the means of those of disjoint blocks of them, by their weights.
+    the gradient of all queries are weighted means over disjoint blocks of them.
     """
 
     value: float
@@ -316,7 +316,7 @@ class Source(NamedTuple):
     ``codes`` are their class codes; ``embed(theta)`` gives their projections, one row each;
     ``points(rows)`` gives some of them, by positions or a slice, as
     `Rows`: the scaled input; ``make_index(theta, n_queries)`` gives
-    the ``pairs`` of batches with so many queries against all rows, or None if that would not help.
+    the ``pairs`` of batches with this many queries against all rows, or None where it is no help.
     """
 
     n_rows: int

@@ -93,7 +93,7 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
         Target neighbours of each row, the nearest of its class by χ² before learning.  None:
         ``n_neighbors`` if that is a number, else 3.
     mu : float, default=1.0
-        Weight of the hinges beside the pull of the target neighbours.
+        Weight of the hinges relative to the pull of the target neighbours.
     margin : float or "auto", default="auto"
         :math:`\ell`, in units of χ², which is at most 1.  Unlike that of :class:`LMNN` it is not
         just a scale of the map.  "auto" is a sixth of the median distance from a row to the nearest

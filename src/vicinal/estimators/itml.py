@@ -20,7 +20,7 @@ from vicinal.solvers.factored import barrier, minimise_factored, prior_factor
 _PERCENTILES = (5, 95)  # [Davis2007] §5
 _ALL_PAIRS_UP_TO = 2000  # points; of more, this many random pairs give the percentiles:
 _SAMPLE = 2**18  # their standard error is below 0.05 points
-# Up to so many pairs, or projections, NumPy suffices: a projection takes three microseconds, and
+# Up to this many pairs, or projections, NumPy suffices: a projection takes three microseconds, and
 # compiling takes seconds.
 _NUMPY_PAIRS, _NUMPY_PROJECTIONS = 500, 300_000
 

@@ -118,7 +118,7 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         rows of the row's own class, even if ``own`` of the part is smaller.  Half of a random list
         is of the row's own class, so it must be longer than 2 k.
     alpha : float, "scaled" or "auto", default=3e-3
-        Weight of the squared norm of the map beside the mean loss.
+        Weight of the squared norm of the map relative to the mean loss.
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``, without outliers.
     rule : {"posterior", "knn", "draw"}, default="posterior"

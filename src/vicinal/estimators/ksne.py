@@ -126,7 +126,7 @@ class KSNE(
         "auto": momentum of 0.8 with gains, as in t-SNE; if a map is learnt, L-BFGS, or Adam where
         sums are interpolated.  See :mod:`vicinal.solvers`.
     n_iter_without_progress : int, default=300
-        Stop after so many iterations without a lower loss.
+        Stop after this many iterations without a lower loss.
     min_grad_norm : float, default=1e-7
         Stop when the norm of the gradient is smaller.
     method : {"auto", "exact", "fft"}, default="auto"

@@ -93,8 +93,8 @@ class LMNN(LearntMetricMixin, LabelledLearner):
         3; on small tables no difference between three and five could be told
         (docs/results/lmnn-defaults.md).
     mu : float, default=1.0
-        Weight of the hinges beside the pull of the target neighbours.  For packages that weight the
-        pull by 1 - c and the push by c, :math:`\mu = c / (1 - c)`.
+        Weight of the hinges relative to the pull of the target neighbours.  For packages that weight
+        the pull by 1 - c and the push by c, :math:`\mu = c / (1 - c)`.
         :func:`vicinal.model_selection.margin_search` tries several values.
     margin : float, default=1.0
         :math:`\ell`, in units of D.  It only sets the scale of the map: s times the margin gives
@@ -129,7 +129,7 @@ class LMNN(LearntMetricMixin, LabelledLearner):
         corrected at the end.  "auto" is "full" where that takes up to about 20 s on two cores, and
         random batches of 1,000 rows otherwise.
     alpha : float, "scaled" or "auto", default="scaled"
-        Weight of the squared norm of the map beside the mean loss.  "scaled" is ``mu`` times
+        Weight of the squared norm of the map relative to the mean loss.  "scaled" is ``mu`` times
         100 D / n, at most 300 and n k / 2; and 0 for a diagonal map or more than ten rows a column:
         there the pull of the targets is enough, while with fewer rows LMNN over-fits without a
         penalty (docs/results/lmnn-columns.md).

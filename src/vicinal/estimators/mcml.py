@@ -88,9 +88,9 @@ class MCML(LearntMetricMixin, LabelledLearner):
         needs no pairs and is always exact.  Lists of near rows have to be long: until the classes
         are apart, far rows have most of the probability (``rounds_`` shows what is left out).
     alpha : float, "auto" or "scaled", default=0.0
-        Weight of the squared norm of the map beside the mean loss.  The loss itself keeps the map
-        bounded unless some direction does not vary within any class, as when there are fewer rows
-        than features; then use "auto", which chooses a penalty by cross-validation.
+        Weight of the squared norm of the map relative to the mean loss.  The loss itself keeps the
+        map bounded unless some direction does not vary within any class, as when there are fewer
+        rows than features; then use "auto", which chooses a penalty by cross-validation.
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``, without outliers.
         Without a penalty it changes neither the loss nor the best full-rank metric.

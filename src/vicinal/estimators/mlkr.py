@@ -77,8 +77,8 @@ class MLKR(RegressionLearner):
         Which pairs of rows count, as in :class:`NCA`: all ("auto"), or lists of candidates that are
         refreshed every few iterations.
     alpha : float, "auto" or "scaled", default="auto"
-        Weight of the squared norm of the map beside the *mean* loss, in scaled features.  "auto"
-        tries seven penalties from 0.1 down to 0.0001 by cross-validation, as in :class:`NCA`.
+        Weight of the squared norm of the map relative to the *mean* loss, in scaled features.
+        "auto" tries seven penalties from 0.1 down to 0.0001 by cross-validation, as in :class:`NCA`.
         "scaled" is 0.4 D / n, at most 0.1.  Penalties that are not numbers are multiplied by the
         mean variance of the features unless ``scaling`` is "standard".
     scaling : {"standard", "global", None}, default="standard"
@@ -240,7 +240,7 @@ class MLKR(RegressionLearner):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows; float32 stays float32.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Finite numbers, of which at least one output must vary.
+            Finite numbers; at least one output must vary.
         sample_weight : array-like of shape (n_samples,), default=None
             Importance of each row, as a query and as a neighbour.  This is not the same as
             repeating rows: a repeated row would be its own neighbour.  Rows of weight zero are left

@@ -136,7 +136,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         within a relative error of each class density.  "auto" is "all", which skips pairs that
         cannot change the last bit of a sum; there are more of them as the map grows.
     alpha : float, "auto" or "scaled", default="auto"
-        Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
+        Weight of the squared norm of the map relative to the *mean* loss, in scaled features.  It
         keeps the map from growing without limit on separable classes, and from over-fitting.
         "auto" tries five penalties from 0.1 down to 0.001 by cross-validation (with the kernel
         "laplace" seven, down to 0.0001), stops when two in a row are clearly worse, and takes the

@@ -89,7 +89,7 @@ class NCARegressor(RegressionLearner):
     neighborhood : {"auto", "all", "nearest", "random"} or part, default="auto"
         Which pairs of rows count: all, or lists of candidates.
     alpha : float, "auto" or "scaled", default="auto"
-        Weight of the squared norm of the map beside the *mean* loss.
+        Weight of the squared norm of the map relative to the *mean* loss.
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``, as in :class:`NCA`.
     rule : {"kernel", "knn"}, default="kernel"
@@ -242,7 +242,7 @@ class NCARegressor(RegressionLearner):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows; float32 stays float32.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Finite numbers, of which at least one output must vary.
+            Finite numbers; at least one output must vary.
         sample_weight : array-like of shape (n_samples,), default=None
             Importance of each row, as a query and as a neighbour.  This is not the same as
             repeating rows: a repeated row would be its own neighbour.  Rows of weight zero are left

@@ -74,8 +74,8 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
             "sgd"} or part, default="auto"
         The optimiser; objects from :mod:`vicinal.solvers` take parameters.  "auto" is L-BFGS.
     alpha : float or "auto", default=1.0
-        Weight of the squared norm of the map beside the *mean* loss, in scaled features.  Pairs
-        tell less than classes, so that it is best much larger than that of :class:`NCA`.  "auto"
+        Weight of the squared norm of the map relative to the *mean* loss, in scaled features.
+        Pairs tell less than classes: the best is much larger than that of :class:`NCA`.  "auto"
         tries five penalties from 10 down to 0.1 by cross-validation, see ``cv``, stops when two in
         a row are clearly worse, and takes the strongest within half a standard error of the best.
         Its penalties are multiplied by the mean variance of the features unless ``scaling`` is

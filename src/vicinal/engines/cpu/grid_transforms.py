@@ -235,7 +235,7 @@ def _backward(spectra: Array, axes: tuple[Axis, Axis], fields: Array) -> Array:
 
 
 def _scale(spectrum: Array, transform: Array, out: Array) -> Array:
-    """The spectrum of a whole period times the transform, of which a quarter is given."""
+    """The spectrum of a whole period times the transform; a quarter of it is given."""
     half = len(transform) - 1
     np.multiply(spectrum[: half + 1], transform, out=out[: half + 1])
     np.multiply(spectrum[half + 1 :], transform[half - 1 : 0 : -1], out=out[half + 1 :])
