@@ -92,7 +92,7 @@ class KSNE(
         the weights :math:`w_{ij}` of the data, and ``perplexity`` is not used.
     metric_params : dict, default=None
         Further arguments of the metric.
-    max_missing : float, default=0.01
+    max_missing : float, default=0.05
         Largest share of the marginals :math:`p^k` that lists of neighbours may leave out, in
         [0, 0.5].  Up to 500 rows nothing is left out.
     mapping : {"points", "linear", "diagonal", "periodic"} or map, default="points"
@@ -208,7 +208,7 @@ class KSNE(
         kappa: float = 0.0,
         metric: Any = "euclidean",
         metric_params: dict[str, Any] | None = None,
-        max_missing: float = 0.01,
+        max_missing: float = 0.05,
         mapping: Any = "points",
         init: Any = "auto",
         early_exaggeration: float | str = "auto",
